@@ -1,0 +1,55 @@
+# Condyle: every target builds what it needs; the second run starts at once.
+
+PYTHON      ?= python3
+PYTEST_ARGS ?=
+VENV        := .venv
+BIN         := $(VENV)/bin
+
+# the optional packages each target installs
+demo_extras  := precision,plot
+test_extras  := test
+bench_extras := precision,casadi,plot
+lint_extras  := lint
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test bench lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-demo ## compile something and show it, in a minute
+	$(BIN)/condyle demo
+
+test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows them
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed-bench ## measure the speeds the documentation quotes
+	$(BIN)/python -m benchmarks
+
+lint: $(VENV)/.installed-lint ## check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## remove caches and outputs; the environment stays (rm -r .venv)
+	rm -rf build dist out .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# an install is redone when pyproject.toml changes; each target keeps its own mark
+$(VENV)/.installed-%: pyproject.toml | $(VENV)/.created
+	@echo "installing condyle[$($*_extras)] into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[$($*_extras)]'
+	@touch $@
+
+# the mark is set last, so that an interrupted or impossible creation is not taken for an environment
+$(VENV)/.created:
+	@$(PYTHON) -c '' 2>/dev/null \
+	  || { echo "error: '$(PYTHON)' does not run; on Debian or Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: Condyle needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); sudo apt-get install python3.11 python3.11-venv, then: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo "error: $(PYTHON) lacks the venv module; on Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; }
+	@echo "creating $(VENV) with $$($(PYTHON) -V) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@

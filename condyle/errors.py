@@ -1,0 +1,40 @@
+"""The one family of exceptions: `except CondyleError` catches whatever Condyle raises on purpose."""
+
+from importlib import import_module
+from types import ModuleType
+
+
+class CondyleError(Exception):
+    """Anything Condyle refuses to do; the message says what was wanted, what was given, where, and what to do."""
+
+
+class TraceError(CondyleError):
+    """A function cannot be traced: it asked a traced value for something only a number can answer."""
+
+
+class ShapeError(CondyleError, ValueError):
+    """An array has the wrong shape, or a list the wrong length."""
+
+
+class MachineError(CondyleError, RuntimeError):
+    """A machine cannot run here, or cannot run this tape, or did not give the bits it promises."""
+
+
+class MissingExtraError(CondyleError, ImportError):
+    """An optional package is not installed; the message holds the pip command that installs it."""
+
+
+def require(module: str, extra: str, purpose: str) -> ModuleType:
+    """The imported optional `module`, or a MissingExtraError naming the extra of Condyle that installs it.
+
+    `purpose` completes the sentence "gmpy2 is needed for ...": `require("gmpy2", "precision", "the mpfr machine")`.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        # a package that is there but lacks something of its own reports that itself
+        package = module.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != package:
+            raise
+        sentence = f"{package} is needed for {purpose}: pip install 'condyle[{extra}]'"
+        raise MissingExtraError(sentence, name=module) from error

@@ -1,0 +1,1 @@
+"""The compiler: traced arithmetic becomes machine code. It knows no robots."""

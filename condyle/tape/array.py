@@ -1,0 +1,170 @@
+"""NumPy on traced values: an array class whose comparisons, `np.where`, `np.maximum`, ... are recorded like arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import TraceError
+from condyle.tape.scalar import Scalar, Truth, _Traced, caller, emit
+
+
+class Array(np.ndarray):
+    """An array of traced values; NumPy functions on it give arrays of traced values."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return apply_function(function, args, options)
+
+
+def array(values: Any) -> Array:
+    """An array of traced values from nested lists, plain arrays of traced values, or numbers."""
+    made: Array = _plain(values).view(Array)
+    return made
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`, entry by entry. Both are computed; the choice is made for each lane."""
+    return _wrap(_where(_plain(condition), _plain(a), _plain(b)))
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, rounded once."""
+    return _wrap(_fma(_plain(a), _plain(b), _plain(c)))
+
+
+def _plain(x: Any) -> np.ndarray:
+    if isinstance(x, _Traced):
+        box = np.empty((), dtype=object)
+        box[()] = x
+        return box
+    return np.asarray(x, dtype=object).view(np.ndarray)
+
+
+def _wrap(result: Any) -> Any:
+    return result.view(Array) if isinstance(result, np.ndarray) and result.dtype == object else result
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    return condition.where(a, b) if isinstance(condition, Truth) else (a if condition else b)
+
+
+def _traced(x: Any) -> bool:
+    return isinstance(x, _Traced)
+
+
+def _elementary(op: str, on_numbers: Callable[..., Any]) -> Callable[..., Any]:
+    """The traced operation; on plain numbers, NumPy's value in float64, as everywhere outside of a trace."""
+
+    def function(*xs: Any) -> Any:
+        return emit(op, *xs) if any(map(_traced, xs)) else float(on_numbers(*map(float, xs)))
+
+    return function
+
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return _functions[np.minimum](_functions[np.maximum](x, low), high)
+
+
+def _copysign(a: Any, b: Any) -> Any:
+    # machines disagree on the sign of a NaN, so it gives NaN
+    if not _traced(b):
+        return _elementary("copysign", np.copysign)(a, b)
+    return where(b == b, emit("copysign", a, b), b)
+
+
+def _sign(x: Any) -> Any:
+    return (x < 0).where(-1.0, (x > 0).where(1.0, x)) if _traced(x) else float(np.sign(x))
+
+
+_where = np.frompyfunc(_choose, 3, 1)
+_fma = np.frompyfunc(lambda a, b, c: emit("fma", a, b, c), 3, 1)
+
+_functions: dict[Any, Callable[..., Any]] = {
+    np.sin: _elementary("sin", np.sin),
+    np.cos: _elementary("cos", np.cos),
+    np.tan: _elementary("tan", np.tan),
+    np.arcsin: _elementary("asin", np.arcsin),
+    np.arccos: _elementary("acos", np.arccos),
+    np.arctan: lambda x: _functions[np.arctan2](x, 1.0),
+    np.arctan2: _elementary("atan2", np.arctan2),
+    np.exp: _elementary("exp", np.exp),
+    np.log: _elementary("log", np.log),
+    np.sqrt: _elementary("sqrt", np.sqrt),
+    np.tanh: _elementary("tanh", np.tanh),
+    np.rint: _elementary("rint", np.rint),
+    np.floor: _elementary("floor", np.floor),
+    np.ceil: lambda x: -_functions[np.floor](-x),
+    np.absolute: abs,
+    np.fabs: abs,
+    np.sign: _sign,
+    np.copysign: _copysign,
+    np.minimum: _elementary("min", np.minimum),
+    np.maximum: _elementary("max", np.maximum),
+    np.hypot: lambda a, b: _functions[np.sqrt](a * a + b * b),
+    np.square: lambda x: x * x,
+    np.reciprocal: lambda x: 1.0 / x,
+    np.deg2rad: lambda x: x * (np.pi / 180.0),
+    np.radians: lambda x: x * (np.pi / 180.0),
+    np.rad2deg: lambda x: x * (180.0 / np.pi),
+    np.degrees: lambda x: x * (180.0 / np.pi),
+    np.less: lambda a, b: a < b,
+    np.less_equal: lambda a, b: a <= b,
+    np.greater: lambda a, b: a > b,
+    np.greater_equal: lambda a, b: a >= b,
+    np.equal: lambda a, b: a == b,
+    np.not_equal: lambda a, b: a != b,
+    np.logical_and: lambda a, b: a & b,
+    np.logical_or: lambda a, b: a | b,
+    np.logical_xor: lambda a, b: a ^ b,
+    np.logical_not: lambda a: ~a if _traced(a) else not a,
+    np.bitwise_and: lambda a, b: a & b,
+    np.bitwise_or: lambda a, b: a | b,
+    np.bitwise_xor: lambda a, b: a ^ b,
+    np.invert: lambda a: ~a if _traced(a) else not a,
+}
+_ufuncs = {ufunc: np.frompyfunc(function, ufunc.nin, 1) for ufunc, function in _functions.items()}
+_ufuncs[np._core.umath.clip] = np.frompyfunc(_clip, 3, 1)  # type: ignore[attr-defined]
+# these already work on objects through the operators of Scalar
+_native = {np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.power, np.float_power, np.matmul}
+_native |= {getattr(np, name) for name in ("vecdot", "matvec", "vecmat", "conjugate") if hasattr(np, name)}
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A NumPy ufunc on arrays of traced values: its recorded counterpart, entry by entry."""
+    ours = ufunc if ufunc in _native else _ufuncs.get(ufunc)
+    if ours is None:
+        known = ", ".join(sorted({f.__name__ for f in (*_functions, *_native)}))
+        raise TraceError(f"{caller()}: np.{ufunc.__name__} has no traced meaning; there are: {known}")
+    out = options.pop("out", None)
+    options = {key: value for key, value in options.items() if key in ("axis", "keepdims", "axes", "initial")}
+    result = getattr(ours, method)(*[_plain(x) for x in inputs], **options)
+    if out is None:
+        return _wrap(result)
+    np.copyto(out[0].view(np.ndarray), result)
+    return out[0]
+
+
+def apply_function(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A NumPy function on arrays of traced values: `where` is recorded; the others work through what they call."""
+    if function is np.where and len(args) == 3:
+        return where(*args)
+    if function.__module__ == "numpy.linalg" and function.__name__ not in (
+        "norm",
+        "multi_dot",
+        "matrix_power",
+        "trace",
+        "cross",
+    ):
+        raise TraceError(
+            f"{caller()}: np.linalg.{function.__name__} calls compiled code that cannot be traced; write the solve out"
+        )
+    implementation = getattr(function, "_implementation", function)
+    return _wrap(implementation(*args, **options))
+
+
+__all__ = ["Array", "Scalar", "Truth", "array", "fma", "where"]

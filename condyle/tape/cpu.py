@@ -1,0 +1,180 @@
+"""The CPU machine: LLVM code for this processor's vectors, run over a batch by several threads."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import MachineError
+from condyle.tape.cache import ObjectCache, default_cache
+from condyle.tape.llvm import kernel_ir
+from condyle.tape.passes import lower
+from condyle.tape.tape import Tape
+
+ALIGN = 64
+PARALLEL = 2_000_000  # operations in a batch below which waking a thread costs more than it saves
+
+
+@dataclass(frozen=True)
+class Host:
+    """This processor as LLVM names it."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+
+
+@cache
+def host() -> Host:
+    """This processor, or an error when it has no hardware fma."""
+    llvm = _llvm()
+    triple = llvm.get_process_triple()
+    found = llvm.get_host_cpu_features()
+    if triple.startswith("x86_64"):
+        if not (found.get("fma") and found.get("avx2")):
+            raise MachineError(
+                "this processor lacks AVX2 and fma (x86-64-v3), which the cpu machine needs; use machine 'reference'"
+            )
+        vector = 64 if found.get("avx512f") and found.get("avx512dq") and found.get("avx512vl") else 32
+    elif triple.startswith(("aarch64", "arm64")):
+        vector = 16
+    else:
+        raise MachineError(f"the cpu machine knows x86-64 and AArch64, and this is {triple}; use machine 'reference'")
+    return Host(triple, llvm.get_host_cpu_name(), found.flatten(), vector)
+
+
+@cache
+def _llvm() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def _target_machine() -> Any:
+    here = host()
+    target = _llvm().Target.from_triple(here.triple)
+    return target.create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="pic", codemodel="small")
+
+
+def default_lanes(precision: str) -> int:
+    """Lanes that fill one vector register."""
+    return host().vector_bytes // (8 if precision == "f64" else 4)
+
+
+@cache
+def _compiler() -> str:
+    """A hash of everything besides tape and options that decides what machine code comes out."""
+    llvm, here = _llvm(), host()
+    import llvmlite
+
+    digest = hashlib.sha256(f"{llvmlite.__version__} {llvm.llvm_version_info} {here}".encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def shared_cache() -> ObjectCache:
+    return default_cache()
+
+
+class Kernel:
+    """A loaded kernel: `run` computes a batch; `single` computes one state from a prepared frame (see single.py)."""
+
+    def __init__(self, code: bytes, scratch: int, lanes: int, operations: int) -> None:
+        self.scratch, self.lanes, self.operations = scratch, lanes, operations
+        self._engine = _load(code)
+        number, pointer = ctypes.c_int64, ctypes.c_void_p
+        batch = ctypes.CFUNCTYPE(None, pointer, number, number, number, pointer)  # other Python threads run meanwhile
+        single = ctypes.PYFUNCTYPE(None, pointer)  # keeps Python's lock: for one state that is quicker
+        self.batch = batch(self._address("kernel"))
+        self.single = single(self._address("single"))
+
+    def _address(self, name: str) -> int:
+        address: int = self._engine.get_function_address(name)
+        if not address:
+            raise MachineError(f"the compiled object holds no '{name}'; delete the cache directory and try again")
+        return address
+
+    def run(self, inputs: list[np.ndarray], outputs: list[np.ndarray], threads: int) -> None:
+        """Compute a batch: arrays of shape (rows, size), entries of a row side by side; a row stride of 0 repeats one row."""
+        rows = len(outputs[0])
+        ports = np.array([(a.ctypes.data, a.strides[0]) for a in (*inputs, *outputs)], dtype=np.int64)
+        blocks = -(-rows // self.lanes)
+        workers = min(threads, blocks) if rows * self.operations >= PARALLEL else 1
+
+        def work(first: int, last: int) -> None:
+            memory = aligned(self.scratch)
+            self.batch(ports.ctypes.data, first, last, rows - 1, memory.ctypes.data)
+
+        if workers == 1:
+            work(0, blocks)
+            return
+        # a few pieces per thread even out the load; how the batch is cut changes no bit
+        edges = np.linspace(0, blocks, min(4 * workers, blocks) + 1).astype(int).tolist()
+        jobs = [_pool(workers).submit(work, a, b) for a, b in pairwise(edges)]
+        for job in jobs:
+            job.result()
+
+
+def aligned(size: int) -> np.ndarray:
+    """Uninitialised memory whose address is a multiple of a vector's size."""
+    memory = np.empty(size + ALIGN, dtype=np.uint8)
+    start = -memory.ctypes.data % ALIGN
+    return memory[start : start + size]
+
+
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="condyle")
+
+
+def available_threads() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compiled(tape: Tape, precision: str, lanes: int, *, lowered: Callable[[], Tape] | None = None) -> Kernel:
+    """The kernel of a tape, from the cache if it was compiled before."""
+    key = hashlib.sha256(f"{_compiler()} {tape.hash} {precision} {lanes}".encode()).hexdigest()
+    stored = shared_cache().load(key)
+    if stored is None:
+        low = lowered() if lowered else lower(tape, precision)
+        text, scratch = kernel_ir(low, precision, lanes, host().triple)
+        stored = struct.pack("<qq", scratch, low.operations) + _target_machine().emit_object(_module(text))
+        shared_cache().store(key, stored)
+    scratch, operations = struct.unpack_from("<qq", stored)
+    return Kernel(stored[16:], scratch, lanes, operations)
+
+
+def assembly(text: str) -> str:
+    """LLVM text as the assembly of this processor."""
+    return str(_target_machine().emit_assembly(_module(text)))
+
+
+def _module(text: str) -> Any:
+    module = _llvm().parse_assembly(text)
+    module.verify()
+    return module
+
+
+def _load(code: bytes) -> Any:
+    llvm = _llvm()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{host().triple}"'), _target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine

@@ -1,0 +1,284 @@
+"""Derivatives of a tape as tapes: Jacobians, products with them from either side, and second derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import TraceError
+from condyle.tape.forward import TableTangent, Tangent, forward
+from condyle.tape.graph import Graph
+from condyle.tape.loop import Table, make_table, recording, repeat
+from condyle.tape.passes import dead_code
+from condyle.tape.pattern import backward_masks, forward_masks
+from condyle.tape.reverse import TableAdjoint, reverse
+from condyle.tape.scalar import Scalar
+from condyle.tape.structure import assemble
+from condyle.tape.tape import Port, Tape
+from condyle.tape.trace import outputs_of
+
+Names = str | Sequence[str] | None
+
+
+def jacobian(tape: Tape, of: Names = None, wrt: Names = None, *, mode: str = "auto") -> Tape:
+    """The tape of d<of>_d<wrt>, each of shape (*of, *wrt), by "forward" or "reverse" mode or the one with less to do."""
+    outputs, inputs = _chosen(tape.outputs, of, "output"), _chosen(tape.inputs, wrt, "input")
+    rows = _rows_by(tape, outputs, inputs, mode)
+
+    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+        per_output = rows(params)
+        result: dict[str, Any] = {}
+        for port in outputs:
+            entries = per_output[port.name]
+            for source in inputs:
+                columns = _places(tape.inputs, source)
+                name, shape = f"d{port.name}_d{source.name}", (*port.shape, *source.shape)
+                if isinstance(entries, TableTangent):
+                    result[name] = _dense_table(entries, port, columns, shape)
+                else:
+                    result[name] = assemble([entry.get(c, 0.0) for entry in entries for c in columns], shape)
+        return result
+
+    return _build(tape, f"{tape.name}_jacobian", (), build)
+
+
+def sparse_jacobian(tape: Tape, of: str, wrt: str, *, mode: str = "auto") -> tuple[Tape, np.ndarray, np.ndarray]:
+    """(tape of the entries that are not structurally zero, their rows, their columns), rows in order."""
+    (port,), (source,) = _chosen(tape.outputs, of, "output"), _chosen(tape.inputs, wrt, "input")
+    if port.table:
+        raise TraceError(f"the sparse Jacobian of '{of}', which a scan wrote, is not available; use jacobian()")
+    columns = _places(tape.inputs, source)
+    found: list[tuple[int, int]] = []
+
+    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+        entries = _rows_by(tape, [port], [source], mode)(params)[port.name]
+        found[:] = [(r, k) for r, entry in enumerate(entries) for k, c in enumerate(columns) if not _zero(entry.get(c))]
+        return {f"d{of}_d{wrt}": np.array([entries[r][columns[k]] for r, k in found], dtype=object)}
+
+    result = _build(tape, f"{tape.name}_sparse_jacobian", (), build)
+    rows, cols = np.array(found, dtype=int).reshape(-1, 2).T
+    return result, rows, cols
+
+
+def jvp(tape: Tape, wrt: Names = None) -> Tape:
+    """The tape of <output>_tangent = sum over inputs of J <input>_tangent."""
+    inputs = _chosen(tape.inputs, wrt, "input")
+    extra = tuple(Port(f"{p.name}_tangent", p.shape) for p in inputs)
+
+    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+        moving = [place for p in inputs for place in _places(tape.inputs, p)]
+        tangents: list[Tangent] = [{} for _ in range(tape.block.params)]
+        for place, direction in zip(moving, params[tape.block.params :], strict=True):
+            tangents[place] = {0: direction}
+        _, moves = forward(tape.block, params[: tape.block.params], tangents)
+        result: dict[str, Any] = {}
+        for port, mine in zip(tape.outputs, _split(tape.outputs, moves), strict=True):
+            if port.table:
+                result[f"{port.name}_tangent"] = _dense_table(mine[0], port, [0], port.shape)
+            else:
+                result[f"{port.name}_tangent"] = assemble([t.get(0, 0.0) for t in mine], port.shape)
+        return result
+
+    return _build(tape, f"{tape.name}_jvp", extra, build)
+
+
+def vjp(tape: Tape, wrt: Names = None) -> Tape:
+    """The tape of <input>_gradient = sum over outputs of J^T <output>_weight."""
+    inputs = _chosen(tape.inputs, wrt, "input")
+    extra = tuple(Port(f"{p.name}_weight", p.shape) for p in tape.outputs)
+
+    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+        weights = params[tape.block.params :]
+        adjoints: list[Any] = []
+        for port in tape.outputs:
+            mine, weights = weights[: port.size], weights[port.size :]
+            if port.table:
+                rows, width = port.shape[0], port.size // port.shape[0]
+                place = {(c, 0): c for c in range(width)}
+                adjoints.append(TableAdjoint([(make_table(graph, list(mine), rows, width), place)]))
+            else:
+                adjoints += [{0: w} for w in mine]
+        _, into = reverse(tape.block, params[: tape.block.params], adjoints)
+        return {f"{p.name}_gradient": assemble([into[c].get(0, 0.0) for c in _places(tape.inputs, p)], p.shape) for p in inputs}
+
+    return _build(tape, f"{tape.name}_vjp", extra, build)
+
+
+def hessian(tape: Tape, of: str | None = None, wrt: Names = None) -> Tape:
+    """The tape of d2<of>_d<a>_d<b> for all pairs of inputs: forward derivatives of the gradient, each entry computed once.
+
+    If the output is not a single number, a new input <of>_weight is added and the weighted sum of the output is differentiated.
+    """
+    (port,) = _chosen(tape.outputs, of, "output") if of or len(tape.outputs) > 1 else tape.outputs
+    inputs = _chosen(tape.inputs, wrt, "input")
+    gradient = vjp(_only(tape, port), [p.name for p in inputs])
+    weighted = port.size > 1
+    moving = [c for p in inputs for c in _places(tape.inputs, p)]
+
+    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+        given = params if weighted else [*params, Scalar(graph, graph.const(1.0))]
+        tangents: list[Tangent] = [{} for _ in range(gradient.block.params)]
+        for c in moving:
+            tangents[c] = {c: Scalar(graph, graph.const(1.0))}
+        _, moves = forward(gradient.block, given, tangents)
+        flat = _flat(gradient.outputs, moves)
+        order = {c: k for k, c in enumerate(moving)}
+
+        def entry(a: int, b: int) -> Any:
+            # symmetric: only the lower half is computed
+            low, high = sorted((order[a], order[b]))
+            return flat[high].get(moving[low], 0.0)
+
+        result = {}
+        for a in inputs:
+            for b in inputs:
+                entries = [entry(i, j) for i in _places(tape.inputs, a) for j in _places(tape.inputs, b)]
+                result[f"d2{port.name}_d{a.name}_d{b.name}"] = assemble(entries, (*a.shape, *b.shape))
+        return result
+
+    extra = (Port(f"{port.name}_weight", port.shape),) if weighted else ()
+    return _build(tape, f"{tape.name}_hessian", extra, build)
+
+
+# ---- inside
+
+
+def _build(tape: Tape, name: str, extra: tuple[Port, ...], build: Callable[[Graph, list[Scalar]], dict[str, Any]]) -> Tape:
+    """A tape with the inputs of `tape` and some more, and the outputs that `build` records."""
+    graph = Graph()
+    inputs = (*tape.inputs, *extra)
+    params = [Scalar(graph, graph.param()) for _ in range(sum(p.size for p in inputs))]
+    with recording(graph):
+        ports, results = outputs_of(graph, build(graph, params))
+    return Tape(name, dead_code(graph.block(results)), inputs, tuple(ports))
+
+
+def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: str) -> Callable[[list[Scalar]], dict[str, Any]]:
+    """params -> output name -> one {column: entry} per row of the Jacobian, or the TableTangent of a scan's output."""
+    if mode not in ("auto", "forward", "reverse"):
+        raise TraceError(f"mode must be 'auto', 'forward' or 'reverse', got {mode!r}")
+    tables = any(p.table for p in outputs)
+    if tables and mode == "reverse":
+        raise TraceError("the Jacobian of what a scan wrote is available in forward mode only; vjp() works backward through it")
+    moving = [c for p in inputs for c in _places(tape.inputs, p)]
+    if mode == "auto":
+        mode = "forward" if tables or _forward_is_less(tape, outputs, moving) else "reverse"
+
+    def by_forward(params: list[Scalar]) -> dict[str, Any]:
+        graph = params[0].graph
+        tangents: list[Tangent] = [{} for _ in params]
+        for c in moving:
+            tangents[c] = {c: Scalar(graph, graph.const(1.0))}
+        _, moves = forward(tape.block, list(params), tangents)
+        split = dict(zip([p.name for p in tape.outputs], _split(tape.outputs, moves), strict=True))
+        return {p.name: split[p.name][0] if p.table else split[p.name] for p in outputs}
+
+    def by_reverse(params: list[Scalar]) -> dict[str, Any]:
+        graph = params[0].graph
+        place = {p.name: at for p, at in zip(tape.outputs, _starts(tape.outputs), strict=True)}
+        chosen = {place[p.name] + k for p in outputs for k in range(p.size)}
+        adjoints: list[Any] = []
+        for port, at in zip(tape.outputs, _starts(tape.outputs), strict=True):
+            if port.table:
+                adjoints.append(TableAdjoint())
+            else:
+                adjoints += [{at + k: Scalar(graph, graph.const(1.0))} if at + k in chosen else {} for k in range(port.size)]
+        _, into = reverse(tape.block, list(params), adjoints)
+        wanted = set(moving)
+        return {
+            p.name: [{c: into[c][place[p.name] + k] for c in wanted if place[p.name] + k in into[c]} for k in range(p.size)]
+            for p in outputs
+        }
+
+    return by_forward if mode == "forward" else by_reverse
+
+
+def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> bool:
+    params = [0] * tape.block.params
+    for c in moving:
+        params[c] = 1 << c
+    seeds: list[Any] = []
+    names = {p.name for p in outputs}
+    for port, at in zip(tape.outputs, _starts(tape.outputs), strict=True):
+        if port.table:
+            seeds.append([0] * (port.size // port.shape[0]))
+        else:
+            seeds += [1 << (at + k) if port.name in names else 0 for k in range(port.size)]
+    forward_cost = sum(m.bit_count() for m in forward_masks(tape.block, params) if isinstance(m, int))
+    reverse_cost = sum(m.bit_count() for m in backward_masks(tape.block, seeds)[1] if isinstance(m, int))
+    loops = any(node.op == "loop" for node in tape.block.nodes)
+    # going backward through a loop recomputes it and keeps every iteration in memory
+    return forward_cost <= reverse_cost * (3 if loops else 1)
+
+
+def _dense_table(tangent: TableTangent, port: Port, columns: list[int], shape: tuple[int, ...]) -> Any:
+    """The tangents of a scan's output as a table with every (column, seed), zeros included."""
+    rows, width = port.shape[0], port.size // port.shape[0]
+    keys = [(c, s) for c in range(width) for s in columns]
+
+    def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        return [], [row[tangent.place[key]] if key in tangent.place else 0.0 for key in keys]
+
+    _, table = repeat(rows, [], [tangent.table] if tangent.table is not None else [], body)
+    return Table(table.graph, table.index, rows, len(keys), shape)
+
+
+def _zero(entry: Any) -> bool:
+    return entry is None or (isinstance(entry, Scalar) and entry.graph.value(entry.index) == 0.0)
+
+
+def _chosen(ports: tuple[Port, ...], names: Names, what: str) -> list[Port]:
+    if names is None:
+        return list(ports)
+    wanted = [names] if isinstance(names, str) else list(names)
+    known = {p.name: p for p in ports}
+    for name in wanted:
+        if name not in known:
+            raise TraceError(f"there is no {what} '{name}'; there are {', '.join(known)}")
+    return [known[name] for name in wanted]
+
+
+def _starts(ports: tuple[Port, ...]) -> list[int]:
+    """The first flat entry of each port."""
+    return [sum(p.size for p in ports[:k]) for k in range(len(ports))]
+
+
+def _places(ports: tuple[Port, ...], port: Port) -> list[int]:
+    """The flat entries of one port."""
+    start = dict(zip([p.name for p in ports], _starts(ports), strict=True))[port.name]
+    return list(range(start, start + port.size))
+
+
+def _split(ports: tuple[Port, ...], results: list[Any]) -> list[list[Any]]:
+    """Results of a block, by port: one for a table, else one per entry."""
+    out, at = [], 0
+    for port in ports:
+        count = 1 if port.table else port.size
+        out.append(results[at : at + count])
+        at += count
+    return out
+
+
+def _flat(ports: tuple[Port, ...], moves: list[Any]) -> list[Tangent]:
+    """The tangents of all entries of all ports, row after row where a port is a table."""
+    flat: list[Tangent] = []
+    for port, mine in zip(ports, _split(ports, moves), strict=True):
+        if port.table:
+            width = port.size // port.shape[0]
+            flat += [mine[0].entry(r, c) for r in range(port.shape[0]) for c in range(width)]
+        else:
+            flat += mine
+    return flat
+
+
+def _only(tape: Tape, port: Port) -> Tape:
+    """The tape with one output."""
+    results = dict(zip([p.name for p in tape.outputs], _split(tape.outputs, list(tape.block.results)), strict=True))
+    return Tape(
+        tape.name,
+        dead_code(type(tape.block)(tape.block.nodes, tape.block.params, tuple(results[port.name]))),
+        tape.inputs,
+        (port,),
+    )

@@ -1,0 +1,319 @@
+"""A lowered tape as C99: one function for one state, without dependencies, allocation or memory of its own.
+
+Line by line it is the tape: value %12 of the listing without dead code is `x12`, and `x7_3` is value %3 in the body of
+the loop %7. A constant and an entry of an input are written where they are used.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from condyle.errors import MachineError
+from condyle.tape.c_text import FRAME_END, frame, helper, identifier, literal
+from condyle.tape.graph import Block, Loop, Node
+from condyle.tape.interpreted import inexact
+from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.passes import dead_code
+from condyle.tape.tape import Port, Tape
+
+STACK = 64 * 1024  # bytes of local tables; beyond that the caller provides the memory
+
+
+def c_source(tape: Tape, dtype: str = "float64", name: str | None = None) -> str:
+    """C99 source of `void NAME(const double *q, ..., double *out, ...)`; of float with dtype "float32".
+
+    One pointer per port, the arrays flattened row after row. When local tables need more than 64 KiB, one more argument
+    `work` points to NAME_WORK numbers of scratch memory.
+    """
+    kernel = Kernel(tape, dtype, name)
+    lines = [kernel.comment(), *frame(kernel.helpers), *kernel.macro()]
+    for op in sorted(kernel.helpers):
+        lines += helper(op, kernel.single)
+    lines += [f"{kernel.prototype('restrict ')}", "{", *kernel.lines, "}", *FRAME_END]
+    return "\n".join(lines) + "\n"
+
+
+def c_header(tape: Tape, dtype: str = "float64", name: str | None = None) -> str:
+    """The header that goes with `c_source`, for C and C++."""
+    kernel = Kernel(tape, dtype, name)
+    guard = f"{kernel.name.upper()}_H"
+    lines = [kernel.comment(), f"#ifndef {guard}", f"#define {guard}", "", *kernel.macro()]
+    lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{kernel.prototype('')};", ""]
+    lines += ["#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */"]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Where a column of a table lies: its entry of row r is `array[stride * r + offset]`."""
+
+    array: str
+    stride: int
+    offset: int
+
+    def entry(self, row: int) -> str:
+        return f"{self.array}[{self.stride * row + self.offset}]"
+
+    def along(self, counter: str) -> str:
+        """The entry of the row that a counter names."""
+        scaled = counter if self.stride == 1 else f"{self.stride} * {counter}"
+        return f"{self.array}[{scaled} + {self.offset}]" if self.offset else f"{self.array}[{scaled}]"
+
+
+class Kernel:
+    """One function being written: its lines, and what has to stand around them."""
+
+    def __init__(self, tape: Tape, dtype: str, name: str | None) -> None:
+        if dtype not in ("float64", "float32"):
+            raise MachineError(f"C is written for 'float64' or 'float32', not for {dtype!r}")
+        if missing := ", ".join(sorted(inexact(tape.block))):
+            raise MachineError(f"{tape.name}: C has exact operations only; lower {missing} first (passes.lower)")
+        self.tape = tape
+        self.single = dtype == "float32"
+        self.real, self.suffix = ("float", "f") if self.single else ("double", "")
+        self.lines: list[str] = []
+        self.helpers: set[str] = set()
+        self.literals: set[str] = set()
+        self.areas: list[tuple[int, str, str, int]] = []  # tables in memory: line, indent, name, entries
+        self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
+        taken = {"work"}
+        self.name, *names = [self._name(n, taken) for n in (name or tape.name, *[p.name for p in self.ports])]
+        self.inputs, self.outputs = names[: len(tape.inputs)], names[len(tape.inputs) :]
+        self._function(only_read(tape.block))
+        self.work = self._place_areas()
+
+    # ---- around the function
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        return (*self.tape.inputs, *self.tape.outputs)
+
+    def _name(self, wanted: str, taken: set[str]) -> str:
+        name = identifier(wanted, taken)
+        taken.add(name)
+        return name
+
+    def prototype(self, restrict: str) -> str:
+        """The declaration, without its semicolon."""
+        arguments = [f"const {self.real} *{restrict}{name}" for name in self.inputs]
+        arguments += [f"{self.real} *{restrict}{name}" for name in self.outputs]
+        arguments += [f"{self.real} *{restrict}work"] if self.work else []
+        return f"void {self.name}({', '.join(arguments)})"
+
+    def macro(self) -> list[str]:
+        """The size of the scratch memory, if the caller provides it."""
+        return [f"#define {self.name.upper()}_WORK {self.work}", ""] if self.work else []
+
+    def comment(self) -> str:
+        """What the function computes, how to call it, and how to compile it."""
+        width = max([len(name) for name in (*self.inputs, *self.outputs)], default=0)
+        lines = [f"{self.name}: one state, in {self.real}. No two arrays may overlap; matrices lie row after row.", ""]
+        for k, (port, name) in enumerate(zip(self.ports, (*self.inputs, *self.outputs), strict=True)):
+            way = "in " if k < len(self.inputs) else "out"
+            shape = " x ".join(map(str, port.shape)) or "one number"
+            called = "" if name == port.name else "  (" + ascii(port.name).replace("*/", "* /") + ")"
+            lines.append(f"  {way}  {name:{width}}  {shape}{called}")
+        if self.work:
+            lines.append(f"  work: scratch memory, {self.name.upper()}_WORK numbers, whose contents do not matter")
+        lines += [
+            "",
+            f"Compile with  cc -std=c99 -O2 -ffp-contract=off -c {self.name}.c  and link with -lm. Any -O and -march",
+            "give the same bits; -ffast-math does not, and is refused. The rounding mode must be to nearest, with",
+            "subnormal numbers on, as it is when a program starts.",
+            f"Tape {self.tape.hash}",
+        ]
+        return "\n".join(["/*", *[f" * {line}".rstrip() for line in lines], " */"])
+
+    # ---- the function
+
+    def _function(self, block: Block) -> None:
+        ports = zip(self.tape.inputs, self.inputs, strict=True)
+        entries = [f"{name}[{k}]" for port, name in ports for k in range(port.size)]
+        stored = self._outputs_of_loops(block)
+        values, tables = self.block(block, entries, "", "    ")
+        results = iter(block.results)
+        for port, name in zip(self.tape.outputs, self.outputs, strict=True):
+            if not port.table:
+                self.lines += [f"    {name}[{k}] = {values[next(results)]};" for k in range(port.size)]
+                continue
+            table = next(results)
+            if name not in stored:
+                self._copy(name, tables[table], port.shape[0])
+        text = "\n".join(self.lines)
+        unused = [name for name in (*self.inputs, *self.outputs) if not re.search(rf"\b{name}\b", text)]
+        self.lines += [f"    (void){name};" for name in unused]
+
+    def _outputs_of_loops(self, block: Block) -> set[str]:
+        """Outputs that a loop writes as it goes: tables whose columns no other output has claimed."""
+        stored = set()
+        results = iter(block.results)
+        for port, name in zip(self.tape.outputs, self.outputs, strict=True):
+            nodes = [block.nodes[next(results)] for _ in range(1 if port.table else port.size)]
+            if not port.table or nodes[0].op != "rows":
+                continue
+            first, last = nodes[0].data
+            keys = [(f"{nodes[0].args[0]}", c) for c in range(first, last)]
+            if not any(key in self.direct for key in keys):
+                self.direct |= {key: Column(name, last - first, k) for k, key in enumerate(keys)}
+                stored.add(name)
+        return stored
+
+    def _copy(self, name: str, columns: list[Column], rows: int) -> None:
+        self.lines.append(f"    for (size_t i = 0; i < {rows}; ++i) {{")
+        for k, column in enumerate(columns):
+            self.lines.append(f"        {Column(name, len(columns), k).along('i')} = {column.along('i')};")
+        self.lines.append("    }")
+
+    def block(
+        self, block: Block, params: list[str], path: str, indent: str, fresh: int = 0
+    ) -> tuple[dict[int, str], dict[int, list[Column]]]:
+        """(text of every value, columns of every table) of a block; the first `fresh` params become variables."""
+        values: dict[int, str] = {}
+        tables: dict[int, list[Column]] = {}
+        for i, node in enumerate(block.nodes):
+            op, args, data = node
+            here = f"{path}{i}"
+            if op == "param":
+                values[i] = self.variable(f"x{here}", params[data], indent) if data < fresh else params[data]
+            elif op == "const":
+                values[i] = literal(data, self.single)
+                self.literals.add(values[i])
+            elif op == "table":
+                tables[i] = self.table([values[a] for a in args], data[1], here, indent)
+            elif op == "at":
+                values[i] = tables[args[0]][data[1]].entry(data[0])
+            elif op == "loop":
+                start, read, captured = data.split(args)
+                columns = [column for t in read for column in tables[t]]
+                self.loop(data, [values[a] for a in start], columns, [values[a] for a in captured], here, indent)
+            elif op == "get":
+                values[i] = f"c{path}{args[0]}_{data}"
+            elif op == "rows":
+                tables[i] = self.written(block.nodes[args[0]].data, f"{path}{args[0]}")[data[0] : data[1]]
+            else:
+                values[i] = self.operation(node, [values[a] for a in args], here, indent)
+        return values, tables
+
+    def operation(self, node: Node, operands: list[str], here: str, indent: str) -> str:
+        """The variable of an arithmetic operation."""
+        op = OPS[node.op]
+        assert op.c is not None
+        # a compiler may warn about arithmetic on literals alone
+        if all(x in self.literals for x in operands):
+            operands[0] = self.variable(f"k{here}", operands[0], indent)
+        form = re.sub(r"\b(cd_\w+)\(", r"\1{f}(", op.c)
+        if form != op.c:
+            self.helpers.add(node.op)
+        text = form.format(f=self.suffix, **dict(zip("abc", operands, strict=False)))
+        return self.variable(f"x{here}", text, indent, "int" if op.gives == TRUTH else self.real)
+
+    def variable(self, name: str, text: str, indent: str, kind: str | None = None) -> str:
+        """Write `const double name = text;` and return the name."""
+        self.lines.append(f"{indent}const {kind or self.real} {name} = {text};")
+        return name
+
+    # ---- loops and tables
+
+    def loop(
+        self, loop: Loop, start: list[str], columns: list[Column], captured: list[str], here: str, indent: str
+    ) -> None:
+        """Write a loop. Its carried values are variables that change only when all the next ones are known."""
+        counter, inside = f"i{here}", indent + "    "
+        carried = [f"c{here}_{j}" for j in range(loop.carried)]
+        self.lines += [f"{indent}{self.real} {name} = {text};" for name, text in zip(carried, start, strict=True)]
+        written = self.written(loop, here)
+        if any(column.array == f"w{here}" for column in written):
+            entries = loop.count * sum(column.array == f"w{here}" for column in written)
+            self.area(f"w{here}", entries, indent)
+        if loop.reverse:
+            self.lines.append(f"{indent}for (size_t {counter} = {loop.count}; {counter}-- > 0;) {{")
+        else:
+            self.lines.append(f"{indent}for (size_t {counter} = 0; {counter} < {loop.count}; ++{counter}) {{")
+        rows = [column.along(counter) for column in columns]
+        params = [f"({self.real}){counter}", *carried, *rows, *captured]
+        values, _ = self.block(loop.body, params, f"{here}_", inside, fresh=len(params) - len(captured))
+        results = [values[r] for r in loop.body.results]
+        places = [*carried, *[column.along(counter) for column in written]]
+        self.lines += [f"{inside}{place} = {text};" for place, text in zip(places, results, strict=True)]
+        self.lines.append(f"{indent}}}")
+
+    def written(self, loop: Loop, here: str) -> list[Column]:
+        """Where a loop writes its columns: into outputs, and what remains into a table `w` of its own."""
+        own = [c for c in range(loop.writes) if (here, c) not in self.direct]
+        return [self.direct.get((here, c)) or Column(f"w{here}", len(own), own.index(c)) for c in range(loop.writes)]
+
+    def table(self, entries: list[str], columns: int, here: str, indent: str) -> list[Column]:
+        """The columns of a table of values: a stretch of memory that exists already, constants, or a local array."""
+        first = re.fullmatch(r"(\w+)\[(\d+)\]", entries[0]) if entries else None
+        if first is not None and entries == [f"{first[1]}[{int(first[2]) + k}]" for k in range(len(entries))]:
+            return [Column(first[1], columns, int(first[2]) + c) for c in range(columns)]
+        if all(x in self.literals for x in entries):
+            self.lines.append(f"{indent}static const {self.real} t{here}[{len(entries)}] = {{")
+            rows = [entries[k : k + columns] for k in range(0, len(entries), columns)]
+            self.lines += [f"{indent}    {', '.join(row)}," for row in rows]
+            self.lines.append(f"{indent}}};")
+        else:
+            self.area(f"t{here}", len(entries), indent)
+            self.lines += [f"{indent}t{here}[{k}] = {text};" for k, text in enumerate(entries)]
+        return [Column(f"t{here}", columns, c) for c in range(columns)]
+
+    def area(self, name: str, entries: int, indent: str) -> None:
+        """Leave a line for a table in memory; where it lies is known when all are."""
+        self.areas.append((len(self.lines), indent, name, entries))
+        self.lines.append("")
+
+    def _place_areas(self) -> int:
+        """Tables as local arrays, or all in `work` if they are large; the numbers needed there."""
+        total = sum(entries for *_, entries in self.areas)
+        in_work = total * (4 if self.single else 8) > STACK
+        at = 0
+        for line, indent, name, entries in self.areas:
+            place = f"*const {name} = work + {at}" if in_work else f"{name}[{entries}]"
+            self.lines[line] = f"{indent}{self.real} {place};"
+            at += entries
+        return total if in_work else 0
+
+
+def only_read(block: Block) -> Block:
+    """The block without dead code, and without the tables of loops that no iteration reads."""
+    while True:
+        block = dead_code(block)
+        slim, dropped = _drop_tables(block)
+        if not dropped:
+            return block
+        block = slim
+
+
+def _drop_tables(block: Block) -> tuple[Block, int]:
+    nodes: list[Node] = []
+    dropped = 0
+    for node in block.nodes:
+        if node.op == "loop":
+            node, count = _drop_tables_of(node, block)
+            dropped += count
+        nodes.append(node)
+    return replace(block, nodes=tuple(nodes)), dropped
+
+
+def _drop_tables_of(node: Node, block: Block) -> tuple[Node, int]:
+    loop: Loop = node.data
+    body, dropped = _drop_tables(loop.body)
+    start, tables, captured = loop.split(node.args)
+    used = {n.data for n in body.nodes if n.op == "param"}
+    params = list(range(1 + loop.carried))  # those that stay
+    kept = []
+    at = len(params)
+    for table in tables:
+        op, _, (first, last) = block.nodes[table]
+        columns = range(at, at + (last if op == "table" else last - first))
+        if not used.isdisjoint(columns):
+            kept.append(table)
+            params += columns
+        at = columns.stop
+    reads = len(params) - 1 - loop.carried
+    params += range(at, body.params)
+    place = {p: k for k, p in enumerate(params)}
+    nodes = tuple([n._replace(data=place[n.data]) if n.op == "param" else n for n in body.nodes])
+    slim = replace(loop, body=Block(nodes, len(params), body.results), reads=reads, tables=len(kept))
+    return Node("loop", (*start, *kept, *captured), slim), dropped + len(tables) - len(kept)

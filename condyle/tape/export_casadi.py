@@ -1,0 +1,181 @@
+"""A tape as a CasADi function, for its solvers, derivatives and code generators: a tape interpreted with CasADi's symbols.
+
+The un-lowered tape is exported: sin stays sin. An fma becomes a product and a sum, so results agree to rounding and not to
+the bit. A tape whose loops are short becomes scalar expressions (SX), loops unrolled. Otherwise the loops stay: the block
+around them is built of matrix expressions (MX), and a body is a function of its own that CasADi repeats (mapaccum).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from condyle.errors import require
+from condyle.tape.graph import Block, Loop
+from condyle.tape.interpret import Arithmetic, evaluate
+from condyle.tape.passes import dead_code
+from condyle.tape.tape import Port, Tape, operations
+
+UNROLL = 10_000  # operations that a loop may become when it is written out
+
+
+def casadi_function(tape: Tape, name: str | None = None) -> Any:
+    """The casadi.Function of a tape, with named inputs and outputs.
+
+    A vector is a column, a matrix is a matrix, a single number is 1 x 1; an array of more axes is a column, flattened row
+    after row. Names that CasADi does not allow are changed, and an output named like an input has `_out` added.
+    """
+    casadi = require("casadi", "casadi", "exporting to CasADi")
+    block = dead_code(tape.block)
+    arithmetic = arithmetic_for(casadi, block)
+    names = _names(casadi, [*tape.inputs, *tape.outputs])
+    inputs = [arithmetic.kind.sym(n, *_size(port)) for n, port in zip(names, tape.inputs, strict=False)]
+    params = [x for port, symbol in zip(tape.inputs, inputs, strict=True) for x in _entries(port, symbol)]
+    results = iter(evaluate(block, params, arithmetic))
+    outputs = []
+    for port in tape.outputs:
+        values = arithmetic.flat(next(results)) if port.table else [next(results) for _ in range(port.size)]
+        outputs.append(_assemble(casadi, port, casadi.densify(arithmetic.column(values))))
+    known = casadi.Function.fix_name(name or tape.name)
+    return casadi.Function(known, inputs, outputs, names[: len(inputs)], names[len(inputs) :])
+
+
+def arithmetic_for(casadi: Any, block: Block) -> Scalars:
+    """Scalar expressions, or matrix expressions if some loop is long."""
+    loops = [node.data for node in block.nodes if node.op == "loop"]
+    long = any(loop.count * max(operations(loop.body), 1) > UNROLL for loop in loops)
+    return Matrices(casadi) if long else Scalars(casadi)
+
+
+class Scalars(Arithmetic):
+    """CasADi's SX, where every entry is an expression of its own and loops are unrolled."""
+
+    def __init__(self, casadi: Any) -> None:
+        self.casadi = casadi
+        self.kind = casadi.SX
+        self.functions = {
+            "add": lambda a, b: a + b,
+            "sub": lambda a, b: a - b,
+            "mul": lambda a, b: a * b,
+            "div": lambda a, b: a / b,
+            "neg": lambda a: -a,
+            "fma": lambda a, b, c: a * b + c,
+            "sqrt": casadi.sqrt,
+            "abs": casadi.fabs,
+            "copysign": casadi.copysign,
+            # C's remainder rounds to nearest, ties to even
+            "rint": lambda a: a - casadi.remainder(a, 1),
+            "floor": casadi.floor,
+            "min": casadi.fmin,
+            "max": casadi.fmax,
+            "pow2": lambda a: casadi.power(2, casadi.fmin(casadi.fmax(a, -1022), 1023)),
+            "logb": self.logb,
+            "lt": lambda a, b: a < b,
+            "le": lambda a, b: a <= b,
+            "eq": lambda a, b: a == b,
+            "and": casadi.logic_and,
+            "or": casadi.logic_or,
+            "not": casadi.logic_not,
+            "select": casadi.if_else,
+            "sin": casadi.sin,
+            "cos": casadi.cos,
+            "tan": casadi.tan,
+            "asin": casadi.asin,
+            "acos": casadi.acos,
+            "atan2": casadi.atan2,
+            "exp": casadi.exp,
+            "log": casadi.log,
+            "tanh": casadi.tanh,
+            "pow": casadi.power,
+        }
+
+    def number(self, value: float) -> Any:
+        return self.kind(value)
+
+    def column(self, values: list[Any]) -> Any:
+        """Values one below the other."""
+        return self.casadi.vertcat(*values) if values else self.kind(0, 1)
+
+    def flat(self, table: Any) -> list[Any]:
+        """The entries of a table, row after row, as one or more columns."""
+        return [entry for row in table for entry in row]
+
+    def logb(self, a: Any) -> Any:
+        """The exponent of a, by logarithm and then by comparison with the two powers of two around it."""
+        casadi, size = self.casadi, self.casadi.fabs(a)
+        guess = casadi.fmax(casadi.floor(casadi.log(size) / math.log(2.0)), -1022)
+        low, high = casadi.power(2, guess), casadi.power(2, guess + 1)
+        return guess - casadi.if_else(size < low, 1, 0) + casadi.if_else(size >= high, 1, 0)
+
+
+class Matrices(Scalars):
+    """CasADi's MX, where a loop stays a loop; a table is a matrix with one column per row of the table."""
+
+    def __init__(self, casadi: Any) -> None:
+        super().__init__(casadi)
+        self.kind = casadi.MX
+
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+        order = [*reversed(range(loop.count))] if loop.reverse else [*range(loop.count)]
+        iteration = self.casadi.DM([order])
+        rows = self.casadi.vertcat(*tables)[:, order] if tables else self.kind(0, loop.count)
+        outside = self.casadi.repmat(self.column(captured), 1, loop.count)
+        repeated = self.body(loop, len(captured)).mapaccum("loop", loop.count)
+        states, written = repeated(self.column(start), iteration, rows, outside)
+        final = [states[j, loop.count - 1] for j in range(loop.carried)]
+        return final, written[:, order]
+
+    def body(self, loop: Loop, captured: int) -> Any:
+        """The function (carried, iteration, row, captured) -> (next carried, row written) of one iteration."""
+        inner = arithmetic_for(self.casadi, loop.body)
+        sizes = {"carried": loop.carried, "iteration": 1, "row": loop.reads, "captured": captured}
+        carried, iteration, row, outside = symbols = [inner.kind.sym(name, size) for name, size in sizes.items()]
+        params = [entry for part in (iteration, carried, row, outside) for entry in _column(part)]
+        results = evaluate(loop.body, params, inner)
+        following, written = results[: loop.carried], results[loop.carried :]
+        outputs = [self.casadi.densify(inner.column(part)) for part in (following, written)]
+        return self.casadi.Function("body", symbols, outputs)
+
+    def table(self, entries: list[Any], rows: int, columns: int) -> Any:
+        return self.casadi.reshape(self.column(entries), columns, rows)
+
+    def columns(self, written: Any, first: int, last: int) -> Any:
+        return written[first:last, :]
+
+    def entry(self, table: Any, row: int, column: int) -> Any:
+        return table[column, row]
+
+    def flat(self, table: Any) -> list[Any]:
+        return [self.casadi.vec(table)]
+
+
+# ---- ports
+
+
+def _size(port: Port) -> tuple[int, int]:
+    return (port.shape[0], port.shape[1]) if len(port.shape) == 2 else (port.size, 1)
+
+
+def _column(symbol: Any) -> list[Any]:
+    return [symbol[k] for k in range(symbol.shape[0])]
+
+
+def _entries(port: Port, symbol: Any) -> list[Any]:
+    # CasADi counts down the columns, a tape along the rows
+    rows, columns = _size(port)
+    return [symbol[r, c] for r in range(rows) for c in range(columns)]
+
+
+def _assemble(casadi: Any, port: Port, column: Any) -> Any:
+    rows, columns = _size(port)
+    return casadi.reshape(column, columns, rows).T
+
+
+def _names(casadi: Any, ports: list[Port]) -> list[str]:
+    names: list[str] = []
+    for port in ports:
+        name = casadi.Function.fix_name(port.name)
+        while name in names:
+            name += "_out" if not name.endswith("_out") else "2"
+        names.append(name)
+    return names

@@ -1,0 +1,169 @@
+"""Exact foldings: rewrites that change no digit of any finite result.
+
+A number that stands in the program as zero is structural: the term it multiplies is absent, so `0 * x` is 0 and `x + 0`
+is x. (These two may change the sign of a zero, and an absent term cannot bring in a NaN; nothing else is given up.) Two
+constants are combined only if the result is exact in float64, because a tape has no precision of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from condyle.tape.graph import Graph
+
+Args = tuple[int, ...]
+
+
+def _exact(result: float, a: float, b: float, op: str) -> bool:
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(result)) or (result == 0.0 and op != "add"):
+        return False
+    x, y = Fraction(a), Fraction(b)
+    if op == "div":
+        return Fraction(result) * y == x
+    return Fraction(result) == (x + y if op == "add" else x * y)
+
+
+def _negated(g: Graph, i: int) -> int | None:
+    node = g.nodes[i]
+    return node.args[0] if node.op == "neg" else None
+
+
+def add(g: Graph, args: Args) -> int | None:
+    a, b = args
+    x, y = g.value(a), g.value(b)
+    if x == 0.0:
+        return b
+    if y == 0.0:
+        return a
+    if x is not None and y is not None:
+        return g.const(x + y) if _exact(x + y, x, y, "add") else None
+    if (n := _negated(g, b)) is not None:
+        return g.emit("sub", (a, n))
+    if (n := _negated(g, a)) is not None:
+        return g.emit("sub", (b, n))
+    return g.record("add", (b, a), None) if a > b else None
+
+
+def sub(g: Graph, args: Args) -> int | None:
+    a, b = args
+    x, y = g.value(a), g.value(b)
+    if y == 0.0:
+        return a
+    if x == 0.0:
+        return g.emit("neg", (b,))
+    if x is not None and y is not None and _exact(x - y, x, -y, "add"):
+        return g.const(x - y)
+    if (n := _negated(g, b)) is not None:
+        return g.emit("add", (a, n))
+    return None
+
+
+def mul(g: Graph, args: Args) -> int | None:
+    a, b = args
+    x, y = g.value(a), g.value(b)
+    if x is not None and y is not None:
+        if x == 0.0 or y == 0.0:
+            return g.const(0.0)
+        return g.const(x * y) if _exact(x * y, x, y, "mul") else g.record("mul", (min(a, b), max(a, b)), None)
+    for number, other in ((x, b), (y, a)):
+        if number is None:
+            continue
+        if number == 0.0:
+            return g.const(0.0)
+        if number == 1.0:
+            return other
+        if number == -1.0:
+            return g.emit("neg", (other,))
+        if (n := _negated(g, other)) is not None:
+            return g.emit("mul", (g.const(-number), n))
+    for this, other in ((a, b), (b, a)):
+        if (n := _negated(g, this)) is not None:
+            return g.emit("neg", (g.emit("mul", (n, other)),))
+    return g.record("mul", (b, a), None) if a > b else None
+
+
+def div(g: Graph, args: Args) -> int | None:
+    a, b = args
+    x, y = g.value(a), g.value(b)
+    if x == 0.0 and y != 0.0:
+        return g.const(0.0)
+    if y is not None and y != 0.0 and math.isfinite(y):
+        if x is not None and _exact(x / y, x, y, "div"):
+            return g.const(x / y)
+        mantissa, exponent = math.frexp(y)
+        if abs(mantissa) == 0.5 and abs(exponent) < 100:
+            return g.emit("mul", (a, g.const(1.0 / y)))
+    if (n := _negated(g, a)) is not None:
+        return g.emit("neg", (g.emit("div", (n, b)),))
+    if (n := _negated(g, b)) is not None:
+        return g.emit("neg", (g.emit("div", (a, n)),))
+    return None
+
+
+def neg(g: Graph, args: Args) -> int | None:
+    (a,) = args
+    x = g.value(a)
+    return g.const(-x) if x is not None else _negated(g, a)
+
+
+def absolute(g: Graph, args: Args) -> int | None:
+    (a,) = args
+    x = g.value(a)
+    if x is not None:
+        return g.const(abs(x))
+    if g.nodes[a].op == "abs":
+        return a
+    n = _negated(g, a)
+    return None if n is None else g.emit("abs", (n,))
+
+
+def fma(g: Graph, args: Args) -> int | None:
+    a, b, c = args
+    if g.value(c) == 0.0:
+        return g.emit("mul", (a, b))
+    if any(g.value(i) in (0.0, 1.0, -1.0) for i in (a, b)):
+        return g.emit("add", (g.emit("mul", (a, b)), c))
+    return g.record("fma", (b, a, c), None) if a > b else None
+
+
+def select(g: Graph, args: Args) -> int | None:
+    a, b, c = args
+    if b == c:
+        return b
+    if g.nodes[a].op == "not":
+        return g.emit("select", (g.nodes[a].args[0], c, b))
+    return None
+
+
+def unequal_order(op: str) -> Callable[[Graph, Args], int | None]:
+    """A folding that only puts the arguments of a symmetric operation in order, so that equal ones are found again."""
+
+    def fold(g: Graph, args: Args) -> int | None:
+        return g.record(op, (args[1], args[0]), None) if args[0] > args[1] else None
+
+    return fold
+
+
+def invert(g: Graph, args: Args) -> int | None:
+    node = g.nodes[args[0]]
+    return node.args[0] if node.op == "not" else None
+
+
+FOLD: dict[str, Callable[[Graph, Args], int | None]] = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "div": div,
+    "neg": neg,
+    "abs": absolute,
+    "fma": fma,
+    "select": select,
+    "not": invert,
+    "eq": unequal_order("eq"),
+    "and": unequal_order("and"),
+    "or": unequal_order("or"),
+}

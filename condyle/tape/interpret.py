@@ -1,0 +1,161 @@
+"""The interpreter: what a tape means, for any kind of number.
+
+An `Arithmetic` gives one function per operation. With IEEE floats this is the `reference` machine, the definition that every
+other machine must match bit for bit; with traced scalars it is how tapes are rewritten and differentiated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from condyle.tape.graph import Block, Loop
+
+
+class Arithmetic:
+    """One function per operation, in `functions`; `number` makes a constant; `loop` repeats a body."""
+
+    functions: dict[str, Callable[..., Any]]
+
+    def number(self, value: float) -> Any:
+        """The constant `value` in this arithmetic."""
+        return value
+
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+        """(carried values at the end, rows written) of a loop."""
+        carried = start
+        written: list[Any] = [None] * loop.count
+        for i in reversed(range(loop.count)) if loop.reverse else range(loop.count):
+            row = [entry for table in tables for entry in table[i]]
+            results = evaluate(loop.body, [self.number(float(i)), *carried, *row, *captured], self)
+            carried, written[i] = results[: loop.carried], results[loop.carried :]
+        return carried, written
+
+    def table(self, entries: list[Any], rows: int, columns: int) -> Any:
+        """A table of the entries, row after row."""
+        return [entries[i * columns : (i + 1) * columns] for i in range(rows)]
+
+    def columns(self, written: Any, first: int, last: int) -> Any:
+        """The table of some columns of what a loop wrote."""
+        return [row[first:last] for row in written]
+
+    def entry(self, table: Any, row: int, column: int) -> Any:
+        """One entry of a table."""
+        return table[row][column]
+
+
+def evaluate(block: Block, params: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
+    """The results of a block for given params."""
+    values = evaluate_nodes(block, params, arithmetic)
+    return [values[i] for i in block.results]
+
+
+def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
+    """The value of every node of a block."""
+    functions = arithmetic.functions
+    values: list[Any] = []
+    for op, args, data in block.nodes:
+        value: Any
+        if op == "param":
+            value = params[data]
+        elif op == "const":
+            value = arithmetic.number(data)
+        elif op == "loop":
+            value = arithmetic.loop(data, *data.split([values[i] for i in args]))
+        elif op == "get":
+            value = values[args[0]][0][data]
+        elif op == "rows":
+            value = arithmetic.columns(values[args[0]][1], *data)
+        elif op == "table":
+            value = arithmetic.table([values[i] for i in args], *data)
+        elif op == "at":
+            value = arithmetic.entry(values[args[0]], *data)
+        elif data is None:
+            value = functions[op](*[values[i] for i in args])
+        else:
+            value = functions[op](*[values[i] for i in args], data)
+        values.append(value)
+    return values
+
+
+class Ieee(Arithmetic):
+    """IEEE 754 binary arithmetic on Python floats, rounded to float32 after each operation when `single`."""
+
+    def __init__(self, *, single: bool = False) -> None:
+        self.single = single
+        self.digits, self.lowest, self.bias = (24, -149, 127) if single else (53, -1074, 1023)
+        r = self.round = _to_single if single else _same
+        exact: dict[str, Callable[..., Any]] = {
+            "add": lambda a, b: r(a + b),
+            "sub": lambda a, b: r(a - b),
+            "mul": lambda a, b: r(a * b),
+            "div": lambda a, b: r(divide(a, b)),
+            "neg": lambda a: -a,
+            "fma": self.fma,
+            "sqrt": lambda a: r(math.sqrt(a)) if a >= 0.0 else (a if a == 0.0 else math.nan),
+            "abs": abs,
+            "copysign": math.copysign,
+            "rint": lambda a: math.copysign(float(round(a)), a) if math.isfinite(a) else a,
+            "floor": lambda a: math.copysign(float(math.floor(a)), a) if math.isfinite(a) else a,
+            "min": lambda a, b: b if b != b else (b if a >= b else a),
+            "max": lambda a, b: b if b != b else (b if a <= b else a),
+            "pow2": lambda a: math.ldexp(1.0, round(min(a, self.bias) if a > 1 - self.bias else 1 - self.bias)),
+            "logb": self.logb,
+            "lt": lambda a, b: a < b,
+            "le": lambda a, b: a <= b,
+            "eq": lambda a, b: a == b,
+            "and": lambda a, b: a and b,
+            "or": lambda a, b: a or b,
+            "not": lambda a: not a,
+            "select": lambda a, b, c: b if a else c,
+        }
+        self.functions = exact
+
+    def number(self, value: float) -> float:
+        return self.round(value)
+
+    def fma(self, a: float, b: float, c: float) -> float:
+        """a * b + c with one rounding, by exact fractions."""
+        if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+            # a finite product must not overflow before it meets an infinity
+            return c if math.isfinite(a) and math.isfinite(b) else a * b + c
+        exact = Fraction(a) * Fraction(b) + Fraction(c)
+        return self.nearest(exact) if exact else a * b + c
+
+    def nearest(self, x: Fraction) -> float:
+        """The floating-point number nearest to a nonzero fraction, ties to even."""
+        magnitude = abs(x)
+        exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+        if magnitude < Fraction(2) ** exponent:
+            exponent -= 1
+        unit = max(exponent - self.digits + 1, self.lowest)
+        whole = round(magnitude / Fraction(2) ** unit)
+        if whole.bit_length() + unit > self.bias + 1:
+            return math.copysign(math.inf, x)
+        return math.copysign(math.ldexp(float(whole), unit), x)
+
+    def logb(self, a: float) -> float:
+        """The exponent field less the bias: zero and subnormal numbers give the lowest, infinity and NaN the highest."""
+        if not math.isfinite(a):
+            return float(self.bias + 1)
+        return float(max(math.frexp(a)[1] - 1, -self.bias)) if a else float(-self.bias)
+
+
+def divide(a: float, b: float) -> float:
+    """a / b by IEEE 754, where division by zero has a value."""
+    if b:
+        return a / b
+    return math.nan if a != a or a == 0.0 or b != b else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _same(x: float) -> float:
+    return x
+
+
+def _to_single(x: float) -> float:
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return float(np.float32(x))

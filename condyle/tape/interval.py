@@ -1,0 +1,220 @@
+"""Interval arithmetic: certified enclosures of what a tape computes over the real numbers, as balls of FLINT's arb.
+
+A ball that is NaN says "anything, or undefined": an operation gives it when its result has no bounds, and it spreads.
+A comparison of balls may be undecided (None); a choice between two values on such a condition gives a ball around both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+from condyle.errors import MachineError, require
+from condyle.tape.interpret import Arithmetic
+
+Decision = bool | None
+
+_flint_precision = RLock()  # flint.ctx is one for all threads
+
+
+class Interval(Arithmetic):
+    """Enclosures computed with `bits` digits: the real result lies in the ball, whatever the rounding.
+
+    Constants and floats are exact points. Zeros have no sign, so where the sign of a zero matters (1 / 0, copysign,
+    atan2) the ball covers both. Evaluate within `with interval.working():`, which sets FLINT's precision and restores
+    it; another setting makes the balls wider or narrower, never wrong.
+    """
+
+    def __init__(self, bits: int = 53) -> None:
+        self.flint = require("flint", "precision", "the interval machine")
+        if not 2 <= bits <= 1_000_000:
+            raise MachineError(f"intervals are computed with 2 to 1,000,000 bits, not {bits}")
+        self.bits = bits
+        arb = self.flint.arb
+        self.anything, self.infinity = arb("nan"), arb("inf")
+        self._arb = arb
+        total = self.total
+        self.functions = {
+            "add": total(lambda a, b: a + b),
+            "sub": total(lambda a, b: a - b),
+            "mul": total(lambda a, b: a * b),
+            "div": total(lambda a, b: a / b),
+            "neg": total(lambda a: -a),
+            "fma": total(lambda a, b, c: a * b + c),
+            "sqrt": total(lambda a: a.sqrt()),
+            "abs": total(self.absolute),
+            "copysign": total(self.copysign),
+            "rint": total(lambda a: self.whole(a, round_half_even)),
+            "floor": total(lambda a: self.whole(a, lambda m, shift: m >> shift)),
+            "min": total(lambda a, b: a.min(b)),
+            "max": total(lambda a, b: a.max(b)),
+            "pow2": total(lambda a: arb(2) ** a),
+            "logb": total(self.logb),
+            "lt": self.less,
+            "le": lambda a, b: negate(self.less(b, a)),
+            "eq": self.equal,
+            "and": both,
+            "or": lambda a, b: negate(both(negate(a), negate(b))),
+            "not": negate,
+            "select": self.select,
+            "sin": self.finite(lambda a: a.sin()),
+            "cos": self.finite(lambda a: a.cos()),
+            "tan": self.finite(lambda a: a.tan()),
+            "asin": self.finite(lambda a: a.asin()),
+            "acos": self.finite(lambda a: a.acos()),
+            "atan2": self.finite(self.atan2),
+            "exp": total(lambda a: a.exp()),
+            "log": total(lambda a: a.log()),
+            "tanh": total(lambda a: a.tanh()),
+            "pow": self.power,
+        }
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """FLINT at this precision, restored afterwards; one thread at a time, because FLINT's setting is global."""
+        with _flint_precision:
+            before = self.flint.ctx.prec
+            self.flint.ctx.prec = self.bits
+            try:
+                yield
+            finally:
+                self.flint.ctx.prec = before
+
+    def number(self, value: Any) -> Any:
+        """A float or whole number as a point; a ball as it is."""
+        return self.bounded(value if isinstance(value, self._arb) else self._arb(value))
+
+    # ---- what is undefined stays undefined
+
+    def total(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function made NaN for NaN, and wherever its ball is unbounded without being one infinity."""
+
+        def checked(*args: Any) -> Any:
+            if any([a.is_nan() for a in args]):
+                return self.anything
+            return self.bounded(function(*args))
+
+        return checked
+
+    def bounded(self, ball: Any) -> Any:
+        """The ball if it is finite, or one of the infinities; NaN otherwise."""
+        if ball.is_finite():
+            return ball
+        middle = ball.mid()
+        return middle if not (middle.is_nan() or middle.is_finite()) and ball.rad().is_finite() else self.anything
+
+    def finite(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function made NaN for infinite arguments as well."""
+        checked = self.total(function)
+        return lambda *args: checked(*args) if all([a.is_finite() for a in args]) else self.anything
+
+    # ---- comparisons and choices
+
+    def less(self, a: Any, b: Any) -> Decision:
+        """Whether a < b: True, False, or None where both are possible."""
+        if a < b:
+            return True
+        return False if a >= b else None
+
+    def equal(self, a: Any, b: Any) -> Decision:
+        if a == b:
+            return True
+        return False if a != b else None
+
+    def select(self, condition: Decision, b: Any, c: Any) -> Any:
+        """b, c, or a ball around both."""
+        if condition is None:
+            return self.hull(b, c)
+        return b if condition else c
+
+    def hull(self, a: Any, b: Any) -> Any:
+        """A ball around two balls; two different infinities, or one and a number, have none."""
+        if a.is_nan() or b.is_nan():
+            return self.anything
+        if a.is_finite() and b.is_finite():
+            return a.union(b)
+        return a if a == b else self.anything
+
+    # ---- functions with corners and jumps
+
+    def absolute(self, a: Any) -> Any:
+        """|a|, from zero on when the ball holds both signs."""
+        return abs(a) if not a.is_finite() or a > 0 or a < 0 else a.abs_upper().union(self._arb(0))
+
+    def copysign(self, a: Any, b: Any) -> Any:
+        """|a| with the sign of b; both signs where b may be zero, because a zero has an unknown sign here."""
+        size = self.absolute(a)
+        if b > 0:
+            return size
+        return -size if b < 0 else self.hull(size, -size)
+
+    def whole(self, a: Any, step: Callable[[int, int], int]) -> Any:
+        """A ball around the whole numbers that a rising step function takes on a; step(m, k) rounds m / 2^k."""
+        if not a.is_finite():
+            return a
+        low, high = self.ends(a)
+        return self.hull(self._step(low, step), self._step(high, step))
+
+    def ends(self, a: Any) -> tuple[Any, Any]:
+        """The lowest and the highest point of a ball, exact if it is a point, else rounded outwards."""
+        return (a, a) if a.is_exact() else (a.lower(), a.upper())
+
+    def _step(self, point: Any, step: Callable[[int, int], int]) -> Any:
+        mantissa, exponent = (int(x) for x in point.man_exp())
+        if exponent >= 0:
+            return point
+        # far below one half, only the sign matters: no need to shift by millions of places
+        places = -exponent
+        if places > abs(mantissa).bit_length() + 2:
+            mantissa, places = (mantissa > 0) - (mantissa < 0), 2
+        return self._arb(step(mantissa, places))
+
+    def logb(self, a: Any) -> Any:
+        """floor(log2 |a|)."""
+        if not a.is_finite() or a.contains(0):
+            return abs(a) if not a.is_finite() else self.anything
+        low, high = self.ends(abs(a))
+        return self.hull(self._arb(_exponent(low)), self._arb(_exponent(high)))
+
+    def atan2(self, a: Any, b: Any) -> Any:
+        """The angle of the point (b, a); all angles where the cut, with its two signs of zero, may be touched."""
+        if a.contains(0) and not b > 0:
+            pi = self._arb.pi()
+            return pi.union(-pi)
+        return self._arb.atan2(a, b)
+
+    def power(self, a: Any, p: float) -> Any:
+        """a^p for a number p."""
+        if p == 0.0:
+            return self._arb(1)
+        if a.is_nan() or not a.is_finite() or not math.isfinite(p):
+            return self.anything
+        ball = a ** self.flint.fmpz(int(p)) if p.is_integer() and abs(p) < 2**62 else a ** self._arb(p)
+        return ball if ball.is_finite() else self.anything
+
+
+def both(a: Decision, b: Decision) -> Decision:
+    """a and b; False decides, whatever the other."""
+    if a is False or b is False:
+        return False
+    return None if a is None or b is None else True
+
+
+def negate(a: Decision) -> Decision:
+    return None if a is None else not a
+
+
+def round_half_even(m: int, shift: int) -> int:
+    """m / 2^shift to the nearest whole number, ties to even."""
+    down = m >> shift
+    twice = (m - (down << shift)) * 2
+    one = 1 << shift
+    return down + (twice > one or (twice == one and down % 2 == 1))
+
+
+def _exponent(point: Any) -> int:
+    mantissa, exponent = (int(x) for x in point.man_exp())
+    return mantissa.bit_length() - 1 + exponent

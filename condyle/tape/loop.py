@@ -1,0 +1,195 @@
+"""Loops inside a trace: a body that is recorded once and repeated on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import local
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import TraceError
+from condyle.tape.array import where
+from condyle.tape.graph import Graph, Loop
+from condyle.tape.scalar import Scalar, caller
+from condyle.tape.structure import assemble, flatten, same_shape
+
+_threads = local()
+
+
+@contextmanager
+def recording(graph: Graph) -> Iterator[Graph]:
+    """Make `graph` the one that loops and constants are recorded in."""
+    stack = _threads.__dict__.setdefault("stack", [])
+    stack.append(graph)
+    try:
+        yield graph
+    finally:
+        stack.pop()
+
+
+def current() -> Graph:
+    """The graph being recorded."""
+    stack: list[Graph] | None = _threads.__dict__.get("stack")
+    if not stack:
+        raise TraceError(f"{caller()}: loops exist only while a function is being traced; compile it with condyle.function")
+    return stack[-1]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a graph: rows along time, one entry per column; `shape` is how a user sees it, rows first."""
+
+    graph: Graph
+    index: int
+    rows: int
+    columns: int
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def entry(self, row: int, column: int) -> Scalar:
+        """One entry as a traced scalar."""
+        return Scalar(self.graph, self.graph.record("at", (self.index,), (row, column)))
+
+    def __getitem__(self, row: int) -> Any:
+        if not isinstance(row, (int, np.integer)):
+            raise TraceError(f"{caller()}: what a scan wrote can be indexed by one whole number, the row; got {row!r:.40}")
+        if not -self.rows <= row < self.rows:
+            raise IndexError(f"{caller()}: row {row} of a table of {self.rows} rows")
+        return assemble([self.entry(int(row) % self.rows, c) for c in range(self.columns)], self.shape[1:])
+
+
+def make_table(graph: Graph, entries: list[Any], rows: int, columns: int) -> Table:
+    """A table of scalars and numbers, given row after row."""
+    args = tuple(graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in entries)
+    return Table(graph, graph.record("table", args, (rows, columns)), rows, columns, (rows, columns))
+
+
+Body = Callable[[Scalar, list[Scalar], list[Scalar]], tuple[list[Any], list[Any]]]
+
+
+def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Table]:
+    """(carried values at the end, rows written) of `body(i, carried, row) -> (carried, row)`; it may use values from outside."""
+    outer = current()
+    inner = Graph(outer)
+    reads = sum(t.columns for t in tables)
+    params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]
+    with recording(inner):
+        carried, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
+    results = [inner.const(x) if isinstance(x, float) else inner.adopt(x.graph, x.index) for x in (*carried, *row)]
+    loop = Loop(count, inner.block(results), len(start), reads, len(row), len(tables), reverse)
+    args = [outer.const(x) if isinstance(x, float) else outer.adopt(x.graph, x.index) for x in start]
+    node = outer.record("loop", (*args, *[t.index for t in tables], *inner.captured), loop)
+    final = [Scalar(outer, outer.record("get", (node,), j)) for j in range(len(start))]
+    return final, Table(outer, outer.record("rows", (node,), (0, len(row))), count, len(row), (count, len(row)))
+
+
+def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Table:
+    """Some columns of what a loop wrote, seen with the given shape per row."""
+    (loop,) = table.graph.nodes[table.index].args
+    base = table.graph.nodes[table.index].data[0]
+    index = table.graph.record("rows", (loop,), (base + first, base + last))
+    return Table(table.graph, index, table.rows, last - first, (table.rows, *shape))
+
+
+def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Callable[[Any], Any] | None = None) -> Any:
+    """The state after `count` times `state = body(i, state)`.
+
+    `start` is an array, a number, or a tuple, list or dict of them, and the body gives back the same. Each lane for which
+    `until(state)` holds keeps its state from then on: the loop still runs `count` times, so no lane sees another.
+    """
+
+    def step(i: Any, state: Any, _: Any) -> tuple[Any, tuple[()]]:
+        new = body(i, state)
+        if until is not None:
+            old_leaves, _, old_shape = flatten(state)
+            new_leaves, rebuild, new_shape = flatten(new)
+            same_shape("the state", old_shape, new_shape)
+            done = until(state)
+            new = rebuild([where(done, a, b) for a, b in zip(old_leaves, new_leaves, strict=True)])
+        return new, ()
+
+    final, _ = scan(step, start, count=count)
+    return final
+
+
+def scan(
+    body: Callable[[Any, Any, Any], tuple[Any, Any]],
+    start: Any,
+    rows: Any = None,
+    *,
+    count: int | None = None,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """(final state, written rows) of `state, out = body(i, state, row)` for each row of `rows`, or `count` times without rows.
+
+    `rows` is an array with the iterations along its first axis, or a tuple or dict of such arrays. What the body gives out is
+    stacked the same way: index it by row, or return it from the traced function as an output of shape (count, ...).
+    """
+    graph = current()
+    leaves, rebuild, state_shape = flatten(start)
+    tables, rebuild_row, length = _row_tables(graph, rows)
+    n = length if length is not None else count
+    if n is None or (length is not None and count not in (None, length)) or n < 1:
+        raise TraceError(
+            f"{caller()}: a scan needs at least one iteration, from `count` or from the rows; got count={count}, rows={length}"
+        )
+    written: dict[str, Any] = {}
+
+    def record(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        new, out = body(i, rebuild(carried), rebuild_row(row))
+        new_leaves, _, new_shape = flatten(new)
+        same_shape("the state", state_shape, new_shape)
+        written["parts"] = {k: flatten(v) for k, v in _items(out)}
+        written["kind"] = out
+        return new_leaves, [leaf for part, _, _ in written["parts"].values() for leaf in part]
+
+    final, table = repeat(n, leaves, tables, record, reverse=reverse)
+    stacked, at = {}, 0
+    for key, (part, _, shape) in written["parts"].items():
+        stacked[key] = columns(table, at, at + len(part), shape)
+        at += len(part)
+    return rebuild(final), _like(written["kind"], stacked)
+
+
+def _items(out: Any) -> list[tuple[Any, Any]]:
+    # the arrays a body writes: one, or a flat tuple, list or dict of them
+    if isinstance(out, dict):
+        return list(out.items())
+    return list(enumerate(out)) if isinstance(out, (tuple, list)) else [(0, out)]
+
+
+def _like(kind: Any, stacked: dict[Any, Table]) -> Any:
+    if isinstance(kind, dict):
+        return stacked
+    return tuple(stacked.values()) if isinstance(kind, (tuple, list)) else stacked[0]
+
+
+def _row_tables(graph: Graph, rows: Any) -> tuple[list[Table], Callable[[list[Any]], Any], int | None]:
+    if rows is None:
+        return [], lambda _: None, None
+    if isinstance(rows, Table):
+        shape = rows.shape[1:]
+        return [rows], lambda xs: assemble(xs, shape), rows.rows
+    arrays = [np.asarray(a, dtype=object) for _, a in _items(rows)]
+    if any(a.ndim == 0 for a in arrays) or len({len(a) for a in arrays}) != 1:
+        raise TraceError(f"{caller()}: all rows of a scan need the same first axis; got shapes {[a.shape for a in arrays]}")
+    n = len(arrays[0])
+    tables = []
+    for a in arrays:
+        entries, _, _ = flatten(a.reshape(-1))
+        tables.append(make_table(graph, entries, n, a.size // n))
+    first_row, at = {}, 0
+    for key, a in _items(rows):
+        first_row[key] = (at, np.asarray(a, dtype=object).shape[1:])
+        at += np.asarray(a, dtype=object).size // n
+
+    def rebuild(xs: list[Any]) -> Any:
+        parts = {k: assemble(xs[i : i + int(np.prod(s, dtype=int))], s) for k, (i, s) in first_row.items()}
+        return parts if isinstance(rows, dict) else (tuple(parts.values()) if isinstance(rows, (tuple, list)) else parts[0])
+
+    return tables, rebuild, n

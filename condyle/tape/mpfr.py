@@ -1,0 +1,73 @@
+"""MPFR arithmetic: a tape at any precision, every operation correctly rounded, the elementary ones included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from condyle.errors import MachineError, require
+from condyle.tape.interpret import Arithmetic
+
+
+class Mpfr(Arithmetic):
+    """Binary floating point with `bits` digits and MPFR's whole exponent range, on numbers of gmpy2.
+
+    Zeros have signs, x / 0 is infinite, and what has no real value is NaN, as in IEEE 754; there are no subnormal
+    numbers. pow2 and logb are the mathematical functions, neither rounded nor clamped: logb(0) is -infinity. Every
+    function belongs to a gmpy2 context of this object, so the caller's context is neither read nor changed. The flags
+    of `context` tell what happened, as in `context.overflow`.
+    """
+
+    def __init__(self, bits: int) -> None:
+        gmpy2 = require("gmpy2", "precision", "the mpfr machine")
+        if not 2 <= bits <= 1_000_000:
+            raise MachineError(f"MPFR numbers have from 2 to 1,000,000 bits here, not {bits}")
+        self.bits = bits
+        c = self.context = gmpy2.context(precision=bits, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max())
+        self._mpfr, self._is_signed, infinite = gmpy2.mpfr, gmpy2.is_signed, gmpy2.is_infinite
+
+        def logb(a: Any) -> Any:
+            if a == 0:
+                return self.number(float("-inf"))
+            return self.number(c.frexp(a)[0] - 1) if gmpy2.is_finite(a) else c.abs(a)
+
+        def copysign(a: Any, b: Any) -> Any:
+            return a if self._is_signed(a) == self._is_signed(b) else c.minus(a)
+
+        self.functions = {
+            "add": c.add,
+            "sub": c.sub,
+            "mul": c.mul,
+            "div": c.div,
+            "neg": c.minus,
+            "fma": c.fma,
+            "sqrt": c.sqrt,
+            "abs": c.abs,
+            "copysign": copysign,
+            "rint": lambda a: a if infinite(a) else c.rint(a),
+            "floor": lambda a: a if infinite(a) else c.rint_floor(a),
+            "min": lambda a, b: b if b != b else (b if a >= b else a),
+            "max": lambda a, b: b if b != b else (b if a <= b else a),
+            "pow2": c.exp2,
+            "logb": logb,
+            "lt": lambda a, b: a < b,
+            "le": lambda a, b: a <= b,
+            "eq": lambda a, b: a == b,
+            "and": lambda a, b: a and b,
+            "or": lambda a, b: a or b,
+            "not": lambda a: not a,
+            "select": lambda a, b, c: b if a else c,
+            "sin": c.sin,
+            "cos": c.cos,
+            "tan": c.tan,
+            "asin": c.asin,
+            "acos": c.acos,
+            "atan2": c.atan2,
+            "exp": c.exp,
+            "log": c.log,
+            "tanh": c.tanh,
+            "pow": lambda a, p: c.pow(a, self.number(p)),
+        }
+
+    def number(self, value: Any) -> Any:
+        """A float, int or mpfr, rounded to this precision."""
+        return self._mpfr(value, self.bits, self.context)

@@ -1,0 +1,124 @@
+"""The operation table: every arithmetic operation a tape can hold, one row each.
+
+A row says what the operation means, its partial derivatives, and how LLVM and C write it. An operation without an `llvm`
+text is elementary (sin, exp, ...): `elementary.py` lowers it to the exact ones, except on machines that know the true function.
+
+Besides these rows a tape has seven structural operations, which every interpreter handles itself:
+
+    param  data = position            a value that comes from outside the block
+    const  data = float               a float64 number
+    table  args = rows x columns      a table of values, row after row; data = (rows, columns)
+    loop   args = start values, tables, captured values; data = Loop
+    get    args = (loop,)             data = position: a carried value after the last iteration
+    rows   args = (loop,)             data = (first, last): the columns a loop wrote, one row per iteration, as a table
+    at     args = (table,)            data = (row, column): one entry of a table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+REAL, TRUTH = "real", "truth"
+STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "rows", "at"})
+
+
+@dataclass(frozen=True)
+class Op:
+    """One row: name, kinds of arguments and result, meaning, partial derivatives, and how machines write it."""
+
+    name: str
+    takes: tuple[str, ...]
+    gives: str
+    meaning: str
+    partials: Callable[..., tuple[Any, ...]] | None  # (result, *args, *data) -> one factor per argument, None for zero
+    llvm: str | None = None
+    c: str | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether IEEE 754 fixes every bit of the result."""
+        return self.llvm is not None
+
+
+OPS: dict[str, Op] = {}
+
+
+def _row(name: str, signature: str, meaning: str, partials: Any, llvm: str | None = None, c: str | None = None) -> None:
+    kinds = {"r": REAL, "b": TRUTH}
+    takes, gives = signature.split(">")
+    OPS[name] = Op(name, tuple(kinds[k] for k in takes), kinds[gives], meaning, partials, llvm, c)
+
+
+def _intrinsic(name: str, arity: int) -> str:
+    return f"{{r}} = call {{V}} @llvm.{name}.{{S}}(" + ", ".join(f"{{V}} {{{x}}}" for x in "abc"[:arity]) + ")"
+
+
+def _extreme(less: str) -> str:
+    # the first argument where it compares so, else the second; NaN in either one gives NaN
+    return (
+        f"{{r}}.l = fcmp {less} {{V}} {{a}}, {{b}}\n"
+        "{r}.m = select {B} {r}.l, {V} {a}, {V} {b}\n"
+        "{r}.n = fcmp uno {V} {b}, {b}\n"
+        "{r} = select {B} {r}.n, {V} {b}, {V} {r}.m"
+    )
+
+
+# 2^k by writing the exponent field: clamp, add a number whose last mantissa bits then hold k + bias, shift them up
+_POW2_LLVM = (
+    "{r}.1 = fcmp ogt {V} {a}, {pow2_low}\n"
+    "{r}.2 = select {B} {r}.1, {V} {a}, {V} {pow2_low}\n"
+    "{r}.3 = fcmp olt {V} {r}.2, {pow2_high}\n"
+    "{r}.4 = select {B} {r}.3, {V} {r}.2, {V} {pow2_high}\n"
+    "{r}.5 = fadd {V} {r}.4, {pow2_magic}\n"
+    "{r}.6 = bitcast {V} {r}.5 to {I}\n"
+    "{r}.7 = shl {I} {r}.6, {mantissa_bits}\n"
+    "{r} = bitcast {I} {r}.7 to {V}"
+)
+# the exponent field as a number: place it in the mantissa of a power of two, subtract that power and the bias
+_LOGB_LLVM = (
+    "{r}.1 = bitcast {V} {a} to {I}\n"
+    "{r}.2 = lshr {I} {r}.1, {mantissa_bits}\n"
+    "{r}.3 = and {I} {r}.2, {exponent_mask}\n"
+    "{r}.4 = or {I} {r}.3, {logb_or}\n"
+    "{r}.5 = bitcast {I} {r}.4 to {V}\n"
+    "{r} = fsub {V} {r}.5, {logb_minus}"
+)
+
+# fmt: off
+_row("add",      "rr>r",  "a + b",                        lambda y, a, b: (1.0, 1.0),           "{r} = fadd {V} {a}, {b}", "{a} + {b}")
+_row("sub",      "rr>r",  "a - b",                        lambda y, a, b: (1.0, -1.0),          "{r} = fsub {V} {a}, {b}", "{a} - {b}")
+_row("mul",      "rr>r",  "a * b",                        lambda y, a, b: (b, a),               "{r} = fmul {V} {a}, {b}", "{a} * {b}")
+_row("div",      "rr>r",  "a / b",                        lambda y, a, b: (1.0 / b, -y / b),    "{r} = fdiv {V} {a}, {b}", "{a} / {b}")
+_row("neg",      "r>r",   "-a",                           lambda y, a: (-1.0,),                 "{r} = fneg {V} {a}",      "-{a}")
+_row("fma",      "rrr>r", "a * b + c, rounded once",      lambda y, a, b, c: (b, a, 1.0),       _intrinsic("fma", 3),      "fma{f}({a}, {b}, {c})")
+_row("sqrt",     "r>r",   "square root",                  lambda y, a: (0.5 / y,),              _intrinsic("sqrt", 1),     "sqrt{f}({a})")
+_row("abs",      "r>r",   "|a|",                          lambda y, a: ((a < 0.0).where(-1.0, 1.0),), _intrinsic("fabs", 1), "fabs{f}({a})")
+_row("copysign", "rr>r",  "|a| with the sign of b",       lambda y, a, b: ((y * a < 0.0).where(-1.0, 1.0), None), _intrinsic("copysign", 2), "copysign{f}({a}, {b})")
+_row("rint",     "r>r",   "nearest whole number, ties to even", lambda y, a: (None,),           _intrinsic("rint", 1),     "rint{f}({a})")
+_row("floor",    "r>r",   "largest whole number <= a",    lambda y, a: (None,),                 _intrinsic("floor", 1),    "floor{f}({a})")
+_row("min",      "rr>r",  "a if a < b else b; NaN if either is", None,                          _extreme("ult"),           "cd_min({a}, {b})")
+_row("max",      "rr>r",  "a if a > b else b; NaN if either is", None,                          _extreme("ugt"),           "cd_max({a}, {b})")
+_row("pow2",     "r>r",   "2^a for whole a within the normal exponents (clamped to them; NaN counts as the lowest)", lambda y, a: (None,), _POW2_LLVM, "cd_pow2({a})")
+_row("logb",     "r>r",   "exponent field of a, less its bias", lambda y, a: (None,),           _LOGB_LLVM,                "cd_logb({a})")
+_row("lt",       "rr>b",  "a < b",                        None,                                 "{r} = fcmp olt {V} {a}, {b}", "{a} < {b}")
+_row("le",       "rr>b",  "a <= b",                       None,                                 "{r} = fcmp ole {V} {a}, {b}", "{a} <= {b}")
+_row("eq",       "rr>b",  "a == b",                       None,                                 "{r} = fcmp oeq {V} {a}, {b}", "{a} == {b}")
+_row("and",      "bb>b",  "a and b",                      None,                                 "{r} = and {B} {a}, {b}",  "{a} && {b}")
+_row("or",       "bb>b",  "a or b",                       None,                                 "{r} = or {B} {a}, {b}",   "{a} || {b}")
+_row("not",      "b>b",   "not a",                        None,                                 "{r} = xor {B} {a}, {ones}", "!{a}")
+_row("select",   "brr>r", "b if a else c",                None,                                 "{r} = select {B} {a}, {V} {b}, {V} {c}", "{a} ? {b} : {c}")
+
+# elementary functions: lowered by us, or the true function at any precision
+_row("sin",      "r>r",   "sine",                         lambda y, a: (a.cos(),))
+_row("cos",      "r>r",   "cosine",                       lambda y, a: (-a.sin(),))
+_row("tan",      "r>r",   "tangent",                      lambda y, a: (1.0 + y * y,))
+_row("asin",     "r>r",   "arc sine",                     lambda y, a: (1.0 / ((1.0 - a) * (1.0 + a)).sqrt(),))
+_row("acos",     "r>r",   "arc cosine",                   lambda y, a: (-1.0 / ((1.0 - a) * (1.0 + a)).sqrt(),))
+_row("atan2",    "rr>r",  "angle of the point (b, a)",    lambda y, a, b: (b / (a * a + b * b), -a / (a * a + b * b)))
+_row("exp",      "r>r",   "e^a",                          lambda y, a: (y,))
+_row("log",      "r>r",   "natural logarithm",            lambda y, a: (1.0 / a,))
+_row("tanh",     "r>r",   "hyperbolic tangent",           lambda y, a: ((1.0 - y) * (1.0 + y),))
+_row("pow",      "r>r",   "a^p for the number p = data",  lambda y, a, p: (p * a ** (p - 1.0),))
+# fmt: on

@@ -1,0 +1,191 @@
+"""Passes: a block in, an equivalent block out. `lower` is their sum: the tape as a machine of one precision computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from condyle.errors import MachineError
+from condyle.tape.graph import Block, Graph, Loop, Node
+from condyle.tape.interpret import Ieee
+from condyle.tape.ops import OPS, REAL
+from condyle.tape.scalar import Scalar
+from condyle.tape.tape import Tape
+
+Visit = Callable[[Graph, Node, tuple[int, ...]], int]
+
+
+def lower(tape: Tape, precision: str) -> Tape:
+    """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided."""
+    if precision not in ("f64", "f32"):
+        raise MachineError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
+    block = expand(tape.block, precision)
+    block = fold_constants(block, single=precision == "f32")
+    block = contract(block)
+    return replace(tape, block=dead_code(block))
+
+
+def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = None) -> Block:
+    """The block recorded again, each arithmetic operation as `visit` writes it; loop bodies likewise, or as `body` does."""
+    again = body or (lambda inner: rewrite(inner, visit))
+    graph = Graph()
+    graph.params = block.params
+    place: list[int] = []
+    for node in block.nodes:
+        args = tuple([place[i] for i in node.args])
+        if node.op == "const":
+            place.append(graph.const(node.data))
+        elif node.op == "loop":
+            place.append(graph.record("loop", args, replace(node.data, body=again(node.data.body))))
+        elif node.op in OPS:
+            place.append(visit(graph, node, args))
+        else:
+            place.append(graph.record(node.op, args, node.data))
+    return graph.block([place[i] for i in block.results])
+
+
+def expand(block: Block, precision: str) -> Block:
+    """Elementary functions replaced by exact operations. sin and cos of one angle share their work: equal operations are one."""
+    from condyle.tape.elementary import LOWER, PRECISIONS
+
+    constants = PRECISIONS[precision]
+
+    def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
+        if OPS[node.op].exact:
+            return graph.record(node.op, args, node.data)
+        operands = [Scalar(graph, i) for i in args]
+        extra = () if node.data is None else (node.data,)
+        result: Scalar = LOWER[node.op](*operands, *extra, constants)
+        return result.index
+
+    return rewrite(block, visit)
+
+
+def fold_constants(block: Block, *, single: bool) -> Block:
+    """Operations on constants alone done now, in the precision of the machine, with the same bits it would give."""
+    ieee = Ieee(single=single)
+
+    def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
+        if OPS[node.op].gives == REAL and all([graph.nodes[i].op == "const" for i in args]):
+            numbers = [ieee.number(graph.nodes[i].data) for i in args]
+            return graph.const(ieee.functions[node.op](*numbers))
+        return graph.record(node.op, args, node.data)
+
+    return rewrite(block, visit)
+
+
+def contract(block: Block) -> Block:
+    """Sums of products as fma: every product whose uses are all sums is rounded together with them, never alone."""
+    fused = _products_only_summed(block)
+
+    def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
+        if node.op in ("add", "sub"):
+            for which in (1, 0):
+                if node.args[which] not in fused:
+                    continue
+                product, other = graph.nodes[args[which]], args[1 - which]
+                if product.op != "mul":
+                    continue
+                x, y = product.args
+                if node.op == "sub" and which == 1:
+                    x = graph.emit("neg", (x,))
+                elif node.op == "sub":
+                    other = graph.emit("neg", (other,))
+                return graph.record("fma", (x, y, other), None)
+        return graph.record(node.op, args, node.data)
+
+    return rewrite(block, visit, contract)
+
+
+def _products_only_summed(block: Block) -> set[int]:
+    others = set(block.results)
+    for node in block.nodes:
+        if node.op not in ("add", "sub"):
+            others.update(node.args)
+    return {i for i, node in enumerate(block.nodes) if node.op == "mul" and i not in others}
+
+
+def dead_code(block: Block) -> Block:
+    """Only what the results need: unused operations, carried values, written columns and captured values are gone."""
+    nodes = block.nodes
+    needed = bytearray(len(nodes))
+    for i in block.results:
+        needed[i] = 1
+    finals: dict[int, set[int]] = {}  # loop -> carried values used after it
+    ranges: dict[int, set[tuple[int, int]]] = {}  # loop -> columns used after it
+    slim: dict[int, tuple[Loop, tuple[int, ...], dict[int, int], dict[int, int]]] = {}
+    for i in reversed(range(len(nodes))):
+        if not needed[i]:
+            continue
+        op, args, data = nodes[i]
+        if op == "get":
+            finals.setdefault(args[0], set()).add(data)
+        elif op == "rows":
+            ranges.setdefault(args[0], set()).add(data)
+        elif op == "loop":
+            columns = {c for first, last in ranges.get(i, ()) for c in range(first, last)}
+            slim[i] = _slim_loop(data, args, finals.get(i, set()), columns)
+            args = slim[i][1]
+        for a in args:
+            needed[a] = 1
+
+    place: dict[int, int] = {}
+    kept: list[Node] = []
+    for i, node in enumerate(nodes):
+        if not needed[i]:
+            continue
+        op, args, data = node
+        if op == "loop":
+            data, args, _, _ = slim[i]
+        elif op == "get":
+            data = slim[args[0]][2][data]
+        elif op == "rows":
+            first, last = data
+            start = slim[args[0]][3].get(first, 0)
+            data = (start, start + last - first)
+        place[i] = len(kept)
+        kept.append(Node(op, tuple([place[a] for a in args]), data))
+    return Block(tuple(kept), block.params, tuple([place[i] for i in block.results]))
+
+
+def _slim_loop(
+    loop: Loop, args: tuple[int, ...], finals: set[int], columns: set[int]
+) -> tuple[Loop, tuple[int, ...], dict[int, int], dict[int, int]]:
+    """(loop, its arguments, new places of carried values, of written columns) with only what is used."""
+    body = loop.body
+    start, tables, captured = loop.split(args)
+    written = sorted(columns)
+    alive = set(finals)
+    while True:
+        # a carried value is also alive when the next round of another living one reads it
+        results = [body.results[j] for j in sorted(alive)] + [body.results[loop.carried + c] for c in written]
+        slim = dead_code(Block(body.nodes, body.params, tuple(results)))
+        used: set[int] = {n.data for n in slim.nodes if n.op == "param"}
+        grown = alive | {j for j in range(loop.carried) if 1 + j in used}
+        if grown == alive:
+            break
+        alive = grown
+    carried = sorted(alive)
+    rows_at = 1 + loop.carried
+    outside_at = rows_at + loop.reads
+    keep_tables = loop.tables if any(rows_at <= p < outside_at for p in used) else 0
+    keep_captured = [j for j in range(len(captured)) if outside_at + j in used]
+    kept = [
+        0,
+        *[1 + j for j in carried],
+        *(range(rows_at, outside_at) if keep_tables else ()),
+        *[outside_at + j for j in keep_captured],
+    ]
+    number: dict[Any, int] = {p: k for k, p in enumerate(kept)}
+    nodes = tuple(Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes)
+    new = replace(
+        loop,
+        body=Block(nodes, len(kept), slim.results),
+        carried=len(carried),
+        reads=loop.reads if keep_tables else 0,
+        writes=len(written),
+        tables=keep_tables,
+    )
+    new_args = (*[start[j] for j in carried], *(tables if keep_tables else ()), *[captured[j] for j in keep_captured])
+    return new, new_args, {j: k for k, j in enumerate(carried)}, {c: k for k, c in enumerate(written)}

@@ -1,0 +1,290 @@
+"""Traced scalars: `Scalar` for a number and `Truth` for a comparison. Arithmetic on them is recorded, not done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from condyle.errors import TraceError
+from condyle.tape.graph import Graph
+from condyle.tape.ops import OPS, TRUTH
+
+_OURS = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), "<")
+
+
+def caller() -> str:
+    """'file:line' of the innermost code that is neither Condyle's nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class _Traced:
+    """A value of a graph, by position."""
+
+    __slots__ = ("graph", "index")
+
+    def __init__(self, graph: Graph, index: int) -> None:
+        self.graph = graph
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"%{self.index}"
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        from condyle.tape.array import apply_ufunc
+
+        return apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        from condyle.tape.array import apply_function
+
+        return apply_function(function, args, options)
+
+
+class Truth(_Traced):
+    """A traced comparison. Combine with & | ~ and use it in `where`."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def where(self, a: Any, b: Any) -> Scalar:
+        """`a` where this holds, else `b`."""
+        return emit("select", self, a, b)
+
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_)):
+            return self if other else False
+        return compare("and", self, other) if isinstance(other, Truth) else NotImplemented
+
+    def __or__(self, other: Any) -> Any:
+        if isinstance(other, (bool, np.bool_)):
+            return True if other else self
+        return compare("or", self, other) if isinstance(other, Truth) else NotImplemented
+
+    def __invert__(self) -> Truth:
+        return compare("not", self)
+
+    def __eq__(self, other: object) -> Any:
+        return ~self ^ other if isinstance(other, Truth) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return self ^ other if isinstance(other, Truth) else NotImplemented
+
+    def __xor__(self, other: Any) -> Any:
+        return (self | other) & ~(self & other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __bool__(self) -> NoReturn:
+        raise TraceError(
+            f"{caller()}: a traced comparison has no truth value yet (tracing runs once, for all inputs), so `if`, `while`, "
+            "`and`, `or` and `not` cannot use it; write condyle.where(condition, a, b), and & | ~ between conditions "
+            "(to compare a whole np.array of traced values, make it with condyle.array)"
+        )
+
+
+class Scalar(_Traced):
+    """A traced number."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Any:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _binary("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _binary("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _binary("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _binary("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _binary("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _binary("div", other, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return _binary("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _binary("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _binary("lt", other, self)
+
+    def __ge__(self, other: Any) -> Any:
+        return _binary("le", other, self)
+
+    def __eq__(self, other: object) -> Any:
+        return _binary("eq", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        equal = _binary("eq", self, other)
+        return equal if equal is NotImplemented else ~equal
+
+    def __neg__(self) -> Scalar:
+        return emit("neg", self)
+
+    def __pos__(self) -> Scalar:
+        return self
+
+    def __abs__(self) -> Scalar:
+        return emit("abs", self)
+
+    def __pow__(self, power: Any) -> Any:
+        if isinstance(power, np.ndarray):
+            return NotImplemented
+        if not _is_number(power):
+            raise TraceError(f"{caller()}: the power of a traced value must be a number; write np.exp(p * np.log(x)) instead")
+        return _power(self, float(power))
+
+    def __rpow__(self, base: Any) -> NoReturn:
+        raise TraceError(f"{caller()}: the power of a number must be a number; write np.exp(p * np.log(base)) instead")
+
+    # NumPy calls these on plain arrays of objects: np.sin(a) calls a[i].sin()
+    def sin(self) -> Scalar:
+        return emit("sin", self)
+
+    def cos(self) -> Scalar:
+        return emit("cos", self)
+
+    def tan(self) -> Scalar:
+        return emit("tan", self)
+
+    def arcsin(self) -> Scalar:
+        return emit("asin", self)
+
+    def arccos(self) -> Scalar:
+        return emit("acos", self)
+
+    def arctan(self) -> Scalar:
+        return emit("atan2", self, 1.0)
+
+    def arctan2(self, other: Any) -> Scalar:
+        return emit("atan2", self, other)
+
+    def exp(self) -> Scalar:
+        return emit("exp", self)
+
+    def log(self) -> Scalar:
+        return emit("log", self)
+
+    def sqrt(self) -> Scalar:
+        return emit("sqrt", self)
+
+    def tanh(self) -> Scalar:
+        return emit("tanh", self)
+
+    def rint(self) -> Scalar:
+        return emit("rint", self)
+
+    def floor(self) -> Scalar:
+        return emit("floor", self)
+
+    def ceil(self) -> Scalar:
+        return -emit("floor", -self)
+
+    def fabs(self) -> Scalar:
+        return abs(self)
+
+    def conjugate(self) -> Scalar:
+        return self
+
+    def __bool__(self) -> NoReturn:
+        raise TraceError(
+            f"{caller()}: a traced number has no truth value yet (tracing runs once, for all inputs); "
+            "compare it and choose with condyle.where(condition, a, b)"
+        )
+
+    def _no_number(self, *_: Any) -> NoReturn:
+        raise TraceError(
+            f"{caller()}: a traced number has no value yet, so float(), int(), round(), indexing with it and the functions "
+            "of `math` cannot use it; use NumPy's functions (np.sin, ...)"
+        )
+
+    __float__ = __int__ = __index__ = __complex__ = __round__ = __trunc__ = _no_number
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, (float, int, np.floating, np.integer)) and not isinstance(x, (bool, np.bool_))
+
+
+def _binary(op: str, a: Any, b: Any) -> Any:
+    # both of one graph is the common case, so it comes first
+    if type(a) is Scalar and type(b) is Scalar and a.graph is b.graph:
+        graph = a.graph
+        index = graph.emit(op, (a.index, b.index))
+    elif type(a) is Scalar and isinstance(b, (float, int)):
+        graph = a.graph
+        index = graph.emit(op, (a.index, graph.const(float(b))))
+    else:
+        for x in (a, b):
+            if not isinstance(x, Scalar) and not _is_number(x):
+                return NotImplemented
+        return compare(op, a, b) if op in _TRUTHS else emit(op, a, b)
+    return Truth(graph, index) if op in _TRUTHS else Scalar(graph, index)
+
+
+_TRUTHS = frozenset(name for name, op in OPS.items() if op.gives == TRUTH)
+
+
+def emit(op: str, *operands: Any, data: Any = None) -> Scalar:
+    """The traced number that an operation gives on traced values and numbers, in the innermost graph among them."""
+    return Scalar(*_record(op, operands, data))
+
+
+def compare(op: str, *operands: Any) -> Truth:
+    """The traced comparison or combination of comparisons that an operation gives."""
+    return Truth(*_record(op, operands, None))
+
+
+def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
+    graph: Graph | None = None
+    for x in operands:
+        if isinstance(x, _Traced) and (graph is None or x.graph.depth > graph.depth):
+            graph = x.graph
+    if graph is None:
+        raise TraceError(f"{caller()}: {op} needs at least one traced value")
+    args = [graph.adopt(x.graph, x.index) if isinstance(x, _Traced) else graph.const(number(x)) for x in operands]
+    return graph, graph.emit(op, tuple(args), data)
+
+
+def number(x: Any) -> float:
+    """A Python float from any real number, or an error that names what was given."""
+    if not _is_number(x):
+        raise TraceError(f"{caller()}: expected a traced value or a number, got {type(x).__name__} {x!r:.60}")
+    return float(x)
+
+
+def _power(x: Scalar, p: float) -> Scalar:
+    # few multiplications stay within two units in the last place; other powers are an operation of their own
+    quick: dict[float, Callable[[], Scalar]] = {
+        0.0: lambda: Scalar(x.graph, x.graph.const(1.0)),
+        1.0: lambda: x,
+        2.0: lambda: x * x,
+        3.0: lambda: x * x * x,
+        4.0: lambda: (x * x) * (x * x),
+        0.5: lambda: x.sqrt(),
+        1.5: lambda: x * x.sqrt(),
+        -0.5: lambda: 1.0 / x.sqrt(),
+        -1.0: lambda: 1.0 / x,
+        -2.0: lambda: 1.0 / (x * x),
+        -3.0: lambda: 1.0 / (x * x * x),
+    }
+    return quick[p]() if p in quick else emit("pow", x, data=p)

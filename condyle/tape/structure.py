@@ -1,0 +1,69 @@
+"""Nested values: tuples, lists and dicts of arrays, taken apart into a flat list of scalars and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import TraceError
+from condyle.tape.array import Array, array
+from condyle.tape.scalar import Scalar, caller, number
+
+Rebuild = Callable[[list[Any]], Any]
+
+
+def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
+    """(scalars, how to rebuild the value from others like them, a comparable description of the shape)."""
+    if isinstance(value, dict):
+        names = list(value)
+        leaves, rebuild, shape = flatten([value[name] for name in names])
+        return leaves, lambda xs: dict(zip(names, rebuild(xs), strict=True)), ("dict", tuple(names), shape)
+    if isinstance(value, (tuple, list)):
+        return _flatten_sequence(value)
+    if isinstance(value, Scalar):
+        return [value], lambda xs: xs[0], ()
+    if isinstance(value, np.ndarray):
+        shape = value.shape
+        leaves = [x if isinstance(x, Scalar) else number(x) for x in value.ravel().tolist()]
+        return leaves, lambda xs: assemble(xs, shape), shape
+    return [number(value)], lambda xs: xs[0], ()
+
+
+def _flatten_sequence(value: Any) -> tuple[list[Any], Rebuild, Any]:
+    parts = [flatten(item) for item in value]
+    kind = type(value)
+
+    def rebuild(xs: list[Any]) -> Any:
+        items, at = [], 0
+        for leaves, make, _ in parts:
+            items.append(make(xs[at : at + len(leaves)]))
+            at += len(leaves)
+        return kind(*items) if hasattr(value, "_fields") else kind(items)
+
+    return (
+        [leaf for leaves, _, _ in parts for leaf in leaves],
+        rebuild,
+        (kind.__name__, tuple(shape for _, _, shape in parts)),
+    )
+
+
+def assemble(scalars: list[Any], shape: tuple[int, ...]) -> Any:
+    """The scalars as an array of the given shape; a bare scalar for shape ()."""
+    if shape == ():
+        return scalars[0]
+    plain = np.empty(len(scalars), dtype=object)
+    plain[:] = scalars
+    return plain.reshape(shape).view(Array)
+
+
+def same_shape(what: str, wanted: Any, given: Any) -> None:
+    """Raise unless a loop body returned what it was given."""
+    if wanted != given:
+        raise TraceError(
+            f"{caller()}: {what} must keep its shape from one iteration to the next: it had {wanted}, and came back as {given}"
+        )
+
+
+__all__ = ["Rebuild", "array", "assemble", "flatten", "same_shape"]

@@ -1,0 +1,111 @@
+"""A tape: one traced function as data. It prints as a listing and hashes the same in every process."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from array import array
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+from condyle.tape.graph import Block, Loop, Node
+from condyle.tape.ops import OPS
+
+
+@dataclass(frozen=True)
+class Port:
+    """A named array that goes in or comes out. `table`: it is one table of the block rather than single values."""
+
+    name: str
+    shape: tuple[int, ...]
+    table: bool = False
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """A block with named inputs (its params, in order) and named outputs (its results, in order)."""
+
+    name: str
+    block: Block
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    @cached_property
+    def hash(self) -> str:
+        """Sha256 of everything that determines what the tape computes."""
+        digest = hashlib.sha256()
+        for port in (*self.inputs, *self.outputs):
+            digest.update(f"{port.name}{port.shape}{port.table}\n".encode())
+        digest.update(f"{len(self.inputs)}\n".encode())
+        _update(digest, self.block)
+        return digest.hexdigest()
+
+    @property
+    def operations(self) -> int:
+        """Number of arithmetic operations; a loop counts its body `count` times."""
+        return operations(self.block)
+
+    def __str__(self) -> str:
+        ports = ", ".join(f"{p.name}{list(p.shape)}" for p in self.inputs)
+        lines = [f"{self.name}({ports})", *listing(self.block, "  ")]
+        at = 0
+        for port in self.outputs:
+            count = 1 if port.table else port.size
+            lines.append(f"  {port.name}{list(port.shape)} = " + " ".join(f"%{i}" for i in self.block.results[at : at + count]))
+            at += count
+        return "\n".join(lines)
+
+
+def _update(digest: hashlib._Hash, block: Block) -> None:
+    nodes = block.nodes
+    digest.update("\n".join([node.op for node in nodes]).encode())
+    digest.update(array("I", [len(node.args) for node in nodes]).tobytes())
+    digest.update(array("q", chain.from_iterable([node.args for node in nodes])).tobytes())
+    for node in nodes:
+        data = node.data
+        if data is None:
+            continue
+        if isinstance(data, float):
+            digest.update(struct.pack("<d", data if data == data else math.nan))
+        elif isinstance(data, Loop):
+            digest.update(f"{data.count} {data.carried} {data.reads} {data.writes} {data.tables} {data.reverse}\n".encode())
+            _update(digest, data.body)
+        else:
+            digest.update(f"{data}\n".encode())
+    digest.update(f"{block.params} {block.results}\n".encode())
+
+
+def operations(block: Block) -> int:
+    """Number of arithmetic operations of a block; a loop counts its body `count` times."""
+    counts = Counter(node.op for node in block.nodes)
+    loops: list[Loop] = [node.data for node in block.nodes if node.op == "loop"]
+    return sum(n for op, n in counts.items() if op in OPS) + sum(loop.count * operations(loop.body) for loop in loops)
+
+
+def listing(block: Block, indent: str) -> list[str]:
+    """The lines of a readable listing, loop bodies indented."""
+    lines = []
+    for i, node in enumerate(block.nodes):
+        lines.append(f"{indent}%{i} = {_phrase(node)}")
+        if node.op == "loop":
+            lines += listing(node.data.body, indent + "  ")
+            lines.append(f"{indent}  next " + " ".join(f"%{r}" for r in node.data.body.results))
+    return lines
+
+
+def _phrase(node: Node) -> str:
+    args = " ".join(f"%{a}" for a in node.args)
+    if node.op == "const":
+        return repr(node.data)
+    if node.op == "loop":
+        loop: Loop = node.data
+        way = " reversed" if loop.reverse else ""
+        return f"loop {loop.count} times{way}, carry {loop.carried}, read {loop.reads}, write {loop.writes}: {args}"
+    return " ".join(part for part in (node.op, args, "" if node.data is None else str(node.data)) if part)

@@ -1,0 +1,67 @@
+"""Tracing: a Python function is run once on traced scalars, and what it did is the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import TraceError
+from condyle.tape.graph import Graph
+from condyle.tape.loop import Table, recording
+from condyle.tape.passes import dead_code
+from condyle.tape.scalar import Scalar
+from condyle.tape.structure import assemble, flatten
+from condyle.tape.tape import Port, Tape
+
+Shape = int | tuple[int, ...]
+
+
+def trace(function: Callable[..., Any], /, **shapes: Shape) -> Tape:
+    """The tape of `function`, called with one array of traced scalars per named shape.
+
+    A shape is a whole number (a vector), a tuple, or () for a single scalar. The function returns an array or scalar, or a
+    tuple or dict of them; a dict's keys name the outputs, otherwise they are `out`, or `out0`, `out1`, ...
+    """
+    name = getattr(function, "__name__", "function")
+    inputs = tuple(Port(key, _shape(name, key, shape)) for key, shape in shapes.items())
+    graph = Graph()
+    arguments = {p.name: assemble([Scalar(graph, graph.param()) for _ in range(p.size)], p.shape) for p in inputs}
+    with recording(graph):
+        returned = function(**arguments)
+    outputs, results = outputs_of(graph, returned)
+    if not outputs:
+        raise TraceError(f"{name} returned nothing to compute; return an array, or a tuple or dict of arrays")
+    return Tape(name if name.isidentifier() else "function", dead_code(graph.block(results)), inputs, tuple(outputs))
+
+
+def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:
+    """(ports, positions) of what a traced function returned."""
+    if isinstance(returned, dict):
+        named = list(returned.items())
+    elif isinstance(returned, (tuple, list)):
+        fields = getattr(returned, "_fields", [f"out{i}" for i in range(len(returned))])
+        named = list(zip(fields, returned, strict=True))
+    else:
+        named = [("out", returned)]
+    ports: list[Port] = []
+    results: list[int] = []
+    for name, value in named:
+        if isinstance(value, Table):
+            ports.append(Port(name, value.shape, table=True))
+            results.append(value.index)
+            continue
+        leaves, _, _ = flatten(np.asarray(value, dtype=object))
+        ports.append(Port(name, np.shape(np.asarray(value, dtype=object))))
+        results += [graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in leaves]
+    return ports, results
+
+
+def _shape(function: str, name: str, shape: Shape) -> tuple[int, ...]:
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    if not isinstance(sizes, tuple) or not all(isinstance(n, (int, np.integer)) and n > 0 for n in sizes):
+        raise TraceError(
+            f"{function}: the shape of '{name}' must be a positive whole number or a tuple of them, got {shape!r:.60}"
+        )
+    return tuple(int(n) for n in sizes)

@@ -1,0 +1,26 @@
+"""What every test relies on: reproducible examples, a private cache of compiled objects, plots without a screen."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# a first call compiles, so no example has a deadline; CI draws the same examples every time
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+# set while this file is imported, not in the fixture: a test module may compile when it is collected
+CACHE = tempfile.TemporaryDirectory(prefix="condyle-tests-")
+os.environ["CONDYLE_CACHE"] = CACHE.name
+os.environ["MPLBACKEND"] = "Agg"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_directory() -> Iterator[Path]:
+    """The private, empty cache of this test run; the user's own is never touched."""
+    yield Path(CACHE.name)
+    CACHE.cleanup()
