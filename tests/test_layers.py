@@ -21,6 +21,7 @@ LAYERS = [
     ["simulate"],
     ["control", "plan", "learn"],
     ["view", "compat"],
+    ["demo"],
     ["cli", "__main__"],
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}

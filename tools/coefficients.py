@@ -6,6 +6,7 @@ Polynomials are minimax (Remez exchange) in 60-digit arithmetic, then rounded.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from mpmath import asin, atan, atanh, cos, exp, fadd, log, lu_solve, matrix, mp, mpf, pi, sin, sqrt
 
@@ -31,7 +32,7 @@ FIELDS = {
     "exp_range": "below the first exp is zero, above the second infinite",
     "tanh_end": "tanh(x / 2) is 1 from here on",
     "log_shift": "number of binary digits that make subnormal numbers normal",
-    "log": "(log((1 + s) / (1 - s)) / s - 2) / s^2, powers of s^2, (1 + s) / (1 - s) between 1 / sqrt 2 and sqrt 2",
+    "log": "(log((1 + s) / (1 - s)) / s - 2) / s^2, powers of s^2, |s| < 0.172",
     "log2_first": "2 / log 2, the factor of s in log2((1 + s) / (1 - s)), in two parts",
     "log2_third": "2 / (3 log 2), the factor of s^3, in two parts",
     "log2_rest": "the factors of s^5, s^7, ...",
@@ -54,7 +55,7 @@ def fit(target: Function, weight: Function, low: mpf, high: mpf, powers: range) 
         errors = [w * (y - sum(a * x**j for a, j in zip(c, powers, strict=True))) for x, y, w in data]
         # ... which move to the peaks between its changes of sign
         starts = [0] + [i for i in range(1, count) if errors[i] * errors[i - 1] < 0] + [count]
-        peaks = [max(range(a, b), key=lambda i: abs(errors[i])) for a, b in zip(starts, starts[1:], strict=False)]
+        peaks = [max(range(a, b), key=lambda i: abs(errors[i])) for a, b in pairwise(starts)]
         if len(peaks) != n + 1 or chosen == [data[i] for i in peaks]:
             break
         chosen = [data[i] for i in peaks]
@@ -109,11 +110,9 @@ def table(digits: int, angle_limit: int, counts: dict[str, int]) -> dict[str, in
         "half_pi_cut": parts(pi / 2, digits, 3, "d"),
         "half_pi": parts(pi / 2, digits, 2),
         "sin": even(sin, 1, "sin", quarter),
-        "cos": polynomial(
-            lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, lambda z: z**2, mpf(0), quarter**2, counts["cos"], digits
-        ),
+        "cos": polynomial(lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, lambda z: z**2, mpf(0), quarter**2, counts["cos"], digits),
         "asin": even(asin, 1, "asin", mpf(0.5)),
-        "atan": even(atan, 1, "atan", mpf(1)),
+        "atan": even(atan, 1, "atan", mpf("1.002")),  # so that atan2(1, 1) comes out as pi / 4 rounded, in both precisions
         "log2_e": nearest(1 / log(2), digits),
         "log_2": parts(log(2), digits, 2),
         "exp": polynomial(lambda r: (exp(r) - 1 - r) / r**2, lambda r: mpf(1), -half, half, counts["exp"], digits),
@@ -140,24 +139,28 @@ class Coefficients:
 '''
 
 
-def main() -> None:
-    tables = {
+def tables() -> dict[str, dict[str, int | float | list[float]]]:
+    """The numbers of both precisions."""
+    return {
         "F64": table(53, 44, {"sin": 6, "cos": 6, "asin": 12, "atan": 20, "exp": 10, "log": 7, "log2": 8, "exp2": 11}),
         "F32": table(24, 15, {"sin": 3, "cos": 3, "asin": 5, "atan": 9, "exp": 5, "log": 3, "log2": 3, "exp2": 6}),
     }
+
+
+def main() -> None:
+    printed = tables()
     print(HEAD)
     for field, meaning in FIELDS.items():
-        value = tables["F64"][field]
+        value = printed["F64"][field]
         kind = "tuple[float, ...]" if isinstance(value, list) else type(value).__name__
         print(f"    {field}: {kind}  # {meaning}")
-    for name, numbers in tables.items():
+    for name, numbers in printed.items():
         print(f"\n\n{name} = Coefficients(" if name == "F64" else f"\n{name} = Coefficients(")
         for field in FIELDS:
             value = numbers[field]
             if isinstance(value, list):
-                print(f"    {field}=(\n" + "".join(f"        {x!r},\n" for x in value) + "    ),")
-            else:
-                print(f"    {field}={value!r},")
+                value = "(\n" + "".join(f"        {x!r},\n" for x in value) + "    )"
+            print(f"    {field}={value},".replace("e+", "e"))
         print(")")
 
 

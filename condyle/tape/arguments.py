@@ -26,7 +26,7 @@ class Arguments:
     ) -> tuple[list[np.ndarray], tuple[int, ...], Dtype]:
         """(one array of rows per input, batch axes, dtype)."""
         values = self._match(args, named)
-        single = bool(values) and all(isinstance(v, np.ndarray) and v.dtype == np.float32 for v in values)
+        single = bool(values) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in values)
         dtype = np.dtype(object) if objects else _FLOATS[1] if single else _FLOATS[0]
         arrays = [self._array(port, value, dtype) for port, value in zip(self.ports, values, strict=True)]
         leads = [a.shape[: a.ndim - len(p.shape)] for a, p in zip(arrays, self.ports, strict=True)]

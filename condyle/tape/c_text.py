@@ -26,9 +26,7 @@ fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lri
 nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc
 cd_min cd_max cd_pow2 cd_logb
 """
-RESERVED = frozenset(
-    _WORDS.split() + _LIBRARY.split() + [n + f for n in _FOR_EACH_TYPE.split() for f in ("", "f", "l")]
-)
+RESERVED = frozenset(_WORDS.split() + _LIBRARY.split() + [n + f for n in _FOR_EACH_TYPE.split() for f in ("", "f", "l")])
 _OURS = re.compile(r"[xktwci]\d")  # how values, constants, tables, carried values and counters are called
 
 
@@ -93,9 +91,7 @@ FRAME_END = """
 
 def helper(op: str, single: bool) -> list[str]:
     """A function that an operation of the table calls; several kernels in one file share it."""
-    real, f, whole, digits, bias = (
-        ("float", "f", "uint32_t", 23, 127) if single else ("double", "", "uint64_t", 52, 1023)
-    )
+    real, f, whole, digits, bias = ("float", "f", "uint32_t", 23, 127) if single else ("double", "", "uint64_t", 52, 1023)
     guard = f"CD_{op.upper()}{f.upper()}"
     fields = {
         "real": real,

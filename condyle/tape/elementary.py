@@ -2,12 +2,12 @@
 
 At most 2 ulp, no branches, the same bits on every machine. `c` holds the numbers of a precision (coefficients.py); the
 code is the same for all. sin and cos of one angle are written over shared expressions, so the pair costs little more than
-one of them. Angles from `angle_limit` on have neighbours further apart than 1/256: their sine is NaN.
+one of them. Angles from 2^44 (f64) or 2^15 (f32) on carry little information, their neighbours being 1/256 or more away:
+their sine, cosine and tangent are NaN.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +17,7 @@ from condyle.tape.scalar import Scalar, Truth, emit
 
 
 def quadrant(x: Scalar, c: Coefficients) -> tuple[Scalar, Scalar]:
-    """(k, q): x = k pi/2 + r with |r| <= pi/4, and q = -2 ... 2 with the same remainder as k by 4. Both NaN or infinite beyond the limit."""
+    """(k, q): k is x / (pi/2) as a whole number, q its remainder by 4, between -2 and 2. Beyond the limit q is NaN."""
     scaled = x * c.angle_scale
     # a zero k is +0, and so r keeps the sign of a zero x
     k = fma(scaled, c.two_over_pi, c.whole) - c.whole
@@ -81,7 +81,6 @@ def tan(x: Scalar, c: Coefficients) -> Scalar:
     reciprocal = 1.0 / d
     y = n * reciprocal
     y = fma(fma(-y, d, n) + fma(-y, d_low, n_low), reciprocal, y)
-    y = (q == q).where(y, q)
     return (x == 0.0).where(x, y)  # type: ignore[no-any-return]
 
 
@@ -106,7 +105,7 @@ def asin(x: Scalar, c: Coefficients) -> Scalar:
     outer, root, z, p = _half_angle(x, c)
     s = outer.where(-2.0 * root, abs(x))
     y = _sum(outer.where(c.half_pi[0], 0.0), outer.where(c.half_pi[1], 0.0), s, z, p)
-    return emit("copysign", y, x)  # type: ignore[no-any-return]
+    return emit("copysign", y, x)
 
 
 def acos(x: Scalar, c: Coefficients) -> Scalar:
@@ -123,8 +122,8 @@ def atan2(y: Scalar, x: Scalar, c: Coefficients) -> Scalar:
     ax, ay = abs(x), abs(y)
     steep = ax < ay
     n, d = steep.where(ax, ay), steep.where(ay, ax)
-    t = n / (d == 0.0).where(1.0, d)
-    t = (n == math.inf).where(1.0, t)
+    # equal ones may be two zeros, which count as 0 / 1, or two infinities
+    t = (n == d).where((d == 0.0).where(0.0, 1.0), n / d)
 
     # quarter turns, and which way t counts from there
     side = emit("copysign", 1.0, x)
@@ -132,7 +131,7 @@ def atan2(y: Scalar, x: Scalar, c: Coefficients) -> Scalar:
     s = steep.where(-side, side) * t
     z = t * t
     low = fma(s * z, polynomial(z, c.atan), turns * c.half_pi[1])
-    return emit("copysign", fma(turns, c.half_pi[0], s + low), y)  # type: ignore[no-any-return]
+    return emit("copysign", fma(turns, c.half_pi[0], s + low), y)
 
 
 # op -> (arguments, data, coefficients) -> the same in exact operations

@@ -72,10 +72,10 @@ def tanh(x: Scalar, c: Coefficients) -> Scalar:
     d, d_low = fast_two_sum(2.0, e)
 
     # e / d, to first order in the low parts with 1 / d = (1 - e / d) / 2; or 1 - 2 / d, where they do not count
-    large = 2.0 < e
+    large = e > 2.0
     t = large.where(-2.0, e) / d
     t = t + large.where(1.0, fma(-t, d_low, e_low) * fma(t, -0.5, 0.5))
-    return emit("copysign", t, x)  # type: ignore[no-any-return]
+    return emit("copysign", t, x)
 
 
 def split(x: Scalar, c: Coefficients) -> tuple[Scalar, Scalar]:
@@ -128,9 +128,9 @@ def log2_pair(x: Scalar, c: Coefficients) -> tuple[Scalar, Scalar]:
 
 def power(x: Scalar, p: float, c: Coefficients) -> Scalar:
     """x^p = 2^(p log2 |x|) with the special cases of C99's pow, among them the sign of x for odd p."""
-    a = abs(x)
     if p == 0.0 or not math.isfinite(p):
-        return _endless(x, p)
+        return _power_end(x, p)
+    a = abs(x)
     y, y_low = log2_pair(a, c)
 
     # p may have more digits than the precision; a larger one than 2^64 overflows or underflows like 2^64
@@ -154,11 +154,12 @@ def power(x: Scalar, p: float, c: Coefficients) -> Scalar:
     return ((x < 0.0) & (-math.inf < x)).where(math.nan, result)  # type: ignore[no-any-return]
 
 
-def _endless(x: Scalar, p: float) -> Scalar:
+def _power_end(x: Scalar, p: float) -> Scalar:
     """x^p for the powers 0, infinity and NaN."""
     if p == 0.0:
         return Scalar(x.graph, x.graph.const(1.0))
     a = abs(x)
-    below, above = (math.nan, math.nan) if math.isnan(p) else (0.0, math.inf) if p > 0.0 else (math.inf, 0.0)
-    one = x == 1.0 if math.isnan(p) else a == 1.0
-    return one.where(1.0, (a < 1.0).where(below, (a > 1.0).where(above, x)))  # type: ignore[no-any-return]
+    if math.isnan(p):
+        return (x == 1.0).where(1.0, math.nan)  # type: ignore[no-any-return]
+    below, above = (0.0, math.inf) if p > 0.0 else (math.inf, 0.0)
+    return (a == 1.0).where(1.0, (a < 1.0).where(below, (a > 1.0).where(above, x)))  # type: ignore[no-any-return]

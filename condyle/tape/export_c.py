@@ -215,9 +215,7 @@ class Kernel:
 
     # ---- loops and tables
 
-    def loop(
-        self, loop: Loop, start: list[str], columns: list[Column], captured: list[str], here: str, indent: str
-    ) -> None:
+    def loop(self, loop: Loop, start: list[str], columns: list[Column], captured: list[str], here: str, indent: str) -> None:
         """Write a loop. Its carried values are variables that change only when all the next ones are known."""
         counter, inside = f"i{here}", indent + "    "
         carried = [f"c{here}_{j}" for j in range(loop.carried)]

@@ -1,8 +1,9 @@
 """A tape as a CasADi function, for its solvers, derivatives and code generators: a tape interpreted with CasADi's symbols.
 
-The un-lowered tape is exported: sin stays sin. An fma becomes a product and a sum, so results agree to rounding and not to
-the bit. A tape whose loops are short becomes scalar expressions (SX), loops unrolled. Otherwise the loops stay: the block
-around them is built of matrix expressions (MX), and a body is a function of its own that CasADi repeats (mapaccum).
+The un-lowered tape is exported: sin stays sin. CasADi simplifies (x == x is true) and an fma becomes a product and a sum,
+so results agree to rounding, and only as long as no NaN occurs. A tape whose loops are short becomes scalar expressions
+(SX), loops unrolled. Otherwise the loops stay: the block around them is built of matrix expressions (MX), and a body is a
+function of its own that CasADi repeats (mapaccum).
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class Scalars(Arithmetic):
             "sqrt": casadi.sqrt,
             "abs": casadi.fabs,
             "copysign": casadi.copysign,
-            # C's remainder rounds to nearest, ties to even
-            "rint": lambda a: a - casadi.remainder(a, 1),
+            # C's remainder rounds to nearest, ties to even; large numbers are whole already
+            "rint": lambda a: casadi.if_else(casadi.fabs(a) < 2.0**52, a - casadi.remainder(a, 1), a),
             "floor": casadi.floor,
             "min": casadi.fmin,
             "max": casadi.fmax,

@@ -132,9 +132,8 @@ class Ieee(Arithmetic):
             exponent -= 1
         unit = max(exponent - self.digits + 1, self.lowest)
         whole = round(magnitude / Fraction(2) ** unit)
-        if whole.bit_length() + unit > self.bias + 1:
-            return math.copysign(math.inf, x)
-        return math.copysign(math.ldexp(float(whole), unit), x)
+        rounded = math.inf if whole.bit_length() + unit > self.bias + 1 else math.ldexp(float(whole), unit)
+        return rounded if x > 0 else -rounded
 
     def logb(self, a: float) -> float:
         """The exponent field less the bias: zero and subnormal numbers give the lowest, infinity and NaN the highest."""

@@ -70,9 +70,7 @@ class Reference:
             raise MachineError(f"{tape.name}: the reference machine takes arrays of float64 or of float32, got {given}")
         if missing := inexact(tape.block):
             names = ", ".join(sorted(missing))
-            raise MachineError(
-                f"{tape.name}: the reference machine has no {names}; lower the tape first (passes.lower)"
-            )
+            raise MachineError(f"{tape.name}: the reference machine has no {names}; lower the tape first (passes.lower)")
         return interpreted(tape, inputs, Ieee(single=dtypes == ["float32"]), float, float, dtypes[0])
 
 

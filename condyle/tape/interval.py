@@ -84,8 +84,8 @@ class Interval(Arithmetic):
                 self.flint.ctx.prec = before
 
     def number(self, value: Any) -> Any:
-        """A float or whole number as a point; a ball as it is."""
-        return self.bounded(value if isinstance(value, self._arb) else self._arb(value))
+        """A float or whole number as a point; a ball as it is, but a new object: one object is one number."""
+        return self.bounded(self._arb(value))
 
     # ---- what is undefined stays undefined
 
@@ -117,12 +117,17 @@ class Interval(Arithmetic):
         """Whether a < b: True, False, or None where both are possible."""
         if a < b:
             return True
-        return False if a >= b else None
+        return False if a >= b or self.same(a, b) else None
 
     def equal(self, a: Any, b: Any) -> Decision:
-        if a == b:
+        """Whether a == b: True, False, or None where both are possible."""
+        if a == b or self.same(a, b):
             return True
         return False if a != b else None
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether the two are one value of the tape, and it is a number: then x == x holds however wide its ball is."""
+        return a is b and not a.is_nan()
 
     def select(self, condition: Decision, b: Any, c: Any) -> Any:
         """b, c, or a ball around both."""

@@ -76,7 +76,7 @@ class Writer:
         """param -> vector for every entry that is used by itself; inputs that only feed a loop are copied row by row."""
         nodes = tape.block.nodes
         node_of = {n.data: i for i, n in enumerate(nodes) if n.op == "param"}
-        whole = {i: first for i, n in enumerate(nodes) if n.op == "table" and (first := _first_of_run(nodes, n)) is not None}
+        whole = {i: where for i, n in enumerate(nodes) if n.op == "table" and (where := _stretch(tape, n)) is not None}
         single = {a for i, n in enumerate(nodes) if i not in whole for a in n.args} | set(tape.block.results)
         params: Values = {}
         at = 0
@@ -86,9 +86,9 @@ class Writer:
                 params[at + k] = vector
                 if plan.slots:
                     self.store(vector, self.place(plan.slots[node_of[at + k]]))
-            for i, first in whole.items():
-                if at <= first < at + port.size:
-                    self.copy_in(nodes[i], i, p, first - at, rows)
+            for i, (of, first) in whole.items():
+                if of == p:
+                    self.copy_in(nodes[i], i, p, first, rows)
             at += port.size
         return params
 
@@ -314,11 +314,18 @@ def _open_loop(writer: Writer, count: int, reverse: bool, carry: list[str]) -> t
     return f"%{label}.i", Close(writer, label, end, step, phis)
 
 
-def _first_of_run(nodes: tuple[Node, ...], table: Node) -> int | None:
-    """The first param of a table made of consecutive params, which is a stretch of an input as it lies in memory."""
+def _stretch(tape: Tape, table: Node) -> tuple[int, int] | None:
+    """(input, first entry) of a table that is a stretch of one input as it lies in memory; None for any other table."""
+    nodes = tape.block.nodes
     params = [nodes[a].data if nodes[a].op == "param" else None for a in table.args]
-    first = params[0]
-    return first if first is not None and params == list(range(first, first + len(params))) else None
+    if params[0] is None or params != list(range(params[0], params[0] + len(params))):
+        return None
+    first: int = params[0]
+    for p, port in enumerate(tape.inputs):
+        if first < port.size:
+            return (p, first) if first + len(params) <= port.size else None
+        first -= port.size
+    return None
 
 
 def _frame(triple: str) -> list[str]:

@@ -65,7 +65,7 @@ def _extreme(less: str) -> str:
     )
 
 
-# 2^k by writing the exponent field: clamp, add a number whose last mantissa bits then hold k + bias, shift them up
+# 2^k by writing the exponent field: clamp, add a number whose last mantissa bits then hold k, add the bias, shift up
 _POW2_LLVM = (
     "{r}.1 = fcmp ogt {V} {a}, {pow2_low}\n"
     "{r}.2 = select {B} {r}.1, {V} {a}, {V} {pow2_low}\n"
@@ -73,8 +73,9 @@ _POW2_LLVM = (
     "{r}.4 = select {B} {r}.3, {V} {r}.2, {V} {pow2_high}\n"
     "{r}.5 = fadd {V} {r}.4, {pow2_magic}\n"
     "{r}.6 = bitcast {V} {r}.5 to {I}\n"
-    "{r}.7 = shl {I} {r}.6, {mantissa_bits}\n"
-    "{r} = bitcast {I} {r}.7 to {V}"
+    "{r}.7 = add {I} {r}.6, {exponent_bias}\n"
+    "{r}.8 = shl {I} {r}.7, {mantissa_bits}\n"
+    "{r} = bitcast {I} {r}.8 to {V}"
 )
 # the exponent field as a number: place it in the mantissa of a power of two, subtract that power and the bias
 _LOGB_LLVM = (
@@ -100,7 +101,7 @@ _row("rint",     "r>r",   "nearest whole number, ties to even", lambda y, a: (No
 _row("floor",    "r>r",   "largest whole number <= a",    lambda y, a: (None,),                 _intrinsic("floor", 1),    "floor{f}({a})")
 _row("min",      "rr>r",  "a if a < b else b; NaN if either is", None,                          _extreme("ult"),           "cd_min({a}, {b})")
 _row("max",      "rr>r",  "a if a > b else b; NaN if either is", None,                          _extreme("ugt"),           "cd_max({a}, {b})")
-_row("pow2",     "r>r",   "2^a for whole a within the normal exponents (clamped to them; NaN counts as the lowest)", lambda y, a: (None,), _POW2_LLVM, "cd_pow2({a})")
+_row("pow2",     "r>r",   "2^rint(a), a clamped to the normal exponents; NaN counts as the lowest", lambda y, a: (None,), _POW2_LLVM, "cd_pow2({a})")
 _row("logb",     "r>r",   "exponent field of a, less its bias", lambda y, a: (None,),           _LOGB_LLVM,                "cd_logb({a})")
 _row("lt",       "rr>b",  "a < b",                        None,                                 "{r} = fcmp olt {V} {a}, {b}", "{a} < {b}")
 _row("le",       "rr>b",  "a <= b",                       None,                                 "{r} = fcmp ole {V} {a}, {b}", "{a} <= {b}")

@@ -38,8 +38,10 @@ def single_state(kernel: Kernel, tape: Tape) -> Callable[[tuple[Any, ...]], list
             kind = type(value)
             if kind is array:
                 if value.shape != shape or value.dtype is not double:
+                    frames.append(mine)
                     return None
             elif kind is not float or shape:
+                frames.append(mine)
                 return None
             place[...] = value
         run(address)

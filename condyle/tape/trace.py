@@ -52,10 +52,28 @@ def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:
             ports.append(Port(name, value.shape, table=True))
             results.append(value.index)
             continue
-        leaves, _, _ = flatten(np.asarray(value, dtype=object))
-        ports.append(Port(name, np.shape(np.asarray(value, dtype=object))))
-        results += [graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in leaves]
+        entries, shape = np.asarray(value, dtype=object), np.shape(value)
+        leaves, _, _ = flatten(entries)
+        places = [graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in leaves]
+        whole = _whole_table(graph, places, shape)
+        ports.append(Port(name, shape, table=whole is not None))
+        results += places if whole is None else [whole]
     return ports, results
+
+
+def _whole_table(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | None:
+    """The table whose entries these are, all rows in order, so that they can be written row by row; None for anything else."""
+    if not shape or not places or graph.nodes[places[0]].op != "at":
+        return None
+    (written,), (_, first) = graph.nodes[places[0]].args, graph.nodes[places[0]].data
+    op, args, data = graph.nodes[written]
+    if op != "rows" or graph.nodes[args[0]].data.count != shape[0]:
+        return None
+    width = len(places) // shape[0]
+    for k, place in enumerate(places):
+        if graph.nodes[place] != ("at", (written,), (k // width, first + k % width)):
+            return None
+    return graph.record("rows", args, (data[0] + first, data[0] + first + width))
 
 
 def _shape(function: str, name: str, shape: Shape) -> tuple[int, ...]:

@@ -225,19 +225,13 @@ def _scan(scope: Scope, depth: int, carry: list[Any], rows: Any, count: int) -> 
     writes = 1 + scope.pick(2)
 
     def body(i: Scalar, state: tuple[Any, ...], row: Any) -> tuple[Any, Any]:
-        leaves = (
-            []
-            if row is None
-            else [x for part in (row.values() if isinstance(row, dict) else [row]) for x in _leaves(part)]
-        )
+        leaves = [] if row is None else [x for part in (row.values() if isinstance(row, dict) else [row]) for x in _leaves(part)]
         inner = scope.inner(i, *leaves, *state)
         inner.grow(2 + scope.pick(5), depth)
         out = {"x": inner.value(), "y": array([inner.value(), inner.value()])}
         return tuple(inner.value() for _ in state), dict(list(out.items())[:writes])
 
-    final, tables = scan(
-        body, tuple(carry), rows, count=None if rows is not None else count, reverse=bool(scope.pick(2))
-    )
+    final, tables = scan(body, tuple(carry), rows, count=None if rows is not None else count, reverse=bool(scope.pick(2)))
     scope.reals += list(final)
     scope.tables += list(tables.values())
     some = tables["x"]
@@ -250,9 +244,7 @@ LOOPS = [plain_loop, freezing_loop, scanning_loop, table_loop]
 # ---- inputs
 
 
-def inputs_for(
-    tape: Tape, special: bool = True, dtype: str = "float64", most: int = 3
-) -> st.SearchStrategy[list[np.ndarray]]:
+def inputs_for(tape: Tape, special: bool = True, dtype: str = "float64", most: int = 3) -> st.SearchStrategy[list[np.ndarray]]:
     """One array of shape (N, size) per input port, N up to `most`.
 
     `special`: among them signed zeros, infinities, NaN, subnormal and huge numbers.
@@ -262,9 +254,7 @@ def inputs_for(
     )()
 
 
-def inputs_from(
-    pick: Pick, tape: Tape, *, special: bool = True, dtype: str = "float64", most: int = 3
-) -> list[np.ndarray]:
+def inputs_from(pick: Pick, tape: Tape, *, special: bool = True, dtype: str = "float64", most: int = 3) -> list[np.ndarray]:
     """The inputs that a sequence of picks describes."""
     count = 1 + pick(most)
     out = []

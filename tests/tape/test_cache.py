@@ -94,9 +94,7 @@ def test_load_creates_nothing(cache: ObjectCache, tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "key", ["", "abc", "g" * 64, KEY.upper(), KEY + "0", KEY + "\n", "../" + KEY[3:], f"{KEY}.cdo/../x"]
-)
+@pytest.mark.parametrize("key", ["", "abc", "g" * 64, KEY.upper(), KEY + "0", KEY + "\n", "../" + KEY[3:], f"{KEY}.cdo/../x"])
 def test_bad_key_is_an_error_even_when_disabled(key: str) -> None:
     with pytest.raises(ValueError, match="64 lower-case hex digits, got"):
         ObjectCache(None).load(key)
@@ -119,9 +117,7 @@ def test_any_changed_byte_is_refused(stored: tuple[ObjectCache, Path, bytes]) ->
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_truncated_extended_or_spliced_file_is_refused(
-    stored: tuple[ObjectCache, Path, bytes], data: st.DataObject
-) -> None:
+def test_truncated_extended_or_spliced_file_is_refused(stored: tuple[ObjectCache, Path, bytes], data: st.DataObject) -> None:
     good = stored[2]
     start = data.draw(st.integers(0, len(good)))
     stop = data.draw(st.integers(start, len(good)))

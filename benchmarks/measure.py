@@ -1,0 +1,97 @@
+"""Timing on a shared machine: the smallest of many, competitors in turn, and how busy the machine was meanwhile."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from shutil import which
+
+SECONDS = 1.0  # spent on each competitor of a race
+
+FLAGS = ("-O3", "-march=native", "-ffp-contract=off")
+
+
+def race(competitors: dict[str, Callable[[], object]], seconds: float = SECONDS) -> dict[str, float]:
+    """The smallest time of each call in seconds; they take turns, so that a busy moment hurts all of them alike."""
+    times: dict[str, list[float]] = {name: [] for name in competitors}
+    end = time.perf_counter() + seconds * len(competitors)
+    while True:
+        for name, call in competitors.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+        if time.perf_counter() > end:
+            return {name: min(spent) for name, spent in times.items()}
+
+
+def best(call: Callable[[], object], seconds: float = SECONDS) -> float:
+    """The smallest time of a call in seconds."""
+    return race({"": call}, seconds)[""]
+
+
+def once(call: Callable[[], object]) -> float:
+    """The time of one call in seconds."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def per_call(call: Callable[[], object], seconds: float = SECONDS, batch: int = 1000) -> float:
+    """The time of a call too short for the clock: the smallest mean over `batch` calls, in seconds."""
+
+    def many() -> None:
+        for _ in range(batch):
+            call()
+
+    return best(many, seconds) / batch
+
+
+def line_fit(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """(slope, intercept) of the straight line through the points."""
+    fit = statistics.linear_regression(x, y)
+    return fit.slope, fit.intercept
+
+
+# ---- C beside ours
+
+
+def gcc() -> str | None:
+    """The C compiler of this machine, if there is one."""
+    return which("gcc")
+
+
+def c_library(source: str) -> tuple[ctypes.CDLL, str]:
+    """(loaded library, its assembly) of a C text, compiled by gcc for this processor."""
+    with tempfile.TemporaryDirectory(prefix="condyle-bench-") as folder:
+        text, assembly, library = (Path(folder) / f"kernel.{end}" for end in ("c", "s", "so"))
+        text.write_text(source)
+        subprocess.run(["gcc", *FLAGS, "-fPIC", "-S", str(text), "-o", str(assembly)], check=True)
+        subprocess.run(["gcc", "-shared", str(assembly), "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library)), assembly.read_text()
+
+
+# ---- the machine
+
+
+@cache
+def processor() -> str:
+    """The name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def busy() -> str:
+    """How busy the machine is: load average over its cores."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    return f"load {load:.1f} on {os.cpu_count()} cores"
