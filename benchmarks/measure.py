@@ -91,7 +91,22 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
+def about() -> dict[str, str]:
+    """The machine and the compilers, for the head of a report."""
+    import llvmlite
+    import numpy
+
+    versions = {"python": platform.python_version(), "numpy": numpy.__version__, "llvmlite": llvmlite.__version__}
+    if gcc():
+        versions["gcc"] = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
+    return {"processor": processor(), "cores": str(os.cpu_count()), "load": f"{load():.1f}", **versions}
+
+
+def load() -> float:
+    """The load average of the last minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+
+
 def busy() -> str:
     """How busy the machine is: load average over its cores."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    return f"load {load:.1f} on {os.cpu_count()} cores"
+    return f"load {load():.1f} on {os.cpu_count()} cores"

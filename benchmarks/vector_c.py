@@ -87,3 +87,32 @@ def _number(value: float, double: bool) -> str:
     if math.isinf(value):
         return "-__builtin_inf()" if value < 0 else "__builtin_inf()"
     return value.hex() if double else f"(float){value.hex()}"
+
+
+def peaks(precision: str, vector_bytes: int) -> str | None:
+    """C of loops that keep one unit of the processor busy: `peak_fma(long rounds)` does `count_fma` independent ones a round."""
+    if vector_bytes not in _BY_WIDTH:
+        return None
+    double = precision == "f64"
+    bits, s = 8 * vector_bytes, "pd" if double else "ps"
+    vector = f"__m{bits}" + ("d" if double else "")
+    one = f"_mm{bits}_set1_{s}(1.5)"
+    parts = ["#include <immintrin.h>\n"]
+    for name, count, text in (
+        ("fma", 16, f"_mm{bits}_fmadd_{s}(v{{k}}, m, m)"),
+        ("div", 16, "m / v{k}"),
+        ("sqrt", 16, f"_mm{bits}_sqrt_{s}(v{{k}})"),
+    ):
+        start = " ".join(f"{vector} v{k} = {one};" for k in range(count))
+        step = " ".join(f"v{k} = {text.format(k=k)}; asm volatile(\"\" : \"+v\"(v{k}));" for k in range(count))
+        parts.append(
+            f"long count_{name} = {count};\nvoid peak_{name}(long n) {{\n  {vector} m = {one}; {start}\n"
+            f"  asm volatile(\"\" : \"+v\"(m));\n  for (long i = 0; i < n; i++) {{ {step} }}\n}}\n"
+        )
+    # each addition waits for the one before it, which takes one cycle
+    adds = "add %1, %0\\n" * 64
+    parts.append(
+        "long count_cycle = 64;\nvoid peak_cycle(long n) {\n  long a = 0, b = 1;\n"
+        f"  for (long i = 0; i < n; i++) asm volatile(\"{adds}\" : \"+r\"(a) : \"r\"(b));\n}}\n"
+    )
+    return "\n".join(parts)

@@ -1,9 +1,11 @@
 """Every Python block of README.md and docs/*.md runs as printed; every `make` target and `condyle` verb shown exists.
 
 The blocks of a page run in order in one namespace, in an empty folder; one after
-`<!-- not run: reason -->` is skipped.
+`<!-- not run: reason -->` is skipped. A `text` block below a Python block is what that block prints.
 """
 
+import contextlib
+import io
 import re
 import shlex
 import sys
@@ -53,28 +55,42 @@ def blocks(text: str) -> Iterator[Block]:
     assert not fence, f"line {start - 1}: the code block is never closed"
 
 
-def run(page: Path, block: Block, namespace: dict[str, object]) -> None:
-    """Execute one block; a failure is an AssertionError that begins with page:line."""
+def run(page: Path, block: Block, namespace: dict[str, object]) -> str:
+    """What one block prints; a failure is an AssertionError that begins with page:line."""
     # blank lines in front, so that tracebacks show the page's own lines
     source = "\n" * (block.line - 1) + block.code
     try:
-        exec(compile(source, str(page), "exec"), namespace)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(source, str(page), "exec"), namespace)
     except Exception as error:
         here = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(page)]
         line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(page) else here[-1]
         raise AssertionError(f"{page.name}:{line}: {type(error).__name__}: {error}") from error
+    return printed.getvalue()
+
+
+def same_text(shown: str, printed: str) -> bool:
+    """Whether two texts are equal, spaces at the ends of lines and empty lines around them aside."""
+    first, second = ("\n".join(line.rstrip() for line in text.strip().splitlines()) for text in (shown, printed))
+    return first == second
 
 
 @each_page
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = [block for block in blocks(page.read_text()) if block.language in PYTHON]
-    assert python or page.name != "README.md", "README.md shows no Python block"
+    found = list(blocks(page.read_text()))
+    assert page.name != "README.md" or page.parent != ROOT or any(block.language in PYTHON for block in found), "no Python block"
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in python:
-        assert block.not_run != "", f"{page.name}:{block.line}: `<!-- not run: ... -->` needs a reason"
-        if block.not_run is None:
-            run(page, block, namespace)
+    printed: str | None = None
+    for block in found:
+        if block.language == "text" and printed is not None:
+            here = f"{page.name}:{block.line}"
+            assert same_text(block.code, printed), f"{here}: the code above prints something else:\n{printed}"
+        printed = None
+        if block.language in PYTHON:
+            assert block.not_run != "", f"{page.name}:{block.line}: `<!-- not run: ... -->` needs a reason"
+            if block.not_run is None:
+                printed = run(page, block, namespace)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 

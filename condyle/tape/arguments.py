@@ -83,11 +83,12 @@ class Arguments:
 
     def _array(self, port: Port, value: Any, dtype: Dtype) -> np.ndarray:
         try:
-            array = np.asarray(value, dtype=dtype)
+            array = np.asarray(value)
+            if array.dtype.kind not in "fiuO" or (array.dtype.kind == "O" and any(x is None for x in array.flat)):
+                raise TypeError
+            array = array.astype(dtype, copy=False)
         except (TypeError, ValueError):
-            raise ShapeError(
-                f"{self.name}: input '{port.name}' must be an array of real numbers, got {type(value).__name__}"
-            ) from None
+            raise ShapeError(f"{self.name}: input '{port.name}' must be an array of real numbers, got {value!r:.60}") from None
         core = array.shape[array.ndim - len(port.shape) :] if array.ndim >= len(port.shape) else None
         if core != port.shape:
             batch = f"(..., {', '.join(map(str, port.shape))})" if port.shape else "of any shape"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -129,8 +130,18 @@ _functions: dict[Any, Callable[..., Any]] = {
 }
 _ufuncs = {ufunc: np.frompyfunc(function, ufunc.nin, 1) for ufunc, function in _functions.items()}
 _ufuncs[np._core.umath.clip] = np.frompyfunc(_clip, 3, 1)  # type: ignore[attr-defined]
-# these already work on objects through the operators of Scalar
-_native = {np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.power, np.float_power, np.matmul}
+# these work on objects through the operators of Scalar
+_operators = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.negative: operator.neg,
+    np.positive: operator.pos,
+    np.power: operator.pow,
+    np.float_power: operator.pow,
+}
+_native = {*_operators, np.matmul}
 _native |= {getattr(np, name) for name in ("vecdot", "matvec", "vecmat", "conjugate") if hasattr(np, name)}
 
 
@@ -140,9 +151,14 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     if ours is None:
         known = ", ".join(sorted({f.__name__ for f in (*_functions, *_native)}))
         raise TraceError(f"{caller()}: np.{ufunc.__name__} has no traced meaning; there are: {known}")
+    if ufunc in _operators and method == "__call__" and not any(isinstance(x, np.ndarray) for x in inputs):
+        # one of NumPy's numbers met a traced scalar; as a Python number it leaves the arithmetic to the scalar
+        return _operators[ufunc](*[x.item() if isinstance(x, np.generic) else x for x in inputs])
     out = options.pop("out", None)
     options = {key: value for key, value in options.items() if key in ("axis", "keepdims", "axes", "initial")}
-    result = getattr(ours, method)(*[_plain(x) for x in inputs], **options)
+    # numbers that meet before a traced value does may overflow, as they may at run time
+    with np.errstate(all="ignore"):
+        result = getattr(ours, method)(*[_plain(x) for x in inputs], **options)
     if out is None:
         return _wrap(result)
     np.copyto(out[0].view(np.ndarray), result)

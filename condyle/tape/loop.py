@@ -75,6 +75,8 @@ Body = Callable[[Scalar, list[Scalar], list[Scalar]], tuple[list[Any], list[Any]
 def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Table]:
     """(carried values at the end, rows written) of `body(i, carried, row) -> (carried, row)`; it may use values from outside."""
     outer = current()
+    if any(t.graph is not outer for t in tables):
+        raise TraceError(f"{caller()}: a loop inside a loop cannot read what a scan outside of it wrote; carry it or pass its rows on")
     inner = Graph(outer)
     reads = sum(t.columns for t in tables)
     params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]

@@ -1,0 +1,60 @@
+"""`python -m benchmarks [names...]`: run the benchmarks, all of them by default, and print their tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import about
+
+# each module has run(console, *, tiny) -> numbers, and its first line says what it measures
+NAMES = [name for name in ("throughput", "compile_time", "overhead", "accuracy") if find_spec(f"benchmarks.{name}")]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="which ones; all of them by default")] = None,
+    file: Annotated[Path | None, typer.Option("--json", help="also write the numbers to this file")] = None,
+    tiny: Annotated[bool, typer.Option(help="a few seconds in all; the numbers mean nothing")] = False,
+    list_them: Annotated[bool, typer.Option("--list", help="say what there is")] = False,
+) -> None:
+    """Measure speeds. Nothing here is a test: the numbers depend on the machine and on what else it does."""
+    console = Console()
+    unknown = [name for name in names or [] if name not in NAMES]
+    if unknown:
+        console.print(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+        sys.exit(2)
+    if list_them:
+        table = Table(show_header=False, box=None)
+        for name in NAMES:
+            table.add_row(name, summary(name))
+        console.print(table)
+        return
+    found: dict[str, Any] = {"machine": about()}
+    console.print(", ".join(f"{key} {value}" for key, value in found["machine"].items()))
+    for name in names or NAMES:
+        console.rule(f"[bold]{name}")
+        console.print(summary(name) + "\n")
+        found[name] = import_module(f"benchmarks.{name}").run(console, tiny=tiny)
+        # after each one: what was measured survives a later failure
+        if file:
+            file.write_text(json.dumps(found, indent=1, default=str) + "\n")
+
+
+def summary(name: str) -> str:
+    """The first line of a benchmark's docstring."""
+    return (import_module(f"benchmarks.{name}").__doc__ or "").strip().partition("\n")[0]
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m benchmarks")

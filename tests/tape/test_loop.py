@@ -1,0 +1,109 @@
+"""Loops inside a trace: fixed count, frozen lanes, rows read and written."""
+
+import numpy as np
+import pytest
+
+import condyle as cd
+
+
+def test_newton_freezes_each_lane_when_it_has_converged():
+    def root(a):
+        def body(i, s):
+            x, steps = s
+            return 0.5 * (x + a / x), steps + 1.0
+
+        return cd.loop(body, (a, 0.0), 60, until=lambda s: abs(s[0] * s[0] - a) < 1e-13 * a)
+
+    a = np.array([1.0, 2.0, 1e6, 1e-6, 3.0, 1e12, 9.0])
+    x, steps = cd.function(root, a=())(a)
+    np.testing.assert_allclose(x, np.sqrt(a), rtol=1e-12)
+    assert steps[0] == 0 and len(set(steps)) > 3, "lanes stop at different counts"
+    for each, n in zip(a, steps, strict=True):
+        assert cd.function(root, a=())(each).out1 == n
+
+
+def test_state_can_be_nested():
+    def f(x):
+        out = cd.loop(lambda i, s: {"p": s["p"] + s["v"][0], "v": (s["v"][0] * 0.5, s["v"][1] - i)}, {"p": x, "v": (1.0, x)}, 4)
+        return out["p"], out["v"][1]
+
+    p, v = cd.function(f, x=2)(np.array([1.0, 2.0]))
+    assert np.array_equal(p, [2.875, 3.875]) and np.array_equal(v, [-5.0, -4.0])
+
+
+def test_scan_reads_and_writes_rows():
+    def f(x, us):
+        final, (path, energy) = cd.scan(lambda i, s, u: (s + u, (s, s @ s)), x, us)
+        return {"final": final, "path": path, "energy": energy, "third": path[2]}
+
+    us = np.arange(10.0).reshape(5, 2)
+    x = np.array([1.0, -1.0])
+    out = cd.function(f, x=2, us=(5, 2))(x, us)
+    path = x + np.vstack([np.zeros(2), np.cumsum(us, 0)])
+    assert np.array_equal(out.final, path[-1]) and np.array_equal(out.path, path[:-1])
+    assert np.array_equal(out.energy, np.sum(path[:-1] ** 2, 1)) and np.array_equal(out.third, path[2])
+
+
+def test_scan_can_run_backward_and_read_what_another_wrote():
+    def f(us):
+        _, sums = cd.scan(lambda i, s, u: (s + u, s + u), 0.0, us)
+        _, back = cd.scan(lambda i, s, row: (s + row, s), 0.0, sums, reverse=True)
+        return back
+
+    us = np.array([1.0, 2.0, 3.0, 4.0])
+    sums = np.cumsum(us)
+    assert np.array_equal(cd.function(f, us=4)(us), [9.0 + 10.0, 16.0, 10.0, 0.0]), sums
+
+
+def test_rows_may_be_a_dict_of_arrays_and_numbers():
+    def f(a):
+        rows = {"a": a, "k": np.arange(3.0)}
+        return cd.scan(lambda i, s, r: (s + r["a"] * r["k"] + i, ()), 0.0, rows)[0]
+
+    assert cd.function(f, a=3)(np.array([1.0, 10.0, 100.0])) == 10.0 + 200.0 + 3.0
+
+
+def test_long_rollouts_stay_short_tapes():
+    f = cd.function(lambda x, us: cd.scan(lambda i, s, u: (0.99 * s + u, s), x, us)[1], x=2, us=(1000, 2))
+    assert len(f.tape.block.nodes) < 2100, "inputs, one table, one loop"
+    x, us = np.ones(2), np.zeros((1000, 2))
+    assert np.allclose(f(x, us)[999], 0.99**999, rtol=1e-12)
+    batch = f(np.ones((11, 2)), us)
+    assert batch.shape == (11, 1000, 2) and np.array_equal(batch[7], f(x, us))
+
+
+def test_nested_loops():
+    f = cd.function(lambda x: cd.loop(lambda i, s: cd.loop(lambda j, z: z + i * j, s, 3), x, 4), x=())
+    assert f(0.5) == 0.5 + sum(i * j for i in range(4) for j in range(3))
+
+
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        (lambda x: cd.loop(lambda i, s: s[:1], x, 3), "keep its shape"),
+        (lambda x: cd.loop(lambda i, s: (s, s), x, 3), "keep its shape"),
+        (lambda x: cd.loop(lambda i, s: s, x, 0), "at least one iteration"),
+        (lambda x: cd.scan(lambda i, s, r: (s, s), x)[0], "at least one iteration"),
+        (lambda x: cd.scan(lambda i, s, r: (s, s), x, {"a": x, "b": np.zeros(5)})[0], "same first axis"),
+        (lambda x: cd.scan(lambda i, s, r: (s, s), x, count=3)[1][7], "row 7 of a table of 3 rows"),
+        (lambda x: cd.scan(lambda i, s, r: (s, s), x, count=3)[1][0:2], "one whole number"),
+        (lambda x: cd.loop(lambda i, s: s > 0, x, 3), "expected a traced value or a number"),
+    ],
+)
+def test_wrong_loops_are_explained(function, words):
+    with pytest.raises((cd.TraceError, IndexError), match=words):
+        cd.trace(function, x=2)
+
+
+def test_an_inner_loop_cannot_read_an_outer_table():
+    def f(x):
+        _, path = cd.scan(lambda i, s, r: (s + 1.0, s), x, count=3)
+        return cd.loop(lambda i, s: cd.scan(lambda j, z, row: (z + row, ()), s, path)[0], x, 2)
+
+    with pytest.raises(cd.TraceError, match="scan outside of it"):
+        cd.trace(f, x=())
+
+
+def test_outside_of_a_trace_there_are_no_loops():
+    with pytest.raises(cd.TraceError, match=r"compile it with condyle\.function"):
+        cd.loop(lambda i, s: s, 1.0, 3)
