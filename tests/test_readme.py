@@ -78,7 +78,7 @@ def same_text(shown: str, printed: str) -> bool:
 @each_page
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(blocks(page.read_text()))
-    assert page.name != "README.md" or page.parent != ROOT or any(block.language in PYTHON for block in found), "no Python block"
+    assert page != ROOT / "README.md" or any(block.language in PYTHON for block in found), "README.md shows no Python block"
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed: str | None = None
@@ -214,6 +214,12 @@ def test_blocks_are_found() -> None:
 def test_a_failure_names_page_and_line(code: str, line: int, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=rf"^page\.md:{line}: (NameError|SyntaxError): "):
         run(tmp_path / "page.md", Block(7, "python", code, None), {})
+
+
+def test_printed_text_is_compared(tmp_path: Path) -> None:
+    printed = run(tmp_path / "page.md", Block(1, "python", "print('one  ')\nprint('two')", None), {})
+    assert same_text("one\ntwo", printed)
+    assert not same_text("one\n two", printed)
 
 
 def test_commands_are_found() -> None:

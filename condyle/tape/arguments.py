@@ -92,7 +92,9 @@ class Arguments:
         core = array.shape[array.ndim - len(port.shape) :] if array.ndim >= len(port.shape) else None
         if core != port.shape:
             batch = f"(..., {', '.join(map(str, port.shape))})" if port.shape else "of any shape"
-            raise ShapeError(f"{self.name}: input '{port.name}' has shape {array.shape}, expected {port.shape} or a batch {batch}")
+            raise ShapeError(
+                f"{self.name}: input '{port.name}' has shape {array.shape}, expected {port.shape} or a batch {batch}"
+            )
         return array
 
 

@@ -30,7 +30,8 @@ def array(values: Any) -> Array:
 
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where the condition holds, else `b`, entry by entry. Both are computed; the choice is made for each lane."""
-    return _wrap(_where(_plain(condition), _plain(a), _plain(b)))
+    with np.errstate(all="ignore"):
+        return _wrap(_where(_plain(condition), _plain(a), _plain(b)))
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
@@ -131,7 +132,7 @@ _functions: dict[Any, Callable[..., Any]] = {
 _ufuncs = {ufunc: np.frompyfunc(function, ufunc.nin, 1) for ufunc, function in _functions.items()}
 _ufuncs[np._core.umath.clip] = np.frompyfunc(_clip, 3, 1)  # type: ignore[attr-defined]
 # these work on objects through the operators of Scalar
-_operators = {
+_operators: dict[Any, Callable[..., Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,

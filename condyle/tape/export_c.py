@@ -7,7 +7,7 @@ the loop %7. A constant and an entry of an input are written where they are used
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from condyle.errors import MachineError
 from condyle.tape.c_text import FRAME_END, frame, helper, identifier, literal
@@ -80,7 +80,7 @@ class Kernel:
         taken = {"work"}
         self.name, *names = [self._name(n, taken) for n in (name or tape.name, *[p.name for p in self.ports])]
         self.inputs, self.outputs = names[: len(tape.inputs)], names[len(tape.inputs) :]
-        self._function(only_read(tape.block))
+        self._function(dead_code(tape.block))
         self.work = self._place_areas()
 
     # ---- around the function
@@ -271,47 +271,3 @@ class Kernel:
             self.lines[line] = f"{indent}{self.real} {place};"
             at += entries
         return total if in_work else 0
-
-
-def only_read(block: Block) -> Block:
-    """The block without dead code, and without the tables of loops that no iteration reads."""
-    while True:
-        block = dead_code(block)
-        slim, dropped = _drop_tables(block)
-        if not dropped:
-            return block
-        block = slim
-
-
-def _drop_tables(block: Block) -> tuple[Block, int]:
-    nodes: list[Node] = []
-    dropped = 0
-    for node in block.nodes:
-        if node.op == "loop":
-            node, count = _drop_tables_of(node, block)
-            dropped += count
-        nodes.append(node)
-    return replace(block, nodes=tuple(nodes)), dropped
-
-
-def _drop_tables_of(node: Node, block: Block) -> tuple[Node, int]:
-    loop: Loop = node.data
-    body, dropped = _drop_tables(loop.body)
-    start, tables, captured = loop.split(node.args)
-    used = {n.data for n in body.nodes if n.op == "param"}
-    params = list(range(1 + loop.carried))  # those that stay
-    kept = []
-    at = len(params)
-    for table in tables:
-        op, _, (first, last) = block.nodes[table]
-        columns = range(at, at + (last if op == "table" else last - first))
-        if not used.isdisjoint(columns):
-            kept.append(table)
-            params += columns
-        at = columns.stop
-    reads = len(params) - 1 - loop.carried
-    params += range(at, body.params)
-    place = {p: k for k, p in enumerate(params)}
-    nodes = tuple([n._replace(data=place[n.data]) if n.op == "param" else n for n in body.nodes])
-    slim = replace(loop, body=Block(nodes, len(params), body.results), reads=reads, tables=len(kept))
-    return Node("loop", (*start, *kept, *captured), slim), dropped + len(tables) - len(kept)

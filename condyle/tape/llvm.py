@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from condyle.tape.entry import entries
 from condyle.tape.graph import Block, Loop, Node
 from condyle.tape.layout import WHOLE, Cut, Scratch, cut
 from condyle.tape.ops import OPS, TRUTH
@@ -20,7 +21,7 @@ def kernel_ir(tape: Tape, precision: str, lanes: int, triple: str, *, whole: int
     """
     writer = Writer(Format(precision, lanes), whole)
     writer.kernel(tape)
-    text = "\n\n".join([*_frame(triple), *writer.format.declarations(), *writer.functions])
+    text = "\n\n".join([*entries(triple), *writer.format.declarations(), *writer.functions])
     return text + "\n", writer.scratch.size * writer.format.bytes * lanes
 
 
@@ -326,31 +327,3 @@ def _stretch(tape: Tape, table: Node) -> tuple[int, int] | None:
             return (p, first) if first + len(params) <= port.size else None
         first -= port.size
     return None
-
-
-def _frame(triple: str) -> list[str]:
-    """The exported function: it sets the default rounding and subnormal numbers on, and gives back what it found."""
-    parameters = "ptr %ports, i64 %first, i64 %last, i64 %last_row, ptr %scratch"
-    call = "  call void @blocks(ptr %ports, i64 %first, i64 %last, i64 %last_row, ptr %scratch)"
-    if triple.startswith("x86_64"):
-        declare = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)"
-        enter = (
-            "  %was = alloca i32\n  %ours = alloca i32\n  call void @llvm.x86.sse.stmxcsr(ptr %was)\n"
-            "  store i32 8064, ptr %ours\n  call void @llvm.x86.sse.ldmxcsr(ptr %ours)"
-        )
-        leave = "  call void @llvm.x86.sse.ldmxcsr(ptr %was)"
-    else:
-        declare = "declare i64 @llvm.aarch64.get.fpcr()\ndeclare void @llvm.aarch64.set.fpcr(i64)"
-        enter = "  %was = call i64 @llvm.aarch64.get.fpcr()\n  call void @llvm.aarch64.set.fpcr(i64 0)"
-        leave = "  call void @llvm.aarch64.set.fpcr(i64 %was)"
-    return [
-        f'target triple = "{triple}"',
-        'attributes #0 = { nounwind noinline "prefer-vector-width"="512" "min-legal-vector-width"="512" }',
-        "declare i64 @llvm.smin.i64(i64, i64)",
-        declare,
-        f"define void @kernel({parameters}) #0 {{\n{enter}\n{call}\n{leave}\n  ret void\n}}",
-        # one state, quick to call: a single pointer to (scratch, ports ...)
-        "define void @single(ptr %frame) #0 {\n  %scratch = load ptr, ptr %frame\n"
-        "  %ports = getelementptr i64, ptr %frame, i64 1\n"
-        "  call void @kernel(ptr %ports, i64 0, i64 1, i64 0, ptr %scratch)\n  ret void\n}",
-    ]

@@ -76,7 +76,9 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
     """(carried values at the end, rows written) of `body(i, carried, row) -> (carried, row)`; it may use values from outside."""
     outer = current()
     if any(t.graph is not outer for t in tables):
-        raise TraceError(f"{caller()}: a loop inside a loop cannot read what a scan outside of it wrote; carry it or pass its rows on")
+        raise TraceError(
+            f"{caller()}: a loop inside a loop cannot read what a scan outside of it wrote; carry it or pass its rows on"
+        )
     inner = Graph(outer)
     reads = sum(t.columns for t in tables)
     params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]

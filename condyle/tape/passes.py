@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from condyle.errors import MachineError
 from condyle.tape.graph import Block, Graph, Loop, Node
@@ -107,7 +106,7 @@ def _products_only_summed(block: Block) -> set[int]:
 
 
 def dead_code(block: Block) -> Block:
-    """Only what the results need: unused operations, carried values, written columns and captured values are gone."""
+    """Only what the results need: unused operations, carried values, tables, written columns and captured values are gone."""
     nodes = block.nodes
     needed = bytearray(len(nodes))
     for i in block.results:
@@ -125,7 +124,7 @@ def dead_code(block: Block) -> Block:
             ranges.setdefault(args[0], set()).add(data)
         elif op == "loop":
             columns = {c for first, last in ranges.get(i, ()) for c in range(first, last)}
-            slim[i] = _slim_loop(data, args, finals.get(i, set()), columns)
+            slim[i] = _slim_loop(nodes, data, args, finals.get(i, set()), columns)
             args = slim[i][1]
         for a in args:
             needed[a] = 1
@@ -150,7 +149,7 @@ def dead_code(block: Block) -> Block:
 
 
 def _slim_loop(
-    loop: Loop, args: tuple[int, ...], finals: set[int], columns: set[int]
+    nodes: tuple[Node, ...], loop: Loop, args: tuple[int, ...], finals: set[int], columns: set[int]
 ) -> tuple[Loop, tuple[int, ...], dict[int, int], dict[int, int]]:
     """(loop, its arguments, new places of carried values, of written columns) with only what is used."""
     body = loop.body
@@ -166,26 +165,27 @@ def _slim_loop(
         if grown == alive:
             break
         alive = grown
+    # params that stay, in order: the iteration, carried values, rows of tables, captured values
     carried = sorted(alive)
-    rows_at = 1 + loop.carried
-    outside_at = rows_at + loop.reads
-    keep_tables = loop.tables if any(rows_at <= p < outside_at for p in used) else 0
-    keep_captured = [j for j in range(len(captured)) if outside_at + j in used]
-    kept = [
-        0,
-        *[1 + j for j in carried],
-        *(range(rows_at, outside_at) if keep_tables else ()),
-        *[outside_at + j for j in keep_captured],
-    ]
-    number: dict[Any, int] = {p: k for k, p in enumerate(kept)}
-    nodes = tuple(Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes)
-    new = replace(
-        loop,
-        body=Block(nodes, len(kept), slim.results),
-        carried=len(carried),
-        reads=loop.reads if keep_tables else 0,
-        writes=len(written),
-        tables=keep_tables,
+    kept = [0, *[1 + j for j in carried]]
+    kept_args = [start[j] for j in carried]
+    at, tables_kept = 1 + loop.carried, 0
+    for table in tables:
+        op, _, (first, last) = nodes[table]
+        row = range(at, at + (last if op == "table" else last - first))
+        at = row.stop
+        if not used.isdisjoint(row):
+            kept += row
+            kept_args.append(table)
+            tables_kept += 1
+    reads = len(kept) - 1 - len(carried)
+    for j, outside in enumerate(captured):
+        if at + j in used:
+            kept.append(at + j)
+            kept_args.append(outside)
+    number = {p: k for k, p in enumerate(kept)}
+    renumbered = tuple([Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes])
+    new = Loop(
+        loop.count, Block(renumbered, len(kept), slim.results), len(carried), reads, len(written), tables_kept, loop.reverse
     )
-    new_args = (*[start[j] for j in carried], *(tables if keep_tables else ()), *[captured[j] for j in keep_captured])
-    return new, new_args, {j: k for k, j in enumerate(carried)}, {c: k for k, c in enumerate(written)}
+    return new, tuple(kept_args), {j: k for k, j in enumerate(carried)}, {c: k for k, c in enumerate(written)}

@@ -7,6 +7,8 @@ import pytest
 
 import condyle as cd
 
+# ruff: noqa: B023 (loop bodies are traced at once, before the variables they use change)
+
 gmpy2 = pytest.importorskip("gmpy2")
 
 BITS = 512
@@ -67,7 +69,9 @@ def smooth_function(seed, loops=True):
         path = us * h
         for kind in (pick(4), pick(4)) if loops else ():
             if kind == 0:
-                values += list(cd.loop(lambda i, s: np.array(grow([*s, *values[-2:], 0.1 * i], 4)[-2:]), np.array(values[-2:]), 3))
+                values += list(
+                    cd.loop(lambda i, s: np.array(grow([*s, *values[-2:], 0.1 * i], 4)[-2:]), np.array(values[-2:]), 3)
+                )
             elif kind == 1:
                 done = values[pick(len(values))]
                 values.append(cd.loop(lambda i, s: grow([s, done], 3)[-1], values[-1], 4, until=lambda s: s > 1.0 + done))
@@ -100,7 +104,9 @@ def point(seed):
 
 def outputs(function, arguments):
     result = function(*arguments)
-    return {name: np.asarray(a) for name, a in zip(function.outputs, result if isinstance(result, tuple) else (result,), strict=True)}
+    return {
+        name: np.asarray(a) for name, a in zip(function.outputs, result if isinstance(result, tuple) else (result,), strict=True)
+    }
 
 
 def finite_differences(function, arguments, which):
@@ -118,7 +124,10 @@ def finite_differences(function, arguments, which):
             for name in columns:
                 columns[name].append((ends[0][name] - ends[1][name]) / (2 * gmpy2.mpfr(STEP)))
     shape = base[which].shape
-    return {n: np.stack([np.asarray(c, dtype=object).astype(float) for c in cs], -1).reshape((*function.outputs[n], *shape)) for n, cs in columns.items()}
+    return {
+        n: np.stack([np.asarray(c, dtype=object).astype(float) for c in cs], -1).reshape((*function.outputs[n], *shape))
+        for n, cs in columns.items()
+    }
 
 
 def assert_close(got, wanted, what):
@@ -173,7 +182,9 @@ def test_second_derivatives(seed):
             for b in INPUTS:
                 wanted = slope[f"ds_d{b}"]
                 assert_close(hessian[f"d2s_d{b}_d{a}"], wanted, f"seed {seed}, {mode}: d2s/d{b}d{a}")
-                swapped = np.moveaxis(hessian[f"d2s_d{a}_d{b}"], range(np.ndim(at[k])), range(-np.ndim(at[k]), 0) if np.ndim(at[k]) else [])
+                swapped = np.moveaxis(
+                    hessian[f"d2s_d{a}_d{b}"], range(np.ndim(at[k])), range(-np.ndim(at[k]), 0) if np.ndim(at[k]) else []
+                )
                 assert np.array_equal(swapped, hessian[f"d2s_d{b}_d{a}"])
 
 

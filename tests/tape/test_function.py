@@ -18,7 +18,14 @@ Q, V = np.arange(3.0), np.array([1.0, -2.0, 0.5])
 
 def test_one_state_and_named_arguments(f):
     assert f.inputs == {"q": (3,), "v": (3,), "h": ()} and f.outputs == {"q1": (3,), "e": ()}
-    for out in (f(Q, V, 0.5), f(Q, V, 0.5), f(h=0.5, v=V, q=Q), f(list(Q), tuple(V), 0.5), f(Q, V, np.float64(0.5)), f(Q, V, 1 / 2)):
+    for out in (
+        f(Q, V, 0.5),
+        f(Q, V, 0.5),
+        f(h=0.5, v=V, q=Q),
+        f(list(Q), tuple(V), 0.5),
+        f(Q, V, np.float64(0.5)),
+        f(Q, V, 1 / 2),
+    ):
         assert np.array_equal(out.q1, [0.5, 0.0, 2.25]) and out.e == 5.25
         assert isinstance(out.e, float) and out.q1.dtype == np.float64
     q1, e = f(Q, V, 0.5)

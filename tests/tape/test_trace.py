@@ -19,6 +19,7 @@ def value(function, *arrays):
     return cd.function(lambda **xs: function(*xs.values()), **shapes).on("reference")(*arrays)
 
 
+# ruff: noqa: E501, B002, RUF005
 # fmt: off
 PLAIN = [
     lambda x: x + 1, lambda x: 2 - x, lambda x: x * x[::-1], lambda x: 1 / x, lambda x: -x, lambda x: +x, lambda x: abs(x),
