@@ -29,7 +29,8 @@ def main(
     list_them: Annotated[bool, typer.Option("--list", help="say what there is")] = False,
 ) -> None:
     """Measure speeds. Nothing here is a test: the numbers depend on the machine and on what else it does."""
-    console = Console()
+    # a pipe has no width: tables keep theirs
+    console = Console(width=None if sys.stdout.isatty() else 130)
     unknown = [name for name in names or [] if name not in NAMES]
     if unknown:
         console.print(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}")

@@ -1,5 +1,6 @@
 """The one family of exceptions: `except CondyleError` catches whatever Condyle raises on purpose."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
@@ -18,6 +19,14 @@ class ShapeError(CondyleError, ValueError):
 
 class MachineError(CondyleError, RuntimeError):
     """A machine cannot run here, or cannot run this tape, or did not give the bits it promises."""
+
+
+class RobotError(CondyleError, ValueError):
+    """A robot description is wrong. `problems` has one sentence each: where, what, and what to do; all of a file are collected."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
 
 
 class MissingExtraError(CondyleError, ImportError):

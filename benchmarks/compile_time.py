@@ -1,0 +1,175 @@
+"""Seconds to compile straight tapes of 1,000 to 50,000 operations, step by step, and what cutting them into pieces costs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import condyle as cd
+from benchmarks.measure import SECONDS, busy, line_fit, once, race
+from benchmarks.tapes import random_arithmetic, serial_chain
+
+KINDS: dict[str, Callable[[int], Any]] = {"serial chain": serial_chain, "random": random_arithmetic}
+SIZES = [1000, 5000, 20000, 50000]
+PRECISION, LANES = "f64", 8
+STATES = 512
+UNCUT = 10**9
+
+
+@dataclass
+class Row:
+    """Seconds of each step for one tape, and nanoseconds per state of the kernel, cut and uncut."""
+
+    kind: str
+    operations: int
+    trace: float
+    lower: float
+    text: float
+    llvm: float
+    cached: float
+    uncut_llvm: float
+    run: float
+    uncut_run: float
+
+    @property
+    def total(self) -> float:
+        return self.trace + self.lower + self.text + self.llvm
+
+    @property
+    def cost_of_cutting(self) -> float:
+        """The kernel's time more than uncut, in percent."""
+        return 100.0 * (self.run / self.uncut_run - 1.0)
+
+
+def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
+    """Print the tables and return their numbers."""
+    seconds = 0.01 if tiny else SECONDS
+    rows = []
+    for kind, make in KINDS.items():
+        for size in [300] if tiny else SIZES:
+            with console.status(f"{kind}, {size:,} operations"):
+                rows.append(measure(kind, *make(size), seconds))
+    console.print(step_table(rows))
+    console.print(cut_table(rows))
+    fits = {}
+    if not tiny:
+        for kind in KINDS:
+            mine = [r for r in rows if r.kind == kind]
+            slope, start = line_fit([r.operations for r in mine], [r.total for r in mine])
+            fits[kind] = {"microseconds_per_operation": 1e6 * slope, "seconds_at_zero": start}
+            console.print(f"{kind}: total = {start:+.2f} s + {1e6 * slope:.0f} us per operation")
+    console.print()
+    return {"rows": [{**vars(r), "total": r.total, "cost_of_cutting": r.cost_of_cutting} for r in rows], "fits": fits, "busy": busy()}
+
+
+def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], seconds: float) -> Row:
+    """Every step of one compilation, timed once; the kernels, timed often."""
+    from condyle.tape.passes import lower
+
+    found: dict[str, Any] = {}
+    steps = {"trace": once(lambda: found.update(tape=cd.trace(function, **shapes)))}
+    steps["lower"] = once(lambda: found.update(low=lower(found["tape"], PRECISION)))
+    cut, text, llvm = build(found["low"])
+    uncut, _, uncut_llvm = build(found["low"], whole=UNCUT)
+    times = race({"cut": caller(cut, found["tape"]), "uncut": caller(uncut, found["tape"])}, seconds)
+    return Row(
+        kind,
+        found["low"].operations,
+        **steps,
+        text=text,
+        llvm=llvm,
+        cached=cached(found["tape"]),
+        uncut_llvm=uncut_llvm,
+        run=1e9 * times["cut"] / STATES,
+        uncut_run=1e9 * times["uncut"] / STATES,
+    )
+
+
+def build(low: cd.Tape, **options: int) -> tuple[Any, float, float]:
+    """(kernel, seconds to write the LLVM text, seconds LLVM takes to compile and load it)."""
+    from condyle.tape import cpu
+    from condyle.tape.llvm import kernel_ir
+
+    made: dict[str, Any] = {}
+
+    def write() -> None:
+        made["text"], made["scratch"] = kernel_ir(low, PRECISION, LANES, cpu.host().triple, **options)
+
+    def translate() -> None:
+        code = cpu._target_machine().emit_object(cpu._module(made["text"]))
+        made["kernel"] = cpu.Kernel(code, made["scratch"], LANES, low.operations)
+
+    cpu.host()
+    text = once(write)
+    llvm = once(translate)
+    return made["kernel"], text, llvm
+
+
+def caller(kernel: Any, tape: cd.Tape) -> Callable[[], object]:
+    """A call of the kernel on a batch, one thread."""
+    random = np.random.default_rng(1)
+    inputs = [random.uniform(-1.0, 1.0, (STATES, p.size)) for p in tape.inputs]
+    outputs = [np.empty((STATES, p.size)) for p in tape.outputs]
+    return lambda: kernel.run(inputs, outputs, 1)
+
+
+def cached(tape: cd.Tape) -> float:
+    """Seconds to find a kernel in the cache on disk: hash the tape, read, verify and load; nothing of it kept in memory."""
+    from condyle.tape import cpu
+
+    before = os.environ.get("CONDYLE_CACHE")
+    with tempfile.TemporaryDirectory(prefix="condyle-bench-") as folder:
+        os.chmod(folder, 0o700)
+        os.environ["CONDYLE_CACHE"] = folder
+        cpu.shared_cache.cache_clear()
+        try:
+            cpu.compiled(tape, PRECISION, LANES)
+            times = []
+            for _ in range(5):
+                cpu._compiler.cache_clear()
+                fresh = replace(tape)  # a copy knows no hash
+                times.append(once(lambda fresh=fresh: cpu.compiled(fresh, PRECISION, LANES)))
+            return min(times)
+        finally:
+            os.environ.pop("CONDYLE_CACHE")
+            if before is not None:
+                os.environ["CONDYLE_CACHE"] = before
+            cpu.shared_cache.cache_clear()
+
+
+# ---- tables
+
+
+def step_table(rows: list[Row]) -> Table:
+    table = Table(title=f"seconds to compile, {LANES} lanes of {PRECISION} ({busy()})", title_justify="left")
+    for head in ("tape", "operations", "trace", "lower", "LLVM text", "LLVM", "total", "us/operation", "from the cache"):
+        table.add_column(head, justify="left" if head == "tape" else "right")
+    for r in rows:
+        times = [f"{t:.3f}" for t in (r.trace, r.lower, r.text, r.llvm, r.total)]
+        table.add_row(r.kind, f"{r.operations:,}", *times, f"{1e6 * r.total / r.operations:.0f}", f"{r.cached:.4f}")
+    return table
+
+
+def cut_table(rows: list[Row]) -> Table:
+    table = Table(title="as compiled (long tapes in pieces) against uncut", title_justify="left")
+    for head in ("tape", "operations", "LLVM s", "LLVM uncut s", "ns/state", "ns/state uncut", "ns/operation", "cost of cutting"):
+        table.add_column(head, justify="left" if head == "tape" else "right")
+    for r in rows:
+        table.add_row(
+            r.kind,
+            f"{r.operations:,}",
+            f"{r.llvm:.2f}",
+            f"{r.uncut_llvm:.2f}",
+            f"{r.run:.0f}",
+            f"{r.uncut_run:.0f}",
+            f"{r.run / r.operations:.4f}",
+            f"{r.cost_of_cutting:+.0f} %",
+        )
+    return table

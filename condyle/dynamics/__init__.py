@@ -1,0 +1,1 @@
+"""The physics, for any scalar: floats, traced scalars, or numbers of any precision."""

@@ -1,0 +1,1 @@
+"""The robot as data: descriptions from files or code, checked, and built into a Model."""

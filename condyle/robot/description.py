@@ -1,0 +1,103 @@
+"""A robot as written down: links and joints by name, before base, gravity and order are chosen. What every loader produces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from condyle.robot.spatial import Inertia, Pose
+
+KINDS = ("revolute", "continuous", "prismatic", "fixed", "free", "ball", "planar")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A visual or collision shape in a link: size is (x, y, z) of a box, (r,) of a sphere, (r, length) of a cylinder or capsule
+    about z, the scale (x, y, z) of a mesh."""
+
+    kind: str  # "box", "sphere", "cylinder", "capsule", "mesh"
+    size: tuple[float, ...]
+    pose: Pose = field(default_factory=Pose.identity)
+    name: str = ""
+    mesh: Path | None = None
+    color: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class LinkSpec:
+    """A link as written: the inertia is about the link's own frame; None when nothing was written."""
+
+    name: str
+    inertia: Inertia | None = None
+    visuals: tuple[Shape, ...] = ()
+    collisions: tuple[Shape, ...] = ()
+    where: str = ""  # "arm.urdf:12"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Joint limits; None where nothing was written."""
+
+    lower: float | None = None
+    upper: float | None = None
+    velocity: float | None = None
+    effort: float | None = None
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """q = multiplier * q_of_joint + offset."""
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class JointSpec:
+    """A joint as written: the child's frame in the parent at zero, and how it moves from there."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    pose: Pose = field(default_factory=Pose.identity)
+    axis: np.ndarray = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    limits: Limits = Limits()
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    mimic: Mimic | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class FrameSpec:
+    """A named frame fixed to a link (a site, a tool point)."""
+
+    name: str
+    link: str
+    pose: Pose
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing that was repaired or ignored while loading."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """A whole robot as written. Children of a link are visited in the order of `joints`."""
+
+    name: str
+    links: tuple[LinkSpec, ...]
+    joints: tuple[JointSpec, ...]
+    frames: tuple[FrameSpec, ...] = ()
+    notes: tuple[Note, ...] = ()
+    source: str = ""

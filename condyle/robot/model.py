@@ -1,0 +1,97 @@
+"""A Model: the robot as the physics sees it. Moving links in order, parents first, each with the joint that moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.robot.description import Limits, Mimic, Note, Shape
+from condyle.robot.joints import Kind
+from condyle.robot.spatial import Inertia, Motion, Pose
+
+
+@dataclass(frozen=True)
+class Link:
+    """A moving link: its joint takes it from `parent` (-1 is the world) by `placement` and the joint's own motion."""
+
+    name: str
+    joint: str
+    parent: int
+    kind: Kind
+    placement: Pose  # the joint's frame in the parent, at zero
+    inertia: Inertia  # about the joint's frame, fixed children included
+    q: slice
+    v: slice
+    limits: Limits = Limits()
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    mimic: Mimic | None = None
+    visuals: tuple[Shape, ...] = ()
+    collisions: tuple[Shape, ...] = ()
+
+    def pose(self, q: Any) -> Pose:
+        """X_pi: this link in its parent."""
+        return self.placement @ self.kind.pose(q[self.q])
+
+    @property
+    def axes(self) -> tuple[Motion, ...]:
+        """The motions that unit joint velocities give, in the link's own frame."""
+        return self.kind.axes
+
+    def velocity(self, v: Any) -> Motion:
+        """The joint's motion in the link's own frame."""
+        return self.kind.velocity(v[self.v])
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A named frame fixed to a moving link (-1: to the world)."""
+
+    name: str
+    link: int
+    pose: Pose
+
+
+@dataclass(frozen=True)
+class Model:
+    """A robot with base, gravity and coordinates chosen. It never changes."""
+
+    name: str
+    links: tuple[Link, ...]
+    frames: tuple[Frame, ...]
+    gravity: tuple[float, float, float]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def nq(self) -> int:
+        return self.links[-1].q.stop if self.links else 0
+
+    @property
+    def nv(self) -> int:
+        return self.links[-1].v.stop if self.links else 0
+
+    def outward(self) -> Iterator[tuple[int, Link]]:
+        """Links from the base to the tips."""
+        return iter(enumerate(self.links))
+
+    def inward(self) -> Iterator[tuple[int, Link]]:
+        """Links from the tips to the base."""
+        return iter([(i, self.links[i]) for i in reversed(range(len(self.links)))])
+
+    def frame(self, name: str) -> Frame:
+        """The frame of this name."""
+        for frame in self.frames:
+            if frame.name == name:
+                return frame
+        from condyle.errors import RobotError
+        from condyle.robot.names import nearest
+
+        raise RobotError([f"robot '{self.name}' has no frame '{name}'{nearest(name, [f.name for f in self.frames])}"])
+
+    def neutral(self) -> np.ndarray:
+        """The configuration with every joint at zero."""
+        return np.concatenate([link.kind.neutral() for link in self.links]) if self.links else np.zeros(0)

@@ -1,0 +1,209 @@
+"""Spatial algebra over any scalar: poses, motions, forces and inertias, linear parts first.
+
+Letters cancel: X_ac = X_ab @ X_bc, and a motion or force given in b is in a after X_ab @ it. All are about the origin of
+the frame they are given in (Featherstone 2008, chapter 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = Any  # a NumPy array of floats or of traced scalars
+
+
+def vector(*entries: Any) -> Array:
+    """A vector of any scalars."""
+    return _array(entries)
+
+
+def _array(entries: Any) -> Array:
+    if all(isinstance(x, (float, int)) for x in entries):
+        return np.array(entries, dtype=float)
+    out = np.empty(len(entries), dtype=object)
+    out[:] = entries
+    return out
+
+
+def cross(a: Array, b: Array) -> Array:
+    """a x b."""
+    return vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def skew(a: Array) -> Array:
+    """The matrix [a] with [a] b = a x b."""
+    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
+
+
+@dataclass(frozen=True)
+class Motion:
+    """A velocity or acceleration: `linear` of the point at the origin, `angular` of the body."""
+
+    linear: Array
+    angular: Array
+
+    def __add__(self, other: Motion) -> Motion:
+        return Motion(self.linear + other.linear, self.angular + other.angular)
+
+    def __sub__(self, other: Motion) -> Motion:
+        return Motion(self.linear - other.linear, self.angular - other.angular)
+
+    def __neg__(self) -> Motion:
+        return Motion(-self.linear, -self.angular)
+
+    def __mul__(self, scale: Any) -> Motion:
+        return Motion(self.linear * scale, self.angular * scale)
+
+    def cross(self, other: Motion | Force) -> Any:
+        """The rate at which `other`, fixed in a body that moves like this, changes:  V x M  or  V x* F."""
+        if isinstance(other, Motion):
+            return Motion(
+                cross(self.angular, other.linear) + cross(self.linear, other.angular),
+                cross(self.angular, other.angular),
+            )
+        return Force(
+            cross(self.angular, other.linear),
+            cross(self.angular, other.angular) + cross(self.linear, other.linear),
+        )
+
+    def dot(self, force: Force) -> Any:
+        """The power of a force in this motion."""
+        return self.linear @ force.linear + self.angular @ force.angular
+
+    def vector(self) -> Array:
+        """The six entries, linear first."""
+        return np.concatenate([self.linear, self.angular])
+
+    @staticmethod
+    def zero() -> Motion:
+        return Motion(np.zeros(3), np.zeros(3))
+
+    @staticmethod
+    def of(six: Array) -> Motion:
+        """The motion with these six entries, linear first."""
+        return Motion(six[:3], six[3:])
+
+
+@dataclass(frozen=True)
+class Force:
+    """A force or momentum: `linear` the force, `angular` the couple about the origin."""
+
+    linear: Array
+    angular: Array
+
+    def __add__(self, other: Force) -> Force:
+        return Force(self.linear + other.linear, self.angular + other.angular)
+
+    def __sub__(self, other: Force) -> Force:
+        return Force(self.linear - other.linear, self.angular - other.angular)
+
+    def __neg__(self) -> Force:
+        return Force(-self.linear, -self.angular)
+
+    def __mul__(self, scale: Any) -> Force:
+        return Force(self.linear * scale, self.angular * scale)
+
+    def vector(self) -> Array:
+        """The six entries, linear first."""
+        return np.concatenate([self.linear, self.angular])
+
+    @staticmethod
+    def zero() -> Force:
+        return Force(np.zeros(3), np.zeros(3))
+
+    @staticmethod
+    def of(six: Array) -> Force:
+        """The force with these six entries, linear first."""
+        return Force(six[:3], six[3:])
+
+
+@dataclass(frozen=True)
+class Pose:
+    """X_ab: frame b as seen from a, with rotation R_ab and origin p_ab."""
+
+    R: Array
+    p: Array
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, Pose):
+            return Pose(self.R @ other.R, self.R @ other.p + self.p)
+        if isinstance(other, Motion):
+            angular = self.R @ other.angular
+            return Motion(self.R @ other.linear + cross(self.p, angular), angular)
+        linear = self.R @ other.linear
+        return Force(linear, self.R @ other.angular + cross(self.p, linear))
+
+    def inv(self) -> Pose:
+        """X_ba."""
+        return Pose(self.R.T, -(self.R.T @ self.p))
+
+    def carry(self, other: Motion | Force) -> Any:
+        """A motion or force given in a, as seen from b: `X_ab.inv() @ other` with less arithmetic."""
+        if isinstance(other, Motion):
+            return Motion(self.R.T @ (other.linear - cross(self.p, other.angular)), self.R.T @ other.angular)
+        return Force(self.R.T @ other.linear, self.R.T @ (other.angular - cross(self.p, other.linear)))
+
+    def point(self, p_b: Array) -> Array:
+        """A point given in b, as seen from a."""
+        return self.R @ p_b + self.p
+
+    @staticmethod
+    def identity() -> Pose:
+        return Pose(np.eye(3), np.zeros(3))
+
+
+@dataclass(frozen=True)
+class Inertia:
+    """A rigid body: mass, h = mass * centre of mass, and I, the 3 x 3 inertia about the origin of the frame."""
+
+    mass: Any
+    h: Array
+    I: Array
+
+    @staticmethod
+    def about_com(mass: Any, com: Array, I_com: Array) -> Inertia:
+        """The body with this mass, centre of mass, and inertia about the centre of mass."""
+        c = skew(com)
+        return Inertia(mass, mass * np.asarray(com), I_com + mass * (c.T @ c))
+
+    @staticmethod
+    def zero() -> Inertia:
+        return Inertia(0.0, np.zeros(3), np.zeros((3, 3)))
+
+    @property
+    def com(self) -> Array:
+        return self.h / self.mass
+
+    @property
+    def I_com(self) -> Array:
+        """The inertia about the centre of mass."""
+        c = skew(self.com)
+        return self.I - self.mass * (c.T @ c)
+
+    def __matmul__(self, motion: Motion) -> Force:
+        """The momentum of the body moving so, or the force that accelerates it so."""
+        v, w = motion.linear, motion.angular
+        return Force(v * self.mass - cross(self.h, w), self.I @ w + cross(self.h, v))
+
+    def __add__(self, other: Inertia) -> Inertia:
+        return Inertia(self.mass + other.mass, self.h + other.h, self.I + other.I)
+
+    def seen_from(self, X_ab: Pose) -> Inertia:
+        """This inertia, given in b, as seen from a."""
+        R, p = X_ab.R, X_ab.p
+        h = R @ self.h
+        # I about a's origin: rotate, then move by p (parallel axes, written without the centre of mass)
+        P, H = skew(p), skew(h)
+        moved = R @ self.I @ R.T - H @ P - P @ H - self.mass * (P @ P)
+        return Inertia(self.mass, h + self.mass * p, symmetric(moved))
+
+
+def symmetric(A: Array) -> Array:
+    """The matrix with its upper half copied below: equal entries become one."""
+    out = np.array(A)
+    for i in range(len(out)):
+        for j in range(i):
+            out[i, j] = out[j, i]
+    return out
