@@ -38,7 +38,7 @@ class Function:
         self._arguments = Arguments(tape)
         self._kernels: dict[str, Any] = {}
         self._lowered: dict[str, Tape] = {}
-        self._single: Callable[[tuple[Any, ...]], list[Any] | None] | None = None
+        self._single: Callable[[tuple[Any, ...]], Any] | None = None
         names = [p.name for p in tape.outputs]
         self._result: Any = namedtuple("Outputs", names, rename=True) if len(names) > 1 else None
         self._check_machine(machine)
@@ -51,9 +51,9 @@ class Function:
         `out`: an array, or one per output, to write into; they are returned.
         """
         if self._single is not None and out is None and not named:
-            results = self._single(args)
-            if results is not None:
-                return results[0] if self._result is None else self._result(*results)
+            result = self._single(args)
+            if result is not None:
+                return result
         inputs, lead, dtype = self._arguments.bind(args, named, objects=self._interprets_objects)
         outputs = self._arguments.outputs(lead, dtype, out, inputs)
         self._run(inputs, outputs, dtype)
@@ -68,7 +68,7 @@ class Function:
             if self._single is None and dtype == np.float64:
                 from condyle.tape.single import single_state
 
-                self._single = single_state(kernel, self.tape)
+                self._single = single_state(kernel, self.tape, self._result)
             kernel.run(inputs, outputs, self.threads)
             return
         for array, result in zip(outputs, self._interpreter(dtype)(inputs), strict=True):

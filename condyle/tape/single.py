@@ -24,29 +24,37 @@ def frame(kernel: Kernel, tape: Tape) -> Frame:
     return [(a, a.shape) for a in inputs], outputs, words.ctypes.data, (scratch, words)
 
 
-def single_state(kernel: Kernel, tape: Tape) -> Callable[[tuple[Any, ...]], list[Any] | None]:
-    """A function that computes one float64 state: the list of outputs, or None when the arguments are anything else."""
+def single_state(kernel: Kernel, tape: Tape, result: Callable[..., Any] | None) -> Callable[[tuple[Any, ...]], Any]:
+    """A function that computes one float64 state: what a call returns, or None when the arguments are anything else.
+
+    `result` puts several outputs together. The code is written for speed: a loop over few things costs more than the things.
+    """
     frames: list[Frame] = []  # each call takes one away and puts it back, so calls from threads do not meet
     count, run, array, double = len(tape.inputs), kernel.single, np.ndarray, np.dtype(np.float64)
+    alone = result is None and tape.outputs[0].shape != ()
 
-    def call(args: tuple[Any, ...]) -> list[Any] | None:
+    def call(args: tuple[Any, ...]) -> Any:
         if len(args) != count:
             return None
         mine = frames.pop() if frames else frame(kernel, tape)
         inputs, outputs, address, _ = mine
-        for value, (place, shape) in zip(args, inputs, strict=False):
-            kind = type(value)
-            if kind is array:
-                if value.shape != shape or value.dtype is not double:
-                    frames.append(mine)
-                    return None
-            elif kind is not float or shape:
-                frames.append(mine)
-                return None
-            place[...] = value
+        for value, (place, shape) in zip(args, inputs):  # noqa: B905
+            if type(value) is array:
+                if value.shape == shape and value.dtype is double:
+                    place[...] = value
+                    continue
+            elif type(value) is float and not shape:
+                place[...] = value
+                continue
+            frames.append(mine)
+            return None
         run(address)
+        if alone:
+            single = outputs[0].copy()
+            frames.append(mine)
+            return single
         results = [a.copy() if a.ndim else a[()] for a in outputs]
         frames.append(mine)
-        return results
+        return results[0] if result is None else result(*results)
 
     return call

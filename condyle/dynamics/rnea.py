@@ -1,0 +1,40 @@
+"""Inverse dynamics by the recursive Newton-Euler algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from condyle.dynamics.bias import bias_acceleration, gyroscopic, spins
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array, Force, Motion
+
+Wrenches = Mapping[int, Force]  # link -> force on it, in its own frame
+
+
+def inverse_dynamics(model: Model, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
+    """Joint forces that produce the acceleration `a`:  tau = M(q) a + c(q, v)  (Featherstone 2008, table 5.1)."""
+    w = spins(model, q, v)
+    A: list[Motion] = []
+    F: list[Force] = []
+    world = Motion(-np.array(model.gravity), np.zeros(3))
+
+    # outward: how each link accelerates, and the force it takes to move it so
+    for i, link in model.outward():
+        X = link.pose(q)
+        p = link.parent
+        bias = bias_acceleration(link, X, v, w[p] if p >= 0 else None, w[i])
+        A.append(X.carry(A[p] if p >= 0 else world) + link.velocity(a) + bias)
+        F.append(link.inertia @ A[i] + gyroscopic(link.inertia, w[i]))
+        if wrenches and i in wrenches:
+            F[i] = F[i] - wrenches[i]
+
+    # inward: each joint carries its own link and everything beyond it
+    tau = np.zeros(model.nv, dtype=object)
+    for i, link in model.inward():
+        for k, S in enumerate(link.axes):
+            tau[link.v.start + k] = S.dot(F[i]) + link.armature * a[link.v.start + k]
+        if link.parent >= 0:
+            F[link.parent] = F[link.parent] + link.pose(q) @ F[i]
+    return tau

@@ -1,0 +1,106 @@
+"""An element being read: typed attributes and children, with a problem for what is wrong and a note for what nobody asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from condyle.robot.numbers import number, numbers
+from condyle.robot.report import Report, quoted
+from condyle.robot.xml import Element
+
+
+class Fields:
+    """One element of the file, the owner its sentences name ("joint 'j2'"), and which of its parts have been read."""
+
+    def __init__(self, element: Element, report: Report, owner: str = "") -> None:
+        self.element, self.report, self.owner = element, report, owner
+        self._read: set[str] = {"xmlns"}
+
+    @property
+    def where(self) -> str:
+        return self.element.where
+
+    def problem(self, what: str) -> None:
+        """A problem at this element: "arm.urdf:41: joint 'j2' <mimic>: ..."."""
+        self.report.problem(self.where, f"{self._place}: {what}")
+
+    @property
+    def _place(self) -> str:
+        tag = f"<{self.element.tag}>"
+        if not self.owner:
+            return tag
+        return self.owner if self.owner.startswith(self.element.tag + " ") else f"{self.owner} {tag}"
+
+    # -- attributes
+
+    def has(self, name: str) -> bool:
+        return name in self.element.attributes
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """The attribute as written; a problem when it is missing or empty and has no default."""
+        self._read.add(name)
+        value = self.element.attributes.get(name)
+        if value is None or (not value.strip() and default is None):
+            if default is None:
+                self.problem(f"attribute '{name}' is {'missing' if value is None else 'empty'}")
+            return default or ""
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """The attribute as a number; a problem, and a harmless value, when it is not one."""
+        return self.vector(name, 1, None if default is None else (default,))[0]
+
+    def optional(self, name: str) -> float | None:
+        """The attribute as a number, None when it is missing."""
+        return self.number(name, 0.0) if self.has(name) else None
+
+    def vector(self, name: str, count: int, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
+        """The attribute as `count` numbers; a problem, and harmless values, when it is not."""
+        harmless = default or (1.0,) * count
+        if not self.has(name) and default is not None:
+            return default
+        text = self.text(name)
+        if not text:
+            return harmless
+        try:
+            return (number(text),) if count == 1 else numbers(text, count)
+        except ValueError as error:
+            self.problem(f"attribute '{name}': {error}")
+            return harmless
+
+    # -- children
+
+    def child(self, tag: str, required: bool = False) -> Fields | None:
+        """The one child with this tag; a problem when there are several, or none where one is required."""
+        found = list(self.children(tag))
+        if len(found) > 1:
+            found[1].problem(f"is given twice (first in line {found[0].element.line}): delete one")
+        if not found and required:
+            self.problem(f"has no <{tag}>")
+        return found[0] if found else None
+
+    def children(self, tag: str) -> Iterator[Fields]:
+        """All children with this tag, in the order written."""
+        self._read.add("<" + tag)
+        return (Fields(child, self.report, self.owner) for child in self.element.children if child.tag == tag)
+
+    # -- the rest
+
+    def skip(self, *tags: str, why: str) -> None:
+        """Children known to say nothing about the physics: one note for each kind."""
+        for child in self.element.children:
+            if child.tag in tags:
+                self._read.add("<" + child.tag)
+                self.report.ignored(child.where, f"<{child.tag}> of <{self.element.tag}>, {why}")
+
+    def finish(self) -> None:
+        """Note every attribute and child that nobody read."""
+        tag = self.element.tag
+        for name in self.element.attributes:
+            if name not in self._read and not name.startswith("xmlns:"):
+                self.report.ignored(self.where, f"unknown attribute {quoted(name)} of <{tag}>")
+        for child in self.element.children:
+            if "<" + child.tag not in self._read:
+                self.report.ignored(child.where, f"unknown element <{quoted(child.tag)[1:-1]}> in <{tag}>")
+        if self.element.text.strip():
+            self.report.ignored(self.where, f"text in <{tag}>")

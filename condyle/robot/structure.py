@@ -1,0 +1,158 @@
+"""The graph of a robot: names that are unique, references that exist, one tree from one root, mimic joints that end somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from condyle.robot.description import Description, JointSpec
+from condyle.robot.names import nearest
+from condyle.robot.report import Report, quoted
+
+MAX_NAME = 200  # characters
+MAX_LINKS = 20_000
+MAX_SUGGESTED = 500  # names to choose a suggestion from; more would take long
+
+ONE_COORDINATE = ("revolute", "continuous", "prismatic")
+
+
+def structure(description: Description, report: Report) -> list[str] | None:
+    """Links from the root to the tips, each after its parent; None, and problems, when they are not one tree."""
+    before = len(report.problems)
+    if len(description.links) > MAX_LINKS:
+        report.problem(description.source, f"the robot has {len(description.links):,} links, more than {MAX_LINKS:,}")
+        return None
+    for kind, parts in (("link", description.links), ("joint", description.joints), ("frame", description.frames)):
+        _names(kind, [(part.name, part.where) for part in parts], report)
+    _references(description, report)
+    mimics(description.joints, report)
+    order = _tree(description, report)
+    return order if len(report.problems) == before else None
+
+
+def _names(kind: str, parts: Sequence[tuple[str, str]], report: Report) -> None:
+    """Every part has a proper name that no other of its kind has."""
+    first: dict[str, str] = {}
+    for name, where in parts:
+        if not name.strip():
+            report.problem(where, f"{kind} without a name: give it one")
+        elif len(name) > MAX_NAME or not name.isprintable():
+            report.problem(where, f"{kind} {quoted(name)}: a name has at most {MAX_NAME} printable characters")
+        elif name in first:
+            report.problem(where, f"{kind} {quoted(name)}: the name is already used at {first[name]}: rename one of them")
+        first.setdefault(name, where)
+
+
+def _references(description: Description, report: Report) -> None:
+    """Joints and frames name links that exist, and a link has one parent."""
+    links = {link.name: link for link in description.links}
+    parent_joint: dict[str, JointSpec] = {}
+    for joint in description.joints:
+        who = f"joint {quoted(joint.name)}"
+        for tag, name in (("parent", joint.parent), ("child", joint.child)):
+            if name not in links:
+                report.problem(joint.where, f"{who} <{tag}>: link {quoted(name)} does not exist{suggest(name, list(links))}")
+        if joint.parent == joint.child:
+            report.problem(joint.where, f"{who}: link {quoted(joint.child)} cannot be its own parent")
+        elif joint.child in parent_joint:
+            other = parent_joint[joint.child]
+            report.problem(
+                joint.where,
+                f"{who} <child>: link {quoted(joint.child)} already has the parent {quoted(other.parent)} by joint "
+                f"{quoted(other.name)} at {other.where}: a robot is a tree; delete one of the two joints",
+            )
+        parent_joint.setdefault(joint.child, joint)
+    for frame in description.frames:
+        if frame.link not in links:
+            near = suggest(frame.link, list(links))
+            report.problem(frame.where, f"frame {quoted(frame.name)}: link {quoted(frame.link)} does not exist{near}")
+
+
+def _tree(description: Description, report: Report) -> list[str]:
+    """Links in the order of a walk from the root; problems for several roots, and for links that no root leads to."""
+    children: dict[str, list[str]] = {}
+    parent: dict[str, str] = {}
+    where = {link.name: link.where for link in description.links}
+    for joint in description.joints:
+        if joint.child in where and joint.parent in where and joint.child not in parent and joint.child != joint.parent:
+            parent[joint.child] = joint.parent
+            children.setdefault(joint.parent, []).append(joint.child)
+    # a link whose joint is broken already has its problem
+    orphans = {joint.child for joint in description.joints} - set(parent)
+    roots = [name for name in where if name not in parent and name not in orphans]
+    if len(roots) > 1:
+        shown = ", ".join(f"{quoted(name)} ({where[name]})" for name in roots[:8]) + (", ..." if len(roots) > 8 else "")
+        report.problem(
+            where[roots[1]],
+            f"link {quoted(roots[1])}: the robot has {len(roots)} roots, {shown}: join all but one to a parent",
+        )
+    order, waiting, reached = [], [*reversed(roots), *sorted(orphans & set(where))], set[str]()
+    while waiting:
+        name = waiting.pop()
+        order.append(name)
+        reached.add(name)
+        waiting.extend(reversed(children.get(name, [])))
+
+    # what no root leads to hangs on a cycle: walk up until a link comes again
+    for start in where:
+        trail: list[str] = []
+        seen: set[str] = set()
+        name = start
+        while name not in reached and name not in seen:
+            trail.append(name)
+            seen.add(name)
+            name = parent[name]
+        reached |= seen
+        if name in seen:
+            cycle = [*trail[trail.index(name) :], name]
+            shown = " -> ".join(quoted(link) for link in reversed(cycle[:9])) + (" -> ..." if len(cycle) > 9 else "")
+            report.problem(where[name], f"link {quoted(name)}: the joints form a cycle, {shown}: a robot is a tree")
+    return order
+
+
+def mimics(joints: Sequence[JointSpec], report: Report) -> None:
+    """Every mimic joint follows, maybe through others, a joint that moves by one coordinate."""
+    by_name = {joint.name: joint for joint in joints}
+    done: set[str] = set()
+    for joint in joints:
+        if joint.mimic is None:
+            continue
+        who = f"joint {quoted(joint.name)} <mimic>"
+        leader = by_name.get(joint.mimic.joint)
+        if leader is None:
+            near = suggest(joint.mimic.joint, list(by_name))
+            report.problem(joint.where, f"{who}: joint {quoted(joint.mimic.joint)} does not exist{near}")
+        elif leader is joint:
+            report.problem(joint.where, f"{who}: the joint cannot mimic itself")
+        elif joint.kind not in ONE_COORDINATE:
+            report.problem(joint.where, f"{who}: a {joint.kind} joint cannot mimic: only {', '.join(ONE_COORDINATE)} can")
+        elif leader.kind not in ONE_COORDINATE:
+            report.problem(
+                joint.where,
+                f"{who}: joint {quoted(leader.name)} is {leader.kind}: only {', '.join(ONE_COORDINATE)} can be mimicked",
+            )
+        elif (joint.kind == "prismatic") != (leader.kind == "prismatic"):
+            report.kept(joint.where, f"{who}: a {joint.kind} joint follows the {leader.kind} joint {quoted(leader.name)}")
+        _mimic_cycle(joint, by_name, done, report)
+
+
+def _mimic_cycle(start: JointSpec, by_name: dict[str, JointSpec], done: set[str], report: Report) -> None:
+    """A problem when the chain from `start` comes back to a joint of its own."""
+    chain: dict[str, None] = {}
+    joint: JointSpec | None = start
+    while joint is not None and joint.mimic is not None and joint.name not in chain and joint.name not in done:
+        chain[joint.name] = None
+        joint = by_name.get(joint.mimic.joint)
+    if joint is not None and joint.name in chain and len(chain) > 1:
+        names = list(chain)
+        cycle = [*names[names.index(joint.name) :], joint.name]
+        if len(cycle) > 2:
+            shown = " -> ".join(quoted(name) for name in cycle[:9])
+            report.problem(joint.where, f"joint {quoted(joint.name)} <mimic>: the joints follow each other in a circle, {shown}")
+    done.update(chain)
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """The end of a sentence with the closest valid name, where finding it is quick."""
+    if len(known) > MAX_SUGGESTED or len(name) > MAX_NAME:
+        return ""
+    return nearest(name, [each for each in known if len(each) <= MAX_NAME])

@@ -1,0 +1,196 @@
+"""URDF: a robot as links and joints in XML. Read whole: every problem of the file is reported at once, nothing half-read escapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from condyle.errors import RobotError
+from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic
+from condyle.robot.fields import Fields
+from condyle.robot.names import nearest
+from condyle.robot.paths import Places
+from condyle.robot.report import Report, quoted
+from condyle.robot.spatial import Inertia, symmetric
+from condyle.robot.structure import structure
+from condyle.robot.urdf_shapes import Color, materials, origin, shape
+from condyle.robot.xml import Element, read_xml
+
+# URDF's names for joints, and ours
+JOINT_KINDS = {
+    "revolute": "revolute",
+    "continuous": "continuous",
+    "prismatic": "prismatic",
+    "fixed": "fixed",
+    "floating": "free",
+    "planar": "planar",
+    "spherical": "ball",
+    "ball": "ball",
+}
+WITH_AXIS = ("revolute", "continuous", "prismatic", "planar")
+
+# an axis this close to length one is unit but for rounding
+UNIT_AXIS = 1e-9
+
+# what other programs keep in URDF files
+ELSEWHERE = ("gazebo", "transmission", "ros2_control", "sensor", "plugin", "link_state_publisher", "disable_collisions")
+NOT_PHYSICS = "which says nothing about the rigid bodies"
+
+
+def read_urdf(
+    source: str | bytes,
+    file: str = "robot.urdf",
+    *,
+    roots: Sequence[str | Path] = (),
+    package_dirs: Sequence[str | Path] = (),
+) -> Description:
+    """The robot that a URDF text describes. RobotError with all problems of the file if it cannot be read.
+
+    Meshes are looked for in the file's own folder, in the packages of `package_dirs`, and below `roots`, nowhere else.
+    Joints come sorted by name, the order in which urdfdom, and so Pinocchio, visits the children of a link.
+    """
+    return describe(read_xml(source, file), file, roots=roots, package_dirs=package_dirs)
+
+
+def describe(
+    root: Element,
+    file: str,
+    *,
+    roots: Sequence[str | Path] = (),
+    package_dirs: Sequence[str | Path] = (),
+) -> Description:
+    """The robot that a tree of URDF elements describes, read from a file or expanded by xacro."""
+    report = Report()
+    if root.tag != "robot":
+        raise RobotError([f"{root.where}: the outermost element is <{quoted(root.tag)[1:-1]}>, not <robot>: this is no URDF"])
+    robot = Fields(root, report)
+    name = robot.text("name", "") or Path(file).stem
+    if not robot.has("name"):
+        report.repaired(robot.where, f"the robot has no name: it is called {quoted(name)} after its file")
+    robot.text("version", "")
+    places = Places.around(file, roots, package_dirs)
+    colors = materials(robot, report)
+    links = [_link(fields, colors, places) for fields in robot.children("link")]
+    joints = [_joint(fields) for fields in robot.children("joint")]
+    if not links:
+        robot.problem("has no <link>: a robot has at least one")
+    robot.skip(*ELSEWHERE, why=NOT_PHYSICS)
+    robot.finish()
+
+    joints.sort(key=lambda joint: joint.name)
+    description = Description(name, tuple(links), tuple(joints), (), report.notes, file)
+    if report.problems:
+        # the graph is worth looking at only if every part of it has its names
+        if all(link.name for link in links) and all(j.name and j.parent and j.child for j in joints):
+            structure(description, report)
+        raise RobotError(report.problems)
+    return description
+
+
+def _link(fields: Fields, colors: dict[str, Color], places: Places) -> LinkSpec:
+    name = fields.text("name")
+    fields.owner = f"link {quoted(name)}"
+    inertial = fields.child("inertial")
+    inertia = _inertia(inertial) if inertial is not None else None
+    visuals = [shape(each, colors, places, fields.report) for each in fields.children("visual")]
+    collisions = [shape(each, colors, places, fields.report) for each in fields.children("collision")]
+    fields.finish()
+    return LinkSpec(name, inertia, tuple(filter(None, visuals)), tuple(filter(None, collisions)), fields.where)
+
+
+def _inertia(fields: Fields) -> Inertia:
+    """The body about its link's frame: URDF gives the inertia about the centre of mass, in axes turned by rpy."""
+    X = origin(fields)
+    mass, moments = fields.child("mass", required=True), fields.child("inertia", required=True)
+    fields.finish()
+    if mass is None or moments is None:
+        return Inertia.zero()
+    m = mass.number("value")
+    xx, yy, zz = (moments.number(name) for name in ("ixx", "iyy", "izz"))
+    xy, xz, yz = (moments.number(name, 0.0) for name in ("ixy", "ixz", "iyz"))
+    mass.finish()
+    moments.finish()
+    I = X.R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ X.R.T
+    return Inertia.about_com(m, X.p, symmetric(I))
+
+
+def _joint(fields: Fields) -> JointSpec:
+    name = fields.text("name")
+    fields.owner = f"joint {quoted(name)}"
+    written = fields.text("type")
+    kind = JOINT_KINDS.get(written, "fixed")
+    if written and written not in JOINT_KINDS:
+        fields.problem(f"type {quoted(written)} is unknown{nearest(written, list(JOINT_KINDS))}")
+    parent, child = (_end(fields, tag) for tag in ("parent", "child"))
+    pose, axis, limits, mimic = origin(fields), _axis(fields, kind), _limits(fields, kind), _mimic(fields)
+    damping = friction = 0.0
+    if (dynamics := fields.child("dynamics")) is not None:
+        damping, friction = dynamics.number("damping", 0.0), dynamics.number("friction", 0.0)
+        dynamics.finish()
+    fields.skip("safety_controller", "calibration", "gazebo", "plugin", why=NOT_PHYSICS)
+    fields.finish()
+    return JointSpec(name, kind, parent, child, pose, axis, limits, damping, friction, 0.0, mimic, fields.where)
+
+
+def _end(joint: Fields, tag: str) -> str:
+    """The link at one end of a joint."""
+    end = joint.child(tag, required=True)
+    if end is None:
+        return ""
+    name = end.text("link")
+    end.finish()
+    return name
+
+
+def _axis(joint: Fields, kind: str) -> np.ndarray:
+    """The unit axis, along x when none is written, as URDF says."""
+    fields = joint.child("axis")
+    if fields is None:
+        return np.array([1.0, 0.0, 0.0])
+    x, y, z = fields.vector("xyz", 3, (1.0, 0.0, 0.0))
+    fields.finish()
+    if kind not in WITH_AXIS:
+        return np.array([1.0, 0.0, 0.0])
+    # math.hypot neither overflows nor loses small numbers
+    length = math.hypot(x, y, z)
+    if length == 0.0 or math.isinf(length):
+        fields.problem("the axis has no direction: write one that is not zero, such as '0 0 1'")
+        return np.array([1.0, 0.0, 0.0])
+    if abs(length - 1.0) > UNIT_AXIS:
+        joint.report.repaired(fields.where, f"{joint.owner} <axis> has length {length:.9g}: scaled to one")
+    return np.array([x, y, z]) / length
+
+
+def _limits(joint: Fields, kind: str) -> Limits:
+    """The limits as written. URDF says that a missing end is zero; a joint with neither end has no limits, or it could not move."""
+    fields, bounded = joint.child("limit"), kind in ("revolute", "prismatic")
+    if fields is None:
+        if bounded:
+            joint.report.kept(joint.where, f"{joint.owner} has no <limit>: it may move without end")
+        return Limits()
+    lower, upper = fields.optional("lower"), fields.optional("upper")
+    velocity, effort = fields.optional("velocity"), fields.optional("effort")
+    fields.finish()
+    if not bounded:
+        if kind != "fixed" and (lower is not None or upper is not None):
+            joint.report.ignored(fields.where, f"lower and upper of {kind} joints, which have no ends")
+        return Limits(None, None, velocity, effort)
+    if lower is None and upper is None:
+        joint.report.kept(fields.where, f"{joint.owner} <limit> has neither lower nor upper: it may move without end")
+        return Limits(None, None, velocity, effort)
+    for name, value in (("lower", lower), ("upper", upper)):
+        if value is None:
+            joint.report.repaired(fields.where, f"{joint.owner} <limit> has no '{name}': it is 0, as URDF says")
+    return Limits(lower or 0.0, upper or 0.0, velocity, effort)
+
+
+def _mimic(joint: Fields) -> Mimic | None:
+    fields = joint.child("mimic")
+    if fields is None:
+        return None
+    mimic = Mimic(fields.text("joint"), fields.number("multiplier", 1.0), fields.number("offset", 0.0))
+    fields.finish()
+    return mimic
