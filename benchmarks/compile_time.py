@@ -66,7 +66,8 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
             fits[kind] = {"microseconds_per_operation": 1e6 * slope, "seconds_at_zero": start}
             console.print(f"{kind}: total = {start:+.2f} s + {1e6 * slope:.0f} us per operation")
     console.print()
-    return {"rows": [{**vars(r), "total": r.total, "cost_of_cutting": r.cost_of_cutting} for r in rows], "fits": fits, "busy": busy()}
+    numbers = [vars(r) | {"total": r.total, "cost_of_cutting": r.cost_of_cutting} for r in rows]
+    return {"rows": numbers, "fits": fits, "busy": busy()}
 
 
 def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], seconds: float) -> Row:

@@ -22,7 +22,7 @@ KINDS = {
     "copy": "",
     "all": "",
 }
-_STACK = re.compile(r"\(%r[sb]p")
+_STACK = re.compile(r"\(%r[sb]p\)")  # with an index it is not a spill: rbp may hold any pointer
 _CONSTANT = re.compile(r"\(%rip")
 
 
@@ -62,6 +62,7 @@ def _longest_loop(assembly: str) -> list[str]:
     for i, line in enumerate(lines):
         if label := re.match(r"([.\w]+):", line):
             labels[label[1]] = i
-        elif (jump := re.match(r"\s+j\w+\s+([.\w]+)", line)) and jump[1] in labels and i - labels[jump[1]] > stretch[1] - stretch[0]:
-            stretch = (labels[jump[1]], i)
+        elif jump := re.match(r"\s+j\w+\s+([.\w]+)", line):
+            start = labels.get(jump[1], i)
+            stretch = max(stretch, (start, i), key=lambda s: s[1] - s[0])
     return lines[stretch[0] : stretch[1]]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,8 +98,9 @@ def parts(compiled: cd.Function, values: list[np.ndarray]) -> dict[str, Callable
 def import_time(module: str, times: int) -> float:
     """Seconds of an import in a fresh process, the best of several."""
     text = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    runs = [subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout for _ in range(times)]
-    return min(map(float, runs))
+    command, root = [sys.executable, "-c", text], Path(__file__).parents[1]
+    runs = [subprocess.run(command, cwd=root, capture_output=True, text=True, check=True) for _ in range(times)]
+    return min(float(done.stdout) for done in runs)
 
 
 def installed_sizes(roots: tuple[str, ...]) -> dict[str, int]:
@@ -115,7 +117,7 @@ def installed_sizes(roots: tuple[str, ...]) -> dict[str, int]:
             continue  # wanted on another platform only
         files = [found.locate_file(file) for file in found.files or []]
         sizes[name] = sum(file.stat().st_size for file in files if file.is_file())
-        waiting += [re.match(r"[\w.-]+", r)[0] for r in found.requires or [] if "extra ==" not in r]
+        waiting += [re.split(r"[^\w.-]", r)[0] for r in found.requires or [] if "extra ==" not in r]
     return sizes
 
 

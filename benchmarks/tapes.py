@@ -57,7 +57,8 @@ def chain(q: Any, v: Any, tau: Any) -> Any:
 
 def serial_chain(operations: int) -> tuple[Callable[..., Any], dict[str, int]]:
     """(function, shapes) of a chain with about so many operations after lowering."""
-    links = max(2, round(operations / _per_link()))
+    few, more = (cd.function(chain, q=n, v=n, tau=n).operations for n in (4, 12))
+    links = max(2, round(4 + 8 * (operations - few) / (more - few)))
     return chain, {"q": links, "v": links, "tau": links}
 
 
@@ -88,9 +89,3 @@ def random_arithmetic(operations: int) -> tuple[Callable[..., Any], dict[str, in
         return np.array(unused[-16:])
 
     return scattered, {"x": 16}
-
-
-def _per_link() -> float:
-    """Operations that each further link costs."""
-    few, more = (cd.function(chain, q=n, v=n, tau=n).operations for n in (4, 6))
-    return (more - few) / 2

@@ -83,7 +83,7 @@ def vector_c(tape: Tape, precision: str, vector_bytes: int) -> str | None:
 
 def _number(value: float, double: bool) -> str:
     if math.isnan(value):
-        return "__builtin_nan(\"\")"
+        return '__builtin_nan("")'
     if math.isinf(value):
         return "-__builtin_inf()" if value < 0 else "__builtin_inf()"
     return value.hex() if double else f"(float){value.hex()}"
@@ -104,15 +104,15 @@ def peaks(precision: str, vector_bytes: int) -> str | None:
         ("sqrt", 16, f"_mm{bits}_sqrt_{s}(v{{k}})"),
     ):
         start = " ".join(f"{vector} v{k} = {one};" for k in range(count))
-        step = " ".join(f"v{k} = {text.format(k=k)}; asm volatile(\"\" : \"+v\"(v{k}));" for k in range(count))
+        step = " ".join(f'v{k} = {text.format(k=k)}; asm volatile("" : "+v"(v{k}));' for k in range(count))
         parts.append(
             f"long count_{name} = {count};\nvoid peak_{name}(long n) {{\n  {vector} m = {one}; {start}\n"
-            f"  asm volatile(\"\" : \"+v\"(m));\n  for (long i = 0; i < n; i++) {{ {step} }}\n}}\n"
+            f'  asm volatile("" : "+v"(m));\n  for (long i = 0; i < n; i++) {{ {step} }}\n}}\n'
         )
     # each addition waits for the one before it, which takes one cycle
     adds = "add %1, %0\\n" * 64
     parts.append(
         "long count_cycle = 64;\nvoid peak_cycle(long n) {\n  long a = 0, b = 1;\n"
-        f"  for (long i = 0; i < n; i++) asm volatile(\"{adds}\" : \"+r\"(a) : \"r\"(b));\n}}\n"
+        f'  for (long i = 0; i < n; i++) asm volatile("{adds}" : "+r"(a) : "r"(b));\n}}\n'
     )
     return "\n".join(parts)

@@ -76,16 +76,16 @@ def _tree(description: Description, report: Report) -> list[str]:
         if joint.child in where and joint.parent in where and joint.child not in parent and joint.child != joint.parent:
             parent[joint.child] = joint.parent
             children.setdefault(joint.parent, []).append(joint.child)
-    # a link whose joint is broken already has its problem
-    orphans = {joint.child for joint in description.joints} - set(parent)
-    roots = [name for name in where if name not in parent and name not in orphans]
-    if len(roots) > 1:
+    # a joint that names no link already has its problem, and leaves links without parent
+    broken = any(joint.child not in where or joint.parent not in where for joint in description.joints)
+    roots = [name for name in where if name not in parent]
+    if len(roots) > 1 and not broken:
         shown = ", ".join(f"{quoted(name)} ({where[name]})" for name in roots[:8]) + (", ..." if len(roots) > 8 else "")
         report.problem(
             where[roots[1]],
             f"link {quoted(roots[1])}: the robot has {len(roots)} roots, {shown}: join all but one to a parent",
         )
-    order, waiting, reached = [], [*reversed(roots), *sorted(orphans & set(where))], set[str]()
+    order, waiting, reached = [], roots[::-1], set[str]()
     while waiting:
         name = waiting.pop()
         order.append(name)

@@ -1,4 +1,4 @@
-"""URDF: a robot as links and joints in XML. Read whole: every problem of the file is reported at once, nothing half-read escapes."""
+"""URDF: a robot as links and joints in XML. All problems of a file are reported at once; nothing half-read escapes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def describe(
     colors = materials(robot, report)
     links = [_link(fields, colors, places) for fields in robot.children("link")]
     joints = [_joint(fields) for fields in robot.children("joint")]
-    if not links:
+    if any(child.tag.startswith("xacro:") for child in root.children):
+        robot.problem("has xacro elements: name the file .xacro, or expand it first")
+    elif not links:
         robot.problem("has no <link>: a robot has at least one")
     robot.skip(*ELSEWHERE, why=NOT_PHYSICS)
     robot.finish()
@@ -125,7 +127,7 @@ def _joint(fields: Fields) -> JointSpec:
     if written and written not in JOINT_KINDS:
         fields.problem(f"type {quoted(written)} is unknown{nearest(written, list(JOINT_KINDS))}")
     parent, child = (_end(fields, tag) for tag in ("parent", "child"))
-    pose, axis, limits, mimic = origin(fields), _axis(fields, kind), _limits(fields, kind), _mimic(fields)
+    pose, axis, limits, mimic = origin(fields), _axis(fields, kind), _limits(fields, kind), _mimic(fields, kind)
     damping = friction = 0.0
     if (dynamics := fields.child("dynamics")) is not None:
         damping, friction = dynamics.number("damping", 0.0), dynamics.number("friction", 0.0)
@@ -165,7 +167,7 @@ def _axis(joint: Fields, kind: str) -> np.ndarray:
 
 
 def _limits(joint: Fields, kind: str) -> Limits:
-    """The limits as written. URDF says that a missing end is zero; a joint with neither end has no limits, or it could not move."""
+    """The limits as written. URDF says that a missing end is zero; with neither end there are no limits, or it could not move."""
     fields, bounded = joint.child("limit"), kind in ("revolute", "prismatic")
     if fields is None:
         if bounded:
@@ -187,10 +189,13 @@ def _limits(joint: Fields, kind: str) -> Limits:
     return Limits(lower or 0.0, upper or 0.0, velocity, effort)
 
 
-def _mimic(joint: Fields) -> Mimic | None:
+def _mimic(joint: Fields, kind: str) -> Mimic | None:
     fields = joint.child("mimic")
     if fields is None:
         return None
     mimic = Mimic(fields.text("joint"), fields.number("multiplier", 1.0), fields.number("offset", 0.0))
     fields.finish()
+    if kind == "fixed":
+        joint.report.ignored(fields.where, "<mimic> of fixed joints, which do not move")
+        return None
     return mimic

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from condyle.tape.blocks import BlockText, Values
 from condyle.tape.entry import entries
-from condyle.tape.graph import Block, Loop, Node
-from condyle.tape.layout import WHOLE, Cut, Scratch, cut
-from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.graph import Node
+from condyle.tape.layout import WHOLE, Cut, cut
 from condyle.tape.tape import Tape
+from condyle.tape.text import STATE_BYTES
 from condyle.tape.tiles import Rows
 from condyle.tape.vectors import Format
 
-Values = dict[int, str]  # node -> vector
+GROUP = 128  # entries of a row that one piece moves in or out
+TOGETHER = 512 * 1024  # bytes of scratch memory that the lane blocks computed piece by piece may take together
+MOST_TOGETHER = 8
 
 
 def kernel_ir(tape: Tape, precision: str, lanes: int, triple: str, *, whole: int = WHOLE) -> tuple[str, int]:
@@ -19,82 +22,123 @@ def kernel_ir(tape: Tape, precision: str, lanes: int, triple: str, *, whole: int
     It computes lane blocks first..last-1 of a batch whose final row is `last_row`; `ports` holds (address, bytes from row
     to row) of each input, then of each output.
     """
-    writer = Writer(Format(precision, lanes), whole)
-    writer.kernel(tape)
+    writer = KernelText(Format(precision, lanes), whole)
+    together = writer.kernel(tape)
+    state = writer.scratch.size * writer.format.bytes * lanes
     text = "\n\n".join([*entries(triple), *writer.format.declarations(), *writer.functions])
-    return text + "\n", writer.scratch.size * writer.format.bytes * lanes
+    return text.replace(STATE_BYTES, str(state)) + "\n", state * together
 
 
-class Writer:
-    """Text being written: finished functions, and the lines of the current one."""
+class KernelText(BlockText):
+    """Writes the kernel: rows in, arithmetic, rows out."""
 
-    def __init__(self, form: Format, whole: int) -> None:
-        self.format = form
-        self.whole = whole
-        self.templates = form.templates()
-        self.scratch = Scratch()
-        self.functions: list[str] = []
-        self.lines: list[str] = []
-        self.label = "entry"
-        self.names = 0
-        self.tables: dict[int, tuple[int, int, int]] = {}  # table node of the current block -> (place, row size, columns)
+    def kernel(self, tape: Tape) -> int:
+        """Write the function over lane blocks; how many of them it computes together."""
+        plan = cut(tape.block, self.scratch, self.whole)
+        parameters = "ptr noalias %ports, i64 %first, i64 %last, i64 %last_row, ptr noalias %scratch"
+        self.lines, self.label = [], "block"
+        if not plan.slots:
+            rows = Rows(self.format, self.put, self.do)
+            values = self.block(tape.block, self.load_inputs(tape, rows), plan)
+            self.store_outputs(tape, rows, values, plan)
+            self._over_blocks("1")
+            self.finish("blocks", parameters)
+            return 1
+        # pieces, each for several lane blocks in a row
+        self.load_slots(tape, plan)
+        self.block(tape.block, {}, plan, blocks="%n", memory="%scratch")
+        self.store_slots(tape, plan)
+        state = self.scratch.size * self.format.bytes * self.format.lanes
+        together = max(1, min(MOST_TOGETHER, TOGETHER // state))
+        count = [
+            "%left = sub i64 %last, %b",
+            f"%n = call i64 @llvm.smin.i64(i64 %left, i64 {together})",
+        ]
+        self.lines = count + self.lines
+        self._over_blocks(str(together))
+        self.finish("blocks", parameters)
+        return together
 
-    def put(self, text: str) -> str:
-        """Write `%new = text` and return %new."""
-        self.names += 1
-        self.lines.append(f"%t{self.names} = {text}")
-        return f"%t{self.names}"
+    def _over_blocks(self, step: str) -> None:
+        """Put the lines written so far into the loop over lane blocks."""
+        head = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
+        tail = ["br label %done", "done:", f"%b.next = add i64 %b, {step}", "%more = icmp slt i64 %b.next, %last"]
+        self.lines = [*head, *self.lines, *tail, "br i1 %more, label %block, label %end", "end:"]
 
-    def do(self, text: str) -> None:
-        """Write an instruction that gives nothing."""
-        self.lines.append(text)
+    # ---- a short kernel: everything in one function
 
-    def finish(self, name: str, parameters: str) -> None:
-        """End the current function."""
-        body = "\n  ".join([*self.lines, "ret void"])
-        self.functions.append(f"define internal void @{name}({parameters}) #0 {{\nentry:\n  {body}\n}}")
-
-    # ---- the kernel: rows in, arithmetic, rows out
-
-    def kernel(self, tape: Tape) -> None:
-        """The function over lane blocks."""
-        block = tape.block
-        plan = cut(block, self.scratch, self.whole)
-        self.lines = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
-        self.label = "block"
-        rows = Rows(self.format, self.put, self.do)
-        for port in range(len(tape.inputs)):
-            rows.point(port)
-        values = self.block(block, self.load_inputs(tape, rows, plan), plan)
-        for port in range(len(tape.outputs)):
-            rows.point(len(tape.inputs) + port)
-        self.store_outputs(tape, rows, values, plan)
-        self.lines += ["br label %done", "done:", "%b.next = add i64 %b, 1", "%more = icmp slt i64 %b.next, %last"]
-        self.lines += ["br i1 %more, label %block, label %end", "end:"]
-        self.finish("blocks", "ptr noalias %ports, i64 %first, i64 %last, i64 %last_row, ptr noalias %scratch")
-
-    def load_inputs(self, tape: Tape, rows: Rows, plan: Cut) -> Values:
+    def load_inputs(self, tape: Tape, rows: Rows) -> Values:
         """param -> vector for every entry that is used by itself; inputs that only feed a loop are copied row by row."""
-        nodes = tape.block.nodes
-        node_of = {n.data: i for i, n in enumerate(nodes) if n.op == "param"}
-        whole = {i: where for i, n in enumerate(nodes) if n.op == "table" and (where := _stretch(tape, n)) is not None}
-        single = {a for i, n in enumerate(nodes) if i not in whole for a in n.args} | set(tape.block.results)
         params: Values = {}
-        at = 0
-        for p, port in enumerate(tape.inputs):
-            wanted = {k for k in range(port.size) if node_of.get(at + k) in single}
-            for k, vector in rows.load(p, port.size, wanted).items():
-                params[at + k] = vector
-                if plan.slots:
-                    self.store(vector, self.place(plan.slots[node_of[at + k]]))
+        single, whole = _uses(tape)
+        for p, (start, size) in enumerate(_ports(tape)):
+            rows.point(p)
+            params |= {
+                start + k: vector
+                for k, vector in rows.load(p, size, {k - start for k in single if start <= k < start + size}).items()
+            }
             for i, (of, first) in whole.items():
                 if of == p:
-                    self.copy_in(nodes[i], i, p, first, rows)
-            at += port.size
+                    self.copy_in(tape.block.nodes[i], i, p, first, rows)
         return params
 
+    def store_outputs(self, tape: Tape, rows: Rows, values: Values, plan: Cut) -> None:
+        """Write the results into the rows of the outputs."""
+        at = 0
+        for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
+            rows.point(p)
+            if port.table:
+                self.copy_out(tape.block.results[at], p, port.shape[0], rows)
+                at += 1
+            else:
+                rows.store(p, [self.operand(tape.block, r, values, plan) for r in tape.block.results[at : at + port.size]])
+                at += port.size
+
+    # ---- a long kernel: the same in pieces, through slots
+
+    def load_slots(self, tape: Tape, plan: Cut) -> None:
+        """Bring the inputs into the slots of the params."""
+        slot = {n.data: plan.slots[i] for i, n in enumerate(tape.block.nodes) if n.op == "param"}
+        single, whole = _uses(tape)
+        for p, (start, size) in enumerate(_ports(tape)):
+            for first in range(0, size, GROUP):
+                width = min(GROUP, size - first)
+                wanted = {k - start - first for k in single if start + first <= k < start + first + width}
+                if not wanted:
+                    continue
+                with self.piece(blocks="%n"):
+                    rows = Rows(self.format, self.put, self.do)
+                    rows.point(p)
+                    for k, vector in rows.load(p, width, wanted, str(first)).items():
+                        self.store(vector, self.place(slot[start + first + k]))
+            for i, (of, first) in whole.items():
+                if of == p:
+                    with self.piece(blocks="%n"):
+                        rows = Rows(self.format, self.put, self.do)
+                        rows.point(p)
+                        self.copy_in(tape.block.nodes[i], i, p, first, rows)
+
+    def store_slots(self, tape: Tape, plan: Cut) -> None:
+        """Bring the results from their slots into the outputs."""
+        at = 0
+        for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
+            results = tape.block.results[at : at + (1 if port.table else port.size)]
+            at += len(results)
+            for first in range(0, len(results), GROUP):
+                with self.piece(blocks="%n"):
+                    rows = Rows(self.format, self.put, self.do)
+                    rows.point(p)
+                    if port.table:
+                        self.copy_out(results[0], p, port.shape[0], rows)
+                    else:
+                        known: Values = {}
+                        group = results[first : first + GROUP]
+                        rows.store(p, [self.operand(tape.block, r, known, plan) for r in group], str(first))
+
+    # ---- tables, row by row
+
     def copy_in(self, node: Node, i: int, port: int, first: int, rows: Rows) -> None:
-        """A table that is a stretch of an input, one row at a time."""
+        """A table that is a stretch of an input."""
         count, columns = node.data
         self.tables[i] = (self.scratch.area(count * columns), columns, columns)
         row, close = self.counted(count)
@@ -104,215 +148,26 @@ class Writer:
             self.store(vectors[c], pointer)
         close()
 
-    def store_outputs(self, tape: Tape, rows: Rows, values: Values, plan: Cut) -> None:
-        at = 0
-        for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
-            if port.table:
-                row, close = self.counted(port.shape[0])
-                vectors = [self.load(pointer) for pointer in self.row_places(tape.block.results[at], row)]
-                rows.store(p, vectors, self.put(f"mul i64 {row}, {len(vectors)}"))
-                close()
-                at += 1
-            else:
-                results = tape.block.results[at : at + port.size]
-                rows.store(p, [self.operand(tape.block, r, values, plan) for r in results])
-                at += port.size
-
-    # ---- memory
-
-    def place(self, offset: int) -> str:
-        """Pointer to a vector of scratch memory."""
-        return self.put(f"getelementptr {self.format.vector}, ptr %scratch, i64 {offset}")
-
-    def row_places(self, table: int, row: str) -> list[str]:
-        """Pointers to the entries of one row of a table."""
-        area, row_size, columns = self.tables[table]
-        first = self.put(f"add i64 {self.put(f'mul i64 {row}, {row_size}')}, {area}")
-        pointer = self.put(f"getelementptr {self.format.vector}, ptr %scratch, i64 {first}")
-        return [self.put(f"getelementptr {self.format.vector}, ptr {pointer}, i64 {c}") for c in range(columns)]
-
-    def load(self, pointer: str) -> str:
-        return self.put(f"load {self.format.vector}, ptr {pointer}")
-
-    def store(self, vector: str, pointer: str) -> None:
-        self.do(f"store {self.format.vector} {vector}, ptr {pointer}")
-
-    # ---- straight code
-
-    def block(self, block: Block, params: Values, plan: Cut, row: str = "0") -> Values:
-        """The vectors of a block's nodes. A long block becomes one function per run, and its values are in their slots."""
-        if len(plan.runs) == 1:
-            return self.run(block, plan.runs[0], params, plan)
-        outer_lines, outer_label = self.lines, self.label
-        calls = []
-        for run in plan.runs:
-            self.lines, self.label = [], "entry"
-            self.run(block, run, {}, plan)
-            name = f"run{len(self.functions)}"
-            self.finish(name, "ptr noalias %scratch, i64 %row")
-            calls.append(f"call void @{name}(ptr %scratch, i64 {row})")
-        self.lines, self.label = outer_lines + calls, outer_label
-        return {}
-
-    def operand(self, block: Block, i: int, values: Values, plan: Cut) -> str:
-        """The vector of a node: a constant, computed here, or loaded from its slot."""
-        if i not in values:
-            op, _, data = block.nodes[i]
-            if op == "const":
-                return self.format.splat(data)
-            values[i] = self.load(self.place(plan.slots[i]))
-            if op in OPS and OPS[op].gives == TRUTH:
-                values[i] = self.put(f"fcmp une {self.format.vector} {values[i]}, zeroinitializer")
-        return values[i]
-
-    def run(self, block: Block, run: range, params: Values, plan: Cut) -> Values:
-        """Write a run of nodes into the current function."""
-        values: Values = {}
-        for i in run:
-            op, args, data = block.nodes[i]
-            if op in OPS:
-                operands = [self.operand(block, a, values, plan) for a in args]
-                self.names += 1
-                values[i] = f"%t{self.names}"
-                self.lines.append(self.templates[op].format(r=values[i], **dict(zip("abc", operands, strict=False))))
-            elif op == "param" and data in params:
-                values[i] = params[data]
-            elif op == "table" and i not in self.tables:
-                area = self.scratch.area(len(args))
-                self.tables[i] = (area, data[1], data[1])
-                for k, a in enumerate(args):
-                    self.store(self.operand(block, a, values, plan), self.place(area + k))
-            elif op == "at":
-                area, row_size, _ = self.tables[args[0]]
-                values[i] = self.load(self.place(area + data[0] * row_size + data[1]))
-            elif op == "loop":
-                self.loop(block, i, values, plan)
-            if i in plan.slots and i in values and op not in ("param", "get"):
-                self.spill(block.nodes[i].op, values[i], plan.slots[i])
-        return values
-
-    def spill(self, op: str, value: str, slot: int) -> None:
-        """Keep a value in its slot; a comparison as 1 or 0."""
-        v = self.format.vector
-        if op in OPS and OPS[op].gives == TRUTH:
-            value = self.put(f"select <{self.format.lanes} x i1> {value}, {v} {self.format.splat(1.0)}, {v} zeroinitializer")
-        self.store(value, self.place(slot))
-
-    # ---- loops
-
-    def counted(self, count: int, *, reverse: bool = False, carry: list[str] | None = None) -> tuple[str, Close]:
-        """Open a loop: (its counter, what closes it). `carry`: start values; the closing call is given the next ones."""
-        return _open_loop(self, count, reverse, carry or [])
-
-    def loop(self, block: Block, i: int, values: Values, plan: Cut) -> None:
-        """Write a loop; its `get` nodes become vectors and its `rows` nodes tables."""
-        loop: Loop = block.nodes[i].data
-        start, tables, captured = loop.split(block.nodes[i].args)
-        begin = [self.operand(block, a, values, plan) for a in start]
-        outside = [self.operand(block, a, values, plan) for a in captured]
-        area = self.scratch.area(loop.count * loop.writes)
-        outer_tables = self.tables
-        self.tables = {-1 - k: outer_tables[t] for k, t in enumerate(tables)}
-        self.tables[-1 - len(tables)] = (area, loop.writes, loop.writes)
-        inner = cut(loop.body, self.scratch, self.whole)
-        write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
-        final = write(loop, inner, begin, outside)
-        self.tables = outer_tables
-        for k, node in enumerate(block.nodes):
-            if node.op == "get" and node.args[0] == i:
-                values[k] = final[node.data]
-                if k in plan.slots:
-                    self.store(values[k], self.place(plan.slots[k]))
-            elif node.op == "rows" and node.args[0] == i:
-                self.tables[k] = (area + node.data[0], loop.writes, node.data[1] - node.data[0])
-
-    def loop_in_registers(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
-        """A short body: carried values are phis. Returns them as they are after the loop."""
-        row, close = self.counted(loop.count, reverse=loop.reverse, carry=begin)
-        params = dict(enumerate([self.iteration(loop, row), *close.carried, *self.read_rows(loop, row), *outside]))
-        values = self.block(loop.body, params, plan)
-        results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
-        self.write_row(loop, row, results)
-        close(results[: loop.carried])
-        return results[: loop.carried]
-
-    def loop_in_memory(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
-        """A long body, itself in runs: carried values are in slots. Returns them as they are after the loop."""
-        slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"}
-        carried = [slot_of.get(1 + j, -1) for j in range(loop.carried)]
-        carried = [self.scratch.area(1) if slot < 0 else slot for slot in carried]
-        outside_at = 1 + loop.carried + loop.reads
-        for vector, slot in zip(begin, carried, strict=True):
-            self.store(vector, self.place(slot))
-        for j, vector in enumerate(outside):
-            if outside_at + j in slot_of:
-                self.store(vector, self.place(slot_of[outside_at + j]))
-        row, close = self.counted(loop.count, reverse=loop.reverse)
-        fresh = {0: self.iteration(loop, row), **dict(enumerate(self.read_rows(loop, row), start=1 + loop.carried))}
-        for param, vector in fresh.items():
-            if param in slot_of:
-                self.store(vector, self.place(slot_of[param]))
-        self.block(loop.body, {}, plan, row)
-        values: Values = {}
-        results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
-        self.write_row(loop, row, results)
-        for vector, slot in zip(results, carried, strict=False):
-            self.store(vector, self.place(slot))
+    def copy_out(self, table: int, port: int, count: int, rows: Rows) -> None:
+        """A table that is an output."""
+        row, close = self.counted(count)
+        vectors = [self.load(pointer) for pointer in self.row_places(table, row)]
+        rows.store(port, vectors, self.put(f"mul i64 {row}, {len(vectors)}"))
         close()
-        return [self.load(self.place(slot)) for slot in carried]
-
-    def iteration(self, loop: Loop, row: str) -> str:
-        """The iteration number as a vector, if the body uses it."""
-        if not any(n.op == "param" and n.data == 0 for n in loop.body.nodes):
-            return "poison"
-        v, e, lanes = self.format.vector, self.format.element, self.format.lanes
-        first = self.put(f"insertelement {v} poison, {e} {self.put(f'sitofp i64 {row} to {e}')}, i64 0")
-        return self.put(f"shufflevector {v} {first}, {v} poison, <{lanes} x i32> zeroinitializer")
-
-    def read_rows(self, loop: Loop, row: str) -> list[str]:
-        return [self.load(pointer) for k in range(loop.tables) for pointer in self.row_places(-1 - k, row)]
-
-    def write_row(self, loop: Loop, row: str, results: list[str]) -> None:
-        if loop.writes:
-            for vector, pointer in zip(results[loop.carried :], self.row_places(-1 - loop.tables, row), strict=True):
-                self.store(vector, pointer)
 
 
-class Close:
-    """What ends a loop that was opened; `carried` are its values inside."""
-
-    def __init__(self, writer: Writer, label: str, end: int, step: int, phis: list[tuple[int, str, str]]) -> None:
-        self.writer, self.label, self.end, self.step, self.phis = writer, label, end, step, phis
-        self.carried = [name for _, name, _ in phis]
-
-    def __call__(self, following: list[str] | None = None) -> None:
-        lines, label = self.writer.lines, self.label
-        # the phis were left open until the next values were known
-        for (at, name, begin), vector in zip(self.phis, following or [], strict=True):
-            lines[at] = f"{name} = phi {self.writer.format.vector} {begin}, [ {vector}, %{label}.latch ]"
-        lines += [
-            f"br label %{label}.latch",
-            f"{label}.latch:",
-            f"%{label}.next = add i64 %{label}.i, {self.step}",
-            f"%{label}.stop = icmp eq i64 %{label}.next, {self.end}",
-            f"br i1 %{label}.stop, label %{label}.exit, label %{label}",
-            f"{label}.exit:",
-        ]
-        self.writer.label = f"{label}.exit"
+def _ports(tape: Tape) -> list[tuple[int, int]]:
+    """(first param, size) of each input."""
+    starts = [sum(p.size for p in tape.inputs[:k]) for k in range(len(tape.inputs))]
+    return [(start, p.size) for start, p in zip(starts, tape.inputs, strict=True)]
 
 
-def _open_loop(writer: Writer, count: int, reverse: bool, carry: list[str]) -> tuple[str, Close]:
-    writer.names += 1
-    label, before = f"loop{writer.names}", writer.label
-    first, end, step = (count - 1, -1, -1) if reverse else (0, count, 1)
-    writer.lines += [f"br label %{label}", f"{label}:"]
-    writer.lines.append(f"%{label}.i = phi i64 [ {first}, %{before} ], [ %{label}.next, %{label}.latch ]")
-    phis = []
-    for j, vector in enumerate(carry):
-        phis.append((len(writer.lines), f"%{label}.c{j}", f"[ {vector}, %{before} ]"))
-        writer.lines.append("")
-    writer.label = label
-    return f"%{label}.i", Close(writer, label, end, step, phis)
+def _uses(tape: Tape) -> tuple[set[int], dict[int, tuple[int, int]]]:
+    """(params that are used by themselves, table -> (input, first entry) of tables that are a stretch of an input)."""
+    nodes = tape.block.nodes
+    whole = {i: where for i, n in enumerate(nodes) if n.op == "table" and (where := _stretch(tape, n)) is not None}
+    used = {a for i, n in enumerate(nodes) if i not in whole for a in n.args} | set(tape.block.results)
+    return {nodes[i].data for i in used if nodes[i].op == "param"}, whole
 
 
 def _stretch(tape: Tape, table: Node) -> tuple[int, int] | None:

@@ -1,0 +1,189 @@
+"""Derivatives of inverse and forward dynamics, in the tangent space, by recursion along the tree.
+
+All in one inertial frame (Singh, Russo and Wensing 2022): with S the joint axes, and for the body beyond joint i its inertia
+I, force F, and Coriolis map B, every pair of joints i beyond j gives
+
+    dtau_i/dq_j = S_i . (2 B P_j + I Q_j)        dtau_j/dq_i = S_j . (2 B P_i + I Q_i + S_i x* F)
+    dtau_i/dv_j = S_i . (2 B S_j + I (P_j + T_j))  dtau_j/dv_i = S_j . (2 B S_i + I (P_i + T_i))
+
+where P = V_parent x S, Q = A_parent x S + V_parent x P, T = V x S. The frame coincides at this instant with the first link,
+so the joint that carries the whole robot costs almost nothing and accuracy does not suffer far from the world's origin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from condyle.dynamics.kinematics import ancestors
+from condyle.dynamics.tree_solve import TreeFactor, tree_factor
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, cross, skew
+
+
+@dataclass(frozen=True)
+class Coriolis:
+    """B of a body: the map x -> (w_x x p, Y w_x), with p the linear momentum, and w_x the angular part of x."""
+
+    p: Array
+    Y: Array
+
+    @staticmethod
+    def of(I: Inertia, V: Motion, momentum: Force) -> Coriolis:
+        """Y = [w](J - tr(J)/2) - [h][u] for a body with first moment h, inertia J, and velocity (u, w)."""
+        half_trace = 0.5 * (I.I[0, 0] + I.I[1, 1] + I.I[2, 2])
+        Y = skew(V.angular) @ (I.I - np.eye(3) * half_trace) - skew(I.h) @ skew(V.linear)
+        return Coriolis(momentum.linear, Y)
+
+    def __add__(self, other: Coriolis) -> Coriolis:
+        return Coriolis(self.p + other.p, self.Y + other.Y)
+
+    def twice(self, x: Motion) -> Force:
+        """2 B x."""
+        w = x.angular + x.angular
+        return Force(cross(w, self.p), self.Y @ w)
+
+    def twice_transposed(self, x: Motion) -> Array:
+        """The angular part of 2 B^T x; its linear part is zero."""
+        return 2.0 * (cross(self.p, x.linear) + self.Y.T @ x.angular)
+
+
+@dataclass(frozen=True)
+class Motions:
+    """Everything that moves, in the inertial frame: per link the inertia, V; per coordinate S, P, T; link of a coordinate."""
+
+    X: list[Pose]
+    inertia: list[Inertia]
+    V: list[Motion]
+    S: list[Motion]
+    P: list[Motion]
+    T: list[Motion]
+    gravity: Array
+    first_pose: Pose
+
+
+def motions(model: Model, q: Array, v: Array) -> Motions:
+    """Poses, inertias, velocities and axes of all links in the frame of the first link, or of the world if there are several."""
+    single_root = sum(link.parent < 0 for link in model.links) == 1
+    first = model.links[0].pose(q)
+    gravity = np.array(model.gravity)
+    X: list[Pose] = []
+    V: list[Motion] = []
+    S: list[Motion] = []
+    P: list[Motion] = []
+    T: list[Motion] = []
+    for _, link in model.outward():
+        p = link.parent
+        if p >= 0:
+            X.append(X[p] @ link.placement @ link.kind.pose(q[link.q]))
+        else:
+            X.append(Pose.identity() if single_root else link.pose(q))
+        axes = [X[-1] @ axis for axis in link.axes]
+        V_p = V[p] if p >= 0 else Motion.zero()
+        V_i = V_p
+        for k, axis in enumerate(axes):
+            V_i = V_i + axis * v[link.v.start + k]
+        V.append(V_i)
+        S += axes
+        P += [V_p.cross(axis) for axis in axes]
+        T += [V_i.cross(axis) for axis in axes] if len(axes) > 1 else [V_p.cross(axis) for axis in axes]
+    inertia = [link.inertia.seen_from(X[i]) for i, link in model.outward()]
+    return Motions(X, inertia, V, S, P, T, first.R.T @ gravity if single_root else gravity, first)
+
+
+def accelerations(model: Model, m: Motions, v: Array, a: Array | None) -> list[Motion]:
+    """The acceleration of every link, gravity included as an upward one; joint accelerations zero if `a` is None."""
+    A: list[Motion] = []
+    for _, link in model.outward():
+        A_i = A[link.parent] if link.parent >= 0 else Motion(-m.gravity, np.zeros(3))
+        for k in range(link.v.start, link.v.stop):
+            A_i = A_i + m.T[k] * v[k]
+            if a is not None:
+                A_i = A_i + m.S[k] * a[k]
+        A.append(A_i)
+    return A
+
+
+def forces(model: Model, m: Motions, A: list[Motion]) -> list[Force]:
+    """The force each body alone needs, F = I A + V x* I V."""
+    return [I @ A[i] + m.V[i].cross(I @ m.V[i]) for i, I in enumerate(m.inertia)]
+
+
+def composite(model: Model, parts: list) -> list:  # type: ignore[type-arg]
+    """For each link the sum over itself and everything beyond it."""
+    total = list(parts)
+    for i, link in model.inward():
+        if link.parent >= 0:
+            total[link.parent] = total[link.parent] + total[i]
+    return total
+
+
+def inverse_dynamics_derivatives(model: Model, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
+    """(dtau/dq, dtau/dv, dtau/da), each nv x nv."""
+    m = motions(model, q, v)
+    dq, dv = _pairs(model, m, v, a)
+    return dq, dv, _mass_matrix(model, m)
+
+
+def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array]:
+    """(da/dq, da/dv, da/dtau), each nv x nv:  -M^-1 dtau/dq, -M^-1 dtau/dv, M^-1, at the acceleration that tau produces."""
+    m = motions(model, q, v)
+    L = tree_factor(model, _mass_matrix(model, m))
+    F = composite(model, forces(model, m, accelerations(model, m, v, None)))
+    bias = np.array([m.S[k].dot(F[i]) for i, link in model.outward() for k in range(link.v.start, link.v.stop)])
+    a = L.solve(tau - bias)
+    dq, dv = _pairs(model, m, v, a)
+    return -L.solve(dq), -L.solve(dv), L.inverse_matrix()
+
+
+def _mass_matrix(model: Model, m: Motions) -> Array:
+    I = composite(model, m.inertia)
+    M = np.zeros((model.nv, model.nv), dtype=object)
+    for i, link in model.outward():
+        carriers = [k for j in ancestors(model, i) for k in range(model.links[j].v.start, model.links[j].v.stop)]
+        for row in range(link.v.start, link.v.stop):
+            F = I[i] @ m.S[row]
+            for column in carriers:
+                if column <= row:
+                    M[row, column] = M[column, row] = m.S[column].dot(F)
+            M[row, row] = M[row, row] + link.armature
+    return M
+
+
+def _pairs(model: Model, m: Motions, v: Array, a: Array) -> tuple[Array, Array]:
+    """(dtau/dq, dtau/dv) from every pair of joints of which one carries the other."""
+    A = accelerations(model, m, v, a)
+    I = composite(model, m.inertia)
+    F = composite(model, forces(model, m, A))
+    B = composite(model, [Coriolis.of(I_i, V_i, I_i @ V_i) for I_i, V_i in zip(m.inertia, m.V, strict=True)])
+    Q = []
+    for i, link in model.outward():
+        V_p = m.V[link.parent] if link.parent >= 0 else Motion.zero()
+        A_p = A[link.parent] if link.parent >= 0 else Motion(-m.gravity, np.zeros(3))
+        Q += [A_p.cross(m.S[k]) + V_p.cross(m.P[k]) for k in range(link.v.start, link.v.stop)]
+    W = [P + T for P, T in zip(m.P, m.T, strict=True)]
+
+    dq = np.zeros((model.nv, model.nv), dtype=object)
+    dv = np.zeros((model.nv, model.nv), dtype=object)
+    for i, link in model.outward():
+        own = range(link.v.start, link.v.stop)
+        carriers = [k for j in ancestors(model, i)[:-1] for k in range(model.links[j].v.start, model.links[j].v.stop)]
+        for k in own:
+            S, momentum, turn = m.S[k], I[i] @ m.S[k], B[i].twice_transposed(m.S[k])
+            by_q = B[i].twice(m.P[k]) + I[i] @ Q[k]
+            by_v = B[i].twice(S) + I[i] @ W[k]
+            for j in own:
+                dq[j, k] = m.S[j].dot(by_q)
+                dv[j, k] = m.S[j].dot(by_v)
+            # the force also turns with joint k, as seen by the joints that carry it
+            by_q = by_q + S.cross(F[i])
+            for j in carriers:
+                dq[j, k] = m.S[j].dot(by_q)
+                dv[j, k] = m.S[j].dot(by_v)
+                dq[k, j] = turn @ m.P[j].angular + Q[j].dot(momentum)
+                dv[k, j] = turn @ m.S[j].angular + W[j].dot(momentum)
+    return dq, dv
+
+
+__all__ = ["TreeFactor", "forward_dynamics_derivatives", "inverse_dynamics_derivatives", "motions"]

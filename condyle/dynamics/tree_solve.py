@@ -1,0 +1,72 @@
+"""Solves with the mass matrix of a tree: M = L^T D L has no more entries than M itself (Featherstone 2008, section 6.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from condyle.dynamics.kinematics import ancestors
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array
+
+
+@dataclass(frozen=True)
+class TreeFactor:
+    """L unit lower triangular, `inverse` = 1/D, and for each coordinate those that carry it, nearest first."""
+
+    L: Array
+    inverse: Array
+    carriers: list[list[int]]
+
+    def solve(self, b: Array) -> Array:
+        """M^-1 b for a vector, or for each column of a matrix, one column after the other."""
+        if b.ndim == 2:
+            return np.column_stack([self.solve(column) for column in b.T])
+        x = list(b)
+        n = len(self.carriers)
+        for i in reversed(range(n)):
+            for j in self.carriers[i]:
+                x[j] = x[j] - self.L[i, j] * x[i]
+        for i in range(n):
+            x[i] = x[i] * self.inverse[i]
+            for j in self.carriers[i]:
+                x[i] = x[i] - self.L[i, j] * x[j]
+        return np.array(x, dtype=object)
+
+    def inverse_matrix(self) -> Array:
+        """M^-1."""
+        n = len(self.carriers)
+        full = self.solve(np.eye(n))
+        for i in range(n):
+            for j in range(i):
+                full[i, j] = full[j, i]
+        return full
+
+
+def coordinates_that_carry(model: Model) -> list[list[int]]:
+    """For each coordinate the ones before it on the way to the base, nearest first."""
+    out: list[list[int]] = []
+    for i, link in model.outward():
+        path = [k for j in ancestors(model, i)[:-1] for k in range(model.links[j].v.start, model.links[j].v.stop)]
+        for k in range(link.v.start, link.v.stop):
+            out.append([*path, *range(link.v.start, k)][::-1])
+    return out
+
+
+def tree_factor(model: Model, M: Array) -> TreeFactor:
+    """The factors of a symmetric positive definite matrix with the tree's pattern, from the tips inward."""
+    carriers = coordinates_that_carry(model)
+    H = np.array(M, dtype=object)
+    n = len(carriers)
+    L = np.zeros((n, n), dtype=object)
+    inverse = np.zeros(n, dtype=object)
+    for k in reversed(range(n)):
+        inverse[k] = 1.0 / H[k, k]
+        for i in carriers[k]:
+            L[k, i] = H[k, i] * inverse[k]
+        for at, i in enumerate(carriers[k]):
+            for j in carriers[k][at:]:
+                H[i, j] = H[i, j] - L[k, i] * H[k, j]
+                H[j, i] = H[i, j]
+    return TreeFactor(L, inverse, carriers)

@@ -1,0 +1,191 @@
+"""An MJCF model gathered into memory: includes put in, and every file it names read by us, from the allowed folders only.
+
+MuJoCo then compiles the gathered text and never opens a file. The text has one element a line, so that a line number in
+MuJoCo's complaint leads back to the file and line where the element was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+from condyle.errors import RobotError
+from condyle.robot.paths import SCHEME, Places
+from condyle.robot.report import Report, quoted
+from condyle.robot.xml import Element, read_xml
+
+MAX_FILES = 2_000  # includes and assets of one model
+MAX_TOTAL_BYTES = 2**30  # of all files of one model
+
+FILE_ATTRIBUTES = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
+DIRECTORIES = ("meshdir", "texturedir", "assetdir")
+
+# these are named after their file when they have no name of their own
+NAMED_BY_FILE = ("mesh", "hfield", "skin", "texture", "model")
+
+
+@dataclass
+class Gathered:
+    """One model without files: its text, the place each line came from, and the bytes of its assets by their new names."""
+
+    text: str = ""
+    lines: list[str] = field(default_factory=list)
+    assets: dict[str, bytes] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+    places: dict[tuple[str, str], str] = field(default_factory=dict)  # (tag, name) -> "arm.xml:12"
+
+
+def gather(source: Path | str, roots: tuple[Path, ...] = ()) -> Gathered:
+    """The model of a file, or of a text that begins with `<`; RobotError with all problems if it cannot be gathered."""
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
+        # a text has no folder of its own: it may name files only below the roots it is given
+        collector = _Collector(Places(roots[0], (), roots) if roots else None)
+        gathered = collector.model(read_xml(source, "model.xml"), roots[0] if roots else Path())
+    else:
+        file = Path(source)
+        collector = _Collector(Places.around(str(file), roots))
+        content = collector.read(file, str(file))
+        gathered = collector.model(read_xml(content, str(file)), file.parent)
+    if collector.report.problems:
+        raise RobotError(collector.report.problems)
+    return gathered
+
+
+class _Collector:
+    """Reads files and keeps count of them."""
+
+    def __init__(self, places: Places | None) -> None:
+        self.places = places
+        self.report = Report()
+        self.assets: dict[str, bytes] = {}
+        self.paths: dict[str, Path] = {}
+        self.open: list[str] = []  # models in models
+        self.files = self.bytes = 0
+
+    def model(self, root: Element, folder: Path) -> Gathered:
+        """The model below a root element; `folder` is where the paths in it begin."""
+        if root.tag != "mujoco":
+            raise RobotError([f"{root.where}: the outermost element is {quoted(root.tag)}, not 'mujoco': this is no MJCF"])
+        if root.file in self.open:
+            raise RobotError([f"{root.where}: the model contains itself"])
+        self.open.append(root.file)
+        self.include(root, folder)
+        self.take_files(root, folder)
+        self.open.pop()
+        text, lines = _written(root)
+        places = {(e.tag, e.attributes["name"]): e.where for e in root.walk() if "name" in e.attributes}
+        return Gathered(text, lines, self.assets, self.paths, places)
+
+    def include(self, root: Element, folder: Path) -> None:
+        """Put what each <include> names in its place: the main file's folder is tried first, then the including file's."""
+        waiting, seen = [root], {Path(root.file).resolve()}
+        while waiting:
+            element = waiting.pop()
+            children = []
+            queue = list(reversed(element.children))
+            while queue:
+                child = queue.pop()
+                if child.tag != "include":
+                    children.append(child)
+                    continue
+                queue += reversed(self.included(child, folder, seen))
+            element.children = children
+            waiting += children
+
+    def included(self, element: Element, folder: Path, seen: set[Path]) -> list[Element]:
+        name = element.attributes.get("file", "")
+        path = self.find(element, name, folder, Path(element.file).parent)
+        if path is None:
+            return []
+        if path in seen:
+            self.report.problem(element.where, f"<include> of {quoted(name)}: this file was included before")
+            return []
+        seen.add(path)
+        return read_xml(self.read(path, element.where), str(path)).children
+
+    def take_files(self, root: Element, folder: Path) -> None:
+        """Read every file that is named, and name it after its content instead."""
+        compiler: dict[str, str] = {}
+        for element in root.walk():
+            if element.tag == "compiler":
+                compiler |= element.attributes
+                for name in DIRECTORIES:
+                    element.attributes.pop(name, None)
+        strip = compiler.get("strippath", "false") == "true"
+        for element in root.walk():
+            kind = "texturedir" if element.tag == "texture" else "meshdir"
+            where = folder / compiler.get(kind, compiler.get("assetdir", ""))
+            for attribute in FILE_ATTRIBUTES:
+                if attribute in element.attributes:
+                    self.take(element, attribute, where, strip)
+
+    def take(self, element: Element, attribute: str, folder: Path, strip: bool) -> None:
+        name = element.attributes[attribute]
+        if strip:
+            name = name.replace("\\", "/").rpartition("/")[2]
+        path = self.find(element, name, folder)
+        if path is None:
+            return
+        content = self.read(path, element.where)
+        if element.tag == "model":
+            # a model in the model: gathered by the same rules, its paths begin in its own folder
+            content = self.model(read_xml(content, str(path)), path.parent).text.encode()
+        key = f"{hashlib.sha256(content).hexdigest()[:16]}-{path.name}"
+        self.assets[key], self.paths[key] = content, path
+        element.attributes[attribute] = key
+        if element.tag in NAMED_BY_FILE and attribute == "file":
+            element.attributes.setdefault("name", path.stem)
+
+    def find(self, element: Element, name: str, *folders: Path) -> Path | None:
+        """The file of this name in the first folder that has it; a problem when there is none, or it may not be read."""
+        place = f"<{element.tag}> file {quoted(name)}"
+        if self.places is None:
+            self.report.problem(element.where, f"{place}: a model given as text names no files: save it, or give `roots`")
+            return None
+        try:
+            if SCHEME.match(name):
+                raise ValueError("only plain paths are allowed")
+            # one folder after the other: a folder that is not allowed matters only if the file was not found before
+            for folder in folders:
+                if (path := self.places.find(name, folder)) is not None:
+                    return path
+        except ValueError as error:
+            self.report.problem(element.where, f"{place}: {error}")
+            return None
+        self.report.problem(element.where, f"{place}: there is no such file in '{folders[0]}'")
+        return None
+
+    def read(self, path: Path, where: str) -> bytes:
+        try:
+            self.files += 1
+            self.bytes += path.stat().st_size
+            if self.files > MAX_FILES or self.bytes > MAX_TOTAL_BYTES:
+                raise RobotError([f"{where}: the model has more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes"])
+            return path.read_bytes()
+        except OSError as error:
+            raise RobotError([f"{where}: the file '{path}' cannot be read ({error.strerror})"]) from None
+
+
+def _written(root: Element) -> tuple[str, list[str]]:
+    """The text of a tree, one element a line, and where each line came from."""
+    text, lines = [], []
+    for element, opens in _tags(root):
+        attributes = "".join(f" {name}={quoteattr(value)}" for name, value in element.attributes.items())
+        words = escape(" ".join(element.text.split()))
+        text.append(f"<{element.tag}{attributes}>{words}" if opens else f"</{element.tag}>")
+        lines.append(element.where)
+    return "\n".join(text) + "\n", lines
+
+
+def _tags(root: Element) -> Iterator[tuple[Element, bool]]:
+    """Opening and closing tags in order, without recursion."""
+    waiting = [(root, True)]
+    while waiting:
+        element, opens = waiting.pop()
+        yield element, opens
+        if opens:
+            waiting.append((element, False))
+            waiting += [(child, True) for child in reversed(element.children)]

@@ -1,0 +1,287 @@
+"""Xacro: URDF with properties, macros, conditions and includes, expanded to plain elements that still know their file and line.
+
+Expansion is one loop over a stack of jobs, in the order of the document. Nothing recurses, all work is counted, and files
+are read only from the allowed folders.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from condyle.errors import RobotError
+from condyle.robot.description import Description
+from condyle.robot.names import nearest
+from condyle.robot.paths import Places
+from condyle.robot.report import quoted
+from condyle.robot.urdf import describe
+from condyle.robot.xacro_text import Macro, Scope, Text, boolean
+from condyle.robot.xml import MAX_BYTES, MAX_DEPTH, Element, read_xml
+
+MAX_PRODUCED = 100_000  # elements
+MAX_CALLS = 100  # macros that call macros
+MAX_INCLUDE_DEPTH = 20  # files that include files
+MAX_INCLUDES = 200  # in all
+MAX_INCLUDED_BYTES = 2 * MAX_BYTES  # in all
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def read_xacro(
+    source: str | bytes,
+    file: str = "robot.xacro",
+    *,
+    roots: Sequence[str | Path] = (),
+    package_dirs: Sequence[str | Path] = (),
+    arguments: Mapping[str, str] | None = None,
+) -> Description:
+    """The robot that a xacro text describes, with these values of its <xacro:arg>s. RobotError if it cannot be read."""
+    root = expand_xacro(source, file, roots=roots, package_dirs=package_dirs, arguments=arguments)
+    return describe(root, file, roots=roots, package_dirs=package_dirs)
+
+
+def expand_xacro(
+    source: str | bytes,
+    file: str = "robot.xacro",
+    *,
+    roots: Sequence[str | Path] = (),
+    package_dirs: Sequence[str | Path] = (),
+    arguments: Mapping[str, str] | None = None,
+) -> Element:
+    """The elements that a xacro text expands to; `write_xml` makes text of them."""
+    text = Text(Places.around(file, roots, package_dirs), arguments or {})
+    text.folders[file] = Path(file).parent
+    return _Expander(text).expand(read_xml(source, file))
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where expansion stands: the scope, the element that takes what is produced, its depth, and how deep the includes are."""
+
+    scope: Scope
+    parent: Element
+    depth: int = 1
+    includes: int = 0
+
+
+class _Expander:
+    """The stack of jobs, and what each xacro element does."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.jobs: list[Callable[[], None]] = []
+        self.produced = self.included = self.included_bytes = 0
+        self.files: dict[Path, Element] = {}
+        self.commands = {
+            "xacro:property": self.property,
+            "xacro:macro": self.macro,
+            "xacro:arg": self.argument,
+            "xacro:include": self.include,
+            "xacro:if": self.condition,
+            "xacro:unless": self.condition,
+            "xacro:insert_block": self.insert,
+            "xacro:attribute": self.attribute,
+        }
+
+    def expand(self, root: Element) -> Element:
+        scope, holder = Scope(), Element("", {})
+        self.jobs.append(partial(self.element, root, _Frame(scope, holder, 0)))
+        while self.jobs:
+            self.jobs.pop()()
+        return holder.children[0] if holder.children else root
+
+    def all(self, elements: Sequence[Element], frame: _Frame, plain: bool = False) -> None:
+        """Expand these elements next, in this order; `plain` ones are expanded already and only copied."""
+        self.jobs.extend(partial(self.element, element, frame, plain) for element in reversed(elements))
+
+    def element(self, element: Element, frame: _Frame, plain: bool = False) -> None:
+        """Expand one element, whatever it is; what is wrong is reported with its line."""
+        try:
+            self.text.evaluator.step()
+            if plain:
+                copy = self.add(Element(element.tag, dict(element.attributes), element.file, element.line), frame)
+                copy.text = element.text
+                self.all(element.children, replace(frame, parent=copy, depth=frame.depth + 1), plain=True)
+            elif element.tag in self.commands:
+                self.commands[element.tag](element, frame)
+            elif element.tag == "xacro:element":
+                self.produce(element, frame, str(self.value(element, "xacro:name", frame.scope)))
+            elif element.tag.startswith("xacro:"):
+                self.call(element, frame)
+            else:
+                self.produce(element, frame, element.tag)
+        except ValueError as error:
+            if isinstance(error, RobotError):
+                raise
+            inside = f" (in {frame.scope.call})" if frame.scope.call else ""
+            raise RobotError([f"{element.where}: <{quoted(element.tag)[1:-1]}>: {error}{inside}"]) from None
+
+    def produce(self, element: Element, frame: _Frame, tag: str) -> None:
+        """A plain element: its attributes and text are filled in, its children expanded into it."""
+        if not tag or tag.startswith("xacro:"):
+            raise ValueError("an element needs a proper name")
+        made = self.add(Element(tag, {}, element.file, element.line), frame)
+        for name, value in element.attributes.items():
+            if not name.startswith(("xacro:", "xmlns:xacro")):
+                made.attributes[name] = str(self.text.fill(value, frame.scope, element))
+        made.text = str(self.text.fill(element.text, frame.scope, element)) if element.text.strip() else ""
+        self.all(element.children, replace(frame, parent=made, depth=frame.depth + 1))
+
+    def add(self, made: Element, frame: _Frame) -> Element:
+        self.produced += 1
+        if self.produced > MAX_PRODUCED:
+            raise ValueError(f"the file expands to more than {MAX_PRODUCED:,} elements")
+        if frame.depth > MAX_DEPTH:
+            raise ValueError(f"elements are nested deeper than {MAX_DEPTH}")
+        frame.parent.children.append(made)
+        return made
+
+    def value(self, element: Element, name: str, scope: Scope) -> object:
+        """An attribute that must be there, filled in."""
+        if name not in element.attributes:
+            raise ValueError(f"attribute '{name}' is missing")
+        return self.text.fill(element.attributes[name], scope, element)
+
+    # -- what each command does
+
+    def property(self, element: Element, frame: _Frame) -> None:
+        scope, attributes = frame.scope, element.attributes
+        name = str(self.value(element, "name", scope))
+        if not IDENTIFIER.fullmatch(name) or name.startswith("__"):
+            raise ValueError(f"a property cannot be called {quoted(name)}: use letters, digits and _")
+        if "value" in attributes and "default" in attributes:
+            raise ValueError(f"property {quoted(name)} has both 'value' and 'default': keep one")
+        if "remove" in attributes and boolean(self.value(element, "remove", scope)):
+            scope.remove(name)
+            return
+        if "default" in attributes and scope.has(name):
+            return
+        where = attributes.get("scope", "")
+        if where not in ("", "parent", "global"):
+            raise ValueError(f"scope {quoted(where)} is unknown: write 'parent' or 'global'")
+        target = scope if not where else (scope.parent or scope) if where == "parent" else list(scope.chain())[-1]
+        text = attributes.get("value", attributes.get("default"))
+        if text is None:
+            target.blocks["**" + name] = element
+        elif where or ("lazy_eval" in attributes and not boolean(self.value(element, "lazy_eval", scope))):
+            target.set(name, self.text.fill(text, scope, element))
+        elif "$" in text:
+            target.wait(name, text, element)
+        else:
+            target.set(name, text)
+
+    def macro(self, element: Element, frame: _Frame) -> None:
+        macro = Macro.of(element)
+        if not macro.name or "xacro:" + macro.name in self.commands or macro.name in ("call", "element"):
+            raise ValueError(f"a macro cannot be called {quoted(macro.name)}")
+        frame.scope.macros[macro.name] = macro
+
+    def argument(self, element: Element, frame: _Frame) -> None:
+        name = str(self.value(element, "name", frame.scope))
+        if name in self.text.arguments:
+            return
+        if "default" not in element.attributes:
+            raise ValueError(f"argument {quoted(name)} has no default: give it a value in `arguments`")
+        self.text.arguments[name] = str(self.value(element, "default", frame.scope))
+
+    def condition(self, element: Element, frame: _Frame) -> None:
+        if boolean(self.value(element, "value", frame.scope)) == (element.tag == "xacro:if"):
+            self.all(element.children, frame)
+
+    def attribute(self, element: Element, frame: _Frame) -> None:
+        name, value = (str(self.value(element, key, frame.scope)) for key in ("name", "value"))
+        if not name:
+            raise ValueError("an attribute needs a name")
+        frame.parent.attributes[name] = value
+
+    def include(self, element: Element, frame: _Frame) -> None:
+        name = str(self.value(element, "filename", frame.scope))
+        if "ns" in element.attributes:
+            raise ValueError("namespaces (ns=...) are not supported: include without, and give the macros different names")
+        self.included += 1
+        if frame.includes >= MAX_INCLUDE_DEPTH or self.included > MAX_INCLUDES:
+            limit = f"{MAX_INCLUDE_DEPTH} deep and {MAX_INCLUDES} in all"
+            raise ValueError(f"{quoted(name)}: files include files at most {limit}: does this one include itself?")
+        folder = self.text.folders[element.file]
+        try:
+            path = self.text.places.find(name, folder)
+        except ValueError as error:
+            raise ValueError(f"file {quoted(name)}: {error}") from None
+        if path is None:
+            if "optional" in element.attributes and boolean(self.value(element, "optional", frame.scope)):
+                return
+            raise ValueError(f"file {quoted(name)} is not found in the allowed folders")
+        self.all(self.file(path, folder).children, replace(frame, includes=frame.includes + 1))
+
+    def file(self, path: Path, folder: Path) -> Element:
+        """The root of an included file, read once."""
+        if path not in self.files:
+            self.included_bytes += path.stat().st_size
+            if self.included_bytes > MAX_INCLUDED_BYTES:
+                raise ValueError(f"the included files have more than {MAX_INCLUDED_BYTES:,} bytes")
+            shown = os.path.relpath(path) if not folder.is_absolute() else str(path)
+            self.text.folders[shown] = path.parent
+            try:
+                self.files[path] = read_xml(path.read_bytes(), shown)
+            except OSError as error:
+                raise ValueError(f"file '{path}' cannot be read: {error.strerror}") from None
+        return self.files[path]
+
+    # -- macros
+
+    def call(self, element: Element, frame: _Frame) -> None:
+        """A macro call: first its blocks are expanded, where the caller stands; then its body, in a scope of its own."""
+        scope, attributes = frame.scope, dict(element.attributes)
+        name = element.tag.removeprefix("xacro:")
+        if name == "call":
+            name = str(self.value(element, "macro", scope))
+            del attributes["macro"]
+        macro = next((around.macros[name] for around in scope.chain() if name in around.macros), None)
+        if macro is None:
+            known = [known for around in scope.chain() for known in around.macros]
+            raise ValueError(f"there is no macro {quoted(name)}{nearest(name[:200], known[:200])}")
+        if scope.depth >= MAX_CALLS:
+            raise ValueError(f"macro {quoted(name)}: macros call macros more than {MAX_CALLS} deep: does this one end?")
+        inner = Scope(scope, f"macro {quoted(name)}, called at {element.where}", depth=scope.depth + 1)
+        for key, text in attributes.items():
+            if key not in macro.parameters:
+                raise ValueError(
+                    f"macro {quoted(name)} has no parameter {quoted(key)}{nearest(key[:200], list(macro.parameters))}"
+                )
+            inner.set(key, self.text.fill(text, scope, element))
+        for key, (outer, default) in macro.parameters.items():
+            if key in attributes:
+                continue
+            if outer and scope.has(key):
+                inner.set(key, self.text.lookup(key, scope))
+            elif default is not None:
+                inner.set(key, self.text.fill(default, scope, element))
+            else:
+                raise ValueError(f"macro {quoted(name)} needs the parameter '{key}'")
+        holder = Element("", {})
+        self.jobs.append(partial(self.body, element, macro, holder, inner, frame))
+        self.all(element.children, replace(frame, parent=holder))
+
+    def body(self, element: Element, macro: Macro, holder: Element, inner: Scope, frame: _Frame) -> None:
+        """Expand the body of a macro, now that its blocks are there."""
+        if len(holder.children) != len(macro.blocks):
+            wanted = f"{len(macro.blocks)} blocks ({', '.join(macro.blocks)})" if macro.blocks else "no blocks"
+            what = f"macro {quoted(macro.name)} takes {wanted}, not {len(holder.children)}"
+            raise RobotError([f"{element.where}: <{quoted(element.tag)[1:-1]}>: {what}"])
+        inner.blocks.update(zip(macro.blocks, holder.children, strict=True))
+        self.all(macro.body.children, replace(frame, scope=inner))
+
+    def insert(self, element: Element, frame: _Frame) -> None:
+        """A block: one given to the macro, which is expanded already, or a property."""
+        name = str(self.value(element, "name", frame.scope))
+        for scope in frame.scope.chain():
+            for stars in ("**", "*"):
+                block = scope.blocks.get(stars + name)
+                if block is not None:
+                    self.all(block.children if stars == "**" else [block], frame, plain=block.tag != "xacro:property")
+                    return
+        raise ValueError(f"there is no block {quoted(name)}")

@@ -1,0 +1,171 @@
+"""Blocks as LLVM text: straight code, spilled values, tables, and loops in registers or in memory."""
+
+from __future__ import annotations
+
+from condyle.tape.graph import Block, Loop
+from condyle.tape.layout import Cut, Scratch, cut
+from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.text import Text
+from condyle.tape.vectors import Format
+
+Values = dict[int, str]  # node -> vector
+
+
+class BlockText(Text):
+    """Writes blocks; `scratch` grows with what they need."""
+
+    def __init__(self, form: Format, whole: int) -> None:
+        super().__init__(form)
+        self.whole = whole
+        self.templates = form.templates()
+        self.scratch = Scratch()
+        self.tables: dict[int, tuple[int, int, int]] = {}  # table node of the current block -> (place, row size, columns)
+
+    # ---- memory
+
+    def place(self, offset: int) -> str:
+        """Pointer to a vector of scratch memory."""
+        return self.put(f"getelementptr {self.format.vector}, ptr %scratch, i64 {offset}")
+
+    def row_places(self, table: int, row: str) -> list[str]:
+        """Pointers to the entries of one row of a table."""
+        area, row_size, columns = self.tables[table]
+        first = self.put(f"add i64 {self.put(f'mul i64 {row}, {row_size}')}, {area}")
+        pointer = self.put(f"getelementptr {self.format.vector}, ptr %scratch, i64 {first}")
+        return [self.put(f"getelementptr {self.format.vector}, ptr {pointer}, i64 {c}") for c in range(columns)]
+
+    def load(self, pointer: str) -> str:
+        return self.put(f"load {self.format.vector}, ptr {pointer}")
+
+    def store(self, vector: str, pointer: str) -> None:
+        self.do(f"store {self.format.vector} {vector}, ptr {pointer}")
+
+    # ---- straight code
+
+    def block(self, block: Block, params: Values, plan: Cut, *, blocks: str = "1", memory: str = "%scratch") -> Values:
+        """The vectors of a block's nodes. A long block becomes one function per run, and its values are in their slots."""
+        if len(plan.runs) == 1:
+            return self.run(block, plan.runs[0], params, plan)
+        for run in plan.runs:
+            with self.piece(blocks=blocks, memory=memory):
+                self.run(block, run, {}, plan)
+        return {}
+
+    def operand(self, block: Block, i: int, values: Values, plan: Cut) -> str:
+        """The vector of a node: a constant, computed here, or loaded from its slot."""
+        if i not in values:
+            op, _, data = block.nodes[i]
+            if op == "const":
+                return self.format.splat(data)
+            values[i] = self.load(self.place(plan.slots[i]))
+            if op in OPS and OPS[op].gives == TRUTH:
+                values[i] = self.put(f"fcmp une {self.format.vector} {values[i]}, zeroinitializer")
+        return values[i]
+
+    def run(self, block: Block, run: range, params: Values, plan: Cut) -> Values:
+        """Write a run of nodes into the current function."""
+        values: Values = {}
+        for i in run:
+            op, args, data = block.nodes[i]
+            if op in OPS:
+                operands = [self.operand(block, a, values, plan) for a in args]
+                self.names += 1
+                values[i] = f"%t{self.names}"
+                self.lines.append(self.templates[op].format(r=values[i], **dict(zip("abc", operands, strict=False))))
+            elif op == "param" and data in params:
+                values[i] = params[data]
+            elif op == "table" and i not in self.tables:
+                area = self.scratch.area(len(args))
+                self.tables[i] = (area, data[1], data[1])
+                for k, a in enumerate(args):
+                    self.store(self.operand(block, a, values, plan), self.place(area + k))
+            elif op == "at":
+                area, row_size, _ = self.tables[args[0]]
+                values[i] = self.load(self.place(area + data[0] * row_size + data[1]))
+            elif op == "loop":
+                self.loop(block, i, values, plan)
+            if i in plan.slots and i in values and op not in ("param", "get"):
+                self.spill(block.nodes[i].op, values[i], plan.slots[i])
+        return values
+
+    def spill(self, op: str, value: str, slot: int) -> None:
+        """Keep a value in its slot; a comparison as 1 or 0."""
+        v = self.format.vector
+        if op in OPS and OPS[op].gives == TRUTH:
+            value = self.put(f"select <{self.format.lanes} x i1> {value}, {v} {self.format.splat(1.0)}, {v} zeroinitializer")
+        self.store(value, self.place(slot))
+
+    # ---- loops
+
+    def loop(self, block: Block, i: int, values: Values, plan: Cut) -> None:
+        """Write a loop; its `get` nodes become vectors and its `rows` nodes tables."""
+        loop: Loop = block.nodes[i].data
+        start, tables, captured = loop.split(block.nodes[i].args)
+        begin = [self.operand(block, a, values, plan) for a in start]
+        outside = [self.operand(block, a, values, plan) for a in captured]
+        area = self.scratch.area(loop.count * loop.writes)
+        outer_tables = self.tables
+        self.tables = {-1 - k: outer_tables[t] for k, t in enumerate(tables)}
+        self.tables[-1 - len(tables)] = (area, loop.writes, loop.writes)
+        inner = cut(loop.body, self.scratch, self.whole)
+        write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
+        final = write(loop, inner, begin, outside)
+        self.tables = outer_tables
+        for k, node in enumerate(block.nodes):
+            if node.op == "get" and node.args[0] == i:
+                values[k] = final[node.data]
+                if k in plan.slots:
+                    self.store(values[k], self.place(plan.slots[k]))
+            elif node.op == "rows" and node.args[0] == i:
+                self.tables[k] = (area + node.data[0], loop.writes, node.data[1] - node.data[0])
+
+    def loop_in_registers(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
+        """A short body: carried values are phis. Returns them as they are after the loop."""
+        row, close = self.counted(loop.count, reverse=loop.reverse, carry=begin)
+        params = dict(enumerate([self.iteration(loop, row), *close.carried, *self.read_rows(loop, row), *outside]))
+        values = self.block(loop.body, params, plan)
+        results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
+        self.write_row(loop, row, results)
+        close(results[: loop.carried])
+        return results[: loop.carried]
+
+    def loop_in_memory(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
+        """A long body, itself in runs: carried values are in slots. Returns them as they are after the loop."""
+        slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"}
+        carried = [slot_of.get(1 + j, -1) for j in range(loop.carried)]
+        carried = [self.scratch.area(1) if slot < 0 else slot for slot in carried]
+        outside_at = 1 + loop.carried + loop.reads
+        for vector, slot in zip(begin, carried, strict=True):
+            self.store(vector, self.place(slot))
+        for j, vector in enumerate(outside):
+            if outside_at + j in slot_of:
+                self.store(vector, self.place(slot_of[outside_at + j]))
+        row, close = self.counted(loop.count, reverse=loop.reverse)
+        fresh = {0: self.iteration(loop, row), **dict(enumerate(self.read_rows(loop, row), start=1 + loop.carried))}
+        for param, vector in fresh.items():
+            if param in slot_of:
+                self.store(vector, self.place(slot_of[param]))
+        self.block(loop.body, {}, plan)
+        values: Values = {}
+        results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
+        self.write_row(loop, row, results)
+        for vector, slot in zip(results, carried, strict=False):
+            self.store(vector, self.place(slot))
+        close()
+        return [self.load(self.place(slot)) for slot in carried]
+
+    def iteration(self, loop: Loop, row: str) -> str:
+        """The iteration number as a vector, if the body uses it."""
+        if not any(n.op == "param" and n.data == 0 for n in loop.body.nodes):
+            return "poison"
+        v, e, lanes = self.format.vector, self.format.element, self.format.lanes
+        first = self.put(f"insertelement {v} poison, {e} {self.put(f'sitofp i64 {row} to {e}')}, i64 0")
+        return self.put(f"shufflevector {v} {first}, {v} poison, <{lanes} x i32> zeroinitializer")
+
+    def read_rows(self, loop: Loop, row: str) -> list[str]:
+        return [self.load(pointer) for k in range(loop.tables) for pointer in self.row_places(-1 - k, row)]
+
+    def write_row(self, loop: Loop, row: str, results: list[str]) -> None:
+        if loop.writes:
+            for vector, pointer in zip(results[loop.carried :], self.row_places(-1 - loop.tables, row), strict=True):
+                self.store(vector, pointer)

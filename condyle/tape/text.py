@@ -1,0 +1,98 @@
+"""LLVM text being written: instructions with new names, counted loops, and functions of their own for pieces of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from condyle.tape.vectors import Format
+
+STATE_BYTES = "$STATE_BYTES"  # stands for the scratch memory of one lane block until its size is known
+
+
+class Text:
+    """Finished functions, and the lines of the current one."""
+
+    def __init__(self, form: Format) -> None:
+        self.format = form
+        self.functions: list[str] = []
+        self.lines: list[str] = []
+        self.label = "entry"
+        self.names = 0
+
+    def put(self, text: str) -> str:
+        """Write `%new = text` and return %new."""
+        self.names += 1
+        self.lines.append(f"%t{self.names} = {text}")
+        return f"%t{self.names}"
+
+    def do(self, text: str) -> None:
+        """Write an instruction that gives nothing."""
+        self.lines.append(text)
+
+    def finish(self, name: str, parameters: str) -> None:
+        """End the current function."""
+        body = "\n  ".join([*self.lines, "ret void"])
+        self.functions.append(f"define internal void @{name}({parameters}) #0 {{\nentry:\n  {body}\n}}")
+
+    @contextmanager
+    def piece(self, *, blocks: str = "1", memory: str = "%scratch", first: str = "%b") -> Iterator[None]:
+        """What is written inside becomes a function, called here for `blocks` lane blocks from `first` on.
+
+        A piece of a long kernel does several lane blocks before the next piece is called, so that its instructions are fetched
+        once for all of them; each has its own scratch memory, one after the other from `memory` on.
+        """
+        outer_lines, outer_label = self.lines, self.label
+        self.lines = [
+            "br label %state",
+            "state:",
+            "%s = phi i64 [ 0, %entry ], [ %s.next, %next ]",
+            "%b = add i64 %first, %s",
+            f"%offset = mul i64 %s, {STATE_BYTES}",
+            "%scratch = getelementptr i8, ptr %memory, i64 %offset",
+        ]
+        self.label = "state"
+        yield
+        self.lines += ["br label %next", "next:", "%s.next = add i64 %s, 1", "%s.more = icmp slt i64 %s.next, %blocks"]
+        self.lines += ["br i1 %s.more, label %state, label %end", "end:"]
+        name = f"piece{len(self.functions)}"
+        self.finish(name, "ptr noalias %ports, i64 %first, i64 %last_row, ptr noalias %memory, i64 %blocks")
+        self.lines, self.label = outer_lines, outer_label
+        self.do(f"call void @{name}(ptr %ports, i64 {first}, i64 %last_row, ptr {memory}, i64 {blocks})")
+
+    def counted(self, count: int, *, reverse: bool = False, carry: list[str] | None = None) -> tuple[str, Close]:
+        """Open a loop: (its counter, what closes it). `carry`: start values; the closing call is given the next ones."""
+        self.names += 1
+        label, before = f"loop{self.names}", self.label
+        first, end, step = (count - 1, -1, -1) if reverse else (0, count, 1)
+        self.lines += [f"br label %{label}", f"{label}:"]
+        self.lines.append(f"%{label}.i = phi i64 [ {first}, %{before} ], [ %{label}.next, %{label}.latch ]")
+        phis = []
+        for j, vector in enumerate(carry or []):
+            phis.append((len(self.lines), f"%{label}.c{j}", f"[ {vector}, %{before} ]"))
+            self.lines.append("")
+        self.label = label
+        return f"%{label}.i", Close(self, label, end, step, phis)
+
+
+class Close:
+    """What ends a loop that was opened; `carried` are its values inside."""
+
+    def __init__(self, text: Text, label: str, end: int, step: int, phis: list[tuple[int, str, str]]) -> None:
+        self.text, self.label, self.end, self.step, self.phis = text, label, end, step, phis
+        self.carried = [name for _, name, _ in phis]
+
+    def __call__(self, following: list[str] | None = None) -> None:
+        lines, label = self.text.lines, self.label
+        # the phis were left open until the next values were known
+        for (at, name, begin), vector in zip(self.phis, following or [], strict=True):
+            lines[at] = f"{name} = phi {self.text.format.vector} {begin}, [ {vector}, %{label}.latch ]"
+        lines += [
+            f"br label %{label}.latch",
+            f"{label}.latch:",
+            f"%{label}.next = add i64 %{label}.i, {self.step}",
+            f"%{label}.stop = icmp eq i64 %{label}.next, {self.end}",
+            f"br i1 %{label}.stop, label %{label}.exit, label %{label}",
+            f"{label}.exit:",
+        ]
+        self.text.label = f"{label}.exit"
