@@ -3,7 +3,7 @@
 from pathlib import Path
 
 try:
-    import pinocchio
+    import pinocchio  # type: ignore[import-untyped]
 except ImportError:
     FOLDER = Path("nowhere")
 else:

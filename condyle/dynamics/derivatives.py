@@ -12,12 +12,13 @@ so the joint that carries the whole robot costs almost nothing and accuracy does
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from condyle.dynamics.kinematics import ancestors
-from condyle.dynamics.tree_solve import TreeFactor, tree_factor
+from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, cross, skew
 
@@ -122,7 +123,8 @@ def composite(model: Model, parts: list) -> list:  # type: ignore[type-arg]
 def inverse_dynamics_derivatives(model: Model, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """(dtau/dq, dtau/dv, dtau/da), each nv x nv."""
     m = motions(model, q, v)
-    dq, dv = _pairs(model, m, v, a)
+    columns = list(_columns(model, m, v, a))
+    dq, dv = (np.column_stack([pair[k] for pair in columns]) for k in (0, 1))
     return dq, dv, _mass_matrix(model, m)
 
 
@@ -133,8 +135,10 @@ def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -
     F = composite(model, forces(model, m, accelerations(model, m, v, None)))
     bias = np.array([m.S[k].dot(F[i]) for i, link in model.outward() for k in range(link.v.start, link.v.stop)])
     a = L.solve(tau - bias)
-    dq, dv = _pairs(model, m, v, a)
-    return -L.solve(dq), -L.solve(dv), L.inverse_matrix()
+    # each column is solved as soon as it is known, while it is near
+    columns = [(-L.solve(dq), -L.solve(dv)) for dq, dv in _columns(model, m, v, a)]
+    dq, dv = (np.column_stack([pair[k] for pair in columns]) for k in (0, 1))
+    return dq, dv, L.inverse_matrix()
 
 
 def _mass_matrix(model: Model, m: Motions) -> Array:
@@ -151,39 +155,37 @@ def _mass_matrix(model: Model, m: Motions) -> Array:
     return M
 
 
-def _pairs(model: Model, m: Motions, v: Array, a: Array) -> tuple[Array, Array]:
-    """(dtau/dq, dtau/dv) from every pair of joints of which one carries the other."""
+def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Array, Array]]:
+    """The columns of (dtau/dq, dtau/dv), one coordinate after the other."""
     A = accelerations(model, m, v, a)
     I = composite(model, m.inertia)
     F = composite(model, forces(model, m, A))
     B = composite(model, [Coriolis.of(I_i, V_i, I_i @ V_i) for I_i, V_i in zip(m.inertia, m.V, strict=True)])
-    Q = []
-    for i, link in model.outward():
-        V_p = m.V[link.parent] if link.parent >= 0 else Motion.zero()
-        A_p = A[link.parent] if link.parent >= 0 else Motion(-m.gravity, np.zeros(3))
-        Q += [A_p.cross(m.S[k]) + V_p.cross(m.P[k]) for k in range(link.v.start, link.v.stop)]
+    link_of = [i for i, link in model.outward() for _ in range(link.v.start, link.v.stop)]
+    Q: list[Motion] = []
+    for k, i in enumerate(link_of):
+        p = model.links[i].parent
+        V_p, A_p = (m.V[p], A[p]) if p >= 0 else (Motion.zero(), Motion(-m.gravity, np.zeros(3)))
+        Q.append(A_p.cross(m.S[k]) + V_p.cross(m.P[k]))
     W = [P + T for P, T in zip(m.P, m.T, strict=True)]
+    momentum = [I[i] @ m.S[k] for k, i in enumerate(link_of)]
+    turn = [B[i].twice_transposed(m.S[k]) for k, i in enumerate(link_of)]
+    carriers = coordinates_that_carry(model)
 
-    dq = np.zeros((model.nv, model.nv), dtype=object)
-    dv = np.zeros((model.nv, model.nv), dtype=object)
-    for i, link in model.outward():
-        own = range(link.v.start, link.v.stop)
-        carriers = [k for j in ancestors(model, i)[:-1] for k in range(model.links[j].v.start, model.links[j].v.stop)]
-        for k in own:
-            S, momentum, turn = m.S[k], I[i] @ m.S[k], B[i].twice_transposed(m.S[k])
-            by_q = B[i].twice(m.P[k]) + I[i] @ Q[k]
-            by_v = B[i].twice(S) + I[i] @ W[k]
-            for j in own:
-                dq[j, k] = m.S[j].dot(by_q)
-                dv[j, k] = m.S[j].dot(by_v)
-            # the force also turns with joint k, as seen by the joints that carry it
-            by_q = by_q + S.cross(F[i])
-            for j in carriers:
-                dq[j, k] = m.S[j].dot(by_q)
-                dv[j, k] = m.S[j].dot(by_v)
-                dq[k, j] = turn @ m.P[j].angular + Q[j].dot(momentum)
-                dv[k, j] = turn @ m.S[j].angular + W[j].dot(momentum)
-    return dq, dv
-
-
-__all__ = ["TreeFactor", "forward_dynamics_derivatives", "inverse_dynamics_derivatives", "motions"]
+    for k, i in enumerate(link_of):
+        own = range(model.links[i].v.start, model.links[i].v.stop)
+        dq, dv = np.zeros(model.nv, dtype=object), np.zeros(model.nv, dtype=object)
+        by_q = B[i].twice(m.P[k]) + I[i] @ Q[k]
+        by_v = B[i].twice(m.S[k]) + I[i] @ W[k]
+        for j in own:
+            dq[j], dv[j] = m.S[j].dot(by_q), m.S[j].dot(by_v)
+        # the force also turns with joint k, as seen by the joints that carry it
+        by_q = by_q + m.S[k].cross(F[i])
+        for j in [j for j in carriers[k] if j not in own]:
+            dq[j], dv[j] = m.S[j].dot(by_q), m.S[j].dot(by_v)
+        # the joints beyond it move with it
+        for j in range(own.stop, model.nv):
+            if k in carriers[j]:
+                dq[j] = turn[j] @ m.P[k].angular + Q[k].dot(momentum[j])
+                dv[j] = turn[j] @ m.S[k].angular + W[k].dot(momentum[j])
+        yield dq, dv

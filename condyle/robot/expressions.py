@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +19,8 @@ from condyle.robot.numbers import number
 from condyle.robot.report import quoted
 
 MAX_EXPRESSION = 2_000  # characters
-MAX_STEPS = 200_000  # nodes visited in all expressions of one file
-MAX_NESTING = 150  # expressions in expressions, properties in properties
+MAX_STEPS = 100_000  # nodes visited in all expressions of one file
+MAX_NESTING = 100  # expressions in expressions, properties in properties
 MAX_LEVELS = 20  # of lists in lists
 MAX_BITS = 128  # of a whole number
 MAX_SIZE = 65_536  # characters of a string, entries of a list with all its lists
@@ -182,8 +183,10 @@ def parse(text: str) -> ast.expr:
     if "\\" in text:
         raise ValueError("an expression has no backslashes")
     try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # what Python only warns of, such as "1if 2 else 3", is no expression either
+        with warnings.catch_warnings(action="error"):
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError, Warning):
         raise ValueError("this is not an expression") from None
 
 

@@ -8,7 +8,6 @@ moves a massless link at the joint, to which the body is fixed. Whatever has no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import RobotError, require
+from condyle.errors import require
 from condyle.robot.description import Description, FrameSpec, JointSpec, Limits, LinkSpec, Mimic
 from condyle.robot.joints import rotation_about
+from condyle.robot.mjcf_compile import compiled
 from condyle.robot.mjcf_files import Gathered, gather
 from condyle.robot.mjcf_motors import Motors, motors
 from condyle.robot.mjcf_notes import note_the_rest
 from condyle.robot.mjcf_shapes import pose_of, shapes
 from condyle.robot.report import Report
 from condyle.robot.spatial import Inertia, Pose, symmetric
-
-MAX_BODIES = 10_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def load_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Mjcf:
     mujoco = require("mujoco", "mjcf", "loading MJCF")
     gathered = gather(source, tuple(Path(root) for root in roots))
     warnings: list[str] = []
-    model = _compiled(mujoco, gathered, warnings)
+    model = compiled(mujoco, gathered, warnings)
     reader = _Reader(mujoco, model, gathered)
     for warning in dict.fromkeys(warnings):
         reader.report.kept(reader.file, f"MuJoCo warns: {' '.join(warning.split())}")
@@ -68,35 +66,6 @@ def load_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Mjcf:
         model.qpos0.copy(),
         {model.key(i).name or f"key{i}": model.key_qpos[i].copy() for i in range(model.nkey)},
     )
-
-
-def _compiled(mujoco: ModuleType, gathered: Gathered, warnings: list[str]) -> Any:
-    """MuJoCo's model of the text, or a RobotError that says what MuJoCo said, and where."""
-    # left alone, MuJoCo prints its warnings and writes them to a file in the working directory
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(warnings.append)
-    try:
-        model = mujoco.MjModel.from_xml_string(gathered.text, gathered.assets)
-    except (ValueError, mujoco.FatalError) as error:
-        raise RobotError([_sentence(str(error), gathered)]) from None
-    finally:
-        mujoco.set_mju_user_warning(before)
-    if model.nbody > MAX_BODIES:
-        raise RobotError([f"{gathered.lines[0]}: the model has {model.nbody:,} bodies, more than {MAX_BODIES:,}"])
-    return model
-
-
-def _sentence(message: str, gathered: Gathered) -> str:
-    """MuJoCo's message in one line, after the place it is about."""
-    where = gathered.lines[0].rpartition(":")[0]
-    if (found := re.search(r"line (\d+)", message)) and 0 < int(found[1]) <= len(gathered.lines):
-        where = gathered.lines[int(found[1]) - 1]
-        message = message[: found.start()] + message[found.end() :]
-    for key, path in gathered.paths.items():
-        message = message.replace(key, str(path))
-    parts = [part.strip(" ,") for part in message.splitlines()]
-    said = "; ".join(part for part in parts if part).replace("Error: ", "").replace("XML ", "")
-    return f"{where}: MuJoCo cannot compile this: {said}"
 
 
 class _Reader:

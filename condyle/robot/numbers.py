@@ -7,12 +7,13 @@ import re
 
 from condyle.robot.report import quoted
 
-GRAMMAR = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# possessive (++), so that no text makes it slow
+GRAMMAR = re.compile(r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
 SPACE = " \t\r\n"  # white space in XML; str.split() would take more
 
 # what people write instead, and the cure
-COMMA = re.compile(r"([+-]?[0-9]+),([0-9]+)")
-UNIT = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(mm|cm|m|deg|rad|°|kg|g|N|Nm|s|%)")
+COMMA = re.compile(r"([+-]?+[0-9]{1,20}),([0-9]{1,20})")
+UNIT = re.compile(r"[+-]?+[0-9.]++(?:[eE][+-]?+[0-9]++)?+\s*+(mm|cm|m|deg|rad|°|kg|g|N|Nm|s|%)")
 
 
 def number(text: str) -> float:
@@ -42,7 +43,7 @@ def _cure(text: str) -> str:
     if text.endswith(","):
         return ": separate numbers by spaces, without commas"
     if match := UNIT.fullmatch(text):
-        return f": write it without the unit '{match[2]}', in SI units (metres, radians, kilograms, seconds)"
+        return f": write it without the unit '{match[1]}', in SI units (metres, radians, kilograms, seconds)"
     if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
         return ": only finite numbers are allowed"
     if text.lower().lstrip("+-").startswith("0x"):

@@ -19,7 +19,9 @@ def structure(description: Description, report: Report) -> list[str] | None:
     """Links from the root to the tips, each after its parent; None, and problems, when they are not one tree."""
     before = len(report.problems)
     if len(description.links) > MAX_LINKS:
-        report.problem(description.source, f"the robot has {len(description.links):,} links, more than {MAX_LINKS:,}")
+        report.problem(
+            description.links[MAX_LINKS].where, f"the robot has {len(description.links):,} links, more than {MAX_LINKS:,}"
+        )
         return None
     for kind, parts in (("link", description.links), ("joint", description.joints), ("frame", description.frames)):
         _names(kind, [(part.name, part.where) for part in parts], report)
@@ -104,7 +106,7 @@ def _tree(description: Description, report: Report) -> list[str]:
         reached |= seen
         if name in seen:
             cycle = [*trail[trail.index(name) :], name]
-            shown = " -> ".join(quoted(link) for link in reversed(cycle[:9])) + (" -> ..." if len(cycle) > 9 else "")
+            shown = ("... -> " if len(cycle) > 9 else "") + " -> ".join(quoted(link) for link in reversed(cycle[:9]))
             report.problem(where[name], f"link {quoted(name)}: the joints form a cycle, {shown}: a robot is a tree")
     return order
 

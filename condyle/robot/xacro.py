@@ -7,7 +7,6 @@ are read only from the allowed folders.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,16 +18,14 @@ from condyle.robot.names import nearest
 from condyle.robot.paths import Places
 from condyle.robot.report import quoted
 from condyle.robot.urdf import describe
-from condyle.robot.xacro_text import Macro, Scope, Text, boolean
+from condyle.robot.xacro_text import IDENTIFIER, Macro, Scope, Text, boolean
 from condyle.robot.xml import MAX_BYTES, MAX_DEPTH, Element, read_xml
 
-MAX_PRODUCED = 100_000  # elements
+MAX_PRODUCED = 50_000  # elements
 MAX_CALLS = 100  # macros that call macros
 MAX_INCLUDE_DEPTH = 20  # files that include files
 MAX_INCLUDES = 200  # in all
 MAX_INCLUDED_BYTES = 2 * MAX_BYTES  # in all
-
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_xacro(

@@ -15,6 +15,7 @@ from condyle.robot.paths import Places
 from condyle.robot.report import quoted
 from condyle.robot.xml import Element
 
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WHOLE = re.compile(r"[+-]?[0-9]{1,38}")
 ESCAPED = re.compile(r"\$(\$+[{(])")
 CLOSING = {"{": "}", "(": ")"}
@@ -45,7 +46,7 @@ class Macro:
         text, i = element.attributes.get("params", "").rstrip(), 0
         while i < len(text):
             match = PARAMETER.match(text, i)
-            if match is None:
+            if match is None or not IDENTIFIER.fullmatch(match["name"].lstrip("*")):
                 raise ValueError(f"macro {quoted(name)}: cannot read the parameters from {quoted(text[i:].strip())} on")
             i = match.end()
             if match["name"].startswith("*"):
@@ -161,8 +162,10 @@ class Text:
             values = {name: literal(value) for name, value in self.arguments.items()}
             try:
                 return self.evaluator.evaluate(rest, lambda name: values[name], {"arg": lambda name: values[name]})
-            except (ValueError, KeyError) as error:
+            except ValueError as error:
                 raise _Failed(rest, error) from None
+            except KeyError as error:
+                raise ValueError(f"$(eval {quoted(rest)[1:-1]}): there is no argument {error}") from None
         if command in ("env", "optenv"):
             raise ValueError(f"$({command} ...) is refused: a robot must not depend on the environment; use <xacro:arg>")
         raise ValueError(f"$({quoted(text)[1:-1]}) is unknown: there are $(arg x), $(find package), $(dirname), $(eval ...)")

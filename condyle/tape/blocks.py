@@ -42,12 +42,12 @@ class BlockText(Text):
 
     # ---- straight code
 
-    def block(self, block: Block, params: Values, plan: Cut, *, blocks: str = "1", memory: str = "%scratch") -> Values:
+    def block(self, block: Block, params: Values, plan: Cut) -> Values:
         """The vectors of a block's nodes. A long block becomes one function per run, and its values are in their slots."""
         if len(plan.runs) == 1:
             return self.run(block, plan.runs[0], params, plan)
         for run in plan.runs:
-            with self.piece(blocks=blocks, memory=memory):
+            with self.piece():
                 self.run(block, run, {}, plan)
         return {}
 

@@ -20,7 +20,7 @@ def entries(triple: str) -> list[str]:
         leave = "  call void @llvm.aarch64.set.fpcr(i64 %was)"
     return [
         f'target triple = "{triple}"',
-        'attributes #0 = { nounwind noinline "prefer-vector-width"="512" "min-legal-vector-width"="512" }',
+        'attributes #0 = { nounwind noinline "stackrealign" "prefer-vector-width"="512" "min-legal-vector-width"="512" }',
         "declare i64 @llvm.smin.i64(i64, i64)",
         declare,
         f"define void @kernel({parameters}) #0 {{\n{enter}\n{call}\n{leave}\n  ret void\n}}",

@@ -7,13 +7,10 @@ from condyle.tape.entry import entries
 from condyle.tape.graph import Node
 from condyle.tape.layout import WHOLE, Cut, cut
 from condyle.tape.tape import Tape
-from condyle.tape.text import STATE_BYTES
 from condyle.tape.tiles import Rows
 from condyle.tape.vectors import Format
 
 GROUP = 128  # entries of a row that one piece moves in or out
-TOGETHER = 512 * 1024  # bytes of scratch memory that the lane blocks computed piece by piece may take together
-MOST_TOGETHER = 8
 
 
 def kernel_ir(tape: Tape, precision: str, lanes: int, triple: str, *, whole: int = WHOLE) -> tuple[str, int]:
@@ -23,47 +20,30 @@ def kernel_ir(tape: Tape, precision: str, lanes: int, triple: str, *, whole: int
     to row) of each input, then of each output.
     """
     writer = KernelText(Format(precision, lanes), whole)
-    together = writer.kernel(tape)
-    state = writer.scratch.size * writer.format.bytes * lanes
+    writer.kernel(tape)
     text = "\n\n".join([*entries(triple), *writer.format.declarations(), *writer.functions])
-    return text.replace(STATE_BYTES, str(state)) + "\n", state * together
+    return text + "\n", writer.scratch.size * writer.format.bytes * lanes
 
 
 class KernelText(BlockText):
     """Writes the kernel: rows in, arithmetic, rows out."""
 
-    def kernel(self, tape: Tape) -> int:
-        """Write the function over lane blocks; how many of them it computes together."""
+    def kernel(self, tape: Tape) -> None:
+        """Write the function over lane blocks."""
         plan = cut(tape.block, self.scratch, self.whole)
-        parameters = "ptr noalias %ports, i64 %first, i64 %last, i64 %last_row, ptr noalias %scratch"
-        self.lines, self.label = [], "block"
-        if not plan.slots:
+        self.lines = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
+        self.label = "block"
+        if plan.slots:
+            self.load_slots(tape, plan)
+            self.block(tape.block, {}, plan)
+            self.store_slots(tape, plan)
+        else:
             rows = Rows(self.format, self.put, self.do)
             values = self.block(tape.block, self.load_inputs(tape, rows), plan)
             self.store_outputs(tape, rows, values, plan)
-            self._over_blocks("1")
-            self.finish("blocks", parameters)
-            return 1
-        # pieces, each for several lane blocks in a row
-        self.load_slots(tape, plan)
-        self.block(tape.block, {}, plan, blocks="%n", memory="%scratch")
-        self.store_slots(tape, plan)
-        state = self.scratch.size * self.format.bytes * self.format.lanes
-        together = max(1, min(MOST_TOGETHER, TOGETHER // state))
-        count = [
-            "%left = sub i64 %last, %b",
-            f"%n = call i64 @llvm.smin.i64(i64 %left, i64 {together})",
-        ]
-        self.lines = count + self.lines
-        self._over_blocks(str(together))
-        self.finish("blocks", parameters)
-        return together
-
-    def _over_blocks(self, step: str) -> None:
-        """Put the lines written so far into the loop over lane blocks."""
-        head = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
-        tail = ["br label %done", "done:", f"%b.next = add i64 %b, {step}", "%more = icmp slt i64 %b.next, %last"]
-        self.lines = [*head, *self.lines, *tail, "br i1 %more, label %block, label %end", "end:"]
+        self.lines += ["br label %done", "done:", "%b.next = add i64 %b, 1", "%more = icmp slt i64 %b.next, %last"]
+        self.lines += ["br i1 %more, label %block, label %end", "end:"]
+        self.finish("blocks", "ptr noalias %ports, i64 %first, i64 %last, i64 %last_row, ptr noalias %scratch")
 
     # ---- a short kernel: everything in one function
 
@@ -106,14 +86,14 @@ class KernelText(BlockText):
                 wanted = {k - start - first for k in single if start + first <= k < start + first + width}
                 if not wanted:
                     continue
-                with self.piece(blocks="%n"):
+                with self.piece():
                     rows = Rows(self.format, self.put, self.do)
                     rows.point(p)
                     for k, vector in rows.load(p, width, wanted, str(first)).items():
                         self.store(vector, self.place(slot[start + first + k]))
             for i, (of, first) in whole.items():
                 if of == p:
-                    with self.piece(blocks="%n"):
+                    with self.piece():
                         rows = Rows(self.format, self.put, self.do)
                         rows.point(p)
                         self.copy_in(tape.block.nodes[i], i, p, first, rows)
@@ -125,7 +105,7 @@ class KernelText(BlockText):
             results = tape.block.results[at : at + (1 if port.table else port.size)]
             at += len(results)
             for first in range(0, len(results), GROUP):
-                with self.piece(blocks="%n"):
+                with self.piece():
                     rows = Rows(self.format, self.put, self.do)
                     rows.point(p)
                     if port.table:

@@ -10,6 +10,7 @@ from condyle.tape.graph import Block, Graph, Loop, Node
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import OPS, REAL
 from condyle.tape.scalar import Scalar
+from condyle.tape.schedule import schedule
 from condyle.tape.tape import Tape
 
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
@@ -22,7 +23,7 @@ def lower(tape: Tape, precision: str) -> Tape:
     block = expand(tape.block, precision)
     block = fold_constants(block, single=precision == "f32")
     block = contract(block)
-    return replace(tape, block=dead_code(block))
+    return replace(tape, block=schedule(dead_code(block)))
 
 
 def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = None) -> Block:

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from condyle.tape.vectors import Format
 
-STATE_BYTES = "$STATE_BYTES"  # stands for the scratch memory of one lane block until its size is known
-
 
 class Text:
     """Finished functions, and the lines of the current one."""
@@ -36,29 +34,15 @@ class Text:
         self.functions.append(f"define internal void @{name}({parameters}) #0 {{\nentry:\n  {body}\n}}")
 
     @contextmanager
-    def piece(self, *, blocks: str = "1", memory: str = "%scratch", first: str = "%b") -> Iterator[None]:
-        """What is written inside becomes a function, called here for `blocks` lane blocks from `first` on.
-
-        A piece of a long kernel does several lane blocks before the next piece is called, so that its instructions are fetched
-        once for all of them; each has its own scratch memory, one after the other from `memory` on.
-        """
+    def piece(self) -> Iterator[None]:
+        """What is written inside becomes a function of its own, called here: LLVM is quicker with many short functions."""
         outer_lines, outer_label = self.lines, self.label
-        self.lines = [
-            "br label %state",
-            "state:",
-            "%s = phi i64 [ 0, %entry ], [ %s.next, %next ]",
-            "%b = add i64 %first, %s",
-            f"%offset = mul i64 %s, {STATE_BYTES}",
-            "%scratch = getelementptr i8, ptr %memory, i64 %offset",
-        ]
-        self.label = "state"
+        self.lines, self.label = [], "entry"
         yield
-        self.lines += ["br label %next", "next:", "%s.next = add i64 %s, 1", "%s.more = icmp slt i64 %s.next, %blocks"]
-        self.lines += ["br i1 %s.more, label %state, label %end", "end:"]
         name = f"piece{len(self.functions)}"
-        self.finish(name, "ptr noalias %ports, i64 %first, i64 %last_row, ptr noalias %memory, i64 %blocks")
+        self.finish(name, "ptr noalias %ports, i64 %b, i64 %last_row, ptr noalias %scratch")
         self.lines, self.label = outer_lines, outer_label
-        self.do(f"call void @{name}(ptr %ports, i64 {first}, i64 %last_row, ptr {memory}, i64 {blocks})")
+        self.do(f"call void @{name}(ptr %ports, i64 %b, i64 %last_row, ptr %scratch)")
 
     def counted(self, count: int, *, reverse: bool = False, carry: list[str] | None = None) -> tuple[str, Close]:
         """Open a loop: (its counter, what closes it). `carry`: start values; the closing call is given the next ones."""

@@ -44,7 +44,7 @@ ROBOTS = [
     "solo_description/robots/solo12.urdf",
     "go2_description/urdf/go2.urdf",
     "bolt_description/robots/bolt.urdf",
-    "iris_description/robots/iris_simple.urdf",
+    "hextilt_description/urdf/hextilt_flying_arm_5.urdf",
     "tiago_description/robots/tiago.urdf",
     "icub_description/robots/icub_reduced.urdf",
     "romeo_description/urdf/romeo_small.urdf",
@@ -135,9 +135,10 @@ QUANTITIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
         lambda m, d, q, v, a: _their_inverse(m, d, q),
         INVERSE,
     ),
+    # by the mass matrix: computeKineticEnergy (4.1) leaves out the armature of revolute joints about unaligned axes
     "kinetic energy": (
         lambda m, q, v, a: energy.kinetic_energy(m, q, v),
-        lambda m, d, q, v, a: pin.computeKineticEnergy(m, d, q, v),
+        lambda m, d, q, v, a: 0.5 * v @ pin.crba(m, d, q) @ v,
         SAME_FORMULA,
     ),
     "potential energy": (
@@ -177,7 +178,8 @@ def compared(model: Model, twin: Any, seed: int = 0) -> Iterator[tuple[str, floa
     for name, (ours, theirs, tolerance) in QUANTITIES.items():
         yield name, error(ours(model, q, v, a), theirs(twin, data, q_twin, v, a)), tolerance
     yield from _poses(model, twin, data, q, q_twin)
-    frames = [frame for frame in model.frames if frame.link >= 0 and twin.existFrame(frame.name)]
+    known = [frame.name for frame in twin.frames]
+    frames = [frame for frame in model.frames if frame.link >= 0 and known.count(frame.name) == 1]
     for frame in (frames[0], frames[len(frames) // 2], frames[-1]):
         yield from _jacobians(model, twin, data, q, q_twin, v, frame.name)
     yield from _wrenches(model, twin, data, rng)
@@ -244,8 +246,6 @@ def assert_agreement(rows: Iterator[tuple[str, float, float]]) -> None:
 @pytest.mark.parametrize("file", ROBOTS, ids=lambda file: Path(file).stem)
 def test_robots_people_have(file: str, base: str) -> None:
     model, twin = load(file, base)
-    if model.nv == 0:
-        return  # a vehicle, bolted down
     assert [link.v.start for link in model.links] == [twin.joints[j].idx_v for j in range(1, twin.njoints)]
     assert [link.joint for link in model.links][1:] == list(twin.names)[2:], "joints come in another order"
     assert_agreement(compared(model, twin))

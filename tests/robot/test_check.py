@@ -48,7 +48,7 @@ def test_a_good_robot_has_nothing_to_say() -> None:
 def test_long_chains_do_not_recurse() -> None:
     assert check(chain(5000)).problems == []
     findings = check(chain(30_000))
-    assert findings.problems == ["r.urdf: the robot has 30,000 links, more than 20,000"]
+    assert findings.problems == ["r.urdf:20000: the robot has 30,000 links, more than 20,000"]
 
 
 R = chain(4)
@@ -107,7 +107,10 @@ NOTES = {
     "no mass": (with_link(R, 1, inertia=body(0, 0.1, 0.1, 0.1)), "link 'l1' <inertial>: an inertia without mass"),
     "nothing moves": (with_link(R, 3, inertia=None), "joint 'j3' moves no inertia"),
     "a point on the axis": (with_link(R, 3, inertia=body(1, 0, 0, 0)), "joint 'j3' moves no inertia"),
-    "rack and pinion": (with_joint(R, 1, kind="prismatic", mimic=Mimic("j1")), "a prismatic joint follows the revolute joint 'j1'"),
+    "rack and pinion": (
+        with_joint(R, 1, kind="prismatic", mimic=Mimic("j1")),
+        "a prismatic joint follows the revolute joint 'j1'",
+    ),
 }
 
 

@@ -393,14 +393,21 @@ def test_bad_models_are_refused_with_file_and_line(text: str, message: str) -> N
         read_mjcf(text)
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "1e300"])
+@pytest.mark.parametrize(("attribute", "written"), [("damping", "0.1"), ("armature", "0.02")])
+def test_numbers_that_no_robot_has_are_refused(attribute: str, written: str, value: str) -> None:
+    text = PENDULUM.replace(f'{attribute}="{written}"', f'{attribute}="{value}"')
+    with pytest.raises(RobotError, match=rf"model\.xml: coordinate '0': dof_{attribute} is .*: numbers must be finite"):
+        read_mjcf(text)
+
+
 def test_warnings_are_notes_and_nothing_is_printed_or_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = PENDULUM.replace('damping="0.1"', 'damping="nan"')
-    assert [note.what for note in read_mjcf(text).notes] == [
-        "kept: MuJoCo warns: XML contains a 'NaN'. Please check it carefully."
-    ]
+    text = PENDULUM.replace('damping="0.1"', 'margin="nan"')
+    (note,) = read_mjcf(text).notes
+    assert note.what == "kept: MuJoCo warns: XML contains a 'NaN'. Please check it carefully."
     assert capfd.readouterr() == ("", "") and list(tmp_path.iterdir()) == []
 
 

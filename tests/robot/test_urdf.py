@@ -21,7 +21,8 @@ ARM = """<robot name="arm">
   <link name="upper">
     <inertial><origin xyz="0 0 0.5" rpy="0 0 1.5707963267948966"/><mass value="2"/>
       <inertia ixx="0.1" iyy="0.2" izz="0.25" ixy="0" ixz="0" iyz="0"/></inertial>
-    <visual name="tube"><origin xyz="0 0 0.5"/><geometry><cylinder radius="0.1" length="1"/></geometry><material name="red"/></visual>
+    <visual name="tube"><origin xyz="0 0 0.5"/><material name="red"/>
+      <geometry><cylinder radius="0.1" length="1"/></geometry></visual>
     <collision><geometry><capsule radius="0.1" length="1"/></geometry></collision>
     <collision><geometry><box size="1 2 3"/></geometry></collision>
   </link>
@@ -51,7 +52,7 @@ def test_a_small_arm() -> None:
     assert (mesh.kind, mesh.size, mesh.mesh) == ("mesh", (1.0, 1.0, -1.0), None)
 
     j1, j2 = robot.joints
-    assert (j1.name, j1.kind, j1.parent, j1.child, j1.where) == ("j1", "continuous", "base", "upper", "arm.urdf:15")
+    assert (j1.name, j1.kind, j1.parent, j1.child, j1.where) == ("j1", "continuous", "base", "upper", "arm.urdf:16")
     np.testing.assert_array_equal(j1.axis, [1, 0, 0])
     np.testing.assert_array_equal(j1.pose.p, [1, 2, 3])
     np.testing.assert_array_equal(j2.axis, [0, 0, 1])
@@ -59,10 +60,10 @@ def test_a_small_arm() -> None:
     assert (j2.damping, j2.friction) == (0.5, 0.25)
     assert j2.mimic is not None and (j2.mimic.joint, j2.mimic.multiplier, j2.mimic.offset) == ("j1", -2.0, 0.1)
     assert [f"{note.where} {note.what}" for note in robot.notes] == [
-        "arm.urdf:12 repaired: joint 'j2' <axis> has length 2: scaled to one",
-        "arm.urdf:11 ignored: mesh files not found in the allowed folders, such as 'hand.stl'",
-        "arm.urdf:16 ignored: <gazebo> of <robot>, which says nothing about the rigid bodies (2 times)",
-        "arm.urdf:16 ignored: unknown element <unheard-of> in <robot>",
+        "arm.urdf:13 repaired: joint 'j2' <axis> has length 2: scaled to one",
+        "arm.urdf:12 ignored: mesh files not found in the allowed folders, such as 'hand.stl'",
+        "arm.urdf:17 ignored: <gazebo> of <robot>, which says nothing about the rigid bodies (2 times)",
+        "arm.urdf:17 ignored: unknown element <unheard-of> in <robot>",
     ]
 
 

@@ -88,7 +88,8 @@ def test_macros() -> None:
     assert expand(leg + '<xacro:leg a="1"><o/><p><q/><r/></p></xacro:leg>') == '<l v="1 2 3 x y"><o/><q/><r/></l>'
     outer = '<xacro:property name="c" value="7"/><xacro:leg a="1" b="${c}"><o/><p/></xacro:leg>'
     assert expand(leg + outer) == '<l v="1 7 7 x y"><o/></l>'
-    count = '<xacro:macro name="n" params="i"><x v="${i}"/><xacro:if value="${i &lt; 3}"><xacro:n i="${i+1}"/></xacro:if></xacro:macro>'
+    count = '<xacro:macro name="n" params="i"><x v="${i}"/><xacro:if value="${i &lt; 3}">'
+    count += '<xacro:n i="${i+1}"/></xacro:if></xacro:macro>'
     assert expand(count + '<xacro:n i="1"/>') == '<x v="1"/><x v="2"/><x v="3"/>'
     assert expand(count + '<xacro:call macro="n" i="3"/>') == '<x v="3"/>'
 
@@ -123,9 +124,11 @@ def test_lines_point_to_the_source(tmp_path: Path) -> None:
 
 # -- against the xacro package
 
-ARM = HEAD + """
+ARM = (
+    HEAD
+    + """
   <xacro:include filename="parts/materials.xacro"/>
-  <xacro:include filename="$(dirname)/parts/link.xacro"/>
+  <xacro:include filename="parts/link.xacro"/>
   <xacro:arg name="prefix" default="left_"/>
   <xacro:arg name="limited" default="true"/>
   <xacro:property name="prefix" value="$(arg prefix)"/>
@@ -145,7 +148,10 @@ ARM = HEAD + """
   </xacro:macro>
   <xacro:arm parent="${prefix}base"/>
 </robot>"""
-LINK = HEAD + """
+)
+LINK = (
+    HEAD
+    + """
   <xacro:property name="radius" value="0.05"/>
   <xacro:macro name="cylinder_inertia" params="m r l *origin">
     <inertial>
@@ -168,15 +174,23 @@ LINK = HEAD + """
     </joint>
   </xacro:macro>
 </robot>"""
-MATERIALS = HEAD + '<xacro:property name="grey" value="0.5"/><material name="steel"><color rgba="${grey} ${grey} ${grey} 1"/></material></robot>'
-WALKER = HEAD + """
+)
+MATERIALS = (
+    HEAD
+    + '<xacro:property name="grey" value="0.5"/>'
+    + '<material name="steel"><color rgba="${grey} ${grey} ${grey} 1"/></material></robot>'
+)
+WALKER = (
+    HEAD
+    + """
   <xacro:property name="body_l" value="0.6"/><xacro:property name="body_w" value="${body_l / 2}"/>
   <link name="trunk"><inertial><mass value="${4 + body_l}"/>
     <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
   <xacro:macro name="leg" params="name front:=1 left:=1">
     <xacro:property name="x" value="${front * body_l / 2}"/>
     <xacro:property name="side" value="${'l' if left > 0 else 'r'}"/>
-    <link name="${name}_${side}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+    <link name="${name}_${side}"><inertial><mass value="1"/>
+      <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
     <joint name="${name}_${side}_hip" type="continuous"><parent link="trunk"/><child link="${name}_${side}"/>
       <origin xyz="${x} ${left * body_w / 2} 0"/><axis xyz="1 0 0"/></joint>
   </xacro:macro>
@@ -184,6 +198,7 @@ WALKER = HEAD + """
     <xacro:leg name="${name}" front="${front}" left="-1"/></xacro:macro>
   <xacro:pair name="f" front="1"/><xacro:pair name="h" front="-1"/>
 </robot>"""
+)
 FILES = {"arm.xacro": ARM, "parts/link.xacro": LINK, "parts/materials.xacro": MATERIALS, "walker.xacro": WALKER}
 
 
@@ -227,6 +242,7 @@ def test_packages_and_includes(tmp_path: Path) -> None:
 
     assert include("$(find parts)/leg.xacro") == ["foot", "leg"]
     assert include("package://parts/foot.xacro") == ["foot"]
+    assert include("$(dirname)/../packages/parts/foot.xacro") == ["foot"]
     assert include("nothing.xacro", 'optional="true"') == []
     for bad, sentence in {
         "nothing.xacro": "is not found in the allowed folders",

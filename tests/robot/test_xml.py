@@ -8,7 +8,9 @@ from condyle.robot.xml import MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS
 
 
 def test_elements_know_their_place() -> None:
-    root = read_xml('<?xml version="1.0"?>\n<!-- hello -->\n<robot name="a">\n  <link\n name="b"/>\n text <x>1</x></robot>', "r.urdf")
+    root = read_xml(
+        '<?xml version="1.0"?>\n<!-- hello -->\n<robot name="a">\n  <link\n name="b"/>\n text <x>1</x></robot>', "r.urdf"
+    )
     assert (root.tag, root.attributes, root.where) == ("robot", {"name": "a"}, "r.urdf:3")
     assert [(child.tag, child.where) for child in root.children] == [("link", "r.urdf:4"), ("x", "r.urdf:6")]
     assert root.text.strip() == "text" and root.children[1].text == "1"

@@ -6,8 +6,7 @@ LH, RH. Lengths and mounts are the library's (it has x to the right and y backwa
 y = +-49 and x = +-58.5 mm here), masses and moments those of the common URDF, its torso's x and y exchanged likewise.
 
 Ours, where the sources are silent: legs have their mass half-way, the smallest moment along and the largest across their
-plane; the servo of the hip sits in the torso, the one of the knee in the upper leg, at the joint; neck and tail servos in
-the link before their joint, but the yaw servo in the torso; the foot is a ball of rubber, its centre where the library has
+plane; every servo sits at its joint, in the link before it; the foot is a ball of rubber, its centre where the library has
 the tip; neck links are 15 mm; head and eyes are boxes. The parts add up to 0.629 kg, against about 0.637 for the whole robot.
 """
 

@@ -1,0 +1,115 @@
+"""The order of operations: long chains first, so that results do not wait for each other, while few values are alive at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappop, heappush
+
+from condyle.tape.graph import Block, Node
+
+# cycles until a result can be used, roughly, on current processors; 1 for what is not listed
+LATENCY = {
+    "fma": 4,
+    "mul": 4,
+    "add": 3,
+    "sub": 3,
+    "div": 13,
+    "sqrt": 20,
+    "lt": 3,
+    "le": 3,
+    "eq": 3,
+    "rint": 6,
+    "floor": 6,
+    "loop": 100,
+}
+REGISTERS = 16  # values alive above which operations that end the life of others come first
+
+
+LONGEST = 2500  # nodes; in a longer block the order of the program is kept, for nearness matters more there
+
+
+def schedule(block: Block) -> Block:
+    """The block, if it is short, in another order, and its loop bodies likewise."""
+    return _reordered(block, _order(block) if len(block.nodes) <= LONGEST else list(range(len(block.nodes))))
+
+
+def _order(block: Block) -> list[int]:
+    """Nodes by critical path, or, when many values are alive, by how many lives an operation ends."""
+    nodes = block.nodes
+    n = len(nodes)
+    free = [node.op in ("param", "const") for node in nodes]
+    args = [sorted({a for a in node.args if not free[a]}) for node in nodes]
+    users: list[list[int]] = [[] for _ in nodes]
+    for i, needed in enumerate(args):
+        for a in needed:
+            users[a].append(i)
+    left = [len(u) for u in users]
+    for r in block.results:
+        left[r] += 1
+    height = [0] * n
+    for i in reversed(range(n)):
+        height[i] = LATENCY.get(nodes[i].op, 1) + max([height[u] for u in users[i]], default=0)
+    missing = [len(a) for a in args]
+    ends = [sum(left[a] == 1 for a in needed) for needed in args]
+    placed = [False] * n
+    order: list[int] = []
+    critical: list[tuple[int, int]] = []
+    ending: list[list[tuple[int, int]]] = [[], [], []]  # by how many lives an operation ends: 1, 2, 3 or more
+
+    def ready(i: int) -> None:
+        heappush(critical, (-height[i], i))
+        if ends[i]:
+            heappush(ending[min(ends[i], 3) - 1], (-height[i], i))
+
+    def take(heap: list[tuple[int, int]]) -> int:
+        while heap:
+            _, i = heappop(heap)
+            if not placed[i]:
+                return i
+        return -1
+
+    for i in range(n):
+        if free[i]:
+            placed[i] = True
+            order.append(i)
+        elif not missing[i]:
+            ready(i)
+    alive = 0
+    while len(order) < n:
+        i = -1
+        if alive >= REGISTERS:
+            for heap in reversed(ending):
+                i = take(heap)
+                if i >= 0:
+                    break
+        if i < 0:
+            i = take(critical)
+        placed[i] = True
+        order.append(i)
+        alive += 1 - ends[i]
+        for a in args[i]:
+            left[a] -= 1
+            if left[a] == 1:
+                for u in users[a]:
+                    if not placed[u]:
+                        ends[u] += 1
+                        if not missing[u]:
+                            heappush(ending[min(ends[u], 3) - 1], (-height[u], u))
+        for u in users[i]:
+            missing[u] -= 1
+            if not missing[u]:
+                ready(u)
+    return order
+
+
+def _reordered(block: Block, order: list[int]) -> Block:
+    place = [0] * len(order)
+    for k, i in enumerate(order):
+        place[i] = k
+    nodes = []
+    for i in order:
+        op, args, data = block.nodes[i]
+        if op == "loop":
+            data = replace(data, body=schedule(data.body))
+        nodes.append(Node(op, tuple([place[a] for a in args]), data))
+    return Block(tuple(nodes), block.params, tuple([place[r] for r in block.results]))
