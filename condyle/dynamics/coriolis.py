@@ -82,11 +82,11 @@ def inverse_mass_matrix(model: Model, q: Array) -> Array:
 
 @dataclass(frozen=True)
 class Turning:
-    """B of moving bodies: what their particles add when the axes of a joint turn, as two sums over all particles.
+    """B of moving bodies: the forces that act on them because they move while a joint's axis turns them.
 
-    For a particle at r with velocity r', and a joint axis (v, w), the force is  dm (r' x w)  turned about:
-    B = sum dm [1; [r]] [0, -[r']], so only  p = sum dm r'  and  N = sum dm r' r^T  remain of the bodies. This is
-    1/2 ((V x*) I - I (V x) + (I V) x~*)  of the paper, in the form that has the fewest entries.
+    A particle at r that moves at r' has, for the axis (v, w), the velocity v + w x r, which r' changes at the rate w x r'. Summed
+    as forces at the origin,  B = sum dm [1; [r]] [0, -[r']],  so only  p = sum dm r'  and  N = sum dm r' r^T  matter. In the
+    paper B is  1/2 ((V x*) I - I (V x) + (I V) x~*);  for a rigid body it is the same matrix with the zeros taken out.
     """
 
     p: Array

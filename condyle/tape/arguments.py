@@ -25,7 +25,9 @@ class Arguments:
         self, args: tuple[Any, ...], named: dict[str, Any], *, objects: bool
     ) -> tuple[list[np.ndarray], tuple[int, ...], Dtype]:
         """(one array of rows per input, batch axes, dtype)."""
-        values = self._match(args, named)
+        values = self._match(args, named) if named or len(args) != len(self.ports) else list(args)
+        if not objects and (quick := self._plain(values)) is not None:
+            return quick
         single = bool(values) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in values)
         dtype = np.dtype(object) if objects else _FLOATS[1] if single else _FLOATS[0]
         arrays = [self._array(port, value, dtype) for port, value in zip(self.ports, values, strict=True)]
@@ -36,6 +38,20 @@ class Arguments:
             given = ", ".join(f"{p.name} {lead}" for p, lead in zip(self.ports, leads, strict=True))
             raise ShapeError(f"{self.name}: the batch axes of the inputs do not fit each other: {given}") from None
         return [_rows(a, own, lead, p) for a, own, p in zip(arrays, leads, self.ports, strict=True)], lead, dtype
+
+    def _plain(self, values: list[Any]) -> tuple[list[np.ndarray], tuple[int, ...], Dtype] | None:
+        """What `bind` gives when every value is a contiguous array of one float type, with the same single batch axis or none."""
+        dtype, count, rows = None, None, []
+        for value, port in zip(values, self.ports, strict=True):
+            if type(value) is not np.ndarray or not value.flags.c_contiguous or (dtype or value.dtype) is not value.dtype:
+                return None
+            dtype = value.dtype
+            if value.shape[1:] == port.shape and value.ndim == 1 + len(port.shape) and count in (None, len(value)):
+                count = len(value)
+                rows.append(value.reshape(count, port.size))
+            else:
+                return None
+        return (rows, (count,), dtype) if count is not None and dtype in _FLOATS else None
 
     def outputs(self, lead: tuple[int, ...], dtype: Dtype, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """One array of rows per output: new ones, or views of what the caller passed."""

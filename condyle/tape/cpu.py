@@ -115,13 +115,14 @@ class Kernel:
     def run(self, inputs: list[np.ndarray], outputs: list[np.ndarray], threads: int) -> None:
         """Compute a batch: arrays of shape (rows, size), entries of a row side by side; a row stride of 0 repeats one row."""
         rows = len(outputs[0])
-        ports = np.array([(a.ctypes.data, a.strides[0]) for a in (*inputs, *outputs)], dtype=np.int64)
+        words = [word for a in (*inputs, *outputs) for word in (a.ctypes.data, a.strides[0])]
+        ports = (ctypes.c_int64 * len(words))(*words)
         blocks = -(-rows // self.lanes)
         workers = min(threads, blocks) if rows * self.operations >= PARALLEL else 1
 
         def work(first: int, last: int) -> None:
             memory = aligned(self.scratch)
-            self.batch(ports.ctypes.data, first, last, rows - 1, memory.ctypes.data)
+            self.batch(ctypes.addressof(ports), first, last, rows - 1, memory.ctypes.data if self.scratch else None)
 
         if workers == 1:
             work(0, blocks)
