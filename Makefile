@@ -8,7 +8,7 @@ BIN         := $(VENV)/bin
 # the optional packages each target installs
 demo_extras  := precision,plot
 test_extras  := test
-bench_extras := precision,casadi,plot
+bench_extras := precision,casadi,plot,mjcf,peers
 lint_extras  := lint
 
 .DEFAULT_GOAL := help

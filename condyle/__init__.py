@@ -1,6 +1,7 @@
 """Condyle compiles robots: traced physics becomes machine code with the same bits everywhere."""
 
-from condyle.errors import CondyleError, MachineError, MissingExtraError, ShapeError, TraceError
+from condyle.dynamics.robot import Robot, load
+from condyle.errors import CondyleError, MachineError, MissingExtraError, RobotError, ShapeError, TraceError
 from condyle.tape.array import array, fma, where
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, scan
@@ -14,12 +15,15 @@ __all__ = [
     "Function",
     "MachineError",
     "MissingExtraError",
+    "Robot",
+    "RobotError",
     "ShapeError",
     "Tape",
     "TraceError",
     "array",
     "fma",
     "function",
+    "load",
     "loop",
     "scan",
     "trace",

@@ -22,7 +22,7 @@ class MachineError(CondyleError, RuntimeError):
 
 
 class RobotError(CondyleError, ValueError):
-    """A robot description is wrong. `problems` has one sentence each: where, what, and what to do; all of a file are collected."""
+    """A robot description is wrong. `problems` has one sentence each: where, what, and what to do; a file gives all it has."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)

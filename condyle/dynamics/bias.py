@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from condyle.robot.model import Link, Model
@@ -42,6 +40,3 @@ def bias_acceleration(link: Link, X: Pose, v: Array, w_parent: Array | None, w: 
 def gyroscopic(I: Inertia, w: Array) -> Force:
     """The force it takes to keep a body turning at w with its origin at rest:  ([w]^2 h, w x I w)."""
     return Force(spin_squared(w) @ I.h, cross(w, I.I @ w))
-
-
-__all__ = ["Any", "bias_acceleration", "gyroscopic", "spin_squared", "spins"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from condyle.robot.model import Model
@@ -64,7 +62,8 @@ def expressed(motion: Motion, X_0f: Pose, reference: str) -> Motion:
     if reference == "world":
         return motion
     if reference == "local":
-        return X_0f.carry(motion)
+        seen: Motion = X_0f.carry(motion)
+        return seen
     return Motion(motion.linear - cross(X_0f.p, motion.angular), motion.angular)
 
 
@@ -88,9 +87,7 @@ def _expressed_rate(S: Motion, rate: Motion, X_0f: Pose, V_f: Motion, reference:
     if reference == "world":
         return rate
     if reference == "local":
-        return X_0f.carry(rate - V_f.cross(S))
+        seen: Motion = X_0f.carry(rate - V_f.cross(S))
+        return seen
     origin_velocity = V_f.linear + cross(V_f.angular, X_0f.p)
     return Motion(rate.linear - cross(X_0f.p, rate.angular) - cross(origin_velocity, S.angular), rate.angular)
-
-
-__all__ = ["Any", "ancestors", "expressed", "frame_pose", "jacobian", "jacobian_rate", "poses", "velocities"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from condyle.errors import RobotError
-from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Note, Shape
+from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.model import Frame, Link, Model
 from condyle.robot.spatial import Inertia, Pose
@@ -21,12 +21,21 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
     """The model of a checked description; links in depth-first order, children in the order of the description's joints."""
     if base not in BASES:
         raise RobotError([f"the base must be one of {', '.join(BASES)}, got {base!r}"])
-    g = tuple(float(x) for x in gravity)
-    if len(g) != 3 or not np.all(np.isfinite(g)):
+    if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
         raise RobotError([f"gravity must be three finite numbers, got {gravity!r}"])
+    x, y, z = (float(component) for component in gravity)
     builder = _Builder(description)
     builder.walk(base)
-    return Model(description.name, builder.finished(), tuple(builder.frames), g, description.notes)  # type: ignore[arg-type]
+    world = builder.world
+    return Model(
+        description.name,
+        builder.finished(),
+        builder.named_frames(),
+        (x, y, z),
+        description.notes,
+        tuple(world.visuals),
+        tuple(world.collisions),
+    )
 
 
 @dataclass
@@ -39,7 +48,7 @@ class _Body:
     kind: Kind
     placement: Pose
     inertia: Inertia = field(default_factory=Inertia.zero)
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
@@ -56,12 +65,17 @@ class _Builder:
         for joint in description.joints:
             self.children.setdefault(joint.parent, []).append(joint)
         self.bodies: list[_Body] = []
-        self.frames: list[Frame] = []
+        self.world = _Body("world", "", -1, Free(), Pose.identity())
+        self.link_frames: dict[str, Frame] = {}
+        self.other_frames: list[Frame] = []
 
     def walk(self, base: str) -> None:
         """Visit every link, depth first, without recursion."""
         moved = {joint.child for joint in self.description.joints}
-        (root,) = [name for name in self.links if name not in moved]
+        roots = [name for name in self.links if name not in moved]
+        if len(roots) != 1:
+            raise RobotError([f"robot '{self.description.name}' needs exactly one root link, has {', '.join(roots) or 'none'}"])
+        root = roots[0]
         at, pose = self.base(base, root)
         self.attach(self.links[root], at, pose)
         stack = [(joint, at, pose) for joint in reversed(self.children.get(root, []))]
@@ -71,8 +85,16 @@ class _Builder:
             self.attach(self.links[joint.child], here, where)
             stack += [(child, here, where) for child in reversed(self.children.get(joint.child, []))]
         for frame in self.description.frames:
-            (holder,) = [f for f in self.frames if f.name == frame.link]
-            self.frames.append(Frame(frame.name, holder.link, holder.pose @ frame.pose))
+            holder = self.link_frames[frame.link]
+            self.other_frames.append(Frame(frame.name, holder.link, holder.pose @ frame.pose))
+
+    def named_frames(self) -> tuple[Frame, ...]:
+        """Frames of links, then of joints and others; one that shares its name with a link is called `joint:NAME`."""
+        frames = dict(self.link_frames)
+        for frame in self.other_frames:
+            name = f"joint:{frame.name}" if frame.name in frames else frame.name
+            frames.setdefault(name, replace(frame, name=name))
+        return tuple(frames.values())
 
     def base(self, base: str, root: str) -> tuple[int, Pose]:
         """(moving link, pose in it) of the root: the world, or the last of the joints that carry it."""
@@ -85,35 +107,38 @@ class _Builder:
             "euler": [*slides, *turns],
         }
         at = -1
+        taken = {joint.name for joint in self.description.joints}
         for suffix, kind in chains[base]:
-            name = f"base_{suffix}" if suffix else "base"
+            name = f"root_{suffix or 'joint'}"
+            while name in taken:
+                name += "_"
             self.bodies.append(_Body(f"{root}_{suffix}" if suffix else root, name, at, kind, Pose.identity()))
             at = len(self.bodies) - 1
         return at, Pose.identity()
 
     def move(self, joint: JointSpec, at: int, placement: Pose) -> tuple[int, Pose]:
         """(moving link, pose in it) of a joint's child; a fixed joint leaves it where it is."""
-        self.frames.append(Frame(joint.name, at, placement))
         if joint.kind == "fixed":
+            self.other_frames.append(Frame(joint.name, at, placement))
             return at, placement
-        for number, (name, kind) in enumerate(_motions(joint)):
-            last = number == len(_motions(joint)) - 1
+        parts = _motions(joint)
+        for number, (name, kind) in enumerate(parts):
+            last = number == len(parts) - 1
             body = _Body(joint.child if last else f"{joint.child}_{number}", name, at, kind, placement)
             self.bodies.append(body)
-            body.limits, body.damping, body.friction = joint.limits, joint.damping, joint.friction
-            body.armature, body.mimic = joint.armature, joint.mimic
+            body.damping, body.friction, body.armature = joint.damping, joint.friction, joint.armature
+            if len(parts) == 1:
+                body.limits, body.mimic = joint.limits, joint.mimic
             at, placement = len(self.bodies) - 1, Pose.identity()
         # the joint's frame moves with its child
-        self.frames[-1] = Frame(joint.name, at, Pose.identity())
+        self.other_frames.append(Frame(joint.name, at, Pose.identity()))
         return at, Pose.identity()
 
     def attach(self, link: LinkSpec, at: int, pose: Pose) -> None:
         """Add a link's mass and shapes to the moving link that carries it."""
-        self.frames.append(Frame(link.name, at, pose))
-        if at < 0:
-            return
-        body = self.bodies[at]
-        if link.inertia is not None:
+        self.link_frames[link.name] = Frame(link.name, at, pose)
+        body = self.bodies[at] if at >= 0 else self.world
+        if link.inertia is not None and at >= 0:
             body.inertia = body.inertia + link.inertia.seen_from(pose)
         body.visuals += [replace(shape, pose=pose @ shape.pose) for shape in link.visuals]
         body.collisions += [replace(shape, pose=pose @ shape.pose) for shape in link.collisions]
@@ -156,6 +181,3 @@ def _plane(normal: np.ndarray) -> tuple[tuple[float, float, float], tuple[float,
     b /= np.linalg.norm(b)
     a = np.cross(b, normal)
     return (float(a[0]), float(a[1]), float(a[2])), (float(b[0]), float(b[1]), float(b[2]))
-
-
-__all__ = ["BASES", "Note", "build"]

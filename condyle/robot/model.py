@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from condyle.errors import RobotError
 from condyle.robot.description import Limits, Mimic, Note, Shape
 from condyle.robot.joints import Kind
+from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Motion, Pose
 
 
@@ -25,7 +27,7 @@ class Link:
     inertia: Inertia  # about the joint's frame, fixed children included
     q: slice
     v: slice
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
@@ -35,7 +37,8 @@ class Link:
 
     def pose(self, q: Any) -> Pose:
         """X_pi: this link in its parent."""
-        return self.placement @ self.kind.pose(q[self.q])
+        pose: Pose = self.placement @ self.kind.pose(q[self.q])
+        return pose
 
     @property
     def axes(self) -> tuple[Motion, ...]:
@@ -58,13 +61,18 @@ class Frame:
 
 @dataclass(frozen=True)
 class Model:
-    """A robot with base, gravity and coordinates chosen. It never changes."""
+    """A robot with base, gravity and coordinates chosen. It never changes.
+
+    `visuals` and `collisions` are the shapes that stand still in the world.
+    """
 
     name: str
     links: tuple[Link, ...]
     frames: tuple[Frame, ...]
     gravity: tuple[float, float, float]
     notes: tuple[Note, ...] = ()
+    visuals: tuple[Shape, ...] = ()
+    collisions: tuple[Shape, ...] = ()
 
     @property
     def nq(self) -> int:
@@ -87,9 +95,6 @@ class Model:
         for frame in self.frames:
             if frame.name == name:
                 return frame
-        from condyle.errors import RobotError
-        from condyle.robot.names import nearest
-
         raise RobotError([f"robot '{self.name}' has no frame '{name}'{nearest(name, [f.name for f in self.frames])}"])
 
     def neutral(self) -> np.ndarray:

@@ -24,14 +24,17 @@ def frame(kernel: Kernel, tape: Tape) -> Frame:
     return [(a, a.shape) for a in inputs], outputs, words.ctypes.data, (scratch, words)
 
 
-def single_state(kernel: Kernel, tape: Tape, result: Callable[..., Any] | None) -> Callable[[tuple[Any, ...]], Any]:
+def single_state(
+    kernel: Kernel, tape: Tape, result: Callable[..., Any] | None, *, guarded: bool = False
+) -> Callable[[tuple[Any, ...]], Any]:
     """A function that computes one float64 state: what a call returns, or None when the arguments are anything else.
 
-    `result` puts several outputs together. The code is written for speed: a loop over few things costs more than the things.
+    `result` puts several outputs together. `guarded`: the last output is a check that is not returned, and unless it is zero
+    the answer is None. The code is written for speed: a loop over few things costs more than the things.
     """
     frames: list[Frame] = []  # each call takes one away and puts it back, so calls from threads do not meet
     count, run, array, double = len(tape.inputs), kernel.single, np.ndarray, np.dtype(np.float64)
-    alone = result is None and tape.outputs[0].shape != ()
+    alone = len(tape.outputs) == 1 + guarded and tape.outputs[0].shape != ()
 
     def call(args: tuple[Any, ...]) -> Any:
         if len(args) != count:
@@ -49,12 +52,17 @@ def single_state(kernel: Kernel, tape: Tape, result: Callable[..., Any] | None) 
             frames.append(mine)
             return None
         run(address)
+        if guarded and outputs[-1][()] != 0.0:
+            frames.append(mine)
+            return None
         if alone:
             single = outputs[0].copy()
             frames.append(mine)
             return single
         results = [a.copy() if a.ndim else a[()] for a in outputs]
         frames.append(mine)
+        if guarded:
+            return results[0] if len(results) == 2 else tuple(results[:-1])
         return results[0] if result is None else result(*results)
 
     return call

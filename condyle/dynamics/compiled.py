@@ -1,0 +1,91 @@
+"""How the functions of a robot are compiled when first called, checked for finite numbers, and called quickly after that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics import kernels
+from condyle.errors import CondyleError, RobotError
+from condyle.robot.model import Model
+from condyle.tape.function import Function
+from condyle.tape.single import single_state
+from condyle.tape.trace import trace
+
+
+class Compiled:
+    """The compiled functions of one model, by key."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._functions: dict[Any, Function] = {}
+        # key -> the result for one finite float64 state, or None for anything else
+        self.quick: dict[Any, Callable[[tuple[Any, ...]], Any]] = {}
+
+    def run(
+        self, key: Any, names: tuple[str, ...], physics: Callable[..., Any], arrays: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """The results of `physics(model, **arrays)`, compiled under `key`; an error, or a mask, for what is not finite."""
+        function = self._functions.get(key)
+        if function is None:
+            sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](self.model) for n in names}
+            function = self._functions[key] = Function(trace(_with_check(physics, self.model, key), **sizes))
+        if options:
+            function, mask = self._on(key, function, options)
+        else:
+            mask = False
+        *results, check = function(*arrays)
+        if key not in self.quick and function.machine == "cpu" and check.dtype == np.float64:
+            self.quick[key] = single_state(function.kernel(), function.tape, None, guarded=True)
+        # a ball of the interval machine says itself whether it is bounded
+        finite = np.full(np.shape(check), True) if function.machine == "interval" else np.asarray(check == 0.0)
+        if mask:
+            return (*results, finite)
+        if not np.all(finite):
+            _raise_not_finite(self.model.name, names, arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _on(self, key: Any, function: Function, options: dict[str, Any]) -> tuple[Function, bool]:
+        unknown = set(options) - {"machine", "threads", "mask"}
+        if unknown:
+            raise CondyleError(f"there is no option '{min(unknown)}'; there are machine, threads and mask")
+        machine, threads = options.get("machine", "cpu"), options.get("threads")
+        if machine != "cpu" or threads is not None:
+            other = (key, machine, threads)
+            if other not in self._functions:
+                self._functions[other] = function.on(machine, threads=threads)
+            function = self._functions[other]
+        return function, bool(options.get("mask", False))
+
+
+def _with_check(physics: Callable[..., Any], model: Model, key: Any) -> Callable[..., Any]:
+    """The physics with one more output, x - x summed over inputs and results: zero if all are finite, NaN otherwise."""
+
+    def traced(**arrays: Any) -> dict[str, Any]:
+        result = dict(physics(model, **arrays))
+        # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
+        small = [x for x in result.values() if np.ndim(x) < 2]
+        result["check"] = sum((x - x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
+        return result
+
+    traced.__name__ = key if isinstance(key, str) else key[0]
+    return traced
+
+
+def _raise_not_finite(robot: str, names: tuple[str, ...], arrays: tuple[Any, ...]) -> None:
+    for name, value in zip(names, arrays, strict=True):
+        array = np.asarray(value, dtype=float)
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            place = ", ".join(map(str, bad[0]))
+            raise RobotError(
+                [f"{robot}: {name}[{place}] is {array[tuple(bad[0])]}; pass finite numbers, or mask=True to flag such states"]
+            )
+    raise RobotError(
+        [
+            f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
+            "inertia (robot.report tells); pass mask=True to flag such states"
+        ]
+    )

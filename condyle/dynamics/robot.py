@@ -1,0 +1,295 @@
+"""The robot people touch: load one, and call its kinematics and dynamics for one state or any batch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics import kernels, kinematics, manifold
+from condyle.dynamics.compiled import Compiled
+from condyle.errors import RobotError
+from condyle.robot import edit
+from condyle.robot.load import Source, load_model
+from condyle.robot.model import Model
+from condyle.tape.function import Function
+from condyle.tape.trace import trace
+
+REFERENCES = ("local", "world", "world_aligned")
+Wrenches = Mapping[str | tuple[str, str], Any]
+
+
+def load(
+    source: Source,
+    base: str | None = None,
+    gravity: Sequence[float] = (0.0, 0.0, -9.81),
+    package_dirs: Sequence[str | PathLike[str]] = (),
+    xacro_args: Mapping[str, str] | None = None,
+    *,
+    strict: bool = False,
+) -> Robot:
+    """A robot from a URDF, xacro or MJCF file, a built-in name such as "ur3" or "pidog", or a Description.
+
+    `base`: "fixed" (the default for files), "free", "planar" (x, z, pitch) or "euler" (three slides, three hinges); a built-in
+    robot has the base it is meant for. `package_dirs`: where package:// and $(find ...) look. `strict`: repairs are errors.
+    """
+    model = load_model(source, base=base, gravity=gravity, package_dirs=package_dirs, xacro_args=xacro_args, strict=strict)
+    return Robot(model)
+
+
+class Robot:
+    """A robot with its compiled functions. Every call takes one state or any batch (leading axes) and checks shapes.
+
+    q, v as in Pinocchio: a free joint has position and quaternion (x, y, z, w), and its velocity is in the body's frame, linear
+    then angular. Common options of the calls: `machine` ("cpu", "reference", "mpfr:256", "interval"), `threads`, and
+    `mask=True`, which adds an array that is False for states with non-finite entries instead of raising.
+    """
+
+    def __init__(self, model: Model, locked: edit.Locked | None = None) -> None:
+        self.model = model
+        self.locked = locked
+        self._compiled = Compiled(model)
+        self._quick = self._compiled.quick
+
+    # ---- what it is
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def nq(self) -> int:
+        return self.model.nq
+
+    @property
+    def nv(self) -> int:
+        return self.model.nv
+
+    @property
+    def mass(self) -> float:
+        """The mass of everything that moves."""
+        return float(sum(link.inertia.mass for link in self.model.links))
+
+    @property
+    def joint_names(self) -> list[str]:
+        """The moving joints, in the order of v."""
+        return [link.joint for link in self.model.links]
+
+    @property
+    def frame_names(self) -> list[str]:
+        return [frame.name for frame in self.model.frames]
+
+    @property
+    def report(self) -> list[str]:
+        """What was repaired, kept although doubtful, or ignored while loading."""
+        return [f"{note.where}: {note.what}" if note.where else note.what for note in self.model.notes]
+
+    def __repr__(self) -> str:
+        return f"<condyle robot {self.name}: {len(self.model.links)} joints, nq {self.nq}, nv {self.nv}, {self.mass:.6g} kg>"
+
+    # ---- configurations
+
+    def neutral(self) -> np.ndarray:
+        """The configuration with every joint at zero."""
+        return self.model.neutral()
+
+    def random_configuration(self, rng: np.random.Generator, count: int | None = None) -> np.ndarray:
+        """A configuration within the limits, uniform orientations; (count, nq) when a count is given."""
+        return manifold.random_configuration(self.model, rng, count)
+
+    def q_slice(self, joint: str) -> slice:
+        """Where a joint's coordinates are in q."""
+        return self.model.links[edit.matching(self.model, joint)[0]].q
+
+    def v_slice(self, joint: str) -> slice:
+        """Where a joint's velocity is in v."""
+        return self.model.links[edit.matching(self.model, joint)[0]].v
+
+    def integrate(self, q: Any, dv: Any, **options: Any) -> Any:
+        """q moved by the tangent dv (velocity times time)."""
+        return self._call("integrate", (q, dv), options)
+
+    def difference(self, q0: Any, q1: Any, **options: Any) -> Any:
+        """The tangent dv that takes q0 to q1."""
+        return self._call("difference", (q0, q1), options)
+
+    # ---- kinematics
+
+    def frame_pose(self, q: Any, frame: str, **options: Any) -> Any:
+        """(R, p) of a frame in the world, of shapes (..., 3, 3) and (..., 3)."""
+        self.model.frame(frame)
+        return self._compiled.run(
+            ("frame_pose", frame), ("q",), lambda model, q: kernels.frame_pose(model, q, frame), (q,), options
+        )
+
+    def jacobian(self, q: Any, frame: str, reference: str = "world_aligned", **options: Any) -> Any:
+        """J with frame velocity = J v, (..., 6, nv), linear rows first; `reference`: "local", "world" or "world_aligned"."""
+        self._check(frame, reference)
+        physics = lambda model, q: {"J": kinematics.jacobian(model, q, frame, reference)}  # noqa: E731
+        return self._compiled.run(("jacobian", frame, reference), ("q",), physics, (q,), options)
+
+    def jacobian_rate(self, q: Any, v: Any, frame: str, reference: str = "world_aligned", **options: Any) -> Any:
+        """The time derivative of `jacobian` along v."""
+        self._check(frame, reference)
+        physics = lambda model, q, v: {"dJ": kinematics.jacobian_rate(model, q, v, frame, reference)}  # noqa: E731
+        return self._compiled.run(("jacobian_rate", frame, reference), ("q", "v"), physics, (q, v), options)
+
+    # ---- dynamics
+
+    def mass_matrix(self, q: Any, **options: Any) -> Any:
+        """M(q), (..., nv, nv)."""
+        return self._call("mass_matrix", (q,), options)
+
+    def inverse_mass_matrix(self, q: Any, **options: Any) -> Any:
+        """M(q)^-1."""
+        return self._call("inverse_mass_matrix", (q,), options)
+
+    def gravity_forces(self, q: Any, **options: Any) -> Any:
+        """g(q): the joint forces that hold the robot still."""
+        return self._call("gravity_forces", (q,), options)
+
+    def bias_forces(self, q: Any, v: Any, **options: Any) -> Any:
+        """c(q, v): the joint forces at zero acceleration, gravity included."""
+        return self._call("bias_forces", (q, v), options)
+
+    def coriolis_matrix(self, q: Any, v: Any, **options: Any) -> Any:
+        """C(q, v) with C v = c - g and Mdot - 2 C skew-symmetric."""
+        return self._call("coriolis_matrix", (q, v), options)
+
+    def inverse_dynamics(self, q: Any, v: Any, a: Any, wrenches: Wrenches | None = None, **options: Any) -> Any:
+        """tau = M a + c - (what the wrenches do).
+
+        `wrenches`: frame name -> (force, couple) at the frame's origin in its own axes; for the axes of the world, the key is
+        (frame name, "world_aligned").
+        """
+        return self._call("inverse_dynamics", (q, v, a), options, wrenches)
+
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, wrenches: Wrenches | None = None, **options: Any) -> Any:
+        """The acceleration that tau and the wrenches (as in `inverse_dynamics`) produce."""
+        return self._call("forward_dynamics", (q, v, tau), options, wrenches)
+
+    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, **options: Any) -> Any:
+        """(dtau_dq, dtau_dv, dtau_da), each (..., nv, nv), in the tangent space."""
+        return self._call("inverse_dynamics_derivatives", (q, v, a), options)
+
+    def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any, **options: Any) -> Any:
+        """(da_dq, da_dv, da_dtau), each (..., nv, nv), in the tangent space."""
+        return self._call("forward_dynamics_derivatives", (q, v, tau), options)
+
+    def center_of_mass(self, q: Any, **options: Any) -> Any:
+        """The centre of mass in the world, (..., 3)."""
+        return self._call("center_of_mass", (q,), options)
+
+    def kinetic_energy(self, q: Any, v: Any, **options: Any) -> Any:
+        return self._call("kinetic_energy", (q, v), options)
+
+    def potential_energy(self, q: Any, **options: Any) -> Any:
+        """The energy in the field of gravity, zero with the centre of mass at the world's origin."""
+        return self._call("potential_energy", (q,), options)
+
+    def momentum(self, q: Any, v: Any, **options: Any) -> Any:
+        """(linear, angular about the centre of mass), in the axes of the world, (..., 6)."""
+        return self._call("momentum", (q, v), options)
+
+    # ---- other robots and functions
+
+    def lock(self, names_or_prefixes: str | Sequence[str], q: Any = None) -> Robot:
+        """A new robot with those joints fixed where `q` has them (zero by default).
+
+        Its `full(q)` and `full_velocity(v)` give the coordinates of this one.
+        """
+        locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
+        return Robot(locked.model, locked)
+
+    def full(self, q: Any) -> np.ndarray:
+        """The configuration of the robot this one was locked from."""
+        return self._embedded(q, None if self.locked is None else (self.locked.q, self.locked.standing))
+
+    def full_velocity(self, v: Any) -> np.ndarray:
+        """The velocity of the robot this one was locked from: zero in the locked joints."""
+        if self.locked is None:
+            return self._embedded(v, None)
+        moving = sum(link.kind.nv for link in self.model.links)
+        size = moving + len(self.locked.standing) - len(self.locked.q)
+        return self._embedded(v, (self.locked.v, np.zeros(max(size, int(self.locked.v.max(initial=-1)) + 1))))
+
+    def function(self, what: str | Callable[..., Any], free: Sequence[str] = (), **shapes: Any) -> Function:
+        """A compiled function: a kernel by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
+
+        Arguments called q, v, a, tau, dv have their shapes by themselves; give the others in `shapes`. `free`: numbers of the
+        model that become further inputs, named like "link3.mass" (input link3_mass); see condyle.robot.edit.
+        """
+        physics, names, outputs = self._physics(what)
+        sizes = {n: shapes[n] if n in shapes else self._size(n, what) for n in (*names, *[s for s in shapes if s not in names])}
+        inputs = {name.replace(".", "_"): name for name in free}
+        sizes |= {port: edit.free_shape(self.model, name) for port, name in inputs.items()}
+
+        def traced(**arrays: Any) -> Any:
+            model = edit.with_free(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
+            return _named(physics(model, **arrays), outputs)
+
+        traced.__name__ = what if isinstance(what, str) else getattr(what, "__name__", "function")
+        return Function(trace(traced, **sizes))
+
+    def free_value(self, name: str) -> np.ndarray:
+        """The present value of a number that `function(..., free=...)` can leave free."""
+        return edit.free_value(self.model, name)
+
+    # ---- inside
+
+    def _call(self, name: str, arrays: tuple[Any, ...], options: dict[str, Any], wrenches: Wrenches | None = None) -> Any:
+        if not wrenches and not options:
+            quick = self._quick.get(name)
+            if quick is not None and (result := quick(arrays)) is not None:
+                return result
+        kernel = kernels.kernel(name)
+        if not wrenches:
+            physics = lambda model, **xs: _named(kernel.physics(model, *xs.values()), kernel.outputs)  # noqa: E731
+            return self._compiled.run(name, kernel.inputs, physics, arrays, options)
+        where = tuple(key if isinstance(key, tuple) else (key, "local") for key in wrenches)
+        for frame, reference in where:
+            self._check(frame, reference)
+        extra = tuple(f"wrench{k}" for k in range(len(where)))
+
+        def pushed(model: Model, **xs: Any) -> Any:
+            own = [xs[n] for n in kernel.inputs]
+            forces = kernels.applied(model, own[0], where, [xs[n] for n in extra])
+            return _named(kernel.physics(model, *own, forces), kernel.outputs)
+
+        return self._compiled.run((name, where), (*kernel.inputs, *extra), pushed, (*arrays, *wrenches.values()), options)
+
+    def _check(self, frame: str, reference: str) -> None:
+        self.model.frame(frame)
+        if reference not in REFERENCES:
+            raise RobotError([f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r}"])
+
+    def _physics(self, what: str | Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...], tuple[str, ...]]:
+        if isinstance(what, str):
+            kernel = kernels.kernel(what)
+            return kernel.physics, kernel.inputs, kernel.outputs
+        return what, tuple(list(inspect.signature(what).parameters)[1:]), ()
+
+    def _size(self, name: str, what: Any) -> int:
+        if name not in kernels.SIZES:
+            raise RobotError(
+                [f"the shape of '{name}' is not known: write robot.function({getattr(what, '__name__', what)}, {name}=...)"]
+            )
+        return kernels.SIZES[name](self.model)
+
+    def _embedded(self, x: Any, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        if into is None:
+            return np.asarray(x, dtype=float)
+        places, rest = into
+        x = np.asarray(x, dtype=float)
+        full = np.broadcast_to(rest, (*x.shape[:-1], len(rest))).copy()
+        full[..., places] = x
+        return full
+
+
+def _named(result: Any, names: tuple[str, ...]) -> Any:
+    if not names or isinstance(result, dict):
+        return result
+    return dict(zip(names, result if isinstance(result, tuple) else (result,), strict=True))

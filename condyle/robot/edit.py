@@ -1,0 +1,149 @@
+"""Models changed: joints locked where they stand, and numbers left free to become inputs of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import RobotError
+from condyle.robot.model import Frame, Link, Model
+from condyle.robot.names import nearest
+from condyle.robot.spatial import Inertia, Pose
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A model with joints locked, and how its coordinates sit in those of the full one: q_full[q] = q, the rest is `standing`."""
+
+    model: Model
+    q: np.ndarray
+    v: np.ndarray
+    standing: np.ndarray
+
+
+def matching(model: Model, names: str | Sequence[str]) -> list[int]:
+    """The links whose joints have one of these names, or begin with one of them when no joint has that very name."""
+    joints = [link.joint for link in model.links]
+    found: set[int] = set()
+    for name in [names] if isinstance(names, str) else names:
+        exact = [i for i, joint in enumerate(joints) if joint == name]
+        some = exact or [i for i, joint in enumerate(joints) if joint.startswith(name)]
+        if not some or not name:
+            raise RobotError([f"robot '{model.name}' has no joint '{name}', and none that begins so{nearest(name, joints)}"])
+        found.update(some)
+    return sorted(found)
+
+
+def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) -> Locked:
+    """The model with these joints fixed where `q` (default: zero) has them; their links become part of what carries them."""
+    standing = model.neutral() if q is None else np.asarray(q, dtype=float)
+    if standing.shape != (model.nq,) or not np.all(np.isfinite(standing)):
+        raise RobotError([f"lock needs a finite configuration of {model.nq} numbers, got shape {standing.shape}"])
+    fixed = set(matching(model, names))
+    home: list[tuple[int, Pose]] = []  # old link -> (new link or -1, pose in it)
+    links: list[Link] = []
+    extra: dict[int, list[tuple[Link, Pose]]] = {}
+    for i, link in model.outward():
+        at, X = home[link.parent] if link.parent >= 0 else (-1, Pose.identity())
+        if i in fixed:
+            pose = X @ link.pose(standing)
+            home.append((at, Pose(np.asarray(pose.R, dtype=float), np.asarray(pose.p, dtype=float))))
+            extra.setdefault(at, []).append((link, home[i][1]))
+        else:
+            home.append((len(links), Pose.identity()))
+            links.append(replace(link, parent=at, placement=X @ link.placement))
+    return _assembled(model, links, home, extra, fixed, standing)
+
+
+def _assembled(
+    model: Model,
+    links: list[Link],
+    home: list[tuple[int, Pose]],
+    extra: dict[int, list[tuple[Link, Pose]]],
+    fixed: set[int],
+    standing: np.ndarray,
+) -> Locked:
+    visuals, collisions = list(model.visuals), list(model.collisions)
+    q_at = v_at = 0
+    for k, link in enumerate(links):
+        nq, nv = link.kind.nq, link.kind.nv
+        parts = extra.get(k, [])
+        inertia = link.inertia
+        for part, pose in parts:
+            inertia = inertia + part.inertia.seen_from(pose)
+        links[k] = replace(
+            link,
+            inertia=inertia,
+            q=slice(q_at, q_at + nq),
+            v=slice(v_at, v_at + nv),
+            visuals=(*link.visuals, *[replace(s, pose=X @ s.pose) for part, X in parts for s in part.visuals]),
+            collisions=(*link.collisions, *[replace(s, pose=X @ s.pose) for part, X in parts for s in part.collisions]),
+        )
+        q_at, v_at = q_at + nq, v_at + nv
+    for part, X in extra.get(-1, []):
+        visuals += [replace(s, pose=X @ s.pose) for s in part.visuals]
+        collisions += [replace(s, pose=X @ s.pose) for s in part.collisions]
+    frames = []
+    for frame in model.frames:
+        at, X = home[frame.link] if frame.link >= 0 else (-1, Pose.identity())
+        frames.append(Frame(frame.name, at, X @ frame.pose))
+    kept = [link for i, link in model.outward() if i not in fixed]
+    q_map = [n for link in kept for n in range(link.q.start, link.q.stop)]
+    v_map = [n for link in kept for n in range(link.v.start, link.v.stop)]
+    slim = replace(model, links=tuple(links), frames=tuple(frames), visuals=tuple(visuals), collisions=tuple(collisions))
+    return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing)
+
+
+# ---- numbers left free
+
+FREE = {"mass": (), "com": (3,), "inertia": (3, 3), "armature": (), "damping": (), "friction": (), "position": (3,)}
+
+
+def free_shape(model: Model, name: str) -> tuple[int, ...]:
+    """The shape of a number named LINK.mass, .com, .inertia (about the centre of mass), or .armature, .damping, .friction or
+    .position (of the joint's frame in the parent)."""
+    _, what = _free(model, name)
+    return FREE[what]
+
+
+def free_value(model: Model, name: str) -> np.ndarray:
+    """Its present value."""
+    i, what = _free(model, name)
+    link = model.links[i]
+    values: dict[str, Any] = {
+        "mass": link.inertia.mass,
+        "com": link.inertia.com,
+        "inertia": link.inertia.I_com,
+        "position": link.placement.p,
+    }
+    return np.asarray(values[what] if what in values else getattr(link, what), dtype=float)
+
+
+def with_free(model: Model, values: dict[str, Any]) -> Model:
+    """The model with these numbers replaced by others, traced ones too."""
+    links = list(model.links)
+    for name, value in values.items():
+        i, what = _free(model, name)
+        link = links[i]
+        if what in ("mass", "com", "inertia"):
+            parts = {"mass": link.inertia.mass, "com": link.inertia.com, "inertia": link.inertia.I_com, what: value}
+            links[i] = replace(link, inertia=Inertia.about_com(parts["mass"], parts["com"], parts["inertia"]))
+        elif what == "position":
+            links[i] = replace(link, placement=Pose(link.placement.R, value))
+        else:
+            links[i] = replace(link, **{what: value})
+    return replace(model, links=tuple(links))
+
+
+def _free(model: Model, name: str) -> tuple[int, str]:
+    owner, _, what = name.rpartition(".")
+    for i, link in model.outward():
+        if owner in (link.name, link.joint) and what in FREE:
+            return i, what
+    known = [link.name for link in model.links]
+    if what not in FREE:
+        raise RobotError([f"'{name}': what can be left free is LINK.{', LINK.'.join(FREE)}"])
+    raise RobotError([f"'{name}': robot '{model.name}' has no moving link or joint '{owner}'{nearest(owner, known)}"])

@@ -1,0 +1,82 @@
+"""Loading: a built-in name, a URDF, xacro or MJCF file, or a description made in code, becomes a checked model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+
+from condyle.errors import RobotError
+from condyle.robot import library
+from condyle.robot.build import build
+from condyle.robot.check import checked
+from condyle.robot.description import Description
+from condyle.robot.model import Model
+
+Source = str | PathLike[str] | Description
+
+
+def load_model(
+    source: Source,
+    *,
+    base: str | None = None,
+    gravity: Sequence[float] | None = None,
+    package_dirs: Sequence[str | PathLike[str]] = (),
+    xacro_args: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> Model:
+    """The model of a robot; `base` and `gravity` as in `condyle.load`, None for what the robot is meant for."""
+    description = describe(source, package_dirs, xacro_args or {})
+    built_in = isinstance(source, str) and not _is_file(source)
+    base = base or (library.base(source) if built_in else "fixed")  # type: ignore[arg-type]
+    return build(checked(description, strict=strict), base, (0.0, 0.0, -9.81) if gravity is None else gravity)
+
+
+def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_args: Mapping[str, str]) -> Description:
+    """What a source says, unchecked."""
+    if isinstance(source, Description):
+        return source
+    if isinstance(source, str) and not _is_file(source):
+        return library.description(source)
+    path = Path(source)
+    if not path.is_file():
+        raise RobotError([f"{path}: there is no such file; give a path to a .urdf, .xacro or .xml file, or a built-in name"])
+    folders = [Path(folder) for folder in package_dirs]
+    roots = [_package(path), *folders]
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RobotError([f"{path}: cannot be read ({error.strerror}); check its permissions"]) from None
+    if path.suffix == ".xacro":
+        from condyle.robot.xacro import read_xacro
+
+        return read_xacro(content, str(path), roots=roots, package_dirs=folders, arguments=dict(xacro_args))
+    if _is_mjcf(content):
+        from condyle.robot.mjcf import read_mjcf
+
+        return read_mjcf(path, roots=roots)
+    from condyle.robot.urdf import read_urdf
+
+    return read_urdf(content, str(path), roots=roots, package_dirs=folders)
+
+
+def _is_file(source: str) -> bool:
+    return (
+        "/" in source or "\\" in source or Path(source).suffix in (".urdf", ".xacro", ".xml", ".mjcf") or Path(source).is_file()
+    )
+
+
+def _is_mjcf(content: bytes) -> bool:
+    # the first element decides; a comment or declaration may stand before it
+    head = content[:65536]
+    mujoco, robot = head.find(b"<mujoco"), head.find(b"<robot")
+    return mujoco >= 0 and (robot < 0 or mujoco < robot)
+
+
+def _package(path: Path) -> Path:
+    """The folder whose files a description may use: the nearest one above it with a package.xml, else the parent's parent."""
+    folder = path.resolve().parent
+    for candidate in (folder, *list(folder.parents)[:4]):
+        if (candidate / "package.xml").is_file():
+            return candidate
+    return folder.parent if folder.parent != folder else folder
