@@ -1,0 +1,1 @@
+"""What the commands of a robot do: tell, measure, export."""

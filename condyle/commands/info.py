@@ -1,0 +1,148 @@
+"""What a robot is: its tree, its numbers, its frames, and what its file left to be said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.text import Text
+from rich.tree import Tree
+
+from condyle.dynamics.robot import Robot
+from condyle.robot.joints import Ball, Free, Prismatic, Revolute
+from condyle.robot.model import Link
+from condyle.robot.report import IGNORED, KEPT, REPAIRED
+
+UNITS = {Revolute: ("rad", "rad/s", "N m"), Prismatic: ("m", "m/s", "N")}
+NAMES = {Revolute: "revolute", Prismatic: "prismatic", Ball: "ball", Free: "free"}
+AXES = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
+
+# what each kind of remark means for the person who loads the file
+CURES = {
+    REPAIRED: "Repaired while loading: write the repaired value into the file, or --strict to be stopped.",
+    KEPT: "Kept as written, though it looks wrong: check it against the real robot.",
+    IGNORED: "Not used: nothing to do, unless you relied on it.",
+}
+SHOWN_FRAMES = 60
+
+
+def facts(robot: Robot) -> dict[str, Any]:
+    """Everything `show` prints, as plain data."""
+    return {
+        "name": robot.name,
+        "mass": robot.mass,
+        "nq": robot.nq,
+        "nv": robot.nv,
+        "gravity": list(robot.model.gravity),
+        "joints": [joint(link, robot) for link in robot.model.links],
+        "frames": [
+            {"name": f.name, "link": robot.model.links[f.link].name if f.link >= 0 else "world"} for f in robot.model.frames
+        ],
+        "report": robot.report,
+    }
+
+
+def joint(link: Link, robot: Robot) -> dict[str, Any]:
+    """One joint with the link it moves."""
+    limits = link.limits
+    return {
+        "name": link.joint,
+        "kind": NAMES[type(link.kind)],
+        "axis": list(getattr(link.kind, "axis", ())) or None,
+        "link": link.name,
+        "parent": robot.model.links[link.parent].name if link.parent >= 0 else "world",
+        "q": [link.q.start, link.q.stop],
+        "v": [link.v.start, link.v.stop],
+        "limits": {"lower": limits.lower, "upper": limits.upper, "velocity": limits.velocity, "effort": limits.effort},
+        "damping": link.damping,
+        "friction": link.friction,
+        "armature": link.armature,
+        "mimic": None if link.mimic is None else vars(link.mimic),
+        "mass": float(link.inertia.mass),
+        "center_of_mass": [float(x) for x in link.inertia.com] if link.inertia.mass > 0.0 else None,
+    }
+
+
+def show(robot: Robot, console: Console) -> None:
+    """Print the tree, the totals, the frames and the remarks."""
+    console.print(Group(tree(robot), totals(robot), *frames(robot), *remarks(robot)), highlight=False, soft_wrap=True)
+
+
+def tree(robot: Robot) -> Tree:
+    """Links hang from the links that carry them; each line is a joint and what it moves."""
+    root = Tree(f"[bold]{escape(robot.name)}[/]  [dim](world)", guide_style="dim")
+    branches: list[Tree] = []
+    for _, link in robot.model.outward():
+        parent = branches[link.parent] if link.parent >= 0 else root
+        branches.append(parent.add(line(link)))
+    return root
+
+
+def line(link: Link) -> Text:
+    """`joint  kind axis  limits  -> link  mass`."""
+    text = Text.assemble((link.joint, "bold"), f"  {NAMES[type(link.kind)]}")
+    axis = getattr(link.kind, "axis", None)
+    if axis is not None:
+        text.append(f" {axis_name(axis)}", "cyan")
+    if span := limits(link):
+        text.append(f"  {span}")
+    if link.mimic is not None:
+        text.append(f"  written as {link.mimic.multiplier:g} x {link.mimic.joint} {link.mimic.offset:+g}", "yellow")
+    text.append(f"  {link.name}", "dim")
+    text.append(f"  {float(link.inertia.mass):.6g} kg", "green")
+    return text
+
+
+def axis_name(axis: tuple[float, float, float]) -> str:
+    """x, -z, or three numbers."""
+    minus = (-axis[0] + 0.0, -axis[1] + 0.0, -axis[2] + 0.0)
+    if axis in AXES:
+        return AXES[axis]
+    return f"-{AXES[minus]}" if minus in AXES else f"({axis[0]:.4g}, {axis[1]:.4g}, {axis[2]:.4g})"
+
+
+def limits(link: Link) -> str:
+    """The limits that were written, with their units."""
+    if type(link.kind) not in UNITS:
+        return ""
+    place, speed, force = UNITS[type(link.kind)]
+    low, high = link.limits.lower, link.limits.upper
+    parts = []
+    if low is not None or high is not None:
+        parts.append(f"[{'-inf' if low is None else f'{low:.4g}'}, {'inf' if high is None else f'{high:.4g}'}] {place}")
+    if link.limits.velocity is not None:
+        parts.append(f"{link.limits.velocity:.4g} {speed}")
+    if link.limits.effort is not None:
+        parts.append(f"{link.limits.effort:.4g} {force}")
+    return ", ".join(parts)
+
+
+def totals(robot: Robot) -> Text:
+    """Mass, joints, sizes and gravity."""
+    x, y, z = robot.model.gravity
+    n = len(robot.model.links)
+    return Text.assemble(
+        "\n", (f"{robot.mass:.6g} kg", "green"), f" in {n} moving link{'s' * (n != 1)}; ", (f"nq {robot.nq}, nv {robot.nv}", "bold"),
+        f"; gravity ({x:g}, {y:g}, {z:g}) m/s^2",
+    )  # fmt: skip
+
+
+def frames(robot: Robot) -> list[Text]:
+    """The frames that can be named, in one paragraph."""
+    names = robot.frame_names
+    more = f", and {len(names) - SHOWN_FRAMES} more (--json lists all)" if len(names) > SHOWN_FRAMES else ""
+    return [Text(f"\n{len(names)} frames: {', '.join(names[:SHOWN_FRAMES])}{more}")] if names else []
+
+
+def remarks(robot: Robot) -> list[Text]:
+    """What was repaired, kept or ignored, each group under the sentence that says what to do."""
+    found: list[Text] = []
+    for kind, cure in CURES.items():
+        notes = [note for note in robot.model.notes if note.what.startswith(kind)]
+        if notes:
+            found.append(Text(f"\n{cure}", "yellow" if kind != IGNORED else "dim"))
+        found += [Text(f"  {note.where + ': ' if note.where else ''}{note.what.removeprefix(kind)}") for note in notes]
+    rest = [note for note in robot.model.notes if not note.what.startswith(tuple(CURES))]
+    found += [Text(f"  {note.where + ': ' if note.where else ''}{note.what}") for note in rest]
+    return found

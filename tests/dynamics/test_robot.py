@@ -1,0 +1,301 @@
+"""The public robot: loading, names, batches, options, wrenches, locked joints, free numbers, any precision, the same bits."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from dynamics.random_robots import random_description
+from tape.random_tapes import same_bits
+
+import condyle as cd
+from condyle.dynamics.kernels import KERNELS
+from condyle.robot import library
+
+SAME = 1e-12
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return cd.load("ur3")
+
+
+@pytest.fixture(scope="module")
+def dog():
+    return cd.load("pidog")
+
+
+def states(robot, count=None, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = () if count is None else (count,)
+    return robot.random_configuration(rng, count), rng.normal(size=(*shape, robot.nv)), rng.normal(size=(*shape, robot.nv))
+
+
+def close(a, b, tolerance=SAME):
+    return np.abs(np.asarray(a) - b).max() <= tolerance * max(1.0, np.abs(b).max())
+
+
+@pytest.mark.parametrize("name", [*library.names(), "chain:5"])
+def test_every_built_in_robot_falls_and_comes_back(name):
+    robot = cd.load(name.replace("chain:n", "chain:3"))
+    q, v, tau = states(robot)
+    a = robot.forward_dynamics(q, v, tau)
+    assert close(robot.inverse_dynamics(q, v, a), tau, 1e-10)
+    assert len(robot.joint_names) == len(robot.model.links) and robot.mass > 0.0
+    assert np.array_equal(robot.integrate(robot.neutral(), np.zeros(robot.nv)), robot.neutral())
+
+
+def test_functions_agree_with_each_other(dog):
+    q, v, tau = states(dog)
+    M, c = dog.mass_matrix(q), dog.bias_forces(q, v)
+    a = dog.forward_dynamics(q, v, tau)
+    assert close(M @ a + c, tau, 1e-11)
+    assert close(dog.inverse_mass_matrix(q) @ M, np.eye(dog.nv), 1e-9)
+    assert close(dog.coriolis_matrix(q, v) @ v + dog.gravity_forces(q), c)
+    assert close(0.5 * v @ M @ v, dog.kinetic_energy(q, v))
+    assert close(dog.difference(q, dog.integrate(q, 0.3 * v)), 0.3 * v, 1e-10)
+    R, p = dog.frame_pose(q, dog.frame_names[0])
+    assert close(R @ R.T, np.eye(3)) and p.shape == (3,)
+    J = dog.jacobian(q, dog.frame_names[-1])
+    assert J.shape == (6, dog.nv)
+    dq, dv, dtau = dog.forward_dynamics_derivatives(q, v, tau)
+    assert close(dtau, dog.inverse_mass_matrix(q), 1e-9) and dq.shape == dv.shape == (dog.nv, dog.nv)
+    assert dog.momentum(q, v).shape == (6,) and dog.center_of_mass(q).shape == (3,)
+    assert dog.jacobian_rate(q, v, dog.frame_names[-1], "local").shape == (6, dog.nv)
+
+
+def test_one_state_and_a_batch_give_the_same_bits(dog):
+    q, v, tau = states(dog, 13)
+    batch = dog.forward_dynamics(q, v, tau)
+    assert batch.shape == (13, dog.nv)
+    assert same_bits(np.array([dog.forward_dynamics(*s) for s in zip(q, v, tau, strict=True)]), batch)
+    square = dog.forward_dynamics(q[:12].reshape(3, 4, -1), v[:12].reshape(3, 4, -1), tau[0])
+    assert square.shape == (3, 4, dog.nv) and same_bits(square[0, 0], batch[0])
+
+
+def results(function, arrays):
+    out = function(*arrays)
+    return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
+
+
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_the_bits_do_not_change_with_lanes_batch_threads_or_machine(arm, kernel):
+    function = arm.function(kernel)
+    rng = np.random.default_rng(1)
+    inputs = [rng.uniform(-1.0, 1.0, (70, *shape)) for shape in function.inputs.values()]
+    wanted = results(function, inputs)
+    for lanes in (1, 2, 4, 8):
+        got = results(function.on("cpu", lanes=lanes, threads=2), inputs)
+        assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), lanes
+    few = [x[:3] for x in inputs]
+    for other in (function, function.on("reference")):
+        assert all(same_bits(a[:3], b) for a, b in zip(wanted, results(other, few), strict=True))
+
+
+def test_hash_seed_does_not_change_the_bits():
+    code = (
+        "import numpy as np, hashlib, condyle as cd\n"
+        "r = cd.load('pidog'); q = r.neutral(); v = np.linspace(-1, 1, r.nv)\n"
+        "d = hashlib.sha256()\n"
+        "for x in (r.forward_dynamics(q, v, v), *r.forward_dynamics_derivatives(q, v, v)): d.update(x.tobytes())\n"
+        "print(d.hexdigest(), r.function('forward_dynamics').tape.hash)\n"
+    )
+    found = set()
+    for seed in ("0", "1234"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "CONDYLE_CACHE": "off"}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1
+
+
+def test_any_precision():
+    gmpy2 = pytest.importorskip("gmpy2")
+    pytest.importorskip("flint")
+    robot = cd.load("ur3")
+    q, v, tau = states(robot)
+    double = robot.forward_dynamics(q, v, tau)
+    p256 = robot.forward_dynamics(q, v, tau, machine="mpfr:256")
+    p512 = robot.forward_dynamics(q, v, tau, machine="mpfr:512")
+    assert close(double, p256.astype(float), 1e-11), "float64 accuracy"
+    with gmpy2.context(precision=600):
+        assert max(abs(a - b) / abs(b) for a, b in zip(p256, p512, strict=True)) < 1e-70, "256 bits are 77 digits"
+    for ball, a, b, x in zip(robot.forward_dynamics(q, v, tau, machine="interval:300"), p256, p512, double, strict=True):
+        middle, radius = float(ball.mid()), float(ball.rad())
+        assert (
+            radius < 1e-60 and abs(middle - float(b)) <= 1e-15 * abs(middle) and abs(middle - x) < 1e-9 * max(1.0, abs(middle))
+        ), a
+    for ball, x, exact in zip(robot.forward_dynamics(q, v, tau, machine="interval"), double, p512, strict=True):
+        assert abs(float(ball.mid()) - x) <= float(ball.rad()) + 1e-9, "the ball at 53 bits is around both"
+        assert abs(float(ball.mid()) - float(exact)) <= float(ball.rad()) * (1 + 1e-9) + 1e-15
+
+
+# ---- wrenches
+
+
+def test_a_wrench_at_a_frame_does_the_work_of_its_jacobian(arm):
+    q, v, tau = states(arm)
+    frame = arm.frame_names[-1]
+    push = np.array([1.0, -2.0, 3.0, 0.1, 0.2, -0.3])
+    for key, reference in ((frame, "local"), ((frame, "world_aligned"), "world_aligned")):
+        J = arm.jacobian(q, frame, reference)
+        pushed = arm.forward_dynamics(q, v, tau, wrenches={key: push})
+        assert close(pushed, arm.forward_dynamics(q, v, tau + J.T @ push), 1e-10)
+        a = arm.forward_dynamics(q, v, tau)
+        assert close(arm.inverse_dynamics(q, v, a, wrenches={key: push}), tau - J.T @ push, 1e-10)
+    both = arm.forward_dynamics(q, v, tau, wrenches={frame: push, (frame, "world_aligned"): np.ones((4, 6))})
+    assert both.shape == (4, arm.nv)
+
+
+# ---- locked joints and free numbers
+
+
+def test_locked_joints_leave_the_rest_as_it_was(dog):
+    q, v, _ = states(dog)
+    locked = dog.lock(dog.joint_names[1:4], q)
+    assert locked.nv == dog.nv - 3 and set(locked.joint_names) == set(dog.joint_names) - set(dog.joint_names[1:4])
+    mine = q[locked.locked.q]
+    assert np.allclose(locked.full(mine), q)
+    w = v[locked.locked.v]
+    full_v = locked.full_velocity(w)
+    assert full_v.shape == (dog.nv,) and np.array_equal(full_v[locked.locked.v], w)
+    assert close(locked.mass_matrix(mine), dog.mass_matrix(q)[np.ix_(locked.locked.v, locked.locked.v)])
+    assert close(locked.bias_forces(mine, w), dog.bias_forces(q, full_v)[locked.locked.v], 1e-11)
+    for frame in dog.frame_names[::5]:
+        assert close(locked.frame_pose(mine, frame)[1], dog.frame_pose(q, frame)[1])
+    assert np.isclose(locked.mass, dog.mass)
+
+
+def test_numbers_left_free_become_inputs_with_derivatives(arm):
+    q, v, tau = states(arm)
+    link = arm.model.links[2].name
+    free = (f"{link}.mass", f"{link}.com", f"{arm.joint_names[1]}.armature")
+    f = arm.function("forward_dynamics", free=free)
+    now = [arm.free_value(name) for name in free]
+    assert close(f(q, v, tau, *now), arm.forward_dynamics(q, v, tau), 1e-11)
+    mass = free[0].replace(".", "_")
+    slope = f.jacobian(wrt=mass)(q, v, tau, *now)
+    h = 1e-6
+    change = (f(q, v, tau, now[0] + h, *now[1:]) - f(q, v, tau, now[0] - h, *now[1:])) / (2 * h)
+    assert close(slope, change, 1e-6)
+    with pytest.raises(cd.RobotError, match="what can be left free"):
+        arm.function("forward_dynamics", free=(f"{link}.colour",))
+
+
+def test_any_function_of_the_robot_can_be_compiled(arm):
+    from condyle.dynamics import energy, kinematics
+
+    def lagrangian(model, q, v, scale):
+        return scale * (energy.kinetic_energy(model, q, v) - energy.potential_energy(model, q))
+
+    f = arm.function(lagrangian, scale=())
+    q, v, _ = states(arm, 5)
+    assert np.allclose(f(q, v, 2.0), 2.0 * (arm.kinetic_energy(q, v) - arm.potential_energy(q)))
+    height = arm.function(lambda model, q: kinematics.frame_pose(model, q, arm.frame_names[-1]).p[2])
+    J = arm.jacobian(q, arm.frame_names[-1])
+    assert np.allclose(height.jacobian()(q), J[:, 2, :])
+    with pytest.raises(cd.RobotError, match="the shape of 'gain' is not known"):
+        arm.function(lambda model, q, gain: gain * q)
+
+
+# ---- what does not fit
+
+
+def test_numbers_that_are_not_finite_are_named(arm):
+    q, v, tau = states(arm, 4)
+    spoiled = v.copy()
+    spoiled[2, 3] = np.inf
+    with pytest.raises(cd.RobotError, match=r"v\[2, 3\] is inf; pass finite numbers, or mask=True"):
+        arm.forward_dynamics(q, spoiled, tau)
+    with pytest.raises(cd.RobotError, match=r"q\[1\] is nan"):
+        arm.mass_matrix(np.array([0.0, np.nan, 0.0, 0.0, 0.0, 0.0]))
+    arm.forward_dynamics(q[0], v[0], tau[0])
+    with pytest.raises(cd.RobotError, match=r"tau\[0\] is nan"):
+        arm.forward_dynamics(q[0], v[0], np.full(arm.nv, np.nan))
+    a, ok = arm.forward_dynamics(q, spoiled, tau, mask=True)
+    assert ok.tolist() == [True, True, False, True]
+    assert same_bits(a[ok], arm.forward_dynamics(q, v, tau)[ok]), "neighbours keep their bits"
+
+
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (
+            lambda r: r.forward_dynamics(np.zeros(5), np.zeros(6), np.zeros(6)),
+            cd.ShapeError,
+            r"'q' has shape \(5,\), expected \(6,\)",
+        ),
+        (lambda r: r.jacobian(np.zeros(6), "tol"), cd.RobotError, "no frame 'tol'"),
+        (
+            lambda r: r.jacobian(np.zeros(6), r.frame_names[0], "body"),
+            cd.RobotError,
+            "must be one of local, world, world_aligned",
+        ),
+        (lambda r: r.lock("nosuch"), cd.RobotError, "no joint 'nosuch'"),
+        (lambda r: r.lock(""), cd.RobotError, "no joint ''"),
+        (lambda r: r.mass_matrix(np.zeros(6), machines="cpu"), cd.CondyleError, "no option 'machines'"),
+        (lambda r: r.function("forward_dynamic"), cd.RobotError, "did you mean 'forward_dynamics'"),
+        (lambda r: cd.load("pidgo"), cd.RobotError, "did you mean 'pidog'"),
+        (lambda r: cd.load("nosuch/arm.urdf"), cd.RobotError, "there is no such file"),
+        (lambda r: cd.load("ur3", base="floating"), cd.RobotError, "must be one of fixed, free, planar, euler"),
+        (lambda r: cd.load("ur3", gravity=(0, 0)), cd.RobotError, "gravity must be three finite numbers"),
+        (lambda r: cd.load("ur3", gravity=(0, 0, np.nan)), cd.RobotError, "gravity must be three finite numbers"),
+    ],
+)
+def test_what_does_not_fit_is_a_sentence(arm, call, kind, words):
+    with pytest.raises(kind, match=words):
+        call(arm)
+
+
+# ---- bases, files, gravity
+
+
+@pytest.mark.parametrize("base, nv", [("fixed", 6), ("free", 12), ("planar", 9), ("euler", 12)])
+def test_bases(base, nv):
+    robot = cd.load("ur3", base=base)
+    q, v, tau = states(robot)
+    assert robot.nv == nv
+    assert close(robot.inverse_dynamics(q, v, robot.forward_dynamics(q, v, tau)), tau, 1e-9)
+
+
+def test_gravity_is_explicit():
+    arm = cd.load("ur3", gravity=(0.0, 0.0, 0.0))
+    assert np.array_equal(arm.gravity_forces(arm.neutral()), np.zeros(6))
+    falling = cd.load("pidog", gravity=(0.0, 0.0, -9.798))
+    a = falling.forward_dynamics(falling.neutral(), np.zeros(falling.nv), np.zeros(falling.nv))
+    assert close(a[:3], [0.0, 0.0, -9.798], 1e-10), "a robot alone in the air falls"
+
+
+def test_a_description_made_in_code():
+    description = random_description(np.random.default_rng(7), joints=6)
+    robot = cd.load(description)
+    q, v, tau = states(robot)
+    assert close(robot.inverse_dynamics(q, v, robot.forward_dynamics(q, v, tau)), tau, 1e-9)
+
+
+def test_files_of_each_kind(tmp_path):
+    pytest.importorskip("mujoco")
+    moments = '<inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>'
+    inertial = '<inertial><mass value="{m}"/><origin xyz="0 0 -0.5"/>' + moments + "</inertial>"
+    urdf = (
+        '<robot name="p"{ns}><link name="base"/><link name="rod">' + inertial + "</link>"
+        '<joint name="hinge" type="continuous"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/></joint></robot>'
+    )
+    (tmp_path / "p.urdf").write_text(urdf.format(ns="", m="2"))
+    xacro = urdf.format(ns=' xmlns:xacro="http://www.ros.org/wiki/xacro"', m="${2 * half}")
+    xacro = xacro.replace(
+        '<link name="base"/>',
+        '<xacro:arg name="h" default="1"/><xacro:property name="half" value="$(arg h)"/><link name="base"/>',
+    )
+    (tmp_path / "p.xacro").write_text(xacro)
+    (tmp_path / "p.xml").write_text(
+        '<mujoco><worldbody><body name="rod"><joint name="hinge" axis="0 1 0"/>'
+        '<inertial pos="0 0 -0.5" mass="2" diaginertia="0.1 0.1 0.1"/></body></worldbody></mujoco>'
+    )
+    q, v, tau = np.array([0.3]), np.array([0.1]), np.array([0.2])
+    wanted = (0.2 - 2 * 9.81 * 0.5 * np.sin(0.3)) / (0.1 + 2 * 0.25)
+    for name in ("p.urdf", "p.xacro", "p.xml"):
+        robot = cd.load(tmp_path / name)
+        assert close(robot.forward_dynamics(q, v, tau), [wanted]), name
+    assert cd.load(str(tmp_path / "p.xacro"), xacro_args={"h": "2"}).mass == 4.0
