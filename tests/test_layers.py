@@ -22,6 +22,7 @@ LAYERS = [
     ["control", "plan", "learn"],
     ["view", "compat"],
     ["demo"],
+    ["commands"],
     ["cli", "__main__"],
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}

@@ -66,7 +66,8 @@ def joint(link: Link, robot: Robot) -> dict[str, Any]:
 
 def show(robot: Robot, console: Console) -> None:
     """Print the tree, the totals, the frames and the remarks."""
-    console.print(Group(tree(robot), totals(robot), *frames(robot), *remarks(robot)), highlight=False, soft_wrap=True)
+    console.print(tree(robot), highlight=False)
+    console.print(Group(totals(robot), *frames(robot), *remarks(robot)), highlight=False, soft_wrap=True)
 
 
 def tree(robot: Robot) -> Tree:
@@ -122,10 +123,8 @@ def totals(robot: Robot) -> Text:
     """Mass, joints, sizes and gravity."""
     x, y, z = robot.model.gravity
     n = len(robot.model.links)
-    return Text.assemble(
-        "\n", (f"{robot.mass:.6g} kg", "green"), f" in {n} moving link{'s' * (n != 1)}; ", (f"nq {robot.nq}, nv {robot.nv}", "bold"),
-        f"; gravity ({x:g}, {y:g}, {z:g}) m/s^2",
-    )  # fmt: skip
+    mass, sizes = (f"\n{robot.mass:.6g} kg", "green"), (f"nq {robot.nq}, nv {robot.nv}", "bold")
+    return Text.assemble(mass, f" in {n} moving link{'s' * (n != 1)}; ", sizes, f"; gravity ({x:g}, {y:g}, {z:g}) m/s^2")
 
 
 def frames(robot: Robot) -> list[Text]:

@@ -56,6 +56,8 @@ def mujoco_twin(model: Model) -> Any:
     for _, link in model.outward():
         if isinstance(link.kind, Free) and (link.parent >= 0 or not _identity(link)):
             raise CondyleError("MuJoCo has free joints only right below the world")
+        if link.inertia.mass <= 0.0:
+            raise CondyleError(f"MuJoCo wants a mass on every link, and '{link.name}' has none")
         quaternion = np.zeros(4)
         mujoco.mju_mat2Quat(quaternion, np.asarray(link.placement.R, dtype=float).ravel())
         parent = bodies[link.parent] if link.parent >= 0 else spec.worldbody

@@ -23,9 +23,7 @@ class Origin:
 
     def load(self) -> Robot:
         """The robot."""
-        robot = load(
-            self.source, self.base, package_dirs=self.package_dirs, xacro_args=dict(self.xacro_args), strict=self.strict
-        )
+        robot = load(self.source, self.base, package_dirs=self.package_dirs, xacro_args=dict(self.xacro_args), strict=self.strict)
         return robot.lock(self.lock) if self.lock else robot
 
     def data(self) -> dict[str, Any]:
@@ -36,9 +34,7 @@ class Origin:
     def of(data: dict[str, Any]) -> Origin:
         """The origin with these fields, lists in place of tuples."""
         pairs = tuple((str(name), str(value)) for name, value in data["xacro_args"])
-        return Origin(
-            data["source"], data["base"], tuple(data["package_dirs"]), pairs, bool(data["strict"]), tuple(data["lock"])
-        )
+        return Origin(data["source"], data["base"], tuple(data["package_dirs"]), pairs, bool(data["strict"]), tuple(data["lock"]))
 
 
 def arguments(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from condyle.dynamics.articulated import Articulated
 from condyle.dynamics.bias import bias_acceleration, gyroscopic, spins
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.solve import cholesky_solve
-from condyle.robot.model import Model
+from condyle.robot.model import Link, Model
 from condyle.robot.spatial import Array, Force, Motion
 
 
@@ -43,10 +43,12 @@ def forward_dynamics(model: Model, q: Array, v: Array, tau: Array, wrenches: Wre
             left = I[i]
             for f, g in zip(U[i], scaled, strict=True):
                 left = left.less(f, g)
+            if len(S) == 1 and not _armature(link):
+                left = left.without(S[0])
             force = F[i] + left @ c[i]
             for f, x in zip(U[i], answer, strict=True):
                 force = force + f * x
-            I[link.parent] = I[link.parent] + left.seen_from(X)
+            I[link.parent] = I[link.parent] + left.seen_from(link.kind.pose(q[link.q])).seen_from(link.placement)
             F[link.parent] = F[link.parent] + X @ force
 
     # outward: how each joint gives way
@@ -59,6 +61,10 @@ def forward_dynamics(model: Model, q: Array, v: Array, tau: Array, wrenches: Wre
         a[link.v] = cholesky_solve(D[i], right)
         A.append(A_i + link.velocity(a))
     return a
+
+
+def _armature(link: Link) -> bool:
+    return not (isinstance(link.armature, (float, int)) and link.armature == 0.0)
 
 
 def _by_inverse(D: Array, U: list[Force], u: Array) -> tuple[list[Force], Array]:

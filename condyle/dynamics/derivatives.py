@@ -135,10 +135,9 @@ def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -
     F = composite(model, forces(model, m, accelerations(model, m, v, None)))
     bias = np.array([m.S[k].dot(F[i]) for i, link in model.outward() for k in range(link.v.start, link.v.stop)])
     a = L.solve(tau - bias)
-    # each column is solved as soon as it is known, while it is near
-    columns = [(-L.solve(dq), -L.solve(dv)) for dq, dv in _columns(model, m, v, a)]
+    columns = list(_columns(model, m, v, a))
     dq, dv = (np.column_stack([pair[k] for pair in columns]) for k in (0, 1))
-    return dq, dv, L.inverse_matrix()
+    return -L.solve(dq), -L.solve(dv), L.inverse_matrix()
 
 
 def _mass_matrix(model: Model, m: Motions) -> Array:

@@ -11,6 +11,9 @@ from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 
 
+TOGETHER = 4
+
+
 @dataclass(frozen=True)
 class TreeFactor:
     """L unit lower triangular, `inverse` = 1/D, and for each coordinate those that carry it, nearest first."""
@@ -20,19 +23,33 @@ class TreeFactor:
     carriers: list[list[int]]
 
     def solve(self, b: Array) -> Array:
-        """M^-1 b for a vector, or for each column of a matrix, one column after the other."""
-        if b.ndim == 2:
-            return np.column_stack([self.solve(column) for column in b.T])
-        x = list(b)
-        n = len(self.carriers)
-        for i in reversed(range(n)):
-            for j in self.carriers[i]:
-                x[j] = x[j] - self.L[i, j] * x[i]
+        """M^-1 b for a vector, or for each column of a matrix.
+
+        Columns are solved a few at a time, row by row: their operations do not wait for each other, and each entry of L that is
+        fetched serves them all.
+        """
+        if b.ndim == 1:
+            return self.solve(b[:, None])[:, 0]
+        parts = [self._solve(b[:, first : first + TOGETHER]) for first in range(0, b.shape[1], TOGETHER)]
+        return np.concatenate(parts, axis=1)
+
+    def _solve(self, b: Array) -> Array:
+        n, width = b.shape
+        x = np.array(b, dtype=object)
+        carried: list[list[int]] = [[] for _ in range(n)]
+        for i, carriers in enumerate(self.carriers):
+            for j in carriers:
+                carried[j].append(i)
+        for j in reversed(range(n)):
+            for c in range(width):
+                for i in reversed(carried[j]):
+                    x[j, c] = x[j, c] - self.L[i, j] * x[i, c]
         for i in range(n):
-            x[i] = x[i] * self.inverse[i]
-            for j in self.carriers[i]:
-                x[i] = x[i] - self.L[i, j] * x[j]
-        return np.array(x, dtype=object)
+            for c in range(width):
+                x[i, c] = x[i, c] * self.inverse[i]
+                for j in self.carriers[i]:
+                    x[i, c] = x[i, c] - self.L[i, j] * x[j, c]
+        return x
 
     def inverse_matrix(self) -> Array:
         """M^-1."""
