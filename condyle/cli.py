@@ -138,6 +138,7 @@ def bench(
     batch: Annotated[int, typer.Option(min=1, help="States in a batch.")] = 4096,
     seconds: Annotated[float, typer.Option(min=0.0, help="Seconds for each competitor in each race.")] = 1.0,
     as_json: Json = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of the documentation instead.")] = False,
 ) -> None:
     """Measure the dynamics of a robot on one thread, against Pinocchio and MuJoCo where they are installed.
 
@@ -149,9 +150,9 @@ def bench(
 
     origins = measuring.standard() if source is None else [_origin(source, base, package_dir, arg, False, lock)]
     setting = measuring.Setting(batch, seconds, 1000 if seconds >= 0.1 else 20)
-    numbers = measuring.measure(origins, setting, _console(130, stderr=as_json))
-    if as_json:
-        typer.echo(json.dumps(numbers, indent=2))
+    numbers = measuring.measure(origins, setting, _console(130, stderr=as_json or as_markdown))
+    if as_json or as_markdown:
+        typer.echo(json.dumps(numbers, indent=2) if as_json else measuring.markdown(numbers))
 
 
 @app.command()

@@ -323,3 +323,29 @@ def call_table(found: Sequence[Measured]) -> Table:
             f"{m.compile['cached']:.2f}",
         )
     return table
+
+
+def markdown(numbers: dict[str, Any]) -> str:
+    """The tables of the documentation: times with their ratios, and the operations."""
+    robots = [Measured(**row) for row in numbers["robots"]]
+    heads = [f"{m.robot}, nv {m.nv}" for m in robots]
+    lines = [_row("one thread, ns per state: Pinocchio / Condyle = ratio", *heads), _row("---", *["--:"] * len(heads))]
+    for name in KERNELS:
+        lines.append(_row(name.replace("_", " "), *[_ratio(m.kernels[name].get("pinocchio"), m.kernels[name]) for m in robots]))
+    steps = [_ratio(m.mujoco_step, m.kernels["forward_dynamics"]) for m in robots]
+    lines.append(_row("MuJoCo `mj_step` / forward dynamics", *steps))
+    calls = [f"{m.call.get('pinocchio', float('nan')):.1f} / {m.call['condyle']:.1f} µs" for m in robots]
+    lines.append(_row("one state called from Python, `pin.aba` / ours", *calls))
+    firsts = [f"{m.compile['cold']:.2f} s, {m.compile['cached']:.2f} s" for m in robots]
+    lines += [_row("first result: compiled, from the cache", *firsts), ""]
+    lines += [_row("operations", *heads), _row("---", *["--:"] * len(heads))]
+    lines += [_row(name.replace("_", " "), *[f"{m.kernels[name]['operations']:,}" for m in robots]) for name in KERNELS]
+    return "\n".join(lines)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _ratio(theirs: float | None, ours: dict[str, float]) -> str:
+    return "-" if theirs is None else f"{theirs:,.0f} / {ours['condyle']:,.0f} = **{theirs / ours['condyle']:.1f}**"

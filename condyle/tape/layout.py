@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from condyle.tape.graph import Block
@@ -27,10 +28,12 @@ class Scratch:
 
 @dataclass
 class Cut:
-    """A block cut into runs of nodes, and the slots of the values that are needed beyond their own run."""
+    """A block cut into runs of nodes, the slots of the values that are needed beyond their own run, and for each run the groups
+    of results that are complete after it."""
 
     runs: list[range]
     slots: dict[int, int] = field(default_factory=dict)
+    complete: list[list[int]] = field(default_factory=list)
 
 
 def weight(block: Block) -> int:
@@ -38,8 +41,14 @@ def weight(block: Block) -> int:
     return sum(weight(n.data.body) if n.op == "loop" else 1 for n in block.nodes if n.op in OPS or n.op == "loop")
 
 
-def cut(block: Block, scratch: Scratch, whole: int = WHOLE) -> Cut:
-    """The block in runs of about PIECE operations; one run and no slots when it has at most `whole`."""
+Groups = Sequence[tuple[int, ...]]  # results that leave the kernel together, by node
+
+
+def cut(block: Block, scratch: Scratch, whole: int = WHOLE, groups: Groups | None = None) -> Cut:
+    """The block in runs of about PIECE operations; one run and no slots when it has at most `whole`.
+
+    Results keep their slots to the end, unless they leave in `groups`: then only until their group is complete.
+    """
     total = weight(block)
     if total <= whole:
         return Cut([range(len(block.nodes))])
@@ -53,10 +62,10 @@ def cut(block: Block, scratch: Scratch, whole: int = WHOLE) -> Cut:
             start, load = i, 0
         load += cost
     runs.append(range(start, len(block.nodes)))
-    return Cut(runs, _slots(block, runs, scratch))
+    return _with_slots(block, runs, scratch, groups)
 
 
-def _slots(block: Block, runs: list[range], scratch: Scratch) -> dict[int, int]:
+def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Groups | None) -> Cut:
     """A slot for each param, each result, and each value read in another run than the one that computes it."""
     nodes = block.nodes
     run_of = [k for k, run in enumerate(runs) for _ in run]
@@ -68,7 +77,15 @@ def _slots(block: Block, runs: list[range], scratch: Scratch) -> dict[int, int]:
             for a in node.args:
                 if nodes[a].op not in ("const", "table", "rows") and (born[a] != run_of[i] or nodes[a].op == "param"):
                     last[a] = max(last.get(a, 0), run_of[i])
-    results = {r for r in block.results if nodes[r].op not in ("const", "table", "rows")}
+    complete: list[list[int]] = [[] for _ in runs]
+    for g, group in enumerate(groups or ()):
+        computed = [r for r in group if nodes[r].op != "const"]
+        ready = max([born[r] for r in computed], default=0)
+        complete[ready].append(g)
+        for r in computed:
+            if born[r] != ready:
+                last[r] = max(last.get(r, 0), ready)
+    results = {r for r in block.results if nodes[r].op not in ("const", "table", "rows")} if groups is None else set()
     forever = results | {i for i, n in enumerate(nodes) if n.op == "param"}
     slots = {i: scratch.area(1) for i in sorted(forever)}
     births: list[list[int]] = [[] for _ in runs]
@@ -81,4 +98,4 @@ def _slots(block: Block, runs: list[range], scratch: Scratch) -> dict[int, int]:
         for i in born_here:
             slots[i] = free.pop() if free else scratch.area(1)
         free += [slots[i] for i in dead_here]
-    return slots
+    return Cut(runs, slots, complete)

@@ -7,7 +7,7 @@ from condyle.tape.entry import entries
 from condyle.tape.graph import Node
 from condyle.tape.layout import WHOLE, Cut, cut
 from condyle.tape.tape import Tape
-from condyle.tape.tiles import Rows
+from condyle.tape.tiles import Rows, tile_starts, tile_width
 from condyle.tape.vectors import Format
 
 GROUP = 128  # entries of a row that one piece moves in or out
@@ -30,13 +30,17 @@ class KernelText(BlockText):
 
     def kernel(self, tape: Tape) -> None:
         """Write the function over lane blocks."""
-        plan = cut(tape.block, self.scratch, self.whole)
+        tiles = self.tiles(tape)
+        plan = cut(tape.block, self.scratch, self.whole, [group for _, _, group in tiles])
         self.lines = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
         self.label = "block"
         if plan.slots:
             self.load_slots(tape, plan)
-            self.block(tape.block, {}, plan)
-            self.store_slots(tape, plan)
+            for run, complete in zip(plan.runs, plan.complete, strict=True):
+                with self.piece():
+                    values = self.run(tape.block, run, {}, plan)
+                    self.store_tiles(tape, [tiles[g] for g in complete], values, plan)
+            self.store_tables(tape)
         else:
             rows = Rows(self.format, self.put, self.do)
             values = self.block(tape.block, self.load_inputs(tape, rows), plan)
@@ -98,22 +102,37 @@ class KernelText(BlockText):
                         rows.point(p)
                         self.copy_in(tape.block.nodes[i], i, p, first, rows)
 
-    def store_slots(self, tape: Tape, plan: Cut) -> None:
-        """Bring the results from their slots into the outputs."""
-        at = 0
+    def tiles(self, tape: Tape) -> list[tuple[int, int, tuple[int, ...]]]:
+        """(port, first entry, results) of the pieces of rows that are written at once."""
+        out, at = [], 0
         for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
             results = tape.block.results[at : at + (1 if port.table else port.size)]
             at += len(results)
-            for first in range(0, len(results), GROUP):
+            if not port.table:
+                width = tile_width(port.size, self.format.lanes)
+                out += [(p, first, results[first : first + width]) for first in tile_starts(port.size, width)]
+        return out
+
+    def store_tiles(self, tape: Tape, tiles: list[tuple[int, int, tuple[int, ...]]], values: Values, plan: Cut) -> None:
+        """Write results into the outputs as soon as enough of a row is known."""
+        if not tiles:
+            return
+        rows = Rows(self.format, self.put, self.do)
+        for p in sorted({p for p, _, _ in tiles}):
+            rows.point(p)
+        for p, first, group in tiles:
+            rows.store(p, [self.operand(tape.block, r, values, plan) for r in group], str(first))
+
+    def store_tables(self, tape: Tape) -> None:
+        """Write the tables that are outputs."""
+        at = 0
+        for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
+            if port.table:
                 with self.piece():
                     rows = Rows(self.format, self.put, self.do)
                     rows.point(p)
-                    if port.table:
-                        self.copy_out(results[0], p, port.shape[0], rows)
-                    else:
-                        known: Values = {}
-                        group = results[first : first + GROUP]
-                        rows.store(p, [self.operand(tape.block, r, known, plan) for r in group], str(first))
+                    self.copy_out(tape.block.results[at], p, port.shape[0], rows)
+            at += 1 if port.table else port.size
 
     # ---- tables, row by row
 

@@ -31,9 +31,9 @@ class Rows:
 
     def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
         """entry -> vector for the wanted ones of `size` entries that start `shift` entries into each row."""
-        width = _tile_width(size, self.format.lanes)
+        width = tile_width(size, self.format.lanes)
         found: dict[int, str] = {}
-        for start in _tile_starts(size, width):
+        for start in tile_starts(size, width):
             if not any(start + k in wanted and start + k not in found for k in range(width)):
                 continue
             tile = f"<{width} x {self.format.element}>"
@@ -46,8 +46,8 @@ class Rows:
 
     def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
         """Write one vector per entry, `shift` entries into each row."""
-        width = _tile_width(len(vectors), self.format.lanes)
-        for start in _tile_starts(len(vectors), width):
+        width = tile_width(len(vectors), self.format.lanes)
+        for start in tile_starts(len(vectors), width):
             pointers = self._at(port, start, shift)
             for g in range(0, self.format.lanes, width):
                 columns = [self._part(vectors[start + k], g, width) for k in range(width)]
@@ -101,11 +101,11 @@ class Rows:
         return self.put(f"shufflevector {kind} {vector}, {kind} poison, <{width} x i32> <{lanes}>")
 
 
-def _tile_width(size: int, lanes: int) -> int:
+def tile_width(size: int, lanes: int) -> int:
     """The largest power of two that is neither wider than the row nor than the vector."""
     return min(lanes, 1 << (size.bit_length() - 1))
 
 
-def _tile_starts(size: int, width: int) -> list[int]:
+def tile_starts(size: int, width: int) -> list[int]:
     """Tiles that cover the row; the last one overlaps its neighbour rather than reach beyond the row."""
     return [*range(0, size - width, width), size - width]
