@@ -147,12 +147,13 @@ def bench(
     Results are compared before they are timed, and the smallest of several times counts.
     """
     from condyle.commands import bench as measuring
+    from condyle.commands import tables
 
     origins = measuring.standard() if source is None else [_origin(source, base, package_dir, arg, False, lock)]
     setting = measuring.Setting(batch, seconds, 1000 if seconds >= 0.1 else 20)
     numbers = measuring.measure(origins, setting, _console(130, stderr=as_json or as_markdown))
     if as_json or as_markdown:
-        typer.echo(json.dumps(numbers, indent=2) if as_json else measuring.markdown(numbers))
+        typer.echo(json.dumps(numbers, indent=2) if as_json else tables.markdown(numbers))
 
 
 @app.command()

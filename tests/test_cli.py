@@ -175,11 +175,11 @@ def test_bench_measures_a_robot_and_compares_results():
 def test_bench_does_without_its_peers(monkeypatch, capsys):
     from rich.console import Console
 
-    from condyle.commands import bench
+    from condyle.commands import bench, tables
     from condyle.commands.source import Origin
 
     monkeypatch.setattr(bench, "find_spec", lambda name: None)
     numbers = bench.measure([Origin("pendulum")], bench.Setting(8, 0.0, 2), Console(width=130))
     assert len(numbers["notes"]) == 2 and "pip install 'condyle[peers]'" in capsys.readouterr().out
-    assert bench.markdown(numbers).count("| - |") == 5
+    assert tables.markdown(numbers).count("| - |") == 5
     assert [origin.source for origin in bench.standard()] == list(bench.BUILT_IN)

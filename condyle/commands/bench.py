@@ -11,7 +11,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -19,15 +19,14 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from condyle.commands.peers import mujoco_acceleration, mujoco_twin, pinocchio_twin
 from condyle.commands.source import Origin
+from condyle.commands.tables import KERNELS, Measured, call_table, kernel_table
 from condyle.demo.bits import elsewhere
 from condyle.dynamics.robot import Robot, load
 from condyle.errors import CondyleError
 
-KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_dynamics_derivatives")
 BUILT_IN = ("ur3", "pidog", "fourlimb")
 # (file in example-robot-data, base, joints to lock)
 FILES = {
@@ -37,7 +36,8 @@ FILES = {
 }
 HOW = (
     "Pinocchio: abaInParallel and rneaInParallel with one thread; crba and computeABADerivatives from a Python loop, calls\n"
-    "included. mj_step also integrates. difference: the largest, over the largest entry. first result: trace and compile."
+    "included; these two keep only the last result, while Condyle writes all of them. mj_step also integrates.\n"
+    "difference: the largest, over the largest entry. first result: trace and compile."
 )
 # largest difference from a peer over the largest entry; rounding times the condition number of M
 SAME = 1e-8
@@ -52,19 +52,6 @@ class Setting:
     batch: int = 4096
     seconds: float = 1.0
     calls: int = 1000
-
-
-@dataclass
-class Measured:
-    """The numbers of one robot: nanoseconds per state, microseconds per call, seconds to compile."""
-
-    robot: str
-    nv: int
-    kernels: dict[str, dict[str, float]] = field(default_factory=dict)
-    mujoco_step: float | None = None
-    call: dict[str, float] = field(default_factory=dict)
-    compile: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
 
 
 def measure(origins: Sequence[Origin], setting: Setting, console: Console) -> dict[str, Any]:
@@ -173,13 +160,14 @@ def difference(name: str, ours: Sequence[np.ndarray], theirs: Sequence[np.ndarra
 
 def race_call(robot: Robot, state: tuple[np.ndarray, ...], twin: Any, setting: Setting) -> dict[str, float]:
     """Microseconds of forward dynamics called from Python on one state."""
-    robot.forward_dynamics(*state)
-    competitors: dict[str, Call] = {"condyle": lambda: robot.forward_dynamics(*state)}
+    q, v, tau = state
+    robot.forward_dynamics(q, v, tau)
+    competitors: dict[str, Call] = {"condyle": lambda: robot.forward_dynamics(q, v, tau)}
     if twin is not None:
         import pinocchio as pin
 
         data = twin.createData()
-        competitors["pinocchio"] = lambda: pin.aba(twin, data, *state)
+        competitors["pinocchio"] = lambda: pin.aba(twin, data, q, v, tau)
     many = {who: repeated(call, setting.calls) for who, call in competitors.items()}
     return {who: 1e6 * seconds / setting.calls for who, seconds in race(many, setting.seconds).items()}
 
@@ -190,8 +178,9 @@ def mujoco_step(robot: Robot, states: tuple[np.ndarray, ...], setting: Setting) 
 
     twin = mujoco_twin(robot.model)
     data = mujoco.MjData(twin)
-    ours = robot.forward_dynamics(*[a[:4] for a in states])
-    rows = zip(*[a[:4] for a in states], strict=True)
+    q, v, tau = (a[:4] for a in states)
+    ours = robot.forward_dynamics(q, v, tau)
+    rows = zip(q, v, tau, strict=True)
     theirs = np.stack([mujoco_acceleration(robot.model, twin, data, *row) for row in rows])
     difference("mj_forward", [ours], [theirs])
 
@@ -244,14 +233,15 @@ def example_robots() -> Path | None:
 
 
 def race(competitors: dict[str, Call], seconds: float) -> dict[str, float]:
-    """The smallest time of each call in seconds; they take turns, three times at least."""
+    """The smallest time of each call in seconds; they take turns of three calls, so that each finds its own data in the cache."""
     times: dict[str, list[float]] = {name: [] for name in competitors}
     end = perf_counter() + seconds * len(competitors)
-    while perf_counter() < end or len(next(iter(times.values()))) < 3:
+    while perf_counter() < end or not all(times.values()):
         for name, call in competitors.items():
-            start = perf_counter()
-            call()
-            times[name].append(perf_counter() - start)
+            for _ in range(3):
+                start = perf_counter()
+                call()
+                times[name].append(perf_counter() - start)
     return {name: min(spent) for name, spent in times.items()}
 
 
@@ -283,69 +273,3 @@ def busy() -> str:
     """The load average of the last minute over the cores."""
     load_average = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return f"load {load_average:.1f} on {os.cpu_count()} cores"
-
-
-# ---- tables
-
-
-def kernel_table(found: Sequence[Measured]) -> Table:
-    """Nanoseconds per state, robot by robot."""
-    table = Table(title="nanoseconds per state", title_justify="left")
-    for head in ("robot", "nv", "function", "operations", "Condyle", "Pinocchio", "times as fast", "difference"):
-        table.add_column(head, justify="left" if head in ("robot", "function") else "right")
-    for measured in found:
-        for k, (name, row) in enumerate(measured.kernels.items()):
-            theirs = row.get("pinocchio")
-            compared = ("-", "-", "-")
-            if theirs is not None:
-                compared = (f"{theirs:,.0f}", f"{theirs / row['condyle']:.1f}", f"{row['difference']:.0e}")
-            first = ("", "") if k else (measured.robot, str(measured.nv))
-            table.add_row(*first, name.replace("_", " "), f"{row['operations']:,}", f"{row['condyle']:,.0f}", *compared)
-        table.add_section()
-    return table
-
-
-def call_table(found: Sequence[Measured]) -> Table:
-    """One state from Python, MuJoCo's step beside our batch, and the seconds until the first result."""
-    table = Table(title="forward dynamics: one call, one step, one compilation", title_justify="left")
-    heads = ["robot", "one call, us", "pin.aba, us", "times as fast", "mj_step, ns", "batch against it"]
-    for head in [*heads, "first result, s", "from the cache, s"]:
-        table.add_column(head, justify="left" if head == "robot" else "right")
-    for m in found:
-        ours, theirs = m.call["condyle"], m.call.get("pinocchio")
-        batch = m.kernels["forward_dynamics"]["condyle"]
-        table.add_row(
-            m.robot,
-            f"{ours:.2f}",
-            *(("-", "-") if theirs is None else (f"{theirs:.2f}", f"{theirs / ours:.2f}")),
-            *(("-", "-") if m.mujoco_step is None else (f"{m.mujoco_step:,.0f}", f"{m.mujoco_step / batch:.1f}")),
-            f"{m.compile['cold']:.2f}",
-            f"{m.compile['cached']:.2f}",
-        )
-    return table
-
-
-def markdown(numbers: dict[str, Any]) -> str:
-    """The tables of the documentation: times with their ratios, and the operations."""
-    robots = [Measured(**row) for row in numbers["robots"]]
-    heads = [f"{m.robot}, nv {m.nv}" for m in robots]
-    lines = [_row("one thread, ns per state: Pinocchio / Condyle = ratio", *heads), _row("---", *["--:"] * len(heads))]
-    for name in KERNELS:
-        lines.append(_row(name.replace("_", " "), *[_ratio(m.kernels[name].get("pinocchio"), m.kernels[name]) for m in robots]))
-    steps = [_ratio(m.mujoco_step, m.kernels["forward_dynamics"]) for m in robots]
-    lines.append(_row("MuJoCo `mj_step` / forward dynamics", *steps))
-    calls = [f"{m.call.get('pinocchio', float('nan')):.1f} / {m.call['condyle']:.1f} µs" for m in robots]
-    lines.append(_row("one state called from Python, `pin.aba` / ours", *calls))
-    firsts = [f"{m.compile['cold']:.2f} s, {m.compile['cached']:.2f} s" for m in robots]
-    lines += [_row("first result: compiled, from the cache", *firsts), ""]
-    lines += [_row("operations", *heads), _row("---", *["--:"] * len(heads))]
-    lines += [_row(name.replace("_", " "), *[f"{m.kernels[name]['operations']:,}" for m in robots]) for name in KERNELS]
-    return "\n".join(lines)
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _ratio(theirs: float | None, ours: dict[str, float]) -> str:
-    return "-" if theirs is None else f"{theirs:,.0f} / {ours['condyle']:,.0f} = **{theirs / ours['condyle']:.1f}**"
