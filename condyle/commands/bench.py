@@ -154,7 +154,10 @@ def difference(name: str, ours: Sequence[np.ndarray], theirs: Sequence[np.ndarra
     """The largest difference over the largest entry; more than rounding explains is an error, not a number in a table."""
     found = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, theirs, strict=True))
     if not found < SAME:
-        raise CondyleError(f"{name}: the results differ by {found:.1e} of the largest entry, so their times say nothing")
+        raise CondyleError(
+            f"{name}: the results differ by {found:.1e} of the largest entry, so their times say nothing; "
+            "has every joint something with inertia to move by itself?"
+        )
     return found
 
 
