@@ -10,9 +10,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from shutil import which
+
+from condyle.commands.bench import processor
 
 SECONDS = 1.0  # spent on each competitor of a race
 
@@ -79,16 +80,6 @@ def c_library(source: str) -> tuple[ctypes.CDLL, str]:
 
 
 # ---- the machine
-
-
-@cache
-def processor() -> str:
-    """The name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def about() -> dict[str, str]:

@@ -30,13 +30,20 @@ class Compiled:
         """The results of `physics(model, **arrays)`, compiled under `key`; an error, or a mask, for what is not finite."""
         function = self._functions.get(key)
         if function is None:
+            if not self.model.nv:
+                raise RobotError([f"robot '{self.model.name}' has no joint that moves, so there is nothing to compute"])
             sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](self.model) for n in names}
             function = self._functions[key] = Function(trace(_with_check(physics, self.model, key), **sizes))
+        mask, out = False, None
         if options:
-            function, mask = self._on(key, function, options)
-        else:
-            mask = False
-        *results, check = function(*arrays)
+            function = self._on(key, function, options)
+            mask, out = bool(options.get("mask", False)), options.get("out")
+        if out is not None:
+            # the check has the batch axes of the first result
+            given = [out] if isinstance(out, np.ndarray) else list(out)
+            lead = given[0].shape[: given[0].ndim - len(function.tape.outputs[0].shape)]
+            out = (*given, np.empty(lead, given[0].dtype))
+        *results, check = function(*arrays, out=out)
         if key not in self.quick and function.machine == "cpu" and check.dtype == np.float64:
             self.quick[key] = single_state(function.kernel(), function.tape, None, guarded=True)
         # a ball of the interval machine says itself whether it is bounded
@@ -47,17 +54,17 @@ class Compiled:
             _raise_not_finite(self.model.name, names, arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _on(self, key: Any, function: Function, options: dict[str, Any]) -> tuple[Function, bool]:
-        unknown = set(options) - {"machine", "threads", "mask"}
+    def _on(self, key: Any, function: Function, options: dict[str, Any]) -> Function:
+        unknown = set(options) - {"machine", "threads", "mask", "out"}
         if unknown:
-            raise CondyleError(f"there is no option '{min(unknown)}'; there are machine, threads and mask")
+            raise CondyleError(f"there is no option '{min(unknown)}'; there are machine, threads, mask and out")
         machine, threads = options.get("machine", "cpu"), options.get("threads")
         if machine != "cpu" or threads is not None:
             other = (key, machine, threads)
             if other not in self._functions:
                 self._functions[other] = function.on(machine, threads=threads)
             function = self._functions[other]
-        return function, bool(options.get("mask", False))
+        return function
 
 
 def _with_check(physics: Callable[..., Any], model: Model, key: Any) -> Callable[..., Any]:

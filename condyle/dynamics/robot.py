@@ -44,8 +44,9 @@ class Robot:
     """A robot with its compiled functions. Every call takes one state or any batch (leading axes) and checks shapes.
 
     q, v as in Pinocchio: a free joint has position and quaternion (x, y, z, w), and its velocity is in the body's frame, linear
-    then angular. Common options of the calls: `machine` ("cpu", "reference", "mpfr:256", "interval"), `threads`, and
-    `mask=True`, which adds an array that is False for states with non-finite entries instead of raising.
+    then angular. Common options of the calls: `machine` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array,
+    or one per result, to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states
+    with non-finite entries instead of raising.
     """
 
     def __init__(self, model: Model, locked: edit.Locked | None = None) -> None:
@@ -102,11 +103,11 @@ class Robot:
 
     def q_slice(self, joint: str) -> slice:
         """Where a joint's coordinates are in q."""
-        return self.model.links[edit.matching(self.model, joint)[0]].q
+        return self.model.links[edit.only(self.model, joint)].q
 
     def v_slice(self, joint: str) -> slice:
         """Where a joint's velocity is in v."""
-        return self.model.links[edit.matching(self.model, joint)[0]].v
+        return self.model.links[edit.only(self.model, joint)].v
 
     def integrate(self, q: Any, dv: Any, **options: Any) -> Any:
         """q moved by the tangent dv (velocity times time)."""
@@ -210,11 +211,7 @@ class Robot:
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
-        if self.locked is None:
-            return self._embedded(v, None)
-        moving = sum(link.kind.nv for link in self.model.links)
-        size = moving + len(self.locked.standing) - len(self.locked.q)
-        return self._embedded(v, (self.locked.v, np.zeros(max(size, int(self.locked.v.max(initial=-1)) + 1))))
+        return self._embedded(v, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
 
     def function(self, what: str | Callable[..., Any], free: Sequence[str] = (), **shapes: Any) -> Function:
         """A compiled function: a kernel by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.

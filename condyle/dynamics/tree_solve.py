@@ -10,7 +10,6 @@ from condyle.dynamics.kinematics import ancestors
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 
-
 TOGETHER = 4
 
 

@@ -22,6 +22,7 @@ class Locked:
     q: np.ndarray
     v: np.ndarray
     standing: np.ndarray
+    full_nv: int
 
 
 def matching(model: Model, names: str | Sequence[str]) -> list[int]:
@@ -35,6 +36,14 @@ def matching(model: Model, names: str | Sequence[str]) -> list[int]:
             raise RobotError([f"robot '{model.name}' has no joint '{name}', and none that begins so{nearest(name, joints)}"])
         found.update(some)
     return sorted(found)
+
+
+def only(model: Model, joint: str) -> int:
+    """The link that the joint of this name moves."""
+    joints = [link.joint for link in model.links]
+    if joint not in joints:
+        raise RobotError([f"robot '{model.name}' has no joint '{joint}'{nearest(joint, joints)}"])
+    return joints.index(joint)
 
 
 def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) -> Locked:
@@ -94,17 +103,17 @@ def _assembled(
     q_map = [n for link in kept for n in range(link.q.start, link.q.stop)]
     v_map = [n for link in kept for n in range(link.v.start, link.v.stop)]
     slim = replace(model, links=tuple(links), frames=tuple(frames), visuals=tuple(visuals), collisions=tuple(collisions))
-    return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing)
+    return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing, model.nv)
 
 
 # ---- numbers left free
 
-FREE = {"mass": (), "com": (3,), "inertia": (3, 3), "armature": (), "damping": (), "friction": (), "position": (3,)}
+FREE = {"mass": (), "com": (3,), "inertia": (3, 3), "armature": (), "position": (3,)}
 
 
 def free_shape(model: Model, name: str) -> tuple[int, ...]:
-    """The shape of a number named LINK.mass, .com, .inertia (about the centre of mass), or .armature, .damping, .friction or
-    .position (of the joint's frame in the parent)."""
+    """The shape of a number named LINK.mass, .com, .inertia (about the centre of mass), .armature, or .position (of the joint's
+    frame in the parent)."""
     _, what = _free(model, name)
     return FREE[what]
 

@@ -199,6 +199,28 @@ def test_any_function_of_the_robot_can_be_compiled(arm):
         arm.function(lambda model, q, gain: gain * q)
 
 
+def test_results_can_be_written_into_given_arrays(dog):
+    q, v, tau = states(dog, 9)
+    a, M = np.empty((9, dog.nv)), np.empty((9, dog.nv, dog.nv))
+    assert dog.forward_dynamics(q, v, tau, out=a) is a and same_bits(a, dog.forward_dynamics(q, v, tau))
+    assert dog.mass_matrix(q, out=M) is M and same_bits(M, dog.mass_matrix(q))
+    three = tuple(np.empty((9, dog.nv, dog.nv)) for _ in range(3))
+    assert dog.forward_dynamics_derivatives(q, v, tau, out=three)[2] is three[2]
+    spoiled = np.where(np.arange(9)[:, None] == 4, np.nan, v)
+    with pytest.raises(cd.RobotError, match=r"v\[4, 0\] is nan"):
+        dog.forward_dynamics(q, spoiled, tau, out=a)
+
+
+def test_a_locked_free_joint_and_a_robot_that_cannot_move(dog):
+    standing = dog.lock("root_joint")
+    assert standing.full_velocity(np.ones(standing.nv)).shape == (dog.nv,)
+    assert standing.full(standing.neutral()).shape == (dog.nq,)
+    with pytest.raises(cd.RobotError, match="no joint that moves"):
+        cd.load("pendulum").lock(cd.load("pendulum").joint_names).mass_matrix(np.zeros(0))
+    with pytest.raises(cd.RobotError, match="has no joint"):
+        dog.q_slice("nosuch")
+
+
 # ---- what does not fit
 
 
