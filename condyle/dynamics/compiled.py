@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from condyle.dynamics import kernels
 from condyle.errors import CondyleError, RobotError
-from condyle.robot.model import Model
+from condyle.robot.model import Model, digest
 from condyle.tape.function import Function
+from condyle.tape.recorded import recorded
 from condyle.tape.single import single_state
 from condyle.tape.trace import trace
+
+
+@cache
+def _source() -> str:
+    """A hash of the source that decides what a kernel's tape is."""
+    files = [
+        file for folder in ("tape", "robot", "dynamics") for file in sorted((Path(__file__).parents[1] / folder).glob("*.py"))
+    ]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 class Compiled:
@@ -33,7 +46,8 @@ class Compiled:
             if not self.model.nv:
                 raise RobotError([f"robot '{self.model.name}' has no joint that moves, so there is nothing to compute"])
             sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](self.model) for n in names}
-            function = self._functions[key] = Function(trace(_with_check(physics, self.model, key), **sizes))
+            make = partial(trace, _with_check(physics, self.model, key), **sizes)
+            function = self._functions[key] = Function(recorded(f"{_source()} {digest(self.model)} {key} {sizes}", make))
         mask, out = False, None
         if options:
             function = self._on(key, function, options)

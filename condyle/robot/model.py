@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,3 +101,17 @@ class Model:
     def neutral(self) -> np.ndarray:
         """The configuration with every joint at zero."""
         return np.concatenate([link.kind.neutral() for link in self.links]) if self.links else np.zeros(0)
+
+
+def digest(model: Model) -> str:
+    """A hash of all numbers of a model that physics can depend on: its tree, joints, inertias, frames and gravity."""
+    found = hashlib.sha256(repr(model.gravity).encode())
+    for link in model.links:
+        found.update(f"{link.parent} {link.kind!r} {link.q} {link.v} {link.armature!r} {link.inertia.mass!r}\n".encode())
+        for array in (link.placement.R, link.placement.p, link.inertia.h, link.inertia.I):
+            found.update(np.ascontiguousarray(array, dtype=float).tobytes())
+    for frame in model.frames:
+        found.update(f"{frame.name!r} {frame.link}\n".encode())
+        found.update(np.ascontiguousarray(frame.pose.R, dtype=float).tobytes())
+        found.update(np.ascontiguousarray(frame.pose.p, dtype=float).tobytes())
+    return found.hexdigest()

@@ -23,7 +23,7 @@ def lower(tape: Tape, precision: str) -> Tape:
     block = expand(tape.block, precision)
     block = fold_constants(block, single=precision == "f32")
     block = contract(block)
-    return replace(tape, block=schedule(dead_code(block)))
+    return Tape(tape.name, schedule(dead_code(block)), tape.inputs, tape.outputs)
 
 
 def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = None) -> Block:

@@ -270,6 +270,27 @@ def test_what_does_not_fit_is_a_sentence(arm, call, kind, words):
         call(arm)
 
 
+def test_a_robot_seen_before_is_not_traced_again(monkeypatch):
+    first = cd.load("ur3")
+    q, v, tau = states(first)
+    wanted = first.forward_dynamics(q, v, tau), first.mass_matrix(q)
+
+    def traced_again(*_, **__):
+        raise AssertionError("traced again")
+
+    monkeypatch.setattr("condyle.dynamics.compiled.trace", traced_again)
+    again = cd.load("ur3")
+    assert same_bits(again.forward_dynamics(q, v, tau), wanted[0]) and same_bits(again.mass_matrix(q), wanted[1])
+    # any other number is another robot
+    with pytest.raises(AssertionError, match="traced again"):
+        cd.load("ur3", gravity=(0.0, 0.0, -9.8100001)).forward_dynamics(q, v, tau)
+    # who looks into the tape gets it traced
+    monkeypatch.undo()
+    once_more = cd.load("ur3")
+    once_more.forward_dynamics(q, v, tau)
+    assert same_bits(once_more.forward_dynamics(q, v, tau, machine="reference"), wanted[0])
+
+
 # ---- bases, files, gravity
 
 
