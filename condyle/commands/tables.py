@@ -56,7 +56,7 @@ def call_table(found: Sequence[Measured]) -> Table:
             *(("-", "-") if theirs is None else (f"{theirs:.2f}", f"{theirs / ours:.2f}")),
             *(("-", "-") if m.mujoco_step is None else (f"{m.mujoco_step:,.0f}", f"{m.mujoco_step / batch:.1f}")),
             f"{m.compile['cold']:.2f}",
-            f"{m.compile['cached']:.2f}",
+            f"{m.compile['cached']:.3f}",
         )
     return table
 
@@ -72,7 +72,7 @@ def markdown(numbers: dict[str, Any]) -> str:
     lines.append(_row("MuJoCo `mj_step` / forward dynamics", *steps))
     calls = [f"{m.call.get('pinocchio', float('nan')):.1f} / {m.call['condyle']:.1f} µs" for m in robots]
     lines.append(_row("one state called from Python, `pin.aba` / ours", *calls))
-    firsts = [f"{m.compile['cold']:.2f} s, {m.compile['cached']:.2f} s" for m in robots]
+    firsts = [f"{m.compile['cold']:.2f} s, {m.compile['cached']:.3f} s" for m in robots]
     lines += [_row("first result: compiled, from the cache", *firsts), ""]
     lines += [_row("operations", *heads), _row("---", *["--:"] * len(heads))]
     lines += [_row(name.replace("_", " "), *[f"{m.kernels[name]['operations']:,}" for m in robots]) for name in KERNELS]
