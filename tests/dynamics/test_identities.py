@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from dynamics.random_robots import KINDS, TOOL, random_description, random_model, random_pose, random_state
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import condyle as cd
 from condyle.dynamics import coriolis, energy, kinematics
@@ -35,8 +37,10 @@ SAME_FORMULA = 1e-12
 # one side solves with M, whose condition number is below 1e5 on these trees
 SOLVED = 1e-10
 
-SEEDS = range(6)
-each_seed = pytest.mark.parametrize("seed", SEEDS)
+
+def each_seed(test: Any) -> Any:
+    """The test on trees that hypothesis draws, by the seed of the generator: every joint kind, any shape of tree."""
+    return settings(max_examples=25)(given(seed=st.integers(0, 2**32 - 1))(test))
 
 
 def near(a: Any, b: Any, tolerance: float, scale: float | None = None) -> bool:
