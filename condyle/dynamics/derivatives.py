@@ -52,16 +52,14 @@ class Coriolis:
 
 @dataclass(frozen=True)
 class Motions:
-    """Everything that moves, in the inertial frame: per link the inertia, V; per coordinate S, P, T; link of a coordinate."""
+    """Everything that moves, in the inertial frame: per link its inertia and velocity V; per coordinate S, P and T."""
 
-    X: list[Pose]
     inertia: list[Inertia]
     V: list[Motion]
     S: list[Motion]
     P: list[Motion]
     T: list[Motion]
     gravity: Array
-    first_pose: Pose
 
 
 def motions(model: Model, q: Array, v: Array) -> Motions:
@@ -90,7 +88,7 @@ def motions(model: Model, q: Array, v: Array) -> Motions:
         P += [V_p.cross(axis) for axis in axes]
         T += [V_i.cross(axis) for axis in axes] if len(axes) > 1 else [V_p.cross(axis) for axis in axes]
     inertia = [link.inertia.seen_from(X[i]) for i, link in model.outward()]
-    return Motions(X, inertia, V, S, P, T, first.R.T @ gravity if single_root else gravity, first)
+    return Motions(inertia, V, S, P, T, first.R.T @ gravity if single_root else gravity)
 
 
 def accelerations(model: Model, m: Motions, v: Array, a: Array | None) -> list[Motion]:

@@ -14,7 +14,7 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
-from condyle.robot.spatial import Force, Motion
+from condyle.robot.spatial import Force
 
 SIZES: dict[str, Callable[[Model], int]] = {
     "q": lambda model: model.nq,
@@ -89,6 +89,3 @@ def applied(model: Model, q: Any, where: Sequence[tuple[str, str]], wrenches: Se
         force = frame.pose @ force
         total[frame.link] = total[frame.link] + force if frame.link in total else force
     return total
-
-
-__all__ = ["KERNELS", "SIZES", "Kernel", "Motion", "applied", "frame_pose", "kernel"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.scalar import Scalar, Truth, _Traced, caller, emit
+from condyle.tape.scalar import Truth, _Traced, caller, emit
 
 
 class Array(np.ndarray):
@@ -182,6 +182,3 @@ def apply_function(function: Any, args: tuple[Any, ...], options: dict[str, Any]
         )
     implementation = getattr(function, "_implementation", function)
     return _wrap(implementation(*args, **options))
-
-
-__all__ = ["Array", "Scalar", "Truth", "array", "fma", "where"]

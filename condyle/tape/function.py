@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import MachineError, ShapeError
+from condyle.errors import MachineError
 from condyle.tape.arguments import Arguments
 from condyle.tape.passes import lower
-from condyle.tape.tape import Port, Tape
+from condyle.tape.tape import Tape
 from condyle.tape.trace import Shape, trace
 
 _PRECISION = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
@@ -214,6 +214,3 @@ class Function:
             raise MachineError(f"lanes must be 1, 2, 4, 8 or 16, got {self._lanes}")
         if self._threads is not None and self._threads < 1:
             raise MachineError(f"threads must be at least 1, got {self._threads}")
-
-
-__all__ = ["Function", "Port", "ShapeError", "function"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.array import Array, array
+from condyle.tape.array import Array
 from condyle.tape.scalar import Scalar, caller, number
 
 Rebuild = Callable[[list[Any]], Any]
@@ -64,6 +64,3 @@ def same_shape(what: str, wanted: Any, given: Any) -> None:
         raise TraceError(
             f"{caller()}: {what} must keep its shape from one iteration to the next: it had {wanted}, and came back as {given}"
         )
-
-
-__all__ = ["Rebuild", "array", "assemble", "flatten", "same_shape"]
