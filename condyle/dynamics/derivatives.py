@@ -1,7 +1,7 @@
 """Derivatives of inverse and forward dynamics, in the tangent space, by recursion along the tree.
 
 All in one inertial frame (Singh, Russo and Wensing 2022): with S the joint axes, and for the body beyond joint i its inertia
-I, force F, and Coriolis map B, every pair of joints i beyond j gives
+I, force F, and the map B of turning.py, every pair of joints i beyond j gives
 
     dtau_i/dq_j = S_i . (2 B P_j + I Q_j)        dtau_j/dq_i = S_j . (2 B P_i + I Q_i + S_i x* F)
     dtau_i/dv_j = S_i . (2 B S_j + I (P_j + T_j))  dtau_j/dv_i = S_j . (2 B S_i + I (P_i + T_i))
@@ -19,35 +19,9 @@ import numpy as np
 
 from condyle.dynamics.kinematics import ancestors
 from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
+from condyle.dynamics.turning import Turning
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, cross, skew
-
-
-@dataclass(frozen=True)
-class Coriolis:
-    """B of a body: the map x -> (w_x x p, Y w_x), with p the linear momentum, and w_x the angular part of x."""
-
-    p: Array
-    Y: Array
-
-    @staticmethod
-    def of(I: Inertia, V: Motion, momentum: Force) -> Coriolis:
-        """Y = [w](J - tr(J)/2) - [h][u] for a body with first moment h, inertia J, and velocity (u, w)."""
-        half_trace = 0.5 * (I.I[0, 0] + I.I[1, 1] + I.I[2, 2])
-        Y = skew(V.angular) @ (I.I - np.eye(3) * half_trace) - skew(I.h) @ skew(V.linear)
-        return Coriolis(momentum.linear, Y)
-
-    def __add__(self, other: Coriolis) -> Coriolis:
-        return Coriolis(self.p + other.p, self.Y + other.Y)
-
-    def twice(self, x: Motion) -> Force:
-        """2 B x."""
-        w = x.angular + x.angular
-        return Force(cross(w, self.p), self.Y @ w)
-
-    def twice_transposed(self, x: Motion) -> Array:
-        """The angular part of 2 B^T x; its linear part is zero."""
-        return 2.0 * (cross(self.p, x.linear) + self.Y.T @ x.angular)
+from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose
 
 
 @dataclass(frozen=True)
@@ -157,7 +131,7 @@ def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Arr
     A = accelerations(model, m, v, a)
     I = composite(model, m.inertia)
     F = composite(model, forces(model, m, A))
-    B = composite(model, [Coriolis.of(I_i, V_i, I_i @ V_i) for I_i, V_i in zip(m.inertia, m.V, strict=True)])
+    B = composite(model, [Turning.of(I_i, V_i) for I_i, V_i in zip(m.inertia, m.V, strict=True)])
     link_of = [i for i, link in model.outward() for _ in range(link.v.start, link.v.stop)]
     Q: list[Motion] = []
     for k, i in enumerate(link_of):
@@ -166,14 +140,14 @@ def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Arr
         Q.append(A_p.cross(m.S[k]) + V_p.cross(m.P[k]))
     W = [P + T for P, T in zip(m.P, m.T, strict=True)]
     momentum = [I[i] @ m.S[k] for k, i in enumerate(link_of)]
-    turn = [B[i].twice_transposed(m.S[k]) for k, i in enumerate(link_of)]
+    turn = [B[i].transposed(m.S[k]).angular * 2.0 for k, i in enumerate(link_of)]
     carriers = coordinates_that_carry(model)
 
     for k, i in enumerate(link_of):
         own = range(model.links[i].v.start, model.links[i].v.stop)
         dq, dv = np.zeros(model.nv, dtype=object), np.zeros(model.nv, dtype=object)
-        by_q = B[i].twice(m.P[k]) + I[i] @ Q[k]
-        by_v = B[i].twice(m.S[k]) + I[i] @ W[k]
+        by_q = (B[i] @ m.P[k]) * 2.0 + I[i] @ Q[k]
+        by_v = (B[i] @ m.S[k]) * 2.0 + I[i] @ W[k]
         for j in own:
             dq[j], dv[j] = m.S[j].dot(by_q), m.S[j].dot(by_v)
         # the force also turns with joint k, as seen by the joints that carry it

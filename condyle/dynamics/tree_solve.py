@@ -51,13 +51,18 @@ class TreeFactor:
         return x
 
     def inverse_matrix(self) -> Array:
-        """M^-1."""
+        """M^-1 = Y D^-1 Y^T with Y = L^-1, which has entries only between a coordinate and those that carry it."""
         n = len(self.carriers)
-        full = self.solve(np.eye(n))
+        Y, inverse = np.zeros((n, n), dtype=object), np.zeros((n, n), dtype=object)
+        for i, carriers in enumerate(self.carriers):
+            Y[i, i] = 1.0
+            for j in carriers:
+                Y[i, j] = -sum((self.L[i, k] * Y[k, j] for k in carriers if k >= j), 0.0)
+        scaled = Y * self.inverse
         for i in range(n):
-            for j in range(i):
-                full[i, j] = full[j, i]
-        return full
+            for j in range(i + 1):
+                inverse[i, j] = inverse[j, i] = sum((scaled[i, k] * Y[j, k] for k in range(j + 1)), 0.0)
+        return inverse
 
 
 def coordinates_that_carry(model: Model) -> list[list[int]]:
