@@ -29,6 +29,14 @@ class RobotError(CondyleError, ValueError):
         super().__init__("\n".join(self.problems))
 
 
+class SimulationError(CondyleError, ValueError):
+    """A world cannot be simulated as given: a ground, a contact point or a mesh is wrong; one sentence says what to do."""
+
+
+class FileError(CondyleError, OSError):
+    """A file cannot be saved or read, or is not what was saved; the message names it and says what to do."""
+
+
 class MissingExtraError(CondyleError, ImportError):
     """An optional package is not installed; the message holds the pip command that installs it."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.scalar import Truth, _Traced, caller, emit
+from condyle.tape.scalar import Scalar, Truth, _Traced, caller, emit
 
 
 class Array(np.ndarray):
@@ -37,6 +37,11 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 def fma(a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once."""
     return _wrap(_fma(_plain(a), _plain(b), _plain(c)))
+
+
+def held(x: Any) -> Any:
+    """`x` as a value that derivatives take for a constant, entry by entry. It costs nothing when it is computed."""
+    return _wrap(_held(_plain(x))) if isinstance(x, _Traced) or np.asarray(x).dtype == object else x
 
 
 def _plain(x: Any) -> np.ndarray:
@@ -84,6 +89,7 @@ def _sign(x: Any) -> Any:
 
 
 _where = np.frompyfunc(_choose, 3, 1)
+_held = np.frompyfunc(lambda x: emit("held", x) if isinstance(x, Scalar) else x, 1, 1)
 _fma = np.frompyfunc(lambda a, b, c: emit("fma", a, b, c), 3, 1)
 
 _functions: dict[Any, Callable[..., Any]] = {

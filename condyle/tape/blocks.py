@@ -5,7 +5,7 @@ from __future__ import annotations
 from condyle.tape.graph import Block, Loop
 from condyle.tape.layout import Cut, Scratch, cut
 from condyle.tape.ops import OPS, TRUTH
-from condyle.tape.text import Text
+from condyle.tape.text import Close, Text
 from condyle.tape.vectors import Format
 
 Values = dict[int, str]  # node -> vector
@@ -42,13 +42,18 @@ class BlockText(Text):
 
     # ---- straight code
 
-    def block(self, block: Block, params: Values, plan: Cut) -> Values:
-        """The vectors of a block's nodes. A long block becomes one function per run, and its values are in their slots."""
+    def block(self, block: Block, params: Values, plan: Cut, done: int | None = None, close: Close | None = None) -> Values:
+        """The vectors of a block's nodes. A long block becomes one function per run, and its values are in their slots.
+
+        `done`: the node that, once it is known, may end the loop whose body this is.
+        """
         if len(plan.runs) == 1:
-            return self.run(block, plan.runs[0], params, plan)
+            return self.run(block, plan.runs[0], params, plan, done, close)
         for run in plan.runs:
             with self.piece():
                 self.run(block, run, {}, plan)
+            if close is not None and done is not None and done in run:
+                close.leave(self.operand(block, done, {}, plan))
         return {}
 
     def operand(self, block: Block, i: int, values: Values, plan: Cut) -> str:
@@ -62,7 +67,9 @@ class BlockText(Text):
                 values[i] = self.put(f"fcmp une {self.format.vector} {values[i]}, zeroinitializer")
         return values[i]
 
-    def run(self, block: Block, run: range, params: Values, plan: Cut) -> Values:
+    def run(
+        self, block: Block, run: range, params: Values, plan: Cut, done: int | None = None, close: Close | None = None
+    ) -> Values:
         """Write a run of nodes into the current function."""
         values: Values = {}
         for i in run:
@@ -86,6 +93,8 @@ class BlockText(Text):
                 self.loop(block, i, values, plan)
             if i in plan.slots and i in values and op not in ("param", "get"):
                 self.spill(block.nodes[i].op, values[i], plan.slots[i])
+            if close is not None and i == done:
+                close.leave(values[i])
         return values
 
     def spill(self, op: str, value: str, slot: int) -> None:
@@ -123,11 +132,10 @@ class BlockText(Text):
         """A short body: carried values are phis. Returns them as they are after the loop."""
         row, close = self.counted(loop.count, reverse=loop.reverse, carry=begin)
         params = dict(enumerate([self.iteration(loop, row), *close.carried, *self.read_rows(loop, row), *outside]))
-        values = self.block(loop.body, params, plan)
+        values = self.block(loop.body, params, plan, loop.done, close)
         results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
         self.write_row(loop, row, results)
-        close(results[: loop.carried])
-        return results[: loop.carried]
+        return close(results[: loop.carried])
 
     def loop_in_memory(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
         """A long body, itself in runs: carried values are in slots. Returns them as they are after the loop."""
@@ -145,7 +153,7 @@ class BlockText(Text):
         for param, vector in fresh.items():
             if param in slot_of:
                 self.store(vector, self.place(slot_of[param]))
-        self.block(loop.body, {}, plan)
+        self.block(loop.body, {}, plan, loop.done, close)
         values: Values = {}
         results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
         self.write_row(loop, row, results)

@@ -166,9 +166,10 @@ class Kernel:
         self.lines.append("    }")
 
     def block(
-        self, block: Block, params: list[str], path: str, indent: str, fresh: int = 0
+        self, block: Block, params: list[str], path: str, indent: str, fresh: int = 0, done: int | None = None
     ) -> tuple[dict[int, str], dict[int, list[Column]]]:
-        """(text of every value, columns of every table) of a block; the first `fresh` params become variables."""
+        """(text of every value, columns of every table) of a block; the first `fresh` params become variables, and `done`,
+        once it is known, ends the loop around the block."""
         values: dict[int, str] = {}
         tables: dict[int, list[Column]] = {}
         for i, node in enumerate(block.nodes):
@@ -193,6 +194,8 @@ class Kernel:
                 tables[i] = self.written(block.nodes[args[0]].data, f"{path}{args[0]}")[data[0] : data[1]]
             else:
                 values[i] = self.operation(node, [values[a] for a in args], here, indent)
+            if i == done:
+                self.lines.append(f"{indent}if ({values[i]}) break;")
         return values, tables
 
     def operation(self, node: Node, operands: list[str], here: str, indent: str) -> str:
@@ -230,8 +233,8 @@ class Kernel:
             self.lines.append(f"{indent}for (size_t {counter} = 0; {counter} < {loop.count}; ++{counter}) {{")
         rows = [column.along(counter) for column in columns]
         params = [f"({self.real}){counter}", *carried, *rows, *captured]
-        values, _ = self.block(loop.body, params, f"{here}_", inside, fresh=len(params) - len(captured))
-        results = [values[r] for r in loop.body.results]
+        values, _ = self.block(loop.body, params, f"{here}_", inside, len(params) - len(captured), loop.done)
+        results = [values[r] for r in loop.body.results[: loop.carried + loop.writes]]
         places = [*carried, *[column.along(counter) for column in written]]
         self.lines += [f"{inside}{place} = {text};" for place, text in zip(places, results, strict=True)]
         self.lines.append(f"{indent}}}")

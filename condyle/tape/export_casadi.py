@@ -71,6 +71,7 @@ class Scalars(Arithmetic):
             "max": casadi.fmax,
             "pow2": lambda a: casadi.power(2, casadi.fmin(casadi.fmax(a, -1022), 1023)),
             "logb": self.logb,
+            "held": lambda a: a,
             "lt": lambda a, b: a < b,
             "le": lambda a, b: a <= b,
             "eq": lambda a, b: a == b,
@@ -133,7 +134,7 @@ class Matrices(Scalars):
         carried, iteration, row, outside = symbols = [inner.kind.sym(name, size) for name, size in sizes.items()]
         params = [entry for part in (iteration, carried, row, outside) for entry in _column(part)]
         results = evaluate(loop.body, params, inner)
-        following, written = results[: loop.carried], results[loop.carried :]
+        following, written = results[: loop.carried], results[loop.carried : loop.carried + loop.writes]
         outputs = [self.casadi.densify(inner.column(part)) for part in (following, written)]
         return self.casadi.Function("body", symbols, outputs)
 

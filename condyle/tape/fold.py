@@ -121,6 +121,10 @@ def absolute(g: Graph, args: Args) -> int | None:
     return None if n is None else g.emit("abs", (n,))
 
 
+def held(g: Graph, args: Args) -> int | None:
+    return args[0] if g.nodes[args[0]].op in ("const", "held") else None
+
+
 def fma(g: Graph, args: Args) -> int | None:
     a, b, c = args
     if g.value(c) == 0.0:
@@ -160,6 +164,7 @@ FOLD: dict[str, Callable[[Graph, Args], int | None]] = {
     "div": div,
     "neg": neg,
     "abs": absolute,
+    "held": held,
     "fma": fma,
     "select": select,
     "not": invert,

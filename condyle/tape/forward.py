@@ -129,6 +129,7 @@ def _loop(
         values = [i, *carried[: loop.carried], *row[: loop.reads], *captured]
         results, moves = forward(loop.body, values, tangents)
         k = loop.carried
+        # where a loop that exits leaves the values as they are, the same select leaves the tangents
         following = [*results[:k], *[moves[j].get(s, 0.0) for j, s in carried_keys]]
         return following, [*results[k:], *[moves[k + c].get(s, 0.0) for c, s in written_keys]]
 

@@ -34,6 +34,9 @@ class Loop:
 
     The body's params are (iteration number, carried values, one row of each table, captured values); its results are
     (next carried values, the row to write). A reversed loop counts down: rows are read and written from the last.
+
+    A loop that `exits` writes no rows, and its body has one more result, a comparison: where it holds, this iteration and all
+    later ones leave the carried values as they are. A machine may stop when it holds for all states it computes together.
     """
 
     count: int
@@ -43,6 +46,12 @@ class Loop:
     writes: int  # entries of a row written
     tables: int = 0
     reverse: bool = False
+    exits: bool = False
+
+    @property
+    def done(self) -> int | None:
+        """The node of the body that says whether the carried values are final; None for a loop that runs to its end."""
+        return self.body.results[-1] if self.exits else None
 
     def split(self, args: tuple[Any, ...] | list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """(start values, tables, captured values) of a loop node's arguments."""

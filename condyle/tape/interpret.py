@@ -26,11 +26,15 @@ class Arithmetic:
     def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """(carried values at the end, rows written) of a loop."""
         carried = start
-        written: list[Any] = [None] * loop.count
+        written: list[Any] = [None] * (loop.count if loop.writes else 0)
         for i in reversed(range(loop.count)) if loop.reverse else range(loop.count):
             row = [entry for table in tables for entry in table[i]]
             results = evaluate(loop.body, [self.number(float(i)), *carried, *row, *captured], self)
-            carried, written[i] = results[: loop.carried], results[loop.carried :]
+            carried = results[: loop.carried]
+            if loop.writes:
+                written[i] = results[loop.carried :]
+            elif loop.exits and results[-1] is True:
+                break
         return carried, written
 
     def table(self, entries: list[Any], rows: int, columns: int) -> Any:
@@ -103,6 +107,7 @@ class Ieee(Arithmetic):
             "max": lambda a, b: b if b != b else (b if a <= b else a),
             "pow2": lambda a: math.ldexp(1.0, round(min(a, self.bias) if a > 1 - self.bias else 1 - self.bias)),
             "logb": self.logb,
+            "held": _same,
             "lt": lambda a, b: a < b,
             "le": lambda a, b: a <= b,
             "eq": lambda a, b: a == b,

@@ -53,6 +53,7 @@ class Interval(Arithmetic):
             "max": total(lambda a, b: a.max(b)),
             "pow2": total(lambda a: arb(2) ** a),
             "logb": total(self.logb),
+            "held": lambda a: a,
             "lt": self.less,
             "le": lambda a, b: negate(self.less(b, a)),
             "eq": self.equal,

@@ -13,7 +13,7 @@ import numpy as np
 from condyle.errors import TraceError
 from condyle.tape.array import where
 from condyle.tape.graph import Graph, Loop
-from condyle.tape.scalar import Scalar, caller
+from condyle.tape.scalar import Scalar, Truth, caller
 from condyle.tape.structure import assemble, flatten, same_shape
 
 _threads = local()
@@ -73,7 +73,10 @@ Body = Callable[[Scalar, list[Scalar], list[Scalar]], tuple[list[Any], list[Any]
 
 
 def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Table]:
-    """(carried values at the end, rows written) of `body(i, carried, row) -> (carried, row)`; it may use values from outside."""
+    """(carried values at the end, rows written) of `body(i, carried, row) -> (carried, row)`; it may use values from outside.
+
+    A body that gives a single comparison as its row writes nothing: the loop `exits` (see Loop).
+    """
     outer = current()
     if any(t.graph is not outer for t in tables):
         raise TraceError(
@@ -85,11 +88,13 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
     with recording(inner):
         carried, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
     results = [inner.const(x) if isinstance(x, float) else inner.adopt(x.graph, x.index) for x in (*carried, *row)]
-    loop = Loop(count, inner.block(results), len(start), reads, len(row), len(tables), reverse)
+    exits = len(row) == 1 and isinstance(row[0], Truth)
+    writes = 0 if exits else len(row)
+    loop = Loop(count, inner.block(results), len(start), reads, writes, len(tables), reverse, exits)
     args = [outer.const(x) if isinstance(x, float) else outer.adopt(x.graph, x.index) for x in start]
     node = outer.record("loop", (*args, *[t.index for t in tables], *inner.captured), loop)
     final = [Scalar(outer, outer.record("get", (node,), j)) for j in range(len(start))]
-    return final, Table(outer, outer.record("rows", (node,), (0, len(row))), count, len(row), (count, len(row)))
+    return final, Table(outer, outer.record("rows", (node,), (0, writes)), count, writes, (count, writes))
 
 
 def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Table:
@@ -104,21 +109,24 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
     """The state after `count` times `state = body(i, state)`.
 
     `start` is an array, a number, or a tuple, list or dict of them, and the body gives back the same. Each lane for which
-    `until(state)` holds keeps its state from then on: the loop still runs `count` times, so no lane sees another.
+    `until(state)` holds keeps its state from then on. The loop ends early when no lane would change any more, which shows in
+    the time it takes and in no bit.
     """
+    if count < 1:
+        raise TraceError(f"{caller()}: a loop needs at least one iteration; got count={count}")
+    leaves, rebuild, shape = flatten(start)
 
-    def step(i: Any, state: Any, _: Any) -> tuple[Any, tuple[()]]:
-        new = body(i, state)
-        if until is not None:
-            old_leaves, _, old_shape = flatten(state)
-            new_leaves, rebuild, new_shape = flatten(new)
-            same_shape("the state", old_shape, new_shape)
-            done = until(state)
-            new = rebuild([where(done, a, b) for a, b in zip(old_leaves, new_leaves, strict=True)])
-        return new, ()
+    def step(i: Scalar, carried: list[Scalar], _: Any) -> tuple[list[Any], list[Any]]:
+        # asked before the body runs, so that it can depend on nothing but the state and values from outside
+        done = until(rebuild(carried)) if until is not None else False
+        new, _, new_shape = flatten(body(i, rebuild(carried)))
+        same_shape("the state", shape, new_shape)
+        if done is False:
+            return new, []
+        return [where(done, a, b) for a, b in zip(carried, new, strict=True)], [done] if isinstance(done, Truth) else []
 
-    final, _ = scan(step, start, count=count)
-    return final
+    final, _ = repeat(count, leaves, [], step)
+    return rebuild(final)
 
 
 def scan(

@@ -49,6 +49,7 @@ class Mpfr(Arithmetic):
             "max": lambda a, b: b if b != b else (b if a <= b else a),
             "pow2": c.exp2,
             "logb": logb,
+            "held": lambda a: a,
             "lt": lambda a, b: a < b,
             "le": lambda a, b: a <= b,
             "eq": lambda a, b: a == b,

@@ -103,6 +103,7 @@ _row("min",      "rr>r",  "a if a < b else b; NaN if either is", None,          
 _row("max",      "rr>r",  "a if a > b else b; NaN if either is", None,                          _extreme("ugt"),           "cd_max({a}, {b})")
 _row("pow2",     "r>r",   "2^rint(a), a clamped to the normal exponents; NaN counts as the lowest", lambda y, a: (None,), _POW2_LLVM, "cd_pow2({a})")
 _row("logb",     "r>r",   "exponent field of a, less its bias", lambda y, a: (None,),           _LOGB_LLVM,                "cd_logb({a})")
+_row("held",     "r>r",   "a, as a value with the derivative zero", lambda y, a: (None,),       "{r} = bitcast {V} {a} to {V}", "{a}")
 _row("lt",       "rr>b",  "a < b",                        None,                                 "{r} = fcmp olt {V} {a}, {b}", "{a} < {b}")
 _row("le",       "rr>b",  "a <= b",                       None,                                 "{r} = fcmp ole {V} {a}, {b}", "{a} <= {b}")
 _row("eq",       "rr>b",  "a == b",                       None,                                 "{r} = fcmp oeq {V} {a}, {b}", "{a} == {b}")

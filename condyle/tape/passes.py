@@ -9,6 +9,7 @@ from condyle.errors import MachineError
 from condyle.tape.graph import Block, Graph, Loop, Node
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import OPS, REAL
+from condyle.tape.replay import Replay, replay
 from condyle.tape.scalar import Scalar
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Tape
@@ -20,7 +21,7 @@ def lower(tape: Tape, precision: str) -> Tape:
     """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided."""
     if precision not in ("f64", "f32"):
         raise MachineError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
-    block = expand(tape.block, precision)
+    block = expand(release(tape.block), precision)
     block = fold_constants(block, single=precision == "f32")
     block = contract(block)
     return Tape(tape.name, schedule(dead_code(block)), tape.inputs, tape.outputs)
@@ -43,6 +44,19 @@ def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = 
         else:
             place.append(graph.record(node.op, args, node.data))
     return graph.block([place[i] for i in block.results])
+
+
+def release(block: Block) -> Block:
+    """The block recorded again without `held`, as if it had never been written: derivatives have been taken by now."""
+    if not _holds(block):
+        return block
+    arithmetic = Replay()
+    arithmetic.functions["held"] = lambda a: a
+    return dead_code(replay(block, arithmetic))
+
+
+def _holds(block: Block) -> bool:
+    return any([n.op == "held" or (n.op == "loop" and _holds(n.data.body)) for n in block.nodes])
 
 
 def expand(block: Block, precision: str) -> Block:
@@ -160,6 +174,7 @@ def _slim_loop(
     while True:
         # a carried value is also alive when the next round of another living one reads it
         results = [body.results[j] for j in sorted(alive)] + [body.results[loop.carried + c] for c in written]
+        results += [] if loop.done is None else [loop.done]
         slim = dead_code(Block(body.nodes, body.params, tuple(results)))
         used: set[int] = {n.data for n in slim.nodes if n.op == "param"}
         grown = alive | {j for j in range(loop.carried) if 1 + j in used}
@@ -186,7 +201,6 @@ def _slim_loop(
             kept_args.append(outside)
     number = {p: k for k, p in enumerate(kept)}
     renumbered = tuple([Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes])
-    new = Loop(
-        loop.count, Block(renumbered, len(kept), slim.results), len(carried), reads, len(written), tables_kept, loop.reverse
-    )
+    block = Block(renumbered, len(kept), slim.results)
+    new = replace(loop, body=block, carried=len(carried), reads=reads, writes=len(written), tables=tables_kept)
     return new, tuple(kept_args), {j: k for k, j in enumerate(carried)}, {c: k for k, c in enumerate(written)}

@@ -7,7 +7,7 @@ from typing import Any
 from condyle.tape.graph import Block, Loop
 from condyle.tape.ops import OPS, REAL
 
-FLAT = frozenset({"rint", "floor", "pow2", "logb"})  # real results that do not vary with their argument
+FLAT = frozenset({"rint", "floor", "pow2", "logb", "held"})  # real results whose derivative is zero
 
 
 def smooth(op: str) -> bool:
@@ -47,7 +47,7 @@ def loop_forward(loop: Loop, start: list[int], tables: list[list[int]], captured
         results = [masks[r] for r in loop.body.results]
         grown = [a | b for a, b in zip(carried, results, strict=False)]
         if grown == carried:
-            return carried, results[loop.carried :]
+            return carried, results[loop.carried : loop.carried + loop.writes]
         carried = grown
 
 
@@ -91,7 +91,7 @@ def loop_backward(loop: Loop, finals: list[int], written: list[int]) -> tuple[li
     """Seeds that reach (carried values, row entries, captured values) from seeds on what a loop gives."""
     carried = list(finals)
     while True:
-        params, _ = backward_masks(loop.body, [*carried, *written])
+        params, _ = backward_masks(loop.body, [*carried, *written, *[0] * loop.exits])
         grown = [a | b for a, b in zip(carried, params[1:], strict=False)]
         if grown == carried:
             row_at = 1 + loop.carried

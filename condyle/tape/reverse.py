@@ -58,9 +58,13 @@ class _Saving(Replay):
     def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
             results = evaluate(loop.body, [i, *carried, *row, *captured], Replay())
-            return results[: loop.carried], [*results[loop.carried :], *carried]
+            return results[: loop.carried], [*results[loop.carried : loop.carried + loop.writes], *carried]
 
-        return repeat(loop.count, start, tables, body, reverse=loop.reverse)
+        final, written = repeat(loop.count, start, tables, body, reverse=loop.reverse)
+        if loop.exits:
+            # the values come from the loop as it was, which can end early; if nothing goes back, the one that writes is dead
+            final, _ = Replay().loop(loop, start, tables, captured)
+        return final, written
 
 
 def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[Any], list[Adjoint]]:
@@ -142,7 +146,7 @@ def _loop(loop: Loop, args: list[Any], written: Table, here: tuple[list[Adjoint]
     sources = [*([saved] if saved is not None else []), *tables, *[table for table, _ in rows.parts]]
 
     def body(i: Scalar, state: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-        results: list[Adjoint] = [{} for _ in range(loop.carried + loop.writes)]
+        results: list[Adjoint] = [{} for _ in loop.body.results]
         for (j, s), g in zip(carried_keys, state, strict=False):
             results[j][s] = g
         at = loop.carried + loop.reads

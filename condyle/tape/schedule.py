@@ -28,9 +28,22 @@ REGISTERS = 16  # values alive above which operations that end the life of other
 LONGEST = 2500  # nodes; in a longer block the order of the program is kept, for nearness matters more there
 
 
-def schedule(block: Block) -> Block:
-    """The block, if it is short, in another order, and its loop bodies likewise."""
-    return _reordered(block, _order(block) if len(block.nodes) <= LONGEST else list(range(len(block.nodes))))
+def schedule(block: Block, early: int | None = None) -> Block:
+    """The block, if it is short, in another order, and its loop bodies likewise; `early` comes first, with all it needs."""
+    order = _order(block) if len(block.nodes) <= LONGEST else list(range(len(block.nodes)))
+    if early is not None:
+        needed = _needed(block, early)
+        order.sort(key=lambda i: i not in needed)
+    return _reordered(block, order)
+
+
+def _needed(block: Block, node: int) -> set[int]:
+    """A node and all that it is computed from."""
+    needed = {node}
+    for i in reversed(range(node + 1)):
+        if i in needed:
+            needed.update(block.nodes[i].args)
+    return needed
 
 
 def _order(block: Block) -> list[int]:
@@ -110,6 +123,7 @@ def _reordered(block: Block, order: list[int]) -> Block:
     for i in order:
         op, args, data = block.nodes[i]
         if op == "loop":
-            data = replace(data, body=schedule(data.body))
+            # whether a loop may end is known before the rest of the iteration is computed
+            data = replace(data, body=schedule(data.body, data.done))
         nodes.append(Node(op, tuple([place[a] for a in args]), data))
     return Block(tuple(nodes), block.params, tuple([place[r] for r in block.results]))

@@ -75,7 +75,8 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
         if isinstance(data, float):
             digest.update(struct.pack("<d", data if data == data else math.nan))
         elif isinstance(data, Loop):
-            digest.update(f"{data.count} {data.carried} {data.reads} {data.writes} {data.tables} {data.reverse}\n".encode())
+            shape = (data.count, data.carried, data.reads, data.writes, data.tables, data.reverse, data.exits)
+            digest.update(f"{shape}\n".encode())
             _update(digest, data.body)
         else:
             digest.update(f"{data}\n".encode())
@@ -95,8 +96,10 @@ def listing(block: Block, indent: str) -> list[str]:
     for i, node in enumerate(block.nodes):
         lines.append(f"{indent}%{i} = {_phrase(node)}")
         if node.op == "loop":
-            lines += listing(node.data.body, indent + "  ")
-            lines.append(f"{indent}  next " + " ".join(f"%{r}" for r in node.data.body.results))
+            body, done = node.data.body, node.data.done
+            lines += listing(body, indent + "  ")
+            lines.append(f"{indent}  next " + " ".join(f"%{r}" for r in (body.results if done is None else body.results[:-1])))
+            lines += [] if done is None else [f"{indent}  until %{done}"]
     return lines
 
 

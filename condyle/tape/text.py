@@ -65,12 +65,26 @@ class Close:
     def __init__(self, text: Text, label: str, end: int, step: int, phis: list[tuple[int, str, str]]) -> None:
         self.text, self.label, self.end, self.step, self.phis = text, label, end, step, phis
         self.carried = [name for _, name, _ in phis]
+        self.left: str | None = None  # the label from which the loop is left early
 
-    def __call__(self, following: list[str] | None = None) -> None:
-        lines, label = self.text.lines, self.label
+    def leave(self, done: str) -> None:
+        """End the loop here if `done` holds in every lane; its values are then the carried ones."""
+        label, truths = self.label, f"<{self.text.format.lanes} x i1>"
+        self.left = self.text.label
+        self.text.lines += [
+            f"%{label}.done = call i1 @llvm.vector.reduce.and.v{self.text.format.lanes}i1({truths} {done})",
+            f"br i1 %{label}.done, label %{label}.exit, label %{label}.rest",
+            f"{label}.rest:",
+        ]
+        self.text.label = f"{label}.rest"
+
+    def __call__(self, following: list[str] | None = None) -> list[str]:
+        """End the iteration, given the next values; returns them as they are after the loop."""
+        lines, label, vector = self.text.lines, self.label, self.text.format.vector
+        following = following or []
         # the phis were left open until the next values were known
-        for (at, name, begin), vector in zip(self.phis, following or [], strict=True):
-            lines[at] = f"{name} = phi {self.text.format.vector} {begin}, [ {vector}, %{label}.latch ]"
+        for (at, name, begin), value in zip(self.phis, following, strict=True):
+            lines[at] = f"{name} = phi {vector} {begin}, [ {value}, %{label}.latch ]"
         lines += [
             f"br label %{label}.latch",
             f"{label}.latch:",
@@ -80,3 +94,8 @@ class Close:
             f"{label}.exit:",
         ]
         self.text.label = f"{label}.exit"
+        if self.left is None:
+            return following
+        for j, (old, new) in enumerate(zip(self.carried, following, strict=True)):
+            lines.append(f"%{label}.f{j} = phi {vector} [ {old}, %{self.left} ], [ {new}, %{label}.latch ]")
+        return [f"%{label}.f{j}" for j in range(len(following))]

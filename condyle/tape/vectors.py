@@ -60,10 +60,11 @@ class Format:
         return {name: op.llvm.format(**fields) for name, op in OPS.items() if op.llvm is not None}
 
     def declarations(self) -> list[str]:
-        """The intrinsics that the templates call."""
+        """The intrinsics that the templates and loops call."""
         v, s = self.vector, self.suffix
         arity = {"fma": 3, "copysign": 2, "sqrt": 1, "fabs": 1, "rint": 1, "floor": 1}
-        return [f"declare {v} @llvm.{name}.{s}({', '.join([v] * n)})" for name, n in arity.items()]
+        every = f"declare i1 @llvm.vector.reduce.and.v{self.lanes}i1(<{self.lanes} x i1>)"
+        return [every, *[f"declare {v} @llvm.{name}.{s}({', '.join([v] * n)})" for name, n in arity.items()]]
 
 
 def _nearest_single(value: float) -> float:

@@ -188,16 +188,21 @@ def plain_loop(scope: Scope, depth: int) -> None:
 
 
 def freezing_loop(scope: Scope, depth: int) -> None:
-    """A lane whose first value passes a bound keeps its state."""
+    """A lane whose state passes a bound, or for which something outside holds, keeps its state."""
     start = {"x": scope.value(), "y": scope.value()}
-    bound = scope.value()
+    bound, outside, kind = scope.value(), scope.truth(), scope.pick(6)
 
     def body(i: Scalar, state: dict[str, Any]) -> dict[str, Any]:
         inner = scope.inner(i, *state.values())
         inner.grow(2 + scope.pick(5), depth)
         return {"x": inner.value(), "y": inner.value()}
 
-    final = loop(body, start, 1 + scope.pick(5), until=lambda state: state["x"] > bound)
+    def done(state: dict[str, Any]) -> Any:
+        x, y = state["x"], state["y"]
+        # the second also holds for NaN
+        return [x > bound, ~(y <= bound), (x > bound) & (y > 0.0), (x > bound) | outside, outside, x > bound][kind]
+
+    final = loop(body, start, 1 + scope.pick(8), until=done)
     scope.reals += list(final.values())
 
 

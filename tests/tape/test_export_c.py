@@ -134,6 +134,20 @@ def test_chaotic_iterations(dtype: str, tmp_path: Path) -> None:
             assert_same(call(library, name, tape, [x]), wanted[name], tape)
 
 
+def converging(x):
+    """A root that is found long before the last iteration."""
+    return loop(lambda i, y: 0.5 * (y + x / y), x, 10**15, until=lambda y: abs(y * y - x) <= 1e-5 * x)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_loops_end_early(dtype: str, tmp_path: Path) -> None:
+    tape = lower(trace(converging, x=()), PRECISIONS[dtype])
+    x = np.array([[2.0], [0.0], [1e10], [1.0]], dtype)
+    for flags in MODES:
+        library = build(c_source(tape, dtype), tmp_path, flags)
+        assert_same(call(library, "converging", tape, [x]), Reference().run(tape, [x]), tape)
+
+
 # ---- the text
 
 

@@ -28,13 +28,15 @@ def call(function: casadi.Function, tape: Tape, inputs: list[np.ndarray]) -> lis
 
 
 class Watchful(Mpfr):
-    """MPFR arithmetic that notices NaN and infinity."""
+    """MPFR arithmetic that notices NaN, infinity, and a zero whose sign is asked for."""
 
     def __init__(self, bits: int) -> None:
         super().__init__(bits)
         self.strange = False
         for name, function in self.functions.items():
             self.functions[name] = lambda *args, function=function: self.watch(function(*args))
+        copysign = self.functions["copysign"]
+        self.functions["copysign"] = lambda a, b: copysign(a, b if b else self.number(math.inf))
 
     def number(self, value):
         return self.watch(super().number(value))
@@ -45,7 +47,7 @@ class Watchful(Mpfr):
 
 
 def tame(tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray] | None:
-    """The true values, or None where a NaN or infinity occurs or rounding is amplified: there CasADi may differ."""
+    """The true values, or None where CasADi may differ: at a NaN, an infinity, the sign of a zero, or amplified rounding."""
     watchful = Watchful(300)
     true = interpreted(tape, inputs, watchful, lambda x: watchful.number(float(x)), float, "float64")
     rounded = interpreted(tape, inputs, Mpfr(53), float, float, "float64")

@@ -22,6 +22,48 @@ def test_newton_freezes_each_lane_when_it_has_converged():
         assert cd.function(root, a=())(each).out1 == n
 
 
+FOREVER = 10**15  # iterations that no machine has the time for
+
+
+def test_a_loop_ends_when_no_lane_would_change():
+    def root(a):
+        return cd.loop(lambda i, y: 0.5 * (y + a / y), a, FOREVER, until=lambda y: abs(y * y - a) <= 1e-15 * a)
+
+    f = cd.function(root, a=())
+    a = np.array([2.0, 3e10, 7e-8, 0.0, 5.0, 1e20, 9.0, 1.0, 11.0])
+    np.testing.assert_allclose(f(a), np.sqrt(a), rtol=1e-15)
+    for g in (*[f.on("cpu", lanes=lanes) for lanes in (1, 2, 4, 8)], f.on("reference"), f.on("mpfr:53")):
+        assert np.array_equal(g(a).astype(float), f(a))
+    # forward derivatives end with it
+    np.testing.assert_allclose(f.jvp()(a[:2], 1.0), 0.5 / np.sqrt(a[:2]), rtol=1e-12)
+    np.testing.assert_allclose(f.jacobian(mode="forward").jacobian(mode="forward")(2.0), -0.25 * 2.0**-1.5, rtol=1e-9)
+
+
+def test_intervals_end_when_the_condition_is_certain():
+    def count(x):
+        return cd.loop(lambda i, s: (s[0] / 3.0, s[1] + 1.0), (x, 0.0), FOREVER, until=lambda s: s[1] >= 5.0)[0]
+
+    assert cd.function(count, x=()).on("interval")(1.0).overlaps(cd.function(count, x=()).on("interval:200")(1.0))
+
+
+def test_until_may_ask_for_what_is_outside_and_for_nothing():
+    def f(x, a):
+        outside = cd.loop(lambda i, s: s + 1.0, x, FOREVER, until=lambda s: a > 0.0)
+        inner = cd.loop(lambda i, s: cd.loop(lambda k, z: z + 1.0, s, FOREVER, until=lambda z: z > s + i), x, 3)
+        return outside, inner, cd.loop(lambda i, s: s + 1.0, x, 4, until=lambda s: False)
+
+    out, inner, all_four = cd.function(f, x=(), a=())(np.array([0.0, 0.5]), 1.0)
+    assert np.array_equal(out, [0.0, 0.5]) and np.array_equal(inner, [6.0, 6.5]) and np.array_equal(all_four, [4.0, 4.5])
+
+
+def test_a_loop_that_ends_is_another_program():
+    def f(until, x):
+        return cd.loop(lambda i, s: cd.where(s > 9.0, s, s * 1.5), x, 20, until=until)
+
+    ends, runs = cd.trace(lambda x: f(lambda s: s > 9.0, x), x=()), cd.trace(lambda x: f(None, x), x=())
+    assert ends.hash != runs.hash and "until" in str(ends) and "until" not in str(runs)
+
+
 def test_state_can_be_nested():
     def f(x):
         out = cd.loop(lambda i, s: {"p": s["p"] + s["v"][0], "v": (s["v"][0] * 0.5, s["v"][1] - i)}, {"p": x, "v": (1.0, x)}, 4)

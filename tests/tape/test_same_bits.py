@@ -6,15 +6,19 @@ import random
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tape.random_tapes import inputs_for, inputs_from, random_tapes, same_bits, tape_from
+from tape import random_tapes
+from tape.random_tapes import inputs_for, inputs_from, same_bits, tape_from
 
 import condyle as cd
 from condyle.tape import cpu, golden
+from condyle.tape.derive import jacobian
+from condyle.tape.graph import Block, Node
 from condyle.tape.interpreted import Reference
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
@@ -49,7 +53,7 @@ def check_all_lanes(tape: Tape, precision: str, inputs: list[np.ndarray], **opti
 @settings(max_examples=40)
 @given(data=st.data())
 def test_random_tapes_give_the_reference_bits_at_every_lane_width(precision, data):
-    tape = data.draw(random_tapes())
+    tape = data.draw(random_tapes.random_tapes())
     check_all_lanes(tape, precision, data.draw(inputs_for(tape, dtype=DTYPE[precision])))
 
 
@@ -57,7 +61,7 @@ def test_random_tapes_give_the_reference_bits_at_every_lane_width(precision, dat
 @settings(max_examples=30)
 @given(data=st.data())
 def test_elementary_functions_too(precision, data):
-    tape = data.draw(random_tapes(elementary=True))
+    tape = data.draw(random_tapes.random_tapes(elementary=True))
     check_all_lanes(tape, precision, data.draw(inputs_for(tape, dtype=DTYPE[precision])))
 
 
@@ -69,6 +73,56 @@ def test_cutting_a_block_into_runs_changes_no_bit(seed):
     for whole in (1, 6):
         got = run(kernel(lower(tape, "f64"), "f64", 4, whole=whole), tape, inputs)
         assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), f"whole={whole}\n{tape}"
+
+
+def to_the_end(block: Block) -> Block:
+    """The block with loops that run all their iterations, whatever their condition says."""
+    nodes = []
+    for op, args, data in block.nodes:
+        if op == "loop":
+            body = to_the_end(data.body)
+            results = body.results[:-1] if data.exits else body.results
+            data = replace(data, body=Block(body.nodes, body.params, results), exits=False)
+        nodes.append(Node(op, args, data))
+    return Block(tuple(nodes), block.params, block.results)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ending_a_loop_early_changes_no_bit(monkeypatch, seed):
+    monkeypatch.setattr(random_tapes, "LOOPS", [random_tapes.plain_loop, *[random_tapes.freezing_loop] * 3])
+    tape = tape_from(random.Random(seed).randrange)
+    inputs = inputs_from(random.Random(-seed).randrange, tape)
+    tapes = [tape, jacobian(tape, mode="forward")]
+    for each in [lower(t, "f64") for t in tapes]:
+        wanted = Reference().run(Tape(each.name, to_the_end(each.block), each.inputs, each.outputs), inputs)
+        machines = [Reference().run(each, inputs)]
+        machines += [
+            run(kernel(each, "f64", lanes, **cuts), each, inputs) for lanes, cuts in ((1, {}), (4, {}), (2, {"whole": 4}))
+        ]
+        for got in machines:
+            assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), f"{each}"
+
+
+@pytest.mark.parametrize("whole", [4000, 8, 1])
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_lanes_that_end_at_different_iterations(precision, whole):
+    def roots(a):
+        def body(i, s):
+            y, n = s
+            return 0.5 * (y + a / y), n + 1.0
+
+        return cd.loop(body, (a, 0.0), 90, until=lambda s: abs(s[0] * s[0] - a) <= 1e-5 * abs(a))
+
+    # done at once, soon, late, never (no root, or NaN)
+    a = [1.0, 2.0, -3.0, 1e12, 1e-9, 0.0, np.nan, 1e30, np.inf, -8.0, 1.0, 1.0, 5e-20, 27.0, np.nan, 1.0, 1e3, -1.0, 2.5]
+    inputs = [np.array(a, DTYPE[precision])[:, None]]
+    tape = cd.trace(roots, a=())
+    check_all_lanes(tape, precision, inputs, whole=whole)
+    lowered = lower(tape, precision)
+    full = Tape("full", to_the_end(lowered.block), tape.inputs, tape.outputs)
+    got, wanted = Reference().run(lowered, inputs), Reference().run(full, inputs)
+    assert all(same_bits(x, y) for x, y in zip(got, wanted, strict=True))
+    assert len(np.unique(got[1])) > 8 and got[1].min() == 0 and got[1].max() == 90, "lanes stop at different counts"
 
 
 def chaos(x, k):

@@ -1,0 +1,214 @@
+"""Contact points: the spheres, fixed to moving links, by which a robot touches the ground."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from math import sqrt
+
+import numpy as np
+
+from condyle.errors import SimulationError
+from condyle.robot.description import Note, Shape
+from condyle.robot.model import Frame, Model
+from condyle.robot.names import nearest
+from condyle.robot.report import IGNORED
+from condyle.simulate.numbers import finites, not_negative
+
+# the points on each rim of a cylinder of radius 1
+D = sqrt(0.5)
+RIM = ((1.0, 0.0), (D, D), (0.0, 1.0), (-D, D), (-1.0, 0.0), (-D, -D), (0.0, -1.0), (D, -D))
+
+WHAT_CAN_BE_PASSED = (
+    'contacts may be "collisions" for all collision shapes; names of moving links, collision shapes or frames, in which * stands '
+    "for any letters; {frame: radius}; or ContactPoints, as point_on and detected make them"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ContactPoint:
+    """A sphere on a moving link: its centre in the link's frame, and its radius, 0 for a point.
+
+    `friction`: its own coefficient; None for that of the ground.
+    """
+
+    name: str
+    link: int
+    position: np.ndarray
+    radius: float
+    friction: float | None = None
+
+    def __post_init__(self) -> None:
+        what = f"contact point '{self.name}'"
+        position = np.array(finites(what, "position", self.position, 3))
+        position.setflags(write=False)
+        object.__setattr__(self, "position", position)
+        object.__setattr__(self, "radius", not_negative(what, "radius", self.radius))
+        if self.friction is not None:
+            object.__setattr__(self, "friction", not_negative(what, "friction", self.friction))
+
+    def key(self) -> str:
+        """A text that differs whenever the point does, the same in every process."""
+        return f"{self.name!r} {self.link} {self.position.tolist()!r} {self.radius!r} {self.friction!r}"
+
+
+Contacts = str | ContactPoint | Mapping[str, float] | Iterable[str | ContactPoint] | None
+
+
+def contact_points(model: Model, contacts: Contacts = None) -> tuple[ContactPoint, ...]:
+    """The contact points that `contacts` asks for, in the order asked, and within a link in that of its shapes; names are unique.
+
+    None or "collisions": every collision shape of every moving link. A name: of a moving link, then all its collision shapes;
+    else of such a shape (one without a name is called LINK_KIND and its number in the link, as in "LF_SHANK_sphere2"); else of a
+    frame, then the point at its origin. In a name * stands for any letters: "*_SHANK_sphere2", the feet, are four shapes.
+    A mapping {frame: radius}: spheres about frames. ContactPoints are taken as they are.
+
+    A sphere is one point with its radius, a capsule two at the ends of its axis. Edges are points of radius 0: a box has 8, its
+    corners, and a cylinder 8 on each rim, so that it rolls as a prism does; for a wheel, take a sphere or detected(...).
+    Meshes have none: `mesh_notes` lists them.
+    """
+    if contacts is None:
+        contacts = "collisions"
+    everything = isinstance(contacts, str) and contacts == "collisions"
+    if everything:
+        points = [p for i in range(len(model.links)) for p in _link_points(model, i)]
+    elif isinstance(contacts, Mapping):
+        points = [point_on(model, name, radius=radius, name=name) for name, radius in contacts.items()]
+    else:
+        points = []
+        for item in contacts if isinstance(contacts, Iterable) and not isinstance(contacts, str) else [contacts]:
+            points += [_on_model(model, item)] if isinstance(item, ContactPoint) else _named_points(model, item)
+    if not points:
+        meshes = "only meshes as collision shapes" if mesh_notes(model) else "no collision shapes on its moving links"
+        given = f"robot '{model.name}' has {meshes}" if everything else f"contacts={contacts!r:.60} is empty"
+        raise SimulationError(f"{given}, so there is nothing to touch the ground with; {WHAT_CAN_BE_PASSED}")
+    return _unique(points)
+
+
+def point_on(
+    model: Model,
+    frame: str,
+    position: Sequence[float] = (0.0, 0.0, 0.0),
+    radius: float = 0.0,
+    friction: float | None = None,
+    name: str | None = None,
+) -> ContactPoint:
+    """The contact point at `position`, given in a frame of the model."""
+    f = moving_frame(model, frame)
+    point = ContactPoint(frame if name is None else name, f.link, np.asarray(position), radius, friction)
+    return replace(point, position=f.pose.point(point.position))
+
+
+def moving_frame(model: Model, name: str) -> Frame:
+    """The frame of this name, if it is on a moving link."""
+    for frame in model.frames:
+        if frame.name == name:
+            if frame.link < 0:
+                raise SimulationError(
+                    f"frame '{name}' of robot '{model.name}' stands still in the world and cannot touch the ground; "
+                    "load the robot with another base, or take a frame on a moving link"
+                )
+            return frame
+    raise SimulationError(f"robot '{model.name}' has no frame '{name}'{nearest(name, [f.name for f in model.frames])}")
+
+
+def mesh_notes(model: Model) -> tuple[Note, ...]:
+    """One note for each moving link whose collision meshes give no contact points."""
+    notes = []
+    for link in model.links:
+        count = sum(shape.kind == "mesh" for shape in link.collisions)
+        if count:
+            meshes = "1 collision mesh" if count == 1 else f"{count} collision meshes"
+            notes.append(Note(f"link '{link.name}'", f"{IGNORED}{meshes} as contact: fit its end by detected(...)"))
+    return tuple(notes)
+
+
+# -- inside
+
+
+def _named_points(model: Model, name: object) -> list[ContactPoint]:
+    """The points of one name: of links, else of shapes, else of frames."""
+    if not isinstance(name, str):
+        raise SimulationError(f"a contact must be a name or a ContactPoint, got {type(name).__name__}; {WHAT_CAN_BE_PASSED}")
+    star = "*" in name
+
+    def meant(known: str) -> bool:
+        return fnmatchcase(known, name) if star else known == name
+
+    links = [i for i, link in enumerate(model.links) if meant(link.name) and link.collisions]
+    points = [p for i in links for p in _link_points(model, i)]
+    if links and not points:
+        raise SimulationError(
+            f"link '{model.links[links[0]].name}' has only meshes as collision shapes: fit its end by detected(...), or give a "
+            "frame and a radius, {frame: radius}"
+        )
+    every = [(i, k) for i, link in enumerate(model.links) for k in range(len(link.collisions))]
+    points = points or [p for i, k in every if meant(_shape_name(model, i, k)) for p in _shape_points(model, i, k)]
+    frames = [f.name for f in model.frames if meant(f.name) and (f.link >= 0 or not star)]
+    points = points or [point_on(model, frame) for frame in frames]
+    if not points:
+        known = list(dict.fromkeys([f.name for f in model.frames] + [_shape_name(model, i, k) for i, k in every]))
+        begin = not star and any(k.startswith(name) for k in known)
+        hint = f" (for all that begin so write '{name}*')" if begin else nearest(name, known)
+        raise SimulationError(f"robot '{model.name}' has no link, collision shape or frame '{name}'{hint}")
+    return points
+
+
+def _link_points(model: Model, i: int) -> list[ContactPoint]:
+    return [p for k in range(len(model.links[i].collisions)) for p in _shape_points(model, i, k)]
+
+
+def _shape_points(model: Model, i: int, k: int) -> list[ContactPoint]:
+    """The points of shape k of link i, named after the shape."""
+    shape, stem = model.links[i].collisions[k], _shape_name(model, i, k)
+    part = {"box": "_corner", "cylinder": "_rim", "capsule": "_end"}.get(shape.kind, "")
+    radius = shape.size[0] if shape.kind in ("sphere", "capsule") else 0.0
+    places = list(dict.fromkeys(_places(shape)))  # a shape of size zero would have some twice
+    return [
+        ContactPoint(f"{stem}{part}{n}" if part else stem, i, shape.pose.point(np.array(p)), radius) for n, p in enumerate(places)
+    ]
+
+
+def _shape_name(model: Model, i: int, k: int) -> str:
+    """The shape's own name, or the link's with the shape's kind and number."""
+    shape = model.links[i].collisions[k]
+    return shape.name or f"{model.links[i].name}_{shape.kind}{k}"
+
+
+def _places(shape: Shape) -> list[tuple[float, float, float]]:
+    """Where the points of a shape are, in its own frame."""
+    if shape.kind == "sphere":
+        return [(0.0, 0.0, 0.0)]
+    if shape.kind == "capsule":
+        return [(0.0, 0.0, sign * shape.size[1] / 2.0) for sign in (-1.0, 1.0)]
+    if shape.kind == "box":
+        a, b, c = (length / 2.0 for length in shape.size)
+        return [(x, y, z) for x in (-a, a) for y in (-b, b) for z in (-c, c)]
+    if shape.kind == "cylinder":
+        r, length = shape.size
+        return [(r * x, r * y, sign * length / 2.0) for sign in (-1.0, 1.0) for x, y in RIM]
+    return []
+
+
+def _on_model(model: Model, point: ContactPoint) -> ContactPoint:
+    if not 0 <= point.link < len(model.links):
+        raise SimulationError(
+            f"contact point '{point.name}' is on link {point.link}, and robot '{model.name}' has the moving links 0 to "
+            f"{len(model.links) - 1}; make it with point_on(model, frame, ...)"
+        )
+    return point
+
+
+def _unique(points: Sequence[ContactPoint]) -> tuple[ContactPoint, ...]:
+    """The points with a number added to every name that was there before; a point asked for twice is there once."""
+    taken: dict[str, ContactPoint] = {}
+    for point in points:
+        if point.name in taken and taken[point.name].key() == point.key():
+            continue
+        name, number = point.name, 1
+        while name in taken:
+            number += 1
+            name = f"{point.name}_{number}"
+        taken[name] = point if name == point.name else replace(point, name=name)
+    return tuple(taken.values())
