@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from condyle.dynamics.kinematics import ancestors
+from condyle.dynamics.kinematics import ancestors, axes, root_poses
 from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
 from condyle.dynamics.turning import Turning
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose
+from condyle.robot.spatial import Array, Force, Inertia, Motion
 
 
 @dataclass(frozen=True)
@@ -38,31 +38,23 @@ class Motions:
 
 def motions(model: Model, q: Array, v: Array) -> Motions:
     """Poses, inertias, velocities and axes of all links in the frame of the first link, or of the world if there are several."""
-    single_root = sum(link.parent < 0 for link in model.links) == 1
-    first = model.links[0].pose(q)
-    gravity = np.array(model.gravity)
-    X: list[Pose] = []
+    X_0F, X = root_poses(model, q)
+    S = axes(model, X)
+    gravity = X_0F.R.T @ np.array(model.gravity)
     V: list[Motion] = []
-    S: list[Motion] = []
     P: list[Motion] = []
     T: list[Motion] = []
     for _, link in model.outward():
-        p = link.parent
-        if p >= 0:
-            X.append(X[p] @ link.placement @ link.kind.pose(q[link.q]))
-        else:
-            X.append(Pose.identity() if single_root else link.pose(q))
-        axes = [X[-1] @ axis for axis in link.axes]
-        V_p = V[p] if p >= 0 else Motion.zero()
+        own = S[link.v]
+        V_p = V[link.parent] if link.parent >= 0 else Motion.zero()
         V_i = V_p
-        for k, axis in enumerate(axes):
+        for k, axis in enumerate(own):
             V_i = V_i + axis * v[link.v.start + k]
         V.append(V_i)
-        S += axes
-        P += [V_p.cross(axis) for axis in axes]
-        T += [V_i.cross(axis) for axis in axes] if len(axes) > 1 else [V_p.cross(axis) for axis in axes]
+        P += [V_p.cross(axis) for axis in own]
+        T += [V_i.cross(axis) for axis in own] if len(own) > 1 else [V_p.cross(axis) for axis in own]
     inertia = [link.inertia.seen_from(X[i]) for i, link in model.outward()]
-    return Motions(inertia, V, S, P, T, first.R.T @ gravity if single_root else gravity)
+    return Motions(inertia, V, S, P, T, gravity)
 
 
 def accelerations(model: Model, m: Motions, v: Array, a: Array | None) -> list[Motion]:
@@ -97,13 +89,13 @@ def inverse_dynamics_derivatives(model: Model, q: Array, v: Array, a: Array) -> 
     m = motions(model, q, v)
     columns = list(_columns(model, m, v, a))
     dq, dv = (np.column_stack([pair[k] for pair in columns]) for k in (0, 1))
-    return dq, dv, _mass_matrix(model, m)
+    return dq, dv, mass_matrix_of(model, m)
 
 
 def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array]:
     """(da/dq, da/dv, da/dtau), each nv x nv:  -M^-1 dtau/dq, -M^-1 dtau/dv, M^-1, at the acceleration that tau produces."""
     m = motions(model, q, v)
-    L = tree_factor(model, _mass_matrix(model, m))
+    L = tree_factor(model, mass_matrix_of(model, m))
     F = composite(model, forces(model, m, accelerations(model, m, v, None)))
     bias = np.array([m.S[k].dot(F[i]) for i, link in model.outward() for k in range(link.v.start, link.v.stop)])
     a = L.solve(tau - bias)
@@ -112,7 +104,7 @@ def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -
     return -L.solve(dq), -L.solve(dv), L.inverse_matrix()
 
 
-def _mass_matrix(model: Model, m: Motions) -> Array:
+def mass_matrix_of(model: Model, m: Motions) -> Array:
     I = composite(model, m.inertia)
     M = np.zeros((model.nv, model.nv), dtype=object)
     for i, link in model.outward():

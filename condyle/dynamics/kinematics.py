@@ -17,6 +17,25 @@ def poses(model: Model, q: Array) -> list[Pose]:
     return X
 
 
+def root_poses(model: Model, q: Array) -> tuple[Pose, list[Pose]]:
+    """(X_0F, X_Fi of every link) for the frame F that coincides at this instant with the first link and stands still.
+
+    What depends only on the shape of the robot is simplest there. A robot with several roots has F in the world's frame.
+    """
+    if sum(link.parent < 0 for link in model.links) != 1:
+        return Pose.identity(), poses(model, q)
+    X: list[Pose] = []
+    for _, link in model.outward():
+        p = link.parent
+        X.append(X[p] @ link.placement @ link.kind.pose(q[link.q]) if p >= 0 else Pose.identity())
+    return model.links[0].pose(q), X
+
+
+def axes(model: Model, X: list[Pose]) -> list[Motion]:
+    """The motion that a unit speed of each coordinate gives, in the frame of the poses X."""
+    return [X[i] @ axis for i, link in model.outward() for axis in link.axes]
+
+
 def velocities(model: Model, q: Array, v: Array) -> list[Motion]:
     """The velocity of every link, in its own frame."""
     V: list[Motion] = []

@@ -1,0 +1,130 @@
+"""The laws with corners: forces between 0 and a bound along some directions. A joint's limit and dry friction have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.robot.spatial import Array
+from condyle.simulate.laws import Part, largest
+
+
+@dataclass(frozen=True)
+class Corners:
+    """Impulse  offset + E y  with y >= 0 and sum y <= 1; E has one column for each corner, `size` rows.
+
+    One corner: a joint's limit (E = S) or dry friction (E = 2 S, offset = -S). Many: a friction pyramid.
+    """
+
+    E: Array
+    kappa: Any
+    per: Any  # 1 / kappa
+    offset: Array | float = 0.0
+
+    @staticmethod
+    def of(E: Array, kappa: Any, offset: Array | float = 0.0) -> Corners:
+        return Corners(E, kappa, 1.0 / kappa, offset)
+
+    @property
+    def strength(self) -> Any:
+        """The largest impulse, along the first direction."""
+        return abs(self.E[0, 0])
+
+    @property
+    def size(self) -> int:
+        return int(self.E.shape[0])
+
+    @property
+    def degree(self) -> int:
+        return int(self.E.shape[1]) + 1
+
+    def start(self, impulse: Any, t: Any) -> Part:
+        """Equal shares of the impulse that is expected, at t times the smoothing."""
+        n = self.degree - 1
+        y = impulse / ((n + 1.0) * impulse + self.strength)
+        s = 1.0 - n * y
+        k = t * self.kappa
+        return {"y": np.array([y] * n, dtype=object), "z": np.array([k / y] * n, dtype=object), "s": s, "w": k / s}
+
+    def impulse(self, part: Part) -> Array:
+        """lambda = offset + E y."""
+        return self.E @ part["y"] + self.offset
+
+    def gap(self, part: Part, u: Array) -> Array:
+        """E^T u - z + w: zero at the solution."""
+        return self.E.T @ u - part["z"] + part["w"]
+
+    def scaled(self, part: Part, gap: Array) -> ScaledCorners:
+        """The law made linear about a point."""
+        return ScaledCorners(self, part, gap)
+
+    def compliance(self, y: Array, s: Any) -> Array:
+        """Q^-1 at the solution, Q = kappa (diag(1 / y^2) + 1 / s^2)."""
+        return _without_bound(y * y * self.per, s * s * self.per)
+
+    def gradient(self, y: Array, s: Any) -> Array:
+        """1 / y - 1 / s, entry by entry."""
+        return 1.0 / y - 1.0 / s
+
+    def residual(self, part: Part, u: Array) -> Any:
+        """How far y and the velocity are from the law, as a fraction of its largest term."""
+        y, w = part["y"], self.kappa / part["s"]
+        z = self.E.T @ u + w
+        return largest([abs(a * b - self.kappa) / (self.kappa + abs(a) * (abs(b) + w)) for a, b in zip(y, z, strict=True)])
+
+    def held(self, part: Part, hold: Callable[[Any], Any]) -> tuple[Array, Any]:
+        """(y, s) with derivatives taken as zero."""
+        return hold(part["y"]), hold(part["s"])
+
+
+def _without_bound(p: Array, b: Any) -> Array:
+    """(diag(1/p) + 1 1^T / b)^-1."""
+    if len(p) == 1:
+        return np.array([[p[0] * b / (p[0] + b)]], dtype=object)
+    return np.diag(p) - np.outer(p, p) * (1.0 / (b + sum(p[1:], p[0])))
+
+
+class ScaledCorners:
+    """The law made linear:  dy = Q^-1 (rho - E^T du)."""
+
+    def __init__(self, law: Corners, part: Part, gap: Array) -> None:
+        self.law, self.y, self.z, self.s, self.w = law, part["y"], part["z"], part["s"], part["w"]
+        self.per_y, self.per_z = 1.0 / self.y, 1.0 / self.z
+        self.per_s, self.per_w = 1.0 / self.s, 1.0 / self.w
+        self.Q_inverse = _without_bound(self.y * self.per_z, self.s * self.per_w)
+        self.gap = gap
+        self.energy = (self.y @ self.z + self.s * self.w) * law.per  # `degree` at the solution
+        off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]
+        self.error = largest([x * x for x in off])
+
+    @property
+    def stiffness(self) -> Array:
+        """Sigma = E Q^-1 E^T: how the impulse answers to the velocity."""
+        return self.law.E @ self.Q_inverse @ self.law.E.T
+
+    def aim(self, t: Any, ahead: dict[str, Any] | None = None) -> Array:
+        """The change of impulse if the velocity stayed, on the way to t times the smoothing; `ahead` is the step looked at first."""
+        k = t * self.law.kappa
+        to_z, to_w = k * self.per_y - self.z, k * self.per_s - self.w
+        if ahead is not None:
+            to_z = to_z - ahead["y"] * ahead["z"] * self.per_y
+            to_w = to_w - ahead["s"] * ahead["w"] * self.per_s
+        self.to_w = to_w
+        self.rho = to_z - self.gap - to_w
+        return self.law.E @ (self.Q_inverse @ self.rho)
+
+    def step(self, du: Array) -> dict[str, Any]:
+        """The step of all unknowns when the velocity changes by du."""
+        turned = self.law.E.T @ du
+        dy = self.Q_inverse @ (self.rho - turned)
+        ds = -sum(dy[1:], dy[0])
+        dw = self.to_w - self.w * self.per_s * ds
+        return {"y": dy, "z": self.gap + turned + dw, "s": ds, "w": dw}
+
+    def reach(self, step: dict[str, Any]) -> Any:
+        """1 / (the largest multiple of a step that stays inside)."""
+        pairs = [*zip(step["y"], self.per_y, strict=True), *zip(step["z"], self.per_z, strict=True)]
+        return largest([-a * b for a, b in [*pairs, (step["s"], self.per_s), (step["w"], self.per_w)]])

@@ -1,0 +1,195 @@
+"""The laws of bounded forces, each as one part of an interior-point step: the round friction cone, and boxes with corners.
+
+Every law chooses an impulse  lambda = D y  with y in a set K that the barrier keeps it inside of, so that (docs/contact.md)
+
+    D u + kappa grad(barrier)(y) = 0,     u the velocity after the step along lambda.
+
+The multipliers z (of the cone) and w (of the bound  s > 0) are unknowns of their own: y z = kappa and s w = kappa in the sense
+of the cone, which is what makes the steps long (Nesterov and Todd 1998; Mehrotra 1992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.robot.spatial import Array, vector
+
+Part = dict[str, Any]  # the unknowns of one law: y, z, s, w
+
+
+@dataclass(frozen=True)
+class Cone:
+    """The round cone |y_t| <= y_n <= 1: impulse (S y_n, mu S y_t); three entries, the normal first."""
+
+    D: Array  # (S, mu S, mu S)
+    kappa: Any
+    per: Any  # 1 / kappa
+    degree = 3
+    size = 3
+
+    @staticmethod
+    def of(S: Any, mu: float, kappa: Any) -> Cone:
+        return Cone(vector(S, mu * S, mu * S), kappa, 1.0 / kappa)
+
+    @property
+    def strength(self) -> Any:
+        """S, the largest impulse."""
+        return self.D[0]
+
+    def start(self, impulse: Any, t: Any) -> Part:
+        """A point on the axis near the impulse that is expected, at t times the smoothing."""
+        y = impulse / (1.5 * impulse + self.strength)
+        s = 1.0 - y
+        k = t * self.kappa
+        return {"y": vector(y, 0.0, 0.0), "z": vector(2.0 * k / y, 0.0, 0.0), "s": s, "w": k / s}
+
+    def impulse(self, part: Part) -> Array:
+        """lambda = D y."""
+        return self.D * part["y"]
+
+    def gap(self, part: Part, u: Array) -> Array:
+        """D u - z + w e: zero at the solution."""
+        return self.D * u - part["z"] + vector(part["w"], 0.0, 0.0)
+
+    def scaled(self, part: Part, gap: Array) -> ScaledCone:
+        """The law made linear about a point, by the scaling of Nesterov and Todd."""
+        return ScaledCone(self, part, gap)
+
+    def compliance(self, y: Array, s: Any) -> Array:
+        """Q^-1 with  dy = -Q^-1 d(D u)  at the solution: the inverse Hessian of the barrier over kappa."""
+        dety = determinant(y)
+        P = (2.0 * np.outer(y, y) - dety * FLIP) * (0.5 * self.per)
+        column = P[:, 0]
+        return P - np.outer(column, column) / (s * s * self.per + P[0, 0])
+
+    def gradient(self, y: Array, s: Any) -> Array:
+        """grad(barrier)(y) with the minus sign taken out:  2 y^-1 - e / s."""
+        inverse = 2.0 / determinant(y)
+        return vector(y[0] * inverse - 1.0 / s, -y[1] * inverse, -y[2] * inverse)
+
+    def residual(self, part: Part, u: Array) -> Any:
+        """How far y and the velocity are from the law, as a fraction of its largest term."""
+        y, s = part["y"], part["s"]
+        # with z = D u + w e the law is y z = 2 kappa, in the sense of the cone
+        w = self.kappa / s
+        z = self.D * u + vector(w, 0.0, 0.0)
+        scale = 1.0 / (self.kappa + abs(y[0] * z[0]))
+        product = [y @ z - 2.0 * self.kappa, *(y[0] * z[1:] + z[0] * y[1:])]
+        return largest([abs(x) * scale for x in product])
+
+    def held(self, part: Part, hold: Callable[[Any], Any]) -> tuple[Array, Any]:
+        """(y, s) with derivatives taken as zero."""
+        return hold(part["y"]), hold(part["s"])
+
+
+FLIP = np.diag([1.0, -1.0, -1.0])
+
+
+def determinant(y: Array) -> Any:
+    """y0^2 - |y1|^2: positive inside the cone."""
+    return y[0] * y[0] - y[1] * y[1] - y[2] * y[2]
+
+
+def largest(values: list[Any]) -> Any:
+    """The maximum of some scalars."""
+    top = values[0]
+    for x in values[1:]:
+        top = np.maximum(top, x)
+    return top
+
+
+class ScaledCone:
+    """A cone's law made linear:  dy = Q^-1 (rho - D du)."""
+
+    def __init__(self, law: Cone, part: Part, gap: Array) -> None:
+        y, z, s, w = part["y"], part["z"], part["s"], part["w"]
+        self.law, self.y, self.z, self.s, self.w = law, y, z, s, w
+        self.per_y, self.per_z = 1.0 / determinant(y), 1.0 / determinant(z)
+        self.per_s, self.per_w = 1.0 / s, 1.0 / w
+        detz = determinant(z)
+        # W^2 = p p^T / (a + y.z) - e FLIP maps z to y
+        e = np.sqrt(determinant(y) * self.per_z)
+        a = e * detz
+        self.yz = y @ z
+        p = vector(y[0] + e * z[0], y[1] - e * z[1], y[2] - e * z[2])
+        per = 1.0 / (a + self.yz)
+        W2 = np.outer(p, p) * per - e * FLIP
+        column = W2[:, 0]
+        self.Q_inverse = W2 - np.outer(column, column) * (1.0 / (s * self.per_w + W2[0, 0]))
+        # the same map taken half way: a boost along `turn`, up to the factor sqrt(e)
+        self.per_e = a * self.per_y
+        self.turn = p * np.sqrt(0.5 * self.per_e * per)
+        self.per_turn = 1.0 / (1.0 + self.turn[0])
+        self.gap = gap
+        self.energy = (self.yz + s * w) * law.per  # `degree` at the solution
+        # squares of the distance from the central path, less what rounding makes of them
+        trace, product = 0.5 * self.yz * law.per - 1.0, 0.5 * a * law.per
+        noise = 1e-15 * y[0] * z[0] * law.per
+        bound = s * w * law.per - 1.0
+        self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound]) - noise
+
+    @property
+    def stiffness(self) -> Array:
+        """Sigma = D Q^-1 D: how the impulse answers to the velocity."""
+        return np.outer(self.law.D, self.law.D) * self.Q_inverse
+
+    def aim(self, t: Any, ahead: dict[str, Any] | None = None) -> Array:
+        """The change of impulse if the velocity stayed, on the way to t times the smoothing; `ahead` is the step looked at first."""
+        k = t * self.law.kappa
+        to_z = vector(self.y[0], -self.y[1], -self.y[2]) * (2.0 * k * self.per_y) - self.z
+        to_w = k * self.per_s - self.w
+        if ahead is not None:
+            product = jordan(self.boosted(ahead["y"], -1.0), self.boosted(ahead["z"], 1.0))
+            back = jordan_divide(self.boosted(self.z, 1.0), self.per_z, product)
+            to_z = to_z - self.boosted(back, -1.0) * self.per_e
+            to_w = to_w + ahead["y"][0] * ahead["w"] * self.per_s
+        self.to_w = to_w
+        self.rho = to_z - self.gap - vector(to_w, 0.0, 0.0)
+        return self.law.D * (self.Q_inverse @ self.rho)
+
+    def step(self, du: Array) -> dict[str, Any]:
+        """The step of all unknowns when the velocity changes by du."""
+        D_du = self.law.D * du
+        dy = self.Q_inverse @ (self.rho - D_du)
+        dw = self.to_w + self.w * self.per_s * dy[0]
+        return {"y": dy, "z": self.gap + D_du + vector(dw, 0.0, 0.0), "s": -dy[0], "w": dw}
+
+    def boosted(self, x: Array, sign: float) -> Array:
+        """x moved along the hyperboloid's point `turn`, or back: the scaling without its factor."""
+        w0, w1, w2 = self.turn[0], self.turn[1] * sign, self.turn[2] * sign
+        along = w1 * x[1] + w2 * x[2]
+        push = x[0] + along * self.per_turn
+        return vector(w0 * x[0] + along, x[1] + w1 * push, x[2] + w2 * push)
+
+    def reach(self, step: dict[str, Any]) -> Any:
+        """1 / (the largest multiple of a step that stays inside)."""
+        return largest(
+            [
+                exit_speed(self.y, step["y"], self.per_y),
+                exit_speed(self.z, step["z"], self.per_z),
+                -step["s"] * self.per_s,
+                -step["w"] * self.per_w,
+            ]
+        )
+
+
+def exit_speed(y: Array, dy: Array, per_y: Any) -> Any:
+    """1 / t for the smallest t > 0 with y + t dy on the cone; not positive if there is none."""
+    b = (y[0] * dy[0] - y[1] * dy[1] - y[2] * dy[2]) * per_y
+    return np.sqrt(np.maximum(b * b - determinant(dy) * per_y, 0.0)) - b
+
+
+def jordan(a: Array, b: Array) -> Array:
+    """The product of the cone's algebra: (a . b, a0 b1 + b0 a1)."""
+    return vector(a @ b, a[0] * b[1] + b[0] * a[1], a[0] * b[2] + b[0] * a[2])
+
+
+def jordan_divide(l: Array, per_l: Any, d: Array) -> Array:
+    """x with l x = d in the cone's algebra; per_l = 1 / det l."""
+    x0 = (l[0] * d[0] - l[1] * d[1] - l[2] * d[2]) * per_l
+    per = 1.0 / l[0]
+    return vector(x0, (d[1] - x0 * l[1]) * per, (d[2] - x0 * l[2]) * per)

@@ -1,0 +1,121 @@
+"""One step: where is everything, what pushes on it, how does the velocity answer, what do ground and joints allow, move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.crba import mass_matrix
+from condyle.dynamics.kernels import applied
+from condyle.dynamics.kinematics import ancestors, axes, poses, root_poses
+from condyle.dynamics.rnea import inverse_dynamics
+from condyle.robot.spatial import Array
+from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
+from condyle.simulate.solver import Bounded, Solution, solve
+from condyle.simulate.touch import joint_laws, position, touches
+from condyle.simulate.world import World
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a step is given: configuration, velocity, controls, time, and one wrench (six numbers) per frame of the world."""
+
+    q: Array
+    v: Array
+    u: Array
+    t: Any = 0.0
+    wrenches: Array | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """M v+ = p + bounded impulses: the equation of motion of one step, M with what acts implicitly, and the laws.
+
+    All in the solver's coordinates: `turn` takes the base's velocity to the axes of flat ground, see aligned.py.
+    """
+
+    M: Array
+    p: Array
+    v: Array
+    laws: list[Bounded]
+    turn: Array | None
+
+
+def problem(world: World, x: Inputs) -> Problem:
+    """The equation of motion over one step."""
+    M = augmented(world, mass_matrix(world.model, x.q))
+    # inverse dynamics at a = -v/h is c - M v/h
+    p = -world.h * inverse_dynamics(world.model, x.q, x.v, x.v * (-1.0 / world.h))
+    p = p + world.h * (motors(world, x.u) + springs(world, x.q) + external(world, x))
+    laws = [*touches(world, x.q, x.v), *joint_laws(world, x.q, x.v)]
+    turn = ground_axes(world, x.q) if laws else None
+    return Problem(turned_matrix(turn, M), turned(turn, p), turned(turn, x.v), laws, turn)
+
+
+def solved(world: World, now: Problem) -> Solution:
+    """The velocity after one step, with the impulses that led there."""
+    solution = solve(world.model, now.M, now.p, now.v, now.laws)
+    return replace(solution, v=turned_back(now.turn, solution.v))
+
+
+def next_velocity(world: World, x: Inputs) -> Solution:
+    """The velocity after one step from a state."""
+    return solved(world, problem(world, x))
+
+
+def augmented(world: World, M: Array) -> Array:
+    """M + h B + h^2 K: damping and springs act with the velocity after the step, so they are stable however strong."""
+    M = np.array(M, dtype=object)
+    for k, joint in enumerate(world.joints):
+        M[k, k] = M[k, k] + (world.h * joint.damping + world.h * world.h * joint.spring)
+    return M
+
+
+def motors(world: World, u: Array) -> Array:
+    """The joint forces of the controls, each within its joint's effort."""
+    tau = np.zeros(world.model.nv, dtype=object)
+    for k, u_k in zip(world.actuated, u, strict=True):
+        effort = world.joints[k].effort
+        tau[k] = u_k if effort is None else np.minimum(np.maximum(u_k, -effort), effort)
+    return tau
+
+
+def springs(world: World, q: Array) -> Array:
+    """-K (q - rest)."""
+    tau = np.zeros(world.model.nv, dtype=object)
+    for k, joint in enumerate(world.joints):
+        if joint.spring:
+            tau[k] = (joint.rest - q[position(world, k)]) * joint.spring
+    return tau
+
+
+def external(world: World, x: Inputs) -> Array:
+    """The joint forces of wrenches given from outside and of the user's own function."""
+    tau = np.zeros(world.model.nv, dtype=object)
+    if world.wrenches and x.wrenches is not None:
+        total = applied(world.model, x.q, world.wrenches, list(x.wrenches))
+        X = poses(world.model, x.q)
+        for i, force in total.items():
+            F = X[i] @ force
+            for j in ancestors(world.model, i):
+                link = world.model.links[j]
+                for k, axis in enumerate(link.axes):
+                    tau[link.v.start + k] = tau[link.v.start + k] + (X[j] @ axis).dot(F)
+    if world.force is not None:
+        tau = tau + np.asarray(world.force(world.model, x.q, x.v, x.t), dtype=object)
+    return tau
+
+
+def contact_impulses(world: World, solution: Solution, laws: list[Bounded], q: Array) -> Array:
+    """The impulse at each contact point, in world axes, N s."""
+    X_0F, _ = root_poses(world.model, q)
+    rows = []
+    for b, part in zip(laws, solution.parts, strict=True):
+        if b.C is not None:
+            rows.append(X_0F.R @ (b.C.T @ b.law.impulse(part)))
+    return np.array(rows, dtype=object)
+
+
+__all__ = ["Inputs", "Problem", "augmented", "axes", "contact_impulses", "external", "motors", "next_velocity", "problem", "springs"]

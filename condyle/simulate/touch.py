@@ -1,0 +1,113 @@
+"""Where the robot touches: each contact point over the ground, and the laws of all bounded forces of a step."""
+
+from __future__ import annotations
+
+from math import cos, pi, sin
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.kinematics import ancestors, axes, root_poses
+from condyle.robot.spatial import Array, skew
+from condyle.simulate.aligned import ground_axes, turned
+from condyle.simulate.boxes import Corners
+from condyle.simulate.laws import Cone
+from condyle.simulate.points import ContactPoint
+from condyle.simulate.solver import Bounded
+from condyle.simulate.touch_frame import at, surface
+from condyle.simulate.world import IMPACT, World
+
+
+def strength(world: World, depth: Any) -> Any:
+    """S = h k depth^power: the largest normal impulse; zero above the ground."""
+    d = np.maximum(depth, 0.0)
+    grown = d
+    for _ in range(world.power - 1):
+        grown = grown * d
+    return grown * (world.h * world.stiffness)
+
+
+def contact_law(world: World, point: ContactPoint, depth: Any, u: Array) -> Cone | Corners:
+    """The law of one contact at this depth; u is its velocity before the step."""
+    S = strength(world, depth)
+    kappa = world.contact_smoothing + (world.share * IMPACT) * (u @ u)
+    assert world.ground is not None
+    mu = float(world.ground.friction if point.friction is None else point.friction)
+    if not world.pyramid:
+        return Cone.of(S, mu, kappa)
+    n = world.pyramid
+    directions = np.array([[1.0] * n, [mu * cos(2 * pi * k / n) for k in range(n)], [mu * sin(2 * pi * k / n) for k in range(n)]])
+    return Corners.of(directions * S, kappa)
+
+
+def coordinates(world: World, link: int) -> tuple[int, ...]:
+    """The coordinates that move a link."""
+    links = world.model.links
+    return tuple(k for i in ancestors(world.model, link) for k in range(links[i].v.start, links[i].v.stop))
+
+
+def touches(world: World, q: Array, v: Array) -> list[Bounded]:
+    """The contacts, at the geometry of q, in the coordinates of aligned.py; v is the velocity before the step, in those of q."""
+    if world.ground is None:
+        return []
+    X_0F, X = root_poses(world.model, q)
+    S = axes(world.model, X)
+    turn = ground_axes(world, q)
+    out = []
+    for point in world.points:
+        centre = X[point.link].R @ point.position + X[point.link].p
+        ground = surface(world, point, X_0F, centre)
+        path = coordinates(world, point.link)
+        J = np.array([at(S[k], centre + ground.arm) for k in path]).T
+        C = ground.C
+        if turn is not None:
+            # the base's columns are 1 and -[r] in any axes; the others turn
+            J = np.hstack([np.eye(3), -skew(C @ (centre + ground.arm)), C @ J[:, 6:]])
+            C = None
+            u = J @ turned(turn, v)[list(path)]
+        else:
+            u = C @ (J @ v[list(path)])
+        law = contact_law(world, point, ground.depth, u)
+        speed = np.sqrt(u @ u) + world.gravity * world.h
+        out.append(Bounded(law, path, J, C, speed, world.share))
+    return out
+
+
+def joint_laws(world: World, q: Array, v: Array) -> list[Bounded]:
+    """Joint limits and dry friction."""
+    out = []
+    for k, joint in enumerate(world.joints):
+        scale = joint.load * world.h / joint.inertia
+        speed = abs(v[k]) + scale
+        if joint.lower is not None or joint.upper is not None:
+            D = limit_strength(world, k, q[position(world, k)])
+            kappa = world.smoothing * joint.inertia * scale * scale
+            out.append(Bounded(Corners.of(np.array([[D]], dtype=object), kappa), (k,), None, None, speed, joint.inertia))
+        if joint.friction:
+            S = joint.friction * world.h
+            kappa = world.smoothing * S * S / joint.inertia
+            out.append(Bounded(Corners.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia))
+    return out
+
+
+def limit_strength(world: World, k: int, angle: Any) -> Any:
+    """The largest impulse of a joint's limits: positive at the lower one, negative at the upper, zero between."""
+    joint = world.joints[k]
+    scale = 2.0 * joint.load * world.h / joint.depth**world.power
+    total = 0.0
+    for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
+        if bound is not None:
+            d = np.maximum((bound - angle) * sign, 0.0)
+            grown = d
+            for _ in range(world.power - 1):
+                grown = grown * d
+            total = total + grown * (sign * scale)
+    return total
+
+
+def position(world: World, k: int) -> int:
+    """The place in q of a joint with the single coordinate k."""
+    for link in world.model.links:
+        if link.v.start == k and link.kind.nv == 1:
+            return link.q.start
+    raise AssertionError(f"coordinate {k} is not a joint of one coordinate")

@@ -1,0 +1,137 @@
+"""A World: everything a step depends on besides state and control, as plain data with all scales worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.crba import mass_matrix
+from condyle.dynamics.energy import total_mass
+from condyle.robot.joints import Prismatic, Revolute
+from condyle.robot.model import Link, Model, digest
+from condyle.simulate.points import ContactPoint
+from condyle.simulate.terrain import Ground
+
+EARTH = 9.81  # the acceleration that sets the scales where there is no gravity
+STANDING = 4  # the contacts that share the weight when the depth at rest is set
+IMPACT = 1e-5  # smoothing of impacts, as a part of their energy: it keeps the range of numbers in a step within a double's
+
+
+@dataclass(frozen=True)
+class JointForces:
+    """What acts in one joint coordinate besides its motor. Zero or None: nothing."""
+
+    damping: float = 0.0
+    spring: float = 0.0
+    rest: float = 0.0
+    friction: float = 0.0
+    lower: float | None = None
+    upper: float | None = None
+    effort: float | None = None
+    inertia: float = 1.0  # M_jj where every joint is at zero
+    load: float = 1.0  # the force that gravity can exert: g sqrt(inertia * mass beyond)
+    depth: float = 0.01  # how far the limit gives way under that load
+
+
+@dataclass(frozen=True)
+class World:
+    """A robot in its world. `h`: the time step of the physics, s."""
+
+    model: Model
+    h: float
+    ground: Ground | None = None
+    points: tuple[ContactPoint, ...] = ()
+    pyramid: int = 0  # friction directions; 0 is the round cone
+    power: int = 3  # strength grows with this power of the depth
+    depth: float = 1e-3
+    smoothing: float = 1e-3
+    strength: float | None = None  # N / m^power; None: from the depth at rest
+    joints: tuple[JointForces, ...] = ()
+    actuated: tuple[int, ...] = ()
+    wrenches: tuple[tuple[str, str], ...] = ()  # (frame, reference) of the wrenches given with each step
+    force: Callable[..., Any] | None = None  # a further force (model, q, v, t) -> joint forces
+    force_key: str = ""
+    timed: bool = False
+
+    @property
+    def gravity(self) -> float:
+        """The acceleration that sets the scales, m/s^2."""
+        return float(np.linalg.norm(self.model.gravity)) or EARTH
+
+    @property
+    def share(self) -> float:
+        """The mass that one contact carries at rest, kg."""
+        return float(total_mass(self.model)) / min(max(len(self.points), 1), STANDING)
+
+    @property
+    def stiffness(self) -> float:
+        """k of the largest normal force k depth^power, N/m^power: two thirds of it carry the share at the depth at rest."""
+        if self.strength is not None:
+            return self.strength
+        return 1.5 * self.share * self.gravity / self.depth**self.power
+
+    @property
+    def contact_smoothing(self) -> float:
+        """kappa of a contact at rest, J."""
+        return self.smoothing * self.share * (self.gravity * self.h) ** 2
+
+    @property
+    def nu(self) -> int:
+        return len(self.actuated)
+
+    def key(self) -> str:
+        """A text that differs whenever a step of this world may."""
+        ground = "" if self.ground is None else self.ground.key()
+        points = "\n".join(point.key() for point in self.points)
+        rest = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength, self.joints, self.actuated)
+        return f"{digest(self.model)} {ground} {points} {rest!r} {self.wrenches!r} {self.force_key} {self.timed}"
+
+
+def joint_forces(model: Model, *, limits: bool, friction: bool, damping: bool, efforts: bool, depth: float, limit_depth: float) -> tuple[JointForces, ...]:  # fmt: skip
+    """What the model's own joints say, coordinate by coordinate, with the natural scale of each."""
+    M = np.asarray(mass_matrix(model, model.neutral()), dtype=float)
+    beyond = [float(link.inertia.mass) for link in model.links]
+    for i, link in model.inward():
+        if link.parent >= 0:
+            beyond[link.parent] += beyond[i]
+    g = float(np.linalg.norm(model.gravity)) or EARTH
+    joints = []
+    for i, link in model.outward():
+        for k in range(link.v.start, link.v.stop):
+            inertia = float(M[k, k])
+            load = g * float(np.sqrt(max(inertia, 0.0) * beyond[i]))
+            forces = JointForces(inertia=inertia or 1.0, load=load or 1.0)
+            if isinstance(link.kind, Revolute | Prismatic):
+                forces = _of_joint(forces, link, limits, friction, damping, efforts)
+                forces = replace(forces, depth=limit_depth if isinstance(link.kind, Revolute) else depth)
+            joints.append(forces)
+    return tuple(joints)
+
+
+def _of_joint(forces: JointForces, link: Link, limits: bool, friction: bool, damping: bool, efforts: bool) -> JointForces:
+    lower, upper = (link.limits.lower, link.limits.upper) if limits else (None, None)
+    return replace(
+        forces,
+        damping=link.damping if damping else 0.0,
+        friction=link.friction if friction else 0.0,
+        lower=None if lower is None or not np.isfinite(lower) else float(lower),
+        upper=None if upper is None or not np.isfinite(upper) else float(upper),
+        effort=float(link.limits.effort) if efforts and link.limits.effort else None,
+    )
+
+
+def base_coordinates(model: Model) -> set[int]:
+    """The coordinates that place the robot in the world and have no motor: of free joints, and of a planar or euler base."""
+    out: set[int] = set()
+    leading = True
+    for i, link in model.outward():
+        leading = leading and link.joint.startswith("root_") and link.parent == i - 1
+        if leading or type(link.kind).__name__ == "Free":
+            out |= set(range(link.v.start, link.v.stop))
+    return out
+
+
+__all__ = ["JointForces", "World", "base_coordinates", "joint_forces"]
