@@ -73,6 +73,17 @@ def integrate_derivatives(model: Model, dv: Array) -> tuple[Array, Array]:
     return by_q, by_dv
 
 
+def tangent_rate(model: Model, dv: Array, v: Array) -> Array:
+    """How fast dv changes while integrate(q, dv) moves at the velocity v: the inverse of integrate's derivative by dv, times v."""
+    out = np.array(v, dtype=object)
+    for _, link in model.outward():
+        if isinstance(link.kind, Ball):
+            out[link.v] = _unturn(dv[link.v]) @ v[link.v]
+        elif isinstance(link.kind, Free):
+            out[link.v] = _on_screws(_unturn, _unturn_slope, dv[link.v]) @ v[link.v]
+    return out
+
+
 def difference_derivatives(model: Model, q0: Array, q1: Array) -> tuple[Array, Array]:
     """(by q0, by q1) of `difference`, nv x nv each, in the tangent spaces."""
     by_q0, by_q1 = -_identity(model), _identity(model)
@@ -153,4 +164,5 @@ __all__ = [
     "integrate_derivatives",
     "random_configuration",
     "screw",
+    "tangent_rate",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,9 +48,13 @@ class Corners:
         k = t * self.kappa
         return {"y": np.array([y] * n, dtype=object), "z": np.array([k / y] * n, dtype=object), "s": s, "w": k / s}
 
-    def impulse(self, part: Part) -> Array:
+    def impulse(self, y: Array) -> Array:
         """lambda = offset + E y."""
-        return self.E @ part["y"] + self.offset
+        return self.E @ y + self.offset
+
+    def seen(self, u: Array) -> Array:
+        """E^T u: a velocity as the law sees it."""
+        return self.E.T @ u
 
     def gap(self, part: Part, u: Array) -> Array:
         """E^T u - z + w: zero at the solution."""
@@ -75,9 +78,17 @@ class Corners:
         z = self.E.T @ u + w
         return largest([abs(a * b - self.kappa) / (self.kappa + abs(a) * (abs(b) + w)) for a, b in zip(y, z, strict=True)])
 
-    def held(self, part: Part, hold: Callable[[Any], Any]) -> tuple[Array, Any]:
-        """(y, s) with derivatives taken as zero."""
-        return hold(part["y"]), hold(part["s"])
+    def room(self, y: Array) -> Any:
+        """s = 1 - sum y: what is left to the bound."""
+        return 1.0 - sum(y[1:], y[0])
+
+    def change(self, dy: Array) -> Array:
+        """The change of impulse with y."""
+        return self.E @ dy
+
+    def answer(self, compliance: Array) -> Array:
+        """Sigma: impulses change by -Sigma du."""
+        return self.E @ compliance @ self.E.T
 
 
 def _without_bound(p: Array, b: Any) -> Array:
@@ -99,6 +110,7 @@ class ScaledCorners:
         self.energy = (self.y @ self.z + self.s * self.w) * law.per  # `degree` at the solution
         off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]
         self.error = largest([x * x for x in off])
+        self.noise = 0.0
 
     @property
     def stiffness(self) -> Array:

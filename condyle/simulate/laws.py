@@ -10,7 +10,6 @@ of the cone, which is what makes the steps long (Nesterov and Todd 1998; Mehrotr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,9 +46,13 @@ class Cone:
         k = t * self.kappa
         return {"y": vector(y, 0.0, 0.0), "z": vector(2.0 * k / y, 0.0, 0.0), "s": s, "w": k / s}
 
-    def impulse(self, part: Part) -> Array:
+    def impulse(self, y: Array) -> Array:
         """lambda = D y."""
-        return self.D * part["y"]
+        return self.D * y
+
+    def seen(self, u: Array) -> Array:
+        """D u: a velocity as the law sees it."""
+        return self.D * u
 
     def gap(self, part: Part, u: Array) -> Array:
         """D u - z + w e: zero at the solution."""
@@ -81,9 +84,17 @@ class Cone:
         product = [y @ z - 2.0 * self.kappa, *(y[0] * z[1:] + z[0] * y[1:])]
         return largest([abs(x) * scale for x in product])
 
-    def held(self, part: Part, hold: Callable[[Any], Any]) -> tuple[Array, Any]:
-        """(y, s) with derivatives taken as zero."""
-        return hold(part["y"]), hold(part["s"])
+    def room(self, y: Array) -> Any:
+        """s = 1 - y_n: what is left to the bound."""
+        return 1.0 - y[0]
+
+    def change(self, dy: Array) -> Array:
+        """The change of impulse with y."""
+        return self.D * dy
+
+    def answer(self, compliance: Array) -> Array:
+        """Sigma: impulses change by -Sigma du."""
+        return np.outer(self.D, self.D) * compliance
 
 
 FLIP = np.diag([1.0, -1.0, -1.0])
@@ -126,11 +137,11 @@ class ScaledCone:
         self.per_turn = 1.0 / (1.0 + self.turn[0])
         self.gap = gap
         self.energy = (self.yz + s * w) * law.per  # `degree` at the solution
-        # squares of the distance from the central path, less what rounding makes of them
+        # squares of the distance from the central path, and what rounding makes of them, over the tolerance
         trace, product = 0.5 * self.yz * law.per - 1.0, 0.5 * a * law.per
-        noise = 1e-15 * y[0] * z[0] * law.per
         bound = s * w * law.per - 1.0
-        self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound]) - noise
+        self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
+        self.noise = 1e-6 * y[0] * z[0] * law.per
 
     @property
     def stiffness(self) -> Array:

@@ -36,3 +36,19 @@ def not_negative(what: str, name: str, given: Any) -> float:
     if number < 0.0:
         raise SimulationError(f"{what}: {name} must not be negative, got {number!r}")
     return number
+
+
+def positive(what: str, name: str, given: Any) -> float:
+    """The finite number above zero given as `name` of `what`."""
+    number = finite(what, name, given)
+    if number <= 0.0:
+        raise SimulationError(f"{what}: {name} must be greater than zero, got {number!r}")
+    return number
+
+
+def whole(what: str, name: str, given: Any, least: int) -> int:
+    """The whole number from `least` up given as `name` of `what`."""
+    number = finite(what, name, given)
+    if number != int(number) or number < least:
+        raise SimulationError(f"{what}: {name} must be a whole number from {least} up, got {given!r:.60}")
+    return int(number)

@@ -21,7 +21,6 @@ from condyle.simulate.laws import Cone, Part, largest
 from condyle.tape.loop import loop
 
 STEPS = 60  # at most; 4 to 12 are taken
-ARRIVED = 1e-9  # the square of the distance to the central path from which one more step ends at rounding errors
 INSIDE = 0.95  # how much of the way to the boundary a step may go
 START = 0.2  # where on the central path to begin, as a part of the energy that the contacts may take up
 
@@ -79,8 +78,11 @@ class Solution:
     residual: Any
 
 
-def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded]) -> Solution:
-    """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step."""
+def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], tolerance: float = 1e-9) -> Solution:
+    """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step.
+
+    `tolerance`: the square of the distance to the central path from which one more step ends at rounding errors.
+    """
     if not laws:
         return Solution(tree_factor(model, M).solve(p), [], 0.0)
     total = float(sum(b.law.degree for b in laws))
@@ -92,7 +94,7 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded]) -> So
     # the linear equations are not met at the start; what is left of their errors shrinks by 1 - a with every step
     r = M @ v - p
     for b, part in zip(laws, start, strict=True):
-        b.push(b.law.impulse(part), r, -1.0)
+        b.push(b.law.impulse(part["y"]), r, -1.0)
     gaps = [b.law.gap(part, b.velocity(v)) for b, part in zip(laws, start, strict=True)]
 
     def body(_: Any, state: Any) -> Any:
@@ -118,11 +120,11 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded]) -> So
         t = np.maximum(short * short * short * (sum(energies[1:], energies[0]) / total), 1.0)
         dv, steps, reach = direction(t, ahead)
         a = np.minimum(INSIDE / np.maximum(reach, 1e-3), 1.0)
-        error = largest([*[s.error for s in scaled], left, 1.0 - a])
+        error = largest([*[s.error - s.noise * tolerance for s in scaled], left, 1.0 - a])
         moved = [{name: x + step[name] * a for name, x in part.items()} for part, step in zip(parts, steps, strict=True)]
         return v + dv * a, moved, left * (1.0 - a), error
 
-    v, parts, _, _ = loop(body, (v, start, 1.0, 1.0), STEPS, until=lambda state: state[3] <= ARRIVED)
+    v, parts, _, _ = loop(body, (v, start, 1.0, 1.0), STEPS, until=lambda state: state[3] <= tolerance)
     return Solution(v, parts, _residual(M, p, v, laws, parts))
 
 
@@ -137,7 +139,7 @@ def _residual(M: Array, p: Array, v: Array, laws: list[Bounded], parts: list[Par
     Mv = M @ v
     r = Mv - p
     for b, part in zip(laws, parts, strict=True):
-        b.push(b.law.impulse(part), r, -1.0)
+        b.push(b.law.impulse(part["y"]), r, -1.0)
     scale = largest([abs(x) for x in Mv]) + largest([abs(x) for x in p]) + 1e-300
     of_laws = [b.law.residual(part, b.velocity(v)) for b, part in zip(laws, parts, strict=True)]
     return largest([*of_laws, largest([abs(x) for x in r]) / scale])

@@ -9,12 +9,13 @@ import numpy as np
 
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.kernels import applied
-from condyle.dynamics.kinematics import ancestors, axes, poses, root_poses
+from condyle.dynamics.kinematics import ancestors, poses, root_poses
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
 from condyle.simulate.solver import Bounded, Solution, solve
 from condyle.simulate.touch import joint_laws, position, touches
+from condyle.simulate.touch_frame import surface
 from condyle.simulate.world import World
 
 
@@ -56,7 +57,7 @@ def problem(world: World, x: Inputs) -> Problem:
 
 def solved(world: World, now: Problem) -> Solution:
     """The velocity after one step, with the impulses that led there."""
-    solution = solve(world.model, now.M, now.p, now.v, now.laws)
+    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.tolerance)
     return replace(solution, v=turned_back(now.turn, solution.v))
 
 
@@ -108,14 +109,14 @@ def external(world: World, x: Inputs) -> Array:
     return tau
 
 
-def contact_impulses(world: World, solution: Solution, laws: list[Bounded], q: Array) -> Array:
-    """The impulse at each contact point, in world axes, N s."""
-    X_0F, _ = root_poses(world.model, q)
+def contact_impulses(world: World, x: Inputs) -> Array:
+    """The impulse on the robot at each contact point in one step, in world axes, N s."""
+    assert world.ground is not None
+    now = problem(world, x)
+    solution = solved(world, now)
+    X_0F, X = root_poses(world.model, x.q)
     rows = []
-    for b, part in zip(laws, solution.parts, strict=True):
-        if b.C is not None:
-            rows.append(X_0F.R @ (b.C.T @ b.law.impulse(part)))
+    for point, b, part in zip(world.points, now.laws, solution.parts, strict=False):
+        C = surface(world, point, X_0F, X[point.link].R @ point.position + X[point.link].p).C
+        rows.append(X_0F.R @ (C.T @ b.law.impulse(part["y"])))
     return np.array(rows, dtype=object)
-
-
-__all__ = ["Inputs", "Problem", "augmented", "axes", "contact_impulses", "external", "motors", "next_velocity", "problem", "springs"]

@@ -105,6 +105,49 @@ def limit_strength(world: World, k: int, angle: Any) -> Any:
     return total
 
 
+def limit_slope(world: World, k: int, angle: Any) -> Any:
+    """The derivative of `limit_strength` by the angle."""
+    joint = world.joints[k]
+    scale = -2.0 * world.power * joint.load * world.h / joint.depth**world.power
+    total = 0.0
+    for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
+        if bound is not None:
+            d = np.maximum((bound - angle) * sign, 0.0)
+            grown = 1.0
+            for _ in range(world.power - 1):
+                grown = grown * d
+            total = total + grown * scale
+    return total
+
+
+def potential(world: World, q: Array) -> Any:
+    """The energy that springs hold, and that ground and limits can give back at most, J.
+
+    A bounded force does no more than its strength at the centre of its law: 2/3 of the largest for a contact, 1/2 for a limit.
+    """
+    total: Any = 0.0
+    p = float(world.power)
+    if world.ground is not None:
+        X_0F, X = root_poses(world.model, q)
+        part = (2.0 / 3.0) if not world.pyramid else world.pyramid / (world.pyramid + 1.0)
+        for point in world.points:
+            depth = surface(world, point, X_0F, X[point.link].R @ point.position + X[point.link].p).depth
+            d = np.maximum(depth, 0.0)
+            total = total + strength(world, depth) * d * (part / ((p + 1.0) * world.h))
+    for k, joint in enumerate(world.joints):
+        if joint.spring:
+            away = q[position(world, k)] - joint.rest
+            total = total + 0.5 * joint.spring * (away * away)
+        for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
+            if bound is not None:
+                d = np.maximum((bound - q[position(world, k)]) * sign, 0.0)
+                grown = d
+                for _ in range(world.power):
+                    grown = grown * d
+                total = total + grown * (joint.load / (joint.depth**world.power * (p + 1.0)))
+    return total
+
+
 def position(world: World, k: int) -> int:
     """The place in q of a joint with the single coordinate k."""
     for link in world.model.links:

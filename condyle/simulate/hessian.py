@@ -1,0 +1,89 @@
+"""Second derivatives of a step: converge with held values, then two steps of Newton that are differentiated.
+
+Newton's error squares with each step, so two of them from the solution have the right derivatives up to the third. Everything
+else is the tape's own: the gradient in reverse, and its derivative along one direction after the other, in a loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.manifold import difference, integrate, tangent_rate
+from condyle.dynamics.tree_solve import tree_factor
+from condyle.robot.spatial import Array
+from condyle.simulate.aligned import turned_back
+from condyle.simulate.integrate import TABLES, Moved, stage, weighted
+from condyle.simulate.local import replayed
+from condyle.simulate.solver import solve
+from condyle.simulate.step import Inputs, problem
+from condyle.simulate.world import World
+from condyle.tape.array import held
+from condyle.tape.derive import jvp, vjp
+from condyle.tape.loop import scan
+from condyle.tape.trace import trace
+
+
+def differentiable_velocity(world: World, x: Inputs) -> Array:
+    """The velocity after a step, in a form whose tape derivatives are right to second order."""
+    now = problem(world, x)
+    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.tolerance)
+    v = held(solution.v)
+    ys = [held(part["y"]) for part in solution.parts]
+    for _ in range(2):
+        r, H = now.M @ v - now.p, np.array(now.M, dtype=object)
+        inner = []
+        for b, y in zip(now.laws, ys, strict=True):
+            s = b.law.room(y)
+            compliance = b.law.compliance(y, s)
+            rho = b.law.kappa * b.law.gradient(y, s) - b.law.seen(b.velocity(v))
+            inner.append((compliance, rho))
+            b.push(b.law.impulse(y), r, -1.0)
+            b.push(b.law.change(compliance @ rho), r, -1.0)
+            b.stiffen(b.law.answer(compliance), H)
+        dv = tree_factor(world.model, H).solve(-r)
+        ys = [y + Q @ (rho - b.law.seen(b.velocity(dv))) for b, y, (Q, rho) in zip(now.laws, ys, inner, strict=True)]
+        v = v + dv
+    return turned_back(now.turn, v)
+
+
+def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
+    """One step of the physics, likewise."""
+    model, h = world.model, world.h
+    if integrator == "semi_implicit_euler":
+        v = differentiable_velocity(world, x)
+        return Moved(integrate(model, x.q, v * h), v, 0.0)
+    nodes, weights = TABLES[integrator]
+    rates: list[tuple[Array, Array]] = []
+    for node in nodes:
+        at, dv = stage(world, x, node, rates)
+        rate = tangent_rate(model, dv, at.v) if node else at.v
+        rates.append((rate, (differentiable_velocity(world, at) - at.v) * (1.0 / h)))
+    dq, change = weighted(rates, [h * w for w in weights])
+    return Moved(integrate(model, x.q, dq), x.v + change, 0.0)
+
+
+def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:
+    """Second derivatives of  weight . (next state)  by (q, v, u) in the tangent space: (2 nv + nu, 2 nv + nu)."""
+    model, n, nu = world.model, world.model.nv, world.nu
+    size = 2 * n + nu
+    count = max(len(world.wrenches), 1)
+
+    def objective(d: Array, q: Array, v: Array, u: Array, t: Array, wrenches: Array, weight: Array) -> Any:
+        at = Inputs(integrate(model, q, d[:n]), v + d[n : 2 * n], u + d[2 * n :], t[0], wrenches)
+        after = differentiable_step(world, at, integrator)
+        return {"f": weight[:n] @ difference(model, held(after.q), after.q) + weight[n:] @ after.v}
+
+    sizes = {"d": size, "q": model.nq, "v": n, "u": max(nu, 1), "t": 1, "wrenches": (count, 6), "weight": 2 * n}
+    gradient = vjp(trace(objective, **sizes), "d")
+    along = jvp(gradient, "d")
+    wrenches = np.zeros((count, 6)) if x.wrenches is None else x.wrenches
+    u = x.u if nu else np.zeros(1)
+    rest = [*np.zeros(size), *x.q, *x.v, *u, x.t, *np.ravel(wrenches), *weight]
+
+    def body(_: Any, state: Any, direction: Any) -> Any:
+        return state, replayed(along, [*rest, 1.0, *direction])["d_gradient_tangent"]
+
+    _, rows = scan(body, np.zeros(1), np.eye(size))
+    return rows

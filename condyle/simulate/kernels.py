@@ -1,0 +1,157 @@
+"""The functions of a world, traced: states and controls in, packed states and derivatives out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics import energy
+from condyle.robot.spatial import Array
+from condyle.simulate.hessian import weighted_hessian
+from condyle.simulate.integrate import moved, slope
+from condyle.simulate.step import Inputs, contact_impulses
+from condyle.simulate.touch import potential
+from condyle.simulate.world import World
+from condyle.tape.array import where
+from condyle.tape.function import Function
+from condyle.tape.loop import loop, scan
+from condyle.tape.recorded import recorded
+from condyle.tape.trace import trace
+
+LIMIT = 1e-10  # the largest residual of a step that is taken
+FOLDERS = ("tape", "robot", "dynamics", "simulate")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A world with the way it is stepped: `substeps` of the physics make one step."""
+
+    world: World
+    integrator: str
+    substeps: int
+
+    @property
+    def nq(self) -> int:
+        return self.world.model.nq
+
+    @property
+    def nx(self) -> int:
+        return self.nq + self.world.model.nv + self.world.timed
+
+    def unpacked(self, x: Array, u: Array, wrenches: Array | None) -> Inputs:
+        """The parts of a packed state; time is counted in steps of the physics, so that it is exact."""
+        nq, nv = self.nq, self.world.model.nv
+        t = x[nq + nv] * self.world.h if self.world.timed else 0.0
+        return Inputs(x[:nq], x[nq : nq + nv], u, t, wrenches)
+
+    def packed(self, x: Array, q: Array, v: Array) -> Array:
+        """The next state, one tick later."""
+        return np.concatenate([q, v, x[-1:] + 1.0] if self.world.timed else [q, v])
+
+
+def substep(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> tuple[Array, Any]:
+    """(the next packed state, the residual) of one step of the physics."""
+    after = moved(setup.world, setup.unpacked(x, u, wrenches), setup.integrator)
+    return setup.packed(x, after.q, after.v), after.residual
+
+
+def checked_step(setup: Setup, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any]:
+    """(the next state, the worst residual so far): a state that cannot go on, now or before, stays as it is."""
+
+    def body(_: Any, state: Any) -> Any:
+        now, worst = state
+        after, residual = substep(setup, now, u, wrenches)
+        # x - x is zero for numbers, and NaN for what is not finite
+        finite = sum((a - a for a in (*now, *u, *after, *([] if wrenches is None else wrenches.ravel()))), 0.0)
+        worst = np.maximum(worst, where(finite == 0.0, residual, np.inf))
+        return where(worst <= LIMIT, after, now), worst
+
+    if setup.substeps == 1:
+        new: tuple[Array, Any] = body(0, (x, worst))
+        return new
+    kept: tuple[Array, Any] = loop(body, (x, worst), setup.substeps)
+    return kept
+
+
+def step(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    after, residual = checked_step(setup, x, u, wrenches, 0.0)
+    return {"x1": after, "residual": residual}
+
+
+def rollout(setup: Setup, x: Array, us: Array, worst: Any, wrenches: Array | None = None) -> Any:
+    def body(_: Any, state: Any, u: Any) -> Any:
+        after, residual = checked_step(setup, state[0], u, wrenches, state[1])
+        return (after, residual), after
+
+    (_, residual), xs = scan(body, (x, worst), us)
+    return {"xs": xs, "residual": residual}
+
+
+def slopes(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    found = slope(setup.world, setup.unpacked(x, u, wrenches), setup.integrator)
+    return {"A": found.A, "B": found.B}
+
+
+def chained(setup: Setup, A: Array, B: Array, A1: Array, B1: Array) -> Any:
+    """The derivatives of two steps: (A1 A, A1 B + B1)."""
+    both = np.hstack([A, B])
+
+    def body(_: Any, state: Any, row: Any) -> Any:
+        return state, {"A": row[0] @ both[:, : A.shape[1]], "B": row[0] @ both[:, A.shape[1] :] + row[1]}
+
+    _, out = scan(body, np.zeros(1), (A1, B1))
+    return {"A": out["A"], "B": out["B"]}
+
+
+def forces(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    return {"forces": contact_impulses(setup.world, setup.unpacked(x, u, wrenches)) * (1.0 / setup.world.h)}
+
+
+def total_energy(setup: Setup, x: Array) -> Any:
+    now = setup.unpacked(x, np.zeros(0), None)
+    model = setup.world.model
+    gravity = energy.potential_energy(model, now.q)
+    return {"energy": energy.kinetic_energy(model, now.q, now.v) + gravity + potential(setup.world, now.q)}
+
+
+def hessian(setup: Setup, x: Array, u: Array, weight: Array, wrenches: Array | None = None) -> Any:
+    return {"H": weighted_hessian(setup.world, setup.unpacked(x, u, wrenches), weight, setup.integrator)}
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "step": step,
+    "rollout": rollout,
+    "slopes": slopes,
+    "chained": chained,
+    "forces": forces,
+    "energy": total_energy,
+    "hessian": hessian,
+}
+
+
+@cache
+def _source() -> str:
+    """A hash of the source that decides what a kernel's tape is."""
+    package = Path(__file__).parents[1]
+    files = [file for folder in FOLDERS for file in sorted((package / folder).glob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def compiled(setup: Setup, name: str, **shapes: Any) -> Function:
+    """One of the kernels for arrays of these shapes; a world seen before is not traced again."""
+
+    def traced(**arrays: Any) -> Any:
+        return KERNELS[name](setup, **arrays)
+
+    traced.__name__ = name
+    key = f"{_source()} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
+    return Function(recorded(key, partial(trace, traced, **shapes)))
+
+
+__all__ = ["LIMIT", "Setup", "compiled"]

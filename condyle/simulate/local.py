@@ -1,0 +1,86 @@
+"""One contact by itself: the wrench it exerts, as a function of where its sphere is and how it moves, with derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.robot.spatial import Array, Motion, Pose, cross
+from condyle.simulate.laws import Part
+from condyle.simulate.points import ContactPoint
+from condyle.simulate.touch import contact_law
+from condyle.simulate.touch_frame import surface
+from condyle.simulate.world import World
+from condyle.tape.array import held
+from condyle.tape.derive import jacobian
+from condyle.tape.interpret import evaluate
+from condyle.tape.replay import Replay
+from condyle.tape.scalar import Scalar
+from condyle.tape.tape import Tape
+from condyle.tape.trace import trace
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The impulse and couple about the sphere's centre, (6,), and their derivatives: by the centre, (6, 3), and by the velocity
+    (linear at the centre, angular) after and before the step, (6, 6) each."""
+
+    wrench: Array
+    by_place: Array
+    by_after: Array
+    by_before: Array
+
+
+def slopes(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Motion, before: Motion, part: Part) -> Slopes:
+    """At the solution `part`; all in the frame F. `after` and `before` are the velocities at the sphere's centre."""
+    tape = _tape(world, point, len(part["y"]))
+    arrays = [centre, after.vector(), before.vector(), X_0F.R, X_0F.p, part["y"], np.array([part["s"]], dtype=object)]
+    results = replayed(tape, [x for array in arrays for x in np.ravel(array)])
+    wrench, by_place, by_after, by_before = (results[p.name].reshape(p.shape) for p in tape.outputs)
+    return Slopes(wrench, by_place, by_after, by_before)
+
+
+def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any) -> Array:
+    """Impulse and couple about the centre; y and s solve the law, and one more step of Newton carries their derivatives."""
+    ground = surface(world, point, X_0F, centre)
+    u, u_before = (ground.C @ (six[:3] + cross(six[3:], ground.arm)) for six in (after, before))
+    law = contact_law(world, point, ground.depth, u_before)
+    y, s = held(y), held(s)
+    error = law.seen(u) - law.kappa * law.gradient(y, s)
+    y = y - held(law.compliance(y, s)) @ error
+    force = ground.C.T @ law.impulse(y)
+    return np.concatenate([force, cross(ground.arm, force)])
+
+
+def _tape(world: World, point: ContactPoint, corners: int) -> Tape:
+    """The wrench with its derivatives, as a tape of its own."""
+
+    def local(centre: Array, after: Array, before: Array, R: Array, p: Array, y: Array, s: Array) -> Any:
+        return {"wrench": wrench(world, point, Pose(R, p), centre, after, before, y, s[0])}
+
+    tape = trace(local, centre=3, after=6, before=6, R=(3, 3), p=3, y=corners, s=1)
+    slopes = jacobian(tape, "wrench", ["centre", "after", "before"], mode="forward")
+
+    def both(**arrays: Any) -> Any:
+        flat = [x for array in arrays.values() for x in np.ravel(array)]
+        return {name: values.reshape(shape) for t in (tape, slopes) for name, values, shape in _results(t, flat)}
+
+    return trace(both, **{p.name: p.shape for p in tape.inputs})
+
+
+def _results(tape: Tape, flat: list[Any]) -> list[tuple[str, Array, tuple[int, ...]]]:
+    found = replayed(tape, flat)
+    return [(p.name, found[p.name], p.shape) for p in tape.outputs]
+
+
+def replayed(tape: Tape, flat: list[Any]) -> dict[str, Array]:
+    """The results of a tape on traced scalars and numbers, recorded where the caller records."""
+    recorder = Replay()
+    values = evaluate(tape.block, [x if isinstance(x, Scalar) else recorder.number(float(x)) for x in flat], recorder)
+    out, at = {}, 0
+    for port in tape.outputs:
+        out[port.name] = np.array([*values[at : at + port.size], None], dtype=object)[:-1]
+        at += port.size
+    return out

@@ -1,0 +1,374 @@
+"""A robot in a world, in time: step, roll out, differentiate."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.robot import Robot
+from condyle.errors import SimulationError
+from condyle.robot import edit
+from condyle.robot.joints import Ball, Free
+from condyle.robot.model import digest
+from condyle.simulate import record
+from condyle.simulate.integrate import INTEGRATORS
+from condyle.simulate.kernels import LIMIT, Setup, compiled
+from condyle.simulate.numbers import not_negative, positive, whole
+from condyle.simulate.points import Contacts, contact_points
+from condyle.simulate.terrain import Ground
+from condyle.simulate.world import World, base_coordinates, joint_forces
+from condyle.tape.function import Function
+from condyle.tape.trace import trace
+
+MANY = 64  # contact points that are taken without being asked for
+CHUNKS = (64, 8, 1)  # steps that one call of a rollout makes
+
+
+@dataclass(frozen=True)
+class Status:
+    """How the last call went: the largest residual of each state's solver, and whether the state went on."""
+
+    residual: np.ndarray
+    ok: np.ndarray
+
+
+class Simulation:
+    """A robot on its ground. States are packed values x = (q, v), one or any batch of them; nothing is remembered between calls.
+
+    `contacts`: where the robot touches, see `condyle.simulate.points.contact_points`. `cone`: "round", or the number of directions
+    of a friction pyramid. `rest_depth_mm`: how deep a contact sinks under its share of the weight. `smoothing`: how far from the
+    sharp law, 1e-3 by default; creep and rounding of corners grow with it. `limits`, `joint_friction`, `damping`, `torque_limits`:
+    whether what the robot's joints say counts. `springs`: {joint: (stiffness, rest)}. `actuated`: joints with a motor, all
+    but the base by default. `wrenches`: frames at which each step may be given a wrench, world axes. `force`: a function
+    (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        dt: float = 0.002,
+        ground: Ground | None = None,
+        contacts: Contacts = None,
+        *,
+        integrator: str = "semi_implicit_euler",
+        substeps: int = 1,
+        cone: str | int = "round",
+        rest_depth_mm: float = 1.0,
+        smoothing: float = 1e-3,
+        limits: bool = True,
+        limit_depth: float = 0.01,
+        joint_friction: bool = True,
+        damping: bool = True,
+        torque_limits: bool = True,
+        springs: Mapping[str, tuple[float, float]] | None = None,
+        actuated: Sequence[str] | None = None,
+        wrenches: Sequence[str] = (),
+        force: Callable[..., Any] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        model = robot.model
+        if not model.nv:
+            raise SimulationError(f"robot '{model.name}' has no joint that moves, so there is nothing to simulate")
+        if integrator not in INTEGRATORS:
+            raise SimulationError(f"the integrator must be one of {', '.join(INTEGRATORS)}; got {integrator!r:.40}")
+        self.robot, self.dt, self.threads = robot, positive("Simulation", "dt", dt), threads
+        substeps = whole("Simulation", "substeps", substeps, 1)
+        depth = positive("Simulation", "rest_depth_mm", rest_depth_mm) / 1000.0
+        points = () if ground is None else contact_points(model, contacts)
+        if contacts is None and len(points) > MANY:
+            raise SimulationError(
+                f"the collision shapes of robot '{model.name}' have {len(points)} contact points, which is slow; name those that "
+                "matter, for example its feet, with contacts=..., or write contacts=\"collisions\" for all"
+            )
+        for name in wrenches:
+            model.frame(name)
+        joints = joint_forces(
+            model, limits=limits, friction=joint_friction, damping=damping, efforts=torque_limits, depth=depth,
+            limit_depth=positive("Simulation", "limit_depth", limit_depth),
+        )  # fmt: skip
+        joints = _with_springs(robot, joints, springs or {})
+        world = World(
+            model,
+            self.dt / substeps,
+            ground,
+            points,
+            pyramid=_directions(cone),
+            depth=depth,
+            smoothing=positive("Simulation", "smoothing", smoothing),
+            joints=joints,
+            actuated=_actuated(robot, actuated),
+            wrenches=tuple((name, "world_aligned") for name in wrenches),
+        )
+        if force is not None:
+            world = replace(world, force=_with_time(force), force_key=_force_key(world, force), timed=_takes_time(force))
+        self.world = world
+        self.setup = Setup(world, integrator, substeps)
+        self.integrator, self.substeps = integrator, substeps
+        self.status: Status | None = None
+        self._functions: dict[Any, Function] = {}
+
+    # ---- sizes and states
+
+    @property
+    def nx(self) -> int:
+        """Entries of a state: q, v, and the count of steps if forces depend on time."""
+        return self.setup.nx
+
+    @property
+    def ndx(self) -> int:
+        """Entries of a small change of state: 2 nv."""
+        return 2 * self.world.model.nv
+
+    @property
+    def nu(self) -> int:
+        return self.world.nu
+
+    @property
+    def contact_names(self) -> list[str]:
+        return [point.name for point in self.world.points]
+
+    def state(self, q: Any = None, v: Any = None) -> np.ndarray:
+        """The packed state: zero pose and rest where nothing is given; batches broadcast."""
+        model = self.world.model
+        q = model.neutral() if q is None else self._array("q", q, model.nq)
+        v = np.zeros(model.nv) if v is None else self._array("v", v, model.nv)
+        for link in model.links:
+            if isinstance(link.kind, Ball | Free):
+                quaternion = q[..., link.q][..., -4:]
+                if np.any(np.abs(np.linalg.norm(quaternion, axis=-1) - 1.0) > 1e-6):
+                    raise SimulationError(f"the quaternion of joint '{link.joint}' in q must have length 1; divide it by its norm")
+        lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        x = np.zeros((*lead, self.nx))
+        x[..., : model.nq], x[..., model.nq : model.nq + model.nv] = q, v
+        return x
+
+    def split(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) of a state."""
+        x = self._array("x", x, self.nx)
+        return x[..., : self.robot.nq], x[..., self.robot.nq : self.robot.nq + self.robot.nv]
+
+    # ---- in time
+
+    def step(self, x: Any, u: Any = None, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any) -> Any:  # fmt: skip
+        """The state after one step; with derivatives=True (x1, A, B), dx1 = A dx + B du in the tangent space.
+
+        `wrenches`: (frames, 6), force then couple, for the frames the simulation was made with. A state with numbers that are not
+        finite, or whose solver does not arrive, is an error; with freeze=True it stays as it is, and `status.ok` says so.
+        """
+        arrays = self._inputs(x, u, wrenches)
+        function = self._function("step", ("x", "u"), options)
+        x1, residual = function(*arrays)
+        self._note(residual, freeze, arrays)
+        if not derivatives:
+            return x1
+        return (x1, *self._slopes(arrays, options))
+
+    def rollout(self, x: Any, us: Any, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any) -> Any:  # fmt: skip
+        """The states (..., T + 1, nx) under the controls us (..., T, nu), the first one included.
+
+        With derivatives=True also As (..., T, ndx, ndx) and Bs (..., T, ndx, nu) of every step.
+        """
+        x, us = self._array("x", x, self.nx), self._array("us", us, self.nu)
+        if us.ndim < 2 or us.shape[-2] < 1:
+            raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
+        steps = us.shape[-2]
+        lead = np.broadcast_shapes(x.shape[:-1], us.shape[:-2])
+        xs = np.empty((*lead, steps + 1, self.nx))
+        xs[..., 0, :] = x
+        residual: Any = np.zeros(lead)
+        extra = self._wrenches(wrenches)
+        at = 0
+        while at < steps:
+            n = next(c for c in CHUNKS if c <= steps - at)
+            function = self._function(("rollout", n), ("x", "us", "worst"), options)
+            part, residual = function(xs[..., at, :], us[..., at : at + n, :], residual, *extra)
+            xs[..., at + 1 : at + 1 + n, :] = part
+            at += n
+        self._note(np.asarray(residual), freeze, (x, us, *extra))
+        if not derivatives:
+            return xs
+        return (xs, *self._slopes((xs[..., :-1, :], us, *extra), options))
+
+    def step_hessian(self, x: Any, u: Any, weight: Any, *, wrenches: Any = None, **options: Any) -> np.ndarray:
+        """Second derivatives of weight . (next state) by (dx, u): (..., ndx + nu, ndx + nu); `weight` has ndx entries."""
+        if self.substeps > 1:
+            raise SimulationError("second derivatives are those of a single step of the physics; use substeps=1 with a smaller dt")
+        x, u, *extra = self._inputs(x, u, wrenches)
+        weight = self._array("weight", weight, self.ndx)
+        H: np.ndarray = self._function("hessian", ("x", "u", "weight"), options)(x, u, weight, *extra)
+        return H
+
+    # ---- what can be seen
+
+    def contact_forces(self, x: Any, u: Any = None, *, wrenches: Any = None, **options: Any) -> np.ndarray:
+        """The force of the ground on each contact point during the next step, world axes, N: (..., contacts, 3)."""
+        if not self.world.points:
+            return np.zeros((*np.shape(x)[:-1], 0, 3))
+        out: np.ndarray = self._function("forces", ("x", "u"), options)(*self._inputs(x, u, wrenches))
+        return out
+
+    def energy(self, x: Any, **options: Any) -> Any:
+        """Kinetic and potential energy, with what springs, ground and limits hold, J."""
+        return self._function("energy", ("x",), options)(self._array("x", x, self.nx))
+
+    # ---- files
+
+    def save(self, path: str | PathLike[str], **arrays: Any) -> None:
+        """Write states, trajectories or controls to a file, atomically, with what they belong to: save(path, x=x, us=us)."""
+        about = {"robot": self.robot.name, "robot_hash": digest(self.world.model), "world_hash": self.hash, "dt": self.dt}
+        record.save(path, {name: np.asarray(value) for name, value in arrays.items()}, about)
+
+    def load(self, path: str | PathLike[str], *, strict: bool = True) -> dict[str, np.ndarray]:
+        """The arrays of a file, checked; one that another robot or world wrote is refused, unless strict=False."""
+        saved = record.load(path)
+        for what, mine in (("robot", digest(self.world.model)), ("world", self.hash)):
+            if strict and saved.about.get(f"{what}_hash") != mine:
+                raise SimulationError(
+                    f"{path} belongs to another {what} (robot '{saved.about.get('robot')}', dt {saved.about.get('dt')}); make the "
+                    "simulation as it was made then, or pass strict=False to take the numbers as they are"
+                )
+        return saved.arrays
+
+    @property
+    def hash(self) -> str:
+        """A hash of everything a step depends on."""
+        return hashlib.sha256(f"{self.world.key()} {self.integrator} {self.substeps}".encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        ground = "no ground" if self.world.ground is None else f"{len(self.world.points)} contacts on {self.world.ground!r:.60}"
+        return f"<condyle simulation of {self.robot.name}: dt {self.dt} s, {self.integrator}, {ground}, nx {self.nx}, nu {self.nu}>"
+
+    # ---- inside
+
+    def _function(self, name: Any, inputs: tuple[str, ...], options: Mapping[str, Any]) -> Function:
+        machine, lanes = options.get("machine", "cpu"), options.get("lanes")
+        threads = options.get("threads", self.threads)
+        if set(options) - {"machine", "lanes", "threads"}:
+            raise SimulationError(f"there is no option '{min(set(options) - {'machine', 'lanes', 'threads'})}'; there are machine, lanes, threads")  # fmt: skip
+        key = (name, machine, lanes, threads)
+        if key not in self._functions:
+            kernel, n = name if isinstance(name, tuple) else (name, 1)
+            sizes = {"x": self.nx, "u": self.nu, "us": (n, self.nu), "worst": (), "weight": self.ndx}
+            shapes = {i: sizes[i] for i in inputs}
+            if self.world.wrenches and kernel != "energy":
+                shapes["wrenches"] = (len(self.world.wrenches), 6)
+            self._functions[key] = compiled(self.setup, kernel, **shapes).on(machine, lanes=lanes, threads=threads)
+        return self._functions[key]
+
+    def _slopes(self, arrays: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        function = self._function("slopes", ("x", "u"), options)
+        if self.substeps == 1:
+            return tuple(function(*arrays))  # type: ignore[return-value]
+        # one step of the physics after the other
+        inner = Simulation.__new__(Simulation)
+        inner.__dict__.update(self.__dict__, setup=replace(self.setup, substeps=1), substeps=1, _functions={})
+        x, u, *extra = arrays
+        A, B = function(x, u, *extra)
+        key = ("chained", options.get("machine", "cpu"))
+        if key not in self._functions:
+            n = self.ndx
+            self._functions[key] = compiled(self.setup, "chained", A=(n, n), B=(n, self.nu), A1=(n, n), B1=(n, self.nu))
+        for _ in range(self.substeps - 1):
+            x = inner.step(x, u, wrenches=extra[0] if extra else None, freeze=True, **options)
+            A, B = self._functions[key](A, B, *function(x, u, *extra))
+        return A, B
+
+    def _inputs(self, x: Any, u: Any, wrenches: Any) -> tuple[Any, ...]:
+        u = np.zeros(self.nu) if u is None else u
+        return (self._array("x", x, self.nx), self._array("u", u, self.nu), *self._wrenches(wrenches))
+
+    def _wrenches(self, wrenches: Any) -> tuple[Any, ...]:
+        count = len(self.world.wrenches)
+        if not count:
+            if wrenches is not None:
+                raise SimulationError("this simulation takes no wrenches; name their frames when it is made: wrenches=[\"frame\"]")
+            return ()
+        given = np.zeros((count, 6)) if wrenches is None else np.asarray(wrenches, dtype=float)
+        if given.shape[-2:] != (count, 6):
+            raise SimulationError(f"wrenches must have the shape (..., {count}, 6), force then couple per frame; got {given.shape}")
+        return (given,)
+
+    def _array(self, name: str, value: Any, size: int) -> np.ndarray:
+        array = np.asarray(value, dtype=float)
+        if array.ndim < 1 or array.shape[-1] != size:
+            raise SimulationError(f"{self.robot.name}: {name} must have {size} entries in its last axis, got shape {array.shape}")
+        return array
+
+    def _note(self, residual: Any, freeze: bool, arrays: tuple[Any, ...]) -> None:
+        residual = np.asarray(residual)
+        ok = residual <= LIMIT
+        self.status = Status(residual, ok)
+        if freeze or np.all(ok):
+            return
+        for name, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):
+            bad = np.argwhere(~np.isfinite(array))
+            if len(bad):
+                place = ", ".join(map(str, bad[0]))
+                raise SimulationError(
+                    f"{self.robot.name}: entry [{place}] of {name} is {array[tuple(bad[0])]}; pass finite numbers, or freeze=True to "
+                    "leave such states as they are"
+                )
+        first = tuple(np.argwhere(~ok)[0]) if ok.ndim else ()
+        where = f" {list(map(int, first))}" if first else ""
+        reason = "grows beyond all numbers" if not np.isfinite(residual[first]) else f"ends with a residual of {residual[first]:.1e}"
+        raise SimulationError(
+            f"{self.robot.name}: the step of state{where} {reason}; take a smaller dt (now {self.dt} s), or freeze=True to leave such "
+            "states as they are"
+        )
+
+
+def _directions(cone: str | int) -> int:
+    if cone == "round":
+        return 0
+    if isinstance(cone, str) or isinstance(cone, bool) or cone not in range(3, 33):
+        raise SimulationError(f'the cone must be "round" or the number of directions of a pyramid, 3 to 32; got {cone!r:.40}')
+    return int(cone)
+
+
+def _actuated(robot: Robot, names: Sequence[str] | None) -> tuple[int, ...]:
+    if names is None:
+        base = base_coordinates(robot.model)
+        return tuple(k for k in range(robot.nv) if k not in base)
+    links = [robot.model.links[edit.only(robot.model, name)] for name in names]
+    return tuple(k for link in links for k in range(link.v.start, link.v.stop))
+
+
+def _with_springs(robot: Robot, joints: Any, springs: Mapping[str, tuple[float, float]]) -> Any:
+    joints = list(joints)
+    for name, (stiffness, rest) in springs.items():
+        link = robot.model.links[edit.only(robot.model, name)]
+        if link.kind.nv != 1:
+            raise SimulationError(f"joint '{name}' has {link.kind.nv} coordinates; a spring needs a joint with one")
+        stiffness = not_negative("Simulation", f"the spring of joint '{name}'", stiffness)
+        joints[link.v.start] = replace(joints[link.v.start], spring=stiffness, rest=float(rest))
+    return tuple(joints)
+
+
+def _takes_time(force: Callable[..., Any]) -> bool:
+    return len(inspect.signature(force).parameters) > 3
+
+
+def _with_time(force: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with four arguments, time the last."""
+    return force if _takes_time(force) else lambda model, q, v, t: force(model, q, v)
+
+
+def _force_key(world: World, force: Callable[..., Any]) -> str:
+    """What a user's force computes, as a hash of its tape."""
+    full = _with_time(force)
+
+    def traced(q: Any, v: Any, t: Any) -> Any:
+        return {"tau": np.asarray(full(world.model, q, v, t[0]), dtype=object)}
+
+    tape = trace(traced, q=world.model.nq, v=world.model.nv, t=1)
+    if tape.outputs[0].shape != (world.model.nv,):
+        raise SimulationError(
+            f"force must give {world.model.nv} joint forces, one for each entry of v; it gives the shape {tape.outputs[0].shape}"
+        )
+    return tape.hash

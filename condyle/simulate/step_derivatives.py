@@ -1,0 +1,170 @@
+"""Derivatives of the velocity after a step, by the implicit function theorem: one linear solve at the solution.
+
+With R(v+; q, v, u) = 0 the equation of motion over the step, impulses included, and H = dR/dv+ the solver's own matrix,
+
+    dv+ = -H^-1 (R_q dq + R_v dv + R_u du).
+
+The dynamics enter by the recursions of dynamics/derivatives.py, a contact by the derivatives of its own small function (local.py),
+carried to the joints along the tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.derivatives import inverse_dynamics_derivatives
+from condyle.dynamics.kinematics import axes, root_poses
+from condyle.dynamics.manifold import integrate
+from condyle.dynamics.tree_solve import tree_factor
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array, Force, Motion, Pose, cross
+from condyle.simulate.aligned import turned, turned_back
+from condyle.simulate.laws import Part
+from condyle.simulate.local import replayed, slopes
+from condyle.simulate.points import ContactPoint
+from condyle.simulate.solver import Solution
+from condyle.simulate.step import Inputs, external, problem, solved
+from condyle.simulate.touch import coordinates, limit_slope, position
+from condyle.simulate.touch_frame import at
+from condyle.simulate.world import World
+from condyle.tape.derive import jacobian
+from condyle.tape.trace import trace
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The solution of a step and its derivatives by q (in the tangent space), v and u."""
+
+    solution: Solution
+    by_q: Array
+    by_v: Array
+    by_u: Array
+
+
+def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
+    """The velocity after a step and how it depends on the state and the controls."""
+    model, h = world.model, world.h
+    now = problem(world, x)
+    solution = solved(world, now)
+    R_q, R_v, M = inverse_dynamics_derivatives(model, x.q, x.v, (solution.v - x.v) * (1.0 / h))
+    R_q, R_v = R_q * h, R_v * h - M
+    add_external(world, x, R_q, R_v)
+    for k, joint in enumerate(world.joints):
+        R_q[k, k] = R_q[k, k] + h * joint.spring
+    add_laws(world, x, now.laws, solution, R_q, R_v)
+
+    # H at the solution
+    H = np.array(now.M, dtype=object)
+    for b, part in zip(now.laws, solution.parts, strict=True):
+        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"])), H)
+    factor = tree_factor(model, H)
+    columns = np.column_stack([R_q, R_v, -h * gates(world, x.u)])
+    dv = -turned_back(now.turn, factor.solve(turned(now.turn, columns)))
+    return Answer(solution, dv[:, : model.nv], dv[:, model.nv : 2 * model.nv], dv[:, 2 * model.nv :])
+
+
+def gates(world: World, u: Array) -> Array:
+    """d(motors)/du: 1 where a control is within its joint's effort, else 0."""
+    G = np.zeros((world.model.nv, world.nu), dtype=object)
+    for column, k in enumerate(world.actuated):
+        effort = world.joints[k].effort
+        G[k, column] = 1.0 if effort is None else np.where(abs(u[column]) <= effort, 1.0, 0.0)
+    return G
+
+
+def add_laws(world: World, x: Inputs, laws: list[Any], solution: Solution, R_q: Array, R_v: Array) -> None:
+    """What the impulses change by q and v, at the velocity after the step."""
+    contacts = len(world.points) if world.ground is not None else 0
+    if contacts:
+        motion = _Motion.of(world.model, x.q, x.v, solution.v)
+        for point, part in zip(world.points, solution.parts, strict=False):
+            _add_contact(world, point, motion, part, R_q, R_v)
+    for b, part in zip(laws[contacts:], solution.parts[contacts:], strict=True):
+        (k,) = b.path
+        joint = world.joints[k]
+        if (joint.lower is not None or joint.upper is not None) and not np.any(b.law.offset):
+            slope = limit_slope(world, k, x.q[position(world, k)])
+            y = part["y"][0]
+            Q_inverse = b.law.compliance(part["y"], part["s"])[0, 0]
+            R_q[k, k] = R_q[k, k] - slope * (y - b.law.E[0, 0] * Q_inverse * solution.v[k])
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """Poses, axes and velocities of all links in F, before and after the step."""
+
+    X_0F: Pose
+    X: list[Pose]
+    S: list[Motion]
+    joint_of: list[int]
+    parent: list[int]
+    before: list[Motion]
+    after: list[Motion]
+
+    @staticmethod
+    def of(model: Model, q: Array, v: Array, v_after: Array) -> _Motion:
+        X_0F, X = root_poses(model, q)
+        S = axes(model, X)
+        joint_of = [i for i, link in model.outward() for _ in range(link.v.start, link.v.stop)]
+        both = []
+        for w in (v, v_after):
+            V: list[Motion] = []
+            for _, link in model.outward():
+                V_i = V[link.parent] if link.parent >= 0 else Motion.zero()
+                for k in range(link.v.start, link.v.stop):
+                    V_i = V_i + S[k] * w[k]
+                V.append(V_i)
+            both.append(V)
+        return _Motion(X_0F, X, S, joint_of, [link.parent for link in model.links], both[0], both[1])
+
+    def turned_by(self, k: int, V: list[Motion], link: int) -> Motion:
+        """dV_link/dq_k: everything from joint k on turns with it."""
+        p = self.parent[self.joint_of[k]]
+        return self.S[k].cross(V[link] - V[p] if p >= 0 else V[link])
+
+
+def _add_contact(world: World, point: ContactPoint, m: _Motion, part: Part, R_q: Array, R_v: Array) -> None:
+    i = point.link
+    centre = m.X[i].R @ point.position + m.X[i].p
+    there = [Motion(at(V[i], centre), V[i].angular) for V in (m.after, m.before)]
+    s = slopes(world, point, m.X_0F, centre, there[0], there[1], part)
+    f, couple = s.wrench[:3], s.wrench[3:]
+    total = Force(f, couple + cross(centre, f))
+    path = coordinates(world, i)
+    for k in path:
+        shift = at(m.S[k], centre)
+        changes = s.by_place @ shift
+        for V, by in ((m.after, s.by_after), (m.before, s.by_before)):
+            dV = m.turned_by(k, V, i)
+            changes = changes + by @ np.concatenate([at(dV, centre) + cross(V[i].angular, shift), dV.angular])
+        change = Force(changes[:3], changes[3:] + cross(centre, changes[:3]) + cross(shift, f))
+        # the axes beyond joint k, and its own, turn with it
+        also = change - m.S[k].cross(total)
+        before = s.by_before @ np.concatenate([shift, m.S[k].angular])
+        by_v = Force(before[:3], before[3:] + cross(centre, before[:3]))
+        for j in path:
+            carried = m.joint_of[j] >= m.joint_of[k]
+            R_q[j, k] = R_q[j, k] - m.S[j].dot(also if carried else change)
+            R_v[j, k] = R_v[j, k] - m.S[j].dot(by_v)
+
+
+def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:
+    """What wrenches and the user's force change by q and v, by tape derivatives."""
+    if not world.wrenches and world.force is None:
+        return
+    model = world.model
+    count = max(len(world.wrenches), 1)
+
+    def force(dq: Array, v: Array, q: Array, t: Array, wrenches: Array) -> Any:
+        return {"tau": external(world, Inputs(integrate(model, q, dq), v, np.zeros(0), t[0], wrenches))}
+
+    tape = trace(force, dq=model.nv, v=model.nv, q=model.nq, t=1, wrenches=(count, 6))
+    slopes = jacobian(tape, "tau", ["dq", "v"], mode="forward")
+    given = x.wrenches if x.wrenches is not None else np.zeros((count, 6))
+    flat = [*np.zeros(model.nv), *x.v, *x.q, x.t, *np.ravel(given)]
+    found = replayed(slopes, flat)
+    R_q -= world.h * found["dtau_ddq"].reshape(model.nv, model.nv)
+    R_v -= world.h * found["dtau_dv"].reshape(model.nv, model.nv)
