@@ -46,11 +46,17 @@ def _joint(pin: Any, link: Link) -> Any:
 
 def mujoco_twin(model: Model) -> Any:
     """mujoco.MjModel of the same robot: no shapes, no contact, and a step so short that a passive fall stays tame."""
+    spec = mujoco_spec(model)
+    spec.option.timestep = 1e-4
+    return mujoco_compiled(spec)
+
+
+def mujoco_spec(model: Model) -> Any:
+    """mujoco.MjSpec of the same robot, bodies and joints named as our links and joints; nothing to touch, and no motors."""
     import mujoco
 
     spec = mujoco.MjSpec()
     spec.option.gravity = model.gravity
-    spec.option.timestep = 1e-4
     kinds = {Revolute: "HINGE", Prismatic: "SLIDE", Ball: "BALL", Free: "FREE"}
     bodies: list[Any] = []
     for _, link in model.outward():
@@ -70,6 +76,11 @@ def mujoco_twin(model: Model) -> Any:
         kind = getattr(mujoco.mjtJoint, f"mjJNT_{kinds[type(link.kind)]}")
         body.add_joint(name=link.joint, type=kind, armature=link.armature, **options)
         bodies.append(body)
+    return spec
+
+
+def mujoco_compiled(spec: Any) -> Any:
+    """mujoco.MjModel of a spec."""
     try:
         return spec.compile()
     except ValueError as error:

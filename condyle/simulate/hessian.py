@@ -14,7 +14,7 @@ from condyle.dynamics.manifold import difference, integrate, tangent_rate
 from condyle.dynamics.tree_solve import tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.aligned import turned_back
-from condyle.simulate.integrate import TABLES, Moved, stage, weighted
+from condyle.simulate.integrate import TABLES, Moved, stage
 from condyle.simulate.local import replayed
 from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem
@@ -54,13 +54,13 @@ def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
     if integrator == "semi_implicit_euler":
         v = differentiable_velocity(world, x)
         return Moved(integrate(model, x.q, v * h), v, 0.0)
-    nodes, weights = TABLES[integrator]
-    rates: list[tuple[Array, Array]] = []
-    for node in nodes:
-        at, dv = stage(world, x, node, rates)
-        rate = tangent_rate(model, dv, at.v) if node else at.v
-        rates.append((rate, (differentiable_velocity(world, at) - at.v) * (1.0 / h)))
-    dq, change = weighted(rates, [h * w for w in weights])
+    if integrator == "explicit_euler":
+        return Moved(integrate(model, x.q, x.v * h), differentiable_velocity(world, x), 0.0)
+    rate = a = dq = change = np.zeros(model.nv)
+    for node, weight in TABLES[integrator]:
+        at, dv = stage(world, x, node, rate, a)
+        rate, a = tangent_rate(model, dv, at.v), (differentiable_velocity(world, at) - at.v) * (1.0 / h)
+        dq, change = dq + rate * (h * weight), change + a * (h * weight)
     return Moved(integrate(model, x.q, dq), x.v + change, 0.0)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,50 +14,34 @@ from condyle.dynamics import energy
 from condyle.robot.spatial import Array
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import moved, slope
+from condyle.simulate.setup import LIMIT, Setup
 from condyle.simulate.step import Inputs, contact_impulses
 from condyle.simulate.touch import potential
-from condyle.simulate.world import World
 from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
 from condyle.tape.recorded import recorded
 from condyle.tape.trace import trace
 
-LIMIT = 1e-10  # the largest residual of a step that is taken
 FOLDERS = ("tape", "robot", "dynamics", "simulate")
 
 
-@dataclass(frozen=True)
-class Setup:
-    """A world with the way it is stepped: `substeps` of the physics make one step."""
+def unpacked(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> Inputs:
+    """The parts of a packed state; time is counted in steps of the physics, so that it is exact."""
+    nq, nv = setup.nq, setup.world.model.nv
+    t = x[nq + nv] * setup.world.h if setup.world.timed else 0.0
+    return Inputs(x[:nq], x[nq : nq + nv], u, t, wrenches)
 
-    world: World
-    integrator: str
-    substeps: int
 
-    @property
-    def nq(self) -> int:
-        return self.world.model.nq
-
-    @property
-    def nx(self) -> int:
-        return self.nq + self.world.model.nv + self.world.timed
-
-    def unpacked(self, x: Array, u: Array, wrenches: Array | None) -> Inputs:
-        """The parts of a packed state; time is counted in steps of the physics, so that it is exact."""
-        nq, nv = self.nq, self.world.model.nv
-        t = x[nq + nv] * self.world.h if self.world.timed else 0.0
-        return Inputs(x[:nq], x[nq : nq + nv], u, t, wrenches)
-
-    def packed(self, x: Array, q: Array, v: Array) -> Array:
-        """The next state, one tick later."""
-        return np.concatenate([q, v, x[-1:] + 1.0] if self.world.timed else [q, v])
+def packed(setup: Setup, x: Array, q: Array, v: Array) -> Array:
+    """The next state, one tick later."""
+    return np.concatenate([q, v, x[-1:] + 1.0] if setup.world.timed else [q, v])
 
 
 def substep(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> tuple[Array, Any]:
     """(the next packed state, the residual) of one step of the physics."""
-    after = moved(setup.world, setup.unpacked(x, u, wrenches), setup.integrator)
-    return setup.packed(x, after.q, after.v), after.residual
+    after = moved(setup.world, unpacked(setup, x, u, wrenches), setup.integrator)
+    return packed(setup, x, after.q, after.v), after.residual
 
 
 def checked_step(setup: Setup, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any]:
@@ -94,7 +77,7 @@ def rollout(setup: Setup, x: Array, us: Array, worst: Any, wrenches: Array | Non
 
 
 def slopes(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> Any:
-    found = slope(setup.world, setup.unpacked(x, u, wrenches), setup.integrator)
+    found = slope(setup.world, unpacked(setup, x, u, wrenches), setup.integrator)
     return {"A": found.A, "B": found.B}
 
 
@@ -110,18 +93,18 @@ def chained(setup: Setup, A: Array, B: Array, A1: Array, B1: Array) -> Any:
 
 
 def forces(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> Any:
-    return {"forces": contact_impulses(setup.world, setup.unpacked(x, u, wrenches)) * (1.0 / setup.world.h)}
+    return {"forces": contact_impulses(setup.world, unpacked(setup, x, u, wrenches)) * (1.0 / setup.world.h)}
 
 
 def total_energy(setup: Setup, x: Array) -> Any:
-    now = setup.unpacked(x, np.zeros(0), None)
+    now = unpacked(setup, x, np.zeros(0), None)
     model = setup.world.model
     gravity = energy.potential_energy(model, now.q)
     return {"energy": energy.kinetic_energy(model, now.q, now.v) + gravity + potential(setup.world, now.q)}
 
 
 def hessian(setup: Setup, x: Array, u: Array, weight: Array, wrenches: Array | None = None) -> Any:
-    return {"H": weighted_hessian(setup.world, setup.unpacked(x, u, wrenches), weight, setup.integrator)}
+    return {"H": weighted_hessian(setup.world, unpacked(setup, x, u, wrenches), weight, setup.integrator)}
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -153,5 +136,3 @@ def compiled(setup: Setup, name: str, **shapes: Any) -> Function:
     key = f"{_source()} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
     return Function(recorded(key, partial(trace, traced, **shapes)))
 
-
-__all__ = ["LIMIT", "Setup", "compiled"]

@@ -17,10 +17,9 @@ from condyle.robot import edit
 from condyle.robot.joints import Ball, Free
 from condyle.robot.model import digest
 from condyle.simulate import record
-from condyle.simulate.integrate import INTEGRATORS
-from condyle.simulate.kernels import LIMIT, Setup, compiled
 from condyle.simulate.numbers import not_negative, positive, whole
 from condyle.simulate.points import Contacts, contact_points
+from condyle.simulate.setup import INTEGRATORS, LIMIT, Setup
 from condyle.simulate.terrain import Ground
 from condyle.simulate.world import World, base_coordinates, joint_forces
 from condyle.tape.function import Function
@@ -251,6 +250,8 @@ class Simulation:
         threads = options.get("threads", self.threads)
         if set(options) - {"machine", "lanes", "threads"}:
             raise SimulationError(f"there is no option '{min(set(options) - {'machine', 'lanes', 'threads'})}'; there are machine, lanes, threads")  # fmt: skip
+        from condyle.simulate.kernels import compiled
+
         key = (name, machine, lanes, threads)
         if key not in self._functions:
             kernel, n = name if isinstance(name, tuple) else (name, 1)
@@ -265,6 +266,8 @@ class Simulation:
         function = self._function("slopes", ("x", "u"), options)
         if self.substeps == 1:
             return tuple(function(*arrays))  # type: ignore[return-value]
+        from condyle.simulate.kernels import compiled
+
         # one step of the physics after the other
         inner = Simulation.__new__(Simulation)
         inner.__dict__.update(self.__dict__, setup=replace(self.setup, substeps=1), substeps=1, _functions={})

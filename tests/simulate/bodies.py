@@ -1,0 +1,147 @@
+"""Bodies with closed forms: boxes, spheres, pendulums, sliders, and the simulations that tests share.
+
+`world(body, dt, ...)` is compiled once for equal arguments, however many tests ask for it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import condyle as cd
+from condyle.robot.description import Description, JointSpec, Limits
+from condyle.robot.make import X, Y, Z, body, box, joint, link, pose, solid, sphere
+from condyle.simulate.points import point_on
+
+G = 9.81
+REST = 1e-3  # the depth at rest that is the default, m
+BOX = (0.2, 0.2, 0.1)
+
+
+# -- robots
+
+
+@cache
+def a_box(size: tuple[float, float, float] = BOX, mass: float = 1.0, base: str = "free") -> cd.Robot:
+    """A uniform box with its frame in the middle."""
+    shape = box(size, name="box")
+    return cd.load(Description("box", (link("box", solid(mass, shape), [], [shape]),), ()), base=base)
+
+
+@cache
+def a_sphere(radius: float = 0.1, mass: float = 1.0) -> cd.Robot:
+    """A uniform sphere on a free base."""
+    shape = sphere(radius, name="ball")
+    return cd.load(Description("ball", (link("ball", solid(mass, shape), [], [shape]),), ()), base="free")
+
+
+@cache
+def a_pendulum(
+    damping: float = 0.0,
+    friction: float = 0.0,
+    armature: float = 0.0,
+    limits: tuple[float, float] | None = None,
+    effort: float | None = None,
+    gravity: float = G,
+) -> cd.Robot:
+    """A mass of 1 kg on a massless rod of 1 m, which turns about y; at angle zero it points along x, down is +90 degrees."""
+    lower, upper = limits or (None, None)
+    hinge = JointSpec(
+        "hinge", "revolute" if limits else "continuous", "stand", "rod", pose(), np.array(Y), Limits(lower, upper, None, effort),
+        damping, friction, armature,
+    )  # fmt: skip
+    rod = link("rod", body(1.0, (1.0, 0.0, 0.0), (1e-9, 1e-9, 1e-9)))
+    return cd.load(Description("pendulum", (link("stand"), rod), (hinge,)), gravity=(0.0, 0.0, -gravity))
+
+
+@cache
+def a_slider(friction: float = 0.0, damping: float = 0.0, limits: tuple[float, float] | None = None) -> cd.Robot:
+    """A mass of 1 kg that slides along x."""
+    lower, upper = limits or (None, None)
+    rail = JointSpec(
+        "rail", "prismatic", "stand", "mass", pose(), np.array(X), Limits(lower, upper), damping, friction
+    )  # fmt: skip
+    return cd.load(Description("slider", (link("stand"), link("mass", body(1.0, moments=(0.1, 0.1, 0.1)))), (rail,)))
+
+
+@cache
+def light_feet(grams: float = 1.0, limits: float = 0.02, friction: float = 0.0) -> cd.Robot:
+    """A body of 10 kg on four feet, each on a vertical slide of its own: mass ratio 1e4 for feet of a gram."""
+    torso = box((0.4, 0.3, 0.1), name="torso")
+    links, joints = [link("torso", solid(10.0, torso), [], [torso])], []
+    for k, (x, y) in enumerate([(0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15)]):
+        ball = sphere(0.01, name=f"foot{k}")
+        links.append(link(f"shin{k}", solid(grams * 1e-3, ball), [], [ball]))
+        place, bounds = pose((x, y, -0.2)), Limits(-limits, limits)
+        joints.append(JointSpec(f"slide{k}", "prismatic", "torso", f"shin{k}", place, np.array(Z), bounds, 0.0, friction))
+    return cd.load(Description("light_feet", tuple(links), tuple(joints)), base="free")
+
+
+# -- simulations
+
+
+@cache
+def simulation(robot: cd.Robot, dt: float, ground: Any = None, contacts: Any = None, springs: Any = (), **options: Any) -> cd.Simulation:  # fmt: skip
+    """The simulation with these arguments, made once. A body without joints has its base's six forces as controls, all zero."""
+    if all(link.joint == "root_joint" for link in robot.model.links):
+        options.setdefault("actuated", ("root_joint",))
+    return cd.Simulation(robot, dt, ground, contacts, springs=dict(springs), **options)
+
+
+def box_on(ground: Any, dt: float, size: tuple[float, float, float] = BOX, **options: Any) -> cd.Simulation:
+    """A box of 1 kg that touches with its four lower corners."""
+    return simulation(a_box(size), dt, ground, lower_corners(size), **options)
+
+
+def ball_on(ground: Any, dt: float, **options: Any) -> cd.Simulation:
+    """A ball of 1 kg and 0.1 m."""
+    return simulation(a_sphere(), dt, ground, **options)
+
+
+@cache
+def lower_corners(size: tuple[float, float, float] = BOX) -> tuple[Any, ...]:
+    """The four lower corners of a box as contact points."""
+    a, b, c = (s / 2.0 for s in size)
+    places = [(x, y, -c) for x in (-a, a) for y in (-b, b)]
+    return tuple(point_on(a_box(size).model, "box", place, name=f"corner{k}") for k, place in enumerate(places))
+
+
+def run(simulation: cd.Simulation, x: np.ndarray, seconds: float) -> np.ndarray:
+    """The states (..., T, nx) without controls; whole calls of 64 steps, so that one kernel does."""
+    steps = 64 * max(1, round(seconds / simulation.dt / 64))
+    xs: np.ndarray = simulation.rollout(x, np.zeros((steps, simulation.nu)))
+    return xs
+
+
+# -- poses
+
+
+def upright(height: Any) -> np.ndarray:
+    """q of a free body at this height, not turned; batches of heights give batches."""
+    height = np.asarray(height, dtype=float)
+    q = np.zeros((*height.shape, 7))
+    q[..., 2], q[..., 6] = height, 1.0
+    return q
+
+
+def on_slope(degrees: float, height: float) -> np.ndarray:
+    """q of a free body that stands on Slope(degrees), its middle this high over it."""
+    a = np.radians(degrees)
+    # the slope rises towards +x: its normal is (-sin, 0, cos), and the body is turned by -a about y
+    return np.array([-np.sin(a) * height, 0.0, np.cos(a) * height, 0.0, -np.sin(a / 2.0), 0.0, np.cos(a / 2.0)])
+
+
+def along_slope(q: Any, degrees: float) -> np.ndarray:
+    """How far down the slope a free body is, m."""
+    a = np.radians(degrees)
+    out: np.ndarray = -(q[..., 0] * np.cos(a) + q[..., 2] * np.sin(a))
+    return out
+
+
+def over_slope(q: Any, degrees: float) -> np.ndarray:
+    """How high over the slope the middle of a free body is, m."""
+    a = np.radians(degrees)
+    out: np.ndarray = q[..., 2] * np.cos(a) - q[..., 0] * np.sin(a)
+    return out
