@@ -72,11 +72,12 @@ class Corners:
         """1 / y - 1 / s, entry by entry."""
         return 1.0 / y - 1.0 / s
 
-    def residual(self, part: Part, u: Array) -> Any:
-        """How far y and the velocity are from the law, as a fraction of its largest term."""
+    def residual(self, part: Part, u: Array, magnitude: Any) -> Any:
+        """How far y and the velocity are from the law, as a fraction of its largest term; those of u have this magnitude."""
         y, w = part["y"], self.kappa / part["s"]
         z = self.E.T @ u + w
-        return largest([abs(a * b - self.kappa) / (self.kappa + abs(a) * (abs(b) + w)) for a, b in zip(y, z, strict=True)])
+        terms = w + self.strength * magnitude
+        return largest([abs(a * b - self.kappa) / (self.kappa + a * terms) for a, b in zip(y, z, strict=True)])
 
     def room(self, y: Array) -> Any:
         """s = 1 - sum y: what is left to the bound."""
@@ -103,9 +104,17 @@ class ScaledCorners:
 
     def __init__(self, law: Corners, part: Part, gap: Array) -> None:
         self.law, self.y, self.z, self.s, self.w = law, part["y"], part["z"], part["s"], part["w"]
-        self.per_y, self.per_z = 1.0 / self.y, 1.0 / self.z
-        self.per_s, self.per_w = 1.0 / self.s, 1.0 / self.w
-        self.Q_inverse = _without_bound(self.y * self.per_z, self.s * self.per_w)
+        if len(self.y) == 1:
+            # one division for each pair
+            (y,), (z,) = self.y, self.z
+            room, price = 1.0 / (y * self.s), 1.0 / (z * self.w)
+            self.per_y, self.per_s = np.array([self.s * room], dtype=object), y * room
+            self.per_z, self.per_w = np.array([self.w * price], dtype=object), z * price
+            self.Q_inverse = np.array([[1.0 / (z * self.per_y[0] + self.w * self.per_s)]], dtype=object)
+        else:
+            self.per_y, self.per_z = 1.0 / self.y, 1.0 / self.z
+            self.per_s, self.per_w = 1.0 / self.s, 1.0 / self.w
+            self.Q_inverse = _without_bound(self.y * self.per_z, self.s * self.per_w)
         self.gap = gap
         self.energy = (self.y @ self.z + self.s * self.w) * law.per  # `degree` at the solution
         off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]

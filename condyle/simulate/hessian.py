@@ -16,6 +16,7 @@ from condyle.robot.spatial import Array
 from condyle.simulate.aligned import turned_back
 from condyle.simulate.integrate import TABLES, Moved, stage
 from condyle.simulate.local import replayed
+from condyle.simulate.move import moved_on, turning
 from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem
 from condyle.simulate.world import World
@@ -53,13 +54,13 @@ def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
     model, h = world.model, world.h
     if integrator == "semi_implicit_euler":
         v = differentiable_velocity(world, x)
-        return Moved(integrate(model, x.q, v * h), v, 0.0)
+        return Moved(*moved_on(model, x.q, v, h), 0.0)
     if integrator == "explicit_euler":
-        return Moved(integrate(model, x.q, x.v * h), differentiable_velocity(world, x), 0.0)
+        return Moved(integrate(model, x.q, x.v * h), differentiable_velocity(world, x) - turning(model, x.v) * h, 0.0)
     rate = a = dq = change = np.zeros(model.nv)
     for node, weight in TABLES[integrator]:
         at, dv = stage(world, x, node, rate, a)
-        rate, a = tangent_rate(model, dv, at.v), (differentiable_velocity(world, at) - at.v) * (1.0 / h)
+        rate, a = tangent_rate(model, dv, at.v), (differentiable_velocity(world, at) - at.v) * (1.0 / h) - turning(model, at.v)
         dq, change = dq + rate * (h * weight), change + a * (h * weight)
     return Moved(integrate(model, x.q, dq), x.v + change, 0.0)
 

@@ -15,6 +15,7 @@ import numpy as np
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.local import replayed
+from condyle.simulate.move import moved_on, moved_on_slopes, turning, turning_slope
 from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
@@ -51,16 +52,16 @@ def moved(world: World, x: Inputs, integrator: str) -> Moved:
     model, h = world.model, world.h
     if integrator == "semi_implicit_euler":
         solution = next_velocity(world, x)
-        return Moved(integrate(model, x.q, solution.v * h), solution.v, solution.residual)
+        return Moved(*moved_on(model, x.q, solution.v, h), solution.residual)
     if integrator == "explicit_euler":
         solution = next_velocity(world, x)
-        return Moved(integrate(model, x.q, x.v * h), solution.v, solution.residual)
+        return Moved(integrate(model, x.q, x.v * h), solution.v - turning(model, x.v) * h, solution.residual)
     zero = np.zeros(model.nv)
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dv = stage(world, x, row[0], state["rate"], state["a"])
         solution = next_velocity(world, at)
-        rate, a = tangent_rate(model, dv, at.v), (solution.v - at.v) * (1.0 / h)
+        rate, a = tangent_rate(model, dv, at.v), (solution.v - at.v) * (1.0 / h) - turning(model, at.v)
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         return {"rate": rate, "a": a, **sums, "residual": np.maximum(state["residual"], solution.residual)}, ()
 
@@ -83,10 +84,14 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
     if integrator in ("semi_implicit_euler", "explicit_euler"):
         answer = next_velocity_derivatives(world, x)
         of_v = np.column_stack([answer.by_q, answer.by_v, answer.by_u])
-        implicit = integrator == "semi_implicit_euler"
-        by_q, by_dv = integrate_derivatives(model, (answer.solution.v if implicit else x.v) * h)
-        of_q = (by_dv * h) @ (of_v if implicit else np.hstack([np.zeros((n, n)), np.eye(n), np.zeros((n, world.nu))]))
-        of_q[:, :n] = of_q[:, :n] + by_q
+        if integrator == "semi_implicit_euler":
+            q_by_q, q_by_v, v_by_v = moved_on_slopes(model, answer.solution.v, h)
+            of_q, of_v = q_by_v @ of_v, v_by_v @ of_v
+        else:
+            q_by_q, by_dv = integrate_derivatives(model, x.v * h)
+            of_q = np.hstack([np.zeros((n, n)), by_dv * h, np.zeros((n, world.nu))])
+            of_v[:, n : 2 * n] = of_v[:, n : 2 * n] - turning_slope(model, x.v) * h
+        of_q[:, :n] = of_q[:, :n] + q_by_q
         return _split(np.vstack([of_q, of_v]), n)
     start_q, start_v, none = np.zeros((n, width)), np.zeros((n, width)), np.zeros((n, width))
     start_q[:, :n], start_v[:, n : 2 * n] = np.eye(n), np.eye(n)
@@ -101,8 +106,9 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
         answer = next_velocity_derivatives(world, at)
         of_next = answer.by_q @ at_q + answer.by_v @ at_v
         of_next[:, 2 * n :] = of_next[:, 2 * n :] + answer.by_u
-        rate, a = tangent_rate(model, dv, at.v), (answer.solution.v - at.v) * (1.0 / h)
-        of_rate, of_a = rate_slope(world, dv, at.v, of_dv, at_v), (of_next - at_v) * (1.0 / h)
+        rate, a = tangent_rate(model, dv, at.v), (answer.solution.v - at.v) * (1.0 / h) - turning(model, at.v)
+        of_rate = rate_slope(world, dv, at.v, of_dv, at_v)
+        of_a = (of_next - at_v) * (1.0 / h) - turning_slope(model, at.v) @ at_v
         w = h * row[1]
         sums = {"dq": state["dq"] + rate * w, "of_dq": state["of_dq"] + of_rate * w, "of_v": state["of_v"] + of_a * w}
         return {"rate": rate, "a": a, "of_rate": of_rate, "of_a": of_a, **sums}, ()

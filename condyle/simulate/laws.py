@@ -74,13 +74,13 @@ class Cone:
         inverse = 2.0 / determinant(y)
         return vector(y[0] * inverse - 1.0 / s, -y[1] * inverse, -y[2] * inverse)
 
-    def residual(self, part: Part, u: Array) -> Any:
-        """How far y and the velocity are from the law, as a fraction of its largest term."""
+    def residual(self, part: Part, u: Array, magnitude: Any) -> Any:
+        """How far y and the velocity are from the law, as a fraction of its largest term; those of u have this magnitude."""
         y, s = part["y"], part["s"]
         # with z = D u + w e the law is y z = 2 kappa, in the sense of the cone
         w = self.kappa / s
         z = self.D * u + vector(w, 0.0, 0.0)
-        scale = 1.0 / (self.kappa + abs(y[0] * z[0]))
+        scale = 1.0 / (self.kappa + y[0] * (w + self.strength * magnitude))
         product = [y @ z - 2.0 * self.kappa, *(y[0] * z[1:] + z[0] * y[1:])]
         return largest([abs(x) * scale for x in product])
 
@@ -119,11 +119,13 @@ class ScaledCone:
     def __init__(self, law: Cone, part: Part, gap: Array) -> None:
         y, z, s, w = part["y"], part["z"], part["s"], part["w"]
         self.law, self.y, self.z, self.s, self.w = law, y, z, s, w
-        self.per_y, self.per_z = 1.0 / determinant(y), 1.0 / determinant(z)
-        self.per_s, self.per_w = 1.0 / s, 1.0 / w
-        detz = determinant(z)
+        dety, detz = determinant(y), determinant(z)
+        # one division for each pair
+        both, bound = 1.0 / (dety * detz), 1.0 / (s * w)
+        self.per_y, self.per_z = detz * both, dety * both
+        self.per_s, self.per_w = w * bound, s * bound
         # W^2 = p p^T / (a + y.z) - e FLIP maps z to y
-        e = np.sqrt(determinant(y) * self.per_z)
+        e = np.sqrt(dety * self.per_z)
         a = e * detz
         self.yz = y @ z
         p = vector(y[0] + e * z[0], y[1] - e * z[1], y[2] - e * z[2])
@@ -141,7 +143,7 @@ class ScaledCone:
         trace, product = 0.5 * self.yz * law.per - 1.0, 0.5 * a * law.per
         bound = s * w * law.per - 1.0
         self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
-        self.noise = 1e-6 * y[0] * z[0] * law.per
+        self.noise = 0.1 * y[0] * z[0] * law.per
 
     @property
     def stiffness(self) -> Array:

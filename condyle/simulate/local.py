@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from condyle.robot.spatial import Array, Motion, Pose, cross
-from condyle.simulate.laws import Part
+from condyle.simulate.boxes import Corners
+from condyle.simulate.laws import Cone, Part
 from condyle.simulate.points import ContactPoint
-from condyle.simulate.touch import contact_law
+from condyle.simulate.touch import contact_law, limit_law
 from condyle.simulate.touch_frame import surface
 from condyle.simulate.world import World
 from condyle.tape.array import held
@@ -43,15 +44,30 @@ def slopes(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: 
 
 
 def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any) -> Array:
-    """Impulse and couple about the centre; y and s solve the law, and one more step of Newton carries their derivatives."""
+    """Impulse and couple about the centre, where y and s solve the law."""
     ground = surface(world, point, X_0F, centre)
     u, u_before = (ground.C @ (six[:3] + cross(six[3:], ground.arm)) for six in (after, before))
     law = contact_law(world, point, ground.depth, u_before)
+    force = ground.C.T @ impulse(law, u, y, s)
+    return np.concatenate([force, cross(ground.arm, force)])
+
+
+def impulse(law: Cone | Corners, u: Array, y: Array, s: Any) -> Array:
+    """The impulse of a law whose solution is y, in a form with the right first derivatives."""
     y, s = held(y), held(s)
     error = law.seen(u) - law.kappa * law.gradient(y, s)
-    y = y - held(law.compliance(y, s)) @ error
-    force = ground.C.T @ law.impulse(y)
-    return np.concatenate([force, cross(ground.arm, force)])
+    return law.impulse(y - held(law.compliance(y, s)) @ error)
+
+
+def limit_slopes(world: World, k: int, angle: Any, after: Any, before: Any, part: Part) -> tuple[Any, Any]:
+    """The derivatives of the impulse of joint k's limits, by the angle and by the speed before the step."""
+
+    def local(angle: Array, before: Array, after: Array, y: Array, s: Array) -> Any:
+        return {"impulse": impulse(limit_law(world, k, angle[0], before[0]), after, y, s[0])}
+
+    tape = jacobian(trace(local, angle=1, before=1, after=1, y=1, s=1), "impulse", ["angle", "before"], mode="forward")
+    found = replayed(tape, [angle, before, after, part["y"][0], part["s"]])
+    return found["dimpulse_dangle"][0], found["dimpulse_dbefore"][0]
 
 
 def _tape(world: World, point: ContactPoint, corners: int) -> Tape:

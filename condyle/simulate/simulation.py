@@ -103,6 +103,7 @@ class Simulation:
             joints=joints,
             actuated=_actuated(robot, actuated),
             wrenches=tuple((name, "world_aligned") for name in wrenches),
+            implicit=integrator in ("semi_implicit_euler", "backward_euler"),
         )
         if force is not None:
             world = replace(world, force=_with_time(force), force_key=_force_key(world, force), timed=_takes_time(force))

@@ -46,6 +46,12 @@ class Bounded:
         u = self.J @ v[list(self.path)]
         return u if self.C is None else self.C @ u
 
+    def magnitude(self, v: Array) -> Any:
+        """The largest of the terms that make up a velocity: what rounding errors of u are measured by."""
+        if self.J is None:
+            return abs(v[self.path[0]])
+        return largest([abs(self.J[i, c] * v[k]) for i in range(3) for c, k in enumerate(self.path)])
+
     def push(self, impulse: Array, into: Array, sign: float = 1.0) -> None:
         """Add J^T C^T impulse to joint impulses."""
         if self.J is None:
@@ -78,7 +84,7 @@ class Solution:
     residual: Any
 
 
-def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], tolerance: float = 1e-9) -> Solution:
+def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], tolerance: float = 1e-14) -> Solution:
     """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step.
 
     `tolerance`: the square of the distance to the central path from which one more step ends at rounding errors.
@@ -141,5 +147,5 @@ def _residual(M: Array, p: Array, v: Array, laws: list[Bounded], parts: list[Par
     for b, part in zip(laws, parts, strict=True):
         b.push(b.law.impulse(part["y"]), r, -1.0)
     scale = largest([abs(x) for x in Mv]) + largest([abs(x) for x in p]) + 1e-300
-    of_laws = [b.law.residual(part, b.velocity(v)) for b, part in zip(laws, parts, strict=True)]
+    of_laws = [b.law.residual(part, b.velocity(v), b.magnitude(v)) for b, part in zip(laws, parts, strict=True)]
     return largest([*of_laws, largest([abs(x) for x in r]) / scale])

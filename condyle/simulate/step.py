@@ -13,6 +13,7 @@ from condyle.dynamics.kinematics import ancestors, poses, root_poses
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
+from condyle.simulate.move import turning
 from condyle.simulate.solver import Bounded, Solution, solve
 from condyle.simulate.touch import joint_laws, position, touches
 from condyle.simulate.touch_frame import surface
@@ -47,9 +48,9 @@ class Problem:
 def problem(world: World, x: Inputs) -> Problem:
     """The equation of motion over one step."""
     M = augmented(world, mass_matrix(world.model, x.q))
-    # inverse dynamics at a = -v/h is c - M v/h
-    p = -world.h * inverse_dynamics(world.model, x.q, x.v, x.v * (-1.0 / world.h))
-    p = p + world.h * (motors(world, x.u) + springs(world, x.q) + external(world, x))
+    # inverse dynamics at a = -v/h is c - M v/h; axes that stand still (move.py) take w x v out of c
+    p = -world.h * inverse_dynamics(world.model, x.q, x.v, x.v * (-1.0 / world.h) - turning(world.model, x.v))
+    p = p + world.h * (motors(world, x.u) + springs(world, x) + external(world, x))
     laws = [*touches(world, x.q, x.v), *joint_laws(world, x.q, x.v)]
     turn = ground_axes(world, x.q) if laws else None
     return Problem(turned_matrix(turn, M), turned(turn, p), turned(turn, x.v), laws, turn)
@@ -69,6 +70,8 @@ def next_velocity(world: World, x: Inputs) -> Solution:
 def augmented(world: World, M: Array) -> Array:
     """M + h B + h^2 K: damping and springs act with the velocity after the step, so they are stable however strong."""
     M = np.array(M, dtype=object)
+    if not world.implicit:
+        return M
     for k, joint in enumerate(world.joints):
         M[k, k] = M[k, k] + (world.h * joint.damping + world.h * world.h * joint.spring)
     return M
@@ -83,12 +86,14 @@ def motors(world: World, u: Array) -> Array:
     return tau
 
 
-def springs(world: World, q: Array) -> Array:
-    """-K (q - rest)."""
+def springs(world: World, x: Inputs) -> Array:
+    """-K (q - rest), and -B v where the method of integration wants it explicit."""
     tau = np.zeros(world.model.nv, dtype=object)
     for k, joint in enumerate(world.joints):
         if joint.spring:
-            tau[k] = (joint.rest - q[position(world, k)]) * joint.spring
+            tau[k] = (joint.rest - x.q[position(world, k)]) * joint.spring
+        if joint.damping and not world.implicit:
+            tau[k] = tau[k] - joint.damping * x.v[k]
     return tau
 
 

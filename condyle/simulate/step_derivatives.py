@@ -23,11 +23,12 @@ from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion, Pose, cross
 from condyle.simulate.aligned import turned, turned_back
 from condyle.simulate.laws import Part
-from condyle.simulate.local import replayed, slopes
+from condyle.simulate.local import limit_slopes, replayed, slopes
+from condyle.simulate.move import turning, turning_slope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, external, problem, solved
-from condyle.simulate.touch import coordinates, limit_slope, position
+from condyle.simulate.touch import coordinates, position
 from condyle.simulate.touch_frame import at
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
@@ -49,11 +50,14 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
     model, h = world.model, world.h
     now = problem(world, x)
     solution = solved(world, now)
-    R_q, R_v, M = inverse_dynamics_derivatives(model, x.q, x.v, (solution.v - x.v) * (1.0 / h))
-    R_q, R_v = R_q * h, R_v * h - M
+    a = (solution.v - x.v) * (1.0 / h) - turning(model, x.v)
+    R_q, R_v, M = inverse_dynamics_derivatives(model, x.q, x.v, a)
+    R_q, R_v = R_q * h, R_v * h - M - M @ (turning_slope(model, x.v) * h)
     add_external(world, x, R_q, R_v)
     for k, joint in enumerate(world.joints):
         R_q[k, k] = R_q[k, k] + h * joint.spring
+        if not world.implicit:
+            R_v[k, k] = R_v[k, k] + h * joint.damping
     add_laws(world, x, now.laws, solution, R_q, R_v)
 
     # H at the solution
@@ -84,12 +88,9 @@ def add_laws(world: World, x: Inputs, laws: list[Any], solution: Solution, R_q: 
             _add_contact(world, point, motion, part, R_q, R_v)
     for b, part in zip(laws[contacts:], solution.parts[contacts:], strict=True):
         (k,) = b.path
-        joint = world.joints[k]
-        if (joint.lower is not None or joint.upper is not None) and not np.any(b.law.offset):
-            slope = limit_slope(world, k, x.q[position(world, k)])
-            y = part["y"][0]
-            Q_inverse = b.law.compliance(part["y"], part["s"])[0, 0]
-            R_q[k, k] = R_q[k, k] - slope * (y - b.law.E[0, 0] * Q_inverse * solution.v[k])
+        if not np.any(b.law.offset):  # a limit; dry friction knows nothing of q and v
+            by_angle, by_speed = limit_slopes(world, k, x.q[position(world, k)], solution.v[k], x.v[k], part)
+            R_q[k, k], R_v[k, k] = R_q[k, k] - by_angle, R_v[k, k] - by_speed
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def strength(world: World, depth: Any) -> Any:
 def contact_law(world: World, point: ContactPoint, depth: Any, u: Array) -> Cone | Corners:
     """The law of one contact at this depth; u is its velocity before the step."""
     S = strength(world, depth)
-    kappa = world.contact_smoothing + (world.share * IMPACT) * (u @ u)
+    kappa = world.contact_smoothing + impact_smoothing(world.share, world.gravity * world.h, S, u @ u)
     assert world.ground is not None
     mu = float(world.ground.friction if point.friction is None else point.friction)
     if not world.pyramid:
@@ -80,9 +80,7 @@ def joint_laws(world: World, q: Array, v: Array) -> list[Bounded]:
         scale = joint.load * world.h / joint.inertia
         speed = abs(v[k]) + scale
         if joint.lower is not None or joint.upper is not None:
-            D = limit_strength(world, k, q[position(world, k)])
-            kappa = world.smoothing * joint.inertia * scale * scale
-            out.append(Bounded(Corners.of(np.array([[D]], dtype=object), kappa), (k,), None, None, speed, joint.inertia))
+            out.append(Bounded(limit_law(world, k, q[position(world, k)], v[k]), (k,), None, None, speed, joint.inertia))
         if joint.friction:
             S = joint.friction * world.h
             kappa = world.smoothing * S * S / joint.inertia
@@ -90,34 +88,37 @@ def joint_laws(world: World, q: Array, v: Array) -> list[Bounded]:
     return out
 
 
-def limit_strength(world: World, k: int, angle: Any) -> Any:
-    """The largest impulse of a joint's limits: positive at the lower one, negative at the upper, zero between."""
+def impact_smoothing(mass: float, least: float, S: Any, square: Any) -> Any:
+    """A part of the energy that an impact can take up: of speed times the smaller of S and mass times speed.
+
+    `square` is that of the speed, and speeds below `least` do not count. In steady sliding the friction misses this part, at any dt.
+    """
+    speed = np.sqrt(square + least * least)
+    return (IMPACT * mass) * (square * S / (S + mass * speed))
+
+
+def limit_law(world: World, k: int, angle: Any, speed: Any) -> Corners:
+    """The law of a joint's limits at an angle; `speed` is that before the step."""
+    joint = world.joints[k]
+    D, size = limit_strength(world, k, angle)
+    scale = joint.load * world.h / joint.inertia
+    kappa = world.smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, size, speed * speed)
+    return Corners.of(np.array([[D]], dtype=object), kappa)
+
+
+def limit_strength(world: World, k: int, angle: Any) -> tuple[Any, Any]:
+    """(the largest impulse of a joint's limits, its size): positive at the lower one, negative at the upper, zero between."""
     joint = world.joints[k]
     scale = 2.0 * joint.load * world.h / joint.depth**world.power
-    total = 0.0
+    signed, size = 0.0, 0.0
     for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
         if bound is not None:
             d = np.maximum((bound - angle) * sign, 0.0)
             grown = d
             for _ in range(world.power - 1):
                 grown = grown * d
-            total = total + grown * (sign * scale)
-    return total
-
-
-def limit_slope(world: World, k: int, angle: Any) -> Any:
-    """The derivative of `limit_strength` by the angle."""
-    joint = world.joints[k]
-    scale = -2.0 * world.power * joint.load * world.h / joint.depth**world.power
-    total = 0.0
-    for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
-        if bound is not None:
-            d = np.maximum((bound - angle) * sign, 0.0)
-            grown = 1.0
-            for _ in range(world.power - 1):
-                grown = grown * d
-            total = total + grown * scale
-    return total
+            signed, size = signed + grown * (sign * scale), size + grown * scale
+    return signed, size
 
 
 def potential(world: World, q: Array) -> Any:

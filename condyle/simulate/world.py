@@ -55,7 +55,8 @@ class World:
     force: Callable[..., Any] | None = None  # a further force (model, q, v, t) -> joint forces
     force_key: str = ""
     timed: bool = False
-    tolerance: float = 1e-9  # of the solver, as solver.py measures it
+    implicit: bool = True  # springs and damping act with the velocity after the step
+    tolerance: float = 1e-14  # of the solver, as solver.py measures it
 
     @property
     def gravity(self) -> float:
@@ -88,7 +89,7 @@ class World:
         ground = "" if self.ground is None else self.ground.key()
         points = "\n".join(point.key() for point in self.points)
         rest = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength, self.joints, self.actuated)
-        rest = (*rest, self.tolerance)
+        rest = (*rest, self.implicit, self.tolerance)
         return f"{digest(self.model)} {ground} {points} {rest!r} {self.wrenches!r} {self.force_key} {self.timed}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from condyle.tape.graph import Block, Loop
-from condyle.tape.layout import Cut, Scratch, cut
+from condyle.tape.layout import IN_LOOPS, Cut, Scratch, cut
 from condyle.tape.ops import OPS, TRUTH
 from condyle.tape.text import Close, Text
 from condyle.tape.vectors import Format
@@ -116,7 +116,7 @@ class BlockText(Text):
         outer_tables = self.tables
         self.tables = {-1 - k: outer_tables[t] for k, t in enumerate(tables)}
         self.tables[-1 - len(tables)] = (area, loop.writes, loop.writes)
-        inner = cut(loop.body, self.scratch, self.whole)
+        inner = cut(loop.body, self.scratch, self.whole * IN_LOOPS)
         write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
         final = write(loop, inner, begin, outside)
         self.tables = outer_tables

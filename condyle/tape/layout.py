@@ -11,6 +11,7 @@ from condyle.tape.ops import OPS
 # LLVM's time per operation grows with the length of a function: up to WHOLE operations stay together, for speed, and
 # longer blocks are cut into functions of about PIECE, which compile several times faster and run within a few percent
 WHOLE = 4000
+IN_LOOPS = 3  # a loop's body may be this many times longer: pieces would bring all that is carried through memory every time
 PIECE = 250
 
 

@@ -1,0 +1,80 @@
+"""Where the operations of a step are: counts of its parts, and the iterations that its solver takes."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import condyle as cd
+from condyle.simulate import solver
+from condyle.simulate.kernels import compiled
+from condyle.simulate.step import Inputs, next_velocity, problem
+from condyle.tape.graph import Block
+from condyle.tape.ops import OPS
+
+SLOW = ("div", "sqrt")
+Count = tuple[int, int]  # (all operations, divisions and square roots)
+
+
+def counted(block: Block) -> Count:
+    """The operations of a block, without those of its loops."""
+    names = [node.op for node in block.nodes if node.op in OPS]
+    return len(names), sum(name in SLOW for name in names)
+
+
+def operations(world: cd.Simulation) -> dict[str, Count]:
+    """The operations of the parts of one step of the physics."""
+    model, inner = world.robot.model, world.world
+    sizes = {"q": model.nq, "v": model.nv, "u": world.nu}
+
+    def dynamics(q: Any, v: Any, u: Any) -> Any:
+        now = problem(inner, Inputs(q, v, u))
+        return {"M": now.M, "p": now.p}
+
+    def geometry(q: Any, v: Any, u: Any) -> Any:
+        now = problem(inner, Inputs(q, v, u))
+        laws = {f"J{k}": b.J for k, b in enumerate(now.laws) if b.J is not None}
+        scales = {f"S{k}": [b.law.strength, b.law.kappa, b.reach] for k, b in enumerate(now.laws)}
+        scales = {name: np.array(values, dtype=object) for name, values in scales.items()}
+        return {"M": now.M, "p": now.p, **laws, **scales}
+
+    one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
+    whole = compiled(world.setup, "step", x=world.nx, u=world.nu).lowered().block
+    (loop,) = [node.data for node in whole.nodes if node.op == "loop"]
+    return {
+        "M and p": one,
+        "contact points and joint limits": _less(two, one),
+        "solver's start, residual, and the move": _less(counted(whole), two),
+        "one iteration of the solver": counted(loop.body),
+    }
+
+
+def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, float]:
+    """How many iterations the solver takes on these states: the mean, the mean over full vectors of the most, and the most."""
+    found: list[Any] = []
+
+    def counting(body: Any, start: Any, count: int, until: Any) -> Any:
+        def both(k: Any, state: Any) -> Any:
+            return body(k, state[0]), state[1] + 1.0
+
+        state, n = cd.loop(both, (start, 0.0), count, until=lambda s: until(s[0]))
+        found.append(n)
+        return state
+
+    def traced(x: Any, u: Any) -> Any:
+        nq, nv = world.robot.nq, world.robot.nv
+        next_velocity(world.world, Inputs(x[:nq], x[nq : nq + nv], u))
+        return {"n": found[-1]}
+
+    with patch.object(solver, "loop", counting):
+        function = cd.function(traced, x=world.nx, u=world.nu)
+    n = np.asarray(function(x, u)).ravel()
+    lanes = function.lanes()
+    vectors = n[: len(n) // lanes * lanes].reshape(-1, lanes)
+    return {"mean": float(n.mean()), "lanes": float(vectors.max(axis=1).mean()), "most": int(n.max())}
+
+
+def _less(a: Count, b: Count) -> Count:
+    return a[0] - b[0], a[1] - b[1]

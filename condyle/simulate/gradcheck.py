@@ -1,0 +1,271 @@
+"""Every derivative of a robot in its world, against differences of the same step in high precision.
+
+The step's own tape is interpreted with 512 bits and its solver converged as far, so that a difference over 1e-62 is the derivative to
+more digits than a double has. What remains is the error of the derivatives, rounding included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics import manifold
+from condyle.errors import SimulationError, require
+from condyle.robot.spatial import Array
+from condyle.simulate.kernels import compiled
+from condyle.simulate.simulation import Simulation
+from condyle.tape.function import function
+
+COLUMNS = 8  # up to so many columns of a block one by one; along so many random directions beyond
+DIRECTIONS = 2
+PAIRS = 3  # of directions, for second derivatives
+BITS = (128, 1024)  # the fewest that leave a double behind, and the most for which the tolerance is a double
+FLOOR = 1e-9  # a block this much smaller than the largest counts as zero, and its error as a part of that
+
+Say = Callable[[str, int, int], None]  # what is looked at, how many evaluations are done, and of how many
+
+
+@dataclass(frozen=True)
+class Row:
+    """One derivative: its largest error over its largest entry, that entry, and how many columns or directions were seen."""
+
+    what: str
+    error: float
+    size: float
+    seen: int
+
+
+class Precise:
+    """The step of a simulation with `bits` digits: states are arrays of gmpy2.mpfr, or floats."""
+
+    def __init__(self, simulation: Simulation, bits: int = 512) -> None:
+        if not BITS[0] <= bits <= BITS[1]:
+            raise SimulationError(f"derivatives are checked with {BITS[0]} to {BITS[1]} bits, not {bits}; 512 is a good choice")
+        self.gmpy2 = require("gmpy2", "precision", "derivatives in high precision")
+        self.simulation, self.bits = simulation, bits
+        world = simulation.world
+        self.model, nq, nv = world.model, world.model.nq, world.model.nv
+        setup = replace(simulation.setup, world=replace(world, tolerance=2.0 ** -round(0.8 * bits)))
+        shapes = {"x": setup.nx, "u": world.nu}
+        if world.wrenches:
+            shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]
+        machine = f"mpfr:{bits}"
+        self._step = compiled(setup, "step", **shapes).on(machine)
+        self._integrate = function(lambda q, dv: manifold.integrate(self.model, q, dv), q=nq, dv=nv).on(machine)
+        self._difference = function(lambda q0, q1: manifold.difference(self.model, q0, q1), q0=nq, q1=nq).on(machine)
+        # first differences err by e, second ones lose twice its digits
+        self.e, self.e2 = (self.number(2.0) ** -round(part * bits) for part in (0.4, 0.25))
+
+    def number(self, x: float) -> Any:
+        """x with all the bits."""
+        return self.gmpy2.mpfr(float(x), self.bits)
+
+    def numbers(self, x: Any) -> Array:
+        """An array of such numbers."""
+        x = np.asarray(x)
+        out: Array = np.array([*(self.number(a) for a in x.ravel()), None], dtype=object)[:-1].reshape(x.shape)
+        return out
+
+    def step(self, x: Array, u: Array, *wrenches: Array) -> Array:
+        """The state after one step."""
+        after, residual = self._step(x, u, *wrenches)
+        if not residual <= 2.0 ** -(self.bits // 4):
+            raise SimulationError(
+                f"{self.simulation.robot.name}: the solver ends with a residual of {float(residual):.1e} in {self.bits} bits; "
+                "is every number of the state finite?"
+            )
+        found: Array = after
+        return found
+
+    def moved(self, x: Array, dx: Array) -> Array:
+        """The state x, changed by dx in its tangent space."""
+        nq, nv = self.model.nq, self.model.nv
+        out = np.array(x, dtype=object)
+        out[:nq] = self._integrate(x[:nq], dx[:nv])
+        with self.gmpy2.context(precision=self.bits):
+            out[nq : nq + nv] = x[nq : nq + nv] + dx[nv:]
+        return out
+
+    def apart(self, x0: Array, x1: Array) -> Array:
+        """The change of state in the tangent space that leads from x0 to x1."""
+        nq, nv = self.model.nq, self.model.nv
+        with self.gmpy2.context(precision=self.bits):
+            return np.concatenate([self._difference(x0[:nq], x1[:nq]), x1[nq : nq + nv] - x0[nq : nq + nv]])
+
+    def rollout(self, x: Array, us: Array, *wrenches: Array, say: Callable[[], None] = lambda: None) -> Array:
+        """The state after all the steps."""
+        for u in us:
+            x = self.step(x, u, *wrenches)
+            say()
+        return x
+
+    def times(self, d: Any, e: Any) -> Array:
+        """d e, with all the bits."""
+        with self.gmpy2.context(precision=self.bits):
+            out: Array = self.numbers(d) * e
+        return out
+
+    def plus(self, u: Array, du: Array) -> Array:
+        """u + du, with all the bits."""
+        with self.gmpy2.context(precision=self.bits):
+            out: Array = u + du
+        return out
+
+    def over(self, change: Any, e: Any) -> Array:
+        """change / e, as floats."""
+        with self.gmpy2.context(precision=self.bits):
+            return np.asarray(change / e).astype(float)
+
+
+def check(
+    simulation: Simulation,
+    x: Any,
+    u: Any = None,
+    *,
+    us: Any = None,
+    wrenches: Any = None,
+    second: bool = False,
+    bits: int = 512,
+    seed: int = 0,
+    say: Say = lambda what, done, of: None,
+) -> list[Row]:
+    """The errors of the derivatives at a state: of one step under u, of a rollout under the controls us (steps, nu), and if `second`
+    the second derivatives of one step. `say` hears how far it is."""
+    x = np.asarray(x, dtype=float)
+    u = np.zeros(simulation.nu) if u is None else np.asarray(u, dtype=float)
+    if x.ndim != 1 or u.ndim != 1:
+        raise SimulationError(f"derivatives are checked at one state under one control; got the shapes {x.shape} and {u.shape}")
+    at = _Point(Precise(simulation, bits), x, u, wrenches, np.random.default_rng(seed), say)
+    rows = at.first()
+    if us is not None:
+        rows += at.over_time(np.asarray(us, dtype=float))
+    return rows + at.second() if second else rows
+
+
+@dataclass
+class _Point:
+    """A state and a control, where derivatives are compared."""
+
+    precise: Precise
+    x: Array
+    u: Array
+    wrenches: Any
+    rng: np.random.Generator
+    say: Say
+
+    def __post_init__(self) -> None:
+        self.simulation = self.precise.simulation
+        self.extra = () if self.wrenches is None else (np.asarray(self.wrenches, dtype=float),)
+        if self.wrenches is None and self.simulation.world.wrenches:
+            self.extra = (np.zeros((len(self.simulation.world.wrenches), 6)),)
+        n = self.simulation.robot.nv
+        blocks = {"q": slice(0, n), "v": slice(n, 2 * n), "u": slice(2 * n, 2 * n + self.simulation.nu)}
+        self.blocks = {name: block for name, block in blocks.items() if block.stop > block.start}
+        self.width = 2 * n + self.simulation.nu
+
+    def first(self) -> list[Row]:
+        """A and B of one step, block by block."""
+        p, n = self.precise, self.simulation.robot.nv
+        _, A, B = self.simulation.step(self.x, self.u, wrenches=self.wrenches, derivatives=True)
+        directions = {name: self._directions(block) for name, block in self.blocks.items()}
+        total, done = 1 + sum(len(d) for d in directions.values()), 0
+        start = self._after(np.zeros(self.width), p.e)
+        pairs = []
+        for name, vectors in directions.items():
+            ours, true = [], []
+            for d in vectors:
+                done += 1
+                self.say("one step", done, total)
+                ours.append(A @ d[: 2 * n] + B @ d[2 * n :])
+                true.append(p.over(p.apart(start, self._after(d, p.e)), p.e))
+            for of, rows in (("q", slice(0, n)), ("v", slice(n, 2 * n))):
+                pairs.append((f"d{of}1/d{name}", np.array(ours)[:, rows], np.array(true)[:, rows]))
+        self.say("one step", total, total)
+        return _rows(pairs)
+
+    def over_time(self, us: Array) -> list[Row]:
+        """A chain of steps: how the last state answers to the first and to all the controls, along one random direction each."""
+        p, n = self.precise, self.simulation.robot.nv
+        steps = len(us)
+        _, As, Bs = self.simulation.rollout(self.x, us, wrenches=self.wrenches, derivatives=True)
+        ways = {f"{name}0": (self._in_block(self.blocks[name])[: 2 * n], 0.0 * us) for name in ("q", "v")}
+        if self.simulation.nu:
+            ways["u"] = (np.zeros(2 * n), self.rng.normal(size=us.shape))
+        done, total = 0, steps * (1 + len(ways))
+
+        def tell() -> None:
+            nonlocal done
+            done += 1
+            self.say(f"{steps} steps", done, total)
+
+        def end(dx: Array, dus: Array) -> Array:
+            x = p.moved(p.numbers(self.x), p.times(dx, p.e))
+            return p.rollout(x, p.plus(p.numbers(us), p.times(dus, p.e)), *self.extra, say=tell)
+
+        start = end(np.zeros(2 * n), 0.0 * us)
+        pairs = []
+        for name, (dx, dus) in ways.items():
+            true = p.over(p.apart(start, end(dx, dus)), p.e)
+            for A, B, du in zip(As, Bs, dus, strict=True):
+                dx = A @ dx + B @ du
+            for of, rows in (("q", slice(0, n)), ("v", slice(n, 2 * n))):
+                pairs.append((f"d{of}{steps}/d{name}", dx[None, rows], true[None, rows]))
+        return _rows(pairs)
+
+    def second(self) -> list[Row]:
+        """The second derivatives of a random sum of the next state's entries: a^T H b for random a and b in each pair of blocks."""
+        p, n = self.precise, self.simulation.robot.nv
+        weight = self.rng.normal(size=2 * n)
+        H = self.simulation.step_hessian(self.x, self.u, weight, wrenches=self.wrenches)
+        start = self._after(np.zeros(self.width), p.e2)
+        exact = p.numbers(weight)
+
+        def change(d: Array) -> Any:
+            with p.gmpy2.context(precision=p.bits):
+                return exact @ p.apart(start, self._after(d, p.e2))
+
+        names = list(self.blocks)
+        both = [(a, b) for k, a in enumerate(names) for b in names[k:]]
+        pairs, total = [], len(both) * PAIRS
+        for a, b in both:
+            ours, true = [], []
+            for _ in range(PAIRS):
+                self.say("second derivatives", len(pairs) * PAIRS + len(ours), total)
+                da, db = (self._in_block(self.blocks[name]) for name in (a, b))
+                ours.append(da @ H @ db)
+                with p.gmpy2.context(precision=p.bits):
+                    true.append(float((change(da + db) - change(da) - change(db)) / (p.e2 * p.e2)))
+            pairs.append((f"d2x1/d{a}d{b}", np.array(ours), np.array(true)))
+        self.say("second derivatives", total, total)
+        return _rows(pairs)
+
+    def _after(self, d: Array, e: Any) -> Array:
+        """The state one step after the one moved by e d."""
+        p, n2 = self.precise, 2 * self.simulation.robot.nv
+        x = p.moved(p.numbers(self.x), p.times(d[:n2], e))
+        return p.step(x, p.plus(p.numbers(self.u), p.times(d[n2:], e)), *self.extra)
+
+    def _directions(self, block: slice) -> list[Array]:
+        """The columns of a block, or random directions in it if there are many."""
+        if block.stop - block.start <= COLUMNS:
+            return list(np.eye(self.width)[block])
+        return [self._in_block(block) for _ in range(DIRECTIONS)]
+
+    def _in_block(self, block: slice) -> Array:
+        """A random direction in a block, of few digits, so that a sum of two is exact."""
+        d = np.zeros(self.width)
+        d[block] = np.rint(1024.0 * self.rng.normal(size=block.stop - block.start)) / 1024.0
+        return d
+
+
+def _rows(pairs: list[tuple[str, Array, Array]]) -> list[Row]:
+    """The rows of (what, ours, true), errors relative to each block's largest entry."""
+    overall = max(float(np.abs(true).max()) for _, _, true in pairs)
+    rows = []
+    for what, ours, true in pairs:
+        size = float(np.abs(true).max())
+        rows.append(Row(what, float(np.abs(ours - true).max() / (max(size, FLOOR * overall) or 1.0)), size, len(true)))
+    return rows

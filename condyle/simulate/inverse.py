@@ -1,0 +1,279 @@
+"""Inverse dynamics with contact: the joint forces behind a motion, and the contact forces that a known velocity calls for.
+
+Forward, all bounded forces of a step depend on each other through the mass matrix (solver.py). Once the velocity is known each
+law stands alone, and a few steps of Newton in one unknown give its impulse (`local_impulse`). Three questions are answered so,
+all by the same balance of forces (`needed`):
+
+    impulse level   which tau takes v to v + h a in one step                       after = v + h a, before = v
+    limiting force  which tau gives a now, the forces those of the velocity now    after = before = v
+    backward Euler  which tau ends a step at (q1, v1)                              after = v1, before = v, all at q1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.crba import mass_matrix
+from condyle.dynamics.derivatives import inverse_dynamics_derivatives
+from condyle.dynamics.rnea import inverse_dynamics
+from condyle.dynamics.tree_solve import tree_factor
+from condyle.robot.spatial import Array, vector
+from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
+from condyle.simulate.boxes import Corners
+from condyle.simulate.laws import Cone, Part, largest
+from condyle.simulate.solver import Bounded, Solution
+from condyle.simulate.step import Inputs, external
+from condyle.simulate.step_derivatives import add_external, add_laws
+from condyle.simulate.touch import joint_laws, position, touches
+from condyle.simulate.world import World
+from condyle.tape.array import held, where
+from condyle.tape.loop import loop
+
+STEPS = 24  # of Newton, at most; 4 to 8 are taken in float64
+ORDERS = 2  # derivatives of a local impulse that the tape's own rules get right
+
+
+# ---- one law by itself
+
+
+def local_impulse(law: Cone | Corners, u: Array) -> tuple[Array, Any]:
+    """(y, s) with  seen(u) = kappa gradient(y, s),  s = room(y): what a law does at the velocity u after the step.
+
+    The root is found on values without derivatives; steps of Newton whose value is zero carry the derivatives, up to ORDERS.
+    """
+    if isinstance(law, Cone):
+        return _cone(law, u)
+    return _corner(law, u) if law.E.shape[1] == 1 else _corners(law, u)
+
+
+def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
+    """With x = y/s along the normal and w = 1/x:  w + sqrt((1 + w)^2 + alpha^2) - x = beta, convex and falling in x."""
+    seen = law.seen(u) * law.per
+    beta, across = seen[0], seen[1:]
+    alpha2 = across @ across
+    b, alpha = held(beta), np.sqrt(held(alpha2))
+    # the root without friction, and the one without the 1 + w, are both to the left of it and one is near
+    start = np.maximum(_root(alpha - b, 1.0), _root(1.0 - b, 2.0))
+
+    def error(x: Any) -> Any:
+        # the root of squares is split, so that a large alpha and beta cancel before anything is lost
+        w = 1.0 / x
+        far = (1.0 + w) * (1.0 + w) / (np.sqrt((1.0 + w) * (1.0 + w) + alpha * alpha) + alpha)
+        return (far + (alpha - b)) + (w - x)
+
+    def slope(x: Any, square: Any) -> Any:
+        w = 1.0 / x
+        return -1.0 - w * w * (1.0 + (1.0 + w) / np.sqrt((1.0 + w) * (1.0 + w) + square))
+
+    x = _from_the_left(start, error, lambda x: slope(x, alpha * alpha))
+    for _ in range(ORDERS):
+        w = 1.0 / x
+        gap = (w + np.sqrt((1.0 + w) * (1.0 + w) + alpha2) - x) - beta
+        x = x - (gap - held(gap)) / slope(x, alpha2)
+    y, s = 1.0 / (1.0 + 1.0 / x), 1.0 / (1.0 + x)
+    return vector(y, *(across * (-(y * y) / (1.0 + np.sqrt(1.0 + alpha2 * (y * y)))))), s
+
+
+def _corner(law: Corners, u: Array) -> tuple[Array, Any]:
+    """With x = y/s:  1/x - x = beta."""
+    beta = law.seen(u)[0] * law.per
+    x = _root(-held(beta), 1.0)
+    for _ in range(ORDERS):
+        gap = (1.0 / x - x) - beta
+        x = x + (gap - held(gap)) / (1.0 + 1.0 / (x * x))
+    return np.array([1.0 / (1.0 + 1.0 / x)], dtype=object), 1.0 / (1.0 + x)
+
+
+def _corners(law: Corners, u: Array) -> tuple[Array, Any]:
+    """y_i = 1/(beta_i + W), s = 1/W: with all beta and 0 counted from the smallest, x = W + smallest is between 1 and n + 1."""
+    beta = law.seen(u) * law.per
+    b = [*held(beta), 0.0]
+    least = -largest([-x for x in b])
+    rooms = [x - least for x in b]
+
+    def total(x: Any) -> Any:
+        return sum((1.0 / (room + x) for room in rooms[1:]), 1.0 / (rooms[0] + x)) - 1.0
+
+    def slope(x: Any) -> Any:
+        return -sum((1.0 / ((room + x) * (room + x)) for room in rooms[1:]), 1.0 / ((rooms[0] + x) * (rooms[0] + x)))
+
+    x = _from_the_left(1.0, total, slope)
+    parts: list[Any] = []
+    for _ in range(ORDERS + 1):
+        parts = [1.0 / ((beta_i - least) + x) for beta_i in (*beta, 0.0)]
+        gap = sum(parts[1:], parts[0]) - 1.0
+        squares = [part * part for part in parts]
+        x = x + (gap - held(gap)) / sum(squares[1:], squares[0])
+    return np.array(parts[:-1], dtype=object), parts[-1]
+
+
+def _root(b: Any, a: float) -> Any:
+    """x > 0 with  x^2 - b x - a = 0, whose inverse is the w of  a w^2 + b w - 1 = 0."""
+    t = abs(b) + np.sqrt(b * b + 4.0 * a)
+    return where(b > 0.0, 0.5 * t, 2.0 * a / t)
+
+
+def _from_the_left(start: Any, error: Any, slope: Any) -> Any:
+    """The root of a falling convex function, by Newton's steps from where it is positive: each goes right until rounding ends it."""
+
+    def body(_: Any, state: Any) -> Any:
+        x, _ = state
+        return x - error(x) / slope(x), x
+
+    return held(loop(body, (start, 0.0), STEPS, until=lambda state: state[0] <= state[1])[0])
+
+
+# ---- the balance of forces
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When forces balance: configuration, velocity and acceleration; the velocities by which bounded forces and damping act.
+
+    `ahead`: how long after q springs act, s.
+    """
+
+    q: Array
+    v: Array
+    a: Array
+    after: Array
+    before: Array
+    ahead: float = 0.0
+    t: Any = 0.0
+    wrenches: Array | None = None
+
+    @staticmethod
+    def of_step(world: World, q: Array, v: Array, a: Array) -> Moment:
+        """The step from (q, v) to the velocity v + h a."""
+        return Moment(q, v, a, v + a * world.h, v, world.h)
+
+    @staticmethod
+    def of_now(q: Array, v: Array, a: Array) -> Moment:
+        """This instant."""
+        return Moment(q, v, a, v, v)
+
+    @staticmethod
+    def of_end(world: World, q1: Array, v1: Array, v: Array, t: Any = 0.0, wrenches: Array | None = None) -> Moment:
+        """The end of the step that came from the velocity v."""
+        return Moment(q1, v1, (v1 - v) * (1.0 / world.h), v1, v, 0.0, t, wrenches)
+
+    @property
+    def inputs(self) -> Inputs:
+        """What forces from outside depend on."""
+        return Inputs(self.q, self.v, np.zeros(0), self.t, self.wrenches)
+
+
+def laws_at(world: World, at: Moment) -> tuple[list[Bounded], list[Part], Array | None]:
+    """(the bounded forces, what each does, the axes they are given in)."""
+    laws = [*touches(world, at.q, at.before), *joint_laws(world, at.q, at.before)]
+    turn = ground_axes(world, at.q) if laws else None
+    after = turned(turn, at.after)
+    parts = [dict(zip(("y", "s"), local_impulse(b.law, b.velocity(after)), strict=True)) for b in laws]
+    return laws, parts, turn
+
+
+def needed(world: World, at: Moment) -> Array:
+    """tau = M a + c + B after + K (q + ahead after - rest) - J^T lambda(after) / h - what acts from outside, (nv,)."""
+    tau = inverse_dynamics(world.model, at.q, at.v, at.a) - external(world, at.inputs)
+    for k, joint in enumerate(world.joints):
+        tau[k] = tau[k] + joint.damping * at.after[k]
+        if joint.spring:
+            tau[k] = tau[k] + (at.q[position(world, k)] - joint.rest + at.after[k] * at.ahead) * joint.spring
+    laws, parts, turn = laws_at(world, at)
+    if not laws:
+        return tau
+    impulse = np.zeros(world.model.nv, dtype=object)
+    for b, part in zip(laws, parts, strict=True):
+        b.push(b.law.impulse(part["y"]), impulse)
+    return tau - turned_back(turn, impulse) * (1.0 / world.h)
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The derivatives of `needed`, each (nv, nv): by q (in the tangent space) and v, by a (the mass matrix), after and before."""
+
+    by_q: Array
+    by_v: Array
+    by_a: Array
+    by_after: Array
+    by_before: Array
+
+
+def needed_slopes(world: World, at: Moment) -> Slopes:
+    """How the joint forces depend on the moment."""
+    n, h = world.model.nv, world.h
+    by_q, by_v, M = inverse_dynamics_derivatives(world.model, at.q, at.v, at.a)
+    # what is added below is times h, as everything of a step
+    of_q, of_v, of_before = (np.zeros((n, n), dtype=object) for _ in range(3))
+    add_external(world, at.inputs, of_q, of_v)
+    laws, parts, turn = laws_at(world, at)
+    x = Inputs(at.q, at.before, np.zeros(0), at.t, at.wrenches)
+    add_laws(world, x, laws, Solution(at.after, parts, 0.0), of_q, of_before)
+    of_after = np.zeros((n, n), dtype=object)
+    for b, part in zip(laws, parts, strict=True):
+        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"])), of_after)
+    of_after = turned_matrix(None if turn is None else turn.T, of_after)
+    for k, joint in enumerate(world.joints):
+        of_q[k, k] = of_q[k, k] + h * joint.spring
+        of_after[k, k] = of_after[k, k] + h * (joint.damping + at.ahead * joint.spring)
+    per = 1.0 / h
+    return Slopes(by_q + of_q * per, by_v + of_v * per, M, of_after * per, of_before * per)
+
+
+# ---- impulse level: one step
+
+
+def inverse_step(world: World, q: Array, v: Array, a: Array) -> Array:
+    """The joint forces, (nv,), with which the step from (q, v) has the acceleration a = (v+ - v) / h."""
+    return needed(world, Moment.of_step(world, q, v, a))
+
+
+def inverse_step_derivatives(world: World, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
+    """Its derivatives by q, v and a, each (nv, nv)."""
+    s = needed_slopes(world, Moment.of_step(world, q, v, a))
+    return s.by_q, s.by_v + s.by_after + s.by_before, s.by_a + s.by_after * world.h
+
+
+# ---- limiting force: this instant
+
+
+def limiting_inverse(world: World, q: Array, v: Array, a: Array) -> Array:
+    """The joint forces, (nv,), that give the acceleration a while contact acts as the velocity v asks for."""
+    return needed(world, Moment.of_now(q, v, a))
+
+
+def limiting_inverse_derivatives(world: World, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
+    """Its derivatives by q, v and a, each (nv, nv)."""
+    s = needed_slopes(world, Moment.of_now(q, v, a))
+    return s.by_q, s.by_v + s.by_after + s.by_before, s.by_a
+
+
+def limiting_forward(world: World, q: Array, v: Array, tau: Array) -> Array:
+    """The acceleration, (nv,), that the joint forces tau give: the inverse of `limiting_inverse` in a."""
+    left = tau - needed(world, Moment.of_now(q, v, np.zeros(world.model.nv)))
+    return tree_factor(world.model, mass_matrix(world.model, q)).solve(left)
+
+
+def limiting_forward_derivatives(world: World, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array, Array]:
+    """(a, its derivatives by q, v and tau)."""
+    a = limiting_forward(world, q, v, tau)
+    by_q, by_v, M = limiting_inverse_derivatives(world, q, v, a)
+    factor = tree_factor(world.model, M)
+    return a, -factor.solve(by_q), -factor.solve(by_v), factor.inverse_matrix()
+
+
+__all__ = [
+    "Moment",
+    "inverse_step",
+    "inverse_step_derivatives",
+    "limiting_forward",
+    "limiting_forward_derivatives",
+    "limiting_inverse",
+    "limiting_inverse_derivatives",
+    "local_impulse",
+    "needed",
+    "needed_slopes",
+]
