@@ -86,8 +86,17 @@ Source = Annotated[str, typer.Argument(help="A URDF, xacro or MJCF file, or a bu
 Base = Annotated[str | None, typer.Option(help="fixed, free, planar or euler; files are fixed unless told.")]
 PackageDirs = Annotated[list[str] | None, typer.Option("--package-dir", help="A folder of packages, for package://; may repeat.")]
 Arguments = Annotated[list[str] | None, typer.Option("--arg", help="A xacro argument, name:=value; may repeat.")]
+Lock = Annotated[list[str] | None, typer.Option(help="A joint, or how joints begin, to hold at zero; may repeat.")]
 Strict = Annotated[bool, typer.Option("--strict", help="What would be repaired is an error.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON instead.")]
+Dt = Annotated[float, typer.Option(help="The time step, s.")]
+Ground = Annotated[str | None, typer.Option(help="plane, none or slope:DEGREES; a plane if the base moves, else none.")]
+Friction = Annotated[float, typer.Option(help="Coulomb's coefficient of the ground.")]
+Contacts = Annotated[
+    list[str] | None,
+    typer.Option(help="A link, collision shape or frame that touches, * for any letters; may repeat. Feet if not given."),
+]
+Integrator = Annotated[str, typer.Option(help="As for `condyle.Simulation`: semi_implicit_euler, rk4, ...")]
 
 
 def _console(wide: int, *, stderr: bool = False) -> Console:
@@ -134,7 +143,7 @@ def bench(
     base: Base = None,
     package_dir: PackageDirs = None,
     arg: Arguments = None,
-    lock: Annotated[list[str] | None, typer.Option(help="A joint, or how joints begin, to hold at zero; may repeat.")] = None,
+    lock: Lock = None,
     batch: Annotated[int, typer.Option(min=1, help="States in a batch.")] = 4096,
     seconds: Annotated[float, typer.Option(min=0.0, help="Seconds for each competitor in each race.")] = 1.0,
     as_json: Json = False,
@@ -167,7 +176,7 @@ def export(
     base: Base = None,
     package_dir: PackageDirs = None,
     arg: Arguments = None,
-    lock: Annotated[list[str] | None, typer.Option(help="A joint, or how joints begin, to hold at zero; may repeat.")] = None,
+    lock: Lock = None,
 ) -> None:
     """Write a function of a robot as C99 without dependencies: the same bits as the compiled one.
 
@@ -178,6 +187,94 @@ def export(
     robot = _origin(source, base, package_dir, arg, False, lock).load()
     for line in write_c(robot, kernel, c, header, single=float32, force=force):
         typer.echo(line)
+
+
+@app.command()
+def sim(
+    source: Source,
+    base: Base = None,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    lock: Lock = None,
+    dt: Dt = 0.002,
+    seconds: Annotated[float, typer.Option(help="How long to simulate, s.")] = 2.0,
+    ground: Ground = None,
+    friction: Friction = 0.8,
+    contacts: Contacts = None,
+    height: Annotated[float, typer.Option(help="How high the lowest contact is over the ground at first, m.")] = 0.0,
+    joint: Annotated[
+        list[str] | None, typer.Option(help="Where a joint is at first, NAME=VALUE, rad or m, * for any letters; may repeat.")
+    ] = None,
+    integrator: Integrator = "semi_implicit_euler",
+    gain: Annotated[tuple[float, float] | None, typer.Option(help="P and D of motors that hold the first pose, N m/rad.")] = None,
+    push: Annotated[
+        tuple[float, float, float] | None,
+        typer.Option(help="A force on the base for 0.1 s after a third of the time, world axes, N."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A file for the states and controls; Simulation.load reads it.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A PNG picture of height, forces, energy and joints.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Drop, hold or push a robot, and tell what happens.
+
+    Example: [bold]condyle sim pidog --height 0.05 --gain 2 0.05 --plot out/pidog.png[/]
+    """
+    from condyle.commands import sim as simulating
+    from condyle.commands.scene import Scene
+
+    origin = _origin(source, base, package_dir, arg, False, lock)
+    scene = Scene(origin, dt, ground, friction, tuple(contacts or ()), integrator)
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise CondyleError(f"--plot writes PNG pictures, and {plot.name} does not end in .png: try --plot {plot.stem}.png")
+    done = simulating.run(scene, simulating.Plan(seconds, height, gain, push, tuple(joint or ())), _console(130, stderr=True))
+    if out is not None:
+        simulating.save(done, out)
+    if plot is not None:
+        from condyle.commands.plot import plot as draw
+
+        draw(done, plot)
+    if as_json:
+        typer.echo(json.dumps(simulating.facts(done), indent=2, ensure_ascii=False))
+    else:
+        simulating.show(done, _console(130))
+
+
+@app.command()
+def gradcheck(
+    source: Source,
+    base: Base = None,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    lock: Lock = None,
+    dt: Dt = 0.002,
+    ground: Ground = None,
+    friction: Friction = 0.8,
+    contacts: Contacts = None,
+    integrator: Integrator = "semi_implicit_euler",
+    bits: Annotated[int, typer.Option(help="Digits of the numbers that are compared with.")] = 512,
+    steps: Annotated[int, typer.Option(help="Steps of the rollout whose derivatives are checked; 0 for one step only.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the state and the directions.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare every derivative of a robot in its world with differences in high precision.
+
+    Example: [bold]condyle gradcheck pendulum --steps 20[/]
+
+    The exit code is 1 if any error is above 1e-7 of the largest entry.
+    """
+    from condyle.commands import gradcheck as checking
+    from condyle.commands.scene import Scene
+
+    origin = _origin(source, base, package_dir, arg, False, lock)
+    scene = Scene(origin, dt, ground, friction, tuple(contacts or ()), integrator)
+    simulation, rows = checking.measure(scene, _console(130, stderr=True), bits=bits, steps=steps, seed=seed)
+    found = checking.facts(simulation, rows, bits)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        checking.show(simulation, rows, bits, _console(130))
+    if not found["passed"]:
+        raise typer.Exit(1)
 
 
 @app.command()

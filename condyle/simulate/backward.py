@@ -31,10 +31,10 @@ from condyle.tape.loop import loop
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
-STEPS = 150  # of Newton at most, halved ones included
+STEPS = 200  # of Newton at most, halved ones included
 SOFTEST = 1e8  # where to begin, as a multiple of the smoothing
 HARDER = 0.1  # the smoothing of one stage over that of the one before
-NEAR = 0.1  # the correction from which a stage is left, as a part of the speeds
+NEAR = 1e-3  # the correction from which a stage is left, as a part of the speeds
 
 
 def backward_residual(world: World, q1: Array, v1: Array, v: Array, tau: Array) -> Array:
@@ -101,7 +101,15 @@ def _error_tapes(world: World) -> tuple[Tape, Tape]:
         x = Inputs(q, v, u[: world.nu], t[0], wrenches)
         return {"r": (needed(softer, _end(softer, x, v1)) - motors(world, x.u)) * world.h}
 
-    sizes = {"v1": model.nv, "q": model.nq, "v": model.nv, "u": max(world.nu, 1), "t": 1, "wrenches": (count, 6), "soft": 1}
+    sizes: dict[str, Any] = {
+        "v1": model.nv,
+        "q": model.nq,
+        "v": model.nv,
+        "u": max(world.nu, 1),
+        "t": 1,
+        "wrenches": (count, 6),
+        "soft": 1,
+    }
     tape = trace(error, **sizes)
     return tape, jacobian(tape, "r", "v1", mode="forward")
 
@@ -145,7 +153,7 @@ def differentiable_backward_step(world: World, x: Inputs) -> Array:
 
 @dataclass(frozen=True)
 class TreeLU:
-    """H = U D L, from the tips inward: L unit lower and U unit upper triangular, `inverse` = 1/D, each with the tree's pattern."""
+    """H = U D L, from the tips inward: L unit lower, U unit upper triangular, `inverse` = 1/D, each with the tree's pattern."""
 
     L: Array
     U: Array
@@ -166,7 +174,7 @@ class TreeLU:
 
 
 def tree_lu(world: World, H: Array) -> TreeLU:
-    """The factors of a matrix with the tree's pattern, or with any other where a user's force may couple what the tree does not."""
+    """The factors of a matrix with the tree's pattern, or a full one where a user's force may couple what the tree does not."""
     n = world.model.nv
     dense = world.force is not None
     carriers = [list(range(k))[::-1] for k in range(n)] if dense else coordinates_that_carry(world.model)

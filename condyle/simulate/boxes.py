@@ -126,15 +126,15 @@ class ScaledCorners:
         """Sigma = E Q^-1 E^T: how the impulse answers to the velocity."""
         return self.law.E @ self.Q_inverse @ self.law.E.T
 
-    def aim(self, t: Any, ahead: dict[str, Any] | None = None) -> Array:
-        """The change of impulse if the velocity stayed, on the way to t times the smoothing; `ahead` is the step looked at first."""
+    def aim(self, t: Any, ahead: dict[str, Any] | None, go: Any) -> Array:
+        """The change of impulse if the velocity stayed, on the way to t times the smoothing; `ahead` and `go` as for a cone."""
         k = t * self.law.kappa
         to_z, to_w = k * self.per_y - self.z, k * self.per_s - self.w
         if ahead is not None:
-            to_z = to_z - ahead["y"] * ahead["z"] * self.per_y
-            to_w = to_w - ahead["s"] * ahead["w"] * self.per_s
-        self.to_w = to_w
-        self.rho = to_z - self.gap - to_w
+            to_z = to_z - ahead["y"] * ahead["z"] * (self.per_y * go)
+            to_w = to_w - ahead["s"] * ahead["w"] * (self.per_s * go)
+        self.to_w, self.closing = to_w, self.gap * go
+        self.rho = to_z - self.closing - to_w
         return self.law.E @ (self.Q_inverse @ self.rho)
 
     def step(self, du: Array) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class ScaledCorners:
         dy = self.Q_inverse @ (self.rho - turned)
         ds = -sum(dy[1:], dy[0])
         dw = self.to_w - self.w * self.per_s * ds
-        return {"y": dy, "z": self.gap + turned + dw, "s": ds, "w": dw}
+        return {"y": dy, "z": self.closing + turned + dw, "s": ds, "w": dw}
 
     def reach(self, step: dict[str, Any]) -> Any:
         """1 / (the largest multiple of a step that stays inside)."""

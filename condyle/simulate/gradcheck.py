@@ -1,7 +1,7 @@
 """Every derivative of a robot in its world, against differences of the same step in high precision.
 
-The step's own tape is interpreted with 512 bits and its solver converged as far, so that a difference over 1e-62 is the derivative to
-more digits than a double has. What remains is the error of the derivatives, rounding included.
+The step's own tape is interpreted with 512 bits and its solver converged as far, so that a difference over 1e-62 is a derivative
+with more digits than a double has. What remains is the error of the derivatives, rounding included.
 """
 
 from __future__ import annotations
@@ -132,8 +132,10 @@ def check(
     seed: int = 0,
     say: Say = lambda what, done, of: None,
 ) -> list[Row]:
-    """The errors of the derivatives at a state: of one step under u, of a rollout under the controls us (steps, nu), and if `second`
-    the second derivatives of one step. `say` hears how far it is."""
+    """The errors of the derivatives at a state: of one step under u, of a rollout under the controls us, and second ones of a step.
+
+    `us`: (steps, nu). `second`: whether they are wanted; they take longer to compile. `say` hears how far it is.
+    """
     x = np.asarray(x, dtype=float)
     u = np.zeros(simulation.nu) if u is None else np.asarray(u, dtype=float)
     if x.ndim != 1 or u.ndim != 1:
@@ -216,7 +218,7 @@ class _Point:
         return _rows(pairs)
 
     def second(self) -> list[Row]:
-        """The second derivatives of a random sum of the next state's entries: a^T H b for random a and b in each pair of blocks."""
+        """Second derivatives of a random sum of the next state's entries: a^T H b for random a and b in each pair of blocks."""
         p, n = self.precise, self.simulation.robot.nv
         weight = self.rng.normal(size=2 * n)
         H = self.simulation.step_hessian(self.x, self.u, weight, wrenches=self.wrenches)
@@ -229,9 +231,11 @@ class _Point:
 
         names = list(self.blocks)
         both = [(a, b) for k, a in enumerate(names) for b in names[k:]]
-        pairs, total = [], len(both) * PAIRS
+        total = len(both) * PAIRS
+        pairs: list[tuple[str, Array, Array]] = []
         for a, b in both:
-            ours, true = [], []
+            ours: list[float] = []
+            true: list[float] = []
             for _ in range(PAIRS):
                 self.say("second derivatives", len(pairs) * PAIRS + len(ours), total)
                 da, db = (self._in_block(self.blocks[name]) for name in (a, b))

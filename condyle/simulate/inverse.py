@@ -117,7 +117,7 @@ def _root(b: Any, a: float) -> Any:
 
 
 def _from_the_left(start: Any, error: Any, slope: Any) -> Any:
-    """The root of a falling convex function, by Newton's steps from where it is positive: each goes right until rounding ends it."""
+    """The root of a falling convex function, by Newton's steps from where it is positive: each goes right until rounding ends."""
 
     def body(_: Any, state: Any) -> Any:
         x, _ = state

@@ -15,8 +15,7 @@ from condyle.robot.spatial import Array
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import moved, slope
 from condyle.simulate.setup import LIMIT, Setup
-from condyle.simulate.step import Inputs, contact_impulses
-from condyle.simulate.touch import potential
+from condyle.simulate.step import Inputs, contact_impulses, spring_energy
 from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
@@ -78,18 +77,18 @@ def rollout(setup: Setup, x: Array, us: Array, worst: Any, wrenches: Array | Non
 
 def slopes(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> Any:
     found = slope(setup.world, unpacked(setup, x, u, wrenches), setup.integrator)
-    return {"A": found.A, "B": found.B}
+    return {"A": found.A, "B": found.B} if setup.world.nu else {"A": found.A}
 
 
-def chained(setup: Setup, A: Array, B: Array, A1: Array, B1: Array) -> Any:
-    """The derivatives of two steps: (A1 A, A1 B + B1)."""
-    both = np.hstack([A, B])
+def chained(setup: Setup, whole: Array, A: Array, B: Array) -> Any:
+    """The derivatives of two steps: A whole, with B added to the columns of the controls."""
+    added = np.hstack([np.zeros((len(A), len(A))), B[:, : setup.world.nu]])
 
     def body(_: Any, state: Any, row: Any) -> Any:
-        return state, {"A": row[0] @ both[:, : A.shape[1]], "B": row[0] @ both[:, A.shape[1] :] + row[1]}
+        return state, row[0] @ whole + row[1]
 
-    _, out = scan(body, np.zeros(1), (A1, B1))
-    return {"A": out["A"], "B": out["B"]}
+    _, out = scan(body, np.zeros(1), (A, added))
+    return {"whole": out}
 
 
 def forces(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> Any:
@@ -100,7 +99,7 @@ def total_energy(setup: Setup, x: Array) -> Any:
     now = unpacked(setup, x, np.zeros(0), None)
     model = setup.world.model
     gravity = energy.potential_energy(model, now.q)
-    return {"energy": energy.kinetic_energy(model, now.q, now.v) + gravity + potential(setup.world, now.q)}
+    return {"energy": energy.kinetic_energy(model, now.q, now.v) + gravity + spring_energy(setup.world, now.q)}
 
 
 def hessian(setup: Setup, x: Array, u: Array, weight: Array, wrenches: Array | None = None) -> Any:

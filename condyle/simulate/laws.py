@@ -150,18 +150,21 @@ class ScaledCone:
         """Sigma = D Q^-1 D: how the impulse answers to the velocity."""
         return np.outer(self.law.D, self.law.D) * self.Q_inverse
 
-    def aim(self, t: Any, ahead: dict[str, Any] | None = None) -> Array:
-        """The change of impulse if the velocity stayed, on the way to t times the smoothing; `ahead` is the step looked at first."""
+    def aim(self, t: Any, ahead: dict[str, Any] | None, go: Any) -> Array:
+        """The change of impulse if the velocity stayed, on the way to t times the smoothing.
+
+        `ahead` is the step looked at first; `go` is 0 where it and what is left of the gap are to be left alone, else 1.
+        """
         k = t * self.law.kappa
         to_z = vector(self.y[0], -self.y[1], -self.y[2]) * (2.0 * k * self.per_y) - self.z
         to_w = k * self.per_s - self.w
         if ahead is not None:
             product = jordan(self.boosted(ahead["y"], -1.0), self.boosted(ahead["z"], 1.0))
             back = jordan_divide(self.boosted(self.z, 1.0), self.per_z, product)
-            to_z = to_z - self.boosted(back, -1.0) * self.per_e
-            to_w = to_w + ahead["y"][0] * ahead["w"] * self.per_s
-        self.to_w = to_w
-        self.rho = to_z - self.gap - vector(to_w, 0.0, 0.0)
+            to_z = to_z - self.boosted(back, -1.0) * (self.per_e * go)
+            to_w = to_w + ahead["y"][0] * ahead["w"] * (self.per_s * go)
+        self.to_w, self.closing = to_w, self.gap * go
+        self.rho = to_z - self.closing - vector(to_w, 0.0, 0.0)
         return self.law.D * (self.Q_inverse @ self.rho)
 
     def step(self, du: Array) -> dict[str, Any]:
@@ -169,7 +172,7 @@ class ScaledCone:
         D_du = self.law.D * du
         dy = self.Q_inverse @ (self.rho - D_du)
         dw = self.to_w + self.w * self.per_s * dy[0]
-        return {"y": dy, "z": self.gap + D_du + vector(dw, 0.0, 0.0), "s": -dy[0], "w": dw}
+        return {"y": dy, "z": self.closing + D_du + vector(dw, 0.0, 0.0), "s": -dy[0], "w": dw}
 
     def boosted(self, x: Array, sign: float) -> Array:
         """x moved along the hyperboloid's point `turn`, or back: the scaling without its factor."""

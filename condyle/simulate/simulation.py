@@ -174,7 +174,7 @@ class Simulation:
 
         With derivatives=True also As (..., T, ndx, ndx) and Bs (..., T, ndx, nu) of every step.
         """
-        x, us = self._array("x", x, self.nx), self._array("us", us, self.nu)
+        x, us = self._array("x", x, self.nx), self._controls("us", us)
         if us.ndim < 2 or us.shape[-2] < 1:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
         steps = us.shape[-2]
@@ -214,7 +214,7 @@ class Simulation:
         return out
 
     def energy(self, x: Any, **options: Any) -> Any:
-        """Kinetic and potential energy, with what springs, ground and limits hold, J."""
+        """Kinetic energy, potential energy and that of the springs, J."""
         return self._function("energy", ("x",), options)(self._array("x", x, self.nx))
 
     # ---- files
@@ -256,7 +256,8 @@ class Simulation:
         key = (name, machine, lanes, threads)
         if key not in self._functions:
             kernel, n = name if isinstance(name, tuple) else (name, 1)
-            sizes = {"x": self.nx, "u": self.nu, "us": (n, self.nu), "worst": (), "weight": self.ndx}
+            nu = max(self.nu, 1)
+            sizes = {"x": self.nx, "u": nu, "us": (n, nu), "worst": (), "weight": self.ndx}
             shapes = {i: sizes[i] for i in inputs}
             if self.world.wrenches and kernel != "energy":
                 shapes["wrenches"] = (len(self.world.wrenches), 6)
@@ -264,28 +265,33 @@ class Simulation:
         return self._functions[key]
 
     def _slopes(self, arrays: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        function = self._function("slopes", ("x", "u"), options)
+        """(A, B) of a step; with substeps, those of one step of the physics after the other."""
+        function, n = self._function("slopes", ("x", "u"), options), self.ndx
+        A, *rest = _results(function(*arrays))
+        B = rest[0] if rest else np.zeros((*A.shape[:-1], 0))
         if self.substeps == 1:
-            return tuple(function(*arrays))  # type: ignore[return-value]
+            return A, B
         from condyle.simulate.kernels import compiled
 
-        # one step of the physics after the other
-        inner = Simulation.__new__(Simulation)
+        chained = compiled(self.setup, "chained", whole=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
+        inner = object.__new__(Simulation)
         inner.__dict__.update(self.__dict__, setup=replace(self.setup, substeps=1), substeps=1, _functions={})
         x, u, *extra = arrays
-        A, B = function(x, u, *extra)
-        key = ("chained", options.get("machine", "cpu"))
-        if key not in self._functions:
-            n = self.ndx
-            self._functions[key] = compiled(self.setup, "chained", A=(n, n), B=(n, self.nu), A1=(n, n), B1=(n, self.nu))
+        whole = np.concatenate([A, B], axis=-1)
         for _ in range(self.substeps - 1):
-            x = inner.step(x, u, wrenches=extra[0] if extra else None, freeze=True, **options)
-            A, B = self._functions[key](A, B, *function(x, u, *extra))
-        return A, B
+            x = inner.step(x, u[..., : self.nu], wrenches=extra[0] if extra else None, freeze=True, **options)
+            A, *rest = _results(function(x, u, *extra))
+            whole = chained(whole, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1)))
+        return whole[..., :n], whole[..., n:]
 
     def _inputs(self, x: Any, u: Any, wrenches: Any) -> tuple[Any, ...]:
         u = np.zeros(self.nu) if u is None else u
-        return (self._array("x", x, self.nx), self._array("u", u, self.nu), *self._wrenches(wrenches))
+        return (self._array("x", x, self.nx), self._controls("u", u), *self._wrenches(wrenches))
+
+    def _controls(self, name: str, u: Any) -> np.ndarray:
+        """The controls as the kernels take them: a robot without motors has one idle control."""
+        u = self._array(name, u, self.nu)
+        return u if self.nu else np.zeros((*u.shape[:-1], 1))
 
     def _wrenches(self, wrenches: Any) -> tuple[Any, ...]:
         count = len(self.world.wrenches)
@@ -325,6 +331,10 @@ class Simulation:
             f"{self.robot.name}: the step of state{where} {reason}; take a smaller dt (now {self.dt} s), or freeze=True to leave such "
             "states as they are"
         )
+
+
+def _results(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _directions(cone: str | int) -> int:

@@ -22,6 +22,7 @@ from condyle.tape.loop import loop
 
 STEPS = 60  # at most; 4 to 12 are taken
 INSIDE = 0.95  # how much of the way to the boundary a step may go
+SHORT = 0.5  # a step that gets less far is followed by one that leads back towards the path
 START = 0.2  # where on the central path to begin, as a part of the energy that the contacts may take up
 
 
@@ -104,33 +105,36 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], toler
     gaps = [b.law.gap(part, b.velocity(v)) for b, part in zip(laws, start, strict=True)]
 
     def body(_: Any, state: Any) -> Any:
-        v, parts, left, _ = state
+        v, parts, left, last, _ = state
+        # after a short step the iterate is near the boundary: one step back towards the path, for nothing else
+        go = np.where(last >= SHORT, 1.0, 0.0)
         scaled = [b.law.scaled(part, gap * left) for b, part, gap in zip(laws, parts, gaps, strict=True)]
         H = np.array(M, dtype=object)
         for b, s in zip(laws, scaled, strict=True):
             b.stiffen(s.stiffness, H)
         factor = tree_factor(model, H)
 
-        def direction(t: Any, ahead: list[Any] | None) -> tuple[Array, list[Any], Any]:
-            right = r * -left
+        def direction(t: Any, ahead: list[Any] | None, go: Any) -> tuple[Array, list[Any], Any]:
+            right = r * -(left * go)
             for k, (b, s) in enumerate(zip(laws, scaled, strict=True)):
-                b.push(s.aim(t, None if ahead is None else ahead[k]), right)
+                b.push(s.aim(t, None if ahead is None else ahead[k], go), right)
             dv = factor.solve(right)
             steps = [s.step(b.velocity(dv)) for b, s in zip(laws, scaled, strict=True)]
             return dv, steps, largest([s.reach(step) for s, step in zip(scaled, steps, strict=True)])
 
         # look straight at the solution, see how far one gets, and then aim at a point of the path that is in reach
-        _, ahead, reach = direction(1.0, None)
+        _, ahead, reach = direction(1.0, None, 1.0)
         short = 1.0 - 1.0 / np.maximum(reach, 1.0)
         energies = [s.energy for s in scaled]
-        t = np.maximum(short * short * short * (sum(energies[1:], energies[0]) / total), 1.0)
-        dv, steps, reach = direction(t, ahead)
+        now = sum(energies[1:], energies[0]) * (1.0 / total)
+        t = np.where(last >= SHORT, np.maximum(short * short * short * now, 1.0), now)
+        dv, steps, reach = direction(t, ahead, go)
         a = np.minimum(INSIDE / np.maximum(reach, 1e-3), 1.0)
-        error = largest([*[s.error - s.noise * tolerance for s in scaled], left, 1.0 - a])
+        error = largest([*[s.error - s.noise * tolerance for s in scaled], left, 1.0 - a * go])
         moved = [{name: x + step[name] * a for name, x in part.items()} for part, step in zip(parts, steps, strict=True)]
-        return v + dv * a, moved, left * (1.0 - a), error
+        return v + dv * a, moved, left * (1.0 - a * go), np.where(last >= SHORT, a, 1.0), error
 
-    v, parts, _, _ = loop(body, (v, start, 1.0, 1.0), STEPS, until=lambda state: state[3] <= tolerance)
+    v, parts, _, _, _ = loop(body, (v, start, 1.0, 1.0, 1.0), STEPS, until=lambda state: state[4] <= tolerance)
     return Solution(v, parts, _residual(M, p, v, laws, parts))
 
 

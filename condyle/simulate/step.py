@@ -80,7 +80,7 @@ def augmented(world: World, M: Array) -> Array:
 def motors(world: World, u: Array) -> Array:
     """The joint forces of the controls, each within its joint's effort."""
     tau = np.zeros(world.model.nv, dtype=object)
-    for k, u_k in zip(world.actuated, u, strict=True):
+    for k, u_k in zip(world.actuated, u, strict=False):  # a robot without motors has one idle control
         effort = world.joints[k].effort
         tau[k] = u_k if effort is None else np.minimum(np.maximum(u_k, -effort), effort)
     return tau
@@ -95,6 +95,16 @@ def springs(world: World, x: Inputs) -> Array:
         if joint.damping and not world.implicit:
             tau[k] = tau[k] - joint.damping * x.v[k]
     return tau
+
+
+def spring_energy(world: World, q: Array) -> Any:
+    """1/2 K (q - rest)^2, summed over the joints, J."""
+    total: Any = 0.0
+    for k, joint in enumerate(world.joints):
+        if joint.spring:
+            away = q[position(world, k)] - joint.rest
+            total = total + 0.5 * joint.spring * (away * away)
+    return total
 
 
 def external(world: World, x: Inputs) -> Array:

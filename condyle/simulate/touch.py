@@ -121,34 +121,6 @@ def limit_strength(world: World, k: int, angle: Any) -> tuple[Any, Any]:
     return signed, size
 
 
-def potential(world: World, q: Array) -> Any:
-    """The energy that springs hold, and that ground and limits can give back at most, J.
-
-    A bounded force does no more than its strength at the centre of its law: 2/3 of the largest for a contact, 1/2 for a limit.
-    """
-    total: Any = 0.0
-    p = float(world.power)
-    if world.ground is not None:
-        X_0F, X = root_poses(world.model, q)
-        part = (2.0 / 3.0) if not world.pyramid else world.pyramid / (world.pyramid + 1.0)
-        for point in world.points:
-            depth = surface(world, point, X_0F, X[point.link].R @ point.position + X[point.link].p).depth
-            d = np.maximum(depth, 0.0)
-            total = total + strength(world, depth) * d * (part / ((p + 1.0) * world.h))
-    for k, joint in enumerate(world.joints):
-        if joint.spring:
-            away = q[position(world, k)] - joint.rest
-            total = total + 0.5 * joint.spring * (away * away)
-        for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
-            if bound is not None:
-                d = np.maximum((bound - q[position(world, k)]) * sign, 0.0)
-                grown = d
-                for _ in range(world.power):
-                    grown = grown * d
-                total = total + grown * (joint.load / (joint.depth**world.power * (p + 1.0)))
-    return total
-
-
 def position(world: World, k: int) -> int:
     """The place in q of a joint with the single coordinate k."""
     for link in world.model.links:

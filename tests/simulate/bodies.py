@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from condyle.simulate.points import point_on
 G = 9.81
 REST = 1e-3  # the depth at rest that is the default, m
 BOX = (0.2, 0.2, 0.1)
+HALF = BOX[2] / 2.0
 
 
 # -- robots
@@ -84,9 +86,7 @@ def light_feet(grams: float = 1.0, limits: float = 0.02, friction: float = 0.0) 
 
 @cache
 def simulation(robot: cd.Robot, dt: float, ground: Any = None, contacts: Any = None, springs: Any = (), **options: Any) -> cd.Simulation:  # fmt: skip
-    """The simulation with these arguments, made once. A body without joints has its base's six forces as controls, all zero."""
-    if all(link.joint == "root_joint" for link in robot.model.links):
-        options.setdefault("actuated", ("root_joint",))
+    """The simulation with these arguments, made once."""
     return cd.Simulation(robot, dt, ground, contacts, springs=dict(springs), **options)
 
 
@@ -145,3 +145,73 @@ def over_slope(q: Any, degrees: float) -> np.ndarray:
     a = np.radians(degrees)
     out: np.ndarray = q[..., 2] * np.cos(a) - q[..., 0] * np.sin(a)
     return out
+
+
+def turned_by(angle: Any, height: float) -> np.ndarray:
+    """q of a free body at this height, turned about z."""
+    angle = np.asarray(angle, dtype=float)
+    q = upright(np.full(angle.shape, height))
+    q[..., 5], q[..., 6] = np.sin(angle / 2.0), np.cos(angle / 2.0)
+    return q
+
+
+def random_drops(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(q, v) of free bodies 0.12 to 0.6 m high, turned any way, at up to 2 m/s and 10 rad/s along each axis."""
+    q = upright(rng.uniform(0.12, 0.6, count))
+    turn = rng.standard_normal((count, 4))
+    q[:, 3:] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
+    return q, np.hstack([rng.uniform(-2.0, 2.0, (count, 3)), rng.uniform(-10.0, 10.0, (count, 3))])
+
+
+def held(simulation: cd.Simulation, xs: np.ndarray) -> np.ndarray:
+    """The energy that flat ground can give back to a free body, k depth^4 / 6 for each contact, J."""
+    x, y, z, w = np.moveaxis(xs[..., 3:7], -1, 0)
+    up = np.stack([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)], axis=-1)
+    total = np.zeros(xs.shape[:-1])
+    for point in simulation.world.points:
+        depth = np.maximum(point.radius - xs[..., 2] - up @ point.position, 0.0)
+        total += simulation.world.stiffness / 6.0 * depth**4
+    return total
+
+
+# -- robots that stand
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A robot dropped from a few centimetres with a controller that holds its joints."""
+
+    simulation: cd.Simulation
+    target: np.ndarray
+    kp: np.ndarray
+    kd: np.ndarray
+
+    @staticmethod
+    def of(name: str, dt: float = 1e-3) -> Standing:
+        robot = cd.load(name)
+        s = simulation(robot, dt, cd.Plane(0.8), "*foot*")
+        q = robot.neutral()
+        if name == "pidog":
+            for leg, side in (("lf", 1.0), ("lh", 1.0), ("rf", -1.0), ("rh", -1.0)):
+                q[robot.q_slice(f"{leg}_hip")], q[robot.q_slice(f"{leg}_knee")] = 0.2 * side, 1.2 * side
+        feet = [f for f in robot.frame_names if "foot" in f]
+        q[2] = 0.03 + s.world.points[0].radius - min(robot.frame_pose(q, f)[1][2] for f in feet)
+        # what one step of explicit damping bears, joint by joint
+        kd = 0.8 / (np.diag(np.linalg.inv(robot.mass_matrix(q)))[6:] * dt)
+        return Standing(s, q, 100.0 * kd, kd)
+
+    def control(self, x: np.ndarray) -> np.ndarray:
+        """PD about the first pose."""
+        q, v = self.simulation.split(x)
+        out: np.ndarray = self.kp * (self.target[7:] - q[7:]) - self.kd * v[6:]
+        return out
+
+    def run(self, seconds: float) -> tuple[np.ndarray, float]:
+        """(the states, the largest residual)."""
+        s, worst = self.simulation, 0.0
+        xs = [s.state(self.target)]
+        for _ in range(round(seconds / s.dt)):
+            xs.append(s.step(xs[-1], self.control(xs[-1])))
+            assert s.status is not None
+            worst = max(worst, float(s.status.residual))
+        return np.array(xs), worst

@@ -1,0 +1,1 @@
+"""How other programs plug Condyle in: the interfaces of systems it replaces."""

@@ -1,0 +1,274 @@
+"""The solver always arrives: thousands of hard problems in batches, and the optimum against another method in high precision."""
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulate.bodies import BOX, a_box, a_sphere, light_feet, lower_corners, random_drops, simulation, upright
+
+import condyle as cd
+from condyle.simulate.points import point_on
+
+ARRIVED = 1e-10  # the residual that a step must have
+COUNT = 2000
+BUMPS = cd.HeightField(np.random.default_rng(1).normal(scale=0.03, size=(12, 12)), (0.2, 0.2), (-1.1, -1.1), friction=0.7)
+
+
+def residuals(s: cd.Simulation, x: np.ndarray, u: Any = None) -> np.ndarray:
+    s.step(x, u, freeze=True)
+    assert s.status is not None
+    out: np.ndarray = s.status.residual
+    return out
+
+
+def in_the_ground(seed: int, count: int = COUNT, speed: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """(q, v) of free bodies of 0.1 m about the ground, turned any way."""
+    rng = np.random.default_rng(seed)
+    q, v = random_drops(rng, count)
+    q[:, :3] = rng.uniform(-0.1, 0.1, (count, 3))
+    return q, v * (speed * 10.0 ** rng.uniform(-4.0, 0.0, (count, 1)))
+
+
+# -- free bodies
+
+
+@pytest.mark.parametrize("dt", (1e-4, 1e-3, 5e-3, 2e-2))
+@pytest.mark.parametrize("cone", ("round", 4, 8))
+def test_boxes_of_eight_corners(dt: float, cone: str | int) -> None:
+    s = simulation(a_box((0.2, 0.12, 0.06)), dt, cd.Plane(0.8), cone=cone)
+    assert np.max(residuals(s, s.state(*in_the_ground(1)))) <= ARRIVED
+
+
+@pytest.mark.parametrize("friction", (0.0, 1e-3, 0.5, 2.0))
+@pytest.mark.parametrize("smoothing", (1e-6, 1e-3, 1e-1))
+def test_any_friction_and_smoothing(friction: float, smoothing: float) -> None:
+    s = simulation(a_box(), 1e-3, cd.Plane(friction), smoothing=smoothing)
+    assert np.max(residuals(s, s.state(*in_the_ground(2)))) <= ARRIVED
+
+
+@pytest.mark.parametrize("cone", (4, 8))
+def test_a_pyramid_without_friction(cone: int) -> None:
+    s = simulation(a_box(), 1e-3, cd.Plane(0.0), lower_corners(), cone=cone)
+    assert np.max(residuals(s, s.state(*in_the_ground(3, 500)))) <= ARRIVED
+
+
+def test_more_points_than_freedoms() -> None:
+    # a grid of 25 points under a box, which has six coordinates
+    places = [(x, y, -0.05) for x in np.linspace(-0.1, 0.1, 5) for y in np.linspace(-0.1, 0.1, 5)]
+    points = tuple(point_on(a_box().model, "box", p, name=f"p{k}") for k, p in enumerate(places))
+    s = simulation(a_box(), 1e-3, cd.Plane(0.6), points)
+    assert np.max(residuals(s, s.state(*in_the_ground(4)))) <= ARRIVED
+    flat = s.state(upright(0.05 - np.geomspace(1e-9, 1e-2, 200)))
+    assert np.max(residuals(s, flat)) <= ARRIVED
+
+
+@pytest.mark.parametrize("dt", (1e-4, 2e-3, 2e-2))
+def test_any_depth_and_speed(dt: float) -> None:
+    rng = np.random.default_rng(5)
+    for robot in (a_box(), a_sphere()):
+        s = simulation(robot, dt, cd.Plane(0.8))
+        q, v = random_drops(rng, COUNT)
+        # corners from 0.1 mm to 0.5 m deep, speeds from 1 mm/s to 100 m/s
+        q[:, 2] = 0.1 - 10.0 ** rng.uniform(-4.0, np.log10(0.5), COUNT)
+        v *= 10.0 ** rng.uniform(-3.0, 1.7, (COUNT, 1))
+        assert np.max(residuals(s, s.state(q, v))) <= ARRIVED
+
+
+def test_depths_from_nothing() -> None:
+    # the strength goes with the cube of the depth: from 1e-40 N s up
+    s = simulation(a_box(), 1e-3, cd.Plane(0.8))
+    x = s.state(upright(0.05 - np.concatenate([[0.0], np.geomspace(1e-15, 1e-1, 300)])))
+    x[:, 7:10] = (0.3, 0.1, -0.2)
+    assert np.max(residuals(s, x)) <= ARRIVED
+
+
+def test_a_height_field() -> None:
+    s = simulation(a_box(), 2e-3, BUMPS)
+    assert np.max(residuals(s, s.state(*in_the_ground(6)))) <= ARRIVED
+
+
+def test_whole_trajectories_of_random_drops() -> None:
+    for size in ((0.12, 0.12, 0.12), (0.2, 0.12, 0.06)):
+        for dt, count in ((1e-3, 1000), (1e-4, 100)):
+            s = simulation(a_box(size), dt, cd.Plane(0.6))
+            q, v = random_drops(np.random.default_rng(1), count)
+            s.rollout(s.state(q, v), np.zeros((64 * round(1.0 / dt / 64), s.nu)), freeze=True)
+            assert s.status is not None
+            assert np.max(s.status.residual) <= ARRIVED
+
+
+# where an earlier solver jammed on the boundary of a cone: a cube that pivots, a brick that lands on an edge
+JAMMED = (
+    [-0.0151016656, 0.307152910, 0.0584828040, -0.703583948744, 0.06706888822, 0.70390140735, 0.070669654186, 0.0731662266,
+     -0.0728812002, -7.4446542e-06, 0.000742864425, 0.000542608659, 1.22740428],
+    [-0.1941485130, -0.649477959, 0.0589824392, -0.994208728058, 0.10746276437, -0.00085796814, -0.000152371414, 0.0023385011,
+     -0.2992694442, 0.301613422, -5.08637881722, 0.058970272994, 0.09786047543],
+)  # fmt: skip
+
+
+def test_around_states_that_were_hard() -> None:
+    s = simulation(a_box((0.12, 0.12, 0.12)), 1e-3, cd.Plane(0.6))
+    rng = np.random.default_rng(8)
+    x = np.repeat(np.array(JAMMED), COUNT // 2, axis=0)
+    x *= 1.0 + 1e-2 * rng.standard_normal(x.shape) * 10.0 ** rng.uniform(-6.0, 0.0, (len(x), 1))
+    x[:, 3:7] /= np.linalg.norm(x[:, 3:7], axis=1, keepdims=True)
+    assert np.max(residuals(s, x)) <= ARRIVED
+
+
+@settings(max_examples=60)
+@given(
+    height=st.floats(-0.1, 0.2),
+    turn=st.tuples(*[st.floats(-1.0, 1.0)] * 4).filter(lambda t: np.linalg.norm(t) > 0.1),
+    v=st.tuples(*[st.floats(-100.0, 100.0)] * 6),
+)
+def test_states_that_hypothesis_draws(height: float, turn: tuple[float, ...], v: tuple[float, ...]) -> None:
+    s = simulation(a_box((0.2, 0.12, 0.06)), 1e-3, cd.Plane(0.8))
+    q = np.array([0.0, 0.0, height, *(np.array(turn) / np.linalg.norm(turn))])
+    assert residuals(s, s.state(q, v)) <= ARRIVED
+
+
+# -- robots
+
+
+@pytest.mark.parametrize("grams", (1.0, 1000.0))
+@pytest.mark.parametrize("dt", (1e-4, 1e-3, 1e-2))
+def test_mass_ratios_limits_friction_and_contact_at_once(grams: float, dt: float) -> None:
+    robot = light_feet(grams, friction=0.5)
+    s = simulation(robot, dt, cd.Plane(0.8), ("foot0", "foot1", "foot2", "foot3"))
+    rng = np.random.default_rng(9)
+    q = np.tile(robot.neutral(), (COUNT, 1))
+    q[:, 2] = rng.uniform(0.15, 0.24, COUNT)
+    turn = np.hstack([rng.normal(scale=0.1, size=(COUNT, 3)), np.ones((COUNT, 1))])
+    q[:, 3:7] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
+    # some beyond their limits of 20 mm
+    q[:, 7:] = rng.uniform(-0.03, 0.03, (COUNT, 4))
+    v = rng.standard_normal((COUNT, robot.nv)) * 10.0 ** rng.uniform(-4.0, 1.0, (COUNT, 1))
+    u = rng.uniform(-100.0, 100.0, (COUNT, s.nu))
+    assert np.max(residuals(s, s.state(q, v), u)) <= ARRIVED
+
+
+def test_a_walker_in_any_state() -> None:
+    robot = cd.load("pidog")
+    s = simulation(robot, 1e-3, cd.Plane(0.8), "*_foot")
+    rng = np.random.default_rng(10)
+    q = robot.random_configuration(rng, COUNT)
+    q[:, :3] = rng.uniform(-0.1, 0.1, (COUNT, 3))
+    v = rng.standard_normal((COUNT, robot.nv)) * 10.0 ** rng.uniform(-3.0, 1.0, (COUNT, 1))
+    assert np.max(residuals(s, s.state(q, v), rng.uniform(-0.2, 0.2, (COUNT, s.nu)))) <= ARRIVED
+
+
+# -- the optimum, found in another way
+
+
+def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The velocity after a step in the axes of q: damped Newton on the barrier's objective over y, with 50 digits.
+
+    The robot is a free body with points for contacts on the plane z = 0; its mass matrix and bias are the robot's own.
+    """
+    robot, world, h = s.robot, s.world, s.dt
+    M, bias = robot.mass_matrix(q), robot.bias(q, v)
+    # axes that stand still during the step: no w x v
+    standing = np.concatenate([np.cross(v[3:], v[:3]), np.zeros(3)])
+    v_free = v + standing * h - h * np.linalg.solve(M, bias)
+    R = np.array(robot.frame_pose(q, robot.frame_names[0])[0])
+    mu, n = world.ground.friction, len(world.points)
+    rows, S, kappa = [], np.zeros(n), np.zeros(n)
+    for i, point in enumerate(world.points):
+        r = R @ point.position
+        skew = np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])
+        J = np.hstack([R, -skew @ R])[[2, 0, 1]]
+        S[i] = h * world.stiffness * max(-(q[2] + r[2]), 0.0) ** 3
+        u = J @ v
+        speed = np.sqrt(u @ u + (9.81 * h) ** 2)
+        kappa[i] = world.contact_smoothing + 1e-5 * world.share * (u @ u) * S[i] / (S[i] + world.share * speed)
+        rows.append(np.diag([S[i], mu * S[i], mu * S[i]]) @ J)
+    DJ = np.vstack(rows)
+    A, b = DJ @ np.linalg.solve(M, DJ.T), DJ @ v_free
+    with mpmath.workdps(50):
+        y = minimised(mpmath.matrix(A.tolist()), mpmath.matrix(b.tolist()), [mpmath.mpf(k) for k in kappa])
+        impulse = DJ.T @ np.array([float(a) for a in y])
+    return v_free + np.linalg.solve(M, impulse)
+
+
+def minimised(A: Any, b: Any, kappa: list[Any]) -> Any:
+    """argmin 1/2 y.Ay + b.y - sum kappa (log(y0^2 - y1^2 - y2^2) + log(1 - y0)), from the middle of every cone."""
+    n = len(kappa)
+    y = mpmath.matrix([0.5, 0.0, 0.0] * n)
+
+    def inside(y: Any) -> bool:
+        return all(0 < y[3 * i] < 1 and y[3 * i] ** 2 > y[3 * i + 1] ** 2 + y[3 * i + 2] ** 2 for i in range(n))
+
+    def gradient(y: Any, t: Any) -> Any:
+        g = A * y + b
+        for i in range(n):
+            a, c, e = y[3 * i], y[3 * i + 1], y[3 * i + 2]
+            det = a * a - c * c - e * e
+            g[3 * i] += t * kappa[i] * (1 / (1 - a) - 2 * a / det)
+            g[3 * i + 1] += t * kappa[i] * 2 * c / det
+            g[3 * i + 2] += t * kappa[i] * 2 * e / det
+        return g
+
+    def hessian(y: Any, t: Any) -> Any:
+        H = A.copy()
+        for i in range(n):
+            a, c, e = y[3 * i], y[3 * i + 1], y[3 * i + 2]
+            det = a * a - c * c - e * e
+            d = (a, -c, -e)
+            for j in range(3):
+                for k in range(3):
+                    flip = (0, 1, -1)[(j == k) * (1 if j == 0 else 2)]
+                    H[3 * i + j, 3 * i + k] += t * kappa[i] * (4 * d[j] * d[k] / det**2 - 2 * flip / det)
+            H[3 * i, 3 * i] += t * kappa[i] / (1 - a) ** 2
+        return H
+
+    # down the central path, then Newton to the end; a step is as long as the barrier's own metric allows
+    for t in [mpmath.mpf(10) ** k for k in range(8, -1, -1)]:
+        for _ in range(200):
+            g = gradient(y, t)
+            step = mpmath.lu_solve(hessian(y, t), -g)
+            decrement = mpmath.sqrt(abs((g.T * step)[0]) / (t * min(kappa)))
+            scale = 1 if decrement < 0.25 else 1 / (1 + decrement)
+            while not inside(y + scale * step):
+                scale /= 2
+            y = y + scale * step
+            if decrement < (mpmath.mpf("1e-2") if t > 1 else mpmath.mpf("1e-18")):
+                break
+    return y
+
+
+@pytest.mark.parametrize("friction", (0.5, 1.0))
+def test_the_optimum_is_that_of_another_method(friction: float) -> None:
+    robot = a_box()
+    s = simulation(robot, 1e-3, cd.Plane(friction), lower_corners())
+    rng = np.random.default_rng(11)
+    for k in range(6):
+        angles = rng.normal(scale=3e-3, size=3)
+        q = np.array([0.0, 0.0, 0.05 - 10.0 ** rng.uniform(-3.2, -2.5), *angles, 1.0])
+        q[3:] /= np.linalg.norm(q[3:])
+        # at rest, sliding, landing
+        v = rng.standard_normal(6) * (0.0, 0.01, 0.3, 1.0, 3.0, 0.1)[k]
+        x1 = s.step(s.state(q, v))
+        expected = by_hand(s, q, v)
+        # the step ends in the new axes: turn it back
+        _, v1 = s.split(x1)
+        R0, R1 = (np.array(robot.frame_pose(p, "box")[0]) for p in (q, s.split(x1)[0]))
+        found = np.concatenate([R0.T @ (R1 @ v1[:3]), v1[3:]])
+        np.testing.assert_allclose(found, expected, atol=1e-8 * (1.0 + np.max(np.abs(v))))
+
+
+# -- lanes
+
+
+def test_a_lane_does_not_disturb_its_neighbours() -> None:
+    s = simulation(a_box(BOX), 1e-3, cd.Plane(0.8))
+    q, v = in_the_ground(12, 100)
+    x = s.state(q, v)
+    alone = np.array([s.step(one) for one in x])
+    assert s.step(x).tobytes() == alone.tobytes()
+    bad = np.insert(x, np.arange(0, 100, 3), np.nan, axis=0)
+    found = s.step(bad, freeze=True)
+    good = np.all(np.isfinite(bad), axis=1)
+    assert found[good].tobytes() == alone.tobytes()
