@@ -217,7 +217,7 @@ def sim(
 ) -> None:
     """Drop, hold or push a robot, and tell what happens.
 
-    Example: [bold]condyle sim pidog --height 0.05 --gain 2 0.05 --plot out/pidog.png[/]
+    Example: [bold]condyle sim fourlimb --height 0.05 --gain 2000 50 --plot out/fourlimb.png[/]
     """
     from condyle.commands import sim as simulating
     from condyle.commands.scene import Scene

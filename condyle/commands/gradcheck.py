@@ -40,7 +40,7 @@ def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int)
     if steps < 0:
         raise CondyleError(f"--steps must not be negative, got {steps}; 0 looks at one step only")
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("compiling", total=None)
         simulation = scene.simulation()
         x, u = state(simulation, seed)

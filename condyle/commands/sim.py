@@ -67,7 +67,7 @@ def run(scene: Scene, plan: Plan, console: Console) -> Run:
         wrenches[start : start + max(round(PUSH / scene.dt), 1), 0, :3] = plan.push
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
     xs, us, residual = [x], [hold(x)], 0.0
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"{simulation.robot.name}: compiling", total=steps)
         simulation.step(x, us[0])
         bar.update(task, description=simulation.robot.name)
@@ -155,14 +155,15 @@ def show(done: Run, console: Console) -> None:
     table.add_row("roll, pitch, yaw, degrees", f"{roll:.2f}  {pitch:.2f}  {yaw:.2f}")
     table.add_row("fastest coordinate, m/s or rad/s", f"{f['speed']:.2e}")
     table.add_row("energy, first and last, J", f"{f['energy']['first']:.4f}  {f['energy']['last']:.4f}")
-    contacts = list(f["contacts"].items())
-    if contacts:
-        total = sum(force[2] for _, force in contacts)
+    if f["contacts"]:
+        total = sum(force[2] for force in f["contacts"].values())
         table.add_row("upward contact force, N, and weight", f"{total:.3f}  {f['weight']:.3f}")
-    for name, force in contacts[:SHOWN]:
+    # those that carry something
+    pressed = [(name, force) for name, force in f["contacts"].items() if np.linalg.norm(force) > 1e-6 * f["weight"]]
+    for name, force in pressed[:SHOWN]:
         table.add_row(f"  {name}", "  ".join(f"{x:.3f}" for x in force))
-    if len(contacts) > SHOWN:
-        table.add_row(f"  and {len(contacts) - SHOWN} more", "--json lists all")
+    if len(pressed) > SHOWN:
+        table.add_row(f"  and {len(pressed) - SHOWN} more", "--json lists all")
     table.add_row("worst residual", f"{f['worst_residual']:.1e}")
     table.add_row("times as fast as real time, called from Python", f"{f['real_time_factor']:.1f}")
     console.print(table)

@@ -37,10 +37,10 @@ from condyle.errors import ShapeError, SimulationError
 from condyle.robot import edit
 from condyle.robot.description import Description
 from condyle.robot.names import nearest
-from condyle.simulate.kernels import LIMIT
 from condyle.simulate.mesh_fit import detected
 from condyle.simulate.numbers import finites, not_negative, positive, whole
 from condyle.simulate.points import ContactPoint, contact_points, point_on
+from condyle.simulate.setup import LIMIT
 from condyle.simulate.terrain import Ground, Plane
 from condyle.simulate.world import World, base_coordinates, joint_forces
 from condyle.tape.function import Function

@@ -16,6 +16,7 @@ N is the number of coordinates, h the time step. What each mode means here:
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from enum import Enum
 from functools import cache, partial
 from pathlib import Path
@@ -90,6 +91,9 @@ INTEGRATORS = {
 }
 
 
+EXPLICIT = (Mode.FORWARD_RK1I, Mode.FORWARD_RK2I, Mode.FORWARD_RK4I)  # springs and damping too
+
+
 def value(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, Any]:
     """(the result, the residual of the solver behind it)."""
     q, v, third = _split(world, x)
@@ -147,6 +151,7 @@ def kernel(world: World, mode: Mode, *, with_derivatives: bool) -> Function:
     The torque is  tau + P (target - q) - D v  with gains = (P, D, target), and derivatives by x take it along.
     """
     n = world.model.nv
+    world = replace(world, implicit=mode not in EXPLICIT)
 
     def traced(x: Array, tau: Array, gains: Array) -> Any:
         P, D, target = gains

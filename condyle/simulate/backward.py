@@ -32,7 +32,7 @@ from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
 STEPS = 200  # of Newton at most, halved ones included
-SOFTEST = 1e8  # where to begin, as a multiple of the smoothing
+SOFTEST = 1e5  # where to begin, as a multiple of the smoothing
 HARDER = 0.1  # the smoothing of one stage over that of the one before
 NEAR = 1e-3  # the correction from which a stage is left, as a part of the speeds
 

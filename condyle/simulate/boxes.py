@@ -40,12 +40,24 @@ class Corners:
     def degree(self) -> int:
         return int(self.E.shape[1]) + 1
 
-    def start(self, impulse: Any, t: Any) -> Part:
-        """Equal shares of the impulse that is expected, at t times the smoothing."""
+    def guess(self, impulse: Any) -> Any:
+        """y for equal shares of the impulse that is expected."""
+        return impulse / (self.degree * impulse + self.strength)
+
+    def start(self, impulse: Any, k: Any, free: Array, mass: float) -> Part:
+        """A point at the smoothing k: where the `free` velocity leads with one corner, else equal shares of the impulse."""
         n = self.degree - 1
-        y = impulse / ((n + 1.0) * impulse + self.strength)
+        if n == 1:
+            E, low = self.E[0, 0], self.offset if isinstance(self.offset, float) else self.offset[0]
+            a, b = low + np.minimum(E, 0.0), low + np.maximum(E, 0.0)
+            kept = free[0] + np.minimum(np.maximum(free[0] * -mass, a), b) * (1.0 / mass)
+            # E u = k (1/y - 1/s)
+            slope = E * kept / k
+            root = np.sqrt(slope * slope + 4.0)
+            y, s = 2.0 / (root + (2.0 + slope)), 2.0 / (root + (2.0 - slope))
+            return {"y": np.array([y], dtype=object), "z": np.array([k / y], dtype=object), "s": s, "w": k / s}
+        y = self.guess(impulse)
         s = 1.0 - n * y
-        k = t * self.kappa
         return {"y": np.array([y] * n, dtype=object), "z": np.array([k / y] * n, dtype=object), "s": s, "w": k / s}
 
     def impulse(self, y: Array) -> Array:
@@ -64,7 +76,7 @@ class Corners:
         """The law made linear about a point."""
         return ScaledCorners(self, part, gap)
 
-    def compliance(self, y: Array, s: Any) -> Array:
+    def compliance(self, y: Array, s: Any, u: Array | None = None) -> Array:
         """Q^-1 at the solution, Q = kappa (diag(1 / y^2) + 1 / s^2)."""
         return _without_bound(y * y * self.per, s * s * self.per)
 
@@ -72,16 +84,13 @@ class Corners:
         """1 / y - 1 / s, entry by entry."""
         return 1.0 / y - 1.0 / s
 
-    def residual(self, part: Part, u: Array, magnitude: Any) -> Any:
-        """How far y and the velocity are from the law, as a fraction of its largest term; those of u have this magnitude."""
-        y, w = part["y"], self.kappa / part["s"]
-        z = self.E.T @ u + w
-        terms = w + self.strength * magnitude
-        return largest([abs(a * b - self.kappa) / (self.kappa + a * terms) for a, b in zip(y, z, strict=True)])
-
     def room(self, y: Array) -> Any:
         """s = 1 - sum y: what is left to the bound."""
         return 1.0 - sum(y[1:], y[0])
+
+    def used(self, dy: Array) -> Any:
+        """The change of -s with y."""
+        return sum(dy[1:], dy[0])
 
     def change(self, dy: Array) -> Array:
         """The change of impulse with y."""
@@ -116,7 +125,7 @@ class ScaledCorners:
             self.per_s, self.per_w = 1.0 / self.s, 1.0 / self.w
             self.Q_inverse = _without_bound(self.y * self.per_z, self.s * self.per_w)
         self.gap = gap
-        self.energy = (self.y @ self.z + self.s * self.w) * law.per  # `degree` at the solution
+        self.energy = self.y @ self.z + self.s * self.w  # `degree` kappa at the solution
         off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]
         self.error = largest([x * x for x in off])
         self.noise = 0.0
@@ -126,13 +135,12 @@ class ScaledCorners:
         """Sigma = E Q^-1 E^T: how the impulse answers to the velocity."""
         return self.law.E @ self.Q_inverse @ self.law.E.T
 
-    def aim(self, t: Any, ahead: dict[str, Any] | None, go: Any) -> Array:
-        """The change of impulse if the velocity stayed, on the way to t times the smoothing; `ahead` and `go` as for a cone."""
-        k = t * self.law.kappa
+    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any = None) -> Array:
+        """The change of impulse if the velocity stayed, on the way to the smoothing k; the others as for a cone."""
         to_z, to_w = k * self.per_y - self.z, k * self.per_s - self.w
         if ahead is not None:
-            to_z = to_z - ahead["y"] * ahead["z"] * (self.per_y * go)
-            to_w = to_w - ahead["s"] * ahead["w"] * (self.per_s * go)
+            to_z = to_z - np.minimum(np.maximum(ahead["y"] * ahead["z"], -most), most) * (self.per_y * go)
+            to_w = to_w - np.minimum(np.maximum(ahead["s"] * ahead["w"], -most), most) * (self.per_s * go)
         self.to_w, self.closing = to_w, self.gap * go
         self.rho = to_z - self.closing - to_w
         return self.law.E @ (self.Q_inverse @ self.rho)

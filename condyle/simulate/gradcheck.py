@@ -49,7 +49,7 @@ class Precise:
         world = simulation.world
         self.model, nq, nv = world.model, world.model.nq, world.model.nv
         setup = replace(simulation.setup, world=replace(world, tolerance=2.0 ** -round(0.8 * bits)))
-        shapes = {"x": setup.nx, "u": world.nu}
+        shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:
             shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]
         machine = f"mpfr:{bits}"
@@ -71,7 +71,7 @@ class Precise:
 
     def step(self, x: Array, u: Array, *wrenches: Array) -> Array:
         """The state after one step."""
-        after, residual = self._step(x, u, *wrenches)
+        after, residual = self._step(x, u if len(u) else np.zeros(1), *wrenches)
         if not residual <= 2.0 ** -(self.bits // 4):
             raise SimulationError(
                 f"{self.simulation.robot.name}: the solver ends with a residual of {float(residual):.1e} in {self.bits} bits; "
@@ -132,9 +132,9 @@ def check(
     seed: int = 0,
     say: Say = lambda what, done, of: None,
 ) -> list[Row]:
-    """The errors of the derivatives at a state: of one step under u, of a rollout under the controls us, and second ones of a step.
+    """The errors of the derivatives at a state: of one step under u, of a rollout under the controls us, and of second order.
 
-    `us`: (steps, nu). `second`: whether they are wanted; they take longer to compile. `say` hears how far it is.
+    `us`: (steps, nu). `second`: whether those of second order are wanted; they take longer to compile. `say` hears how far it is.
     """
     x = np.asarray(x, dtype=float)
     u = np.zeros(simulation.nu) if u is None else np.asarray(u, dtype=float)

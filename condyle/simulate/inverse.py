@@ -4,7 +4,7 @@ Forward, all bounded forces of a step depend on each other through the mass matr
 law stands alone, and a few steps of Newton in one unknown give its impulse (`local_impulse`). Three questions are answered so,
 all by the same balance of forces (`needed`):
 
-    impulse level   which tau takes v to v + h a in one step                       after = v + h a, before = v
+    impulse level   which tau gives a step the acceleration a                      after = v + h a, before = v
     limiting force  which tau gives a now, the forces those of the velocity now    after = before = v
     backward Euler  which tau ends a step at (q1, v1)                              after = v1, before = v, all at q1
 """
@@ -24,6 +24,7 @@ from condyle.robot.spatial import Array, vector
 from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
 from condyle.simulate.boxes import Corners
 from condyle.simulate.laws import Cone, Part, largest
+from condyle.simulate.move import turning, turning_slope
 from condyle.simulate.solver import Bounded, Solution
 from condyle.simulate.step import Inputs, external
 from condyle.simulate.step_derivatives import add_external, add_laws
@@ -147,8 +148,8 @@ class Moment:
 
     @staticmethod
     def of_step(world: World, q: Array, v: Array, a: Array) -> Moment:
-        """The step from (q, v) to the velocity v + h a."""
-        return Moment(q, v, a, v + a * world.h, v, world.h)
+        """The step from (q, v) with the acceleration a, to the velocity v + h a in axes that stand still (move.py)."""
+        return Moment(q, v, a, v + (a + turning(world.model, v)) * world.h, v, world.h if world.implicit else 0.0)
 
     @staticmethod
     def of_now(q: Array, v: Array, a: Array) -> Moment:
@@ -176,10 +177,13 @@ def laws_at(world: World, at: Moment) -> tuple[list[Bounded], list[Part], Array 
 
 
 def needed(world: World, at: Moment) -> Array:
-    """tau = M a + c + B after + K (q + ahead after - rest) - J^T lambda(after) / h - what acts from outside, (nv,)."""
+    """tau = M a + c + B after + K (q + ahead after - rest) - J^T lambda(after) / h - what acts from outside, (nv,).
+
+    Where the method of integration wants damping explicit, it is B v.
+    """
     tau = inverse_dynamics(world.model, at.q, at.v, at.a) - external(world, at.inputs)
     for k, joint in enumerate(world.joints):
-        tau[k] = tau[k] + joint.damping * at.after[k]
+        tau[k] = tau[k] + joint.damping * (at.after if world.implicit else at.v)[k]
         if joint.spring:
             tau[k] = tau[k] + (at.q[position(world, k)] - joint.rest + at.after[k] * at.ahead) * joint.spring
     laws, parts, turn = laws_at(world, at)
@@ -218,7 +222,9 @@ def needed_slopes(world: World, at: Moment) -> Slopes:
     of_after = turned_matrix(None if turn is None else turn.T, of_after)
     for k, joint in enumerate(world.joints):
         of_q[k, k] = of_q[k, k] + h * joint.spring
-        of_after[k, k] = of_after[k, k] + h * (joint.damping + at.ahead * joint.spring)
+        of_after[k, k] = of_after[k, k] + h * at.ahead * joint.spring
+        damped = of_after if world.implicit else of_v
+        damped[k, k] = damped[k, k] + h * joint.damping
     per = 1.0 / h
     return Slopes(by_q + of_q * per, by_v + of_v * per, M, of_after * per, of_before * per)
 
@@ -227,14 +233,15 @@ def needed_slopes(world: World, at: Moment) -> Slopes:
 
 
 def inverse_step(world: World, q: Array, v: Array, a: Array) -> Array:
-    """The joint forces, (nv,), with which the step from (q, v) has the acceleration a = (v+ - v) / h."""
+    """The joint forces, (nv,), with which the step from (q, v) has the acceleration a."""
     return needed(world, Moment.of_step(world, q, v, a))
 
 
 def inverse_step_derivatives(world: World, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """Its derivatives by q, v and a, each (nv, nv)."""
     s = needed_slopes(world, Moment.of_step(world, q, v, a))
-    return s.by_q, s.by_v + s.by_after + s.by_before, s.by_a + s.by_after * world.h
+    of_v = np.eye(world.model.nv) + turning_slope(world.model, v) * world.h
+    return s.by_q, s.by_v + s.by_after @ of_v + s.by_before, s.by_a + s.by_after * world.h
 
 
 # ---- limiting force: this instant

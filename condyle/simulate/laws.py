@@ -39,12 +39,27 @@ class Cone:
         """S, the largest impulse."""
         return self.D[0]
 
-    def start(self, impulse: Any, t: Any) -> Part:
-        """A point on the axis near the impulse that is expected, at t times the smoothing."""
-        y = impulse / (1.5 * impulse + self.strength)
+    def guess(self, impulse: Any) -> Any:
+        """y_n for the impulse that is expected."""
+        return impulse / (1.5 * impulse + self.strength)
+
+    def start(self, impulse: Any, k: Any, free: Array, mass: float) -> Part:
+        """A point of the path at the smoothing k, near the impulse that is expected, where the `free` velocity slides on."""
+        y = self.guess(impulse)
         s = 1.0 - y
-        k = t * self.kappa
-        return {"y": vector(y, 0.0, 0.0), "z": vector(2.0 * k / y, 0.0, 0.0), "s": s, "w": k / s}
+        # what friction leaves of the sliding speed
+        speed = np.sqrt(free[1] * free[1] + free[2] * free[2] + 1e-30)
+        kept = np.maximum(1.0 - self.D[1] * y / (mass * speed), 0.0)
+        a = free[1:] * (kept * self.D[1] / k)
+        root = np.sqrt(1.0 + (a @ a) * y * y)
+        more = (root + 1.0) / (y * y)  # 2 / det
+        tangential = a * (-1.0 / more)
+        return {
+            "y": vector(y, *tangential),
+            "z": vector(k * more * y, *(tangential * (-k * more))),
+            "s": s,
+            "w": k / s,
+        }
 
     def impulse(self, y: Array) -> Array:
         """lambda = D y."""
@@ -62,9 +77,12 @@ class Cone:
         """The law made linear about a point, by the scaling of Nesterov and Todd."""
         return ScaledCone(self, part, gap)
 
-    def compliance(self, y: Array, s: Any) -> Array:
-        """Q^-1 with  dy = -Q^-1 d(D u)  at the solution: the inverse Hessian of the barrier over kappa."""
-        dety = determinant(y)
+    def compliance(self, y: Array, s: Any, u: Array | None = None) -> Array:
+        """Q^-1 with  dy = -Q^-1 d(D u)  at the solution: the inverse Hessian of the barrier over kappa.
+
+        With the velocity u the determinant of y comes from the law, which says it without loss of digits where the contact slides.
+        """
+        dety = determinant(y) if u is None else 2.0 * self.kappa * y[0] / (self.D[0] * u[0] + self.kappa / s)
         P = (2.0 * np.outer(y, y) - dety * FLIP) * (0.5 * self.per)
         column = P[:, 0]
         return P - np.outer(column, column) / (s * s * self.per + P[0, 0])
@@ -74,19 +92,13 @@ class Cone:
         inverse = 2.0 / determinant(y)
         return vector(y[0] * inverse - 1.0 / s, -y[1] * inverse, -y[2] * inverse)
 
-    def residual(self, part: Part, u: Array, magnitude: Any) -> Any:
-        """How far y and the velocity are from the law, as a fraction of its largest term; those of u have this magnitude."""
-        y, s = part["y"], part["s"]
-        # with z = D u + w e the law is y z = 2 kappa, in the sense of the cone
-        w = self.kappa / s
-        z = self.D * u + vector(w, 0.0, 0.0)
-        scale = 1.0 / (self.kappa + y[0] * (w + self.strength * magnitude))
-        product = [y @ z - 2.0 * self.kappa, *(y[0] * z[1:] + z[0] * y[1:])]
-        return largest([abs(x) * scale for x in product])
-
     def room(self, y: Array) -> Any:
         """s = 1 - y_n: what is left to the bound."""
         return 1.0 - y[0]
+
+    def used(self, dy: Array) -> Any:
+        """The change of -s with y."""
+        return dy[0]
 
     def change(self, dy: Array) -> Array:
         """The change of impulse with y."""
@@ -138,31 +150,33 @@ class ScaledCone:
         self.turn = p * np.sqrt(0.5 * self.per_e * per)
         self.per_turn = 1.0 / (1.0 + self.turn[0])
         self.gap = gap
-        self.energy = (self.yz + s * w) * law.per  # `degree` at the solution
+        self.energy = self.yz + s * w  # `degree` kappa at the solution
         # squares of the distance from the central path, and what rounding makes of them, over the tolerance
         trace, product = 0.5 * self.yz * law.per - 1.0, 0.5 * a * law.per
         bound = s * w * law.per - 1.0
         self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
-        self.noise = 0.1 * y[0] * z[0] * law.per
+        self.noise = 1e-5 * y[0] * z[0] * law.per
 
     @property
     def stiffness(self) -> Array:
         """Sigma = D Q^-1 D: how the impulse answers to the velocity."""
         return np.outer(self.law.D, self.law.D) * self.Q_inverse
 
-    def aim(self, t: Any, ahead: dict[str, Any] | None, go: Any) -> Array:
-        """The change of impulse if the velocity stayed, on the way to t times the smoothing.
+    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any = None) -> Array:
+        """The change of impulse if the velocity stayed, on the way to the smoothing k.
 
-        `ahead` is the step looked at first; `go` is 0 where it and what is left of the gap are to be left alone, else 1.
+        `ahead` is the step looked at first, whose products count up to `most`; `go` is 0 where it and what is left of the gap are
+        to be left alone, else 1.
         """
-        k = t * self.law.kappa
         to_z = vector(self.y[0], -self.y[1], -self.y[2]) * (2.0 * k * self.per_y) - self.z
         to_w = k * self.per_s - self.w
         if ahead is not None:
             product = jordan(self.boosted(ahead["y"], -1.0), self.boosted(ahead["z"], 1.0))
+            top = largest([abs(x) for x in product])
+            product = product * (most / np.maximum(top, most))
             back = jordan_divide(self.boosted(self.z, 1.0), self.per_z, product)
             to_z = to_z - self.boosted(back, -1.0) * (self.per_e * go)
-            to_w = to_w + ahead["y"][0] * ahead["w"] * (self.per_s * go)
+            to_w = to_w + np.minimum(np.maximum(ahead["y"][0] * ahead["w"], -most), most) * (self.per_s * go)
         self.to_w, self.closing = to_w, self.gap * go
         self.rho = to_z - self.closing - vector(to_w, 0.0, 0.0)
         return self.law.D * (self.Q_inverse @ self.rho)

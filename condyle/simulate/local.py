@@ -47,7 +47,7 @@ def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: 
     """Impulse and couple about the centre, where y and s solve the law."""
     ground = surface(world, point, X_0F, centre)
     u, u_before = (ground.C @ (six[:3] + cross(six[3:], ground.arm)) for six in (after, before))
-    law = contact_law(world, point, ground.depth, u_before)
+    law = contact_law(world, point, world.felt[world.points.index(point)], ground.depth, u_before)
     force = ground.C.T @ impulse(law, u, y, s)
     return np.concatenate([force, cross(ground.arm, force)])
 

@@ -39,6 +39,7 @@ class Bounded:
     C: Array | None
     reach: Any  # the speed it may have to stop
     mass: float  # what moves at that speed
+    least: float  # the speed that gravity gives in one step
 
     def velocity(self, v: Array) -> Array:
         """u along the law's directions."""
@@ -46,12 +47,6 @@ class Bounded:
             return v[list(self.path)]
         u = self.J @ v[list(self.path)]
         return u if self.C is None else self.C @ u
-
-    def magnitude(self, v: Array) -> Any:
-        """The largest of the terms that make up a velocity: what rounding errors of u are measured by."""
-        if self.J is None:
-            return abs(v[self.path[0]])
-        return largest([abs(self.J[i, c] * v[k]) for i in range(3) for c, k in enumerate(self.path)])
 
     def push(self, impulse: Array, into: Array, sign: float = 1.0) -> None:
         """Add J^T C^T impulse to joint impulses."""
@@ -85,19 +80,26 @@ class Solution:
     residual: Any
 
 
-def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], tolerance: float = 1e-14) -> Solution:
+def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], tolerance: float = 1e-10) -> Solution:
     """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step.
 
     `tolerance`: the square of the distance to the central path from which one more step ends at rounding errors.
     """
     if not laws:
         return Solution(tree_factor(model, M).solve(p), [], 0.0)
-    total = float(sum(b.law.degree for b in laws))
+    before = v
+    free = tree_factor(model, M).solve(p)
+    frees = [b.velocity(free) for b in laws]
+    reaches = [b.reach + largest([abs(x) for x in u]) for b, u in zip(laws, frees, strict=True)]
 
-    # every law on its own begins where it would stop what it carries; one measure of all says how far out on the path that is
-    impulses = [b.mass * b.reach for b in laws]
-    far = largest([START * _expected(b, impulse) for b, impulse in zip(laws, impulses, strict=True)])
-    start = [b.law.start(impulse, np.maximum(far, 1.0)) for b, impulse in zip(laws, impulses, strict=True)]
+    # every law begins where it would stop what it carries, at a smoothing of the size of that energy: kappa + extra
+    impulses = [b.mass * reach for b, reach in zip(laws, reaches, strict=True)]
+    energies = [b.law.guess(i) * b.law.strength * reach for b, i, reach in zip(laws, impulses, reaches, strict=True)]
+    extra = [np.maximum(START * e - b.law.kappa, b.law.kappa) for b, e in zip(laws, energies, strict=True)]
+    starts = zip(laws, impulses, extra, frees, strict=True)
+    start = [b.law.start(impulse, b.law.kappa + more, u, b.mass) for b, impulse, more, u in starts]
+    least = sum((b.law.kappa * float(b.law.degree) for b in laws), 0.0)
+    per_extra = 1.0 / sum((more * float(b.law.degree) for b, more in zip(laws, extra, strict=True)), 0.0)
     # the linear equations are not met at the start; what is left of their errors shrinks by 1 - a with every step
     r = M @ v - p
     for b, part in zip(laws, start, strict=True):
@@ -114,42 +116,48 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], toler
             b.stiffen(s.stiffness, H)
         factor = tree_factor(model, H)
 
-        def direction(t: Any, ahead: list[Any] | None, go: Any) -> tuple[Array, list[Any], Any]:
+        def direction(t: Any, ahead: list[Any] | None, go: Any, now: Any) -> tuple[Array, list[Any], Any]:
             right = r * -(left * go)
-            for k, (b, s) in enumerate(zip(laws, scaled, strict=True)):
-                b.push(s.aim(t, None if ahead is None else ahead[k], go), right)
+            for i, (b, s, more) in enumerate(zip(laws, scaled, extra, strict=True)):
+                kappa = b.law.kappa
+                b.push(s.aim(kappa + t * more, None if ahead is None else ahead[i], go, kappa + now * more), right)
             dv = factor.solve(right)
             steps = [s.step(b.velocity(dv)) for b, s in zip(laws, scaled, strict=True)]
             return dv, steps, largest([s.reach(step) for s, step in zip(scaled, steps, strict=True)])
 
         # look straight at the solution, see how far one gets, and then aim at a point of the path that is in reach
-        _, ahead, reach = direction(1.0, None, 1.0)
+        _, ahead, reach = direction(0.0, None, 1.0, 0.0)
         short = 1.0 - 1.0 / np.maximum(reach, 1.0)
-        energies = [s.energy for s in scaled]
-        now = sum(energies[1:], energies[0]) * (1.0 / total)
-        t = np.where(last >= SHORT, np.maximum(short * short * short * now, 1.0), now)
-        dv, steps, reach = direction(t, ahead, go)
+        now = np.maximum((sum((s.energy for s in scaled), 0.0) - least) * per_extra, 0.0)
+        t = np.where(last >= SHORT, short * short * short * now, now)
+        dv, steps, reach = direction(t, ahead, go, now)
         a = np.minimum(INSIDE / np.maximum(reach, 1e-3), 1.0)
         error = largest([*[s.error - s.noise * tolerance for s in scaled], left, 1.0 - a * go])
         moved = [{name: x + step[name] * a for name, x in part.items()} for part, step in zip(parts, steps, strict=True)]
         return v + dv * a, moved, left * (1.0 - a * go), np.where(last >= SHORT, a, 1.0), error
 
     v, parts, _, _, _ = loop(body, (v, start, 1.0, 1.0, 1.0), STEPS, until=lambda state: state[4] <= tolerance)
-    return Solution(v, parts, _residual(M, p, v, laws, parts))
+    return polished(model, M, p, before, v, laws, parts)
 
 
-def _expected(b: Bounded, impulse: Any) -> Any:
-    """The energy that a law may take up, over its smoothing."""
-    part = b.law.start(impulse, 1.0)
-    return part["y"][0] * b.law.strength * b.reach * b.law.per
+def polished(model: Model, M: Array, p: Array, v_before: Array, v: Array, laws: list[Bounded], parts: list[Part]) -> Solution:
+    """One more step of Newton, on the equations themselves, and its size as a part of the velocity: the residual.
 
-
-def _residual(M: Array, p: Array, v: Array, laws: list[Bounded], parts: list[Part]) -> Any:
-    """The largest error of the equation of motion and of the laws, each as a part of its largest term."""
-    Mv = M @ v
-    r = Mv - p
+    Both are measured by energy, with the velocity before the step and the least speed that each law looks at.
+    """
+    r, H = M @ v - p, np.array(M, dtype=object)
+    inner = []
     for b, part in zip(laws, parts, strict=True):
-        b.push(b.law.impulse(part["y"]), r, -1.0)
-    scale = largest([abs(x) for x in Mv]) + largest([abs(x) for x in p]) + 1e-300
-    of_laws = [b.law.residual(part, b.velocity(v), b.magnitude(v)) for b, part in zip(laws, parts, strict=True)]
-    return largest([*of_laws, largest([abs(x) for x in r]) / scale])
+        u = b.velocity(v)
+        compliance = b.law.compliance(part["y"], part["s"], u)
+        rho = b.law.kappa * b.law.gradient(part["y"], part["s"]) - b.law.seen(u)
+        inner.append((compliance, rho))
+        b.push(b.law.impulse(part["y"]) + b.law.change(compliance @ rho), r, -1.0)
+        b.stiffen(b.law.answer(compliance), H)
+    dv = -tree_factor(model, H).solve(r)
+    ends = []
+    for b, part, (compliance, rho) in zip(laws, parts, inner, strict=True):
+        dy = compliance @ (rho - b.law.seen(b.velocity(dv)))
+        ends.append({"y": part["y"] + dy, "s": part["s"] - b.law.used(dy)})
+    scale = v @ (M @ v) + v_before @ (M @ v_before) + sum(b.mass * b.least * b.least for b in laws)
+    return Solution(v + dv, ends, np.sqrt(dv @ (M @ dv) / scale))

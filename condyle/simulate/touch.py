@@ -27,10 +27,10 @@ def strength(world: World, depth: Any) -> Any:
     return grown * (world.h * world.stiffness)
 
 
-def contact_law(world: World, point: ContactPoint, depth: Any, u: Array) -> Cone | Corners:
-    """The law of one contact at this depth; u is its velocity before the step."""
+def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: Array) -> Cone | Corners:
+    """The law of one contact at this depth; u is its velocity before the step, and `mass` what the ground feels there."""
     S = strength(world, depth)
-    kappa = world.contact_smoothing + impact_smoothing(world.share, world.gravity * world.h, S, u @ u)
+    kappa = world.contact_smoothing + impact_smoothing(mass, world.gravity * world.h, S, u @ u)
     assert world.ground is not None
     mu = float(world.ground.friction if point.friction is None else point.friction)
     if not world.pyramid:
@@ -54,7 +54,7 @@ def touches(world: World, q: Array, v: Array) -> list[Bounded]:
     S = axes(world.model, X)
     turn = ground_axes(world, q)
     out = []
-    for point in world.points:
+    for point, mass in zip(world.points, world.felt, strict=True):
         centre = X[point.link].R @ point.position + X[point.link].p
         ground = surface(world, point, X_0F, centre)
         path = coordinates(world, point.link)
@@ -67,9 +67,9 @@ def touches(world: World, q: Array, v: Array) -> list[Bounded]:
             u = J @ turned(turn, v)[list(path)]
         else:
             u = C @ (J @ v[list(path)])
-        law = contact_law(world, point, ground.depth, u)
-        speed = np.sqrt(u @ u) + world.gravity * world.h
-        out.append(Bounded(law, path, J, C, speed, world.share))
+        law = contact_law(world, point, mass, ground.depth, u)
+        least = world.gravity * world.h
+        out.append(Bounded(law, path, J, C, np.sqrt(u @ u) + least, mass, least))
     return out
 
 
@@ -80,11 +80,11 @@ def joint_laws(world: World, q: Array, v: Array) -> list[Bounded]:
         scale = joint.load * world.h / joint.inertia
         speed = abs(v[k]) + scale
         if joint.lower is not None or joint.upper is not None:
-            out.append(Bounded(limit_law(world, k, q[position(world, k)], v[k]), (k,), None, None, speed, joint.inertia))
+            out.append(Bounded(limit_law(world, k, q[position(world, k)], v[k]), (k,), None, None, speed, joint.inertia, scale))
         if joint.friction:
             S = joint.friction * world.h
             kappa = world.smoothing * S * S / joint.inertia
-            out.append(Bounded(Corners.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia))
+            out.append(Bounded(Corners.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia, scale))
     return out
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.energy import total_mass
+from condyle.dynamics.kinematics import ancestors, poses
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link, Model, digest
 from condyle.simulate.points import ContactPoint
@@ -56,7 +58,7 @@ class World:
     force_key: str = ""
     timed: bool = False
     implicit: bool = True  # springs and damping act with the velocity after the step
-    tolerance: float = 1e-14  # of the solver, as solver.py measures it
+    tolerance: float = 1e-10  # of the solver, as solver.py measures it
 
     @property
     def gravity(self) -> float:
@@ -79,6 +81,26 @@ class World:
     def contact_smoothing(self) -> float:
         """kappa of a contact at rest, J."""
         return self.smoothing * self.share * (self.gravity * self.h) ** 2
+
+    @cached_property
+    def felt(self) -> tuple[float, ...]:
+        """The mass that the ground feels at each contact point, every joint at zero, kg: where the solver begins."""
+        model = self.model
+        q = model.neutral()
+        M = np.asarray(mass_matrix(model, q), dtype=float)
+        X = poses(model, q)
+        out = []
+        for point in self.points:
+            centre = X[point.link].point(point.position)
+            J = np.zeros((3, model.nv))
+            for i in ancestors(model, point.link):
+                for k, axis in enumerate(model.links[i].axes):
+                    motion = X[i] @ axis
+                    J[:, model.links[i].v.start + k] = motion.linear + np.cross(motion.angular, centre)
+            # a heavier M where it is singular changes little of what is felt
+            answer = J @ np.linalg.solve(M + np.eye(model.nv) * (1e-12 * np.trace(M)), J.T)
+            out.append(float(3.0 / np.trace(answer)))
+        return tuple(out)
 
     @property
     def nu(self) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
-from condyle.robot.make import X, Y, Z, body, box, joint, link, pose, solid, sphere
+from condyle.robot.make import X, Y, Z, body, box, link, pose, solid, sphere
 from condyle.simulate.points import point_on
 
 G = 9.81
@@ -85,7 +85,9 @@ def light_feet(grams: float = 1.0, limits: float = 0.02, friction: float = 0.0) 
 
 
 @cache
-def simulation(robot: cd.Robot, dt: float, ground: Any = None, contacts: Any = None, springs: Any = (), **options: Any) -> cd.Simulation:  # fmt: skip
+def simulation(
+    robot: cd.Robot, dt: float, ground: Any = None, contacts: Any = None, springs: Any = (), **options: Any
+) -> cd.Simulation:
     """The simulation with these arguments, made once."""
     return cd.Simulation(robot, dt, ground, contacts, springs=dict(springs), **options)
 

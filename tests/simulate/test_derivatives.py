@@ -11,6 +11,7 @@ from condyle.robot.description import Description, JointSpec, Limits
 from condyle.robot.joints import rotation_of
 from condyle.robot.make import Y, body, box, joint, link, pose, solid, sphere
 from condyle.simulate.gradcheck import check
+from condyle.simulate.points import contact_points
 
 pytest.importorskip("gmpy2")
 
@@ -88,7 +89,9 @@ def test_a_ball_lands_slides_and_is_lifted(friction):
 def test_a_box_lands_on_its_corners_and_is_lifted():
     shape = box((0.2, 0.15, 0.1), name="box")
     robot = cd.load(Description("box", (link("box", solid(MASS, shape), [], [shape]),), ()), base="free")
-    simulation = cd.Simulation(robot, H, cd.Plane(friction=0.5), actuated=robot.joint_names[:1])
+    lower = [f"box_corner{k}" for k in (0, 2, 4, 6)]
+    points = [point for point in contact_points(robot.model) if point.name in lower]
+    simulation = cd.Simulation(robot, H, cd.Plane(friction=0.5), points, actuated=robot.joint_names[:1])
     x = simulation.state([0.0, 0.0, 0.0595, 0.03, -0.02, 0.0, np.sqrt(1.0 - 0.0013)], [0.5, 0.1, -0.2, 0.1, -0.2, 0.3])
     us = np.zeros((100, 6))
     us[75:, 2] = 30.0
@@ -175,6 +178,14 @@ def test_joints(case):
         assert simulation.contact_forces(x)[0, 2] > 1.0
     assert_right(check(simulation, x, [0.7, -1.3], second=True))
     assert_right(check(simulation, x, [0.7, 50.0]))  # the second motor's effort is 6
+
+
+def test_without_motors():
+    robot = ball()
+    simulation = cd.Simulation(robot, H, cd.Plane(friction=0.4))
+    rows = check(simulation, simulation.state(turned(RADIUS - 1e-3), SPIN), us=np.zeros((2, 0)))
+    assert [row.what for row in rows] == ["dq1/dq", "dv1/dq", "dq1/dv", "dv1/dv", "dq2/dq0", "dv2/dq0", "dq2/dv0", "dv2/dv0"]
+    assert_right(rows)
 
 
 def test_substeps():

@@ -1,4 +1,4 @@
-"""What is not a number, of the wrong shape or without sense: one sentence each, or a frozen lane whose neighbours keep their bits."""
+"""What is no number, of a wrong shape or without sense: one sentence each, or a frozen lane whose neighbours keep their bits."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def states(s: cd.Simulation, count: int = LANES) -> np.ndarray:
 def test_a_number_that_is_none_is_named(value: float, where: str, call: str) -> None:
     s = feet()
     arrays = {"the state": states(s), "the control": np.zeros((LANES, 2, s.nu)), "the wrench": np.zeros((LANES, 1, 6))}
-    spot = (5,) + tuple(n - 1 for n in arrays[where].shape[1:])
+    spot = (5, *(n - 1 for n in arrays[where].shape[1:]))
     arrays[where][spot] = value
     x, u, wrenches = arrays.values()
     with pytest.raises(SimulationError, match=f"^light_feet: entry .* of {where} is {value}; pass finite numbers") as error:
@@ -217,7 +217,7 @@ def test_options_without_sense(options: dict[str, Any], sentence: str) -> None:
         {"threads": -1},
         {"threads": 1.5},
     ],
-    ids=str,
+    ids=lambda options: next(iter(options)),
 )
 def test_what_else_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(CondyleError):

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from simulate.bodies import (
-    G,
     HALF,
     REST,
+    G,
     Standing,
     a_box,
     a_pendulum,
@@ -229,7 +229,7 @@ def test_a_rolling_ball_does_not_sink() -> None:
 
 @pytest.mark.parametrize("dt", DTS)
 def test_a_sliding_ball_is_lifted_as_the_convex_law_says(dt: float) -> None:
-    # while it slides maximal dissipation takes the whole strength, k d^3, of which it takes 2/3 at rest: the depth swings about 0.87
+    # while it slides maximal dissipation takes the whole strength k d^3, at rest 2/3 of it: the depth swings about 0.87
     s = ball_on(cd.Plane(MU), dt)
     xs = run(s, s.state(upright(0.1 - REST), [5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), 0.2)
     depth = 0.1 - xs[:, 2]
@@ -304,7 +304,7 @@ def rises(name: str, dt: float, count: int) -> tuple[np.ndarray, np.ndarray, np.
 
 @pytest.mark.parametrize("name", ("ball", "cube", "brick"))
 def test_energy_does_not_rise_over_random_drops(name: str) -> None:
-    """From 5 J: what the ground gives back slowly, and for a brick that tumbles what its explicit gyroscopic term adds."""
+    """From 5 J: what the ground gives back slowly, and for a brick that tumbles over its corners an error of first order."""
     first, rise, _ = rises(name, 1e-3, 1000)
     assert np.max(rise / first) < (5e-3 if name == "brick" else 1e-4)
     # with what the ground can give back nothing rises as dt goes to zero; at 1 ms a body jumps millimetres into it in a step

@@ -164,12 +164,12 @@ def test_a_walker_in_any_state() -> None:
 
 
 def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The velocity after a step in the axes of q: damped Newton on the barrier's objective over y, with 50 digits.
+    """The velocity after a step in the axes of q: damped Newton on the barrier's objective over y, with 30 digits.
 
     The robot is a free body with points for contacts on the plane z = 0; its mass matrix and bias are the robot's own.
     """
     robot, world, h = s.robot, s.world, s.dt
-    M, bias = robot.mass_matrix(q), robot.bias(q, v)
+    M, bias = robot.mass_matrix(q), robot.bias_forces(q, v)
     # axes that stand still during the step: no w x v
     standing = np.concatenate([np.cross(v[3:], v[:3]), np.zeros(3)])
     v_free = v + standing * h - h * np.linalg.solve(M, bias)
@@ -187,7 +187,7 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         rows.append(np.diag([S[i], mu * S[i], mu * S[i]]) @ J)
     DJ = np.vstack(rows)
     A, b = DJ @ np.linalg.solve(M, DJ.T), DJ @ v_free
-    with mpmath.workdps(50):
+    with mpmath.workdps(30):
         y = minimised(mpmath.matrix(A.tolist()), mpmath.matrix(b.tolist()), [mpmath.mpf(k) for k in kappa])
         impulse = DJ.T @ np.array([float(a) for a in y])
     return v_free + np.linalg.solve(M, impulse)
@@ -244,12 +244,12 @@ def test_the_optimum_is_that_of_another_method(friction: float) -> None:
     robot = a_box()
     s = simulation(robot, 1e-3, cd.Plane(friction), lower_corners())
     rng = np.random.default_rng(11)
-    for k in range(6):
+    for k in range(4):
         angles = rng.normal(scale=3e-3, size=3)
         q = np.array([0.0, 0.0, 0.05 - 10.0 ** rng.uniform(-3.2, -2.5), *angles, 1.0])
         q[3:] /= np.linalg.norm(q[3:])
         # at rest, sliding, landing
-        v = rng.standard_normal(6) * (0.0, 0.01, 0.3, 1.0, 3.0, 0.1)[k]
+        v = rng.standard_normal(6) * (0.0, 0.03, 0.5, 3.0)[k]
         x1 = s.step(s.state(q, v))
         expected = by_hand(s, q, v)
         # the step ends in the new axes: turn it back
