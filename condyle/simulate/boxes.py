@@ -135,7 +135,7 @@ class ScaledCorners:
         """Sigma = E Q^-1 E^T: how the impulse answers to the velocity."""
         return self.law.E @ self.Q_inverse @ self.law.E.T
 
-    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any = None) -> Array:
+    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse if the velocity stayed, on the way to the smoothing k; the others as for a cone."""
         to_z, to_w = k * self.per_y - self.z, k * self.per_s - self.w
         if ahead is not None:

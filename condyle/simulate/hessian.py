@@ -29,7 +29,7 @@ from condyle.tape.trace import trace
 def differentiable_velocity(world: World, x: Inputs) -> Array:
     """The velocity after a step, in a form whose tape derivatives are right to second order."""
     now = problem(world, x)
-    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.tolerance)
+    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
     v = held(solution.v)
     ys = [held(part["y"]) for part in solution.parts]
     for _ in range(2):

@@ -155,14 +155,14 @@ class ScaledCone:
         trace, product = 0.5 * self.yz * law.per - 1.0, 0.5 * a * law.per
         bound = s * w * law.per - 1.0
         self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
-        self.noise = 1e-5 * y[0] * z[0] * law.per
+        self.noise = 1e-8 * y[0] * z[0] * law.per
 
     @property
     def stiffness(self) -> Array:
         """Sigma = D Q^-1 D: how the impulse answers to the velocity."""
         return np.outer(self.law.D, self.law.D) * self.Q_inverse
 
-    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any = None) -> Array:
+    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse if the velocity stayed, on the way to the smoothing k.
 
         `ahead` is the step looked at first, whose products count up to `most`; `go` is 0 where it and what is left of the gap are

@@ -20,8 +20,8 @@ from condyle.simulate.boxes import Corners
 from condyle.simulate.laws import Cone, Part, largest
 from condyle.tape.loop import loop
 
-STEPS = 60  # at most; 4 to 12 are taken
-INSIDE = 0.95  # how much of the way to the boundary a step may go
+STEPS = 200  # at most; 4 to 12 are taken
+INSIDE = 0.92  # how much of the way to the boundary a step may go
 SHORT = 0.5  # a step that gets less far is followed by one that leads back towards the path
 START = 0.2  # where on the central path to begin, as a part of the energy that the contacts may take up
 
@@ -80,15 +80,19 @@ class Solution:
     residual: Any
 
 
-def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], tolerance: float = 1e-10) -> Solution:
+def solve(
+    model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inverse: Array, tolerance: float = 1e-7
+) -> Solution:
     """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step.
 
-    `tolerance`: the square of the distance to the central path from which one more step ends at rounding errors.
+    `inverse`: about 1 / M_kk of every coordinate. `tolerance`: the square of the distance to the central path from which one more
+    step and the last one, `polished`, end at rounding errors.
     """
     if not laws:
         return Solution(tree_factor(model, M).solve(p), [], 0.0)
-    before = v
-    free = tree_factor(model, M).solve(p)
+    before, Mv = v, M @ v
+    # about the velocity without any of the laws: each joint by itself
+    free = v + (p - Mv) * inverse
     frees = [b.velocity(free) for b in laws]
     reaches = [b.reach + largest([abs(x) for x in u]) for b, u in zip(laws, frees, strict=True)]
 
@@ -101,7 +105,7 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], toler
     least = sum((b.law.kappa * float(b.law.degree) for b in laws), 0.0)
     per_extra = 1.0 / sum((more * float(b.law.degree) for b, more in zip(laws, extra, strict=True)), 0.0)
     # the linear equations are not met at the start; what is left of their errors shrinks by 1 - a with every step
-    r = M @ v - p
+    r = Mv - p
     for b, part in zip(laws, start, strict=True):
         b.push(b.law.impulse(part["y"]), r, -1.0)
     gaps = [b.law.gap(part, b.velocity(v)) for b, part in zip(laws, start, strict=True)]

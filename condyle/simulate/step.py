@@ -58,7 +58,7 @@ def problem(world: World, x: Inputs) -> Problem:
 
 def solved(world: World, now: Problem) -> Solution:
     """The velocity after one step, with the impulses that led there."""
-    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.tolerance)
+    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
     return replace(solution, v=turned_back(now.turn, solution.v))
 
 

@@ -30,7 +30,7 @@ def strength(world: World, depth: Any) -> Any:
 def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: Array) -> Cone | Corners:
     """The law of one contact at this depth; u is its velocity before the step, and `mass` what the ground feels there."""
     S = strength(world, depth)
-    kappa = world.contact_smoothing + impact_smoothing(mass, world.gravity * world.h, S, u @ u)
+    kappa = world.contact_smoothing + impact_smoothing((mass * world.share) ** 0.5, world.gravity * world.h, S, u @ u)
     assert world.ground is not None
     mu = float(world.ground.friction if point.friction is None else point.friction)
     if not world.pyramid:

@@ -58,7 +58,7 @@ class World:
     force_key: str = ""
     timed: bool = False
     implicit: bool = True  # springs and damping act with the velocity after the step
-    tolerance: float = 1e-10  # of the solver, as solver.py measures it
+    tolerance: float = 1e-7  # of the solver, as solver.py measures it
 
     @property
     def gravity(self) -> float:
@@ -101,6 +101,16 @@ class World:
             answer = J @ np.linalg.solve(M + np.eye(model.nv) * (1e-12 * np.trace(M)), J.T)
             out.append(float(3.0 / np.trace(answer)))
         return tuple(out)
+
+    @cached_property
+    def lightness(self) -> np.ndarray:
+        """About 1 / M_kk of each coordinate, the same in all axes of a free base."""
+        inverse = np.array([1.0 / joint.inertia for joint in self.joints])
+        for link in self.model.links:
+            if link.kind.nv == 6:
+                k = link.v.start
+                inverse[k : k + 3], inverse[k + 3 : k + 6] = inverse[k : k + 3].mean(), inverse[k + 3 : k + 6].mean()
+        return inverse
 
     @property
     def nu(self) -> int:
