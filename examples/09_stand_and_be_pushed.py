@@ -32,7 +32,7 @@ def run(x, seconds, push=0.0):
 
 x = run(x, 4.0)
 standing = world.contact_forces(x, hold(x))[:, 2].sum()
-print(f"standing: {standing:.3f} N on four feet, the weight is {robot.mass * 9.81:.3f} N, worst residual {world.status.residual:.0e}")
+print(f"standing: {standing:.3f} N on four feet, the weight is {robot.mass * 9.81:.3f} N, residual {world.status.residual:.0e}")
 
 pushed = run(x, 0.2, push=100.0)
 after = run(pushed, 2.0)

@@ -16,7 +16,7 @@ target, steps = 1.0, 1200
 controls = np.zeros((steps, world.nu))
 
 speed = 2.5
-for iteration in range(8):
+for _ in range(8):
     start = rest.copy()
     start[robot.nq] = speed
     xs, As, _ = world.rollout(start, controls, derivatives=True)

@@ -15,11 +15,9 @@ N is the number of coordinates, h the time step. What each mode means here:
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from enum import Enum
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,7 @@ from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.function import Function
-from condyle.tape.recorded import recorded
+from condyle.tape.recorded import recorded, source_hash
 from condyle.tape.trace import trace
 
 FOLDERS = ("tape", "robot", "dynamics", "simulate", "compat")
@@ -166,13 +164,5 @@ def kernel(world: World, mode: Mode, *, with_derivatives: bool) -> Function:
         return {"by_x": by_x, "by_tau": np.array(by_tau, dtype=object) + 0.0 * x[0]}
 
     traced.__name__ = mode.value.lower() + ("_derivatives" if with_derivatives else "")
-    key = f"{_source()} {world.key()} {traced.__name__}"
+    key = f"{source_hash('tape', 'robot', 'dynamics', 'simulate', 'compat')} {world.key()} {traced.__name__}"
     return Function(recorded(key, partial(trace, traced, x=n * len(mode.parts), tau=n, gains=(3, n))))
-
-
-@cache
-def _source() -> str:
-    """A hash of the source that decides what a kernel's tape is."""
-    package = Path(__file__).parents[1]
-    files = [file for folder in FOLDERS for file in sorted((package / folder).glob("*.py"))]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

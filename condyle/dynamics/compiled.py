@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,18 +12,9 @@ from condyle.dynamics import kernels
 from condyle.errors import CondyleError, RobotError
 from condyle.robot.model import Model, digest
 from condyle.tape.function import Function
-from condyle.tape.recorded import recorded
+from condyle.tape.recorded import recorded, source_hash
 from condyle.tape.single import single_state
 from condyle.tape.trace import trace
-
-
-@cache
-def _source() -> str:
-    """A hash of the source that decides what a kernel's tape is."""
-    files = [
-        file for folder in ("tape", "robot", "dynamics") for file in sorted((Path(__file__).parents[1] / folder).glob("*.py"))
-    ]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 class Compiled:
@@ -47,7 +36,8 @@ class Compiled:
                 raise RobotError([f"robot '{self.model.name}' has no joint that moves, so there is nothing to compute"])
             sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](self.model) for n in names}
             make = partial(trace, _with_check(physics, self.model, key), **sizes)
-            function = self._functions[key] = Function(recorded(f"{_source()} {digest(self.model)} {key} {sizes}", make))
+            source = source_hash("tape", "robot", "dynamics")
+            function = self._functions[key] = Function(recorded(f"{source} {digest(self.model)} {key} {sizes}", make))
         mask, out = False, None
         if options:
             function = self._on(key, function, options)

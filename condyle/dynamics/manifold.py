@@ -74,7 +74,7 @@ def integrate_derivatives(model: Model, dv: Array) -> tuple[Array, Array]:
 
 
 def tangent_rate(model: Model, dv: Array, v: Array) -> Array:
-    """How fast dv changes while integrate(q, dv) moves at the velocity v: the inverse of integrate's derivative by dv, times v."""
+    """How fast dv changes while integrate(q, dv) moves at v: the inverse of integrate's derivative by dv, times v."""
     out = np.array(v, dtype=object)
     for _, link in model.outward():
         if isinstance(link.kind, Ball):

@@ -17,7 +17,7 @@ from condyle.simulate.world import World
 
 
 def ground_axes(world: World, q: Array) -> Array | None:
-    """Rows (normal, two tangents) of flat ground, in the axes of a free base; None if the ground is not flat or the base not free."""
+    """Rows (normal, two tangents) of flat ground, in the axes of a free base; None where there is no such ground or base."""
     links = world.model.links
     if not isinstance(world.ground, Plane | Slope) or not isinstance(links[0].kind, Free):
         return None

@@ -14,6 +14,7 @@ from condyle.dynamics.manifold import difference, integrate, tangent_rate
 from condyle.dynamics.tree_solve import tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.aligned import turned_back
+from condyle.simulate.backward import differentiable_backward_step
 from condyle.simulate.integrate import TABLES, Moved, stage
 from condyle.simulate.local import replayed
 from condyle.simulate.move import moved_on, turning
@@ -55,6 +56,9 @@ def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
     if integrator == "semi_implicit_euler":
         v = differentiable_velocity(world, x)
         return Moved(*moved_on(model, x.q, v, h), 0.0)
+    if integrator == "backward_euler":
+        v = differentiable_backward_step(world, x)
+        return Moved(integrate(model, x.q, v * h), v, 0.0)
     if integrator == "explicit_euler":
         return Moved(integrate(model, x.q, x.v * h), differentiable_velocity(world, x) - turning(model, x.v) * h, 0.0)
     rate = a = dq = change = np.zeros(model.nv)
@@ -76,7 +80,7 @@ def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) ->
         after = differentiable_step(world, at, integrator)
         return {"f": weight[:n] @ difference(model, held(after.q), after.q) + weight[n:] @ after.v}
 
-    sizes = {"d": size, "q": model.nq, "v": n, "u": max(nu, 1), "t": 1, "wrenches": (count, 6), "weight": 2 * n}
+    sizes: dict[str, Any] = {"d": size, "q": model.nq, "v": n, "u": max(nu, 1), "t": 1, "wrenches": (count, 6), "weight": 2 * n}
     gradient = vjp(trace(objective, **sizes), "d")
     along = jvp(gradient, "d")
     wrenches = np.zeros((count, 6)) if x.wrenches is None else x.wrenches

@@ -14,6 +14,7 @@ import numpy as np
 
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
+from condyle.simulate.backward import backward_step, backward_step_derivatives
 from condyle.simulate.local import replayed
 from condyle.simulate.move import moved_on, moved_on_slopes, turning, turning_slope
 from condyle.simulate.step import Inputs, next_velocity
@@ -53,6 +54,9 @@ def moved(world: World, x: Inputs, integrator: str) -> Moved:
     if integrator == "semi_implicit_euler":
         solution = next_velocity(world, x)
         return Moved(*moved_on(model, x.q, solution.v, h), solution.residual)
+    if integrator == "backward_euler":
+        end = backward_step(world, x)
+        return Moved(integrate(model, x.q, end.v * h), end.v, end.residual)
     if integrator == "explicit_euler":
         solution = next_velocity(world, x)
         return Moved(integrate(model, x.q, x.v * h), solution.v - turning(model, x.v) * h, solution.residual)
@@ -81,6 +85,9 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
     """The derivatives of one step of the physics."""
     model, h, n = world.model, world.h, world.model.nv
     width = 2 * n + world.nu
+    if integrator == "backward_euler":
+        _, A, B = backward_step_derivatives(world, x)
+        return Slope(A, B)
     if integrator in ("semi_implicit_euler", "explicit_euler"):
         answer = next_velocity_derivatives(world, x)
         of_v = np.column_stack([answer.by_q, answer.by_v, answer.by_u])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +17,8 @@ from condyle.simulate.step import Inputs, contact_impulses, spring_energy
 from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
-from condyle.tape.recorded import recorded
+from condyle.tape.recorded import recorded, source_hash
 from condyle.tape.trace import trace
-
-FOLDERS = ("tape", "robot", "dynamics", "simulate")
 
 
 def unpacked(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> Inputs:
@@ -117,14 +113,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
 }
 
 
-@cache
-def _source() -> str:
-    """A hash of the source that decides what a kernel's tape is."""
-    package = Path(__file__).parents[1]
-    files = [file for folder in FOLDERS for file in sorted((package / folder).glob("*.py"))]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
 def compiled(setup: Setup, name: str, **shapes: Any) -> Function:
     """One of the kernels for arrays of these shapes; a world seen before is not traced again."""
 
@@ -132,6 +120,6 @@ def compiled(setup: Setup, name: str, **shapes: Any) -> Function:
         return KERNELS[name](setup, **arrays)
 
     traced.__name__ = name
-    key = f"{_source()} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
+    source = source_hash("tape", "robot", "dynamics", "simulate")
+    key = f"{source} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
     return Function(recorded(key, partial(trace, traced, **shapes)))
-

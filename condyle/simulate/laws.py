@@ -80,7 +80,7 @@ class Cone:
     def compliance(self, y: Array, s: Any, u: Array | None = None) -> Array:
         """Q^-1 with  dy = -Q^-1 d(D u)  at the solution: the inverse Hessian of the barrier over kappa.
 
-        With the velocity u the determinant of y comes from the law, which says it without loss of digits where the contact slides.
+        With the velocity u the determinant of y comes from the law, which loses no digits where the contact slides.
         """
         dety = determinant(y) if u is None else 2.0 * self.kappa * y[0] / (self.D[0] * u[0] + self.kappa / s)
         P = (2.0 * np.outer(y, y) - dety * FLIP) * (0.5 * self.per)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -13,19 +12,16 @@ import numpy as np
 
 from condyle.dynamics.robot import Robot
 from condyle.errors import SimulationError
-from condyle.robot import edit
 from condyle.robot.joints import Ball, Free
 from condyle.robot.model import digest
 from condyle.simulate import record
-from condyle.simulate.numbers import not_negative, positive, whole
-from condyle.simulate.points import Contacts, contact_points
+from condyle.simulate.make import make_world
+from condyle.simulate.numbers import positive, whole
+from condyle.simulate.points import Contacts
 from condyle.simulate.setup import INTEGRATORS, LIMIT, Setup
 from condyle.simulate.terrain import Ground
-from condyle.simulate.world import World, base_coordinates, joint_forces
 from condyle.tape.function import Function
-from condyle.tape.trace import trace
 
-MANY = 64  # contact points that are taken without being asked for
 CHUNKS = (64, 8, 1)  # steps that one call of a rollout makes
 
 
@@ -40,9 +36,9 @@ class Status:
 class Simulation:
     """A robot on its ground. States are packed values x = (q, v), one or any batch of them; nothing is remembered between calls.
 
-    `contacts`: where the robot touches, see `condyle.simulate.points.contact_points`. `cone`: "round", or the number of directions
-    of a friction pyramid. `rest_depth_mm`: how deep a contact sinks under its share of the weight. `smoothing`: how far from the
-    sharp law, 1e-3 by default; creep and rounding of corners grow with it. `limits`, `joint_friction`, `damping`, `torque_limits`:
+    `contacts`: where the robot touches, see `condyle.simulate.points.contact_points`. `cone`: "round", or the number of
+    directions of a friction pyramid. `rest_depth_mm`: how deep a contact sinks under its share of the weight. `smoothing`: how
+    far from the sharp law; creep and rounding of corners grow with it. `limits`, `joint_friction`, `damping`, `torque_limits`:
     whether what the robot's joints say counts. `springs`: {joint: (stiffness, rest)}. `actuated`: joints with a motor, all
     but the base by default. `wrenches`: frames at which each step may be given a wrench, world axes. `force`: a function
     (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
@@ -71,44 +67,33 @@ class Simulation:
         force: Callable[..., Any] | None = None,
         threads: int | None = None,
     ) -> None:
-        model = robot.model
-        if not model.nv:
-            raise SimulationError(f"robot '{model.name}' has no joint that moves, so there is nothing to simulate")
+        if not isinstance(robot, Robot):
+            raise SimulationError(f"a simulation needs a robot, as condyle.load gives it; got {robot!r:.40}")
         if integrator not in INTEGRATORS:
             raise SimulationError(f"the integrator must be one of {', '.join(INTEGRATORS)}; got {integrator!r:.40}")
-        self.robot, self.dt, self.threads = robot, positive("Simulation", "dt", dt), threads
+        self.robot, self.dt = robot, positive("Simulation", "dt", dt)
+        self.threads = None if threads is None else whole("Simulation", "threads", threads, 1)
         substeps = whole("Simulation", "substeps", substeps, 1)
-        depth = positive("Simulation", "rest_depth_mm", rest_depth_mm) / 1000.0
-        points = () if ground is None else contact_points(model, contacts)
-        if contacts is None and len(points) > MANY:
-            raise SimulationError(
-                f"the collision shapes of robot '{model.name}' have {len(points)} contact points, which is slow; name those that "
-                "matter, for example its feet, with contacts=..., or write contacts=\"collisions\" for all"
-            )
-        for name in wrenches:
-            model.frame(name)
-        joints = joint_forces(
-            model, limits=limits, friction=joint_friction, damping=damping, efforts=torque_limits, depth=depth,
-            limit_depth=positive("Simulation", "limit_depth", limit_depth),
-        )  # fmt: skip
-        joints = _with_springs(robot, joints, springs or {})
-        world = World(
-            model,
+        self.world = make_world(
+            robot,
             self.dt / substeps,
             ground,
-            points,
-            pyramid=_directions(cone),
-            depth=depth,
-            smoothing=positive("Simulation", "smoothing", smoothing),
-            joints=joints,
-            actuated=_actuated(robot, actuated),
-            wrenches=tuple((name, "world_aligned") for name in wrenches),
-            implicit=integrator in ("semi_implicit_euler", "backward_euler"),
+            contacts,
+            integrator=integrator,
+            cone=cone,
+            rest_depth_mm=rest_depth_mm,
+            smoothing=smoothing,
+            limits=limits,
+            limit_depth=limit_depth,
+            joint_friction=joint_friction,
+            damping=damping,
+            torque_limits=torque_limits,
+            springs=springs,
+            actuated=actuated,
+            wrenches=wrenches,
+            force=force,
         )
-        if force is not None:
-            world = replace(world, force=_with_time(force), force_key=_force_key(world, force), timed=_takes_time(force))
-        self.world = world
-        self.setup = Setup(world, integrator, substeps)
+        self.setup = Setup(self.world, integrator, substeps)
         self.integrator, self.substeps = integrator, substeps
         self.status: Status | None = None
         self._functions: dict[Any, Function] = {}
@@ -142,8 +127,10 @@ class Simulation:
             if isinstance(link.kind, Ball | Free):
                 quaternion = q[..., link.q][..., -4:]
                 if np.any(np.abs(np.linalg.norm(quaternion, axis=-1) - 1.0) > 1e-6):
-                    raise SimulationError(f"the quaternion of joint '{link.joint}' in q must have length 1; divide it by its norm")
-        lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+                    raise SimulationError(
+                        f"the quaternion of joint '{link.joint}' in q must have length 1; divide it by its norm"
+                    )
+        lead = self._lead(q=q.shape[:-1], v=v.shape[:-1])
         x = np.zeros((*lead, self.nx))
         x[..., : model.nq], x[..., model.nq : model.nq + model.nv] = q, v
         return x
@@ -155,21 +142,25 @@ class Simulation:
 
     # ---- in time
 
-    def step(self, x: Any, u: Any = None, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any) -> Any:  # fmt: skip
+    def step(
+        self, x: Any, u: Any = None, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any
+    ) -> Any:
         """The state after one step; with derivatives=True (x1, A, B), dx1 = A dx + B du in the tangent space.
 
         `wrenches`: (frames, 6), force then couple, for the frames the simulation was made with. A state with numbers that are not
         finite, or whose solver does not arrive, is an error; with freeze=True it stays as it is, and `status.ok` says so.
         """
         arrays = self._inputs(x, u, wrenches)
-        function = self._function("step", ("x", "u"), options)
+        function = self._function("step", ("x", "u"), options, all(array.ndim == 1 for array in arrays[:2]))
         x1, residual = function(*arrays)
         self._note(residual, freeze, arrays)
         if not derivatives:
             return x1
         return (x1, *self._slopes(arrays, options))
 
-    def rollout(self, x: Any, us: Any, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any) -> Any:  # fmt: skip
+    def rollout(
+        self, x: Any, us: Any, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any
+    ) -> Any:
         """The states (..., T + 1, nx) under the controls us (..., T, nu), the first one included.
 
         With derivatives=True also As (..., T, ndx, ndx) and Bs (..., T, ndx, nu) of every step.
@@ -178,7 +169,7 @@ class Simulation:
         if us.ndim < 2 or us.shape[-2] < 1:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
         steps = us.shape[-2]
-        lead = np.broadcast_shapes(x.shape[:-1], us.shape[:-2])
+        lead = self._lead(x=x.shape[:-1], us=us.shape[:-2])
         xs = np.empty((*lead, steps + 1, self.nx))
         xs[..., 0, :] = x
         residual: Any = np.zeros(lead)
@@ -186,7 +177,7 @@ class Simulation:
         at = 0
         while at < steps:
             n = next(c for c in CHUNKS if c <= steps - at)
-            function = self._function(("rollout", n), ("x", "us", "worst"), options)
+            function = self._function(("rollout", n), ("x", "us", "worst"), options, not lead)
             part, residual = function(xs[..., at, :], us[..., at : at + n, :], residual, *extra)
             xs[..., at + 1 : at + 1 + n, :] = part
             at += n
@@ -198,7 +189,9 @@ class Simulation:
     def step_hessian(self, x: Any, u: Any, weight: Any, *, wrenches: Any = None, **options: Any) -> np.ndarray:
         """Second derivatives of weight . (next state) by (dx, u): (..., ndx + nu, ndx + nu); `weight` has ndx entries."""
         if self.substeps > 1:
-            raise SimulationError("second derivatives are those of a single step of the physics; use substeps=1 with a smaller dt")
+            raise SimulationError(
+                "second derivatives are those of a single step of the physics; use substeps=1 with a smaller dt"
+            )
         x, u, *extra = self._inputs(x, u, wrenches)
         weight = self._array("weight", weight, self.ndx)
         H: np.ndarray = self._function("hessian", ("x", "u", "weight"), options)(x, u, weight, *extra)
@@ -230,8 +223,8 @@ class Simulation:
         for what, mine in (("robot", digest(self.world.model)), ("world", self.hash)):
             if strict and saved.about.get(f"{what}_hash") != mine:
                 raise SimulationError(
-                    f"{path} belongs to another {what} (robot '{saved.about.get('robot')}', dt {saved.about.get('dt')}); make the "
-                    "simulation as it was made then, or pass strict=False to take the numbers as they are"
+                    f"{path} belongs to another {what} (robot '{saved.about.get('robot')}', dt {saved.about.get('dt')}); make "
+                    "the simulation as it was made then, or pass strict=False to take the numbers as they are"
                 )
         return saved.arrays
 
@@ -242,15 +235,18 @@ class Simulation:
 
     def __repr__(self) -> str:
         ground = "no ground" if self.world.ground is None else f"{len(self.world.points)} contacts on {self.world.ground!r:.60}"
-        return f"<condyle simulation of {self.robot.name}: dt {self.dt} s, {self.integrator}, {ground}, nx {self.nx}, nu {self.nu}>"
+        return (
+            f"<condyle simulation of {self.robot.name}: dt {self.dt} s, {self.integrator}, {ground}, nx {self.nx}, nu {self.nu}>"
+        )
 
     # ---- inside
 
-    def _function(self, name: Any, inputs: tuple[str, ...], options: Mapping[str, Any]) -> Function:
-        machine, lanes = options.get("machine", "cpu"), options.get("lanes")
+    def _function(self, name: Any, inputs: tuple[str, ...], options: Mapping[str, Any], single: bool = False) -> Function:
+        machine, lanes = options.get("machine", "cpu"), options.get("lanes", 1 if single else None)
         threads = options.get("threads", self.threads)
-        if set(options) - {"machine", "lanes", "threads"}:
-            raise SimulationError(f"there is no option '{min(set(options) - {'machine', 'lanes', 'threads'})}'; there are machine, lanes, threads")  # fmt: skip
+        unknown = set(options) - {"machine", "lanes", "threads"}
+        if unknown:
+            raise SimulationError(f"there is no option '{min(unknown)}'; there are machine, lanes and threads")
         from condyle.simulate.kernels import compiled
 
         key = (name, machine, lanes, threads)
@@ -297,18 +293,31 @@ class Simulation:
         count = len(self.world.wrenches)
         if not count:
             if wrenches is not None:
-                raise SimulationError("this simulation takes no wrenches; name their frames when it is made: wrenches=[\"frame\"]")
+                raise SimulationError('this simulation takes no wrenches; name their frames when it is made: wrenches=["frame"]')
             return ()
-        given = np.zeros((count, 6)) if wrenches is None else np.asarray(wrenches, dtype=float)
+        given = np.zeros((count, 6)) if wrenches is None else self._array("wrenches", wrenches, 6)
         if given.shape[-2:] != (count, 6):
-            raise SimulationError(f"wrenches must have the shape (..., {count}, 6), force then couple per frame; got {given.shape}")
+            raise SimulationError(
+                f"wrenches must have the shape (..., {count}, 6), force then couple per frame; got {given.shape}"
+            )
         return (given,)
 
     def _array(self, name: str, value: Any, size: int) -> np.ndarray:
-        array = np.asarray(value, dtype=float)
+        try:
+            array = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise SimulationError(f"{self.robot.name}: {name} must be an array of numbers, got {value!r:.60}") from None
         if array.ndim < 1 or array.shape[-1] != size:
             raise SimulationError(f"{self.robot.name}: {name} must have {size} entries in its last axis, got shape {array.shape}")
         return array
+
+    def _lead(self, **shapes: tuple[int, ...]) -> tuple[int, ...]:
+        """The batch axes of arrays that belong together."""
+        try:
+            return np.broadcast_shapes(*shapes.values())
+        except ValueError:
+            given = " and ".join(f"{name} has {shape}" for name, shape in shapes.items())
+            raise SimulationError(f"{self.robot.name}: the batch axes do not fit each other: {given}") from None
 
     def _note(self, residual: Any, freeze: bool, arrays: tuple[Any, ...]) -> None:
         residual = np.asarray(residual)
@@ -321,68 +330,19 @@ class Simulation:
             if len(bad):
                 place = ", ".join(map(str, bad[0]))
                 raise SimulationError(
-                    f"{self.robot.name}: entry [{place}] of {name} is {array[tuple(bad[0])]}; pass finite numbers, or freeze=True to "
-                    "leave such states as they are"
+                    f"{self.robot.name}: entry [{place}] of {name} is {array[tuple(bad[0])]}; pass finite numbers, or "
+                    "freeze=True to leave such states as they are"
                 )
         first = tuple(np.argwhere(~ok)[0]) if ok.ndim else ()
         where = f" {list(map(int, first))}" if first else ""
-        reason = "grows beyond all numbers" if not np.isfinite(residual[first]) else f"ends with a residual of {residual[first]:.1e}"
+        reason = (
+            "grows beyond all numbers" if not np.isfinite(residual[first]) else f"ends with a residual of {residual[first]:.1e}"
+        )
         raise SimulationError(
-            f"{self.robot.name}: the step of state{where} {reason}; take a smaller dt (now {self.dt} s), or freeze=True to leave such "
-            "states as they are"
+            f"{self.robot.name}: the step of state{where} {reason}; take a smaller dt (now {self.dt} s), or freeze=True to leave "
+            "such states as they are"
         )
 
 
 def _results(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
-
-
-def _directions(cone: str | int) -> int:
-    if cone == "round":
-        return 0
-    if isinstance(cone, str) or isinstance(cone, bool) or cone not in range(3, 33):
-        raise SimulationError(f'the cone must be "round" or the number of directions of a pyramid, 3 to 32; got {cone!r:.40}')
-    return int(cone)
-
-
-def _actuated(robot: Robot, names: Sequence[str] | None) -> tuple[int, ...]:
-    if names is None:
-        base = base_coordinates(robot.model)
-        return tuple(k for k in range(robot.nv) if k not in base)
-    links = [robot.model.links[edit.only(robot.model, name)] for name in names]
-    return tuple(k for link in links for k in range(link.v.start, link.v.stop))
-
-
-def _with_springs(robot: Robot, joints: Any, springs: Mapping[str, tuple[float, float]]) -> Any:
-    joints = list(joints)
-    for name, (stiffness, rest) in springs.items():
-        link = robot.model.links[edit.only(robot.model, name)]
-        if link.kind.nv != 1:
-            raise SimulationError(f"joint '{name}' has {link.kind.nv} coordinates; a spring needs a joint with one")
-        stiffness = not_negative("Simulation", f"the spring of joint '{name}'", stiffness)
-        joints[link.v.start] = replace(joints[link.v.start], spring=stiffness, rest=float(rest))
-    return tuple(joints)
-
-
-def _takes_time(force: Callable[..., Any]) -> bool:
-    return len(inspect.signature(force).parameters) > 3
-
-
-def _with_time(force: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with four arguments, time the last."""
-    return force if _takes_time(force) else lambda model, q, v, t: force(model, q, v)
-
-
-def _force_key(world: World, force: Callable[..., Any]) -> str:
-    """What a user's force computes, as a hash of its tape."""
-    full = _with_time(force)
-
-    def traced(q: Any, v: Any, t: Any) -> Any:
-        return {"tau": np.asarray(full(world.model, q, v, t[0]), dtype=object)}
-
-    tape = trace(traced, q=world.model.nq, v=world.model.nv, t=1)
-    if tape.outputs[0].shape != (world.model.nv,):
-        raise SimulationError(
-            f"force must give {world.model.nv} joint forces, one for each entry of v; it gives the shape {tape.outputs[0].shape}"
-        )
-    return tape.hash

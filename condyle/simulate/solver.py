@@ -80,9 +80,7 @@ class Solution:
     residual: Any
 
 
-def solve(
-    model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inverse: Array, tolerance: float = 1e-7
-) -> Solution:
+def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inverse: Array, tolerance: float = 1e-7) -> Solution:
     """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step.
 
     `inverse`: about 1 / M_kk of every coordinate. `tolerance`: the square of the distance to the central path from which one more

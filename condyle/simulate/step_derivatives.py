@@ -4,8 +4,8 @@ With R(v+; q, v, u) = 0 the equation of motion over the step, impulses included,
 
     dv+ = -H^-1 (R_q dq + R_v dv + R_u du).
 
-The dynamics enter by the recursions of dynamics/derivatives.py, a contact by the derivatives of its own small function (local.py),
-carried to the joints along the tree.
+The dynamics enter by the recursions of dynamics/derivatives.py, a contact by the derivatives of its own small function
+(local.py), carried to the joints along the tree.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class _Motion:
     def turned_by(self, k: int, V: list[Motion], link: int) -> Motion:
         """dV_link/dq_k: everything from joint k on turns with it."""
         p = self.parent[self.joint_of[k]]
-        return self.S[k].cross(V[link] - V[p] if p >= 0 else V[link])
+        turned: Motion = self.S[k].cross(V[link] - V[p] if p >= 0 else V[link])
+        return turned
 
 
 def _add_contact(world: World, point: ContactPoint, m: _Motion, part: Part, R_q: Array, R_v: Array) -> None:

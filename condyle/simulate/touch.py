@@ -84,14 +84,17 @@ def joint_laws(world: World, q: Array, v: Array) -> list[Bounded]:
         if joint.friction:
             S = joint.friction * world.h
             kappa = world.smoothing * S * S / joint.inertia
-            out.append(Bounded(Corners.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia, scale))
+            out.append(
+                Bounded(Corners.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia, scale)
+            )
     return out
 
 
 def impact_smoothing(mass: float, least: float, S: Any, square: Any) -> Any:
     """A part of the energy that an impact can take up: of speed times the smaller of S and mass times speed.
 
-    `square` is that of the speed, and speeds below `least` do not count. In steady sliding the friction misses this part, at any dt.
+    `square` is that of the speed, and speeds below `least` do not count. In steady sliding the friction misses
+    this part, at any dt.
     """
     speed = np.sqrt(square + least * least)
     return (IMPACT * mass) * (square * S / (S + mass * speed))
@@ -125,5 +128,5 @@ def position(world: World, k: int) -> int:
     """The place in q of a joint with the single coordinate k."""
     for link in world.model.links:
         if link.v.start == k and link.kind.nv == 1:
-            return link.q.start
+            return int(link.q.start)
     raise AssertionError(f"coordinate {k} is not a joint of one coordinate")

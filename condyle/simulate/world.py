@@ -120,12 +120,21 @@ class World:
         """A text that differs whenever a step of this world may."""
         ground = "" if self.ground is None else self.ground.key()
         points = "\n".join(point.key() for point in self.points)
-        rest = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength, self.joints, self.actuated)
-        rest = (*rest, self.implicit, self.tolerance)
+        law = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength)
+        rest = (law, self.joints, self.actuated, self.implicit, self.tolerance)
         return f"{digest(self.model)} {ground} {points} {rest!r} {self.wrenches!r} {self.force_key} {self.timed}"
 
 
-def joint_forces(model: Model, *, limits: bool, friction: bool, damping: bool, efforts: bool, depth: float, limit_depth: float) -> tuple[JointForces, ...]:  # fmt: skip
+def joint_forces(
+    model: Model,
+    *,
+    limits: bool,
+    friction: bool,
+    damping: bool,
+    efforts: bool,
+    depth: float,
+    limit_depth: float,
+) -> tuple[JointForces, ...]:
     """What the model's own joints say, coordinate by coordinate, with the natural scale of each."""
     M = np.asarray(mass_matrix(model, model.neutral()), dtype=float)
     beyond = [float(link.inertia.mass) for link in model.links]

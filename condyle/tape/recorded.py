@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
 from condyle.tape.cpu import shared_cache
 from condyle.tape.graph import Block
@@ -25,6 +26,14 @@ class RecordedTape(Tape):
         """The operations, traced now."""
         make: Callable[[], Tape] = self.__dict__["make"]
         return make().block
+
+
+@cache
+def source_hash(*folders: str) -> str:
+    """A hash of the source in these folders of the package, which decides what the tapes traced by it are."""
+    package = Path(__file__).parents[1]
+    files = [file for folder in folders for file in sorted((package / folder).glob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def recorded(key: str, make: Callable[[], Tape]) -> Tape:
