@@ -1,4 +1,7 @@
-"""How hard to push a box so that it slides exactly one metre: Newton's method on a rollout, with derivatives through friction."""
+"""How hard to push a box so that it slides exactly one metre: Newton's method on a rollout, with derivatives through friction.
+
+python examples/10_derivatives_through_contact.py
+"""
 
 import numpy as np
 
@@ -37,3 +40,4 @@ print(f"Coulomb's law says sqrt(2 mu g d) = {expected:.6f} m/s")
 # a check of what is claimed
 assert abs(miss) < 1e-10
 assert abs(speed / expected - 1.0) < 0.02
+print("checked: the distance to 1e-10 m, and the speed against Coulomb's law")

@@ -87,7 +87,7 @@ def backward_step(world: World, x: Inputs) -> Ended:
 
     start = next_velocity(world, x).v
     state = (start, start * 0.0, 1.0, np.inf, np.inf, SOFTEST)
-    enough = 100.0 * world.tolerance
+    enough = min(1e-12, 100.0 * world.tolerance)
     v, step, _, _, correction, _ = loop(body, state, STEPS, until=lambda state: state[4] <= enough)
     return Ended(where(correction <= enough, v + step, v), correction)
 

@@ -22,10 +22,11 @@ class Corners:
     kappa: Any
     per: Any  # 1 / kappa
     offset: Array | float = 0.0
+    slip: Any = 0.0  # of a pyramid, as of a cone
 
     @staticmethod
-    def of(E: Array, kappa: Any, offset: Array | float = 0.0) -> Corners:
-        return Corners(E, kappa, 1.0 / kappa, offset)
+    def of(E: Array, kappa: Any, offset: Array | float = 0.0, slip: Any = 0.0) -> Corners:
+        return Corners(E, kappa, 1.0 / kappa, offset, slip)
 
     @property
     def strength(self) -> Any:
@@ -65,12 +66,16 @@ class Corners:
         return self.E @ y + self.offset
 
     def seen(self, u: Array) -> Array:
-        """E^T u: a velocity as the law sees it."""
-        return self.E.T @ u
+        """E^T (u + slip e): a velocity as the law sees it."""
+        return self.E.T @ u + self.E[0] * self.slip
+
+    def seen_change(self, du: Array) -> Array:
+        """E^T du."""
+        return self.E.T @ du
 
     def gap(self, part: Part, u: Array) -> Array:
-        """E^T u - z + w: zero at the solution."""
-        return self.E.T @ u - part["z"] + part["w"]
+        """seen(u) - z + w: zero at the solution."""
+        return self.seen(u) - part["z"] + part["w"]
 
     def scaled(self, part: Part, gap: Array) -> ScaledCorners:
         """The law made linear about a point."""

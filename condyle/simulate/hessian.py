@@ -45,7 +45,7 @@ def differentiable_velocity(world: World, x: Inputs) -> Array:
             b.push(b.law.change(compliance @ rho), r, -1.0)
             b.stiffen(b.law.answer(compliance), H)
         dv = tree_factor(world.model, H).solve(-r)
-        ys = [y + Q @ (rho - b.law.seen(b.velocity(dv))) for b, y, (Q, rho) in zip(now.laws, ys, inner, strict=True)]
+        ys = [y + Q @ (rho - b.law.seen_change(b.velocity(dv))) for b, y, (Q, rho) in zip(now.laws, ys, inner, strict=True)]
         v = v + dv
     return turned_back(now.turn, v)
 

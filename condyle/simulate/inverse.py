@@ -217,8 +217,9 @@ def needed_slopes(world: World, at: Moment) -> Slopes:
     x = Inputs(at.q, at.before, np.zeros(0), at.t, at.wrenches)
     add_laws(world, x, laws, Solution(at.after, parts, 0.0), of_q, of_before)
     of_after = np.zeros((n, n), dtype=object)
+    after = turned(turn, at.after)
     for b, part in zip(laws, parts, strict=True):
-        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"])), of_after)
+        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(after))), of_after)
     of_after = turned_matrix(None if turn is None else turn.T, of_after)
     for k, joint in enumerate(world.joints):
         of_q[k, k] = of_q[k, k] + h * joint.spring

@@ -27,12 +27,13 @@ class Cone:
     D: Array  # (S, mu S, mu S)
     kappa: Any
     per: Any  # 1 / kappa
+    slip: Any  # mu times the sliding speed: added to the normal velocity, it keeps sliding from lifting
     degree = 3
     size = 3
 
     @staticmethod
-    def of(S: Any, mu: float, kappa: Any) -> Cone:
-        return Cone(vector(S, mu * S, mu * S), kappa, 1.0 / kappa)
+    def of(S: Any, mu: float, kappa: Any, slip: Any = 0.0) -> Cone:
+        return Cone(vector(S, mu * S, mu * S), kappa, 1.0 / kappa, slip)
 
     @property
     def strength(self) -> Any:
@@ -66,12 +67,16 @@ class Cone:
         return self.D * y
 
     def seen(self, u: Array) -> Array:
-        """D u: a velocity as the law sees it."""
-        return self.D * u
+        """D (u + slip e): a velocity as the law sees it."""
+        return self.D * vector(u[0] + self.slip, u[1], u[2])
+
+    def seen_change(self, du: Array) -> Array:
+        """D du."""
+        return self.D * du
 
     def gap(self, part: Part, u: Array) -> Array:
-        """D u - z + w e: zero at the solution."""
-        return self.D * u - part["z"] + vector(part["w"], 0.0, 0.0)
+        """seen(u) - z + w e: zero at the solution."""
+        return self.seen(u) - part["z"] + vector(part["w"], 0.0, 0.0)
 
     def scaled(self, part: Part, gap: Array) -> ScaledCone:
         """The law made linear about a point, by the scaling of Nesterov and Todd."""
@@ -82,7 +87,7 @@ class Cone:
 
         With the velocity u the determinant of y comes from the law, which loses no digits where the contact slides.
         """
-        dety = determinant(y) if u is None else 2.0 * self.kappa * y[0] / (self.D[0] * u[0] + self.kappa / s)
+        dety = determinant(y) if u is None else 2.0 * self.kappa * y[0] / (self.seen(u)[0] + self.kappa / s)
         P = (2.0 * np.outer(y, y) - dety * FLIP) * (0.5 * self.per)
         column = P[:, 0]
         return P - np.outer(column, column) / (s * s * self.per + P[0, 0])

@@ -55,8 +55,9 @@ def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: 
 def impulse(law: Cone | Corners, u: Array, y: Array, s: Any) -> Array:
     """The impulse of a law whose solution is y, in a form with the right first derivatives."""
     y, s = held(y), held(s)
-    error = law.seen(u) - law.kappa * law.gradient(y, s)
-    return law.impulse(y - held(law.compliance(y, s)) @ error)
+    # at the solution the gradient is seen(u) / kappa, which loses no digits where the contact slides
+    error = law.seen(u) - law.kappa * held(law.seen(u) * law.per)
+    return law.impulse(y - held(law.compliance(y, s, u)) @ error)
 
 
 def limit_slopes(world: World, k: int, angle: Any, after: Any, before: Any, part: Part) -> tuple[Any, Any]:

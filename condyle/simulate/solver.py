@@ -159,7 +159,7 @@ def polished(model: Model, M: Array, p: Array, v_before: Array, v: Array, laws: 
     dv = -tree_factor(model, H).solve(r)
     ends = []
     for b, part, (compliance, rho) in zip(laws, parts, inner, strict=True):
-        dy = compliance @ (rho - b.law.seen(b.velocity(dv)))
+        dy = compliance @ (rho - b.law.seen_change(b.velocity(dv)))
         ends.append({"y": part["y"] + dy, "s": part["s"] - b.law.used(dy)})
     scale = v @ (M @ v) + v_before @ (M @ v_before) + sum(b.mass * b.least * b.least for b in laws)
     return Solution(v + dv, ends, np.sqrt(dv @ (M @ dv) / scale))

@@ -62,8 +62,9 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
 
     # H at the solution
     H = np.array(now.M, dtype=object)
+    v = turned(now.turn, solution.v)
     for b, part in zip(now.laws, solution.parts, strict=True):
-        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"])), H)
+        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(v))), H)
     factor = tree_factor(model, H)
     columns = np.column_stack([R_q, R_v, -h * gates(world, x.u)])
     dv = -turned_back(now.turn, factor.solve(turned(now.turn, columns)))

@@ -33,11 +33,14 @@ def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: A
     kappa = world.contact_smoothing + impact_smoothing((mass * world.share) ** 0.5, world.gravity * world.h, S, u @ u)
     assert world.ground is not None
     mu = float(world.ground.friction if point.friction is None else point.friction)
+    # the sliding speed before the step, smooth at rest
+    square, least = u[1] * u[1] + u[2] * u[2], world.gravity * world.h
+    slip = mu * square / np.sqrt(square + least * least)
     if not world.pyramid:
-        return Cone.of(S, mu, kappa)
+        return Cone.of(S, mu, kappa, slip)
     n = world.pyramid
     directions = np.array([[1.0] * n, [mu * cos(2 * pi * k / n) for k in range(n)], [mu * sin(2 * pi * k / n) for k in range(n)]])
-    return Corners.of(directions * S, kappa)
+    return Corners.of(directions * S, kappa, slip=slip)
 
 
 def coordinates(world: World, link: int) -> tuple[int, ...]:

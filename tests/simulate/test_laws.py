@@ -16,7 +16,6 @@ from simulate.bodies import (
     along_slope,
     ball_on,
     box_on,
-    held,
     on_slope,
     over_slope,
     random_drops,
@@ -31,7 +30,6 @@ import condyle as cd
 DTS = (1e-3, 1e-4)
 MU = 0.5
 ANGLE = np.degrees(np.arctan(MU))  # of friction
-LIFTED = (2.0 / 3.0) ** (1.0 / 3.0)  # the depth of a sliding contact, as a part of that at rest
 
 FIRST_ORDER = 0.3  # an error at a tenth of dt, as a part of that at dt; 0.1 where nothing else errs
 ROUNDING = 1e-9  # what hundreds of steps leave of float64
@@ -228,12 +226,13 @@ def test_a_rolling_ball_does_not_sink() -> None:
 
 
 @pytest.mark.parametrize("dt", DTS)
-def test_a_sliding_ball_is_lifted_as_the_convex_law_says(dt: float) -> None:
-    # while it slides maximal dissipation takes the whole strength k d^3, at rest 2/3 of it: the depth swings about 0.87
+def test_a_sliding_ball_is_not_lifted_and_sinks_by_a_step(dt: float) -> None:
+    # the law knows the sliding speed of one step before, which falls by 7/2 mu g h a step
     s = ball_on(cd.Plane(MU), dt)
     xs = run(s, s.state(upright(0.1 - REST), [5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), 0.2)
     depth = 0.1 - xs[:, 2]
-    assert np.mean(depth**3) ** (1.0 / 3.0) == pytest.approx(LIFTED * REST, rel=0.02)
+    assert np.min(np.diff(depth)) > -1e-3 * dt
+    assert 0.0 < depth[-1] - REST < 1.1 * (3.5 * MU * MU * G * dt * 0.2)
 
 
 # -- flight and impact
@@ -261,15 +260,14 @@ def test_a_drop_ends_at_once(make: Callable[..., cd.Simulation]) -> None:
         assert np.max(np.abs(xs[:, -1, 7:])) < 4e-2 * dt
 
 
-def test_a_skidding_landing_gives_back_no_more_than_it_had() -> None:
-    # the price of a convex law: a contact that slides, mu |u_t| > |u_n|, pushes as a spring; one that does not is dead
+def test_a_skidding_landing_does_not_bounce() -> None:
+    # without the sliding speed in the law a ball at (8, -1) m/s would leave the ground at 1 m/s
     s = ball_on(cd.Plane(MU), 1e-3)
     v = np.zeros((4, 6))
     v[:, 0], v[:, 2] = (0.0, 1.0, 4.0, 8.0), -1.0
     xs = run(s, s.state(upright(np.full(4, 0.1)), v), 0.2)
     up = np.max(np.diff(xs[..., 2], axis=1), axis=1) / s.dt
-    assert np.all(up[:2] < 1e-3)
-    assert np.all(up < 1.02)
+    assert np.all(up < 1e-3)
     plain = s.robot.kinetic_energy(xs[..., :7], xs[..., 7:]) + s.robot.potential_energy(xs[..., :7])
     assert np.max(plain - plain[:, :1]) < 1e-6
 
@@ -293,24 +291,22 @@ def test_no_contact_adds_kinetic_energy(dt: float) -> None:
         assert np.mean(ok) > 0.99
 
 
-def rises(name: str, dt: float, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(energy at first, its largest rise, the same with what the ground can give back) over random drops."""
+def rises(name: str, dt: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(energy at first, its largest rise) over random drops."""
     robot = {"ball": a_sphere(), "cube": a_box((0.12, 0.12, 0.12)), "brick": a_box((0.2, 0.12, 0.06))}[name]
     s = simulation(robot, dt, cd.Plane(0.6))
     xs = run(s, s.state(*random_drops(np.random.default_rng(1), count)), 0.6)
     energy = s.energy(xs)
-    return energy[:, 0], *(np.max(E - np.minimum.accumulate(E, axis=1), axis=1) for E in (energy, energy + held(s, xs)))
+    return energy[:, 0], np.max(energy - np.minimum.accumulate(energy, axis=1), axis=1)
 
 
 @pytest.mark.parametrize("name", ("ball", "cube", "brick"))
 def test_energy_does_not_rise_over_random_drops(name: str) -> None:
     """From 5 J: what the ground gives back slowly, and for a brick that tumbles over its corners an error of first order."""
-    first, rise, _ = rises(name, 1e-3, 1000)
+    first, rise = rises(name, 1e-3, 1000)
     assert np.max(rise / first) < (5e-3 if name == "brick" else 1e-4)
-    # with what the ground can give back nothing rises as dt goes to zero; at 1 ms a body jumps millimetres into it in a step
-    _, rise, total = rises(name, 1e-4, 100)
+    _, rise = rises(name, 1e-4, 100)
     assert np.max(rise / first[:100]) < (5e-4 if name == "brick" else 5e-5)
-    assert np.max(total / first[:100]) < 3e-4
 
 
 # -- joints

@@ -175,7 +175,7 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     v_free = v + standing * h - h * np.linalg.solve(M, bias)
     R = np.array(robot.frame_pose(q, robot.frame_names[0])[0])
     mu, n = world.ground.friction, len(world.points)
-    rows, S, kappa = [], np.zeros(n), np.zeros(n)
+    rows, S, kappa, slip = [], np.zeros(n), np.zeros(n), np.zeros(3 * n)
     for i, point in enumerate(world.points):
         r = R @ point.position
         skew = np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])
@@ -183,10 +183,13 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         S[i] = h * world.stiffness * max(-(q[2] + r[2]), 0.0) ** 3
         u = J @ v
         speed = np.sqrt(u @ u + (9.81 * h) ** 2)
-        kappa[i] = world.contact_smoothing + 1e-5 * world.share * (u @ u) * S[i] / (S[i] + world.share * speed)
+        mass = np.sqrt(world.felt[i] * world.share)
+        kappa[i] = world.contact_smoothing + 1e-5 * mass * (u @ u) * S[i] / (S[i] + mass * speed)
+        sliding = u[1:] @ u[1:]
+        slip[3 * i] = S[i] * mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2)
         rows.append(np.diag([S[i], mu * S[i], mu * S[i]]) @ J)
     DJ = np.vstack(rows)
-    A, b = DJ @ np.linalg.solve(M, DJ.T), DJ @ v_free
+    A, b = DJ @ np.linalg.solve(M, DJ.T), DJ @ v_free + slip
     with mpmath.workdps(30):
         y = minimised(mpmath.matrix(A.tolist()), mpmath.matrix(b.tolist()), [mpmath.mpf(k) for k in kappa])
         impulse = DJ.T @ np.array([float(a) for a in y])
