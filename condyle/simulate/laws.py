@@ -87,10 +87,11 @@ class Cone:
 
         With the velocity u the determinant of y comes from the law, which loses no digits where the contact slides.
         """
-        dety = determinant(y) if u is None else 2.0 * self.kappa * y[0] / (self.seen(u)[0] + self.kappa / s)
-        P = (2.0 * np.outer(y, y) - dety * FLIP) * (0.5 * self.per)
-        column = P[:, 0]
-        return P - np.outer(column, column) / (s * s * self.per + P[0, 0])
+        dety = determinant(y)
+        if u is not None:
+            from_law = 2.0 * self.kappa * y[0] / (self.seen(u)[0] + self.kappa / s)
+            dety = np.where(dety < 0.5 * (y[0] * y[0]), from_law, dety)
+        return bounded(y, self.per, 0.5 * dety * self.per, s * s * self.per)
 
     def gradient(self, y: Array, s: Any) -> Array:
         """grad(barrier)(y) with the minus sign taken out:  2 y^-1 - e / s."""
@@ -114,7 +115,17 @@ class Cone:
         return np.outer(self.D, self.D) * compliance
 
 
-FLIP = np.diag([1.0, -1.0, -1.0])
+def bounded(p: Array, a: Any, e: Any, b: Any) -> Array:
+    """(P^-1 + e0 e0^T / b)^-1 for P = a p p^T - e diag(1, -1, -1), with no difference of large numbers."""
+    per = 1.0 / (a * p[0] * p[0] - e + b)
+    first, rest = a * p[0] * b * per, a * (b - e) * per
+    Q = np.empty((3, 3), dtype=object)
+    Q[0, 0] = (a * p[0] * p[0] - e) * b * per
+    for i in (1, 2):
+        Q[0, i] = Q[i, 0] = first * p[i]
+        Q[i, i] = rest * p[i] * p[i] + e
+    Q[1, 2] = Q[2, 1] = rest * p[1] * p[2]
+    return Q
 
 
 def determinant(y: Array) -> Any:
@@ -141,15 +152,13 @@ class ScaledCone:
         both, bound = 1.0 / (dety * detz), 1.0 / (s * w)
         self.per_y, self.per_z = detz * both, dety * both
         self.per_s, self.per_w = w * bound, s * bound
-        # W^2 = p p^T / (a + y.z) - e FLIP maps z to y
+        # W^2 = p p^T / (a + y.z) - e diag(1, -1, -1) maps z to y
         e = np.sqrt(dety * self.per_z)
         a = e * detz
         self.yz = y @ z
         p = vector(y[0] + e * z[0], y[1] - e * z[1], y[2] - e * z[2])
         per = 1.0 / (a + self.yz)
-        W2 = np.outer(p, p) * per - e * FLIP
-        column = W2[:, 0]
-        self.Q_inverse = W2 - np.outer(column, column) * (1.0 / (s * self.per_w + W2[0, 0]))
+        self.Q_inverse = bounded(p, per, e, s * self.per_w)
         # the same map taken half way: a boost along `turn`, up to the factor sqrt(e)
         self.per_e = a * self.per_y
         self.turn = p * np.sqrt(0.5 * self.per_e * per)

@@ -33,7 +33,7 @@ ROUNDING = 1e-13  # relative, of a local law in float64 against 400 bits
 ROUND_TRIP = 1e-9  # relative to the largest acceleration: what is left after a stiff contact was undone
 LARGEST = 1e-10  # residual of a step that is taken
 CENTRAL = 1e-5  # relative, of central differences in float64
-RECURSIVE = 5e-6  # relative: local.py forms y0^2 - |y1|^2, which loses digits where a contact slides fast
+RECURSIVE = 1e-9  # relative
 
 
 # -- one law by itself
