@@ -22,7 +22,7 @@ demo: $(VENV)/.installed-demo ## compile something and show it, in a minute
 	$(BIN)/condyle demo
 
 test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows them
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-bench ## measure the speeds the documentation quotes
 	$(BIN)/python -m benchmarks
