@@ -1,5 +1,8 @@
 """Condyle compiles robots: traced physics becomes machine code with the same bits everywhere."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from condyle.dynamics.robot import Robot, load
 from condyle.errors import (
     CondyleError,
@@ -11,13 +14,15 @@ from condyle.errors import (
     SimulationError,
     TraceError,
 )
-from condyle.simulate.simulation import Simulation
-from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs, Terrain
 from condyle.tape.array import array, fma, held, where
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, scan
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
+
+if TYPE_CHECKING:
+    from condyle.simulate.simulation import Simulation
+    from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs, Terrain
 
 __version__ = "0.1.0"
 
@@ -49,3 +54,20 @@ __all__ = [
     "trace",
     "where",
 ]
+
+# loaded when first asked for, so that importing the package stays quick
+_LATER = {
+    "Simulation": "condyle.simulate.simulation",
+    **dict.fromkeys(("HeightField", "Plane", "Slope", "Stairs", "Terrain"), "condyle.simulate.terrain"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'condyle' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
