@@ -20,7 +20,7 @@ from condyle.simulate.boxes import Corners
 from condyle.simulate.laws import Cone, Part, largest
 from condyle.tape.loop import loop
 
-STEPS = 200  # at most; 4 to 12 are taken
+STEPS = 200  # at most; 5 to 9 are usual
 INSIDE = 0.92  # how much of the way to the boundary a step may go
 SHORT = 0.5  # a step that gets less far is followed by one that leads back towards the path
 START = 0.2  # where on the central path to begin, as a part of the energy that the contacts may take up
