@@ -23,7 +23,6 @@ from condyle.tape.loop import loop
 STEPS = 200  # at most; 5 to 9 are usual
 INSIDE = 0.92  # how much of the way to the boundary a step may go
 SHORT = 0.5  # a step that gets less far is followed by one that leads back towards the path
-FIRM = 3.0  # where a law begins, over the impulse that stops what it carries; too little costs more than too much
 START = 0.2  # where on the central path to begin, as a part of the energy that the contacts may take up
 
 
@@ -96,7 +95,7 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inver
     reaches = [b.reach + largest([abs(x) for x in u]) for b, u in zip(laws, frees, strict=True)]
 
     # every law begins where it would stop what it carries, at a smoothing of the size of that energy: kappa + extra
-    impulses = [(FIRM * b.mass) * reach for b, reach in zip(laws, reaches, strict=True)]
+    impulses = [b.mass * reach for b, reach in zip(laws, reaches, strict=True)]
     energies = [b.law.guess(i) * b.law.strength * reach for b, i, reach in zip(laws, impulses, reaches, strict=True)]
     extra = [np.maximum(START * e - b.law.kappa, b.law.kappa) for b, e in zip(laws, energies, strict=True)]
     starts = zip(laws, impulses, extra, frees, strict=True)
