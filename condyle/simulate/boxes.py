@@ -13,7 +13,7 @@ from condyle.simulate.laws import Part, largest
 
 @dataclass(frozen=True)
 class Corners:
-    """Impulse  offset + E y  with y >= 0 and sum y <= 1; E has one column for each corner, `size` rows.
+    """Impulse  offset + E y  with y >= 0 and sum y <= 1; E has one column for each corner.
 
     One corner: a joint's limit (E = S) or dry friction (E = 2 S, offset = -S). Many: a friction pyramid.
     """
@@ -32,10 +32,6 @@ class Corners:
     def strength(self) -> Any:
         """The largest impulse, along the first direction."""
         return abs(self.E[0, 0])
-
-    @property
-    def size(self) -> int:
-        return int(self.E.shape[0])
 
     @property
     def degree(self) -> int:
@@ -134,11 +130,6 @@ class ScaledCorners:
         off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]
         self.error = largest([x * x for x in off])
         self.noise = 0.0
-
-    @property
-    def stiffness(self) -> Array:
-        """Sigma = E Q^-1 E^T: how the impulse answers to the velocity."""
-        return self.law.E @ self.Q_inverse @ self.law.E.T
 
     def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse if the velocity stayed, on the way to the smoothing k; the others as for a cone."""

@@ -29,7 +29,6 @@ class Cone:
     per: Any  # 1 / kappa
     slip: Any  # mu times the sliding speed: added to the normal velocity, it keeps sliding from lifting
     degree = 3
-    size = 3
 
     @staticmethod
     def of(S: Any, mu: float, kappa: Any, slip: Any = 0.0) -> Cone:
@@ -170,11 +169,6 @@ class ScaledCone:
         bound = s * w * law.per - 1.0
         self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
         self.noise = 1e-8 * y[0] * z[0] * law.per
-
-    @property
-    def stiffness(self) -> Array:
-        """Sigma = D Q^-1 D: how the impulse answers to the velocity."""
-        return np.outer(self.law.D, self.law.D) * self.Q_inverse
 
     def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse if the velocity stayed, on the way to the smoothing k.

@@ -52,7 +52,7 @@ def _content(path: Path) -> bytes:
 def _stl(path: Path, content: bytes) -> np.ndarray:
     """Binary if the size is what the number of triangles asks for, whatever the header says; else text."""
     count = int.from_bytes(content[80:HEADER], "little") if len(content) >= HEADER else -1
-    if len(content) == HEADER + TRIANGLE * count:
+    if count >= 0 and len(content) == HEADER + TRIANGLE * count:
         triangles = np.frombuffer(content, dtype=np.uint8, offset=HEADER).reshape(count, TRIANGLE)
         # a triangle is twelve float32: the normal, then three vertices
         corners = np.ascontiguousarray(triangles[:, 12:48]).view("<f4")

@@ -169,11 +169,11 @@ class Simulation:
         if us.ndim < 2 or us.shape[-2] < 1:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
         steps = us.shape[-2]
-        lead = self._lead(x=x.shape[:-1], us=us.shape[:-2])
+        extra = self._wrenches(wrenches)
+        lead = self._lead(x=x.shape[:-1], us=us.shape[:-2], wrenches=extra[0].shape[:-2] if extra else ())
         xs = np.empty((*lead, steps + 1, self.nx))
         xs[..., 0, :] = x
         residual: Any = np.zeros(lead)
-        extra = self._wrenches(wrenches)
         at = 0
         while at < steps:
             n = next(c for c in CHUNKS if c <= steps - at)
@@ -184,7 +184,8 @@ class Simulation:
         self._note(np.asarray(residual), freeze, (x, us, *extra))
         if not derivatives:
             return xs
-        return (xs, *self._slopes((xs[..., :-1, :], us, *extra), options))
+        # the same wrenches at every step
+        return (xs, *self._slopes((xs[..., :-1, :], us, *[w[..., None, :, :] for w in extra]), options))
 
     def step_hessian(self, x: Any, u: Any, weight: Any, *, wrenches: Any = None, **options: Any) -> np.ndarray:
         """Second derivatives of weight . (next state) by (dx, u): (..., ndx + nu, ndx + nu); `weight` has ndx entries."""

@@ -115,7 +115,7 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inver
         scaled = [b.law.scaled(part, gap * left) for b, part, gap in zip(laws, parts, gaps, strict=True)]
         H = np.array(M, dtype=object)
         for b, s in zip(laws, scaled, strict=True):
-            b.stiffen(s.stiffness, H)
+            b.stiffen(b.law.answer(s.Q_inverse), H)
         factor = tree_factor(model, H)
 
         def direction(t: Any, ahead: list[Any] | None, go: Any, now: Any) -> tuple[Array, list[Any], Any]:

@@ -132,6 +132,6 @@ def contact_impulses(world: World, x: Inputs) -> Array:
     X_0F, X = root_poses(world.model, x.q)
     rows = []
     for point, b, part in zip(world.points, now.laws, solution.parts, strict=False):
-        C = surface(world, point, X_0F, X[point.link].R @ point.position + X[point.link].p).C
+        C = surface(world, point, X_0F, X[point.link].point(point.position)).C
         rows.append(X_0F.R @ (C.T @ b.law.impulse(part["y"])))
     return np.array(rows, dtype=object)

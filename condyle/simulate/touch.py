@@ -20,11 +20,16 @@ from condyle.simulate.world import IMPACT, World
 
 def strength(world: World, depth: Any) -> Any:
     """S = h k depth^power: the largest normal impulse; zero above the ground."""
+    return grown(world, depth) * (world.h * world.stiffness)
+
+
+def grown(world: World, depth: Any) -> Any:
+    """depth^power, zero where the depth is negative."""
     d = np.maximum(depth, 0.0)
-    grown = d
+    product = d
     for _ in range(world.power - 1):
-        grown = grown * d
-    return grown * (world.h * world.stiffness)
+        product = product * d
+    return product
 
 
 def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: Array) -> Cone | Corners:
@@ -58,7 +63,7 @@ def touches(world: World, q: Array, v: Array) -> list[Bounded]:
     turn = ground_axes(world, q)
     out = []
     for point, mass in zip(world.points, world.felt, strict=True):
-        centre = X[point.link].R @ point.position + X[point.link].p
+        centre = X[point.link].point(point.position)
         ground = surface(world, point, X_0F, centre)
         path = coordinates(world, point.link)
         J = np.array([at(S[k], centre + ground.arm) for k in path]).T
@@ -119,11 +124,8 @@ def limit_strength(world: World, k: int, angle: Any) -> tuple[Any, Any]:
     signed, size = 0.0, 0.0
     for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
         if bound is not None:
-            d = np.maximum((bound - angle) * sign, 0.0)
-            grown = d
-            for _ in range(world.power - 1):
-                grown = grown * d
-            signed, size = signed + grown * (sign * scale), size + grown * scale
+            d = grown(world, (bound - angle) * sign)
+            signed, size = signed + d * (sign * scale), size + d * scale
     return signed, size
 
 

@@ -195,3 +195,15 @@ def test_128_bits_agree(base):
     y = np.asarray(y, dtype=float)
     assert np.abs(x - y).max() <= CLOSE * np.abs(y).max()
     assert np.any(w.contact_forces(x, held(pose(base), x))[:, 2] > 0.0), "it has landed"
+
+
+def test_a_batch_of_wrenches_goes_through_a_rollout() -> None:
+    w = cd.Simulation(cd.load("pendulum"), 0.002, wrenches=[cd.load("pendulum").frame_names[-1]])
+    push = np.zeros((3, 1, 6))
+    push[:, 0, 0] = (0.0, 1.0, 2.0)
+    us = np.zeros((5, w.nu))
+    xs, As, Bs = w.rollout(w.state(), us, wrenches=push, derivatives=True)
+    assert xs.shape == (3, 6, w.nx) and As.shape == (3, 5, w.ndx, w.ndx) and Bs.shape == (3, 5, w.ndx, w.nu)
+    for k in range(3):
+        alone = w.rollout(w.state(), us, wrenches=push[k], derivatives=True)
+        assert all(np.array_equal(a, b[k]) for a, b in zip(alone, (xs, As, Bs), strict=True))

@@ -231,3 +231,11 @@ def test_published_meshes() -> None:
     assert fit_end_effector(vertices, DOWN, 0.005, "cylinder").radius == pytest.approx(0.016, abs=1e-6)
     wheel = read_vertices(published.FOLDER / "tiago_description/meshes/pmb2/wheels/wheel.stl")
     assert fit_end_effector(wheel, (1.0, 0.0, 0.0), 0.02, "cylinder").radius == pytest.approx(0.0983, abs=1e-4)
+
+
+def test_a_file_one_triangle_short_of_a_header_is_text_or_refused(tmp_path: Path) -> None:
+    # found by the test above: 34 bytes are 84 - 50
+    file = tmp_path / "a.stl"
+    file.write_bytes(bytes(34))
+    with pytest.raises(SimulationError, match="no STL"):
+        read_vertices(file)
