@@ -33,6 +33,10 @@ class SimulationError(CondyleError, ValueError):
     """A world cannot be simulated as given: a ground, a contact point or a mesh is wrong; one sentence says what to do."""
 
 
+class ControlError(CondyleError, ValueError):
+    """No controller exists for what was given, or its costs make no sense; the message names the mode or the number."""
+
+
 class FileError(CondyleError, OSError):
     """A file cannot be saved or read, or is not what was saved; the message names it and says what to do."""
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from condyle.dynamics import kernels
 from condyle.errors import CondyleError, RobotError
-from condyle.robot.model import Model, digest
 from condyle.tape.function import Function
 from condyle.tape.recorded import recorded, source_hash
 from condyle.tape.single import single_state
@@ -18,10 +17,13 @@ from condyle.tape.trace import trace
 
 
 class Compiled:
-    """The compiled functions of one model, by key."""
+    """The compiled functions of one robot, free or constrained, by key.
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    `explain`: for inputs whose results are not finite, a sentence that says why, or None.
+    """
+
+    def __init__(self, system: Any, identity: str, explain: Callable[[Any], str | None] = lambda q: None) -> None:
+        self.system, self.identity, self.explain = system, identity, explain
         self._functions: dict[Any, Function] = {}
         # key -> the result for one finite float64 state, or None for anything else
         self.quick: dict[Any, Callable[[tuple[Any, ...]], Any]] = {}
@@ -29,18 +31,13 @@ class Compiled:
     def run(
         self, key: Any, names: tuple[str, ...], physics: Callable[..., Any], arrays: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """The results of `physics(model, **arrays)`, compiled under `key`; an error, or a mask, for what is not finite."""
+        """The results of `physics(system, **arrays)`, compiled under `key`; an error, or a mask, for what is not finite."""
         function = self._functions.get(key)
         if function is None:
-            if not self.model.nv:
-                raise RobotError([f"robot '{self.model.name}' has no joint that moves, so there is nothing to compute"])
-            sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](self.model) for n in names}
-            make = partial(trace, _with_check(physics, self.model, key), **sizes)
-            source = source_hash("tape", "robot", "dynamics")
-            function = self._functions[key] = Function(recorded(f"{source} {digest(self.model)} {key} {sizes}", make))
+            function = self._functions[key] = self._made(key, names, physics, 0)
         mask, out = False, None
         if options:
-            function = self._on(key, function, options)
+            function = self._on(key, function, options, partial(self._made, key, names, physics))
             mask, out = bool(options.get("mask", False)), options.get("out")
         if out is not None:
             # the check has the batch axes of the first result
@@ -55,10 +52,19 @@ class Compiled:
         if mask:
             return (*results, finite)
         if not np.all(finite):
-            _raise_not_finite(self.model.name, names, arrays)
+            self._raise_not_finite(names, arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _on(self, key: Any, function: Function, options: dict[str, Any]) -> Function:
+    def _made(self, key: Any, names: tuple[str, ...], physics: Callable[..., Any], bits: int) -> Function:
+        system = self.system.sharper(bits) if bits and hasattr(self.system, "sharper") else self.system
+        if not system.nv:
+            raise RobotError([f"robot '{system.name}' has no joint that moves, so there is nothing to compute"])
+        sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](system) for n in names}
+        make = partial(trace, _with_check(physics, system, key), **sizes)
+        source = source_hash("tape", "robot", "dynamics")
+        return Function(recorded(f"{source} {self.identity} {bits} {key} {sizes}", make))
+
+    def _on(self, key: Any, function: Function, options: dict[str, Any], made: Callable[[int], Function]) -> Function:
         unknown = set(options) - {"machine", "threads", "mask", "out"}
         if unknown:
             raise CondyleError(f"there is no option '{min(unknown)}'; there are machine, threads, mask and out")
@@ -66,16 +72,39 @@ class Compiled:
         if machine != "cpu" or threads is not None:
             other = (key, machine, threads)
             if other not in self._functions:
+                # what is found by steps of Newton takes more of them in more digits
+                bits = int(machine[5:]) if machine.startswith("mpfr:") and machine[5:].isdigit() else 0
+                if bits and hasattr(self.system, "sharper"):
+                    function = made(bits)
                 self._functions[other] = function.on(machine, threads=threads)
             function = self._functions[other]
         return function
 
+    def _raise_not_finite(self, names: tuple[str, ...], arrays: tuple[Any, ...]) -> None:
+        robot = self.system.name
+        for name, value in zip(names, arrays, strict=True):
+            array = np.asarray(value, dtype=float)
+            bad = np.argwhere(~np.isfinite(array))
+            if len(bad):
+                place = ", ".join(map(str, bad[0]))
+                raise RobotError(
+                    [f"{robot}: {name}[{place}] is {array[tuple(bad[0])]}; pass finite numbers, or mask=True to flag such states"]
+                )
+        if reason := self.explain(arrays[0]):
+            raise RobotError([reason])
+        raise RobotError(
+            [
+                f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
+                "inertia (robot.report tells); pass mask=True to flag such states"
+            ]
+        )
 
-def _with_check(physics: Callable[..., Any], model: Model, key: Any) -> Callable[..., Any]:
+
+def _with_check(physics: Callable[..., Any], system: Any, key: Any) -> Callable[..., Any]:
     """The physics with one more output, x - x summed over inputs and results: zero if all are finite, NaN otherwise."""
 
     def traced(**arrays: Any) -> dict[str, Any]:
-        result = dict(physics(model, **arrays))
+        result = dict(physics(system, **arrays))
         # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
         small = [x for x in result.values() if np.ndim(x) < 2]
         result["check"] = sum((x - x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
@@ -83,20 +112,3 @@ def _with_check(physics: Callable[..., Any], model: Model, key: Any) -> Callable
 
     traced.__name__ = key if isinstance(key, str) else key[0]
     return traced
-
-
-def _raise_not_finite(robot: str, names: tuple[str, ...], arrays: tuple[Any, ...]) -> None:
-    for name, value in zip(names, arrays, strict=True):
-        array = np.asarray(value, dtype=float)
-        bad = np.argwhere(~np.isfinite(array))
-        if len(bad):
-            place = ", ".join(map(str, bad[0]))
-            raise RobotError(
-                [f"{robot}: {name}[{place}] is {array[tuple(bad[0])]}; pass finite numbers, or mask=True to flag such states"]
-            )
-    raise RobotError(
-        [
-            f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
-            "inertia (robot.report tells); pass mask=True to flag such states"
-        ]
-    )

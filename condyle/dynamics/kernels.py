@@ -16,7 +16,8 @@ from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Force
 
-SIZES: dict[str, Callable[[Model], int]] = {
+# of a Model or a constrained robot
+SIZES: dict[str, Callable[[Any], int]] = {
     "q": lambda model: model.nq,
     "q0": lambda model: model.nq,
     "q1": lambda model: model.nq,
@@ -24,6 +25,7 @@ SIZES: dict[str, Callable[[Model], int]] = {
     "a": lambda model: model.nv,
     "tau": lambda model: model.nv,
     "dv": lambda model: model.nv,
+    "tau_full": lambda constrained: constrained.model.nv,
 }
 
 
@@ -58,11 +60,21 @@ KERNELS: dict[str, Kernel] = {
 # fmt: on
 
 
-def kernel(name: str) -> Kernel:
+def kernel(name: str, table: dict[str, Kernel] = KERNELS) -> Kernel:
     """The kernel of this name."""
-    if name not in KERNELS:
-        raise RobotError([f"there is no kernel '{name}'{nearest(name, list(KERNELS))}"])
-    return KERNELS[name]
+    if name not in table:
+        raise RobotError([f"there is no kernel '{name}'{nearest(name, list(table))}"])
+    return table[name]
+
+
+def jacobian(model: Model, q: Any, frame: str, reference: str) -> dict[str, Any]:
+    """J with frame velocity = J v."""
+    return {"J": kinematics.jacobian(model, q, frame, reference)}
+
+
+def jacobian_rate(model: Model, q: Any, v: Any, frame: str, reference: str) -> dict[str, Any]:
+    """Its time derivative."""
+    return {"dJ": kinematics.jacobian_rate(model, q, v, frame, reference)}
 
 
 def frame_pose(model: Model, q: Any, frame: str) -> dict[str, Any]:

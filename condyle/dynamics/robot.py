@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics import kernels, kinematics, manifold
+from condyle.dynamics import constrained, kernels, manifold
 from condyle.dynamics.compiled import Compiled
+from condyle.dynamics.constrained import Constrained
+from condyle.dynamics.constraining import Constraining
+from condyle.dynamics.coupled import velocity_names
+from condyle.dynamics.embedding import Embedding
 from condyle.errors import RobotError
 from condyle.robot import edit
 from condyle.robot.load import Source, load_model
-from condyle.robot.model import Model
+from condyle.robot.model import Model, digest
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
 
@@ -40,19 +44,25 @@ def load(
     return Robot(model)
 
 
-class Robot:
+class Robot(Constraining):
     """A robot with its compiled functions. Every call takes one state or any batch (leading axes) and checks shapes.
 
     q, v as in Pinocchio: a free joint has position and quaternion (x, y, z, w), and its velocity is in the body's frame, linear
     then angular. Common options of the calls: `machine` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array,
     or one per result, to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states
-    with non-finite entries instead of raising.
+    with non-finite entries instead of raising. A constrained robot (see condyle/dynamics/constraining.py) has the same
+    functions in the coordinates that remain; `model` is that of all coordinates.
     """
 
-    def __init__(self, model: Model, locked: edit.Locked | None = None) -> None:
+    def __init__(self, model: Model, locked: edit.Locked | None = None, embedding: Embedding | None = None) -> None:
         self.model = model
         self.locked = locked
-        self._compiled = Compiled(model)
+        self.embedding = embedding
+        self.chart = model if embedding is None else embedding.chart
+        self.system: Model | Constrained = model if embedding is None else Constrained(model, embedding)
+        self._physics_of: Any = kernels if embedding is None else constrained
+        identity = digest(model) if embedding is None else f"{digest(model)} {embedding.key()}"
+        self._compiled = Compiled(self.system, identity, self.explain)
         self._quick = self._compiled.quick
 
     # ---- what it is
@@ -63,11 +73,11 @@ class Robot:
 
     @property
     def nq(self) -> int:
-        return self.model.nq
+        return self.system.nq
 
     @property
     def nv(self) -> int:
-        return self.model.nv
+        return self.system.nv
 
     @property
     def mass(self) -> float:
@@ -76,8 +86,13 @@ class Robot:
 
     @property
     def joint_names(self) -> list[str]:
-        """The moving joints, in the order of v."""
-        return [link.joint for link in self.model.links]
+        """The moving joints, in the order of v; of a constrained robot, the coordinates that remain."""
+        return [link.joint for link in self.chart.links]
+
+    @property
+    def velocity_names(self) -> list[str]:
+        """One name for each entry of v."""
+        return velocity_names(self.model) if self.embedding is None else self.embedding.layers[-1].velocity_names
 
     @property
     def frame_names(self) -> list[str]:
@@ -89,25 +104,27 @@ class Robot:
         return [f"{note.where}: {note.what}" if note.where else note.what for note in self.model.notes]
 
     def __repr__(self) -> str:
-        return f"<condyle robot {self.name}: {len(self.model.links)} joints, nq {self.nq}, nv {self.nv}, {self.mass:.6g} kg>"
+        tied = "" if self.embedding is None else f" of {self.model.nv}"
+        joints = len(self.model.links)
+        return f"<condyle robot {self.name}: {joints} joints, nq {self.nq}, nv {self.nv}{tied}, {self.mass:.6g} kg>"
 
     # ---- configurations
 
     def neutral(self) -> np.ndarray:
-        """The configuration with every joint at zero."""
-        return self.model.neutral()
+        """The configuration with every joint at zero; of a constrained robot, where its constraint begins."""
+        return self.model.neutral() if self.embedding is None else self.embedding.layers[-1].start.copy()
 
     def random_configuration(self, rng: np.random.Generator, count: int | None = None) -> np.ndarray:
         """A configuration within the limits, uniform orientations; (count, nq) when a count is given."""
-        return manifold.random_configuration(self.model, rng, count)
+        return manifold.random_configuration(self.chart, rng, count)
 
     def q_slice(self, joint: str) -> slice:
         """Where a joint's coordinates are in q."""
-        return self.model.links[edit.only(self.model, joint)].q
+        return self.chart.links[edit.only(self.chart, joint)].q
 
     def v_slice(self, joint: str) -> slice:
         """Where a joint's velocity is in v."""
-        return self.model.links[edit.only(self.model, joint)].v
+        return self.chart.links[edit.only(self.chart, joint)].v
 
     def integrate(self, q: Any, dv: Any, **options: Any) -> Any:
         """q moved by the tangent dv (velocity times time)."""
@@ -123,19 +140,19 @@ class Robot:
         """(R, p) of a frame in the world, of shapes (..., 3, 3) and (..., 3)."""
         self.model.frame(frame)
         return self._compiled.run(
-            ("frame_pose", frame), ("q",), lambda model, q: kernels.frame_pose(model, q, frame), (q,), options
+            ("frame_pose", frame), ("q",), lambda system, q: self._physics_of.frame_pose(system, q, frame), (q,), options
         )
 
     def jacobian(self, q: Any, frame: str, reference: str = "world_aligned", **options: Any) -> Any:
         """J with frame velocity = J v, (..., 6, nv), linear rows first; `reference`: "local", "world" or "world_aligned"."""
         self._check(frame, reference)
-        physics = lambda model, q: {"J": kinematics.jacobian(model, q, frame, reference)}  # noqa: E731
+        physics = lambda system, q: self._physics_of.jacobian(system, q, frame, reference)  # noqa: E731
         return self._compiled.run(("jacobian", frame, reference), ("q",), physics, (q,), options)
 
     def jacobian_rate(self, q: Any, v: Any, frame: str, reference: str = "world_aligned", **options: Any) -> Any:
         """The time derivative of `jacobian` along v."""
         self._check(frame, reference)
-        physics = lambda model, q, v: {"dJ": kinematics.jacobian_rate(model, q, v, frame, reference)}  # noqa: E731
+        physics = lambda system, q, v: self._physics_of.jacobian_rate(system, q, v, frame, reference)  # noqa: E731
         return self._compiled.run(("jacobian_rate", frame, reference), ("q", "v"), physics, (q, v), options)
 
     # ---- dynamics
@@ -202,6 +219,8 @@ class Robot:
 
         Its `full(q)` and `full_velocity(v)` give the coordinates of this one.
         """
+        if self.embedding is not None:
+            raise RobotError([f"robot '{self.name}' is constrained; lock its joints first, and then constrain what is left"])
         locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
         return Robot(locked.model, locked)
 
@@ -217,7 +236,8 @@ class Robot:
         """A compiled function: a kernel by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
 
         Arguments called q, v, a, tau, dv have their shapes by themselves; give the others in `shapes`. `free`: numbers of the
-        model that become further inputs, named like "link3.mass" (input link3_mass); see condyle.robot.edit.
+        model that become further inputs, named like "link3.mass" (input link3_mass); see condyle.robot.edit. Of a constrained
+        robot, a function of one's own is given q, v and a of all coordinates, made of those that remain.
         """
         physics, names, outputs = self._physics(what)
         sizes = {n: shapes[n] if n in shapes else self._size(n, what) for n in (*names, *[s for s in shapes if s not in names])}
@@ -226,7 +246,12 @@ class Robot:
 
         def traced(**arrays: Any) -> Any:
             model = edit.with_free(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
-            return _named(physics(model, **arrays), outputs)
+            if self.embedding is None:
+                return _named(physics(model, **arrays), outputs)
+            system = Constrained(model, self.embedding)
+            if isinstance(what, str):
+                return _named(physics(system, *arrays.values()), outputs)
+            return physics(model, **constrained.all_lifted(system, arrays))
 
         traced.__name__ = what if isinstance(what, str) else getattr(what, "__name__", "function")
         return Function(trace(traced, **sizes))
@@ -242,19 +267,19 @@ class Robot:
             quick = self._quick.get(name)
             if quick is not None and (result := quick(arrays)) is not None:
                 return result
-        kernel = kernels.kernel(name)
+        kernel = kernels.kernel(name, self._physics_of.KERNELS)
         if not wrenches:
-            physics = lambda model, **xs: _named(kernel.physics(model, *xs.values()), kernel.outputs)  # noqa: E731
+            physics = lambda system, **xs: _named(kernel.physics(system, *xs.values()), kernel.outputs)  # noqa: E731
             return self._compiled.run(name, kernel.inputs, physics, arrays, options)
         where = tuple(key if isinstance(key, tuple) else (key, "local") for key in wrenches)
         for frame, reference in where:
             self._check(frame, reference)
         extra = tuple(f"wrench{k}" for k in range(len(where)))
 
-        def pushed(model: Model, **xs: Any) -> Any:
+        def pushed(system: Any, **xs: Any) -> Any:
             own = [xs[n] for n in kernel.inputs]
-            forces = kernels.applied(model, own[0], where, [xs[n] for n in extra])
-            return _named(kernel.physics(model, *own, forces), kernel.outputs)
+            forces = self._physics_of.applied(system, own[0], where, [xs[n] for n in extra])
+            return _named(kernel.physics(system, *own, forces), kernel.outputs)
 
         return self._compiled.run((name, where), (*kernel.inputs, *extra), pushed, (*arrays, *wrenches.values()), options)
 
@@ -265,7 +290,7 @@ class Robot:
 
     def _physics(self, what: str | Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...], tuple[str, ...]]:
         if isinstance(what, str):
-            kernel = kernels.kernel(what)
+            kernel = kernels.kernel(what, self._physics_of.KERNELS)
             return kernel.physics, kernel.inputs, kernel.outputs
         return what, tuple(list(inspect.signature(what).parameters)[1:]), ()
 
@@ -274,7 +299,7 @@ class Robot:
             raise RobotError(
                 [f"the shape of '{name}' is not known: write robot.function({getattr(what, '__name__', what)}, {name}=...)"]
             )
-        return kernels.SIZES[name](self.model)
+        return kernels.SIZES[name](self.system)
 
     def _embedded(self, x: Any, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
         if into is None:

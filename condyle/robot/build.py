@@ -10,7 +10,8 @@ import numpy as np
 from condyle.errors import RobotError
 from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
-from condyle.robot.model import Frame, Link, Model
+from condyle.robot.loops import moving_loops
+from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose
 
 BASES = ("fixed", "free", "planar", "euler")
@@ -26,15 +27,17 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
     x, y, z = (float(component) for component in gravity)
     builder = _Builder(description)
     builder.walk(base)
-    world = builder.world
+    world, frames = builder.world, builder.named_frames()
+    loops = [Loop(loop.name, loop.frame_a, loop.frame_b, tuple(loop.axes)) for loop in description.loops]
     return Model(
         description.name,
         builder.finished(),
-        builder.named_frames(),
+        frames,
         (x, y, z),
         description.notes,
         tuple(world.visuals),
         tuple(world.collisions),
+        moving_loops(loops, frames, description.name),
     )
 
 

@@ -11,6 +11,9 @@ from condyle.robot.spatial import Inertia, Pose
 
 KINDS = ("revolute", "continuous", "prismatic", "fixed", "free", "ball", "planar")
 
+# relative displacements of two frames: along the axes of the first, and about them
+LOOP_AXES = ("x", "y", "z", "rx", "ry", "rz")
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -84,6 +87,20 @@ class FrameSpec:
 
 
 @dataclass(frozen=True)
+class LoopSpec:
+    """A closed loop: frame_b stays on frame_a in these relative displacements (of LOOP_AXES), in the axes of frame_a.
+
+    ("x", "y", "z") is a ball joint, all six are a weld. A frame is that of a link, of a joint, or one of `Description.frames`.
+    """
+
+    name: str
+    frame_a: str
+    frame_b: str
+    axes: tuple[str, ...]
+    where: str = ""
+
+
+@dataclass(frozen=True)
 class Note:
     """One thing that was repaired or ignored while loading."""
 
@@ -101,3 +118,4 @@ class Description:
     frames: tuple[FrameSpec, ...] = ()
     notes: tuple[Note, ...] = ()
     source: str = ""
+    loops: tuple[LoopSpec, ...] = ()

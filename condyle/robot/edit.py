@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import RobotError
+from condyle.robot.loops import moving_loops
 from condyle.robot.model import Frame, Link, Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Pose
@@ -47,7 +48,10 @@ def only(model: Model, joint: str) -> int:
 
 
 def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) -> Locked:
-    """The model with these joints fixed where `q` (default: zero) has them; their links become part of what carries them."""
+    """The model with these joints fixed where `q` (default: zero) has them; their links become part of what carries them.
+
+    A loop that nothing moves any more is dropped when `q` closes it; when not, a RobotError says how far it is open.
+    """
     standing = model.neutral() if q is None else np.asarray(q, dtype=float)
     if standing.shape != (model.nq,) or not np.all(np.isfinite(standing)):
         raise RobotError([f"lock needs a finite configuration of {model.nq} numbers, got shape {standing.shape}"])
@@ -102,7 +106,14 @@ def _assembled(
     kept = [link for i, link in model.outward() if i not in fixed]
     q_map = [n for link in kept for n in range(link.q.start, link.q.stop)]
     v_map = [n for link in kept for n in range(link.v.start, link.v.stop)]
-    slim = replace(model, links=tuple(links), frames=tuple(frames), visuals=tuple(visuals), collisions=tuple(collisions))
+    slim = replace(
+        model,
+        links=tuple(links),
+        frames=tuple(frames),
+        visuals=tuple(visuals),
+        collisions=tuple(collisions),
+        loops=moving_loops(model.loops, frames, model.name),
+    )
     return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing, model.nv)
 
 

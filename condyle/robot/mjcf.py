@@ -3,7 +3,8 @@
 Links and joints keep MuJoCo's order (depth first, as written) and MuJoCo's coordinates: our q of a hinge or slide is
 MuJoCo's qpos, so a joint with `ref` r stands in its written pose at q = r. Free and ball joints differ in layout only
 (`condyle.robot.layouts`). A body with several joints becomes a chain of massless links; a joint beside its body's origin
-moves a massless link at the joint, to which the body is fixed. Whatever has no place in a Description is a Note.
+moves a massless link at the joint, to which the body is fixed. Equalities are soft in MuJoCo and exact here: of two joints,
+a mimic joint; `connect` and `weld`, a loop. Whatever has no place in a Description is a Note.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from condyle.robot.description import Description, FrameSpec, JointSpec, Limits,
 from condyle.robot.joints import rotation_about
 from condyle.robot.mjcf_compile import compiled
 from condyle.robot.mjcf_files import Gathered, gather
+from condyle.robot.mjcf_loops import active, loops
 from condyle.robot.mjcf_motors import Motors, motors
 from condyle.robot.mjcf_notes import note_the_rest
 from condyle.robot.mjcf_shapes import pose_of, shapes
@@ -79,7 +81,8 @@ class _Reader:
         self.bodies = [model.body(i).name or self.fresh(f"body{i}") for i in range(model.nbody)]
         self.joints = [model.joint(i).name or self.fresh(f"joint{i}") for i in range(model.njnt)]
         self.motors: Motors = motors(mujoco, model, self.joints, self.report, self.file)
-        self.mimics = self.mimic_joints()
+        self.couplings = self.straight_couplings()
+        self.mimics = {one: mimic for one, mimic in self.couplings.values()}
         self.links: list[LinkSpec] = []
         self.specs: list[JointSpec] = []
 
@@ -103,10 +106,12 @@ class _Reader:
             inertia = self.inertia(i) if i > 0 else None
             self.links.append(LinkSpec(name, inertia, tuple(visuals[i]), tuple(collisions[i]), self.where("body", name)))
         frames = tuple(self.frame(i) for i in range(self.model.nsite))
-        note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, set(self.mimics))
+        ends, closed = loops(self.mujoco, self.model, self.bodies, self.fresh, self.where)
+        note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, set(self.couplings))
         name = _text(self.model.names, 0)
         name = Path(self.file).stem if name in ("", "MuJoCo Model") else name
-        return Description(name, tuple(self.links), tuple(self.specs), frames, self.report.notes, self.file)
+        joints = tuple(self.specs)
+        return Description(name, tuple(self.links), joints, (*frames, *ends), self.report.notes, self.file, closed)
 
     def inertia(self, i: int) -> Inertia | None:
         """The body about its own frame; MuJoCo keeps principal moments about the centre of mass."""
@@ -184,17 +189,22 @@ class _Reader:
             where=self.where("joint", self.joints[j]),
         )
 
-    def mimic_joints(self) -> dict[int, Mimic]:
-        """Joint equalities that are straight lines:  q1 - ref1 = a0 + a1 (q2 - ref2).  Further ones, and chains, are left."""
-        m, found = self.model, dict[int, Mimic]()
+    def straight_couplings(self) -> dict[int, tuple[int, Mimic]]:
+        """Equality -> (joint, what it mimics) of those between joints that are straight lines:  q1 - ref1 = a0 + a1 (q2 - ref2).
+
+        Of several for one joint the first counts, and chains are left.
+        """
+        m, found = self.model, dict[int, tuple[int, Mimic]]()
         for i in range(m.neq):
             one, two, a = int(m.eq_obj1id[i]), int(m.eq_obj2id[i]), m.eq_data[i]
-            coupled = int(m.eq_type[i]) == self.mujoco.mjtEq.mjEQ_JOINT and m.eq_active0[i] and two >= 0 and not a[2:5].any()
-            leaders = {mimic.joint for mimic in found.values()}
-            if not coupled or one in found or two in found or self.joints[one] in leaders or one == two:
+            straight = int(m.eq_type[i]) == self.mujoco.mjtEq.mjEQ_JOINT and two >= 0 and not a[2:5].any()
+            if not straight or not active(self.mujoco, m, i):
+                continue
+            followers, leaders = {joint for joint, _ in found.values()}, {mimic.joint for _, mimic in found.values()}
+            if one in followers or two in followers or self.joints[one] in leaders or one == two:
                 continue
             ref1, ref2 = m.qpos0[m.jnt_qposadr[one]], m.qpos0[m.jnt_qposadr[two]]
-            found[one] = Mimic(self.joints[two], float(a[1]), float(ref1 + a[0] - a[1] * ref2))
+            found[i] = one, Mimic(self.joints[two], float(a[1]), float(ref1 + a[0] - a[1] * ref2))
         return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condyle.robot.mjcf_loops import active, loop_kind
 from condyle.robot.report import Report
 
 SHOWN = 8  # names in one note
@@ -55,8 +56,11 @@ CONTACT = {
 }
 
 
-def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], mimics: set[int]) -> None:
-    """Add the notes for everything that was not read into links, joints, frames and shapes."""
+def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], coupled: set[int]) -> None:
+    """Add the notes for everything that was not read into links, joints, frames, loops and shapes.
+
+    `coupled` are the equalities that became mimic joints.
+    """
 
     def note(what: str, names: list[str]) -> None:
         if names:
@@ -82,7 +86,7 @@ def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joi
     start = [bodies[model.jnt_bodyid[j]] for j, kind in enumerate(types) if kind == mujoco.mjtJoint.mjJNT_FREE]
     note("written poses of free bodies (load_mjcf returns qpos0; at the neutral q they stand at the origin)", start)
     note("contact parameters of geoms", [geoms[i] for i in range(model.ngeom) if _own_contact(model, i)])
-    _equalities(mujoco, model, report, file, joints, mimics)
+    _equalities(mujoco, model, report, file, joints, coupled)
     _options(mujoco, model, report, file)
 
 
@@ -96,18 +100,20 @@ def _own_contact(model: Any, i: int) -> bool:
     return any(not np.allclose(_rows(model, f, model.ngeom)[i], usual, atol=1e-12) for f, usual in CONTACT.items())
 
 
-def _equalities(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], mimics: set[int]) -> None:
-    """Joint couplings that became mimic joints are exact here and soft in MuJoCo; the other constraints are left out."""
-    coupled = set(mimics)
+def _equalities(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], coupled: set[int]) -> None:
+    """Couplings that became mimic joints, and loops, are exact here and soft in MuJoCo; the other constraints are left out."""
     for i in range(model.neq):
         kind = mujoco.mjtEq(int(model.eq_type[i]))
-        one = int(model.eq_obj1id[i])
-        if kind == mujoco.mjtEq.mjEQ_JOINT and one in coupled:
-            coupled.remove(one)
-            report.kept(file, f"joint '{joints[one]}' mimics another: the coupling is soft in MuJoCo, and exact here")
-            continue
-        name = model.eq(i).name or str(i)
-        report.ignored(file, f"equality constraint '{name}' ({kind.name.removeprefix('mjEQ_').lower()})")
+        name, what = model.eq(i).name or str(i), kind.name.removeprefix("mjEQ_").lower()
+        if not active(mujoco, model, i):
+            report.ignored(file, f"equality constraint '{name}' ({what}), which is not active")
+        elif i in coupled:
+            follower = joints[int(model.eq_obj1id[i])]
+            report.kept(file, f"joint '{follower}' mimics another: the coupling is soft in MuJoCo, and exact here")
+        elif loop_kind(mujoco, model, i):
+            report.kept(file, f"equality constraint '{name}' ({what}) closes a loop: it is soft in MuJoCo, and exact here")
+        else:
+            report.ignored(file, f"equality constraint '{name}' ({what})")
 
 
 def _options(mujoco: ModuleType, model: Any, report: Report, file: str) -> None:

@@ -61,10 +61,20 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """frame_b stays on frame_a in these relative displacements ("x", "y", "z", "rx", "ry", "rz"), in the axes of frame_a."""
+
+    name: str
+    frame_a: str
+    frame_b: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Model:
     """A robot with base, gravity and coordinates chosen. It never changes.
 
-    `visuals` and `collisions` are the shapes that stand still in the world.
+    `visuals` and `collisions` are the shapes that stand still in the world. The links are a tree; `loops` close it.
     """
 
     name: str
@@ -74,6 +84,7 @@ class Model:
     notes: tuple[Note, ...] = ()
     visuals: tuple[Shape, ...] = ()
     collisions: tuple[Shape, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
     @property
     def nq(self) -> int:
@@ -104,14 +115,20 @@ class Model:
 
 
 def digest(model: Model) -> str:
-    """A hash of all numbers of a model that physics can depend on: its tree, joints, inertias, frames and gravity."""
+    """A hash of all that physics can depend on in a model: its tree, joints, couplings, inertias, frames, loops and gravity."""
+    number = {link.joint: i for i, link in model.outward()}
     found = hashlib.sha256(repr(model.gravity).encode())
     for link in model.links:
         found.update(f"{link.parent} {link.kind!r} {link.q} {link.v} {link.armature!r} {link.inertia.mass!r}\n".encode())
         for array in (link.placement.R, link.placement.p, link.inertia.h, link.inertia.I):
             found.update(np.ascontiguousarray(array, dtype=float).tobytes())
+        if (mimic := link.mimic) is not None:
+            leader = number.get(mimic.joint, mimic.joint)
+            found.update(f"follows {leader!r} {float(mimic.multiplier)!r} {float(mimic.offset)!r}\n".encode())
     for frame in model.frames:
         found.update(f"{frame.name!r} {frame.link}\n".encode())
         found.update(np.ascontiguousarray(frame.pose.R, dtype=float).tobytes())
         found.update(np.ascontiguousarray(frame.pose.p, dtype=float).tobytes())
+    for loop in model.loops:
+        found.update(f"{loop!r}\n".encode())
     return found.hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from condyle.robot.description import Description, JointSpec
+from condyle.robot.description import LOOP_AXES, Description, JointSpec, LoopSpec
 from condyle.robot.names import nearest
 from condyle.robot.report import Report, quoted
 
@@ -23,9 +23,15 @@ def structure(description: Description, report: Report) -> list[str] | None:
             description.links[MAX_LINKS].where, f"the robot has {len(description.links):,} links, more than {MAX_LINKS:,}"
         )
         return None
-    for kind, parts in (("link", description.links), ("joint", description.joints), ("frame", description.frames)):
+    for kind, parts in (
+        ("link", description.links),
+        ("joint", description.joints),
+        ("frame", description.frames),
+        ("loop", description.loops),
+    ):
         _names(kind, [(part.name, part.where) for part in parts], report)
     _references(description, report)
+    _loops(description, report)
     mimics(description.joints, report)
     order = _tree(description, report)
     return order if len(report.problems) == before else None
@@ -67,6 +73,36 @@ def _references(description: Description, report: Report) -> None:
         if frame.link not in links:
             near = suggest(frame.link, list(links))
             report.problem(frame.where, f"frame {quoted(frame.name)}: link {quoted(frame.link)} does not exist{near}")
+
+
+def _loops(description: Description, report: Report) -> None:
+    """Loops lie between two frames that exist, under names that only one frame has, and hold at least one axis."""
+    links = {link.name for link in description.links}
+    shared = {frame.name for frame in description.frames} & (links | {joint.name for joint in description.joints})
+    # what a model calls its frames; a joint that shares its name with a link is joint:NAME
+    named = [f"joint:{joint.name}" if joint.name in links else joint.name for joint in description.joints]
+    known = dict.fromkeys([*(link.name for link in description.links), *named, *(frame.name for frame in description.frames)])
+    for loop in description.loops:
+        who = f"loop {quoted(loop.name)}"
+        for name in dict.fromkeys((loop.frame_a, loop.frame_b)):
+            if name not in known:
+                report.problem(loop.where, f"{who}: frame {quoted(name)} does not exist{suggest(name, list(known))}")
+            elif name in shared:
+                report.problem(loop.where, f"{who}: frame {quoted(name)} has the name of a link or joint: rename the frame")
+        if loop.frame_a == loop.frame_b:
+            report.problem(loop.where, f"{who}: frame {quoted(loop.frame_a)} cannot stay on itself: name two frames")
+        _axes(loop, who, report)
+
+
+def _axes(loop: LoopSpec, who: str, report: Report) -> None:
+    """The axes of a loop are some of the six, each once."""
+    if not loop.axes:
+        report.problem(loop.where, f"{who}: it holds no axis: name some of {', '.join(LOOP_AXES)}")
+    for axis in dict.fromkeys(loop.axes):
+        if axis not in LOOP_AXES:
+            report.problem(loop.where, f"{who}: axis {quoted(axis)} is unknown{suggest(axis, LOOP_AXES)}")
+        elif list(loop.axes).count(axis) > 1:
+            report.problem(loop.where, f"{who}: axis {quoted(axis)} is named more than once: name it once")
 
 
 def _tree(description: Description, report: Report) -> list[str]:

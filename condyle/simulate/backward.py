@@ -21,13 +21,13 @@ from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.inverse import Moment, Slopes, needed, needed_slopes
 from condyle.simulate.laws import largest
-from condyle.simulate.local import replayed
 from condyle.simulate.step import Inputs, augmented, motors, next_velocity
 from condyle.simulate.step_derivatives import gates
 from condyle.simulate.world import World
 from condyle.tape.array import held, where
 from condyle.tape.derive import jacobian
 from condyle.tape.loop import loop
+from condyle.tape.replay import replayed
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 

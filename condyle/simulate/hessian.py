@@ -16,7 +16,6 @@ from condyle.robot.spatial import Array
 from condyle.simulate.aligned import turned_back
 from condyle.simulate.backward import differentiable_backward_step
 from condyle.simulate.integrate import TABLES, Moved, stage
-from condyle.simulate.local import replayed
 from condyle.simulate.move import moved_on, turning
 from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem
@@ -24,6 +23,7 @@ from condyle.simulate.world import World
 from condyle.tape.array import held
 from condyle.tape.derive import jvp, vjp
 from condyle.tape.loop import scan
+from condyle.tape.replay import replayed
 from condyle.tape.trace import trace
 
 

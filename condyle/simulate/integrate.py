@@ -15,13 +15,13 @@ import numpy as np
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_step, backward_step_derivatives
-from condyle.simulate.local import replayed
 from condyle.simulate.move import moved_on, moved_on_slopes, turning, turning_slope
 from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
 from condyle.tape.loop import scan
+from condyle.tape.replay import replayed
 from condyle.tape.trace import trace
 
 # one row for each stage: how far into the step it is, starting from the one before, and its weight

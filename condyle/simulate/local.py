@@ -16,9 +16,7 @@ from condyle.simulate.touch_frame import surface
 from condyle.simulate.world import World
 from condyle.tape.array import held
 from condyle.tape.derive import jacobian
-from condyle.tape.interpret import evaluate
-from condyle.tape.replay import Replay
-from condyle.tape.scalar import Scalar
+from condyle.tape.replay import replayed
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
@@ -90,14 +88,3 @@ def _tape(world: World, point: ContactPoint, corners: int) -> Tape:
 def _results(tape: Tape, flat: list[Any]) -> list[tuple[str, Array, tuple[int, ...]]]:
     found = replayed(tape, flat)
     return [(p.name, found[p.name], p.shape) for p in tape.outputs]
-
-
-def replayed(tape: Tape, flat: list[Any]) -> dict[str, Array]:
-    """The results of a tape on traced scalars and numbers, recorded where the caller records."""
-    recorder = Replay()
-    values = evaluate(tape.block, [x if isinstance(x, Scalar) else recorder.number(float(x)) for x in flat], recorder)
-    out, at = {}, 0
-    for port in tape.outputs:
-        out[port.name] = np.array([*values[at : at + port.size], None], dtype=object)[:-1]
-        at += port.size
-    return out

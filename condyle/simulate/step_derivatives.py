@@ -23,7 +23,7 @@ from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion, Pose, cross
 from condyle.simulate.aligned import turned, turned_back
 from condyle.simulate.laws import Part
-from condyle.simulate.local import limit_slopes, replayed, slopes
+from condyle.simulate.local import limit_slopes, slopes
 from condyle.simulate.move import turning, turning_slope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
@@ -32,6 +32,7 @@ from condyle.simulate.touch import coordinates, position
 from condyle.simulate.touch_frame import at
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
+from condyle.tape.replay import replayed
 from condyle.tape.trace import trace
 
 

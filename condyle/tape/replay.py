@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from condyle.tape.graph import Block, Graph, Loop
 from condyle.tape.interpret import Arithmetic, evaluate
 from condyle.tape.loop import Table, columns, current, make_table, recording, repeat
 from condyle.tape.ops import OPS, TRUTH
 from condyle.tape.scalar import Scalar, compare, emit
+from condyle.tape.tape import Tape
 
 
 class Replay(Arithmetic):
@@ -60,4 +63,15 @@ def positions(graph: Graph, values: Sequence[Any]) -> list[int]:
             out.append(x.index)
         else:
             out.append(graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index))
+    return out
+
+
+def replayed(tape: Tape, flat: Sequence[Any]) -> dict[str, np.ndarray]:
+    """The results of a tape on traced scalars and numbers, flat and by name, recorded where the caller records."""
+    recorder = Replay()
+    values = evaluate(tape.block, [x if isinstance(x, Scalar) else recorder.number(float(x)) for x in flat], recorder)
+    out, at = {}, 0
+    for port in tape.outputs:
+        out[port.name] = np.array([*values[at : at + port.size], None], dtype=object)[:-1]
+        at += port.size
     return out

@@ -265,6 +265,11 @@ def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
     return graph, graph.emit(op, tuple(args), data)
 
 
+def constant(x: Any) -> float | None:
+    """The number that a traced value or a number is for certain, or None."""
+    return x.graph.value(x.index) if isinstance(x, Scalar) else number(x)
+
+
 def number(x: Any) -> float:
     """A Python float from any real number, or an error that names what was given."""
     if not _is_number(x):

@@ -9,7 +9,7 @@ from published import PACKAGE_DIRS, REFUSED, URDFS, name
 
 from condyle.errors import RobotError
 from condyle.robot.check import check, checked
-from condyle.robot.description import Description, FrameSpec, JointSpec, Limits, LinkSpec, Mimic, Note
+from condyle.robot.description import Description, FrameSpec, JointSpec, Limits, LinkSpec, LoopSpec, Mimic, Note
 from condyle.robot.spatial import Inertia, Pose
 from condyle.robot.urdf import read_urdf
 
@@ -45,10 +45,23 @@ def test_a_good_robot_has_nothing_to_say() -> None:
         assert findings.problems == [] and findings.notes == []
 
 
+def test_loops_lie_between_frames_of_links_joints_and_others() -> None:
+    for frame_a, frame_b in (("l0", "l3"), ("j1", "j3"), ("l1", "tip")):
+        assert check(with_loop(frame_a, frame_b, ("x", "z", "ry"))).problems == []
+    # a joint that shares its name with a link is called joint:NAME
+    twin = with_joint(with_loop("l0", "joint:l2"), 1, name="l2")
+    assert check(twin).problems == []
+
+
 def test_long_chains_do_not_recurse() -> None:
     assert check(chain(5000)).problems == []
     findings = check(chain(30_000))
     assert findings.problems == ["r.urdf:20000: the robot has 30,000 links, more than 20,000"]
+
+
+def with_loop(frame_a: str = "l0", frame_b: str = "l3", axes: tuple[str, ...] = ("x",), name: str = "ring") -> Description:
+    tip = FrameSpec("tip", "l3", Pose.identity(), "r.urdf:200")
+    return replace(R, frames=(tip,), loops=(LoopSpec(name, frame_a, frame_b, axes, "r.urdf:300"),))
 
 
 R = chain(4)
@@ -85,6 +98,20 @@ PROBLEMS = {
     "mimic circle": (
         with_joint(with_joint(with_joint(R, 0, mimic=Mimic("j2")), 1, mimic=Mimic("j3")), 2, mimic=Mimic("j1")),
         "joint 'j1' <mimic>: the joints follow each other in a circle, 'j1' -> 'j2' -> 'j3' -> 'j1'",
+    ),
+    "loop nowhere": (with_loop("l0", "tap"), r"r.urdf:300: loop 'ring': frame 'tap' does not exist \(did you mean 'tip'\?\)"),
+    "loop on itself": (with_loop("tip", "tip"), "r.urdf:300: loop 'ring': frame 'tip' cannot stay on itself"),
+    "loop of two meanings": (
+        replace(with_loop("l0", "j2"), frames=(FrameSpec("j2", "l3", Pose.identity()),)),
+        "loop 'ring': frame 'j2' has the name of a link or joint: rename the frame",
+    ),
+    "loop without axes": (with_loop(axes=()), "r.urdf:300: loop 'ring': it holds no axis: name some of x, y, z, rx, ry, rz"),
+    "loop axis": (with_loop(axes=("x", "rX")), "r.urdf:300: loop 'ring': axis 'rX' is unknown; there are x, y, z, rx, ry, rz"),
+    "loop axis twice": (with_loop(axes=("x", "y", "x")), "loop 'ring': axis 'x' is named more than once"),
+    "loop without a name": (with_loop(name=" "), "r.urdf:300: loop without a name"),
+    "loop twice": (
+        replace(with_loop(), loops=with_loop().loops * 2),
+        "r.urdf:300: loop 'ring': the name is already used at r.urdf:300: rename",
     ),
     "mass": (with_link(R, 1, inertia=body(-1, 1, 1, 1)), "link 'l1' <inertial>: mass -1 must not be negative"),
     "moments": (with_link(R, 1, inertia=body(1, -1, 1, 1)), "principal moments -1, 1, 1: none may be negative"),

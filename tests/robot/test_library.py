@@ -10,7 +10,7 @@ from condyle.robot import library
 from condyle.robot.build import build
 from condyle.robot.check import check
 from condyle.robot.description import Description
-from condyle.robot.library import birotor, fourlimb, pidog, ur3, wheeled_pendulum
+from condyle.robot.library import birotor, fourlimb, pidog, two_wheeled, ur3, wheeled_pendulum
 from condyle.robot.make import pose, rod, solid, sphere
 
 ROBOTS = [name.replace(":n", ":12") for name in library.names()]
@@ -208,6 +208,43 @@ def test_wheeled_pendulum_pole() -> None:
     stiffness = np.array([[0, 0], [0, m_b * g * L / 2]])
     poles = np.sqrt(np.linalg.eigvals(np.linalg.solve(M, stiffness)).astype(complex))
     assert max(poles.real) == pytest.approx(8.2867, abs=5e-5)
+
+
+# -- the robot on two wheels
+
+
+def test_two_wheeled() -> None:
+    robot = library.description("two_wheeled")
+    assert [link.name for link in robot.links] == ["body", "left_disc", "right_disc"]
+    assert [joint.name for joint in robot.joints] == ["left_wheel", "right_wheel"]
+    assert all(tuple(joint.axis) == (0, 1, 0) and joint.kind == "continuous" for joint in robot.joints)
+    for link in robot.links[1:]:
+        assert link.inertia is not None and link.inertia.mass == 0.25
+        np.testing.assert_allclose(link.inertia.I_com, 0.25 * 0.04**2 * np.diag([0.25, 0.5, 0.25]), atol=1e-18)
+    T = placed(robot)
+    for side, left in two_wheeled.SIDES.items():
+        np.testing.assert_array_equal(T[f"{side}_center"][:3, 3], [0, left * 0.1, -0.2])
+    np.testing.assert_array_equal(T["axle"][:3, 3], [0, 0, -0.2])
+    # a wheel's tread is a disc of its radius about the axle
+    for link in robot.links[1:]:
+        (tread,) = link.collisions
+        assert tread.size == (0.04, 0.02)
+        np.testing.assert_array_equal(np.abs(tread.pose.R[:, 2]), [0, 1, 0])
+
+
+def test_two_wheeled_has_the_pendulums_numbers() -> None:
+    """Mass, centre of mass and the moment about the pitch axis; the other two are the wheels' distance richer."""
+    two, one = composite(library.description("two_wheeled")), composite(library.description("wheeled_pendulum"))
+    assert two[0] == pytest.approx(one[0], rel=1e-15) and two[0] == 1.5
+    np.testing.assert_allclose(two[1], one[1], atol=1e-16)
+    np.testing.assert_allclose(two[2] - one[2], 0.5 * 0.1**2 * np.diag([1, 0, 1]), atol=1e-16)
+
+
+def test_two_wheeled_base() -> None:
+    model = build(library.description("two_wheeled"), library.base("two_wheeled"))
+    turns = [f"root_{name}" for name in ("x", "y", "z", "yaw", "pitch", "roll")]
+    assert [link.joint for link in model.links] == [*turns, "left_wheel", "right_wheel"]
+    assert library.base("two_wheeled") == "euler" and model.nq == model.nv == 8
 
 
 # -- PiDog

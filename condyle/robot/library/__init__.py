@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from condyle.errors import RobotError
 from condyle.robot.description import Description
-from condyle.robot.library import birotor, chains, fourlimb, pidog, ur3, wheeled_pendulum
+from condyle.robot.library import birotor, chains, fourlimb, pidog, two_wheeled, ur3, wheeled_pendulum
 from condyle.robot.names import nearest
 
 
@@ -24,6 +24,7 @@ ROBOTS = {
     "double_pendulum": Entry(chains.double_pendulum),
     "cartpole": Entry(chains.cartpole),
     "wheeled_pendulum": Entry(wheeled_pendulum.description, "planar"),
+    "two_wheeled": Entry(two_wheeled.description, "euler"),
     "ur3": Entry(ur3.description),
     "birotor": Entry(birotor.description, "free"),
     "pidog": Entry(pidog.description, "free"),
@@ -44,7 +45,7 @@ def description(name: str) -> Description:
 
 
 def base(name: str) -> str:
-    """The base that the robot of this name is meant to stand on: "fixed", "free" or "planar"."""
+    """The base that the robot of this name is meant to stand on: "fixed", "free", "planar" or "euler"."""
     return _entry(name).base
 
 

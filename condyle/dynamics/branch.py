@@ -1,0 +1,173 @@
+"""The branch of a mechanism: follow it from the first pose, fit a guess to it, and see how many steps of Newton that takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from condyle.dynamics.assembly import CLOSED, Mechanism
+from condyle.dynamics.chart import places
+from condyle.dynamics.embedding import Embedding
+from condyle.dynamics.guess import Guess, Series, fitted
+from condyle.dynamics.loops import LAST, LIVE, Loops
+from condyle.dynamics.manifold import integrate
+from condyle.robot.joints import Revolute
+from condyle.tape.function import Function
+from condyle.tape.trace import trace
+
+SAMPLES = 512  # poses in one turn or over the range
+WEAK = 1e-3  # a pose is left out where the conditions are this much weaker than at the first
+STEPS = 12  # of Newton, at most
+STAGES = (1, 2, 4, 8, 16)  # of the way from the first pose, where there is no fit
+PROBES = 96  # random poses at which the stages are tried
+
+
+def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
+    """The layer with a guess and the number of steps that go with it."""
+    drivers = _drivers(mechanism, loops)
+    if all(d is not None for d in drivers.values()):
+        series: list[Series] = []
+        for driver in sorted({d for d in drivers.values() if d is not None}):
+            y, x, periodic = _followed(mechanism, loops, driver)
+            for place in [p for p, d in drivers.items() if d == driver]:
+                series.append(fitted(driver, place, y, x[:, place], periodic))
+        fit = replace(loops, guess=Guess(tuple(series)))
+        return replace(fit, steps=_steps(mechanism, fit))
+    return _staged(mechanism, loops)
+
+
+def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
+    """Entry of x of each dependent coordinate -> the only entry of y that moves it; None if several do."""
+    below, rng = mechanism.below, np.random.default_rng(3)
+    _, columns = places(below, loops.dependent)
+    _, kept = places(below, [i for i in range(len(below.links)) if i not in loops.dependent])
+    moves = np.zeros((len(columns), len(kept)), dtype=bool)
+    for _ in range(3):
+        start = mechanism.moved(loops.first, 1e-2 * rng.standard_normal(below.nv))
+        x, _ = mechanism.closed(start, columns)
+        _, J = mechanism.at(x)
+        T = -np.linalg.solve(J[np.ix_(list(loops.rows), columns)], J[np.ix_(list(loops.rows), kept)])
+        moves |= np.abs(T) > 1e-9
+    out: dict[int, int | None] = {}
+    row = 0
+    for i in loops.dependent:
+        link = below.links[i]
+        for k in range(link.kind.nq):
+            by = np.flatnonzero(moves[row]) if link.kind.nv == 1 else np.zeros(2)
+            single = len(by) <= 1 and all(loops.chart.links[j].kind.nv == 1 for j in _owners(loops, by))
+            entry = 0 if not len(by) else int(loops.chart.links[_owners(loops, by)[0]].q.start) if single else None
+            out[link.q.start + k] = entry if single else None
+        row += link.kind.nv
+    return out
+
+
+def _owners(loops: Loops, coordinates: np.ndarray) -> list[int]:
+    return [i for i, link in loops.chart.outward() for c in coordinates if link.v.start <= c < link.v.stop]
+
+
+def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(y, x in rows, whether a whole turn closes) along one coordinate, both ways from the first pose."""
+    link = next(link for link in loops.chart.links if link.q.start == driver)
+    below = mechanism.below
+    place = next(b.q.start for b in below.links if b.joint == link.joint)
+    reach = np.pi if isinstance(link.kind, Revolute) else 4.0 * mechanism.length
+    here = loops.first[place]
+    lower, upper = here - reach, here + reach
+    if link.limits.lower is not None and link.limits.upper is not None and link.limits.upper - link.limits.lower < 2 * reach:
+        lower, upper = min(link.limits.lower, here - 1e-3), max(link.limits.upper, here + 1e-3)
+    _, columns = places(below, loops.dependent)
+    first = mechanism.closed(loops.first, columns)[0]
+    weak = WEAK * _strength(mechanism, loops, first)
+    sides = []
+    for end in (lower, upper):
+        x, rows = first, [first]
+        for y in np.linspace(here, end, SAMPLES // 2 + 1)[1:]:
+            x = x.copy()
+            x[place] = y
+            x, left = mechanism.closed(x, columns, 12)
+            jump = np.max(np.abs(x - rows[-1]))
+            if left > CLOSED * mechanism.length or jump > 1.0 or _strength(mechanism, loops, x) < weak:
+                break
+            rows.append(x)
+        sides.append(np.array(rows))
+    x = np.vstack([sides[0][:0:-1], sides[1]])
+    whole = len(x) == SAMPLES + 1 and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
+    if whole:
+        apart = (x[-1] - x[0])[places(below, loops.dependent)[0]] / (2 * np.pi)
+        whole = bool(np.max(np.abs(apart - np.round(apart))) < 1e-6)
+    return x[:, place], x, whole
+
+
+def _strength(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> float:
+    """The smallest singular value of the conditions by what follows."""
+    _, columns = places(mechanism.below, loops.dependent)
+    return float(np.linalg.svd(mechanism.at(x)[1][np.ix_(list(loops.rows), columns)], compute_uv=False)[-1])
+
+
+def _steps(mechanism: Mechanism, loops: Loops) -> int:
+    """How many steps of Newton the guess takes, so that the last one is a short one, over all poses of the fit."""
+    below = mechanism.below
+    _, columns = places(below, loops.dependent)
+    dependent, _ = places(below, loops.dependent)
+    kept, _ = places(below, [i for i in range(len(below.links)) if i not in loops.dependent])
+    most = LIVE
+    for one in loops.guess.series[: 1 if len({s.driver for s in loops.guess.series}) == 1 else None]:
+        for y in np.linspace(one.middle - one.half, one.middle + one.half, 97):
+            x = loops.first.copy()
+            everyone = loops.start.copy()
+            everyone[one.driver] = y
+            x[kept] = everyone
+            x[dependent] = np.asarray(loops.guess.at(loops, everyone), dtype=float)
+            for step in range(1, STEPS + 1):
+                phi, J = mechanism.at(x)
+                square = J[np.ix_(list(loops.rows), columns)]
+                if np.linalg.cond(square) > 1e9:
+                    break
+                move = np.zeros(below.nv)
+                move[columns] = -np.linalg.solve(square, phi[list(loops.rows)])
+                x = mechanism.moved(x, move)
+                if np.max(np.abs(move)) <= 0.3 * LAST:
+                    most = max(most, step)
+                    break
+            else:
+                most = STEPS
+    return most
+
+
+def _staged(mechanism: Mechanism, loops: Loops) -> Loops:
+    """The layer with as many stages on the way from the first pose as random poses within reach take."""
+    rng = np.random.default_rng(4)
+    trials = np.array([_somewhere(mechanism, loops, rng) for _ in range(PROBES)])
+    fine = _values(mechanism, replace(loops, stages=64, steps=LIVE + 2), trials)
+    for stages in STAGES:
+        tried = replace(loops, stages=stages, steps=LIVE + 1)
+        found = _values(mechanism, tried, trials)
+        good = np.all(np.isfinite(fine), axis=1)
+        if np.all(np.isfinite(found[good])) and np.allclose(found[good], fine[good], atol=1e-9, rtol=1e-9):
+            return tried
+    return replace(loops, stages=STAGES[-1], steps=LIVE + 2)
+
+
+def _somewhere(mechanism: Mechanism, loops: Loops, rng: np.random.Generator) -> np.ndarray:
+    """A pose within the limits, or within a turn or the robot's length where there are none; half of them near the first."""
+    step = np.zeros(loops.chart.nv)
+    for link in loops.chart.links:
+        turns = np.any(link.axes[0].angular)
+        for k in range(link.v.start, link.v.stop):
+            reach = (np.pi if turns else mechanism.length) if link.kind.nv == 1 else 0.5
+            lower, upper = -reach, reach
+            if link.limits.lower is not None and link.limits.upper is not None:
+                here = loops.start[link.q.start]
+                lower, upper = max(lower, link.limits.lower - here), min(upper, link.limits.upper - here)
+            step[k] = rng.uniform(min(lower, 0.0), max(upper, 0.0))
+    return np.asarray(integrate(loops.chart, loops.start, step * rng.choice([0.2, 1.0])), dtype=float)
+
+
+def _values(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> np.ndarray:
+    """x for each y, as the kernel finds it."""
+    lower: Embedding = mechanism.lower
+    model = mechanism.model
+    function = Function(trace(lambda y: {"x": loops.up(model, lower, y)}, y=loops.chart.nq))
+    found: np.ndarray = function(y)
+    return found

@@ -1,0 +1,41 @@
+"""Charts: the coordinates that remain of a constrained robot, as joints without mass: all of manifold.py works on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from condyle.errors import RobotError
+from condyle.robot.joints import Prismatic
+from condyle.robot.model import Link, Model
+from condyle.robot.spatial import Inertia, Pose
+
+
+def chart_of(name: str, joints: Sequence[Link]) -> Model:
+    """The configurations of these joints, one after the other."""
+    links, q, v = [], 0, 0
+    for joint in joints:
+        nq, nv = joint.kind.nq, joint.kind.nv
+        slices = {"q": slice(q, q + nq), "v": slice(v, v + nv)}
+        bare = replace(joint, parent=-1, inertia=Inertia.zero(), placement=Pose.identity(), armature=0.0, mimic=None)
+        links.append(replace(bare, visuals=(), collisions=(), **slices))
+        q, v = q + nq, v + nv
+    return Model(name, tuple(links), (), (0.0, 0.0, 0.0))
+
+
+def plain_chart(name: str, names: Sequence[str]) -> Model:
+    """Coordinates that are just numbers, with these names."""
+    if not names or len(set(names)) != len(names):
+        raise RobotError([f"robot '{name}': coordinates need names that differ, at least one; got {', '.join(names) or 'none'}"])
+    number = Prismatic((1.0, 0.0, 0.0))
+    zero = slice(0, 1)
+    return chart_of(name, [Link(n, n, -1, number, Pose.identity(), Inertia.zero(), zero, zero) for n in names])
+
+
+def places(chart: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(entries of q, entries of v) of these joints of a chart or model."""
+    q = [n for i in links for n in range(chart.links[i].q.start, chart.links[i].q.stop)]
+    v = [n for i in links for n in range(chart.links[i].v.start, chart.links[i].v.stop)]
+    return np.array(q, dtype=int), np.array(v, dtype=int)

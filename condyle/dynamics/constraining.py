@@ -1,0 +1,263 @@
+"""Constraints without multipliers: what makes a robot with fewer coordinates out of a robot, and what it can tell afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condyle.dynamics.assembly import assembled, why_not
+from condyle.dynamics.branch import with_guess
+from condyle.dynamics.conditions import Condition, Conditions, closure
+from condyle.dynamics.coupled import Coupled, Coupling
+from condyle.dynamics.embedding import Embedding, Layer
+from condyle.dynamics.explicit import explicit
+from condyle.dynamics.kinematics import frame_pose
+from condyle.dynamics.loops import Loops
+from condyle.dynamics.rolling import planar_roll, rolling
+from condyle.dynamics.wheels import Wheel
+from condyle.errors import RobotError
+
+if TYPE_CHECKING:
+    from condyle.dynamics.robot import Robot
+    from condyle.robot.model import Model
+
+
+class Constraining:
+    """The methods of a robot that have to do with constraints. Each of the first ones gives a new robot."""
+
+    model: Model
+    embedding: Embedding | None
+    _call: Callable[..., Any]
+
+    def embed(
+        self,
+        gamma: Callable[..., Any],
+        velocity: Callable[..., Any] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        start: Any = None,
+        velocities: Sequence[str] | None = None,
+    ) -> Robot:
+        """The robot that moves only as  q = gamma(y), v = (dgamma/dy) w, or v = velocity(y) w.
+
+        `gamma`: a function of y, or of (model, y), written with NumPy, that gives all coordinates. `velocity`: a matrix of nv
+        rows, where the constraint is one of velocities, such as rolling; then there may be fewer velocities w than coordinates y.
+        `names`: of the coordinates; `velocities`: names of the velocities; `start`: the y that takes the place of zero.
+        """
+        return self._with(explicit(self._below(), gamma, velocity, names, start, velocities))
+
+    def couple(self, joint: str | Mapping[str, Any], to: Any = None, ratio: float = 1.0, offset: float = 0.0) -> Robot:
+        """The robot whose `joint` follows: q[joint] = offset + ratio * q[to]; `to` may be {other joint: ratio, ...} for several.
+
+        Several joints at once: couple({"finger2": ("finger1", 1.0, 0.0), "finger3": ({"finger1": 0.5, "thumb": 0.5}, 0.1)}).
+        """
+        rows = (
+            joint if isinstance(joint, Mapping) else {joint: (to, ratio, offset) if not isinstance(to, Mapping) else (to, offset)}
+        )
+        return self._with(Coupled(self._below(), tuple(_coupling(name, row) for name, row in rows.items())))
+
+    def close_loop(
+        self,
+        frame_a: str,
+        frame_b: str,
+        axes: str | Sequence[str] = "xyz",
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+        name: str = "",
+    ) -> Robot:
+        """The robot whose frame b stays on frame a, in the displacements `axes` ("xyz" is a ball joint), in the axes of a.
+
+        `q`: a pose near a closed one, of the robot that this is called on; zero, or the last closed pose, by default.
+        `independent`: the joints that remain, of those in loops; `dependent`: those that follow. By default they are chosen by
+        pivoting at the closed pose. Called again on the result, it closes one more loop together with those before.
+        """
+        return self.close_loops([(frame_a, frame_b, axes, name)], q=q, independent=independent, dependent=dependent)
+
+    def close_loops(
+        self,
+        loops: Sequence[tuple[Any, ...]],
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+    ) -> Robot:
+        """Several loops at once, each (frame_a, frame_b, axes) with a name or without; otherwise as `close_loop`."""
+        new = tuple(closure(self.model, *loop) for loop in loops)
+        if not new:
+            raise RobotError([f"robot '{self.model.name}': name the loops to close, as [(frame_a, frame_b, axes), ...]"])
+        return self._closed(new, q, independent, dependent)
+
+    def constrain(
+        self,
+        condition: Callable[..., Any],
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+        name: str = "condition",
+    ) -> Robot:
+        """The robot with condition(model, q) = 0: one number or several, written with NumPy and condyle.dynamics.
+
+        q there are all coordinates. The other arguments are those of `close_loop`.
+        """
+        if not callable(condition):
+            raise RobotError([f"the condition must be a function of (model, q), written with NumPy; got {condition!r:.40}"])
+        return self._closed((Condition.of(self.model, name, condition),), q, independent, dependent)
+
+    def roll(
+        self,
+        wheels: str | Sequence[str],
+        radius: float,
+        *,
+        ground: Callable[[Any], Any] | None = None,
+        independent: Sequence[str] | None = None,
+    ) -> Robot:
+        """The robot whose wheels roll on the ground z = 0 without slipping; `wheels` are their hinges.
+
+        One wheel under a planar base rolls in the plane: the base's height and the wheel's angle follow. There, `ground` may be
+        the height as a function of x; the coordinate root_x is then that of the point of contact. Wheels in space roll on flat
+        ground and do not slide sideways: the base's height and roll follow, and of its velocities those that the wheels fix.
+        `independent`: velocities that remain, in space; by default the wheels' own, and what they leave free.
+        """
+        hinges = [wheels] if isinstance(wheels, str) else list(wheels)
+        if not hinges:
+            raise RobotError([f"robot '{self.model.name}': name the hinges of the wheels that roll"])
+        found = tuple(Wheel.of(self.model, name, radius) for name in hinges)
+        below = self._below()
+        if "root_y" not in [link.joint for link in self.model.links]:
+            if len(found) > 1 or self.embedding is not None:
+                raise RobotError(
+                    [f"robot '{self.model.name}': in the plane one wheel rolls, under a robot without other constraints; two wheels "
+                     "side by side are one there"]
+                )  # fmt: skip
+            return self._with(planar_roll(below, found[0], ground))
+        if ground is not None:
+            raise RobotError([f"robot '{self.model.name}': in space wheels roll on flat ground only; leave ground= out"])
+        layers = () if self.embedding is None else self.embedding.layers
+        return self._made((*layers, *rolling(self.model, Embedding(layers), found, independent)))
+
+    def point_on(
+        self,
+        frame: str,
+        surface: Callable[..., Any],
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+    ) -> Robot:
+        """The robot whose frame has its origin on a surface: surface(p) = 0 for its position p in the world, (3,)."""
+        self.model.frame(frame)
+        if not callable(surface):
+            raise RobotError([f"the surface must be a function of a position (x, y, z) that is zero on it; got {surface!r:.40}"])
+
+        def condition(model: Model, q: Any) -> Any:
+            return surface(frame_pose(model, q, frame).p)
+
+        return self.constrain(condition, q=q, independent=independent, dependent=dependent, name=f"{frame} on surface")
+
+    def lift(self, y: Any, w: Any, **options: Any) -> Any:
+        """(q, v): all coordinates and their velocities."""
+        self._needs_constraint("lift")
+        return self._call("lift", (y, w), options)
+
+    def reduce_forces(self, y: Any, tau: Any, **options: Any) -> Any:
+        """T^T tau: what the joint forces tau, one for each entry of the full v, do along the velocities that remain."""
+        self._needs_constraint("reduce_forces")
+        return self._call("reduce_forces", (y, tau), options)
+
+    def constraint_forces(self, y: Any, w: Any, tau: Any = None, **options: Any) -> Any:
+        """What the full equations of motion lack, (..., full nv): the forces of the constraint along all coordinates.
+
+        `tau`: the joint forces, one for each entry of the full v (none: zero), because it matters in which joint a motor sits.
+        """
+        self._needs_constraint("constraint_forces")
+        tau = np.zeros(self.model.nv) if tau is None else tau
+        if np.shape(tau)[-1:] != (self.model.nv,):
+            raise RobotError(
+                [f"robot '{self.model.name}': tau must have {self.model.nv} entries, one for each joint of the full robot, got the "
+                 f"shape {np.shape(tau)}; T^T of it is what reduce_forces gives"]
+            )  # fmt: skip
+        return self._call("constraint_forces", (y, w, tau), options)
+
+    def reactions(self, y: Any, w: Any, tau: Any = None, **options: Any) -> dict[str, Any]:
+        """{name: force} by which loops, couplings and wheels are held, N or N m; positive along their conditions' gradients."""
+        self._needs_constraint("reactions")
+        tau = np.zeros(self.model.nv) if tau is None else tau
+        assert self.embedding is not None
+        names = [name for layer in self.embedding.layers for name in layer.reaction_names]
+        values = self._call("reactions", (y, w, tau), options)
+        return {name: values[..., k] for k, name in enumerate(names)}
+
+    def explain(self, y: Any) -> str | None:
+        """Why the constraint cannot be met at y, or at the first bad row of y; None if it can."""
+        if self.embedding is None:
+            return None
+        return why_not(self.model, self.embedding, np.asarray(y, dtype=float))
+
+    # ---- inside
+
+    def _closed(self, new: Conditions, q: Any, independent: Sequence[str] | None, dependent: Sequence[str] | None) -> Robot:
+        """With more conditions; those of a layer of loops on top are solved together with them."""
+        self._below()
+        layers = () if self.embedding is None else self.embedding.layers
+        top = layers[-1] if layers else None
+        before: Conditions = ()
+        if isinstance(top, Loops):
+            layers, before = layers[:-1], top.conditions
+        lower = Embedding(layers)
+        below = lower.chart if layers else self.model
+        begin = top.first if isinstance(top, Loops) else layers[-1].start if layers else self.model.neutral()
+        if q is not None:
+            begin = np.asarray(q, dtype=float)
+            if isinstance(top, Loops) and begin.shape == (top.chart.nq,):
+                begin = top.first.copy()
+                begin[top.kept[0]] = np.asarray(q, dtype=float)
+        if begin.shape != (below.nq,) or not np.all(np.isfinite(begin)):
+            raise RobotError([f"robot '{self.model.name}': q must be {below.nq} finite numbers, got the shape {begin.shape}"])
+        mechanism, loops = assembled(self.model, lower, (*before, *new), begin, independent, dependent)
+        return self._made((*layers, with_guess(mechanism, loops)))
+
+    def _below(self) -> Model:
+        if self.embedding is None:
+            return self.model
+        if not self.embedding.holonomic:
+            raise RobotError(
+                [
+                    f"robot '{self.model.name}' rolls already: it has more coordinates than velocities; put other constraints before"
+                ]
+            )
+        return self.embedding.chart
+
+    def _with(self, layer: Layer) -> Robot:
+        return self._made((*(() if self.embedding is None else self.embedding.layers), layer))
+
+    def _made(self, layers: tuple[Layer, ...]) -> Robot:
+        from condyle.dynamics.robot import Robot
+
+        return Robot(self.model, None, Embedding(layers))
+
+    def _needs_constraint(self, what: str) -> None:
+        if self.embedding is None:
+            raise RobotError(
+                [
+                    f"robot '{self.model.name}' is not constrained, so {what} has nothing to do; see embed, couple, close_loop, roll"
+                ]
+            )
+
+
+def _coupling(joint: str, row: Any) -> Coupling:
+    """("other", ratio, offset), ("other", ratio), "other", ({other: ratio}, offset) or {other: ratio}."""
+    parts = list(row) if isinstance(row, tuple | list) else [row]
+    if parts and isinstance(parts[0], Mapping):
+        ratios, offset = dict(parts[0]), [*parts[1:], 0.0][0]
+    elif parts and isinstance(parts[0], str):
+        ratios, offset = {parts[0]: [*parts[1:], 1.0][0]}, [*parts[2:], 0.0][0]
+    else:
+        raise RobotError(
+            [f"the coupling of joint '{joint}' must name what it follows, as ('other', ratio, offset); got {row!r:.60}"]
+        )
+    return Coupling(joint, {name: float(ratio) for name, ratio in ratios.items()}, float(offset))

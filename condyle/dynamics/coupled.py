@@ -1,0 +1,131 @@
+"""Linear couplings: joints that follow others in proportion, as mimic joints, gears and differentials do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from condyle.dynamics.chart import chart_of, places
+from condyle.dynamics.embedding import Embedding, Found, named
+from condyle.errors import RobotError
+from condyle.robot.edit import only
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """q[joint] = offset + sum of ratio * q[other]."""
+
+    joint: str
+    ratios: Mapping[str, float]
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """The layer of some couplings; G is constant, and leaves the joints that remain as they are."""
+
+    below: Model
+    couplings: tuple[Coupling, ...]
+    chart: Model = field(init=False)
+    G: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        below = self.below
+        followers = {only(below, c.joint): c for c in self.couplings}
+        for i, coupling in followers.items():
+            _check(below, coupling, set(followers), i)
+        kept = [i for i in range(len(below.links)) if i not in followers]
+        if not kept:
+            raise RobotError([f"robot '{below.name}': the couplings leave no joint free; leave at least one without a coupling"])
+        chart = chart_of(below.name, [below.links[i] for i in kept])
+        column = {below.links[i].joint: chart.links[k].v.start for k, i in enumerate(kept)}
+        G = np.zeros((below.nv, chart.nv))
+        _, free = places(below, kept)
+        G[free, np.arange(chart.nv)] = 1.0
+        for i, coupling in followers.items():
+            for other, ratio in coupling.ratios.items():
+                G[below.links[i].v.start, column[other]] += ratio
+        object.__setattr__(self, "chart", chart)
+        object.__setattr__(self, "G", G)
+
+    @property
+    def start(self) -> np.ndarray:
+        return self.chart.neutral()
+
+    @property
+    def velocity_names(self) -> list[str]:
+        return velocity_names(self.chart)
+
+    @property
+    def passive(self) -> set[str]:
+        return {c.joint for c in self.couplings}
+
+    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+        below = self.below
+        followers = {only(below, c.joint): c for c in self.couplings}
+        kept, _ = places(below, [i for i in range(len(below.links)) if i not in followers])
+        x = np.zeros(below.nq, dtype=object)
+        x[kept] = y
+        for i, c in followers.items():
+            x[below.links[i].q.start] = sum((y[self.chart.links[only(self.chart, o)].q.start] * r for o, r in c.ratios.items()),
+                                            0.0) + c.offset  # fmt: skip
+        return x
+
+    def differential(self, at: Found, y: Array) -> Array:
+        return self.G.astype(object)
+
+    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+        return np.zeros(self.below.nv, dtype=object)
+
+    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+        return G, None
+
+    @property
+    def reaction_names(self) -> list[str]:
+        return [c.joint for c in self.couplings]
+
+    def reaction_rows(self, at: Found) -> Array:
+        rows = np.zeros((len(self.couplings), self.below.nv), dtype=object)
+        for row, c in zip(rows, self.couplings, strict=True):
+            row[self.below.links[only(self.below, c.joint)].v.start] = 1.0
+            for other, ratio in c.ratios.items():
+                row[self.below.links[only(self.below, other)].v.start] = -ratio
+        # below may itself be a chart: its coordinates are those of joints with the same names
+        full = np.zeros((len(rows), at.model.nv), dtype=object)
+        for link in self.below.links:
+            full[:, at.model.links[only(at.model, link.joint)].v] = rows[:, link.v]
+        return full
+
+    def key(self) -> str:
+        return named({"G": self.G, "offsets": [(c.joint, c.offset) for c in self.couplings]})
+
+
+def velocity_names(chart: Model) -> list[str]:
+    """The name of each coordinate of the velocity: its joint's, numbered where a joint has several."""
+    out = []
+    for link in chart.links:
+        out += [link.joint] if link.kind.nv == 1 else [f"{link.joint}[{k}]" for k in range(link.kind.nv)]
+    return out
+
+
+def _check(below: Model, coupling: Coupling, followers: set[int], i: int) -> None:
+    who = f"robot '{below.name}': the coupling of joint '{coupling.joint}'"
+    if below.links[i].kind.nv != 1:
+        raise RobotError([f"{who}: it has {below.links[i].kind.nv} coordinates; only joints with one can follow others"])
+    if not coupling.ratios:
+        raise RobotError([f"{who} names no joint to follow; write {{'other joint': ratio}}, or lock it with robot.lock"])
+    for other, ratio in coupling.ratios.items():
+        j = only(below, other)
+        if j in followers:
+            cure = "name joints that remain" if j != i else "leave it out"
+            raise RobotError([f"{who} follows '{other}', which follows others itself; {cure}"])
+        if below.links[j].kind.nv != 1:
+            raise RobotError([f"{who} follows '{other}', which has {below.links[j].kind.nv} coordinates; only one is possible"])
+        if not np.isfinite(ratio):
+            raise RobotError([f"{who} has the ratio {ratio} to '{other}'; give a finite number"])
+    if not np.isfinite(coupling.offset):
+        raise RobotError([f"{who} has the offset {coupling.offset}; give a finite number"])

@@ -1,0 +1,207 @@
+"""Constraints that a user writes down: q = gamma(y), and where only velocities obey them, v = T(y) w."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.chart import plain_chart
+from condyle.dynamics.coupled import velocity_names
+from condyle.dynamics.embedding import Embedding, Found, named
+from condyle.dynamics.manifold import difference
+from condyle.dynamics.solve import cholesky_solve
+from condyle.errors import RobotError
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array
+from condyle.tape.function import Function
+from condyle.tape.inner import rate_at_zero, slopes_at_zero
+from condyle.tape.scalar import constant
+from condyle.tape.trace import trace
+
+NEAR = 1e-9  # how well gamma and the velocities must agree, relative
+PROBES = 5  # configurations at which they are compared
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """The layer of a traced function gamma(model, y), and of T(model, y) where rolling makes it more than its derivative."""
+
+    below: Model
+    chart: Model
+    gamma: Callable[[Model, Array], Array]
+    map: Callable[[Model, Array], Array] | None
+    velocities: tuple[str, ...]
+    start: np.ndarray
+    passive: set[str] = field(default_factory=set)
+    hash: str = ""
+    reaction_names: tuple[str, ...] = ()
+    contacts: Callable[[Model, Array], Array] | None = None  # reaction rows, where they are known
+
+    @property
+    def velocity_names(self) -> list[str]:
+        return list(self.velocities)
+
+    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+        return np.array(self.gamma(model, y), dtype=object)
+
+    def differential(self, at: Found, y: Array) -> Array:
+        x = at.c[-1]
+
+        def change(d: Array) -> Any:
+            return {"x": difference(self.below, x, np.array(self.gamma(at.model, y + d), dtype=object))}
+
+        return slopes_at_zero(change, self.chart.nv)["x"]
+
+    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+        def speed(t: Any) -> Any:
+            there = y + v * t
+            moved = Found(at.model, [*at.c[:-1], np.array(self.gamma(at.model, there), dtype=object)], at.G, at.total)
+            return {"v": self.differential(moved, there) @ v}
+
+        return rate_at_zero(speed)["v"]
+
+    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+        if self.map is None:
+            return G, None
+        T = np.array(self.map(at.model, y), dtype=object)
+        rows = [_row_that_is(G, j) for j in range(self.chart.nv)]
+        if None not in rows:
+            return T, T[rows]
+        return T, cholesky_solve(G.T @ G, G.T @ T)
+
+    def reaction_rows(self, at: Found) -> Array:
+        if self.contacts is not None:
+            return self.contacts(at.model, at.q)
+        raise RobotError(
+            [f"robot '{self.below.name}': a constraint given as gamma(y) has no forces with names; constraint_forces gives them "
+             "along all coordinates"]
+        )  # fmt: skip
+
+    def key(self) -> str:
+        return named({"tape": self.hash, "velocities": self.velocities, "start": self.start})
+
+
+def explicit(
+    below: Model,
+    gamma: Callable[..., Any],
+    velocity: Callable[..., Any] | None,
+    names: Sequence[str] | None,
+    start: Any,
+    velocities: Sequence[str] | None,
+    chart: Model | None = None,
+) -> Explicit:
+    """The layer of a user's functions, checked: shapes, finite numbers, and velocities that stay on gamma."""
+    begin = _start(below, start, names)
+    names = [f"y{k}" for k in range(len(begin))] if names is None else list(names)
+    chart = plain_chart(below.name, names) if chart is None else chart
+    full_gamma = _with_model(gamma, "gamma")
+    full_map = None if velocity is None else _with_model(velocity, "velocity")
+    tape = trace(lambda y: {"q": _rows(below, full_gamma(below, y), "gamma", (below.nq,))}, y=chart.nq)
+    hash, k = tape.hash, chart.nv
+    if full_map is not None:
+        shape = np.shape(_traced_shape(full_map, below, chart))
+        if len(shape) != 2 or shape[0] != below.nv or not 0 < shape[1] <= chart.nv:
+            raise RobotError(
+                [f"robot '{below.name}': velocity(y) must give a matrix of {below.nv} rows, one for each entry of v, and at "
+                 f"most {chart.nv} columns; it gives the shape {shape}"]
+            )  # fmt: skip
+        hash, k = hash + trace(lambda y: {"T": _rows(below, full_map(below, y), "velocity", shape)}, y=chart.nq).hash, shape[1]
+    given = list(velocities or (velocity_names(chart) if k == chart.nv else [f"w{i}" for i in range(k)]))
+    if len(given) != k:
+        raise RobotError([f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each"])
+    layer = Explicit(below, chart, full_gamma, full_map, tuple(given), begin, set(), hash)
+    _check(layer)
+    return layer
+
+
+def _start(below: Model, start: Any, names: Sequence[str] | None) -> np.ndarray:
+    if start is None and names is None:
+        raise RobotError(
+            [f"robot '{below.name}': embed needs to know how many coordinates remain; name them: names=['x', 'phi']"]
+        )
+    begin = np.zeros(len(names)) if start is None and names is not None else np.asarray(start, dtype=float)
+    if begin.ndim != 1 or not np.all(np.isfinite(begin)) or (names is not None and len(names) != len(begin)):
+        raise RobotError([f"robot '{below.name}': start must be one finite number for each coordinate that remains"])
+    return begin
+
+
+def _with_model(function: Callable[..., Any], what: str) -> Callable[[Model, Array], Array]:
+    """The function with two arguments, the model and y."""
+    if not callable(function):
+        raise RobotError([f"{what} must be a function of y, or of (model, y), written with NumPy; got {function!r:.40}"])
+    if len(inspect.signature(function).parameters) >= 2:
+        return function
+    return lambda model, y: function(y)
+
+
+def _rows(below: Model, value: Any, what: str, shape: tuple[int, ...]) -> Array:
+    array = np.array(value, dtype=object)
+    if array.shape != shape:
+        raise RobotError(
+            [f"robot '{below.name}': {what}(y) must give {shape[0]} numbers, one for each entry of q; it gives the shape "
+             f"{array.shape}"]
+        )  # fmt: skip
+    return array
+
+
+def _traced_shape(full_map: Callable[[Model, Array], Array], below: Model, chart: Model) -> Array:
+    found: list[Array] = []
+
+    def look(y: Array) -> Any:
+        found.append(np.array(full_map(below, y), dtype=object))
+        return {"y": y}
+
+    trace(look, y=chart.nq)
+    return found[0]
+
+
+def _row_that_is(G: Array, j: int) -> int | None:
+    """The row of G that is exactly the unit vector j: the coordinate y_j itself."""
+    for i in range(len(G)):
+        if all(constant(G[i, k]) == (1.0 if k == j else 0.0) for k in range(G.shape[1])):
+            return i
+    return None
+
+
+def _check(layer: Explicit) -> None:
+    """That gamma is finite near its start, and that T leads along it; a coordinate that gamma holds fixed may turn, as a wheel."""
+
+    def both(y: Array) -> Any:
+        x = layer.up(layer.below, Embedding(), y)
+        at = Found(layer.below, [x], [], None)
+        G = layer.differential(at, y)
+        T, E = layer.velocity(at, y, G)
+        return {"x": x, "G": G, "T": T, "along": G if E is None else G @ E}
+
+    function = Function(trace(both, y=layer.chart.nq), "reference")
+    rng = np.random.default_rng(0)
+    for k in range(PROBES):
+        y = layer.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(layer.chart.nq)
+        x, G, T, along = function(y)
+        if not all(np.all(np.isfinite(a)) for a in (x, G, T, along)):
+            if k:
+                continue
+            raise RobotError(
+                [
+                    f"robot '{layer.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; start elsewhere"
+                ]
+            )
+        if layer.map is None:
+            if np.linalg.matrix_rank(G) < layer.chart.nv:
+                raise RobotError(
+                    [f"robot '{layer.below.name}': gamma moves nothing along some of its {layer.chart.nv} coordinates at y = {y}: "
+                     f"its derivative has the rank {np.linalg.matrix_rank(G)}; use fewer coordinates or start elsewhere"]
+                )  # fmt: skip
+            continue
+        held = ~np.any(np.abs(G) > 0.0, axis=1)
+        off = np.abs(along - T)[~held]
+        if off.size and np.max(off) > NEAR * max(1.0, float(np.max(np.abs(T)))):
+            row = int(np.flatnonzero(~held)[np.argmax(np.max(off, axis=1))])
+            raise RobotError(
+                [f"robot '{layer.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
+                 f"'{velocity_names(layer.below)[row]}' at y = {y}; both must describe the same motion"]
+            )  # fmt: skip

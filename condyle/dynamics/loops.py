@@ -1,0 +1,203 @@
+"""Closed loops: coordinates that follow from the others because conditions phi(q) = 0 hold, found by steps of Newton.
+
+The steps are a fixed number of them, from a first guess that is a function of the coordinates that remain: so a configuration
+has one answer, whatever came before it. All but the last two are held; these, the second with the slopes of the first, have
+the right first and second derivatives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, log2
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.chart import places
+from condyle.dynamics.conditions import Conditions, all_rows, labels
+from condyle.dynamics.coupled import velocity_names
+from condyle.dynamics.elimination import Eliminated
+from condyle.dynamics.embedding import Embedding, Found, named
+from condyle.dynamics.guess import Guess
+from condyle.dynamics.manifold import difference, integrate
+from condyle.robot.joints import Revolute
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array
+from condyle.tape.array import held, where
+from condyle.tape.inner import rate_at_zero, slopes_at_zero
+from condyle.tape.loop import loop
+
+LIVE = 2  # steps that are not held
+FAR = 0.5  # the longest step towards a solution, as a part of the size of a coordinate (a radian, or the robot's length)
+LAST = 1e-8  # the longest last step: the error it leaves is as much smaller again
+SINGULAR = 1e-7  # the smallest pivot, as a part of what it is where the loop was first closed
+CORRECTIONS = 2  # steps of Newton on each stage of the way from the first pose
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The layer of closed loops. Chosen once, in assembly.py and branch.py: rows, dependent joints, pivots, guess and steps."""
+
+    below: Model
+    chart: Model
+    conditions: Conditions
+    rows: tuple[int, ...]  # conditions that are independent of each other
+    dependent: tuple[int, ...]  # joints of `below`
+    order: list[tuple[int, int]]  # pivots
+    scales: np.ndarray  # their size at the first pose
+    first: np.ndarray  # the pose of `below` at which the loops were first closed
+    units: np.ndarray  # of the dependent coordinates: 1 rad, or the robot's length
+    guess: Guess
+    steps: int = LIVE
+    stages: int = 0  # on a straight way from the first pose, where there is no better guess
+
+    @property
+    def start(self) -> np.ndarray:
+        return self.first[self.kept[0]]
+
+    @property
+    def velocity_names(self) -> list[str]:
+        return velocity_names(self.chart)
+
+    @property
+    def passive(self) -> set[str]:
+        return {self.below.links[i].joint for i in self.dependent}
+
+    @property
+    def reaction_names(self) -> list[str]:
+        names = labels(self.conditions)
+        return [names[r] for r in self.rows]
+
+    @property
+    def kept(self) -> tuple[np.ndarray, np.ndarray]:
+        return places(self.below, [i for i in range(len(self.below.links)) if i not in self.dependent])
+
+    def sharper(self, bits: int) -> Loops:
+        """With the steps that numbers of so many bits take."""
+        return replace(self, steps=self.steps + max(0, ceil(log2(bits / 53.0))) + 1)
+
+    # ---- the search
+
+    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+        dependent, _ = places(self.below, self.dependent)
+        calm = held(y)
+        x = self._with(calm, self.guess.at(self, calm))
+        for _ in range(min(self.stages, 1)):
+            x = self._with(calm, self._on_the_way(model, lower, calm))
+        if self.steps > LIVE:
+
+            def body(_: Any, d: Any) -> Any:
+                return self._step(model, lower, self._with(calm, d))[0][dependent]
+
+            x = self._with(calm, loop(body, x[dependent], self.steps - LIVE))
+        x = self._with(y, held(x[dependent]))
+        x, _, _, found = self._step(model, lower, x)
+        x, size, weakest, _ = self._step(model, lower, x, found)
+        good = (size <= LAST) & (weakest >= SINGULAR)
+        # what does not close is not a number: it is reported, and not integrated through
+        return self._with(y, where(good, x[dependent], np.nan))
+
+    def _on_the_way(self, model: Model, lower: Embedding, y: Array) -> Array:
+        """The dependent coordinates, followed on the straight way from the first pose to y."""
+        dependent, _ = places(self.below, self.dependent)
+        away = difference(self.chart, self.start, y)
+        for link in self.chart.links:
+            if isinstance(link.kind, Revolute) and link.limits.lower is None:
+                # a joint that turns without end is as far as it is within one turn
+                k = link.v.start
+                away[k] = away[k] - np.rint(away[k] * (0.5 / np.pi)) * (2.0 * np.pi)
+
+        def body(i: Any, d: Any) -> Any:
+            here = integrate(self.chart, self.start, away * ((i + 1.0) * (1.0 / self.stages)))
+            for _ in range(CORRECTIONS):
+                d = self._step(model, lower, self._with(here, d))[0][dependent]
+            return d
+
+        return loop(body, np.array(self.first[dependent], dtype=object), self.stages)
+
+    def _with(self, y: Array, d: Array) -> Array:
+        x = np.zeros(self.below.nq, dtype=object)
+        x[self.kept[0]], x[places(self.below, self.dependent)[0]] = y, d
+        return x
+
+    def _step(
+        self, model: Model, lower: Embedding, x: Array, known: Eliminated | None = None
+    ) -> tuple[Array, Any, Any, Eliminated]:
+        """(x one step of Newton further, the size of the step, the weakest pivot, the slopes used: those known, or new ones)."""
+        _, columns = places(self.below, self.dependent)
+        at = lower.found(model, lower.lifted(model, x)) if lower.layers else Found(model, [x], [], None)
+        found = Eliminated.of(self.slopes(at, columns), self.order) if known is None else known
+        step = -found.solve(self.values(at))
+        size: Any = 0.0
+        for s, unit in zip(step, self.units, strict=True):
+            size = np.maximum(abs(s) * (1.0 / unit), size)
+        if known is None:
+            step = step * np.minimum(1.0, FAR / np.maximum(size, FAR))
+        weakest: Any = np.inf
+        for pivot, scale in zip(found.pivots, self.scales, strict=True):
+            weakest = np.minimum(abs(pivot) * (1.0 / scale), weakest)
+        whole = np.zeros(self.below.nv, dtype=object)
+        whole[columns] = step
+        return integrate(self.below, x, whole), size, weakest, found
+
+    # ---- the conditions and their differentials
+
+    def values(self, at: Found) -> Array:
+        """phi."""
+        return all_rows(self.conditions, at.model, at.q)[list(self.rows)]
+
+    def slopes(self, at: Found, columns: Any) -> Array:
+        """dphi by these coordinates of `below`, where the configurations have been found."""
+
+        def moved(d: Array) -> Any:
+            step = np.zeros(self.below.nv, dtype=object)
+            step[columns] = d
+            return {"phi": self.values(self._moved(at, step))}
+
+        return slopes_at_zero(moved, len(columns))["phi"]
+
+    def _moved(self, at: Found, step: Array) -> Found:
+        """Only the robot's own configuration, moved by a small step in the tangent space of `below`."""
+        full = step if at.total is None else at.total @ step
+        return Found(at.model, [integrate(at.model, at.q, full), *at.c[1:]], at.G, at.total)
+
+    def differential(self, at: Found, y: Array) -> Array:
+        """1 for what remains, -phi_d^-1 phi_y for what follows (the implicit function theorem)."""
+        _, kept = self.kept
+        _, columns = places(self.below, self.dependent)
+        G = np.zeros((self.below.nv, len(kept)), dtype=object)
+        G[kept, np.arange(len(kept))] = 1.0
+        G[columns] = -Eliminated.of(self.slopes(at, columns), self.order).solve(self.slopes(at, kept))
+        return G
+
+    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+        """-phi_d^-1 d2phi/dt2, while what remains moves on at v."""
+        _, columns = places(self.below, self.dependent)
+        speed = self.differential(at, y) @ v
+        second = rate_at_zero(
+            lambda t: {"rate": rate_at_zero(lambda s: {"phi": self.values(self._moved(at, speed * (t + s)))})["phi"]}
+        )["rate"]
+        if drifts is not None:
+            along = rate_at_zero(
+                lambda t: {"phi": self.values(Found(at.model, [integrate(at.model, at.q, drifts * t)], [], None))}
+            )
+            second = second + along["phi"]
+        out = np.zeros(self.below.nv, dtype=object)
+        out[columns] = -Eliminated.of(self.slopes(at, columns), self.order).solve(second)
+        return out
+
+    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+        return G, None
+
+    def reaction_rows(self, at: Found) -> Array:
+        """The gradients of the conditions, along all coordinates."""
+
+        def moved(d: Array) -> Any:
+            return {"phi": self.values(Found(at.model, [integrate(at.model, at.q, d)], [], None))}
+
+        return slopes_at_zero(moved, at.model.nv)["phi"]
+
+    def key(self) -> str:
+        law = {"rows": self.rows, "dependent": self.dependent, "order": self.order, "scales": self.scales, "first": self.first}
+        search = {"units": self.units, "guess": self.guess.key(), "steps": self.steps, "stages": self.stages}
+        return named(law | search) + " ".join(c.key() for c in self.conditions)

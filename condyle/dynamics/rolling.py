@@ -1,0 +1,224 @@
+"""Robots that roll: the layers of wheels in the plane, and of wheels in space, whose sliding velocities are zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.assembly import RANK, assembled
+from condyle.dynamics.branch import with_guess
+from condyle.dynamics.chart import chart_of
+from condyle.dynamics.conditions import Condition
+from condyle.dynamics.coupled import velocity_names
+from condyle.dynamics.elimination import Eliminated, pivots
+from condyle.dynamics.embedding import Embedding, Found, Layer, named
+from condyle.dynamics.explicit import Explicit, explicit
+from condyle.dynamics.wheels import PlanarWheel, Wheel
+from condyle.errors import RobotError
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array
+from condyle.tape.function import Function
+from condyle.tape.inner import slopes_at_zero
+from condyle.tape.trace import trace
+
+CONTACT = ("normal", "forward", "side")
+
+
+def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None) -> Explicit:
+    """The layer of one wheel under a planar robot."""
+    planar = PlanarWheel.of(model, wheel, ground)
+    others = [i for i in range(len(model.links)) if i not in (planar.z, wheel.link)]
+    names = [f"{wheel.joint}.{axis}" for axis in CONTACT[:2]]
+    if ground is None:
+        chart = chart_of(model.name, [model.links[i] for i in others])
+        layer = explicit(model, _filled(planar.flat, others), None, [k.joint for k in chart.links], None, None, chart)
+        return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: wheel.contact_rows(m, q)[:2])
+    if not callable(ground):
+        raise RobotError(
+            [f"robot '{model.name}': the ground under a wheel is a function of x, written with NumPy; got {ground!r:.40}"]
+        )
+    kept = [*others, wheel.link]
+    chart = chart_of(model.name, [model.links[i] for i in kept])
+    gamma = _filled(planar.on_curve, kept)
+
+    def velocity(m: Model, y: Array) -> Array:
+        n = len(others)
+
+        def moved(d: Array) -> Any:
+            there = np.array(y, dtype=object)
+            there[:n] = there[:n] + d
+            return {"q": gamma(m, there)}
+
+        T = slopes_at_zero(moved, n)["q"]
+        spin = planar.curve_spin(y[others.index(planar.x)])
+        for column, i in enumerate(others):
+            turn = spin if i == planar.x else -planar.senses.get(i, 0.0)
+            T[m.links[wheel.link].v.start, column] = turn * planar.senses[wheel.link]
+        return T
+
+    layer = explicit(model, gamma, velocity, [k.joint for k in chart.links], None, [k.joint for k in chart.links[:-1]], chart)
+    return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: _on_slope(planar, m, q))
+
+
+def _filled(complete: Callable[[Model, Array], Array], kept: list[int]) -> Callable[[Model, Array], Array]:
+    """gamma(model, y): the coordinates of the joints `kept`, and the rest completed."""
+
+    def gamma(model: Model, y: Array) -> Array:
+        x = np.zeros(model.nq, dtype=object)
+        for entry, i in zip(y, kept, strict=True):
+            x[model.links[i].q.start] = entry
+        return complete(model, x)
+
+    return gamma
+
+
+def _on_slope(planar: PlanarWheel, model: Model, q: Array) -> Array:
+    """Along the curve's normal and tangent: where the wheel touches follows from where its centre is."""
+    raise RobotError(
+        [f"robot '{model.name}': the forces of wheel '{planar.wheel.joint}' on a curve are given along all coordinates, by "
+         "constraint_forces"]
+    )  # fmt: skip
+
+
+# ---- in space
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """The layer of wheels that neither slip nor slide: y stays as it is, and only some velocities remain."""
+
+    below: Model
+    wheels: tuple[Wheel, ...]
+    rows: tuple[int, ...]  # of (forward, side) of all wheels, those that are independent
+    order: list[tuple[int, int]]  # pivots
+    dependent: tuple[int, ...]  # velocities that follow
+    start: np.ndarray
+
+    @property
+    def chart(self) -> Model:
+        return self.below
+
+    @property
+    def free(self) -> list[int]:
+        return [k for k in range(self.below.nv) if k not in self.dependent]
+
+    @property
+    def velocity_names(self) -> list[str]:
+        names = velocity_names(self.below)
+        return [names[k] for k in self.free]
+
+    @property
+    def passive(self) -> set[str]:
+        return set()
+
+    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+        return y
+
+    def differential(self, at: Found, y: Array) -> Array:
+        return np.eye(self.below.nv).astype(object)
+
+    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+        return np.zeros(self.below.nv, dtype=object)
+
+    def sliding(self, at: Found) -> Array:
+        """How the lowest points of the wheels slide, by the velocities below."""
+        rows = sliding_rows(self.wheels, at)
+        return rows[list(self.rows)]
+
+    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+        A = self.sliding(at)
+        T = np.zeros((self.below.nv, len(self.free)), dtype=object)
+        T[self.free, np.arange(len(self.free))] = 1.0
+        T[list(self.dependent)] = -Eliminated.of(A[:, list(self.dependent)], self.order).solve(A[:, self.free])
+        return T, T
+
+    @property
+    def reaction_names(self) -> list[str]:
+        names = [f"{wheel.joint}.{axis}" for wheel in self.wheels for axis in CONTACT[1:]]
+        return [names[r] for r in self.rows]
+
+    def reaction_rows(self, at: Found) -> Array:
+        return np.vstack([w.contact_rows(at.model, at.q)[1:] for w in self.wheels])[list(self.rows)]
+
+    def key(self) -> str:
+        return named(
+            {"wheels": self.wheels, "rows": self.rows, "order": self.order, "dependent": self.dependent, "at": self.start}
+        )
+
+
+def sliding_rows(wheels: Sequence[Wheel], at: Found) -> Array:
+    """(forward, side) velocities of all lowest points, by the velocities of the highest configuration found."""
+    rows = np.vstack([wheel.contact_rows(at.model, at.q)[1:] for wheel in wheels])
+    return rows if at.total is None else rows @ at.total
+
+
+def rolling(model: Model, lower: Embedding, wheels: tuple[Wheel, ...], independent: Sequence[str] | None) -> list[Layer]:
+    """The layers of wheels in space: each on the ground z = 0, and none sliding."""
+    base = [link.joint for link in (lower.chart if lower.layers else model).links if link.joint.startswith("root_")]
+    conditions = tuple(Condition.of(model, f"{w.joint}.normal", _height(w)) for w in wheels)
+    below = lower.chart if lower.layers else model
+    x0 = lower.layers[-1].start.copy() if lower.layers else model.neutral()
+    for link in below.links:
+        if link.joint == "root_z":
+            x0[link.q.start] = max(w.radius for w in wheels) - min(0.0, *[_lowest(model, lower, w, x0) for w in wheels])
+    upright = [name for name in base if name in ("root_z", "root_roll", "root_pitch")]
+    mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(upright, len(wheels), below))
+    loops = with_guess(mechanism, loops)
+    standing = Embedding((*lower.layers, loops))
+    return [loops, _rolling_layer(model, standing, wheels, independent)]
+
+
+def _supports(upright: list[str], wheels: int, below: Model) -> list[str] | None:
+    """The joints that hold the wheels on the ground: the base's height and roll, and its pitch for three wheels or more."""
+    order = [n for n in ("root_z", "root_roll", "root_pitch") if n in upright]
+    return order[: max(min(wheels, 3), 1)] if len(order) >= min(wheels, 3) else None
+
+
+def _height(wheel: Wheel) -> Callable[[Model, Array], Any]:
+    return lambda model, q: wheel.height(model, q)
+
+
+def _lowest(model: Model, lower: Embedding, wheel: Wheel, x: np.ndarray) -> float:
+    function = Function(trace(lambda x: {"h": wheel.center(model, lower.lifted(model, x)[0])}, x=len(x)), "reference")
+    return float(function(x)[2])
+
+
+def _rolling_layer(model: Model, standing: Embedding, wheels: tuple[Wheel, ...], independent: Sequence[str] | None) -> Rolling:
+    below, start = standing.chart, standing.layers[-1].start
+
+    def slides(x: Array) -> Any:
+        return {"A": sliding_rows(wheels, standing.found(model, standing.lifted(model, x)))}
+
+    function = Function(trace(slides, x=below.nq), "reference")
+    rng = np.random.default_rng(5)
+    A = np.asarray(function(start), dtype=float)
+    rows: list[int] = []
+    for r in range(len(A)):
+        if np.linalg.matrix_rank(A[[*rows, r]], tol=RANK * np.max(np.abs(A))) > len(rows):
+            rows.append(r)
+    names = velocity_names(below)
+    unknown = [n for n in independent or () if n not in names]
+    if unknown:
+        raise RobotError([f"robot '{model.name}': there is no velocity '{unknown[0]}'; there are {', '.join(names)}"])
+    held = {names.index(n) for n in independent} if independent else set()
+    # the base's own velocities follow from the wheels', which are never singular
+    wanted = [k for k, n in enumerate(names) if k not in held and n.startswith("root_")]
+    wanted += [k for k in range(len(names)) if k not in held and k not in wanted]
+    dependent: list[int] = []
+    for k in wanted:
+        values = np.linalg.svd(A[np.ix_(rows, [*dependent, k])], compute_uv=False)
+        if len(dependent) < len(rows) and values[-1] > 1e-3 * values[0]:
+            dependent.append(k)
+    if len(dependent) < len(rows):
+        raise RobotError(
+            [f"robot '{model.name}': its wheels have {len(rows)} conditions of rolling, and the velocities that may follow can meet "
+             f"only {len(dependent)} of them; name fewer in independent="]
+        )  # fmt: skip
+    dependent.sort()
+    near = [np.asarray(function(start + 0.3 * rng.standard_normal(below.nq)), dtype=float) for _ in range(3)]
+    pattern = np.any([a[np.ix_(rows, dependent)] != 0.0 for a in (A, *near)], axis=0)
+    order = pivots(A[np.ix_(rows, dependent)], pattern)
+    return Rolling(below, wheels, tuple(rows), order, tuple(dependent), start)

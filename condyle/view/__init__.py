@@ -1,0 +1,1 @@
+"""How people see a robot: pictures and films."""
