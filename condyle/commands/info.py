@@ -34,12 +34,25 @@ def facts(robot: Robot) -> dict[str, Any]:
         "mass": robot.mass,
         "nq": robot.nq,
         "nv": robot.nv,
+        "constraints": constraints(robot),
         "gravity": list(robot.model.gravity),
         "joints": [joint(link, robot) for link in robot.model.links],
         "frames": [
             {"name": f.name, "link": robot.model.links[f.link].name if f.link >= 0 else "world"} for f in robot.model.frames
         ],
         "report": robot.report,
+    }
+
+
+def constraints(robot: Robot) -> dict[str, Any] | None:
+    """What remains of all coordinates, which joints follow, and the loops; None for a robot that is free."""
+    if robot.embedding is None:
+        return None
+    return {
+        "all": {"nq": robot.model.nq, "nv": robot.model.nv},
+        "remain": robot.velocity_names,
+        "follow": [link.joint for link in robot.model.links if link.joint in robot.embedding.passive],
+        "loops": [{"name": k.name, "frames": [k.frame_a, k.frame_b], "axes": list(k.axes)} for k in robot.model.loops],
     }
 
 
@@ -67,7 +80,8 @@ def joint(link: Link, robot: Robot) -> dict[str, Any]:
 def show(robot: Robot, console: Console) -> None:
     """Print the tree, the totals, the frames and the remarks."""
     console.print(tree(robot), highlight=False)
-    console.print(Group(totals(robot), *frames(robot), *remarks(robot)), highlight=False, soft_wrap=True)
+    parts = Group(totals(robot), *ties(robot), *frames(robot), *remarks(robot))
+    console.print(parts, highlight=False, soft_wrap=True)
 
 
 def tree(robot: Robot) -> Tree:
@@ -89,7 +103,7 @@ def line(link: Link) -> Text:
     if span := limits(link):
         text.append(f"  {span}")
     if link.mimic is not None:
-        text.append(f"  written as {link.mimic.multiplier:g} x {link.mimic.joint} {link.mimic.offset:+g}", "yellow")
+        text.append(f"  follows: {link.mimic.multiplier:g} x {link.mimic.joint} {link.mimic.offset:+g}", "yellow")
     text.append(f"  {link.name}", "dim")
     text.append(f"  {float(link.inertia.mass):.6g} kg", "green")
     return text
@@ -125,6 +139,16 @@ def totals(robot: Robot) -> Text:
     n = len(robot.model.links)
     mass, sizes = (f"\n{robot.mass:.6g} kg", "green"), (f"nq {robot.nq}, nv {robot.nv}", "bold")
     return Text.assemble(mass, f" in {n} moving link{'s' * (n != 1)}; ", sizes, f"; gravity ({x:g}, {y:g}, {z:g}) m/s^2")
+
+
+def ties(robot: Robot) -> list[Text]:
+    """What the constraints leave, and what each of them ties."""
+    if robot.embedding is None:
+        return []
+    first = f"\nConstrained: {robot.nv} of {robot.model.nv} velocities remain ({', '.join(robot.velocity_names[:SHOWN_FRAMES])})."
+    lines = [f"  {layer.summary()}" for layer in robot.embedding.layers]
+    loops = [f"  loop {k.name}: {k.frame_b} stays on {k.frame_a} in {' '.join(k.axes)}" for k in robot.model.loops]
+    return [Text(first, "yellow"), *[Text(line) for line in (*lines, *loops)]]
 
 
 def frames(robot: Robot) -> list[Text]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from condyle.dynamics.assembly import CLOSED, Mechanism
 from condyle.dynamics.chart import places
 from condyle.dynamics.embedding import Embedding
 from condyle.dynamics.guess import Guess, Series, fitted
-from condyle.dynamics.loops import LAST, LIVE, Loops
+from condyle.dynamics.loops import LAST, LEAST, Loops
 from condyle.dynamics.manifold import integrate
+from condyle.dynamics.mechanism import Mechanism
 from condyle.robot.joints import Revolute
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
@@ -47,7 +47,8 @@ def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
         start = mechanism.moved(loops.first, 1e-2 * rng.standard_normal(below.nv))
         x, _ = mechanism.closed(start, columns)
         _, J = mechanism.at(x)
-        T = -np.linalg.solve(J[np.ix_(list(loops.rows), columns)], J[np.ix_(list(loops.rows), kept)])
+        J = J[list(loops.rows)]
+        T = -np.linalg.solve(J[:, columns], J[:, kept])
         moves |= np.abs(T) > 1e-9
     out: dict[int, int | None] = {}
     row = 0
@@ -78,16 +79,16 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
         lower, upper = min(link.limits.lower, here - 1e-3), max(link.limits.upper, here + 1e-3)
     _, columns = places(below, loops.dependent)
     first = mechanism.closed(loops.first, columns)[0]
-    weak = WEAK * _strength(mechanism, loops, first)
+    weak = WEAK * mechanism.step(first, loops.rows, columns)[2]
     sides = []
     for end in (lower, upper):
-        x, rows = first, [first]
+        rows = [first]
         for y in np.linspace(here, end, SAMPLES // 2 + 1)[1:]:
-            x = x.copy()
-            x[place] = y
-            x, left = mechanism.closed(x, columns, 12)
-            jump = np.max(np.abs(x - rows[-1]))
-            if left > CLOSED * mechanism.length or jump > 1.0 or _strength(mechanism, loops, x) < weak:
+            # straight on from the last two poses
+            x = rows[-1] if len(rows) < 2 else rows[-1] * 2.0 - rows[-2]
+            x = np.where(np.arange(len(x)) == place, y, x)
+            x, left, strength = mechanism.nearby(x, loops.rows, columns)
+            if not mechanism.is_closed(left) or np.max(np.abs(x - rows[-1])) > 1.0 or strength < weak:
                 break
             rows.append(x)
         sides.append(np.array(rows))
@@ -99,33 +100,20 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
     return x[:, place], x, whole
 
 
-def _strength(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> float:
-    """The smallest singular value of the conditions by what follows."""
-    _, columns = places(mechanism.below, loops.dependent)
-    return float(np.linalg.svd(mechanism.at(x)[1][np.ix_(list(loops.rows), columns)], compute_uv=False)[-1])
-
-
 def _steps(mechanism: Mechanism, loops: Loops) -> int:
     """How many steps of Newton the guess takes, so that the last one is a short one, over all poses of the fit."""
-    below = mechanism.below
-    _, columns = places(below, loops.dependent)
-    dependent, _ = places(below, loops.dependent)
-    kept, _ = places(below, [i for i in range(len(below.links)) if i not in loops.dependent])
-    most = LIVE
+    dependent, columns = places(mechanism.below, loops.dependent)
+    most = LEAST
     for one in loops.guess.series[: 1 if len({s.driver for s in loops.guess.series}) == 1 else None]:
         for y in np.linspace(one.middle - one.half, one.middle + one.half, 97):
-            x = loops.first.copy()
-            everyone = loops.start.copy()
+            x, everyone = loops.first.copy(), loops.start.copy()
             everyone[one.driver] = y
-            x[kept] = everyone
+            x[loops.kept[0]] = everyone
             x[dependent] = np.asarray(loops.guess.at(loops, everyone), dtype=float)
             for step in range(1, STEPS + 1):
-                phi, J = mechanism.at(x)
-                square = J[np.ix_(list(loops.rows), columns)]
-                if np.linalg.cond(square) > 1e9:
+                move, _, strength = mechanism.step(x, loops.rows, columns)
+                if strength < 1e-9 * mechanism.length:
                     break
-                move = np.zeros(below.nv)
-                move[columns] = -np.linalg.solve(square, phi[list(loops.rows)])
                 x = mechanism.moved(x, move)
                 if np.max(np.abs(move)) <= 0.3 * LAST:
                     most = max(most, step)
@@ -139,14 +127,14 @@ def _staged(mechanism: Mechanism, loops: Loops) -> Loops:
     """The layer with as many stages on the way from the first pose as random poses within reach take."""
     rng = np.random.default_rng(4)
     trials = np.array([_somewhere(mechanism, loops, rng) for _ in range(PROBES)])
-    fine = _values(mechanism, replace(loops, stages=64, steps=LIVE + 2), trials)
+    fine = _values(mechanism, replace(loops, stages=64, steps=LEAST + 2), trials)
     for stages in STAGES:
-        tried = replace(loops, stages=stages, steps=LIVE + 1)
+        tried = replace(loops, stages=stages, steps=LEAST + 1)
         found = _values(mechanism, tried, trials)
         good = np.all(np.isfinite(fine), axis=1)
         if np.all(np.isfinite(found[good])) and np.allclose(found[good], fine[good], atol=1e-9, rtol=1e-9):
             return tried
-    return replace(loops, stages=STAGES[-1], steps=LIVE + 2)
+    return replace(loops, stages=STAGES[-1], steps=LEAST + 2)
 
 
 def _somewhere(mechanism: Mechanism, loops: Loops, rng: np.random.Generator) -> np.ndarray:

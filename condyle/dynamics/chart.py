@@ -18,9 +18,8 @@ def chart_of(name: str, joints: Sequence[Link]) -> Model:
     links, q, v = [], 0, 0
     for joint in joints:
         nq, nv = joint.kind.nq, joint.kind.nv
-        slices = {"q": slice(q, q + nq), "v": slice(v, v + nv)}
         bare = replace(joint, parent=-1, inertia=Inertia.zero(), placement=Pose.identity(), armature=0.0, mimic=None)
-        links.append(replace(bare, visuals=(), collisions=(), **slices))
+        links.append(replace(bare, visuals=(), collisions=(), q=slice(q, q + nq), v=slice(v, v + nv)))
         q, v = q + nq, v + nv
     return Model(name, tuple(links), (), (0.0, 0.0, 0.0))
 
@@ -39,3 +38,11 @@ def places(chart: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     q = [n for i in links for n in range(chart.links[i].q.start, chart.links[i].q.stop)]
     v = [n for i in links for n in range(chart.links[i].v.start, chart.links[i].v.stop)]
     return np.array(q, dtype=int), np.array(v, dtype=int)
+
+
+def velocity_names(chart: Model) -> list[str]:
+    """The name of each coordinate of the velocity: its joint's, numbered where a joint has several."""
+    out = []
+    for link in chart.links:
+        out += [link.joint] if link.kind.nv == 1 else [f"{link.joint}[{k}]" for k in range(link.kind.nv)]
+    return out

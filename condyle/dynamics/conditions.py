@@ -25,6 +25,10 @@ class Closure:
     loop: Loop
 
     @property
+    def name(self) -> str:
+        return self.loop.name
+
+    @property
     def labels(self) -> list[str]:
         return [f"{self.loop.name}.{axis}" for axis in self.loop.axes]
 

@@ -232,9 +232,11 @@ def integrate(system: Constrained, y: Array, dw: Array) -> Array:
 def difference(system: Constrained, y0: Array, y1: Array) -> Array:
     if not system.embedding.holonomic:
         raise RobotError(
-            [f"robot '{system.name}' has more coordinates than velocities, so no velocity leads straight from one configuration "
-             "to another; subtract the coordinates instead"]
-        )  # fmt: skip
+            [
+                f"robot '{system.name}' has more coordinates than velocities, so no velocity leads straight from one "
+                "configuration to another; subtract the coordinates instead"
+            ]
+        )
     return manifold.difference(system.embedding.chart, y0, y1)
 
 

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.dynamics.assembly import assembled, why_not
-from condyle.dynamics.branch import with_guess
-from condyle.dynamics.conditions import Condition, Conditions, closure
-from condyle.dynamics.coupled import Coupled, Coupling
-from condyle.dynamics.embedding import Embedding, Layer
-from condyle.dynamics.explicit import explicit
-from condyle.dynamics.kinematics import frame_pose
-from condyle.dynamics.loops import Loops
-from condyle.dynamics.rolling import planar_roll, rolling
-from condyle.dynamics.wheels import Wheel
 from condyle.errors import RobotError
 
 if TYPE_CHECKING:
+    from condyle.dynamics.conditions import Conditions
+    from condyle.dynamics.embedding import Embedding, Layer
     from condyle.dynamics.robot import Robot
+    from condyle.robot.edit import Locked
     from condyle.robot.model import Model
 
 
@@ -28,7 +21,10 @@ class Constraining:
     """The methods of a robot that have to do with constraints. Each of the first ones gives a new robot."""
 
     model: Model
+    chart: Model
     embedding: Embedding | None
+    locked: Locked | None
+    neutral: Callable[[], np.ndarray]
     _call: Callable[..., Any]
 
     def embed(
@@ -46,6 +42,8 @@ class Constraining:
         rows, where the constraint is one of velocities, such as rolling; then there may be fewer velocities w than coordinates y.
         `names`: of the coordinates; `velocities`: names of the velocities; `start`: the y that takes the place of zero.
         """
+        from condyle.dynamics.explicit import explicit
+
         return self._with(explicit(self._below(), gamma, velocity, names, start, velocities))
 
     def couple(self, joint: str | Mapping[str, Any], to: Any = None, ratio: float = 1.0, offset: float = 0.0) -> Robot:
@@ -53,10 +51,11 @@ class Constraining:
 
         Several joints at once: couple({"finger2": ("finger1", 1.0, 0.0), "finger3": ({"finger1": 0.5, "thumb": 0.5}, 0.1)}).
         """
-        rows = (
-            joint if isinstance(joint, Mapping) else {joint: (to, ratio, offset) if not isinstance(to, Mapping) else (to, offset)}
-        )
-        return self._with(Coupled(self._below(), tuple(_coupling(name, row) for name, row in rows.items())))
+        from condyle.dynamics.coupled import Coupled, coupling_of
+
+        row = (to, offset) if isinstance(to, Mapping) else (to, ratio, offset)
+        rows = joint if isinstance(joint, Mapping) else {joint: row}
+        return self._with(Coupled(self._below(), tuple(coupling_of(name, row) for name, row in rows.items())))
 
     def close_loop(
         self,
@@ -86,6 +85,8 @@ class Constraining:
         dependent: Sequence[str] | None = None,
     ) -> Robot:
         """Several loops at once, each (frame_a, frame_b, axes) with a name or without; otherwise as `close_loop`."""
+        from condyle.dynamics.conditions import closure
+
         new = tuple(closure(self.model, *loop) for loop in loops)
         if not new:
             raise RobotError([f"robot '{self.model.name}': name the loops to close, as [(frame_a, frame_b, axes), ...]"])
@@ -104,6 +105,8 @@ class Constraining:
 
         q there are all coordinates. The other arguments are those of `close_loop`.
         """
+        from condyle.dynamics.conditions import Condition
+
         if not callable(condition):
             raise RobotError([f"the condition must be a function of (model, q), written with NumPy; got {condition!r:.40}"])
         return self._closed((Condition.of(self.model, name, condition),), q, independent, dependent)
@@ -123,6 +126,9 @@ class Constraining:
         ground and do not slide sideways: the base's height and roll follow, and of its velocities those that the wheels fix.
         `independent`: velocities that remain, in space; by default the wheels' own, and what they leave free.
         """
+        from condyle.dynamics.rolling import planar_roll, rolling
+        from condyle.dynamics.wheels import Wheel
+
         hinges = [wheels] if isinstance(wheels, str) else list(wheels)
         if not hinges:
             raise RobotError([f"robot '{self.model.name}': name the hinges of the wheels that roll"])
@@ -131,14 +137,15 @@ class Constraining:
         if "root_y" not in [link.joint for link in self.model.links]:
             if len(found) > 1 or self.embedding is not None:
                 raise RobotError(
-                    [f"robot '{self.model.name}': in the plane one wheel rolls, under a robot without other constraints; two wheels "
-                     "side by side are one there"]
-                )  # fmt: skip
+                    [
+                        f"robot '{self.model.name}': in the plane one wheel rolls, under a robot without other constraints; "
+                        "two wheels side by side are one there"
+                    ]
+                )
             return self._with(planar_roll(below, found[0], ground))
         if ground is not None:
             raise RobotError([f"robot '{self.model.name}': in space wheels roll on flat ground only; leave ground= out"])
-        layers = () if self.embedding is None else self.embedding.layers
-        return self._made((*layers, *rolling(self.model, Embedding(layers), found, independent)))
+        return self._with(*rolling(self.model, self._lower(), found, independent))
 
     def point_on(
         self,
@@ -150,6 +157,8 @@ class Constraining:
         dependent: Sequence[str] | None = None,
     ) -> Robot:
         """The robot whose frame has its origin on a surface: surface(p) = 0 for its position p in the world, (3,)."""
+        from condyle.dynamics.kinematics import frame_pose
+
         self.model.frame(frame)
         if not callable(surface):
             raise RobotError([f"the surface must be a function of a position (x, y, z) that is zero on it; got {surface!r:.40}"])
@@ -167,7 +176,7 @@ class Constraining:
     def reduce_forces(self, y: Any, tau: Any, **options: Any) -> Any:
         """T^T tau: what the joint forces tau, one for each entry of the full v, do along the velocities that remain."""
         self._needs_constraint("reduce_forces")
-        return self._call("reduce_forces", (y, tau), options)
+        return self._call("reduce_forces", (y, self._full_forces(tau)), options)
 
     def constraint_forces(self, y: Any, w: Any, tau: Any = None, **options: Any) -> Any:
         """What the full equations of motion lack, (..., full nv): the forces of the constraint along all coordinates.
@@ -175,51 +184,90 @@ class Constraining:
         `tau`: the joint forces, one for each entry of the full v (none: zero), because it matters in which joint a motor sits.
         """
         self._needs_constraint("constraint_forces")
-        tau = np.zeros(self.model.nv) if tau is None else tau
-        if np.shape(tau)[-1:] != (self.model.nv,):
-            raise RobotError(
-                [f"robot '{self.model.name}': tau must have {self.model.nv} entries, one for each joint of the full robot, got the "
-                 f"shape {np.shape(tau)}; T^T of it is what reduce_forces gives"]
-            )  # fmt: skip
-        return self._call("constraint_forces", (y, w, tau), options)
+        return self._call("constraint_forces", (y, w, self._full_forces(tau)), options)
 
     def reactions(self, y: Any, w: Any, tau: Any = None, **options: Any) -> dict[str, Any]:
         """{name: force} by which loops, couplings and wheels are held, N or N m; positive along their conditions' gradients."""
         self._needs_constraint("reactions")
-        tau = np.zeros(self.model.nv) if tau is None else tau
         assert self.embedding is not None
         names = [name for layer in self.embedding.layers for name in layer.reaction_names]
-        values = self._call("reactions", (y, w, tau), options)
+        values = self._call("reactions", (y, w, self._full_forces(tau)), options)
         return {name: values[..., k] for k, name in enumerate(names)}
 
     def explain(self, y: Any) -> str | None:
         """Why the constraint cannot be met at y, or at the first bad row of y; None if it can."""
         if self.embedding is None:
             return None
+        from condyle.dynamics.failure import why_not
+
         return why_not(self.model, self.embedding, np.asarray(y, dtype=float))
+
+    def constrain_as_described(self) -> Robot:
+        """The robot with the constraints of its description: mimic joints follow, and loops close from the written pose.
+
+        `load` does this, unless it is told constraints=False; joints can be locked before.
+        """
+        from condyle.robot.couplings import linear_couplings
+
+        robot: Any = self
+        if couplings := linear_couplings(self.model):
+            robot = robot.couple(couplings)
+        if loops := self.model.loops:
+            robot = robot.close_loops([(k.frame_a, k.frame_b, k.axes, k.name) for k in loops], q=robot.chart.written())
+        tied: Robot = robot
+        return tied
 
     # ---- inside
 
     def _closed(self, new: Conditions, q: Any, independent: Sequence[str] | None, dependent: Sequence[str] | None) -> Robot:
         """With more conditions; those of a layer of loops on top are solved together with them."""
+        from condyle.dynamics.assembly import assembled
+        from condyle.dynamics.branch import with_guess
+        from condyle.dynamics.embedding import Embedding
+        from condyle.dynamics.loops import Loops
+
         self._below()
-        layers = () if self.embedding is None else self.embedding.layers
-        top = layers[-1] if layers else None
-        before: Conditions = ()
+        lower, before = self._lower(), list[Any]()
+        begin = self.neutral()
+        top = lower.layers[-1] if lower.layers else None
         if isinstance(top, Loops):
-            layers, before = layers[:-1], top.conditions
-        lower = Embedding(layers)
-        below = lower.chart if layers else self.model
-        begin = top.first if isinstance(top, Loops) else layers[-1].start if layers else self.model.neutral()
+            lower, before, begin = Embedding(lower.layers[:-1]), list(top.conditions), top.first.copy()
+        below = top.below if isinstance(top, Loops) else self.chart
         if q is not None:
-            begin = np.asarray(q, dtype=float)
-            if isinstance(top, Loops) and begin.shape == (top.chart.nq,):
-                begin = top.first.copy()
-                begin[top.kept[0]] = np.asarray(q, dtype=float)
-        if begin.shape != (below.nq,) or not np.all(np.isfinite(begin)):
-            raise RobotError([f"robot '{self.model.name}': q must be {below.nq} finite numbers, got the shape {begin.shape}"])
+            given = np.asarray(q, dtype=float)
+            if given.shape not in ((self.chart.nq,), (below.nq,)) or not np.all(np.isfinite(given)):
+                raise RobotError(
+                    [
+                        f"robot '{self.model.name}': q, a pose near a closed one, must be {self.chart.nq} finite numbers; "
+                        f"got {_short(given)}"
+                    ]
+                )
+            # the coordinates that follow in loops closed before begin where they are
+            if isinstance(top, Loops) and given.shape == (self.chart.nq,):
+                begin[top.kept[0]] = given
+            else:
+                begin = given
         mechanism, loops = assembled(self.model, lower, (*before, *new), begin, independent, dependent)
-        return self._made((*layers, with_guess(mechanism, loops)))
+        return self._made((*lower.layers, with_guess(mechanism, loops)))
+
+    def _full_forces(self, tau: Any) -> Any:
+        """Joint forces of all coordinates, checked."""
+        if tau is None:
+            return np.zeros(self.model.nv)
+        if np.shape(tau)[-1:] != (self.model.nv,):
+            raise RobotError(
+                [
+                    f"robot '{self.model.name}': tau must have {self.model.nv} entries, one for each joint of the full robot, "
+                    f"got the shape {np.shape(tau)}; T^T of it is what reduce_forces gives"
+                ]
+            )
+        return tau
+
+    def _lower(self) -> Embedding:
+        """All layers so far."""
+        from condyle.dynamics.embedding import Embedding
+
+        return Embedding() if self.embedding is None else self.embedding
 
     def _below(self) -> Model:
         if self.embedding is None:
@@ -227,37 +275,30 @@ class Constraining:
         if not self.embedding.holonomic:
             raise RobotError(
                 [
-                    f"robot '{self.model.name}' rolls already: it has more coordinates than velocities; put other constraints before"
+                    f"robot '{self.model.name}' rolls already: it has more coordinates than velocities; "
+                    "put other constraints before that"
                 ]
             )
         return self.embedding.chart
 
-    def _with(self, layer: Layer) -> Robot:
-        return self._made((*(() if self.embedding is None else self.embedding.layers), layer))
+    def _with(self, *layers: Layer) -> Robot:
+        return self._made((*self._lower().layers, *layers))
 
     def _made(self, layers: tuple[Layer, ...]) -> Robot:
+        from condyle.dynamics.embedding import Embedding
         from condyle.dynamics.robot import Robot
 
-        return Robot(self.model, None, Embedding(layers))
+        return Robot(self.model, self.locked, Embedding(layers))
 
     def _needs_constraint(self, what: str) -> None:
         if self.embedding is None:
             raise RobotError(
                 [
-                    f"robot '{self.model.name}' is not constrained, so {what} has nothing to do; see embed, couple, close_loop, roll"
+                    f"robot '{self.model.name}' is not constrained, so {what} has nothing to do; "
+                    "see embed, couple, close_loop and roll"
                 ]
             )
 
 
-def _coupling(joint: str, row: Any) -> Coupling:
-    """("other", ratio, offset), ("other", ratio), "other", ({other: ratio}, offset) or {other: ratio}."""
-    parts = list(row) if isinstance(row, tuple | list) else [row]
-    if parts and isinstance(parts[0], Mapping):
-        ratios, offset = dict(parts[0]), [*parts[1:], 0.0][0]
-    elif parts and isinstance(parts[0], str):
-        ratios, offset = {parts[0]: [*parts[1:], 1.0][0]}, [*parts[2:], 0.0][0]
-    else:
-        raise RobotError(
-            [f"the coupling of joint '{joint}' must name what it follows, as ('other', ratio, offset); got {row!r:.60}"]
-        )
-    return Coupling(joint, {name: float(ratio) for name, ratio in ratios.items()}, float(offset))
+def _short(given: np.ndarray) -> str:
+    return f"the shape {given.shape}" if given.ndim != 1 or np.all(np.isfinite(given)) else f"{given}"

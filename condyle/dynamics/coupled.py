@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.chart import chart_of, places
-from condyle.dynamics.embedding import Embedding, Found, named
+from condyle.dynamics.chart import chart_of, places, velocity_names
+from condyle.dynamics.embedding import Embedding, Found, listed, named
 from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
@@ -71,8 +72,8 @@ class Coupled:
         x = np.zeros(below.nq, dtype=object)
         x[kept] = y
         for i, c in followers.items():
-            x[below.links[i].q.start] = sum((y[self.chart.links[only(self.chart, o)].q.start] * r for o, r in c.ratios.items()),
-                                            0.0) + c.offset  # fmt: skip
+            leaders = [(self.chart.links[only(self.chart, other)].q.start, ratio) for other, ratio in c.ratios.items()]
+            x[below.links[i].q.start] = sum((y[k] * ratio for k, ratio in leaders), 0.0) + c.offset
         return x
 
     def differential(self, at: Found, y: Array) -> Array:
@@ -100,16 +101,26 @@ class Coupled:
             full[:, at.model.links[only(at.model, link.joint)].v] = rows[:, link.v]
         return full
 
+    def summary(self) -> str:
+        leaders = dict.fromkeys(other for c in self.couplings for other in c.ratios)
+        return f"{listed([c.joint for c in self.couplings])} follow in proportion to {listed(list(leaders))}"
+
     def key(self) -> str:
         return named({"G": self.G, "offsets": [(c.joint, c.offset) for c in self.couplings]})
 
 
-def velocity_names(chart: Model) -> list[str]:
-    """The name of each coordinate of the velocity: its joint's, numbered where a joint has several."""
-    out = []
-    for link in chart.links:
-        out += [link.joint] if link.kind.nv == 1 else [f"{link.joint}[{k}]" for k in range(link.kind.nv)]
-    return out
+def coupling_of(joint: str, row: Any) -> Coupling:
+    """("other", ratio, offset), ("other", ratio), "other", ({other: ratio}, offset) or {other: ratio}."""
+    parts = list(row) if isinstance(row, tuple | list) else [row]
+    if parts and isinstance(parts[0], Mapping):
+        ratios, offset = dict(parts[0]), [*parts[1:], 0.0][0]
+    elif parts and isinstance(parts[0], str):
+        ratios, offset = {parts[0]: [*parts[1:], 1.0][0]}, [*parts[2:], 0.0][0]
+    else:
+        raise RobotError(
+            [f"the coupling of joint '{joint}' must name what it follows, as ('other', ratio, offset); got {row!r:.60}"]
+        )
+    return Coupling(joint, {name: float(ratio) for name, ratio in ratios.items()}, float(offset))
 
 
 def _check(below: Model, coupling: Coupling, followers: set[int], i: int) -> None:

@@ -64,6 +64,9 @@ class Layer(Protocol):
     def reaction_rows(self, at: Found) -> Array:
         """Their directions along all coordinates of the robot, one row each."""
 
+    def summary(self) -> str:
+        """What it ties, in half a sentence."""
+
     def key(self) -> str:
         """A text that differs whenever the map may."""
 
@@ -193,9 +196,19 @@ class Embedding:
         """Everything at y."""
         return self.place(model, self.lifted(model, y))
 
+    def differentiable(self) -> Embedding:
+        """The same map, with tapes whose first and second derivatives are right."""
+        return Embedding(tuple(layer.differentiable() if hasattr(layer, "differentiable") else layer for layer in self.layers))
+
     def key(self) -> str:
         """A text that differs whenever the map may."""
         return hashlib.sha256("\n".join(f"{type(layer).__name__} {layer.key()}" for layer in self.layers).encode()).hexdigest()
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """The names in one line, the first ones of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def named(values: dict[str, Any]) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.chart import plain_chart
-from condyle.dynamics.coupled import velocity_names
-from condyle.dynamics.embedding import Embedding, Found, named
+from condyle.dynamics.chart import plain_chart, velocity_names
+from condyle.dynamics.embedding import Embedding, Found, listed, named
 from condyle.dynamics.manifold import difference
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
@@ -68,8 +67,8 @@ class Explicit:
         if self.map is None:
             return G, None
         T = np.array(self.map(at.model, y), dtype=object)
-        rows = [_row_that_is(G, j) for j in range(self.chart.nv)]
-        if None not in rows:
+        rows = [row for j in range(self.chart.nv) if (row := _row_that_is(G, j)) is not None]
+        if len(rows) == self.chart.nv:
             return T, T[rows]
         return T, cholesky_solve(G.T @ G, G.T @ T)
 
@@ -77,9 +76,15 @@ class Explicit:
         if self.contacts is not None:
             return self.contacts(at.model, at.q)
         raise RobotError(
-            [f"robot '{self.below.name}': a constraint given as gamma(y) has no forces with names; constraint_forces gives them "
-             "along all coordinates"]
-        )  # fmt: skip
+            [
+                f"robot '{self.below.name}': a constraint given as gamma(y) has no forces with names; constraint_forces "
+                "gives them along all coordinates"
+            ]
+        )
+
+    def summary(self) -> str:
+        names = [link.joint for link in self.chart.links]
+        return f"all {self.below.nq} coordinates are given by {listed(names)}, and all velocities by {listed(self.velocities)}"
 
     def key(self) -> str:
         return named({"tape": self.hash, "velocities": self.velocities, "start": self.start})
@@ -106,9 +111,11 @@ def explicit(
         shape = np.shape(_traced_shape(full_map, below, chart))
         if len(shape) != 2 or shape[0] != below.nv or not 0 < shape[1] <= chart.nv:
             raise RobotError(
-                [f"robot '{below.name}': velocity(y) must give a matrix of {below.nv} rows, one for each entry of v, and at "
-                 f"most {chart.nv} columns; it gives the shape {shape}"]
-            )  # fmt: skip
+                [
+                    f"robot '{below.name}': velocity(y) must give a matrix of {below.nv} rows, one for each entry of v, and "
+                    f"at most {chart.nv} columns; it gives the shape {shape}"
+                ]
+            )
         hash, k = hash + trace(lambda y: {"T": _rows(below, full_map(below, y), "velocity", shape)}, y=chart.nq).hash, shape[1]
     given = list(velocities or (velocity_names(chart) if k == chart.nv else [f"w{i}" for i in range(k)]))
     if len(given) != k:
@@ -142,9 +149,11 @@ def _rows(below: Model, value: Any, what: str, shape: tuple[int, ...]) -> Array:
     array = np.array(value, dtype=object)
     if array.shape != shape:
         raise RobotError(
-            [f"robot '{below.name}': {what}(y) must give {shape[0]} numbers, one for each entry of q; it gives the shape "
-             f"{array.shape}"]
-        )  # fmt: skip
+            [
+                f"robot '{below.name}': {what}(y) must give {shape[0]} numbers, one for each entry of q; "
+                f"it gives the shape {array.shape}"
+            ]
+        )
     return array
 
 
@@ -168,7 +177,7 @@ def _row_that_is(G: Array, j: int) -> int | None:
 
 
 def _check(layer: Explicit) -> None:
-    """That gamma is finite near its start, and that T leads along it; a coordinate that gamma holds fixed may turn, as a wheel."""
+    """That gamma is finite near its start, and that T leads along it; what gamma holds fixed may turn, as a wheel does."""
 
     def both(y: Array) -> Any:
         x = layer.up(layer.below, Embedding(), y)
@@ -187,21 +196,27 @@ def _check(layer: Explicit) -> None:
                 continue
             raise RobotError(
                 [
-                    f"robot '{layer.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; start elsewhere"
+                    f"robot '{layer.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; "
+                    "start elsewhere, with start=..."
                 ]
             )
         if layer.map is None:
             if np.linalg.matrix_rank(G) < layer.chart.nv:
                 raise RobotError(
-                    [f"robot '{layer.below.name}': gamma moves nothing along some of its {layer.chart.nv} coordinates at y = {y}: "
-                     f"its derivative has the rank {np.linalg.matrix_rank(G)}; use fewer coordinates or start elsewhere"]
-                )  # fmt: skip
+                    [
+                        f"robot '{layer.below.name}': gamma moves nothing along some of its {layer.chart.nv} coordinates at "
+                        f"y = {y}: its derivative has the rank {np.linalg.matrix_rank(G)}; use fewer coordinates, or start "
+                        "elsewhere with start=..."
+                    ]
+                )
             continue
         held = ~np.any(np.abs(G) > 0.0, axis=1)
         off = np.abs(along - T)[~held]
         if off.size and np.max(off) > NEAR * max(1.0, float(np.max(np.abs(T)))):
             row = int(np.flatnonzero(~held)[np.argmax(np.max(off, axis=1))])
             raise RobotError(
-                [f"robot '{layer.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
-                 f"'{velocity_names(layer.below)[row]}' at y = {y}; both must describe the same motion"]
-            )  # fmt: skip
+                [
+                    f"robot '{layer.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
+                    f"'{velocity_names(layer.below)[row]}' at y = {y}; both must describe the same motion"
+                ]
+            )

@@ -1,8 +1,8 @@
 """Closed loops: coordinates that follow from the others because conditions phi(q) = 0 hold, found by steps of Newton.
 
 The steps are a fixed number of them, from a first guess that is a function of the coordinates that remain: so a configuration
-has one answer, whatever came before it. All but the last two are held; these, the second with the slopes of the first, have
-the right first and second derivatives.
+has one answer, whatever came before it. The physics never differentiates the search (embedding.py). For functions whose tapes
+are to be differentiated, steps of Newton whose value is zero carry the derivatives: one the first, two up to the third.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.chart import places
+from condyle.dynamics.chart import places, velocity_names
 from condyle.dynamics.conditions import Conditions, all_rows, labels
-from condyle.dynamics.coupled import velocity_names
-from condyle.dynamics.elimination import Eliminated
-from condyle.dynamics.embedding import Embedding, Found, named
+from condyle.dynamics.elimination import Block, Solved
+from condyle.dynamics.embedding import Embedding, Found, listed, named
 from condyle.dynamics.guess import Guess
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.joints import Revolute
@@ -27,33 +26,34 @@ from condyle.tape.array import held, where
 from condyle.tape.inner import rate_at_zero, slopes_at_zero
 from condyle.tape.loop import loop
 
-LIVE = 2  # steps that are not held
+LEAST = 2  # steps: one of Newton, and one more with its slopes
 FAR = 0.5  # the longest step towards a solution, as a part of the size of a coordinate (a radian, or the robot's length)
 LAST = 1e-8  # the longest last step: the error it leaves is as much smaller again
-SINGULAR = 1e-7  # the smallest pivot, as a part of what it is where the loop was first closed
+SINGULAR = 1e-7  # the smallest determinant of a block, as a part of what it is where the loop was first closed
 CORRECTIONS = 2  # steps of Newton on each stage of the way from the first pose
 
 
 @dataclass(frozen=True)
 class Loops:
-    """The layer of closed loops. Chosen once, in assembly.py and branch.py: rows, dependent joints, pivots, guess and steps."""
+    """The layer of closed loops. Chosen once, in assembly.py and branch.py: rows, dependent joints, blocks, guess and steps."""
 
     below: Model
     chart: Model
     conditions: Conditions
     rows: tuple[int, ...]  # conditions that are independent of each other
     dependent: tuple[int, ...]  # joints of `below`
-    order: list[tuple[int, int]]  # pivots
-    scales: np.ndarray  # their size at the first pose
+    blocks: list[Block]  # of conditions that are solved together
+    scales: np.ndarray  # their determinants at the first pose
     first: np.ndarray  # the pose of `below` at which the loops were first closed
     units: np.ndarray  # of the dependent coordinates: 1 rad, or the robot's length
     guess: Guess
-    steps: int = LIVE
+    steps: int = LEAST
     stages: int = 0  # on a straight way from the first pose, where there is no better guess
+    carried: int = 0  # steps that carry derivatives
 
     @property
     def start(self) -> np.ndarray:
-        return self.first[self.kept[0]]
+        return np.asarray(self.first[self.kept[0]])
 
     @property
     def velocity_names(self) -> list[str]:
@@ -76,6 +76,10 @@ class Loops:
         """With the steps that numbers of so many bits take."""
         return replace(self, steps=self.steps + max(0, ceil(log2(bits / 53.0))) + 1)
 
+    def differentiable(self) -> Loops:
+        """With tapes whose first and second derivatives are right."""
+        return replace(self, carried=2)
+
     # ---- the search
 
     def up(self, model: Model, lower: Embedding, y: Array) -> Array:
@@ -84,18 +88,25 @@ class Loops:
         x = self._with(calm, self.guess.at(self, calm))
         for _ in range(min(self.stages, 1)):
             x = self._with(calm, self._on_the_way(model, lower, calm))
-        if self.steps > LIVE:
+        if self.steps > LEAST:
 
             def body(_: Any, d: Any) -> Any:
                 return self._step(model, lower, self._with(calm, d))[0][dependent]
 
-            x = self._with(calm, loop(body, x[dependent], self.steps - LIVE))
-        x = self._with(y, held(x[dependent]))
+            x = self._with(calm, loop(body, x[dependent], self.steps - LEAST))
         x, _, _, found = self._step(model, lower, x)
         x, size, weakest, _ = self._step(model, lower, x, found)
         good = (size <= LAST) & (weakest >= SINGULAR)
         # what does not close is not a number: it is reported, and not integrated through
-        return self._with(y, where(good, x[dependent], np.nan))
+        x = self._with(y, held(where(good, x[dependent], np.nan)))
+        for _ in range(self.carried):
+            at = self._at(model, lower, x)
+            phi = self.values(at)
+            change = np.zeros(self.below.nv, dtype=object)
+            columns = places(self.below, self.dependent)[1]
+            change[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(phi - held(phi))
+            x = integrate(self.below, x, change)
+        return x
 
     def _on_the_way(self, model: Model, lower: Embedding, y: Array) -> Array:
         """The dependent coordinates, followed on the straight way from the first pose to y."""
@@ -115,18 +126,21 @@ class Loops:
 
         return loop(body, np.array(self.first[dependent], dtype=object), self.stages)
 
+    def _at(self, model: Model, lower: Embedding, x: Array) -> Found:
+        return lower.found(model, lower.lifted(model, x)) if lower.layers else Found(model, [x], [], None)
+
     def _with(self, y: Array, d: Array) -> Array:
         x = np.zeros(self.below.nq, dtype=object)
         x[self.kept[0]], x[places(self.below, self.dependent)[0]] = y, d
         return x
 
     def _step(
-        self, model: Model, lower: Embedding, x: Array, known: Eliminated | None = None
-    ) -> tuple[Array, Any, Any, Eliminated]:
-        """(x one step of Newton further, the size of the step, the weakest pivot, the slopes used: those known, or new ones)."""
+        self, model: Model, lower: Embedding, x: Array, known: Solved | None = None
+    ) -> tuple[Array, Any, Any, Solved]:
+        """(x one step of Newton further, the size of the step, the weakest block, the slopes used: those known, or new ones)."""
         _, columns = places(self.below, self.dependent)
-        at = lower.found(model, lower.lifted(model, x)) if lower.layers else Found(model, [x], [], None)
-        found = Eliminated.of(self.slopes(at, columns), self.order) if known is None else known
+        at = self._at(model, lower, x)
+        found = Solved.of(self.slopes(at, columns), self.blocks) if known is None else known
         step = -found.solve(self.values(at))
         size: Any = 0.0
         for s, unit in zip(step, self.units, strict=True):
@@ -134,8 +148,8 @@ class Loops:
         if known is None:
             step = step * np.minimum(1.0, FAR / np.maximum(size, FAR))
         weakest: Any = np.inf
-        for pivot, scale in zip(found.pivots, self.scales, strict=True):
-            weakest = np.minimum(abs(pivot) * (1.0 / scale), weakest)
+        for determinant, scale in zip(found.determinants, self.scales, strict=True):
+            weakest = np.minimum(determinant * (1.0 / scale), weakest)
         whole = np.zeros(self.below.nv, dtype=object)
         whole[columns] = step
         return integrate(self.below, x, whole), size, weakest, found
@@ -167,7 +181,7 @@ class Loops:
         _, columns = places(self.below, self.dependent)
         G = np.zeros((self.below.nv, len(kept)), dtype=object)
         G[kept, np.arange(len(kept))] = 1.0
-        G[columns] = -Eliminated.of(self.slopes(at, columns), self.order).solve(self.slopes(at, kept))
+        G[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(self.slopes(at, kept))
         return G
 
     def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
@@ -183,7 +197,7 @@ class Loops:
             )
             second = second + along["phi"]
         out = np.zeros(self.below.nv, dtype=object)
-        out[columns] = -Eliminated.of(self.slopes(at, columns), self.order).solve(second)
+        out[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(second)
         return out
 
     def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
@@ -197,7 +211,18 @@ class Loops:
 
         return slopes_at_zero(moved, at.model.nv)["phi"]
 
+    def summary(self) -> str:
+        names = [c.name for c in self.conditions]
+        follow = [self.below.links[i].joint for i in self.dependent]
+        return f"{listed(names)} hold by {len(self.rows)} conditions; {listed(follow)} follow"
+
     def key(self) -> str:
-        law = {"rows": self.rows, "dependent": self.dependent, "order": self.order, "scales": self.scales, "first": self.first}
-        search = {"units": self.units, "guess": self.guess.key(), "steps": self.steps, "stages": self.stages}
+        law = {"rows": self.rows, "dependent": self.dependent, "blocks": self.blocks, "scales": self.scales, "first": self.first}
+        search = {
+            "units": self.units,
+            "guess": self.guess.key(),
+            "steps": self.steps,
+            "stages": self.stages,
+            "carried": self.carried,
+        }
         return named(law | search) + " ".join(c.key() for c in self.conditions)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.dynamics import constrained, kernels, manifold
+from condyle.dynamics import kernels, manifold
+from condyle.dynamics.chart import velocity_names
 from condyle.dynamics.compiled import Compiled
-from condyle.dynamics.constrained import Constrained
 from condyle.dynamics.constraining import Constraining
-from condyle.dynamics.coupled import velocity_names
-from condyle.dynamics.embedding import Embedding
 from condyle.errors import RobotError
 from condyle.robot import edit
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
+
+if TYPE_CHECKING:
+    from condyle.dynamics.constrained import Constrained
+    from condyle.dynamics.embedding import Embedding
 
 REFERENCES = ("local", "world", "world_aligned")
 Wrenches = Mapping[str | tuple[str, str], Any]
@@ -34,14 +36,23 @@ def load(
     xacro_args: Mapping[str, str] | None = None,
     *,
     strict: bool = False,
+    constraints: bool = True,
 ) -> Robot:
     """A robot from a URDF, xacro or MJCF file, a built-in name such as "ur3" or "pidog", or a Description.
 
     `base`: "fixed" (the default for files), "free", "planar" (x, z, pitch) or "euler" (three slides, three hinges); a built-in
     robot has the base it is meant for. `package_dirs`: where package:// and $(find ...) look. `strict`: repairs are errors.
+    `constraints`: mimic joints follow and loops are closed; with False, the robot is its tree alone.
     """
     model = load_model(source, base=base, gravity=gravity, package_dirs=package_dirs, xacro_args=xacro_args, strict=strict)
-    return Robot(model)
+    robot = Robot(model)
+    if not constraints:
+        return robot
+    try:
+        return robot.constrain_as_described()
+    except RobotError as error:
+        cure = "load it with constraints=False to have the robot without its mimic joints and loops, and close them yourself"
+        raise RobotError([*error.problems, cure]) from None
 
 
 class Robot(Constraining):
@@ -58,10 +69,14 @@ class Robot(Constraining):
         self.model = model
         self.locked = locked
         self.embedding = embedding
-        self.chart = model if embedding is None else embedding.chart
-        self.system: Model | Constrained = model if embedding is None else Constrained(model, embedding)
-        self._physics_of: Any = kernels if embedding is None else constrained
-        identity = digest(model) if embedding is None else f"{digest(model)} {embedding.key()}"
+        self.chart, identity = model, digest(model)
+        self.system: Model | Constrained = model
+        self._physics_of: Any = kernels
+        if embedding is not None:
+            from condyle.dynamics import constrained
+
+            self.chart, identity = embedding.chart, f"{identity} {embedding.key()}"
+            self.system, self._physics_of = constrained.Constrained(model, embedding), constrained
         self._compiled = Compiled(self.system, identity, self.explain)
         self._quick = self._compiled.quick
 
@@ -100,8 +115,10 @@ class Robot(Constraining):
 
     @property
     def report(self) -> list[str]:
-        """What was repaired, kept although doubtful, or ignored while loading."""
-        return [f"{note.where}: {note.what}" if note.where else note.what for note in self.model.notes]
+        """What was repaired, kept although doubtful, or ignored while loading, and what is constrained."""
+        found = [f"{note.where}: {note.what}" if note.where else note.what for note in self.model.notes]
+        layers = () if self.embedding is None else self.embedding.layers
+        return found + [f"constrained: {layer.summary()}" for layer in layers]
 
     def __repr__(self) -> str:
         tied = "" if self.embedding is None else f" of {self.model.nv}"
@@ -220,16 +237,20 @@ class Robot(Constraining):
         Its `full(q)` and `full_velocity(v)` give the coordinates of this one.
         """
         if self.embedding is not None:
-            raise RobotError([f"robot '{self.name}' is constrained; lock its joints first, and then constrain what is left"])
+            cure = "load it with constraints=False, lock, and then constrain what is left (constrain_as_described, close_loop)"
+            raise RobotError([f"robot '{self.name}' is constrained, and its joints must be locked before: {cure}"])
         locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
         return Robot(locked.model, locked)
 
     def full(self, q: Any) -> np.ndarray:
-        """The configuration of the robot this one was locked from."""
+        """The configuration of the robot this one was locked from; of a constrained robot, all its coordinates."""
+        q = q if self.embedding is None else self.lift(q, np.zeros(self.nv))[0]
         return self._embedded(q, None if self.locked is None else (self.locked.q, self.locked.standing))
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
+        if self.embedding is not None:
+            raise RobotError([f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)"])
         return self._embedded(v, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
 
     def function(self, what: str | Callable[..., Any], free: Sequence[str] = (), **shapes: Any) -> Function:
@@ -248,10 +269,10 @@ class Robot(Constraining):
             model = edit.with_free(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
             if self.embedding is None:
                 return _named(physics(model, **arrays), outputs)
-            system = Constrained(model, self.embedding)
+            system = self._physics_of.Constrained(model, self.embedding.differentiable())
             if isinstance(what, str):
                 return _named(physics(system, *arrays.values()), outputs)
-            return physics(model, **constrained.all_lifted(system, arrays))
+            return physics(model, **self._physics_of.all_lifted(system, arrays))
 
         traced.__name__ = what if isinstance(what, str) else getattr(what, "__name__", "function")
         return Function(trace(traced, **sizes))

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.assembly import RANK, assembled
+from condyle.dynamics.assembly import assembled
 from condyle.dynamics.branch import with_guess
-from condyle.dynamics.chart import chart_of
+from condyle.dynamics.chart import chart_of, velocity_names
 from condyle.dynamics.conditions import Condition
-from condyle.dynamics.coupled import velocity_names
-from condyle.dynamics.elimination import Eliminated, pivots
-from condyle.dynamics.embedding import Embedding, Found, Layer, named
+from condyle.dynamics.elimination import Block, Solved, blocks_of
+from condyle.dynamics.embedding import Embedding, Found, Layer, listed, named
 from condyle.dynamics.explicit import Explicit, explicit
+from condyle.dynamics.mechanism import RANK
 from condyle.dynamics.wheels import PlanarWheel, Wheel
 from condyle.errors import RobotError
 from condyle.robot.model import Model
@@ -78,9 +78,11 @@ def _filled(complete: Callable[[Model, Array], Array], kept: list[int]) -> Calla
 def _on_slope(planar: PlanarWheel, model: Model, q: Array) -> Array:
     """Along the curve's normal and tangent: where the wheel touches follows from where its centre is."""
     raise RobotError(
-        [f"robot '{model.name}': the forces of wheel '{planar.wheel.joint}' on a curve are given along all coordinates, by "
-         "constraint_forces"]
-    )  # fmt: skip
+        [
+            f"robot '{model.name}': the forces of wheel '{planar.wheel.joint}' on a curve are given along all coordinates, "
+            "by constraint_forces"
+        ]
+    )
 
 
 # ---- in space
@@ -93,7 +95,7 @@ class Rolling:
     below: Model
     wheels: tuple[Wheel, ...]
     rows: tuple[int, ...]  # of (forward, side) of all wheels, those that are independent
-    order: list[tuple[int, int]]  # pivots
+    blocks: list[Block]  # of conditions that are solved together
     dependent: tuple[int, ...]  # velocities that follow
     start: np.ndarray
 
@@ -132,7 +134,7 @@ class Rolling:
         A = self.sliding(at)
         T = np.zeros((self.below.nv, len(self.free)), dtype=object)
         T[self.free, np.arange(len(self.free))] = 1.0
-        T[list(self.dependent)] = -Eliminated.of(A[:, list(self.dependent)], self.order).solve(A[:, self.free])
+        T[list(self.dependent)] = -Solved.of(A[:, list(self.dependent)], self.blocks).solve(A[:, self.free])
         return T, T
 
     @property
@@ -143,9 +145,14 @@ class Rolling:
     def reaction_rows(self, at: Found) -> Array:
         return np.vstack([w.contact_rows(at.model, at.q)[1:] for w in self.wheels])[list(self.rows)]
 
+    def summary(self) -> str:
+        names = velocity_names(self.below)
+        wheels, follow = [wheel.joint for wheel in self.wheels], [names[k] for k in self.dependent]
+        return f"wheels {listed(wheels)} roll without slipping; the velocities {listed(follow)} follow"
+
     def key(self) -> str:
         return named(
-            {"wheels": self.wheels, "rows": self.rows, "order": self.order, "dependent": self.dependent, "at": self.start}
+            {"wheels": self.wheels, "rows": self.rows, "blocks": self.blocks, "dependent": self.dependent, "at": self.start}
         )
 
 
@@ -173,7 +180,7 @@ def rolling(model: Model, lower: Embedding, wheels: tuple[Wheel, ...], independe
 
 def _supports(upright: list[str], wheels: int, below: Model) -> list[str] | None:
     """The joints that hold the wheels on the ground: the base's height and roll, and its pitch for three wheels or more."""
-    order = [n for n in ("root_z", "root_roll", "root_pitch") if n in upright]
+    order: list[str] = [n for n in ("root_z", "root_roll", "root_pitch") if n in upright]
     return order[: max(min(wheels, 3), 1)] if len(order) >= min(wheels, 3) else None
 
 
@@ -214,11 +221,12 @@ def _rolling_layer(model: Model, standing: Embedding, wheels: tuple[Wheel, ...],
             dependent.append(k)
     if len(dependent) < len(rows):
         raise RobotError(
-            [f"robot '{model.name}': its wheels have {len(rows)} conditions of rolling, and the velocities that may follow can meet "
-             f"only {len(dependent)} of them; name fewer in independent="]
-        )  # fmt: skip
+            [
+                f"robot '{model.name}': its wheels have {len(rows)} conditions of rolling, and the velocities that may follow "
+                f"can meet only {len(dependent)} of them; name fewer in independent="
+            ]
+        )
     dependent.sort()
     near = [np.asarray(function(start + 0.3 * rng.standard_normal(below.nq)), dtype=float) for _ in range(3)]
     pattern = np.any([a[np.ix_(rows, dependent)] != 0.0 for a in (A, *near)], axis=0)
-    order = pivots(A[np.ix_(rows, dependent)], pattern)
-    return Rolling(below, wheels, tuple(rows), order, tuple(dependent), start)
+    return Rolling(below, wheels, tuple(rows), blocks_of(pattern), tuple(dependent), start)

@@ -75,9 +75,24 @@ def coordinates_that_carry(model: Model) -> list[list[int]]:
     return out
 
 
+def filled(pattern: Array) -> list[list[int]]:
+    """The carriers of a symmetric matrix with this pattern (true where it may be other than zero), with what elimination adds."""
+    found = np.array(pattern, dtype=bool)
+    out: list[list[int]] = []
+    for k in reversed(range(len(found))):
+        mine = [i for i in reversed(range(k)) if found[k, i]]
+        found[np.ix_(mine, mine)] = True
+        out.append(mine)
+    return out[::-1]
+
+
 def tree_factor(model: Model, M: Array) -> TreeFactor:
     """The factors of a symmetric positive definite matrix with the tree's pattern, from the tips inward."""
-    carriers = coordinates_that_carry(model)
+    return pattern_factor(coordinates_that_carry(model), M)
+
+
+def pattern_factor(carriers: list[list[int]], M: Array) -> TreeFactor:
+    """The same for any pattern that elimination from the last coordinate to the first does not fill."""
     H = np.array(M, dtype=object)
     n = len(carriers)
     L = np.zeros((n, n), dtype=object)

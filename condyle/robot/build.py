@@ -56,6 +56,7 @@ class _Body:
     friction: float = 0.0
     armature: float = 0.0
     mimic: Mimic | None = None
+    written: tuple[float, ...] = ()
     visuals: list[Shape] = field(default_factory=list)
     collisions: list[Shape] = field(default_factory=list)
 
@@ -131,7 +132,7 @@ class _Builder:
             self.bodies.append(body)
             body.damping, body.friction, body.armature = joint.damping, joint.friction, joint.armature
             if len(parts) == 1:
-                body.limits, body.mimic = joint.limits, joint.mimic
+                body.limits, body.mimic, body.written = joint.limits, joint.mimic, joint.written
             at, placement = len(self.bodies) - 1, Pose.identity()
         # the joint's frame moves with its child
         self.other_frames.append(Frame(joint.name, at, Pose.identity()))
@@ -153,7 +154,7 @@ class _Builder:
             links.append(
                 Link(
                     b.link, b.joint, b.parent, b.kind, b.placement, b.inertia, slice(q, q + nq), slice(v, v + nv), b.limits,
-                    b.damping, b.friction, b.armature, b.mimic, tuple(b.visuals), tuple(b.collisions),
+                    b.damping, b.friction, b.armature, b.mimic, tuple(b.visuals), tuple(b.collisions), b.written,
                 )
             )  # fmt: skip
             q, v = q + nq, v + nv

@@ -74,6 +74,7 @@ class JointSpec:
     armature: float = 0.0
     mimic: Mimic | None = None
     where: str = ""
+    written: tuple[float, ...] = ()  # its coordinates in the pose in which the robot is written; zero where nothing is said
 
 
 @dataclass(frozen=True)

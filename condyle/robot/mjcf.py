@@ -187,7 +187,16 @@ class _Reader:
             armature=float(m.dof_armature[dof]) + self.motors.armature.get(j, 0.0),
             mimic=self.mimics.get(j),
             where=self.where("joint", self.joints[j]),
+            written=self.written(j, kind),
         )
+
+    def written(self, j: int, kind: str) -> tuple[float, ...]:
+        """Our coordinates of a joint at qpos0."""
+        at = int(self.model.jnt_qposadr[j])
+        if kind == "ball":
+            return ()
+        values = [float(x) for x in self.model.qpos0[at : at + (7 if kind == "free" else 1)]]
+        return tuple(values[:3] + values[4:] + values[3:4]) if kind == "free" else tuple(values)
 
     def straight_couplings(self) -> dict[int, tuple[int, Mimic]]:
         """Equality -> (joint, what it mimics) of those between joints that are straight lines:  q1 - ref1 = a0 + a1 (q2 - ref2).

@@ -35,6 +35,7 @@ class Link:
     mimic: Mimic | None = None
     visuals: tuple[Shape, ...] = ()
     collisions: tuple[Shape, ...] = ()
+    written: tuple[float, ...] = ()  # its coordinates in the pose in which the robot is written; zero where nothing is said
 
     def pose(self, q: Any) -> Pose:
         """X_pi: this link in its parent."""
@@ -112,6 +113,13 @@ class Model:
     def neutral(self) -> np.ndarray:
         """The configuration with every joint at zero."""
         return np.concatenate([link.kind.neutral() for link in self.links]) if self.links else np.zeros(0)
+
+    def written(self) -> np.ndarray:
+        """The configuration in which the robot is written: where its loops are closed first. Zero, but for some MJCF files."""
+        q = self.neutral()
+        for link in self.links:
+            q[link.q] = link.written or q[link.q]
+        return q
 
 
 def digest(model: Model) -> str:

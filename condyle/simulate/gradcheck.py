@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics import manifold
+from condyle.dynamics.constrained import Constrained
 from condyle.errors import SimulationError, require
 from condyle.robot.spatial import Array
 from condyle.simulate.kernels import compiled
@@ -47,15 +48,18 @@ class Precise:
         self.gmpy2 = require("gmpy2", "precision", "derivatives in high precision")
         self.simulation, self.bits = simulation, bits
         world = simulation.world
-        self.model, nq, nv = world.model, world.model.nq, world.model.nv
-        setup = replace(simulation.setup, world=replace(world, tolerance=2.0 ** -round(0.8 * bits)))
+        self.chart, nq, nd = world.chart, world.chart.nq, world.nd
+        # what is found by Newton's method is found with all the digits
+        tied = None if world.embedding is None else Constrained(world.model, world.embedding).sharper(bits).embedding
+        precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), embedding=tied)
+        setup = replace(simulation.setup, world=precise)
         shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:
             shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]
         machine = f"mpfr:{bits}"
         self._step = compiled(setup, "step", **shapes).on(machine)
-        self._integrate = function(lambda q, dv: manifold.integrate(self.model, q, dv), q=nq, dv=nv).on(machine)
-        self._difference = function(lambda q0, q1: manifold.difference(self.model, q0, q1), q0=nq, q1=nq).on(machine)
+        self._integrate = function(lambda q, dv: manifold.integrate(self.chart, q, dv), q=nq, dv=nd).on(machine)
+        self._difference = function(lambda q0, q1: manifold.difference(self.chart, q0, q1), q0=nq, q1=nq).on(machine)
         # first differences err by e, second ones lose twice its digits
         self.e, self.e2 = (self.number(2.0) ** -round(part * bits) for part in (0.4, 0.25))
 
@@ -82,16 +86,16 @@ class Precise:
 
     def moved(self, x: Array, dx: Array) -> Array:
         """The state x, changed by dx in its tangent space."""
-        nq, nv = self.model.nq, self.model.nv
+        nq, nd, nv = self.chart.nq, self.chart.nv, self.simulation.world.nv
         out = np.array(x, dtype=object)
-        out[:nq] = self._integrate(x[:nq], dx[:nv])
+        out[:nq] = self._integrate(x[:nq], dx[:nd])
         with self.gmpy2.context(precision=self.bits):
-            out[nq : nq + nv] = x[nq : nq + nv] + dx[nv:]
+            out[nq : nq + nv] = x[nq : nq + nv] + dx[nd:]
         return out
 
     def apart(self, x0: Array, x1: Array) -> Array:
         """The change of state in the tangent space that leads from x0 to x1."""
-        nq, nv = self.model.nq, self.model.nv
+        nq, nv = self.chart.nq, self.simulation.world.nv
         with self.gmpy2.context(precision=self.bits):
             return np.concatenate([self._difference(x0[:nq], x1[:nq]), x1[nq : nq + nv] - x0[nq : nq + nv]])
 
@@ -163,14 +167,14 @@ class _Point:
         self.extra = () if self.wrenches is None else (np.asarray(self.wrenches, dtype=float),)
         if self.wrenches is None and self.simulation.world.wrenches:
             self.extra = (np.zeros((len(self.simulation.world.wrenches), 6)),)
-        n = self.simulation.robot.nv
-        blocks = {"q": slice(0, n), "v": slice(n, 2 * n), "u": slice(2 * n, 2 * n + self.simulation.nu)}
-        self.blocks = {name: block for name, block in blocks.items() if block.stop > block.start}
-        self.width = 2 * n + self.simulation.nu
+        nd, n, nu = self.simulation.world.nd, self.simulation.ndx, self.simulation.nu
+        self.parts = {"q": slice(0, nd), "v": slice(nd, n)}
+        self.blocks = {**self.parts, **({"u": slice(n, n + nu)} if nu else {})}
+        self.width = n + nu
 
     def first(self) -> list[Row]:
         """A and B of one step, block by block."""
-        p, n = self.precise, self.simulation.robot.nv
+        p, n = self.precise, self.simulation.ndx
         _, A, B = self.simulation.step(self.x, self.u, wrenches=self.wrenches, derivatives=True)
         directions = {name: self._directions(block) for name, block in self.blocks.items()}
         total, done = 1 + sum(len(d) for d in directions.values()), 0
@@ -181,21 +185,21 @@ class _Point:
             for d in vectors:
                 done += 1
                 self.say("one step", done, total)
-                ours.append(A @ d[: 2 * n] + B @ d[2 * n :])
+                ours.append(A @ d[:n] + B @ d[n:])
                 true.append(p.over(p.apart(start, self._after(d, p.e)), p.e))
-            for of, rows in (("q", slice(0, n)), ("v", slice(n, 2 * n))):
+            for of, rows in self.parts.items():
                 pairs.append((f"d{of}1/d{name}", np.array(ours)[:, rows], np.array(true)[:, rows]))
         self.say("one step", total, total)
         return _rows(pairs)
 
     def over_time(self, us: Array) -> list[Row]:
         """A chain of steps: how the last state answers to the first and to all the controls, along one random direction each."""
-        p, n = self.precise, self.simulation.robot.nv
+        p, n = self.precise, self.simulation.ndx
         steps = len(us)
         _, As, Bs = self.simulation.rollout(self.x, us, wrenches=self.wrenches, derivatives=True)
-        ways = {f"{name}0": (self._in_block(self.blocks[name])[: 2 * n], 0.0 * us) for name in ("q", "v")}
+        ways = {f"{name}0": (self._in_block(self.blocks[name])[:n], 0.0 * us) for name in ("q", "v")}
         if self.simulation.nu:
-            ways["u"] = (np.zeros(2 * n), self.rng.normal(size=us.shape))
+            ways["u"] = (np.zeros(n), self.rng.normal(size=us.shape))
         done, total = 0, steps * (1 + len(ways))
 
         def tell() -> None:
@@ -207,20 +211,20 @@ class _Point:
             x = p.moved(p.numbers(self.x), p.times(dx, p.e))
             return p.rollout(x, p.plus(p.numbers(us), p.times(dus, p.e)), *self.extra, say=tell)
 
-        start = end(np.zeros(2 * n), 0.0 * us)
+        start = end(np.zeros(n), 0.0 * us)
         pairs = []
         for name, (dx, dus) in ways.items():
             true = p.over(p.apart(start, end(dx, dus)), p.e)
             for A, B, du in zip(As, Bs, dus, strict=True):
                 dx = A @ dx + B @ du
-            for of, rows in (("q", slice(0, n)), ("v", slice(n, 2 * n))):
+            for of, rows in self.parts.items():
                 pairs.append((f"d{of}{steps}/d{name}", dx[None, rows], true[None, rows]))
         return _rows(pairs)
 
     def second(self) -> list[Row]:
         """Second derivatives of a random sum of the next state's entries: a^T H b for random a and b in each pair of blocks."""
-        p, n = self.precise, self.simulation.robot.nv
-        weight = self.rng.normal(size=2 * n)
+        p, n = self.precise, self.simulation.ndx
+        weight = self.rng.normal(size=n)
         H = self.simulation.step_hessian(self.x, self.u, weight, wrenches=self.wrenches)
         start = self._after(np.zeros(self.width), p.e2)
         exact = p.numbers(weight)
@@ -248,9 +252,9 @@ class _Point:
 
     def _after(self, d: Array, e: Any) -> Array:
         """The state one step after the one moved by e d."""
-        p, n2 = self.precise, 2 * self.simulation.robot.nv
-        x = p.moved(p.numbers(self.x), p.times(d[:n2], e))
-        return p.step(x, p.plus(p.numbers(self.u), p.times(d[n2:], e)), *self.extra)
+        p, n = self.precise, self.simulation.ndx
+        x = p.moved(p.numbers(self.x), p.times(d[:n], e))
+        return p.step(x, p.plus(p.numbers(self.u), p.times(d[n:], e)), *self.extra)
 
     def _directions(self, block: slice) -> list[Array]:
         """The columns of a block, or random directions in it if there are many."""

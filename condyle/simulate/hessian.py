@@ -6,19 +6,20 @@ else is the tape's own: the gradient in reverse, and its derivative along one di
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from condyle.dynamics.manifold import difference, integrate, tangent_rate
-from condyle.dynamics.tree_solve import tree_factor
+from condyle.dynamics.tree_solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.aligned import turned_back
 from condyle.simulate.backward import differentiable_backward_step
-from condyle.simulate.integrate import TABLES, Moved, stage
-from condyle.simulate.move import moved_on, turning
+from condyle.simulate.integrate import TABLES, Moved, acceleration, stage
 from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem
+from condyle.simulate.tied import Tied, advanced, turns
 from condyle.simulate.world import World
 from condyle.tape.array import held
 from condyle.tape.derive import jvp, vjp
@@ -30,7 +31,7 @@ from condyle.tape.trace import trace
 def differentiable_velocity(world: World, x: Inputs) -> Array:
     """The velocity after a step, in a form whose tape derivatives are right to second order."""
     now = problem(world, x)
-    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
+    solution = solve(world.carriers, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
     v = held(solution.v)
     ys = [held(part["y"]) for part in solution.parts]
     for _ in range(2):
@@ -44,7 +45,7 @@ def differentiable_velocity(world: World, x: Inputs) -> Array:
             b.push(b.law.impulse(y), r, -1.0)
             b.push(b.law.change(compliance @ rho), r, -1.0)
             b.stiffen(b.law.answer(compliance), H)
-        dv = tree_factor(world.model, H).solve(-r)
+        dv = pattern_factor(world.carriers, H).solve(-r)
         ys = [y + Q @ (rho - b.law.seen_change(b.velocity(dv))) for b, y, (Q, rho) in zip(now.laws, ys, inner, strict=True)]
         v = v + dv
     return turned_back(now.turn, v)
@@ -52,35 +53,40 @@ def differentiable_velocity(world: World, x: Inputs) -> Array:
 
 def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
     """One step of the physics, likewise."""
-    model, h = world.model, world.h
+    chart, h = world.chart, world.h
     if integrator == "semi_implicit_euler":
-        v = differentiable_velocity(world, x)
-        return Moved(*moved_on(model, x.q, v, h), 0.0)
+        return Moved(*advanced(world, x.q, differentiable_velocity(world, x)), 0.0)
     if integrator == "backward_euler":
         v = differentiable_backward_step(world, x)
-        return Moved(integrate(model, x.q, v * h), v, 0.0)
+        return Moved(integrate(chart, x.q, v * h), v, 0.0)
     if integrator == "explicit_euler":
-        return Moved(integrate(model, x.q, x.v * h), differentiable_velocity(world, x) - turning(model, x.v) * h, 0.0)
-    rate = a = dq = change = np.zeros(model.nv)
+        on = integrate(chart, x.q, Tied.at(world, x.q).rate(x.v) * h)
+        return Moved(on, differentiable_velocity(world, x) - turns(world, x.v) * h, 0.0)
+    rate, a, dq, change = np.zeros(world.nd), np.zeros(world.nv), np.zeros(world.nd), np.zeros(world.nv)
     for node, weight in TABLES[integrator]:
         at, dv = stage(world, x, node, rate, a)
-        rate, a = tangent_rate(model, dv, at.v), (differentiable_velocity(world, at) - at.v) * (1.0 / h) - turning(model, at.v)
+        rate = tangent_rate(chart, dv, Tied.at(world, at.q).rate(at.v))
+        a = acceleration(world, at, differentiable_velocity(world, at))
         dq, change = dq + rate * (h * weight), change + a * (h * weight)
-    return Moved(integrate(model, x.q, dq), x.v + change, 0.0)
+    return Moved(integrate(chart, x.q, dq), x.v + change, 0.0)
 
 
 def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:
-    """Second derivatives of  weight . (next state)  by (q, v, u) in the tangent space: (2 nv + nu, 2 nv + nu)."""
-    model, n, nu = world.model, world.model.nv, world.nu
-    size = 2 * n + nu
+    """Second derivatives of  weight . (next state)  by (q, v, u) in the tangent space: (ndx + nu, ndx + nu)."""
+    if world.embedding is not None:
+        world = replace(world, embedding=world.embedding.differentiable())
+    chart, nd, nu = world.chart, world.nd, world.nu
+    n = nd + world.nv
+    size = n + nu
     count = max(len(world.wrenches), 1)
 
     def objective(d: Array, q: Array, v: Array, u: Array, t: Array, wrenches: Array, weight: Array) -> Any:
-        at = Inputs(integrate(model, q, d[:n]), v + d[n : 2 * n], u + d[2 * n :], t[0], wrenches)
+        at = Inputs(integrate(chart, q, d[:nd]), v + d[nd:n], u + d[n:], t[0], wrenches)
         after = differentiable_step(world, at, integrator)
-        return {"f": weight[:n] @ difference(model, held(after.q), after.q) + weight[n:] @ after.v}
+        return {"f": weight[:nd] @ difference(chart, held(after.q), after.q) + weight[nd:] @ after.v}
 
-    sizes: dict[str, Any] = {"d": size, "q": model.nq, "v": n, "u": max(nu, 1), "t": 1, "wrenches": (count, 6), "weight": 2 * n}
+    sizes: dict[str, Any] = {"d": size, "q": chart.nq, "v": world.nv, "u": max(nu, 1), "t": 1, "wrenches": (count, 6)}
+    sizes["weight"] = n
     gradient = vjp(trace(objective, **sizes), "d")
     along = jvp(gradient, "d")
     wrenches = np.zeros((count, 6)) if x.wrenches is None else x.wrenches

@@ -15,9 +15,9 @@ import numpy as np
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_step, backward_step_derivatives
-from condyle.simulate.move import moved_on, moved_on_slopes, turning, turning_slope
 from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
+from condyle.simulate.tied import Tied, advanced, advanced_slopes, turns, turns_slope
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
 from condyle.tape.loop import scan
@@ -42,7 +42,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Slope:
-    """d(q, v)/d(q, v) and d(q, v)/du of a step, in the tangent space: (2 nv, 2 nv) and (2 nv, nu)."""
+    """d(q, v)/d(q, v) and d(q, v)/du of a step, in the tangent space: (ndx, ndx) and (ndx, nu)."""
 
     A: Array
     B: Array
@@ -50,41 +50,47 @@ class Slope:
 
 def moved(world: World, x: Inputs, integrator: str) -> Moved:
     """One step of the physics."""
-    model, h = world.model, world.h
+    chart, h = world.chart, world.h
     if integrator == "semi_implicit_euler":
         solution = next_velocity(world, x)
-        return Moved(*moved_on(model, x.q, solution.v, h), solution.residual)
+        return Moved(*advanced(world, x.q, solution.v), solution.residual)
     if integrator == "backward_euler":
         end = backward_step(world, x)
-        return Moved(integrate(model, x.q, end.v * h), end.v, end.residual)
+        return Moved(integrate(chart, x.q, end.v * h), end.v, end.residual)
     if integrator == "explicit_euler":
         solution = next_velocity(world, x)
-        return Moved(integrate(model, x.q, x.v * h), solution.v - turning(model, x.v) * h, solution.residual)
-    zero = np.zeros(model.nv)
+        rate = Tied.at(world, x.q).rate(x.v)
+        return Moved(integrate(chart, x.q, rate * h), solution.v - turns(world, x.v) * h, solution.residual)
 
     def body(_: Any, state: Any, row: Any) -> Any:
-        at, dv = stage(world, x, row[0], state["rate"], state["a"])
+        at, dq = stage(world, x, row[0], state["rate"], state["a"])
         solution = next_velocity(world, at)
-        rate, a = tangent_rate(model, dv, at.v), (solution.v - at.v) * (1.0 / h) - turning(model, at.v)
+        rate, a = tangent_rate(chart, dq, Tied.at(world, at.q).rate(at.v)), acceleration(world, at, solution.v)
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         return {"rate": rate, "a": a, **sums, "residual": np.maximum(state["residual"], solution.residual)}, ()
 
-    start = {"rate": zero, "a": zero, "dq": zero, "dv": zero, "residual": 0.0}
+    still, zero = np.zeros(world.nd), np.zeros(world.nv)
+    start = {"rate": still, "a": zero, "dq": still, "dv": zero, "residual": 0.0}
     end, _ = scan(body, start, TABLES[integrator])
-    return Moved(integrate(model, x.q, end["dq"]), x.v + end["dv"], end["residual"])
+    return Moved(integrate(chart, x.q, end["dq"]), x.v + end["dv"], end["residual"])
+
+
+def acceleration(world: World, x: Inputs, after: Array) -> Array:
+    """(v+ - v) / h, in the axes of the body."""
+    return (after - x.v) * (1.0 / world.h) - turns(world, x.v)
 
 
 def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[Inputs, Array]:
     """(the state at a stage, the tangent vector that leads there)."""
     step = node * world.h
     dq = rate * step
-    return Inputs(integrate(world.model, x.q, dq), x.v + a * step, x.u, x.t + step, x.wrenches), dq
+    return Inputs(integrate(world.chart, x.q, dq), x.v + a * step, x.u, x.t + step, x.wrenches), dq
 
 
 def slope(world: World, x: Inputs, integrator: str) -> Slope:
     """The derivatives of one step of the physics."""
-    model, h, n = world.model, world.h, world.model.nv
-    width = 2 * n + world.nu
+    chart, h, nd, nv = world.chart, world.h, world.nd, world.nv
+    width = nd + nv + world.nu
     if integrator == "backward_euler":
         _, A, B = backward_step_derivatives(world, x)
         return Slope(A, B)
@@ -92,54 +98,69 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
         answer = next_velocity_derivatives(world, x)
         of_v = np.column_stack([answer.by_q, answer.by_v, answer.by_u])
         if integrator == "semi_implicit_euler":
-            q_by_q, q_by_v, v_by_v = moved_on_slopes(model, answer.solution.v, h)
+            q_by_q, q_by_v, v_by_v = advanced_slopes(world, x.q, answer.solution.v)
             of_q, of_v = q_by_v @ of_v, v_by_v @ of_v
         else:
-            q_by_q, by_dv = integrate_derivatives(model, x.v * h)
-            of_q = np.hstack([np.zeros((n, n)), by_dv * h, np.zeros((n, world.nu))])
-            of_v[:, n : 2 * n] = of_v[:, n : 2 * n] - turning_slope(model, x.v) * h
-        of_q[:, :n] = of_q[:, :n] + q_by_q
-        return _split(np.vstack([of_q, of_v]), n)
-    start_q, start_v, none = np.zeros((n, width)), np.zeros((n, width)), np.zeros((n, width))
-    start_q[:, :n], start_v[:, n : 2 * n] = np.eye(n), np.eye(n)
+            q_by_q, of_q = _straight_on(world, x)
+            of_v[:, nd : nd + nv] = of_v[:, nd : nd + nv] - turns_slope(world, x.v) * h
+        of_q[:, :nd] = of_q[:, :nd] + q_by_q
+        return _split(np.vstack([of_q, of_v]), nd + nv)
+    start_q, start_v = np.zeros((nd, width)), np.zeros((nv, width))
+    start_q[:, :nd], start_v[:, nd : nd + nv] = np.eye(nd), np.eye(nv)
 
     def body(_: Any, state: Any, row: Any) -> Any:
-        at, dv = stage(world, x, row[0], state["rate"], state["a"])
+        at, dq = stage(world, x, row[0], state["rate"], state["a"])
         # how the stage's own state moves with the state at the start
         step = row[0] * h
-        of_dv, at_v = state["of_rate"] * step, start_v + state["of_a"] * step
-        by_q, by_dv = integrate_derivatives(model, dv)
-        at_q = by_q @ start_q + by_dv @ of_dv
+        of_dq, at_v = state["of_rate"] * step, start_v + state["of_a"] * step
+        by_q, by_dv = integrate_derivatives(chart, dq)
+        at_q = by_q @ start_q + by_dv @ of_dq
         answer = next_velocity_derivatives(world, at)
         of_next = answer.by_q @ at_q + answer.by_v @ at_v
-        of_next[:, 2 * n :] = of_next[:, 2 * n :] + answer.by_u
-        rate, a = tangent_rate(model, dv, at.v), (answer.solution.v - at.v) * (1.0 / h) - turning(model, at.v)
-        of_rate = rate_slope(world, dv, at.v, of_dv, at_v)
-        of_a = (of_next - at_v) * (1.0 / h) - turning_slope(model, at.v) @ at_v
+        of_next[:, nd + nv :] = of_next[:, nd + nv :] + answer.by_u
+        here = Tied.at(world, at.q)
+        moving, by_y, by_w = here.rate(at.v), *here.rate_slopes(world, at.v)
+        rate, a = tangent_rate(chart, dq, moving), acceleration(world, at, answer.solution.v)
+        of_moving = at_v if by_y is None or by_w is None else by_y @ at_q + by_w @ at_v
+        of_rate = rate_slope(world, dq, moving, of_dq, of_moving)
+        of_a = (of_next - at_v) * (1.0 / h) - turns_slope(world, at.v) @ at_v
         w = h * row[1]
         sums = {"dq": state["dq"] + rate * w, "of_dq": state["of_dq"] + of_rate * w, "of_v": state["of_v"] + of_a * w}
         return {"rate": rate, "a": a, "of_rate": of_rate, "of_a": of_a, **sums}, ()
 
-    zero = np.zeros(n)
-    start = {"rate": zero, "a": zero, "of_rate": none, "of_a": none, "dq": zero, "of_dq": none, "of_v": none}
+    still, zero = np.zeros(nd), np.zeros(nv)
+    of_still, of_zero = np.zeros((nd, width)), np.zeros((nv, width))
+    start = {"rate": still, "a": zero, "of_rate": of_still, "of_a": of_zero, "dq": still, "of_dq": of_still, "of_v": of_zero}
     end, _ = scan(body, start, TABLES[integrator])
-    by_q, by_dv = integrate_derivatives(model, end["dq"])
-    return _split(np.vstack([by_q @ start_q + by_dv @ end["of_dq"], start_v + end["of_v"]]), n)
+    by_q, by_dv = integrate_derivatives(chart, end["dq"])
+    return _split(np.vstack([by_q @ start_q + by_dv @ end["of_dq"], start_v + end["of_v"]]), nd + nv)
+
+
+def _straight_on(world: World, x: Inputs) -> tuple[Array, Array]:
+    """Explicit Euler's new configuration: (by the old one alone, by everything through the rate)."""
+    tied = Tied.at(world, x.q)
+    q_by_q, by_dq = integrate_derivatives(world.chart, tied.rate(x.v) * world.h)
+    by_y, by_w = tied.rate_slopes(world, x.v)
+    of_q = np.zeros((world.nd, world.nd + world.nv + world.nu), dtype=object)
+    of_q[:, world.nd : world.nd + world.nv] = by_dq * world.h if by_w is None else by_dq @ by_w * world.h
+    if by_y is not None:
+        of_q[:, : world.nd] = by_dq @ by_y * world.h
+    return q_by_q, of_q
 
 
 def _split(whole: Array, n: int) -> Slope:
-    return Slope(whole[:, : 2 * n], whole[:, 2 * n :])
+    return Slope(whole[:, :n], whole[:, n:])
 
 
 def rate_slope(world: World, dv: Array, v: Array, of_dv: Array, of_v: Array) -> Array:
     """The derivative of tangent_rate(dv, v) along the columns of its arguments' derivatives."""
-    model = world.model
+    chart = world.chart
 
     def rate(dv: Array, v: Array) -> Any:
-        return {"rate": tangent_rate(model, dv, v)}
+        return {"rate": tangent_rate(chart, dv, v)}
 
-    tape = jacobian(trace(rate, dv=model.nv, v=model.nv), "rate", mode="forward")
+    tape = jacobian(trace(rate, dv=chart.nv, v=chart.nv), "rate", mode="forward")
     found = replayed(tape, [*dv, *v])
-    by_dv, by_v = (found[f"drate_d{name}"].reshape(model.nv, model.nv) for name in ("dv", "v"))
+    by_dv, by_v = (found[f"drate_d{name}"].reshape(chart.nv, chart.nv) for name in ("dv", "v"))
     out: Array = by_dv @ of_dv + by_v @ of_v
     return out

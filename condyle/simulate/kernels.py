@@ -14,6 +14,7 @@ from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import moved, slope
 from condyle.simulate.setup import LIMIT, Setup
 from condyle.simulate.step import Inputs, contact_impulses, spring_energy
+from condyle.simulate.tied import full_state
 from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
@@ -23,7 +24,7 @@ from condyle.tape.trace import trace
 
 def unpacked(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> Inputs:
     """The parts of a packed state; time is counted in steps of the physics, so that it is exact."""
-    nq, nv = setup.nq, setup.world.model.nv
+    nq, nv = setup.nq, setup.world.nv
     t = x[nq + nv] * setup.world.h if setup.world.timed else 0.0
     return Inputs(x[:nq], x[nq : nq + nv], u, t, wrenches)
 
@@ -94,8 +95,8 @@ def forces(setup: Setup, x: Array, u: Array, wrenches: Array | None = None) -> A
 def total_energy(setup: Setup, x: Array) -> Any:
     now = unpacked(setup, x, np.zeros(0), None)
     model = setup.world.model
-    gravity = energy.potential_energy(model, now.q)
-    return {"energy": energy.kinetic_energy(model, now.q, now.v) + gravity + spring_energy(setup.world, now.q)}
+    q, v = full_state(setup.world, now.q, now.v)
+    return {"energy": energy.kinetic_energy(model, q, v) + energy.potential_energy(model, q) + spring_energy(setup.world, q)}
 
 
 def hessian(setup: Setup, x: Array, u: Array, weight: Array, wrenches: Array | None = None) -> Any:

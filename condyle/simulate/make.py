@@ -45,6 +45,10 @@ def make_world(
     model = robot.model
     if not model.nv:
         raise SimulationError(f"robot '{model.name}' has no joint that moves, so there is nothing to simulate")
+    if robot.embedding is not None and integrator == "backward_euler":
+        raise SimulationError(
+            f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
+        )
     depth = positive("Simulation", "rest_depth_mm", rest_depth_mm) / 1000.0
     for name in wrenches:
         model.frame(name)
@@ -56,6 +60,7 @@ def make_world(
         efforts=torque_limits,
         depth=depth,
         limit_depth=positive("Simulation", "limit_depth", limit_depth),
+        embedding=robot.embedding,
     )
     world = World(
         model,
@@ -69,6 +74,7 @@ def make_world(
         actuated=_actuated(robot, actuated),
         wrenches=tuple((name, "world_aligned") for name in wrenches),
         implicit=integrator in ("semi_implicit_euler", "backward_euler"),
+        embedding=robot.embedding,
     )
     if force is None:
         return world
@@ -102,7 +108,9 @@ def _directions(cone: str | int) -> int:
 def _actuated(robot: Robot, names: Sequence[str] | None) -> tuple[int, ...]:
     if names is None:
         base = base_coordinates(robot.model)
-        return tuple(k for k in range(robot.nv) if k not in base)
+        passive = set() if robot.embedding is None else robot.embedding.passive
+        links = [link for link in robot.model.links if link.joint not in passive]
+        return tuple(k for link in links for k in range(link.v.start, link.v.stop) if k not in base)
     links = [robot.model.links[edit.only(robot.model, name)] for name in names]
     return tuple(k for link in links for k in range(link.v.start, link.v.stop))
 

@@ -20,9 +20,9 @@ class Setup:
 
     @property
     def nq(self) -> int:
-        return self.world.model.nq
+        return self.world.chart.nq
 
     @property
     def nx(self) -> int:
         """q, v, and the count of steps of the physics if forces depend on time."""
-        return self.nq + self.world.model.nv + self.world.timed
+        return self.nq + self.world.nv + self.world.timed

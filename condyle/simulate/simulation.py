@@ -107,8 +107,8 @@ class Simulation:
 
     @property
     def ndx(self) -> int:
-        """Entries of a small change of state: 2 nv."""
-        return 2 * self.world.model.nv
+        """Entries of a small change of state: 2 nv, or more for a robot with more coordinates than velocities."""
+        return self.world.nd + self.world.nv
 
     @property
     def nu(self) -> int:
@@ -120,10 +120,10 @@ class Simulation:
 
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
         """The packed state: zero pose and rest where nothing is given; batches broadcast."""
-        model = self.world.model
-        q = model.neutral() if q is None else self._array("q", q, model.nq)
-        v = np.zeros(model.nv) if v is None else self._array("v", v, model.nv)
-        for link in model.links:
+        chart, nv = self.world.chart, self.world.nv
+        q = self.robot.neutral() if q is None else self._array("q", q, chart.nq)
+        v = np.zeros(nv) if v is None else self._array("v", v, nv)
+        for link in chart.links:
             if isinstance(link.kind, Ball | Free):
                 quaternion = q[..., link.q][..., -4:]
                 if np.any(np.abs(np.linalg.norm(quaternion, axis=-1) - 1.0) > 1e-6):
@@ -132,7 +132,7 @@ class Simulation:
                     )
         lead = self._lead(q=q.shape[:-1], v=v.shape[:-1])
         x = np.zeros((*lead, self.nx))
-        x[..., : model.nq], x[..., model.nq : model.nq + model.nv] = q, v
+        x[..., : chart.nq], x[..., chart.nq : chart.nq + nv] = q, v
         return x
 
     def split(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +153,7 @@ class Simulation:
         arrays = self._inputs(x, u, wrenches)
         function = self._function("step", ("x", "u"), options, all(array.ndim == 1 for array in arrays[:2]))
         x1, residual = function(*arrays)
-        self._note(residual, freeze, arrays)
+        self._note(residual, freeze, arrays, arrays[0])
         if not derivatives:
             return x1
         return (x1, *self._slopes(arrays, options))
@@ -181,7 +181,7 @@ class Simulation:
             part, residual = function(xs[..., at, :], us[..., at : at + n, :], residual, *extra)
             xs[..., at + 1 : at + 1 + n, :] = part
             at += n
-        self._note(np.asarray(residual), freeze, (x, us, *extra))
+        self._note(np.asarray(residual), freeze, (x, us, *extra), xs[..., -1, :])
         if not derivatives:
             return xs
         # the same wrenches at every step
@@ -320,7 +320,7 @@ class Simulation:
             given = " and ".join(f"{name} has {shape}" for name, shape in shapes.items())
             raise SimulationError(f"{self.robot.name}: the batch axes do not fit each other: {given}") from None
 
-    def _note(self, residual: Any, freeze: bool, arrays: tuple[Any, ...]) -> None:
+    def _note(self, residual: Any, freeze: bool, arrays: tuple[Any, ...], last: np.ndarray) -> None:
         residual = np.asarray(residual)
         ok = residual <= LIMIT
         self.status = Status(residual, ok)
@@ -335,6 +335,7 @@ class Simulation:
                     "freeze=True to leave such states as they are"
                 )
         first = tuple(np.argwhere(~ok)[0]) if ok.ndim else ()
+        self._explain(last[first] if last.ndim > 1 else last)
         where = f" {list(map(int, first))}" if first else ""
         reason = (
             "grows beyond all numbers" if not np.isfinite(residual[first]) else f"ends with a residual of {residual[first]:.1e}"
@@ -343,6 +344,16 @@ class Simulation:
             f"{self.robot.name}: the step of state{where} {reason}; take a smaller dt (now {self.dt} s), or freeze=True to leave "
             "such states as they are"
         )
+
+    def _explain(self, x: np.ndarray) -> None:
+        """Raise an error if the robot's constraint cannot be met at a state, or where it would be next."""
+        if self.world.embedding is None:
+            return
+        q, v = self.split(x)
+        for ahead in (0.0, 0.5, 1.0):
+            reason = self.robot.explain(self.robot.integrate(q, v * (ahead * self.dt)) if ahead else q)
+            if reason:
+                raise SimulationError(f"{reason}; freeze=True leaves such states as they are")
 
 
 def _results(found: Any) -> tuple[Any, ...]:

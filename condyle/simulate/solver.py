@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.tree_solve import tree_factor
-from condyle.robot.model import Model
+from condyle.dynamics.tree_solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.boxes import Corners
 from condyle.simulate.laws import Cone, Part, largest
@@ -24,6 +23,8 @@ STEPS = 200  # at most; 5 to 9 are usual
 INSIDE = 0.92  # how much of the way to the boundary a step may go
 SHORT = 0.5  # a step that gets less far is followed by one that leads back towards the path
 START = 0.2  # where on the central path to begin, as a part of the energy that the contacts may take up
+
+Carriers = list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,16 @@ class Solution:
     residual: Any
 
 
-def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inverse: Array, tolerance: float = 1e-7) -> Solution:
+def solve(
+    carriers: Carriers, M: Array, p: Array, v: Array, laws: list[Bounded], inverse: Array, tolerance: float = 1e-7
+) -> Solution:
     """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step.
 
-    `inverse`: about 1 / M_kk of every coordinate. `tolerance`: the square of the distance to the central path from which one more
+    `carriers`: the pattern of M, see tree_solve.py. `inverse`: about 1 / M_kk of every coordinate. `tolerance`: the square of the distance to the central path from which one more
     step and the last one, `polished`, end at rounding errors.
     """
     if not laws:
-        return Solution(tree_factor(model, M).solve(p), [], 0.0)
+        return Solution(pattern_factor(carriers, M).solve(p), [], 0.0)
     before, Mv = v, M @ v
     # about the velocity without any of the laws: each joint by itself
     free = v + (p - Mv) * inverse
@@ -116,7 +119,7 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inver
         H = np.array(M, dtype=object)
         for b, s in zip(laws, scaled, strict=True):
             b.stiffen(b.law.answer(s.Q_inverse), H)
-        factor = tree_factor(model, H)
+        factor = pattern_factor(carriers, H)
 
         def direction(t: Any, ahead: list[Any] | None, go: Any, now: Any) -> tuple[Array, list[Any], Any]:
             right = r * -(left * go)
@@ -139,10 +142,12 @@ def solve(model: Model, M: Array, p: Array, v: Array, laws: list[Bounded], inver
         return v + dv * a, moved, left * (1.0 - a * go), np.where(last >= SHORT, a, 1.0), error
 
     v, parts, _, _, _ = loop(body, (v, start, 1.0, 1.0, 1.0), STEPS, until=lambda state: state[4] <= tolerance)
-    return polished(model, M, p, before, v, laws, parts)
+    return polished(carriers, M, p, before, v, laws, parts)
 
 
-def polished(model: Model, M: Array, p: Array, v_before: Array, v: Array, laws: list[Bounded], parts: list[Part]) -> Solution:
+def polished(
+    carriers: Carriers, M: Array, p: Array, v_before: Array, v: Array, laws: list[Bounded], parts: list[Part]
+) -> Solution:
     """One more step of Newton, on the equations themselves, and its size as a part of the velocity: the residual.
 
     Both are measured by energy, with the velocity before the step and the least speed that each law looks at.
@@ -156,7 +161,7 @@ def polished(model: Model, M: Array, p: Array, v_before: Array, v: Array, laws: 
         inner.append((compliance, rho))
         b.push(b.law.impulse(part["y"]) + b.law.change(compliance @ rho), r, -1.0)
         b.stiffen(b.law.answer(compliance), H)
-    dv = -tree_factor(model, H).solve(r)
+    dv = -pattern_factor(carriers, H).solve(r)
     ends = []
     for b, part, (compliance, rho) in zip(laws, parts, inner, strict=True):
         dy = compliance @ (rho - b.law.seen_change(b.velocity(dv)))

@@ -13,8 +13,8 @@ from condyle.dynamics.kinematics import ancestors, poses, root_poses
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
-from condyle.simulate.move import turning
 from condyle.simulate.solver import Bounded, Solution, solve
+from condyle.simulate.tied import Tied, turns
 from condyle.simulate.touch import joint_laws, position, touches
 from condyle.simulate.touch_frame import surface
 from condyle.simulate.world import World
@@ -43,22 +43,29 @@ class Problem:
     v: Array
     laws: list[Bounded]
     turn: Array | None
+    tied: Tied
+    full: Inputs  # the state in all coordinates
+    full_laws: list[Bounded]
 
 
 def problem(world: World, x: Inputs) -> Problem:
-    """The equation of motion over one step."""
-    M = augmented(world, mass_matrix(world.model, x.q))
+    """The equation of motion over one step, along the velocities that remain."""
+    tied = Tied.at(world, x.q)
+    full = replace(x, q=tied.q, v=tied.up(x.v))
+    M = augmented(world, mass_matrix(world.model, full.q))
     # inverse dynamics at a = -v/h is c - M v/h; axes that stand still (move.py) take w x v out of c
-    p = -world.h * inverse_dynamics(world.model, x.q, x.v, x.v * (-1.0 / world.h) - turning(world.model, x.v))
-    p = p + world.h * (motors(world, x.u) + springs(world, x) + external(world, x))
-    laws = [*touches(world, x.q, x.v), *joint_laws(world, x.q, x.v)]
-    turn = ground_axes(world, x.q) if laws else None
-    return Problem(turned_matrix(turn, M), turned(turn, p), turned(turn, x.v), laws, turn)
+    a = tied.acceleration(x.v * (-1.0 / world.h) - turns(world, x.v), x.v)
+    p = -world.h * inverse_dynamics(world.model, full.q, full.v, a)
+    p = p + world.h * (motors(world, x.u) + springs(world, full) + external(world, full))
+    full_laws = [*touches(world, full.q, full.v), *joint_laws(world, full.q, full.v)]
+    turn = ground_axes(world, full.q) if full_laws else None
+    M, p, laws = tied.matrix(M), tied.down(p), [tied.law(b) for b in full_laws]
+    return Problem(turned_matrix(turn, M), turned(turn, p), turned(turn, x.v), laws, turn, tied, full, full_laws)
 
 
 def solved(world: World, now: Problem) -> Solution:
     """The velocity after one step, with the impulses that led there."""
-    solution = solve(world.model, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
+    solution = solve(world.carriers, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
     return replace(solution, v=turned_back(now.turn, solution.v))
 
 
@@ -129,7 +136,7 @@ def contact_impulses(world: World, x: Inputs) -> Array:
     assert world.ground is not None
     now = problem(world, x)
     solution = solved(world, now)
-    X_0F, X = root_poses(world.model, x.q)
+    X_0F, X = root_poses(world.model, now.full.q)
     rows = []
     for point, b, part in zip(world.points, now.laws, solution.parts, strict=False):
         C = surface(world, point, X_0F, X[point.link].point(point.position)).C

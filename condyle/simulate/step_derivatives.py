@@ -10,7 +10,7 @@ The dynamics enter by the recursions of dynamics/derivatives.py, a contact by th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,22 @@ import numpy as np
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.kinematics import axes, root_poses
 from condyle.dynamics.manifold import integrate
-from condyle.dynamics.tree_solve import tree_factor
+from condyle.dynamics.rnea import inverse_dynamics
+from condyle.dynamics.tree_solve import pattern_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion, Pose, cross
 from condyle.simulate.aligned import turned, turned_back
 from condyle.simulate.laws import Part
 from condyle.simulate.local import limit_slopes, slopes
-from condyle.simulate.move import turning, turning_slope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
-from condyle.simulate.step import Inputs, external, problem, solved
+from condyle.simulate.step import Inputs, Problem, augmented, external, motors, problem, solved, springs
+from condyle.simulate.tied import any_slopes, turns, turns_slope
 from condyle.simulate.touch import coordinates, position
 from condyle.simulate.touch_frame import at
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
+from condyle.tape.inner import slopes_at_zero
 from condyle.tape.replay import replayed
 from condyle.tape.trace import trace
 
@@ -51,25 +53,59 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
     model, h = world.model, world.h
     now = problem(world, x)
     solution = solved(world, now)
-    a = (solution.v - x.v) * (1.0 / h) - turning(model, x.v)
-    R_q, R_v, M = inverse_dynamics_derivatives(model, x.q, x.v, a)
-    R_q, R_v = R_q * h, R_v * h - M - M @ (turning_slope(model, x.v) * h)
-    add_external(world, x, R_q, R_v)
+    tied, full, after = now.tied, now.full, replace(solution, v=now.tied.up(solution.v))
+    rate = (solution.v - x.v) * (1.0 / h) - turns(world, x.v)
+    a = tied.acceleration(rate, x.v)
+    R_q, R_v, M = inverse_dynamics_derivatives(model, full.q, full.v, a)
+    R_q, R_v = R_q * h, R_v * h
+    add_external(world, full, R_q, R_v)
     for k, joint in enumerate(world.joints):
         R_q[k, k] = R_q[k, k] + h * joint.spring
         if not world.implicit:
             R_v[k, k] = R_v[k, k] + h * joint.damping
-    add_laws(world, x, now.laws, solution, R_q, R_v)
+    add_laws(world, full, now.full_laws, after, R_q, R_v)
+    # the acceleration depends on the velocity before the step
+    by_v = np.eye(world.nv) * -1.0 - turns_slope(world, x.v) * h
+    if tied.place is None:
+        R_v = R_v + M @ by_v
+    else:
+        R_q, R_v = brought_down(world, x, now, after, solution.v, rate, a, (R_q, R_v, M), by_v)
 
     # H at the solution
     H = np.array(now.M, dtype=object)
     v = turned(now.turn, solution.v)
     for b, part in zip(now.laws, solution.parts, strict=True):
         b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(v))), H)
-    factor = tree_factor(model, H)
-    columns = np.column_stack([R_q, R_v, -h * gates(world, x.u)])
+    factor = pattern_factor(world.carriers, H)
+    columns = np.column_stack([R_q, R_v, -h * tied.down(gates(world, x.u))])
     dv = -turned_back(now.turn, factor.solve(turned(now.turn, columns)))
-    return Answer(solution, dv[:, : model.nv], dv[:, model.nv : 2 * model.nv], dv[:, 2 * model.nv :])
+    nd, nv = world.nd, world.nv
+    return Answer(solution, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
+
+
+def brought_down(
+    world: World, x: Inputs, now: Problem, after: Solution, w: Array, rate: Array, a: Array, slopes: Any, by_v: Array
+) -> tuple[Array, Array]:
+    """T^T of the full derivatives, with what the map T itself changes; `slopes` are those of the full residual."""
+    h, tied, full = world.h, now.tied, now.full
+    R_q, R_v, M = slopes
+    assert tied.place is not None
+    place, T = tied.place, tied.place.T
+    # what the velocity after the step does by springs and dampers, and by the laws, in the solver's axes
+    H = np.zeros((world.model.nv, world.model.nv), dtype=object)
+    push = np.zeros(world.model.nv, dtype=object)
+    v = turned(now.turn, after.v)
+    for b, part in zip(now.full_laws, after.parts, strict=True):
+        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(v))), H)
+        b.push(b.law.impulse(part["y"]), push)
+    soft = augmented(world, np.zeros((world.model.nv, world.model.nv)))
+    force = h * (inverse_dynamics(world.model, full.q, full.v, a) - motors(world, x.u) - springs(world, full))
+    force = force - h * external(world, full) + soft @ after.v - turned_back(now.turn, push)
+    move = any_slopes(world, place, x.v, w, rate, force)
+    stiff = soft @ move["after"] + turned_back(now.turn, H @ turned(now.turn, move["after"]))
+    by_y = move["tau"] + T.T @ (R_q @ place.by_y + R_v @ move["v"] + M @ move["a"] * h + stiff)
+    faster = slopes_at_zero(lambda d: {"a": place.drift(x.v + d)}, world.nv)["a"]
+    return by_y, T.T @ (R_v @ T + M @ (T @ by_v + faster * h))
 
 
 def gates(world: World, u: Array) -> Array:

@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics.crba import mass_matrix
+from condyle.dynamics.embedding import Embedding
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, poses
+from condyle.dynamics.tree_solve import coordinates_that_carry, filled
+from condyle.errors import SimulationError
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link, Model, digest
+from condyle.robot.spatial import Array
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Ground
+from condyle.tape.function import Function
+from condyle.tape.scalar import constant
+from condyle.tape.trace import trace
 
 EARTH = 9.81  # the acceleration that sets the scales where there is no gravity
 STANDING = 4  # the contacts that share the weight when the depth at rest is set
@@ -59,6 +66,38 @@ class World:
     timed: bool = False
     implicit: bool = True  # springs and damping act with the velocity after the step
     tolerance: float = 1e-7  # of the solver, as solver.py measures it
+    embedding: Embedding | None = None  # of a constrained robot; `model` is that of all coordinates
+
+    @property
+    def chart(self) -> Model:
+        """The coordinates of a state."""
+        return self.model if self.embedding is None else self.embedding.chart
+
+    @property
+    def nd(self) -> int:
+        """Entries of a small change of configuration."""
+        return self.chart.nv
+
+    @property
+    def nv(self) -> int:
+        """Entries of a velocity: nd, or fewer where only velocities are constrained."""
+        return self.model.nv if self.embedding is None else self.embedding.nv
+
+    @property
+    def holonomic(self) -> bool:
+        return self.nd == self.nv
+
+    @cached_property
+    def start(self) -> tuple[np.ndarray, np.ndarray]:
+        """(q, T) where the robot begins: every joint at zero, or as its constraint has it."""
+        return start_of(self.model, self.embedding)
+
+    @cached_property
+    def carriers(self) -> list[list[int]]:
+        """The pattern of the matrices of a step, as tree_solve.py has it."""
+        if self.embedding is None:
+            return coordinates_that_carry(self.model)
+        return filled(_pattern(self))
 
     @property
     def gravity(self) -> float:
@@ -86,8 +125,8 @@ class World:
     def felt(self) -> tuple[float, ...]:
         """The mass that the ground feels at each contact point, every joint at zero, kg: where the solver begins."""
         model = self.model
-        q = model.neutral()
-        M = np.asarray(mass_matrix(model, q), dtype=float)
+        q, T = self.start
+        M = T.T @ np.asarray(mass_matrix(model, q), dtype=float) @ T
         X = poses(model, q)
         out = []
         for point in self.points:
@@ -98,7 +137,7 @@ class World:
                     motion = X[i] @ axis
                     J[:, model.links[i].v.start + k] = motion.linear + np.cross(motion.angular, centre)
             # a heavier M where it is singular changes little of what is felt
-            answer = J @ np.linalg.solve(M + np.eye(model.nv) * (1e-12 * np.trace(M)), J.T)
+            answer = J @ T @ np.linalg.solve(M + np.eye(len(M)) * (1e-12 * np.trace(M)), (J @ T).T)
             out.append(float(3.0 / np.trace(answer)))
         return tuple(out)
 
@@ -106,7 +145,10 @@ class World:
     def lightness(self) -> np.ndarray:
         """About 1 / M_kk of each coordinate, the same in all axes of a free base."""
         inverse = np.array([1.0 / joint.inertia for joint in self.joints])
-        for link in self.model.links:
+        if self.embedding is not None:
+            q, T = self.start
+            inverse = 1.0 / np.diag(T.T @ np.asarray(mass_matrix(self.model, q), dtype=float) @ T)
+        for link in self.chart.links if self.holonomic else ():
             if link.kind.nv == 6:
                 k = link.v.start
                 inverse[k : k + 3], inverse[k + 3 : k + 6] = inverse[k : k + 3].mean(), inverse[k + 3 : k + 6].mean()
@@ -122,7 +164,8 @@ class World:
         points = "\n".join(point.key() for point in self.points)
         law = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength)
         rest = (law, self.joints, self.actuated, self.implicit, self.tolerance)
-        return f"{digest(self.model)} {ground} {points} {rest!r} {self.wrenches!r} {self.force_key} {self.timed}"
+        tied = "" if self.embedding is None else self.embedding.key()
+        return f"{digest(self.model)} {tied} {ground} {points} {rest!r} {self.wrenches!r} {self.force_key} {self.timed}"
 
 
 def joint_forces(
@@ -134,9 +177,10 @@ def joint_forces(
     efforts: bool,
     depth: float,
     limit_depth: float,
+    embedding: Embedding | None = None,
 ) -> tuple[JointForces, ...]:
     """What the model's own joints say, coordinate by coordinate, with the natural scale of each."""
-    M = np.asarray(mass_matrix(model, model.neutral()), dtype=float)
+    felt = _inertias(model, embedding)
     beyond = [float(link.inertia.mass) for link in model.links]
     for i, link in model.inward():
         if link.parent >= 0:
@@ -145,7 +189,7 @@ def joint_forces(
     joints = []
     for i, link in model.outward():
         for k in range(link.v.start, link.v.stop):
-            inertia = float(M[k, k])
+            inertia = float(felt[k])
             load = g * float(np.sqrt(max(inertia, 0.0) * beyond[i]))
             forces = JointForces(inertia=inertia or 1.0, load=load or 1.0)
             if isinstance(link.kind, Revolute | Prismatic):
@@ -153,6 +197,53 @@ def joint_forces(
                 forces = replace(forces, depth=limit_depth if isinstance(link.kind, Revolute) else depth)
             joints.append(forces)
     return tuple(joints)
+
+
+def start_of(model: Model, embedding: Embedding | None) -> tuple[np.ndarray, np.ndarray]:
+    """(q, T) where a robot begins."""
+    if embedding is None:
+        return model.neutral(), np.eye(model.nv)
+
+    def at(y: Array) -> Any:
+        place = embedding.at(model, y)
+        return {"q": place.q, "T": place.T}
+
+    q, T = Function(trace(at, y=embedding.chart.nq), "reference")(embedding.layers[-1].start)
+    if not np.all(np.isfinite(T)):
+        raise SimulationError(f"robot '{model.name}': its constraint cannot be met where it begins; start it elsewhere")
+    return q, T
+
+
+def _inertias(model: Model, embedding: Embedding | None) -> np.ndarray:
+    """What a force in each joint has to move, where the robot begins: M_kk, or 1 / (T M^-1 T^T)_kk of a constrained robot."""
+    q, T = start_of(model, embedding)
+    M = np.asarray(mass_matrix(model, q), dtype=float)
+    if embedding is None:
+        return np.diag(M)
+    mobility = np.diag(T @ np.linalg.solve(T.T @ M @ T, T.T))
+    return np.where(mobility > 0.0, 1.0 / np.where(mobility > 0.0, mobility, 1.0), np.diag(M))
+
+
+def _pattern(world: World) -> np.ndarray:
+    """Which entries of the mass matrix of a constrained robot may be other than zero, those that any contact ties included."""
+    model, embedding = world.model, world.embedding
+    assert embedding is not None
+    found: list[np.ndarray] = []
+
+    def look(y: Array) -> Any:
+        T = embedding.at(model, y).T
+        touched = np.array([[constant(x) != 0.0 for x in row] for row in T])
+        # coordinates that one body's motion depends on are tied by its inertia and by its contacts
+        pattern = np.eye(T.shape[1], dtype=bool)
+        for i in range(len(model.links)):
+            path = [k for j in ancestors(model, i) for k in range(model.links[j].v.start, model.links[j].v.stop)]
+            moved = np.any(touched[path], axis=0)
+            pattern |= np.outer(moved, moved)
+        found.append(pattern)
+        return {"y": y}
+
+    trace(look, y=embedding.chart.nq)
+    return found[0]
 
 
 def _of_joint(forces: JointForces, link: Link, limits: bool, friction: bool, damping: bool, efforts: bool) -> JointForces:

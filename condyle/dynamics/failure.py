@@ -1,0 +1,69 @@
+"""Why a constraint cannot be met: sentences about loops that do not close, and about poses at which they are singular."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from condyle.dynamics.chart import places
+from condyle.dynamics.conditions import labels
+from condyle.dynamics.embedding import Embedding
+from condyle.dynamics.loops import Loops
+from condyle.dynamics.mechanism import Mechanism, rank_of
+from condyle.robot.model import Model
+from condyle.robot.spatial import Array
+from condyle.tape.function import Function
+from condyle.tape.trace import trace
+
+NEARLY = 1e-6  # a pose with a weaker condition than this part of the strongest is called singular
+SHOWN = 8  # coordinates in a sentence
+
+
+def why_not(model: Model, embedding: Embedding, y: np.ndarray) -> str | None:
+    """What is wrong with the loops at y, or at the first row of y where they do not close; None if nothing is."""
+    rows = y.reshape(-1, y.shape[-1])
+
+    def lifted(y: Array) -> dict[str, Array]:
+        return {f"c{i}": c for i, c in enumerate(embedding.lifted(model, y))}
+
+    # (q, ..., y): the configurations of all layers
+    found = Function(trace(lifted, y=embedding.chart.nq), "reference")(rows)
+    bad = np.flatnonzero(~np.all(np.isfinite(found[0]), axis=1))
+    if not len(bad):
+        return None
+    for i, layer in reversed(list(enumerate(embedding.layers))):
+        # the first layer from above whose result is not finite
+        if not np.all(np.isfinite(found[i][bad[0]])) and isinstance(layer, Loops):
+            lower = Embedding(embedding.layers[:i])
+            return _problem_at(Mechanism.of(model, lower, layer.conditions), layer, found[i + 1][bad[0]])
+    return None
+
+
+def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
+    """What is wrong at y, where the loops were not found closed."""
+    below = mechanism.below
+    dependent, columns = places(below, loops.dependent)
+    x = loops.first.copy()
+    x[loops.kept[0]], x[dependent] = y, np.asarray(loops.guess.at(loops, y), dtype=float)
+    x, left = mechanism.closed(x, columns)
+    phi, J = mechanism.at(x)
+    n, rank = len(loops.rows), rank_of(J)
+    numbers = [f"{link.joint} = {', '.join(f'{a:.6g}' for a in y[link.q])}" for link in loops.chart.links]
+    where = f"robot '{mechanism.model.name}': at {'; '.join(numbers[:SHOWN])}"
+    if not mechanism.is_closed(left):
+        worst = labels(loops.conditions)[int(np.argmax(np.abs(phi)))]
+        return (
+            f"{where} the loops do not close: {left:.3g} is left of '{worst}' (m or rad), and the rank is {rank} of {n}; "
+            "stay within what the lengths allow, or pass mask=True to flag such states"
+        )
+    strengths = np.linalg.svd(J[list(loops.rows)][:, columns], compute_uv=False)
+    if strengths[-1] <= NEARLY * strengths[0]:
+        followers = ", ".join([below.links[i].joint for i in loops.dependent][:SHOWN])
+        count = int(np.sum(strengths > NEARLY * strengths[0]))
+        return (
+            f"{where} the pose is singular: {followers} follow from {n} conditions that have the rank {count} there "
+            f"(all joints: {rank}); keep away from it, or let others follow with independent=..."
+        )
+    return (
+        f"{where} the loops close, but not on the branch that is followed from the first pose, or beyond a singular pose "
+        f"(the rank is {rank} of {n}); start from another pose with q=..."
+    )

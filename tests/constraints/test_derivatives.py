@@ -1,0 +1,59 @@
+"""Derivatives of the dynamics of constrained robots, against differences at 512 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from constraints.systems import MPFR, SYSTEMS, System, near, precise, slope
+
+from condyle.dynamics import manifold
+
+# of the largest entry, or of one; forward dynamics solves with M, and loops solve with their conditions
+DERIVATIVE = 1e-10
+SEED = 5
+
+
+@pytest.fixture(scope="module", params=list(SYSTEMS))
+def system(request: Any) -> System:
+    return SYSTEMS[request.param]()
+
+
+def check(system: System, physics: Callable[..., Any], derivatives: Callable[..., Any]) -> None:
+    """d physics(y, w, x) along some tangent of y, some w and some x, against differences of physics."""
+    chart, rng = system.robot.chart, np.random.default_rng(SEED)
+    y, w, x = system.state(SEED)
+    by_y, by_w, by_x = derivatives(y, w, x)
+    Y, W, X = precise(y), precise(w), precise(x)
+    d, e = rng.standard_normal(chart.nv), rng.standard_normal(system.robot.nv)
+
+    def there(t: Any) -> np.ndarray:
+        if chart.nq == chart.nv:
+            return Y + precise(d) * t
+        return system.robot.integrate(Y, precise(d) * t, machine=MPFR)
+
+    for mine, function in (
+        (by_y @ d, lambda t: physics(there(t), W, X, machine=MPFR)),
+        (by_w @ e, lambda t: physics(Y, W + precise(e) * t, X, machine=MPFR)),
+        (by_x @ e, lambda t: physics(Y, W, X + precise(e) * t, machine=MPFR)),
+    ):
+        (reference,) = slope(function)
+        assert near(mine, reference, DERIVATIVE, max(np.abs(reference).max(), 1.0))
+
+
+def test_derivatives_of_forward_dynamics(system: System) -> None:
+    check(system, system.robot.forward_dynamics, system.robot.forward_dynamics_derivatives)
+
+
+def test_derivatives_of_inverse_dynamics(system: System) -> None:
+    check(system, system.robot.inverse_dynamics, system.robot.inverse_dynamics_derivatives)
+
+
+def test_tangents_of_the_chart_are_those_of_the_manifold() -> None:
+    """The differences above go along these tangents: a base with a quaternion has one tangent less than coordinates."""
+    robot = SYSTEMS["coupled"]().robot
+    y, w, _ = SYSTEMS["coupled"]().state(SEED)
+    assert robot.chart.nq > robot.chart.nv == robot.nv
+    assert near(robot.integrate(y, w), manifold.integrate(robot.chart, y, w), 1e-14)
