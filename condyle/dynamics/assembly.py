@@ -17,7 +17,7 @@ from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
 
-ENOUGH = 0.1  # a joint is taken as dependent if it moves the conditions this much of what the best joint does
+ENOUGH = 0.3  # a joint is taken as dependent if it moves the conditions this much of what the best joint does
 NEARBY = 1e-2  # how far random poses near the first are from it
 
 
@@ -42,6 +42,10 @@ def assembled(
     if not mechanism.is_closed(left):
         x, left = mechanism.closed(x0, everything)
     phi, J = mechanism.at(x)
+    if not np.isfinite(left):
+        raise RobotError(
+            [f"robot '{model.name}': its conditions or their slopes are not finite at this pose; start elsewhere with q=..."]
+        )
     rank = rank_of(J)
     if not mechanism.is_closed(left):
         worst = labels(conditions)[int(np.argmax(np.abs(phi)))]

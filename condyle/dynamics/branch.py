@@ -28,11 +28,13 @@ def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
     drivers = _drivers(mechanism, loops)
     if all(d is not None for d in drivers.values()):
         series: list[Series] = []
+        through = False
         for driver in sorted({d for d in drivers.values() if d is not None}):
             y, x, periodic = _followed(mechanism, loops, driver)
+            through = through or _goes_through(mechanism, loops, x[::4])
             for place in [p for p, d in drivers.items() if d == driver]:
                 series.append(fitted(driver, place, y, x[:, place], periodic))
-        fit = replace(loops, guess=Guess(tuple(series)))
+        fit = replace(loops, guess=Guess(tuple(series)), through=through)
         return replace(fit, steps=_steps(mechanism, fit))
     return _staged(mechanism, loops)
 
@@ -84,20 +86,38 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
     for end in (lower, upper):
         rows = [first]
         for y in np.linspace(here, end, SAMPLES // 2 + 1)[1:]:
-            # straight on from the last two poses
-            x = rows[-1] if len(rows) < 2 else rows[-1] * 2.0 - rows[-2]
-            x = np.where(np.arange(len(x)) == place, y, x)
-            x, left, strength = mechanism.nearby(x, loops.rows, columns)
-            if not mechanism.is_closed(left) or np.max(np.abs(x - rows[-1])) > 1.0 or strength < weak:
+            x, left, strength = mechanism.nearby(_straight_on(rows, place, y), loops.rows, columns)
+            if not mechanism.is_closed(left) or np.max(np.abs(x - rows[-1])) > 1.0:
                 break
-            rows.append(x)
+            # a weak pose is left out: where the branch goes on beyond it, the next one closes
+            if strength >= weak:
+                rows.append(x)
         sides.append(np.array(rows))
     x = np.vstack([sides[0][:0:-1], sides[1]])
-    whole = len(x) == SAMPLES + 1 and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
+    whole = x[0, place] == lower and x[-1, place] == upper and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
     if whole:
         apart = (x[-1] - x[0])[places(below, loops.dependent)[0]] / (2 * np.pi)
         whole = bool(np.max(np.abs(apart - np.round(apart))) < 1e-6)
     return x[:, place], x, whole
+
+
+def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:
+    """The pose at y on the line through the last two."""
+    last, before = rows[-1], rows[max(len(rows) - 2, 0)]
+    way = last[place] - before[place]
+    x = last + (last - before) * ((y - last[place]) / way if way else 0.0)
+    x[place] = y
+    return x
+
+
+def _goes_through(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> bool:
+    """Whether a block of the conditions changes its sign along these poses."""
+    _, columns = places(mechanism.below, loops.dependent)
+    for row in x:
+        A = mechanism.at(row)[1][list(loops.rows)][:, columns]
+        if any(np.linalg.det(A[np.ix_(r, c)]) * scale < 0.0 for (r, c), scale in zip(loops.blocks, loops.scales, strict=True)):
+            return True
+    return False
 
 
 def _steps(mechanism: Mechanism, loops: Loops) -> int:

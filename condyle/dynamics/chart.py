@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from condyle.errors import RobotError
+from condyle.robot.edit import only
 from condyle.robot.joints import Prismatic
 from condyle.robot.model import Link, Model
 from condyle.robot.spatial import Inertia, Pose
@@ -38,6 +40,22 @@ def places(chart: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     q = [n for i in links for n in range(chart.links[i].q.start, chart.links[i].q.stop)]
     v = [n for i in links for n in range(chart.links[i].v.start, chart.links[i].v.stop)]
     return np.array(q, dtype=int), np.array(v, dtype=int)
+
+
+def numbers(model: Model, what: str, given: Any) -> np.ndarray:
+    """What a user gave, as an array of floats."""
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise RobotError([f"robot '{model.name}': {what} must be numbers, got {given!r:.60}"]) from None
+
+
+def remaining(model: Model, chart: Model, joint: str) -> Link:
+    """The joint of this name among the coordinates of a chart; a sentence for one that the model has and the chart has not."""
+    names = [link.joint for link in chart.links]
+    if joint not in names and joint in [link.joint for link in model.links]:
+        raise RobotError([f"robot '{model.name}': joint '{joint}' follows others; those that remain are {', '.join(names[:12])}"])
+    return chart.links[only(chart, joint)]
 
 
 def velocity_names(chart: Model) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,8 +79,9 @@ class Condition:
         return f"{self.name} {self.hash}"
 
     @staticmethod
-    def of(model: Model, name: str, function: Callable[[Model, Array], Any]) -> Condition:
+    def of(model: Model, name: str, function: Callable[..., Any]) -> Condition:
         """The condition of a function, traced once to see how many numbers it gives and what it is."""
+        function = with_model(function, f"condition '{name}'", "q")
         tape = trace(lambda q: {"phi": np.atleast_1d(np.array(function(model, q), dtype=object))}, q=model.nq)
         (port,) = tape.outputs
         if len(port.shape) != 1:
@@ -89,8 +91,36 @@ class Condition:
         return Condition(name, function, port.size, tape.hash)
 
 
+def with_model(function: Callable[..., Any], what: str, argument: str) -> Callable[[Model, Array], Any]:
+    """A user's function with two arguments, the model and an array; an index that the array has not is told in a sentence."""
+    if not callable(function):
+        raise RobotError(
+            [f"{what} must be a function of {argument}, or of (model, {argument}), written with NumPy; got {function!r:.40}"]
+        )
+    try:
+        alone = len(inspect.signature(function).parameters) < 2
+    except ValueError:
+        # functions of NumPy itself
+        alone = True
+
+    def complete(model: Model, x: Array) -> Any:
+        try:
+            return function(x) if alone else function(model, x)
+        except IndexError as error:
+            raise RobotError([f"robot '{model.name}': {what} failed: {error}; {argument} has {len(x)} entries"]) from error
+
+    return complete
+
+
+def closure_of(model: Model, loop: Any) -> Closure:
+    """The closure of a loop as a user writes it: (frame_a, frame_b, axes) or (frame_a, frame_b, axes, name)."""
+    if not isinstance(loop, tuple | list) or not 3 <= len(loop) <= 4:
+        raise RobotError([f"robot '{model.name}': a loop is (frame_a, frame_b, axes), with a name or without; got {loop!r:.80}"])
+    return closure(model, *loop)
+
+
 def closure(model: Model, frame_a: str, frame_b: str, axes: str | tuple[str, ...], name: str = "") -> Closure:
-    """The closure of a loop as a user writes it: axes like "xyz", "xz" or "xyz rx rz"."""
+    """The closure of a loop; axes like "xyz", "xz" or "xyz rx rz"."""
     for frame in (frame_a, frame_b):
         model.frame(frame)
     held = split_axes(axes)
@@ -100,13 +130,15 @@ def closure(model: Model, frame_a: str, frame_b: str, axes: str | tuple[str, ...
         )
     if model.frame(frame_a).link == model.frame(frame_b).link:
         raise RobotError(
-            [f"robot '{model.name}': frames '{frame_a}' and '{frame_b}' are fixed to each other, so no loop goes through them"]
+            [f"robot '{model.name}': frames '{frame_a}' and '{frame_b}' are fixed to each other: name frames of two links"]
         )
     return Closure(Loop(name or f"{frame_a}-{frame_b}", frame_a, frame_b, tuple(sorted(held, key=AXES.index))))
 
 
 def split_axes(axes: Any) -> list[str]:
     """The axes named in a text or sequence; empty if any is not an axis."""
+    if not isinstance(axes, str | tuple | list):
+        return []
     words = axes.replace(",", " ").split() if isinstance(axes, str) else [str(a) for a in axes]
     out: list[str] = []
     for word in words:

@@ -19,6 +19,7 @@ from condyle.dynamics.crba import mass_matrix as full_mass_matrix
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives as full_derivatives
 from condyle.dynamics.embedding import Embedding, Found, Place
 from condyle.dynamics.kernels import Kernel
+from condyle.dynamics.loops import Loops
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.rnea import inverse_dynamics as full_inverse_dynamics
 from condyle.dynamics.solve import cholesky_solve
@@ -46,6 +47,11 @@ class Constrained:
     @property
     def nv(self) -> int:
         return self.embedding.nv
+
+    @property
+    def searched(self) -> bool:
+        """Whether configurations are found by steps of Newton, and so may not be found."""
+        return any(isinstance(layer, Loops) for layer in self.embedding.layers)
 
     def at(self, y: Array) -> Place:
         return self.embedding.at(self.model, y)
@@ -111,7 +117,10 @@ def gravity_forces(system: Constrained, y: Array) -> Array:
 
 
 def forward_dynamics(system: Constrained, y: Array, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
-    place = system.at(y)
+    return _acceleration(system, system.at(y), w, tau, wrenches)
+
+
+def _acceleration(system: Constrained, place: Place, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
     bias = full_inverse_dynamics(system.model, place.q, place.T @ w, place.drift(w), wrenches)
     M = congruence(place.T, full_mass_matrix(system.model, place.q))
     return cholesky_solve(M, np.array(tau - place.T.T @ bias, dtype=object))
@@ -133,7 +142,7 @@ def inverse_dynamics_derivatives(system: Constrained, y: Array, w: Array, a: Arr
 
 def forward_dynamics_derivatives(system: Constrained, y: Array, w: Array, tau: Array) -> tuple[Array, Array, Array]:
     place = system.at(y)
-    a = forward_dynamics(system, y, w, tau)
+    a = _acceleration(system, place, w, tau)
     by_y, by_w, M = _derivatives(system, place, w, a)
     answer = cholesky_solve(congruence(place.T, M), np.column_stack([-by_y, -by_w, np.eye(system.nv)]))
     m, n = by_y.shape[1], system.nv
@@ -161,8 +170,11 @@ def _derivatives(system: Constrained, place: Place, w: Array, a: Array) -> tuple
 
 def constraint_forces(system: Constrained, y: Array, w: Array, tau: Array) -> Array:
     """What the full equations lack,  M a + c - tau, for joint forces tau of the full robot: the constraint exerts it."""
-    place = system.at(y)
-    a = forward_dynamics(system, y, w, place.T.T @ tau)
+    return _lacking(system, system.at(y), w, tau)
+
+
+def _lacking(system: Constrained, place: Place, w: Array, tau: Array) -> Array:
+    a = _acceleration(system, place, w, place.T.T @ tau)
     return full_inverse_dynamics(system.model, place.q, place.T @ w, place.T @ a + place.drift(w)) - tau
 
 
@@ -171,8 +183,7 @@ def reactions(system: Constrained, y: Array, w: Array, tau: Array) -> dict[str, 
     place = system.at(y)
     at = Found(system.model, [place.q], [], None)
     rows = np.vstack([layer.reaction_rows(at) for layer in system.embedding.layers])
-    force = constraint_forces(system, y, w, tau)
-    return {"r": cholesky_solve(rows @ rows.T, np.array(rows @ force, dtype=object))}
+    return {"r": cholesky_solve(rows @ rows.T, np.array(rows @ _lacking(system, place, w, tau), dtype=object))}
 
 
 def reduced_forces(system: Constrained, y: Array, tau: Array) -> Array:
@@ -233,7 +244,7 @@ def difference(system: Constrained, y0: Array, y1: Array) -> Array:
     if not system.embedding.holonomic:
         raise RobotError(
             [
-                f"robot '{system.name}' has more coordinates than velocities, so no velocity leads straight from one "
+                f"robot '{system.name}' has velocities that are not the rates of its coordinates, so none leads straight from one "
                 "configuration to another; subtract the coordinates instead"
             ]
         )

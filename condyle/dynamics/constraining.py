@@ -51,11 +51,20 @@ class Constraining:
 
         Several joints at once: couple({"finger2": ("finger1", 1.0, 0.0), "finger3": ({"finger1": 0.5, "thumb": 0.5}, 0.1)}).
         """
+        from condyle.dynamics.chart import remaining
         from condyle.dynamics.coupled import Coupled, coupling_of
 
         row = (to, offset) if isinstance(to, Mapping) else (to, ratio, offset)
         rows = joint if isinstance(joint, Mapping) else {joint: row}
-        return self._with(Coupled(self._below(), tuple(coupling_of(name, row) for name, row in rows.items())))
+        couplings = tuple(coupling_of(name, row) for name, row in rows.items())
+        if not couplings:
+            raise RobotError(
+                [f"robot '{self.model.name}': name the joints that follow, as {{'joint': ('other', ratio, offset)}}"]
+            )
+        below = self._below()
+        for name in [name for c in couplings for name in (c.joint, *c.ratios)]:
+            remaining(self.model, below, name)
+        return self._with(Coupled(below, couplings))
 
     def close_loop(
         self,
@@ -85,9 +94,9 @@ class Constraining:
         dependent: Sequence[str] | None = None,
     ) -> Robot:
         """Several loops at once, each (frame_a, frame_b, axes) with a name or without; otherwise as `close_loop`."""
-        from condyle.dynamics.conditions import closure
+        from condyle.dynamics.conditions import closure_of
 
-        new = tuple(closure(self.model, *loop) for loop in loops)
+        new = tuple(closure_of(self.model, loop) for loop in loops)
         if not new:
             raise RobotError([f"robot '{self.model.name}': name the loops to close, as [(frame_a, frame_b, axes), ...]"])
         return self._closed(new, q, independent, dependent)
@@ -107,8 +116,6 @@ class Constraining:
         """
         from condyle.dynamics.conditions import Condition
 
-        if not callable(condition):
-            raise RobotError([f"the condition must be a function of (model, q), written with NumPy; got {condition!r:.40}"])
         return self._closed((Condition.of(self.model, name, condition),), q, independent, dependent)
 
     def roll(
@@ -223,6 +230,7 @@ class Constraining:
         """With more conditions; those of a layer of loops on top are solved together with them."""
         from condyle.dynamics.assembly import assembled
         from condyle.dynamics.branch import with_guess
+        from condyle.dynamics.chart import numbers, remaining
         from condyle.dynamics.embedding import Embedding
         from condyle.dynamics.loops import Loops
 
@@ -234,7 +242,7 @@ class Constraining:
             lower, before, begin = Embedding(lower.layers[:-1]), list(top.conditions), top.first.copy()
         below = top.below if isinstance(top, Loops) else self.chart
         if q is not None:
-            given = np.asarray(q, dtype=float)
+            given = numbers(self.model, "q", q)
             if given.shape not in ((self.chart.nq,), (below.nq,)) or not np.all(np.isfinite(given)):
                 raise RobotError(
                     [
@@ -247,7 +255,12 @@ class Constraining:
                 begin[top.kept[0]] = given
             else:
                 begin = given
-        mechanism, loops = assembled(self.model, lower, (*before, *new), begin, independent, dependent)
+        named = [
+            None if given is None else [given] if isinstance(given, str) else list(given) for given in (independent, dependent)
+        ]
+        for joint in [joint for names in named for joint in names or ()]:
+            remaining(self.model, below, joint)
+        mechanism, loops = assembled(self.model, lower, (*before, *new), begin, *named)
         return self._made((*lower.layers, with_guess(mechanism, loops)))
 
     def _full_forces(self, tau: Any) -> Any:
@@ -272,10 +285,10 @@ class Constraining:
     def _below(self) -> Model:
         if self.embedding is None:
             return self.model
-        if not self.embedding.holonomic:
+        if not self.embedding.holonomic or getattr(self.embedding.layers[-1], "map", None) is not None:
             raise RobotError(
                 [
-                    f"robot '{self.model.name}' rolls already: it has more coordinates than velocities; "
+                    f"robot '{self.model.name}' rolls already: its velocities are others than its coordinates have; "
                     "put other constraints before that"
                 ]
             )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics.chart import chart_of, places, velocity_names
-from condyle.dynamics.embedding import Embedding, Found, listed, named
+from condyle.dynamics.embedding import Embedding, Found, following, listed, named
 from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
@@ -62,6 +62,10 @@ class Coupled:
         return velocity_names(self.chart)
 
     @property
+    def holonomic(self) -> bool:
+        return True
+
+    @property
     def passive(self) -> set[str]:
         return {c.joint for c in self.couplings}
 
@@ -103,7 +107,7 @@ class Coupled:
 
     def summary(self) -> str:
         leaders = dict.fromkeys(other for c in self.couplings for other in c.ratios)
-        return f"{listed([c.joint for c in self.couplings])} follow in proportion to {listed(list(leaders))}"
+        return f"{following([c.joint for c in self.couplings])} in proportion to {listed(list(leaders))}"
 
     def key(self) -> str:
         return named({"G": self.G, "offsets": [(c.joint, c.offset) for c in self.couplings]})
@@ -120,7 +124,12 @@ def coupling_of(joint: str, row: Any) -> Coupling:
         raise RobotError(
             [f"the coupling of joint '{joint}' must name what it follows, as ('other', ratio, offset); got {row!r:.60}"]
         )
-    return Coupling(joint, {name: float(ratio) for name, ratio in ratios.items()}, float(offset))
+    try:
+        return Coupling(joint, {name: float(ratio) for name, ratio in ratios.items()}, float(offset))
+    except (TypeError, ValueError):
+        raise RobotError(
+            [f"the coupling of joint '{joint}': ratios and the offset are numbers, as ('other', ratio, offset); got {row!r:.60}"]
+        ) from None
 
 
 def _check(below: Model, coupling: Coupling, followers: set[int], i: int) -> None:
@@ -132,8 +141,9 @@ def _check(below: Model, coupling: Coupling, followers: set[int], i: int) -> Non
     for other, ratio in coupling.ratios.items():
         j = only(below, other)
         if j in followers:
-            cure = "name joints that remain" if j != i else "leave it out"
-            raise RobotError([f"{who} follows '{other}', which follows others itself; {cure}"])
+            if j == i:
+                raise RobotError([f"{who} makes it follow itself; name another joint"])
+            raise RobotError([f"{who} follows '{other}', which follows others itself; name one that follows nobody"])
         if below.links[j].kind.nv != 1:
             raise RobotError([f"{who} follows '{other}', which has {below.links[j].kind.nv} coordinates; only one is possible"])
         if not np.isfinite(ratio):

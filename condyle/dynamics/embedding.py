@@ -42,6 +42,10 @@ class Layer(Protocol):
         """One name for each velocity that remains."""
 
     @property
+    def holonomic(self) -> bool:
+        """Whether the velocities that remain are the rates of the coordinates that remain."""
+
+    @property
     def passive(self) -> set[str]:
         """Joints that follow others and have no motor of their own."""
 
@@ -164,7 +168,7 @@ class Embedding:
     @property
     def holonomic(self) -> bool:
         """Whether the velocities are those of the coordinates."""
-        return self.nv == self.chart.nv
+        return self.layers[-1].holonomic
 
     @property
     def passive(self) -> set[str]:
@@ -200,6 +204,10 @@ class Embedding:
         """The same map, with tapes whose first and second derivatives are right."""
         return Embedding(tuple(layer.differentiable() if hasattr(layer, "differentiable") else layer for layer in self.layers))
 
+    def patient(self) -> Embedding:
+        """The same map, for robots whose lengths are others than those it was made with."""
+        return Embedding(tuple(layer.patient() if hasattr(layer, "patient") else layer for layer in self.layers))
+
     def key(self) -> str:
         """A text that differs whenever the map may."""
         return hashlib.sha256("\n".join(f"{type(layer).__name__} {layer.key()}" for layer in self.layers).encode()).hexdigest()
@@ -209,6 +217,11 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """The names in one line, the first ones of many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def following(names: Sequence[str]) -> str:
+    """The subject of a sentence, and its verb."""
+    return f"{listed(names)} follow{'s' * (len(names) == 1)}"
 
 
 def named(values: dict[str, Any]) -> str:

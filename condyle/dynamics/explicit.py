@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.chart import plain_chart, velocity_names
+from condyle.dynamics.chart import numbers, plain_chart, velocity_names
+from condyle.dynamics.conditions import with_model
 from condyle.dynamics.embedding import Embedding, Found, listed, named
 from condyle.dynamics.manifold import difference
 from condyle.dynamics.solve import cholesky_solve
@@ -39,6 +39,8 @@ class Explicit:
     hash: str = ""
     reaction_names: tuple[str, ...] = ()
     contacts: Callable[[Model, Array], Array] | None = None  # reaction rows, where they are known
+    holonomic: bool = True
+    trouble: str = ""  # what is wrong where the velocities are not finite
 
     @property
     def velocity_names(self) -> list[str]:
@@ -103,8 +105,8 @@ def explicit(
     begin = _start(below, start, names)
     names = [f"y{k}" for k in range(len(begin))] if names is None else list(names)
     chart = plain_chart(below.name, names) if chart is None else chart
-    full_gamma = _with_model(gamma, "gamma")
-    full_map = None if velocity is None else _with_model(velocity, "velocity")
+    full_gamma = with_model(gamma, "gamma", "y")
+    full_map = None if velocity is None else with_model(velocity, "velocity", "y")
     tape = trace(lambda y: {"q": _rows(below, full_gamma(below, y), "gamma", (below.nq,))}, y=chart.nq)
     hash, k = tape.hash, chart.nv
     if full_map is not None:
@@ -121,8 +123,9 @@ def explicit(
     if len(given) != k:
         raise RobotError([f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each"])
     layer = Explicit(below, chart, full_gamma, full_map, tuple(given), begin, set(), hash)
-    _check(layer)
-    return layer
+    rates, same = _checked(layer)
+    # velocities that are those of gamma say nothing new
+    return replace(layer, holonomic=rates, map=None if same else full_map)
 
 
 def _start(below: Model, start: Any, names: Sequence[str] | None) -> np.ndarray:
@@ -130,19 +133,10 @@ def _start(below: Model, start: Any, names: Sequence[str] | None) -> np.ndarray:
         raise RobotError(
             [f"robot '{below.name}': embed needs to know how many coordinates remain; name them: names=['x', 'phi']"]
         )
-    begin = np.zeros(len(names)) if start is None and names is not None else np.asarray(start, dtype=float)
+    begin = np.zeros(len(names)) if start is None and names is not None else numbers(below, "start", start)
     if begin.ndim != 1 or not np.all(np.isfinite(begin)) or (names is not None and len(names) != len(begin)):
-        raise RobotError([f"robot '{below.name}': start must be one finite number for each coordinate that remains"])
+        raise RobotError([f"robot '{below.name}': start must be one finite number for each coordinate that remains; got {begin}"])
     return begin
-
-
-def _with_model(function: Callable[..., Any], what: str) -> Callable[[Model, Array], Array]:
-    """The function with two arguments, the model and y."""
-    if not callable(function):
-        raise RobotError([f"{what} must be a function of y, or of (model, y), written with NumPy; got {function!r:.40}"])
-    if len(inspect.signature(function).parameters) >= 2:
-        return function
-    return lambda model, y: function(y)
 
 
 def _rows(below: Model, value: Any, what: str, shape: tuple[int, ...]) -> Array:
@@ -176,22 +170,27 @@ def _row_that_is(G: Array, j: int) -> int | None:
     return None
 
 
-def _check(layer: Explicit) -> None:
-    """That gamma is finite near its start, and that T leads along it; what gamma holds fixed may turn, as a wheel does."""
+def _checked(layer: Explicit) -> tuple[bool, bool]:
+    """(whether the velocities are the rates of y, whether T is the derivative of gamma), seen at some configurations.
+
+    Gamma must be finite near its start, and T must lead along it; what gamma holds fixed may turn, as a wheel does.
+    """
 
     def both(y: Array) -> Any:
         x = layer.up(layer.below, Embedding(), y)
         at = Found(layer.below, [x], [], None)
         G = layer.differential(at, y)
         T, E = layer.velocity(at, y, G)
-        return {"x": x, "G": G, "T": T, "along": G if E is None else G @ E}
+        E = np.eye(layer.chart.nv) if E is None else E
+        return {"x": x, "G": G, "T": T, "E": E, "along": G @ E}
 
     function = Function(trace(both, y=layer.chart.nq), "reference")
     rng = np.random.default_rng(0)
+    rates = same = layer.chart.nv == len(layer.velocities)
     for k in range(PROBES):
         y = layer.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(layer.chart.nq)
-        x, G, T, along = function(y)
-        if not all(np.all(np.isfinite(a)) for a in (x, G, T, along)):
+        x, G, T, E, along = function(y)
+        if not all(np.all(np.isfinite(a)) for a in (x, G, T, E)):
             if k:
                 continue
             raise RobotError(
@@ -220,3 +219,6 @@ def _check(layer: Explicit) -> None:
                     f"'{velocity_names(layer.below)[row]}' at y = {y}; both must describe the same motion"
                 ]
             )
+        rates = rates and bool(np.allclose(E, np.eye(len(E)), rtol=0.0, atol=NEAR))
+        same = same and rates and bool(np.allclose(T, G, rtol=NEAR, atol=NEAR))
+    return rates, same

@@ -7,6 +7,7 @@ import numpy as np
 from condyle.dynamics.chart import places
 from condyle.dynamics.conditions import labels
 from condyle.dynamics.embedding import Embedding
+from condyle.dynamics.explicit import Explicit
 from condyle.dynamics.loops import Loops
 from condyle.dynamics.mechanism import Mechanism, rank_of
 from condyle.robot.model import Model
@@ -19,23 +20,36 @@ SHOWN = 8  # coordinates in a sentence
 
 
 def why_not(model: Model, embedding: Embedding, y: np.ndarray) -> str | None:
-    """What is wrong with the loops at y, or at the first row of y where they do not close; None if nothing is."""
+    """What is wrong with the constraints at y, or at the first row of y where they are not met; None if nothing is."""
     rows = y.reshape(-1, y.shape[-1])
 
-    def lifted(y: Array) -> dict[str, Array]:
-        return {f"c{i}": c for i, c in enumerate(embedding.lifted(model, y))}
+    def everything(y: Array) -> dict[str, Array]:
+        c = embedding.lifted(model, y)
+        return {f"c{i}": x for i, x in enumerate(c)} | {"T": embedding.place(model, c).T}
 
-    # (q, ..., y): the configurations of all layers
-    found = Function(trace(lifted, y=embedding.chart.nq), "reference")(rows)
-    bad = np.flatnonzero(~np.all(np.isfinite(found[0]), axis=1))
+    # the configurations of all layers, q first, and the map of velocities
+    *found, T = Function(trace(everything, y=embedding.chart.nq), "reference")(rows)
+    bad = np.flatnonzero(~(np.all(np.isfinite(found[0]), axis=1) & np.all(np.isfinite(T), axis=(1, 2))))
     if not len(bad):
         return None
+    row = int(bad[0])
     for i, layer in reversed(list(enumerate(embedding.layers))):
         # the first layer from above whose result is not finite
-        if not np.all(np.isfinite(found[i][bad[0]])) and isinstance(layer, Loops):
+        if np.all(np.isfinite(found[i][row])):
+            continue
+        if isinstance(layer, Loops):
             lower = Embedding(embedding.layers[:i])
-            return _problem_at(Mechanism.of(model, lower, layer.conditions), layer, found[i + 1][bad[0]])
-    return None
+            return _problem_at(Mechanism.of(model, lower, layer.conditions), layer, found[i + 1][row])
+        return f"{_where(model, layer.chart, found[i + 1][row])} gamma is not finite; keep away from it"
+    top = embedding.layers[-1]
+    trouble = top.trouble if isinstance(top, Explicit) and top.trouble else "the velocities are not finite"
+    return f"{_where(model, embedding.chart, rows[row])} {trouble}; keep away from it, or pass mask=True to flag such states"
+
+
+def _where(model: Model, chart: Model, y: np.ndarray) -> str:
+    """The robot and its coordinates: the beginning of a sentence."""
+    numbers = [f"{link.joint} = {', '.join(f'{a:.6g}' for a in y[link.q])}" for link in chart.links]
+    return f"robot '{model.name}': at {'; '.join(numbers[:SHOWN])}"
 
 
 def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
@@ -47,8 +61,7 @@ def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
     x, left = mechanism.closed(x, columns)
     phi, J = mechanism.at(x)
     n, rank = len(loops.rows), rank_of(J)
-    numbers = [f"{link.joint} = {', '.join(f'{a:.6g}' for a in y[link.q])}" for link in loops.chart.links]
-    where = f"robot '{mechanism.model.name}': at {'; '.join(numbers[:SHOWN])}"
+    where = _where(mechanism.model, loops.chart, y)
     if not mechanism.is_closed(left):
         worst = labels(loops.conditions)[int(np.argmax(np.abs(phi)))]
         return (

@@ -16,7 +16,7 @@ import numpy as np
 from condyle.dynamics.chart import places, velocity_names
 from condyle.dynamics.conditions import Conditions, all_rows, labels
 from condyle.dynamics.elimination import Block, Solved
-from condyle.dynamics.embedding import Embedding, Found, listed, named
+from condyle.dynamics.embedding import Embedding, Found, following, listed, named
 from condyle.dynamics.guess import Guess
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.joints import Revolute
@@ -27,6 +27,7 @@ from condyle.tape.inner import rate_at_zero, slopes_at_zero
 from condyle.tape.loop import loop
 
 LEAST = 2  # steps: one of Newton, and one more with its slopes
+PATIENT = 10  # steps where the guess is that of another robot
 FAR = 0.5  # the longest step towards a solution, as a part of the size of a coordinate (a radian, or the robot's length)
 LAST = 1e-8  # the longest last step: the error it leaves is as much smaller again
 SINGULAR = 1e-7  # the smallest determinant of a block, as a part of what it is where the loop was first closed
@@ -49,6 +50,7 @@ class Loops:
     guess: Guess
     steps: int = LEAST
     stages: int = 0  # on a straight way from the first pose, where there is no better guess
+    through: bool = False  # whether its branch goes on beyond singular poses, as that of a parallelogram does
     carried: int = 0  # steps that carry derivatives
 
     @property
@@ -58,6 +60,10 @@ class Loops:
     @property
     def velocity_names(self) -> list[str]:
         return velocity_names(self.chart)
+
+    @property
+    def holonomic(self) -> bool:
+        return True
 
     @property
     def passive(self) -> set[str]:
@@ -75,6 +81,10 @@ class Loops:
     def sharper(self, bits: int) -> Loops:
         """With the steps that numbers of so many bits take."""
         return replace(self, steps=self.steps + max(0, ceil(log2(bits / 53.0))) + 1)
+
+    def patient(self) -> Loops:
+        """With steps enough for other lengths, for which the guess is not made."""
+        return replace(self, steps=max(self.steps, PATIENT))
 
     def differentiable(self) -> Loops:
         """With tapes whose first and second derivatives are right."""
@@ -134,9 +144,7 @@ class Loops:
         x[self.kept[0]], x[places(self.below, self.dependent)[0]] = y, d
         return x
 
-    def _step(
-        self, model: Model, lower: Embedding, x: Array, known: Solved | None = None
-    ) -> tuple[Array, Any, Any, Solved]:
+    def _step(self, model: Model, lower: Embedding, x: Array, known: Solved | None = None) -> tuple[Array, Any, Any, Solved]:
         """(x one step of Newton further, the size of the step, the weakest block, the slopes used: those known, or new ones)."""
         _, columns = places(self.below, self.dependent)
         at = self._at(model, lower, x)
@@ -149,7 +157,8 @@ class Loops:
             step = step * np.minimum(1.0, FAR / np.maximum(size, FAR))
         weakest: Any = np.inf
         for determinant, scale in zip(found.determinants, self.scales, strict=True):
-            weakest = np.minimum(determinant * (1.0 / scale), weakest)
+            part = determinant * (1.0 / scale)
+            weakest = np.minimum(abs(part) if self.through else part, weakest)
         whole = np.zeros(self.below.nv, dtype=object)
         whole[columns] = step
         return integrate(self.below, x, whole), size, weakest, found
@@ -214,7 +223,7 @@ class Loops:
     def summary(self) -> str:
         names = [c.name for c in self.conditions]
         follow = [self.below.links[i].joint for i in self.dependent]
-        return f"{listed(names)} hold by {len(self.rows)} conditions; {listed(follow)} follow"
+        return f"{following(follow)} from {len(self.rows)} condition{'s' * (len(self.rows) != 1)} ({listed(names)})"
 
     def key(self) -> str:
         law = {"rows": self.rows, "dependent": self.dependent, "blocks": self.blocks, "scales": self.scales, "first": self.first}

@@ -63,6 +63,8 @@ class Mechanism:
     def closed(self, x: np.ndarray, columns: np.ndarray, steps: int = 60) -> tuple[np.ndarray, float]:
         """(x moved along these coordinates until the loops close, what is left of the conditions): Gauss-Newton, with care."""
         phi, J = self.at(x)
+        if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(J))):
+            return x, np.inf
         for _ in range(steps):
             if _largest(phi) <= CLOSED * self.length * 1e-3:
                 break
@@ -72,7 +74,7 @@ class Mechanism:
             for _ in range(12):
                 there = self.moved(x, step)
                 new, J_new = self.at(there)
-                if np.linalg.norm(new) < np.linalg.norm(phi):
+                if np.linalg.norm(new) < np.linalg.norm(phi) and np.all(np.isfinite(J_new)):
                     break
                 step *= 0.5
             else:

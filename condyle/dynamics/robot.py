@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condyle.dynamics import kernels, manifold
-from condyle.dynamics.chart import velocity_names
+from condyle.dynamics.chart import remaining, velocity_names
 from condyle.dynamics.compiled import Compiled
 from condyle.dynamics.constraining import Constraining
 from condyle.errors import RobotError
@@ -137,11 +137,11 @@ class Robot(Constraining):
 
     def q_slice(self, joint: str) -> slice:
         """Where a joint's coordinates are in q."""
-        return self.chart.links[edit.only(self.chart, joint)].q
+        return remaining(self.model, self.chart, joint).q
 
     def v_slice(self, joint: str) -> slice:
         """Where a joint's velocity is in v."""
-        return self.chart.links[edit.only(self.chart, joint)].v
+        return remaining(self.model, self.chart, joint).v
 
     def integrate(self, q: Any, dv: Any, **options: Any) -> Any:
         """q moved by the tangent dv (velocity times time)."""
@@ -269,7 +269,10 @@ class Robot(Constraining):
             model = edit.with_free(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
             if self.embedding is None:
                 return _named(physics(model, **arrays), outputs)
-            system = self._physics_of.Constrained(model, self.embedding.differentiable())
+            embedding = self.embedding.differentiable()
+            if any(name.endswith(".position") for name in free):
+                embedding = embedding.patient()
+            system = self._physics_of.Constrained(model, embedding)
             if isinstance(what, str):
                 return _named(physics(system, *arrays.values()), outputs)
             return physics(model, **self._physics_of.all_lifted(system, arrays))

@@ -13,7 +13,7 @@ from condyle.dynamics.branch import with_guess
 from condyle.dynamics.chart import chart_of, velocity_names
 from condyle.dynamics.conditions import Condition
 from condyle.dynamics.elimination import Block, Solved, blocks_of
-from condyle.dynamics.embedding import Embedding, Found, Layer, listed, named
+from condyle.dynamics.embedding import Embedding, Found, Layer, following, listed, named
 from condyle.dynamics.explicit import Explicit, explicit
 from condyle.dynamics.mechanism import RANK
 from condyle.dynamics.wheels import PlanarWheel, Wheel
@@ -60,7 +60,8 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
         return T
 
     layer = explicit(model, gamma, velocity, [k.joint for k in chart.links], None, [k.joint for k in chart.links[:-1]], chart)
-    return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: _on_slope(planar, m, q))
+    trouble = f"wheel '{wheel.joint}' is too large for the hollow of the ground that it is in"
+    return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: _on_slope(planar, m, q), trouble=trouble)
 
 
 def _filled(complete: Callable[[Model, Array], Array], kept: list[int]) -> Callable[[Model, Array], Array]:
@@ -113,6 +114,10 @@ class Rolling:
         return [names[k] for k in self.free]
 
     @property
+    def holonomic(self) -> bool:
+        return False
+
+    @property
     def passive(self) -> set[str]:
         return set()
 
@@ -148,7 +153,7 @@ class Rolling:
     def summary(self) -> str:
         names = velocity_names(self.below)
         wheels, follow = [wheel.joint for wheel in self.wheels], [names[k] for k in self.dependent]
-        return f"wheels {listed(wheels)} roll without slipping; the velocities {listed(follow)} follow"
+        return f"wheels {listed(wheels)} roll without slipping; {following(follow)}"
 
     def key(self) -> str:
         return named(

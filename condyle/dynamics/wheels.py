@@ -36,7 +36,7 @@ class Wheel:
         kind = model.links[i].kind
         if not isinstance(kind, Revolute):
             raise RobotError([f"robot '{model.name}': joint '{joint}' does not turn about an axis, so no wheel is on it"])
-        if not (np.isfinite(radius) and radius > 0.0):
+        if not isinstance(radius, int | float | np.number) or not (np.isfinite(radius) and radius > 0.0):
             raise RobotError([f"robot '{model.name}': the radius of wheel '{joint}' must be a positive number, got {radius!r}"])
         return Wheel(i, joint, float(radius))
 

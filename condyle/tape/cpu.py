@@ -175,6 +175,11 @@ def _module(text: str) -> Any:
     return module
 
 
+def loaded_text(text: str) -> Any:
+    """LLVM text compiled and loaded for this processor: the engine that holds its functions."""
+    return _load(_target_machine().emit_object(_module(f'target triple = "{host().triple}"\n{text}')))
+
+
 def _load(code: bytes) -> Any:
     llvm = _llvm()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{host().triple}"'), _target_machine())

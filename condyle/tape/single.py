@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from condyle.tape.cpu import Kernel, aligned
+from condyle.tape.native import native_call
 from condyle.tape.tape import Tape
 
 # (places and shapes of the inputs, outputs, address of the frame, what must stay alive)
@@ -35,6 +36,7 @@ def single_state(
     frames: list[Frame] = []  # each call takes one away and puts it back, so calls from threads do not meet
     count, run, array, double = len(tape.inputs), kernel.single, np.ndarray, np.dtype(np.float64)
     alone = len(tape.outputs) == 1 + guarded and tape.outputs[0].shape != ()
+    native = native_call(kernel, tape, guarded=guarded) if alone else None
 
     def call(args: tuple[Any, ...]) -> Any:
         if len(args) != count:
@@ -65,4 +67,11 @@ def single_state(
             return results[0] if len(results) == 2 else tuple(results[:-1])
         return results[0] if result is None else result(*results)
 
-    return call
+    if native is None:
+        return call
+
+    def either(args: tuple[Any, ...]) -> Any:
+        single = native(args)
+        return call(args) if single is None else single
+
+    return either

@@ -20,8 +20,10 @@ from dynamics.random_robots import TOOL, random_description, random_model
 
 import condyle as cd
 from condyle.dynamics.manifold import random_configuration
+from condyle.robot import library
 from condyle.robot.build import build
 from condyle.robot.description import FrameSpec
+from condyle.robot.make import Y, Z, body, joint, link, pose
 from condyle.robot.spatial import Pose
 
 BITS, STEP = 512, 2.0**-160
@@ -270,7 +272,7 @@ class Wave:
         if not self.with_base:
             return T, second
         angle, rate = (self.shift + self.A @ y + self.B @ np.sin(slow))[3], T[3] @ w
-        K = np.cross(np.eye(3), -self.axis)
+        K = np.cross(self.axis, np.eye(3)).T
         R = np.eye(3) + np.sin(angle) * K + (1.0 - np.cos(angle)) * K @ K
         full, drift = T.copy(), second.copy()
         full[:3], full[3:6] = R.T @ T[:3], np.outer(self.axis, T[3])
@@ -343,7 +345,7 @@ def touching(seed: int, base: str, surface: str) -> System:
     law = SURFACES[surface][0]
     level = float(law(free.frame_pose(q, TOOL)[1]))
     robot = free.point_on(TOOL, lambda p: law(p) - level, q=q)
-    return System(robot, free, robot.neutral(), 0.1)
+    return System(robot, free, robot.neutral(), 0.05)
 
 
 SYSTEMS: dict[str, Callable[[], System]] = {
@@ -357,5 +359,79 @@ SYSTEMS: dict[str, Callable[[], System]] = {
     "coupled": lambda: coupled(1, "free")[0],
     "on a curved surface": lambda: waved(1, "planar")[0],
     "coupled and closed": parallel_leg,
-    "tool on a sphere": lambda: touching(1, "fixed", "sphere"),
+    "tool on a sphere": lambda: touching(8, "fixed", "sphere"),
+}
+
+
+# -- constraints upon constraints
+
+
+@cache
+def closed_then_geared() -> System:
+    """The leg of five bars closed first, and then geared."""
+    return System(closed(m.five_bar).couple("right_thigh", "left_thigh", -1.0, 3.0), m.five_bar().robot, np.array([2.5]), 0.3)
+
+
+@cache
+def geared_on_a_surface() -> System:
+    """A random tree with one joint that follows, on a curved surface of two dimensions."""
+    free = cd.Robot(random_model(8, joints=3, kinds=SINGLE, base="planar"))
+    tied, rng = free.couple("joint2", "joint0", 0.5, 0.25), np.random.default_rng(8)
+    A, B = rng.uniform(-1, 1, (2, tied.nq, 2))
+    robot = tied.embed(lambda y: A @ y + 0.25 * np.sin(B @ y), names=["a", "b"])
+    return System(robot, free, robot.neutral(), 0.5)
+
+
+@cache
+def tool_on_a_sphere_on_a_surface() -> System:
+    """A random tree on a curved surface of three dimensions, of which its tool leaves two."""
+    free = cd.Robot(random_model(8, joints=3, kinds=SINGLE, base="planar"))
+    tied = free.embed(Wave.of(free, np.random.default_rng(8), 3).gamma, names=["a", "b", "c"])
+    level = float(sphere(tied.frame_pose(np.zeros(3), TOOL)[1]))
+    robot = tied.point_on(TOOL, lambda p: sphere(p) - level)
+    return System(robot, free, robot.neutral(), 0.05)
+
+
+def with_arm(name: str, base: str) -> cd.Robot:
+    """A built-in robot with an arm on its body: a shoulder about y and a slide."""
+    description = library.description(name)
+    arm = body(0.25, (0.0, 0.0, 0.125), (0.0078125, 0.0078125, 0.001953125))
+    joints = (
+        joint("shoulder", "continuous", "body", "upper", pose((0.0, 0.03125, 0.0)), Y),
+        joint("reach", "prismatic", "upper", "lower", pose((0.0, 0.0, 0.25)), Z),
+    )
+    links = (*description.links, link("upper", arm), link("lower", arm))
+    return cd.load(replace(description, links=links, joints=(*description.joints, *joints)), base=base)
+
+
+@cache
+def rolling_with_an_arm() -> System:
+    """Two wheels in space under an arm whose slide is geared to its shoulder."""
+    free = with_arm("two_wheeled", "euler")
+    robot = free.couple("reach", "shoulder", 0.125, 0.0625).roll(["left_wheel", "right_wheel"], wheel.RADIUS)
+    return System(robot, free, robot.neutral(), 0.4)
+
+
+@cache
+def arm_on_hills() -> System:
+    free = with_arm("wheeled_pendulum", "planar")
+    robot = free.roll("axle", wheel.RADIUS, ground=hills)
+    return System(robot, free, robot.neutral(), 0.4)
+
+
+@cache
+def leaning_wheel() -> System:
+    """The balancing robot on one of its wheels, which leans with it."""
+    free = cd.load("two_wheeled")
+    robot = free.roll("left_wheel", wheel.RADIUS)
+    return System(robot, free, robot.neutral(), 0.4)
+
+
+STACKED: dict[str, Callable[[], System]] = {
+    "closed, then geared": closed_then_geared,
+    "geared, on a surface": geared_on_a_surface,
+    "on a surface, tool on a sphere": tool_on_a_sphere_on_a_surface,
+    "geared, rolling": rolling_with_an_arm,
+    "arm on hills": arm_on_hills,
+    "leaning wheel": leaning_wheel,
 }

@@ -7,18 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from constraints.systems import MPFR, SYSTEMS, System, near, precise, slope
+from constraints.systems import MPFR, STACKED, SYSTEMS, System, near, precise, slope
 
 from condyle.dynamics import manifold
 
 # of the largest entry, or of one; forward dynamics solves with M, and loops solve with their conditions
 DERIVATIVE = 1e-10
 SEED = 5
-
-
-@pytest.fixture(scope="module", params=list(SYSTEMS))
-def system(request: Any) -> System:
-    return SYSTEMS[request.param]()
 
 
 def check(system: System, physics: Callable[..., Any], derivatives: Callable[..., Any]) -> None:
@@ -43,11 +38,15 @@ def check(system: System, physics: Callable[..., Any], derivatives: Callable[...
         assert near(mine, reference, DERIVATIVE, max(np.abs(reference).max(), 1.0))
 
 
-def test_derivatives_of_forward_dynamics(system: System) -> None:
+@pytest.mark.parametrize("name", [*SYSTEMS, *STACKED])
+def test_derivatives_of_forward_dynamics(name: str) -> None:
+    system = (SYSTEMS | STACKED)[name]()
     check(system, system.robot.forward_dynamics, system.robot.forward_dynamics_derivatives)
 
 
-def test_derivatives_of_inverse_dynamics(system: System) -> None:
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_derivatives_of_inverse_dynamics(name: str) -> None:
+    system = SYSTEMS[name]()
     check(system, system.robot.inverse_dynamics, system.robot.inverse_dynamics_derivatives)
 
 

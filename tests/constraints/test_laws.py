@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from constraints.systems import MPFR, SYSTEMS, System, lifted, map_of, moved, near, precise, slope
+from constraints.systems import MPFR, STACKED, SYSTEMS, System, lifted, map_of, moved, near, precise, slope
 
 # both sides are sums of the same terms in another order
 SAME_FORMULA = 1e-12
@@ -20,8 +20,10 @@ def system(request: Any) -> System:
     return SYSTEMS[request.param]()
 
 
-def test_forces_of_the_constraint_are_what_the_full_equations_lack_and_do_no_work(system: System) -> None:
+@pytest.mark.parametrize("name", [*SYSTEMS, *STACKED])
+def test_forces_of_the_constraint_are_what_the_full_equations_lack_and_do_no_work(name: str) -> None:
     """d'Alembert: M a + c - tau, with a from differences of the lifted velocity, is orthogonal to every motion that remains."""
+    system = (SYSTEMS | STACKED)[name]()
     robot, free = system.robot, system.free
     (y, w, _), tau = system.state(SEED), system.tau(SEED)
     a = robot.forward_dynamics(y, w, robot.reduce_forces(y, tau))

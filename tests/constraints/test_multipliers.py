@@ -21,7 +21,7 @@ from constraints.systems import (
     waved,
 )
 from dynamics.random_robots import TOOL
-from hypothesis import HealthCheck, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("pinocchio")
@@ -33,12 +33,11 @@ BASES = ("fixed", "free", "planar")
 
 
 def each_robot(count: int) -> Any:
-    """The test on robots that hypothesis draws, by seed and base; the same ones every time."""
-    quiet = [HealthCheck.too_slow]
+    """The test on robots that hypothesis draws, by seed and base; the same ones every time. A seed has no simpler one."""
 
     def decorated(test: Any) -> Any:
         drawn = given(seed=st.integers(0, 2**32 - 1), base=st.sampled_from(BASES))(test)
-        return settings(max_examples=count, derandomize=True, deadline=None, suppress_health_check=quiet)(drawn)
+        return settings(max_examples=count, derandomize=True, phases=[Phase.generate])(drawn)
 
     return decorated
 
@@ -77,7 +76,7 @@ def test_random_couplings(seed: int, base: str) -> None:
     # and the coordinates follow
     y, w, _ = system.state(seed % 100)
     q, _ = system.robot.lift(y, w)
-    at = {name: q[system.free.q_slice(name)][0] for name in system.free.joint_names if name in couplings or True}
+    at = {name: q[system.free.q_slice(name)][0] for name in system.free.joint_names}
     for name, (ratios, offset) in couplings.items():
         assert near(at[name], offset + sum(r * at[o] for o, r in ratios.items()), SAME_FORMULA, 10.0)
 
@@ -99,7 +98,7 @@ def test_random_curved_surfaces(seed: int, base: str) -> None:
     assert near(mine, a, SOLVED)
 
 
-@pytest.mark.parametrize("seed, base", [(2, "fixed"), (3, "planar"), (5, "free")])
+@pytest.mark.parametrize("seed, base", [(2, "fixed"), (4, "planar"), (5, "free")])
 def test_random_loops_after_couplings(seed: int, base: str) -> None:
     system, couplings = anchored(seed, base)
     ties = coupling_rows(system.free, couplings)
@@ -128,7 +127,7 @@ def test_a_geared_leg_of_five_bars() -> None:
 
 
 @pytest.mark.parametrize("surface", list(SURFACES))
-@pytest.mark.parametrize("seed, base", [(1, "fixed"), (2, "planar"), (3, "free")])
+@pytest.mark.parametrize("seed, base", [(8, "fixed"), (3, "planar"), (3, "free")])
 def test_a_tool_on_a_surface(seed: int, base: str, surface: str) -> None:
     """phi' = n . v,  phi'' = n . a + v . H v, for the tool's position, with slopes n and second derivatives H by hand."""
     system = touching(seed, base, surface)

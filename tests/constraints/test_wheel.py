@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from constraints import wheel_closed_form as hand
-from constraints.systems import hills, lifted, map_of, near, on_hills, wheeled
+from constraints.systems import hills, lifted, map_of, near, on_hills, wheel_gamma, wheel_map, wheeled
 
 import condyle as cd
 
@@ -119,6 +119,27 @@ def test_at_rest_the_ground_carries_the_weight() -> None:
     batch = robot.reactions(y, dy)
     assert batch["axle.normal"].shape == (COUNT,)
     assert batch["axle.normal"][7] == robot.reactions(y[7], dy[7])["axle.normal"]
+
+
+def test_velocities_may_be_others_than_rates_of_coordinates() -> None:
+    """v = T S w with a matrix S(y): dy/dt = S w, and  d/dt (S w) = S dw/dt + Sdot w  is the acceleration of y."""
+    plain = wheeled()
+
+    def turned(y: Any) -> Any:
+        return np.array([[2.0, np.sin(y[1])], [0.0, 0.5]])
+
+    robot = cd.load("wheeled_pendulum").embed(wheel_gamma, lambda y: wheel_map(y) @ turned(y), names=["x", "phi"])
+    y, w = np.array([0.25, 0.5]), np.array([1.0, -2.0])
+    S = turned(y)
+    dy = S @ w
+    assert near(robot.lift(y, w)[1], plain.lift(y, dy)[1], SAME)
+    tau = np.array([0.25, -0.5])
+    ddy = plain.forward_dynamics(y, dy, tau)
+    Sdot_w = np.array([np.cos(y[1]) * dy[1] * w[1], 0.0])
+    assert near(robot.forward_dynamics(y, w, S.T @ tau), np.linalg.solve(S, ddy - Sdot_w), 10 * SAME)
+    assert near(robot.mass_matrix(y), S.T @ plain.mass_matrix(y) @ S, SAME)
+    step = 2.0**-30
+    assert near((robot.integrate(y, step * w) - y) / step, dy, 1e-6)
 
 
 # -- on hills

@@ -1,0 +1,56 @@
+"""One line of a verification: what was measured, and what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Say = Callable[[str, int, int], object]  # (what, how many are done, of how many)
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A number with its bounds; `value` is None where the check was not made, and `low` or `high` where there is no bound."""
+
+    group: str
+    check: str
+    value: float | None
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    form: str = ".1e"
+
+    @property
+    def passed(self) -> bool | None:
+        """None if the check was not made; a value that is not a number fails."""
+        if self.value is None:
+            return None
+        above = self.low is None or self.value >= self.low
+        return bool(np.isfinite(self.value) and above and (self.high is None or self.value <= self.high))
+
+    @property
+    def bound(self) -> str:
+        if self.low is not None and self.high is not None:
+            return f"{self.low:g} to {self.high:g}"
+        return f"at least {self.low:g}" if self.low is not None else f"at most {self.high:g}" if self.high is not None else ""
+
+    @property
+    def shown(self) -> str:
+        return "" if self.value is None else f"{self.value:{self.form}} {self.unit}".strip()
+
+    def facts(self) -> dict[str, Any]:
+        """As plain data."""
+        numbers = {"value": self.value, "unit": self.unit, "low": self.low, "high": self.high}
+        return {"group": self.group, "check": self.check, **numbers, "passed": self.passed}
+
+
+def worst(values: Any) -> float:
+    """The largest size of any entry."""
+    return float(np.max(np.abs(values)))

@@ -1,0 +1,114 @@
+"""The bits of a constrained robot's dynamics: the same in every batch, with any lanes and threads, and in every process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from constraints import mechanisms as m
+from constraints.systems import closed, on_hills, two_wheeled, wheeled
+from tape.random_tapes import same_bits
+
+import condyle as cd
+
+ROBOTS = {
+    "four_bar": lambda: closed(m.four_bar),
+    "squeezer": lambda: closed(m.squeezer),
+    "five_bar": lambda: closed(m.five_bar),
+    "wheeled_pendulum": wheeled,
+    "on hills": on_hills,
+    "two_wheeled": two_wheeled,
+}
+KERNELS = ("forward_dynamics", "forward_dynamics_derivatives")
+COUNT = 37  # no multiple of any number of lanes
+
+
+@pytest.fixture(scope="module", params=list(ROBOTS))
+def robot(request: Any) -> cd.Robot:
+    return ROBOTS[request.param]()
+
+
+def inputs(robot: cd.Robot) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = robot.neutral() + rng.uniform(-0.5, 0.5, (COUNT, robot.nq))
+    return [y, *rng.uniform(-1, 1, (2, COUNT, robot.nv))]
+
+
+def results(function: Any, arrays: list[np.ndarray], **options: Any) -> list[np.ndarray]:
+    out = function(*arrays, **options)
+    return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
+
+
+def all_same(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
+    return len(a) == len(b) and all(same_bits(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_one_state_batches_lanes_threads_and_machines(robot: cd.Robot, kernel: str) -> None:
+    arrays, method, function = inputs(robot), getattr(robot, kernel), robot.function(kernel)
+    wanted = results(method, arrays)
+    assert all(np.all(np.isfinite(x)) for x in wanted)
+    for k in (0, 11, COUNT - 1):
+        alone = results(method, [x[k] for x in arrays])
+        assert all_same(alone, [x[k] for x in wanted])
+        # the quick call after the first one
+        assert all_same(results(method, [x[k] for x in arrays]), alone)
+    assert all_same(results(method, arrays, threads=2), wanted)
+    for lanes in (1, 2, 4, 8):
+        assert all_same(results(function.on("cpu", lanes=lanes, threads=2), arrays), wanted), lanes
+    few = [x[:3] for x in arrays]
+    assert all_same(results(method, few, machine="reference"), [x[:3] for x in wanted])
+    assert all_same(results(function.on("reference"), few), [x[:3] for x in wanted])
+    square = results(method, [x[:36].reshape(6, 6, -1) for x in arrays])
+    assert all_same([x[2, 3] for x in square], [x[15] for x in wanted])
+
+
+def test_a_robot_constrained_again_is_the_same() -> None:
+    mechanism = m.four_bar()
+    one, other = (
+        cd.load(mechanism.description).close_loops(mechanism.loops, q=mechanism.pose(), independent=["crank"]) for _ in range(2)
+    )
+    arrays = inputs(one)
+    assert all_same(results(one.forward_dynamics, arrays), results(other.forward_dynamics, arrays))
+    assert one.function("forward_dynamics").tape.hash == other.function("forward_dynamics").tape.hash
+
+
+def test_a_robot_loaded_from_the_cache_keeps_what_ties_it() -> None:
+    """Two robots that differ only in their constraint do not share compiled functions."""
+    tree = m.five_bar().robot
+    geared = [tree.couple("right_thigh", "left_thigh", ratio, 3.0) for ratio in (-1.0, -1.0000000000000002, 1.0)]
+    y = np.array([2.0, 0.5, 0.25])
+    found = [robot.inverse_dynamics(y, np.ones(3), np.ones(3)) for robot in geared]
+    assert not same_bits(found[0], found[1]) and not same_bits(found[0], found[2])
+    rolls = [cd.load("wheeled_pendulum").roll("axle", r) for r in (0.04, 0.0625)]
+    heights = [robot.lift([0.0, 0.5], [1.0, 1.0])[0][1] for robot in rolls]
+    assert abs(heights[1] - heights[0] - 0.0225) < 1e-15
+
+
+def test_another_process_gives_the_same_bits() -> None:
+    code = (
+        "import hashlib, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        "import numpy as np\n"
+        "from constraints import mechanisms as m\n"
+        "from constraints.systems import closed, two_wheeled, wheeled\n"
+        "digest = hashlib.sha256()\n"
+        "for r in (closed(m.four_bar), closed(m.squeezer), closed(m.five_bar), wheeled(), two_wheeled()):\n"
+        "    y, w = r.neutral() + 0.25, np.linspace(-1, 1, r.nv + 2)[1:-1] + 0.5\n"
+        "    for x in (r.forward_dynamics(y, w, w), *r.forward_dynamics_derivatives(y, w, w), *r.lift(y, w)):\n"
+        "        digest.update(x.tobytes())\n"
+        "    digest.update(r.function('forward_dynamics').tape.hash.encode())\n"
+        "print(digest.hexdigest())\n"
+    )
+    found = set()
+    for seed in ("0", "1234"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "CONDYLE_CACHE": "off"}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1
