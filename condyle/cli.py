@@ -278,6 +278,40 @@ def gradcheck(
 
 
 @app.command()
+def verify(
+    machine: Annotated[str, typer.Argument(help="wheeled-pendulum or two-wheeled.")],
+    mistakes: Annotated[bool, typer.Option("--mistakes", help="Show what each usual mistake in the equations does.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out the million steps.")] = False,
+    animate: Annotated[Path | None, typer.Option(help="Write a film of the run, .gif or .mp4.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check everything that is known about a machine: its constraint, energy, forces, formulas and controller.
+
+    Example: [bold]condyle verify wheeled-pendulum --animate out/wheeled_pendulum.gif[/]
+
+    The exit code is 1 if any check fails.
+    """
+    from condyle.commands import verify as verifying
+
+    if mistakes:
+        if animate is not None or quick:
+            raise CondyleError("--mistakes shows a table of its own, without --animate and --quick: leave one or the other out")
+        wrong = verifying.mistakes(machine, _console(130, stderr=True))
+        if as_json:
+            typer.echo(json.dumps(verifying.mistake_facts(wrong), indent=2))
+        else:
+            verifying.show_mistakes(wrong, _console(130))
+        return
+    rows = verifying.verify(machine, _console(130, stderr=True), quick=quick, animate=animate)
+    if as_json:
+        typer.echo(json.dumps(verifying.facts(machine, rows), indent=2))
+    else:
+        verifying.show(machine, rows, _console(130))
+    if not verifying.passed(rows):
+        raise typer.Exit(1)
+
+
+@app.command()
 def version() -> None:
     """Print the versions, the processor and its lanes, the threads and the cache directory.
 

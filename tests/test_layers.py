@@ -21,6 +21,7 @@ LAYERS = [
     ["simulate"],
     ["control", "plan", "learn"],
     ["view", "compat"],
+    ["machines"],
     ["demo"],
     ["commands"],
     ["cli", "__main__"],

@@ -105,7 +105,7 @@ def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:
     """The pose at y on the line through the last two."""
     last, before = rows[-1], rows[max(len(rows) - 2, 0)]
     way = last[place] - before[place]
-    x = last + (last - before) * ((y - last[place]) / way if way else 0.0)
+    x: np.ndarray = last + (last - before) * ((y - last[place]) / way if way else 0.0)
     x[place] = y
     return x
 

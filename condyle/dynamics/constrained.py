@@ -244,8 +244,8 @@ def difference(system: Constrained, y0: Array, y1: Array) -> Array:
     if not system.embedding.holonomic:
         raise RobotError(
             [
-                f"robot '{system.name}' has velocities that are not the rates of its coordinates, so none leads straight from one "
-                "configuration to another; subtract the coordinates instead"
+                f"robot '{system.name}' has velocities that are not the rates of its coordinates, so none leads straight from "
+                "one configuration to another; subtract the coordinates instead"
             ]
         )
     return manifold.difference(system.embedding.chart, y0, y1)

@@ -141,7 +141,12 @@ class Constraining:
             raise RobotError([f"robot '{self.model.name}': name the hinges of the wheels that roll"])
         found = tuple(Wheel.of(self.model, name, radius) for name in hinges)
         below = self._below()
-        if "root_y" not in [link.joint for link in self.model.links]:
+        names = [link.joint for link in self.model.links]
+        if "root_joint" in names:
+            raise RobotError(
+                [f"robot '{self.model.name}': in space wheels roll under the base 'euler': load it with base='euler'"]
+            )
+        if "root_y" not in names:
             if len(found) > 1 or self.embedding is not None:
                 raise RobotError(
                     [

@@ -20,7 +20,7 @@ Block = tuple[tuple[int, ...], tuple[int, ...]]  # (rows, columns)
 def blocks_of(pattern: np.ndarray) -> list[Block]:
     """The blocks of a square matrix, each after those it needs: a block triangular form (Duff and Reid 1978)."""
     row_of = _matching(pattern)
-    needs = [[c for c in np.flatnonzero(pattern[row_of[k]]) if c != k] for k in range(len(pattern))]
+    needs = [[int(c) for c in np.flatnonzero(pattern[row_of[k]]) if c != k] for k in range(len(pattern))]
     return [(tuple(sorted(row_of[c] for c in group)), tuple(sorted(group))) for group in _strong_groups(needs)]
 
 
@@ -161,10 +161,10 @@ def small(A: Array) -> Small:
             c, s = R[k, k] * per, R[i, k] * per
             rotated.append((k, i, c, s))
             R[k], R[i] = R[k] * c + R[i] * s, R[i] * c - R[k] * s
-    determinant: Any = 1.0
+    product: Any = 1.0
     for k in range(n):
-        determinant = determinant * R[k, k]
-    return Small(determinant, rotated=rotated, R=R)
+        product = product * R[k, k]
+    return Small(product, rotated=rotated, R=R)
 
 
 def _cofactor(A: Array, i: int, j: int) -> Any:

@@ -232,6 +232,7 @@ class Loops:
             "guess": self.guess.key(),
             "steps": self.steps,
             "stages": self.stages,
+            "through": self.through,
             "carried": self.carried,
         }
         return named(law | search) + " ".join(c.key() for c in self.conditions)

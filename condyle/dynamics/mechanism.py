@@ -15,6 +15,7 @@ from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.function import Function
 from condyle.tape.inner import slopes_at_zero
+from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 
 CLOSED = 1e-11  # the largest condition of a closed pose, in units of the robot's length
@@ -31,11 +32,14 @@ class Mechanism:
     below: Model
     conditions: Conditions
     function: Function
+    slopes: np.ndarray  # dphi/dx, where it is the same at all poses
+    moving: tuple[np.ndarray, np.ndarray]  # (rows, columns) where it is not: what the function gives
     length: float
 
     @staticmethod
     def of(model: Model, lower: Embedding, conditions: Conditions) -> Mechanism:
         below = lower.chart if lower.layers else model
+        seen: list[np.ndarray] = []
 
         def traced(x: Array) -> dict[str, Array]:
             at = lower.found(model, lower.lifted(model, x)) if lower.layers else Found(model, [x], [], None)
@@ -44,14 +48,22 @@ class Mechanism:
                 step = d if at.total is None else at.total @ d
                 return {"phi": all_rows(conditions, model, integrate(model, at.q, step))}
 
-            return {"phi": all_rows(conditions, model, at.q), "J": slopes_at_zero(moved, below.nv)["phi"]}
+            J = slopes_at_zero(moved, below.nv)["phi"]
+            # most entries are zero, and compiling them would take long
+            fixed = np.array([[constant(entry) for entry in row] for row in J], dtype=float)
+            seen.append(fixed)
+            return {"phi_and_slopes": np.concatenate([all_rows(conditions, model, at.q), J[np.isnan(fixed)]])}
 
-        return Mechanism(model, lower, below, conditions, Function(trace(traced, x=below.nq)), _length(model))
+        function = Function(trace(traced, x=below.nq))
+        rows, columns = np.nonzero(np.isnan(seen[0]))
+        return Mechanism(model, lower, below, conditions, function, seen[0], (rows, columns), _length(model))
 
     def at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(phi, dphi/dx)."""
-        phi, J = self.function(x)
-        return phi, J
+        values: np.ndarray = self.function(x)
+        J, n = self.slopes.copy(), len(self.slopes)
+        J[self.moving] = values[n:]
+        return values[:n], J
 
     def moved(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
         return np.asarray(integrate(self.below, x, dx), dtype=float)

@@ -74,7 +74,8 @@ def from_curve(points: Array, half_width: float) -> Array:
     off = np.abs(square**2 - a2 * (x**2 - y**2))
     slope = np.hypot(4.0 * square * x - 2.0 * a2 * x, 4.0 * square * y + 2.0 * a2 * y)
     near = np.minimum(np.abs(x - y), np.abs(x + y)) / np.sqrt(2.0)
-    return np.where(square < 1e-4 * a2, near, off / np.maximum(slope, 1e-300))
+    away: Array = np.where(square < 1e-4 * a2, near, off / np.maximum(slope, 1e-300))
+    return away
 
 
 def _rise(s: Any, order: int) -> Any:

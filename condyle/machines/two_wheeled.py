@@ -1,7 +1,7 @@
 """The robot on two wheels, in space: it balances and drives a figure of eight.
 
-    robot = rolling()       # y = (x, y, yaw, pitch, both wheels' angles), w = (pitch rate, both wheels' rates): 6 and 3 numbers
-    done = drive()          # once around
+robot = rolling()       # y = (x, y, yaw, pitch, both wheels' angles), w = (pitch rate, both wheels' rates): 6 and 3 numbers
+done = drive()          # once around
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Controller:
         side = [c * dy - s * dx, now.heading - heading, now.turning - plan.way.turning[k]]
         both = plan.push[k] - self.ahead @ ahead
         apart = self.twist * (plan.way.turning[k + 1] - plan.way.turning[k]) / DT - self.side @ side
-        return np.clip([(both - apart) / 2.0, (both + apart) / 2.0], -TORQUE, TORQUE)
+        return np.asarray(np.clip([(both - apart) / 2.0, (both + apart) / 2.0], -TORQUE, TORQUE))
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,25 @@ def controller() -> Controller:
     x, y, yaw, pitch, *_, pitching, left, right = range(9)
     # what the controller looks at, by a small change of state, and a change of state that gives it
     see, make = np.zeros((4, 9)), np.zeros((9, 4))
-    see[[0, 0, 1, 2, 2, 2, 3], [x, pitch, pitch, pitching, left, right, pitching]] = (
-        [1.0, -LENGTH, 1.0, RADIUS, RADIUS / 2.0, RADIUS / 2.0, 1.0]
-    )
-    make[[x, x, pitch, left, right, left, right, pitching], [0, 1, 1, 2, 2, 3, 3, 3]] = (
-        [1.0, LENGTH, 1.0, 1.0 / RADIUS, 1.0 / RADIUS, -1.0, -1.0, 1.0]
-    )
+    see[[0, 0, 1, 2, 2, 2, 3], [x, pitch, pitch, pitching, left, right, pitching]] = [
+        1.0,
+        -LENGTH,
+        1.0,
+        RADIUS,
+        RADIUS / 2.0,
+        RADIUS / 2.0,
+        1.0,
+    ]
+    make[[x, x, pitch, left, right, left, right, pitching], [0, 1, 1, 2, 2, 3, 3, 3]] = [
+        1.0,
+        LENGTH,
+        1.0,
+        1.0 / RADIUS,
+        1.0 / RADIUS,
+        -1.0,
+        -1.0,
+        1.0,
+    ]
     A_ahead, B_ahead = see @ A @ make, see @ B @ np.array([[0.5], [0.5]])
     see, make = np.zeros((3, 9)), np.zeros((9, 3))
     see[[0, 1, 2, 2], [y, yaw, left, right]] = [1.0, 1.0, -RADIUS / (2.0 * HALF_TRACK), RADIUS / (2.0 * HALF_TRACK)]

@@ -170,6 +170,8 @@ def controlled(done: Run) -> Iterator[Row]:
     before = round(PUSHED_AT / done.world.dt)
     yield Row(group, "largest angle", worst(done.x[:, 1]), "rad", high=0.3, form=".3f")
     yield Row(group, "peak torque", worst(done.torque), "N m", high=TORQUE, form=".3f")
+    limited = float(1e3 * done.world.dt * np.sum(np.abs(done.torque) >= TORQUE))
+    yield Row(group, "time at the motor's limit", limited, "ms", high=100.0, form=".0f")
     yield Row(group, "least normal force", float(done.normal.min()), "N", low=0.0, form=".2f")
     yield Row(group, "friction coefficient below which it would slip", worst(done.needed), "", high=FRICTION, form=".3f")
     for what, k in (("4 s after the start", before), ("4 s after the push", -1)):

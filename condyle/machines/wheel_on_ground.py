@@ -39,9 +39,7 @@ def constrained(lean: float = LEAN) -> Array:
 
 def touching(dt: float, lean: float = LEAN) -> Array:
     """(x, phi) of the robot on the plane, every millisecond."""
-    world = Simulation(
-        whole(), dt, Plane(FRICTION), {"center": RADIUS}, actuated=[], force=feedback, rest_depth_mm=REST
-    )
+    world = Simulation(whole(), dt, Plane(FRICTION), {"center": RADIUS}, actuated=[], force=feedback, rest_depth_mm=REST)
     q = np.array(rolling().lift(leaning(lean), np.zeros(2))[0])
     q[1] -= REST / 1000.0
     x = world.rollout(world.state(q), np.zeros((round(SECONDS / dt), 0)))

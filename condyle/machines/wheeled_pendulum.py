@@ -1,8 +1,8 @@
 """The wheeled pendulum: it rolls without slipping, and its wheel's motor keeps it upright.
 
-    robot = rolling()                         # y = (x, phi) instead of q = (x, z, phi, theta)
-    done = balance()                          # leaning, then pushed: what happens in eight seconds
-    done.q, done.torque, done.normal, done.friction
+robot = rolling()                         # y = (x, phi) instead of q = (x, z, phi, theta)
+done = balance()                          # leaning, then pushed: what happens in eight seconds
+done.q, done.torque, done.normal, done.friction
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def gain() -> Array:
     here = world()
     _, A, B = here.step(here.state(), [0.0], derivatives=True)
     costs, cost = COSTS
-    return dlqr(A, B, np.diag(costs), [[cost]])[0][0]
+    K: Array = dlqr(A, B, np.diag(costs), [[cost]])[0][0]
+    return K
 
 
 def full_torque(motor: Array) -> Array:

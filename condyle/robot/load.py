@@ -7,9 +7,6 @@ from os import PathLike
 from pathlib import Path
 
 from condyle.errors import RobotError
-from condyle.robot import library
-from condyle.robot.build import build
-from condyle.robot.check import checked
 from condyle.robot.description import Description
 from condyle.robot.model import Model
 
@@ -26,6 +23,10 @@ def load_model(
     strict: bool = False,
 ) -> Model:
     """The model of a robot; `base` and `gravity` as in `condyle.load`, None for what the robot is meant for."""
+    from condyle.robot import library
+    from condyle.robot.build import build
+    from condyle.robot.check import checked
+
     description = describe(source, package_dirs, xacro_args or {})
     built_in = isinstance(source, str) and not _is_file(source)
     base = base or (library.base(source) if built_in else "fixed")  # type: ignore[arg-type]
@@ -37,6 +38,8 @@ def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_
     if isinstance(source, Description):
         return source
     if isinstance(source, str) and not _is_file(source):
+        from condyle.robot import library
+
         return library.description(source)
     path = Path(source)
     if not path.is_file():

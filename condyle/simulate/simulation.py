@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -18,19 +18,12 @@ from condyle.simulate import record
 from condyle.simulate.make import make_world
 from condyle.simulate.numbers import positive, whole
 from condyle.simulate.points import Contacts
-from condyle.simulate.setup import INTEGRATORS, LIMIT, Setup
+from condyle.simulate.setup import INTEGRATORS, Setup
+from condyle.simulate.status import Status, judged
 from condyle.simulate.terrain import Ground
 from condyle.tape.function import Function
 
 CHUNKS = (64, 8, 1)  # steps that one call of a rollout makes
-
-
-@dataclass(frozen=True)
-class Status:
-    """How the last call went: the largest residual of each state's solver, and whether the state went on."""
-
-    residual: np.ndarray
-    ok: np.ndarray
 
 
 class Simulation:
@@ -153,7 +146,7 @@ class Simulation:
         arrays = self._inputs(x, u, wrenches)
         function = self._function("step", ("x", "u"), options, all(array.ndim == 1 for array in arrays[:2]))
         x1, residual = function(*arrays)
-        self._note(residual, freeze, arrays, arrays[0])
+        self.status = judged(self, residual, freeze, arrays, arrays[0])
         if not derivatives:
             return x1
         return (x1, *self._slopes(arrays, options))
@@ -181,7 +174,7 @@ class Simulation:
             part, residual = function(xs[..., at, :], us[..., at : at + n, :], residual, *extra)
             xs[..., at + 1 : at + 1 + n, :] = part
             at += n
-        self._note(np.asarray(residual), freeze, (x, us, *extra), xs[..., -1, :])
+        self.status = judged(self, residual, freeze, (x, us, *extra), xs[..., -1, :])
         if not derivatives:
             return xs
         # the same wrenches at every step
@@ -319,41 +312,6 @@ class Simulation:
         except ValueError:
             given = " and ".join(f"{name} has {shape}" for name, shape in shapes.items())
             raise SimulationError(f"{self.robot.name}: the batch axes do not fit each other: {given}") from None
-
-    def _note(self, residual: Any, freeze: bool, arrays: tuple[Any, ...], last: np.ndarray) -> None:
-        residual = np.asarray(residual)
-        ok = residual <= LIMIT
-        self.status = Status(residual, ok)
-        if freeze or np.all(ok):
-            return
-        for name, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):
-            bad = np.argwhere(~np.isfinite(array))
-            if len(bad):
-                place = ", ".join(map(str, bad[0]))
-                raise SimulationError(
-                    f"{self.robot.name}: entry [{place}] of {name} is {array[tuple(bad[0])]}; pass finite numbers, or "
-                    "freeze=True to leave such states as they are"
-                )
-        first = tuple(np.argwhere(~ok)[0]) if ok.ndim else ()
-        self._explain(last[first] if last.ndim > 1 else last)
-        where = f" {list(map(int, first))}" if first else ""
-        reason = (
-            "grows beyond all numbers" if not np.isfinite(residual[first]) else f"ends with a residual of {residual[first]:.1e}"
-        )
-        raise SimulationError(
-            f"{self.robot.name}: the step of state{where} {reason}; take a smaller dt (now {self.dt} s), or freeze=True to leave "
-            "such states as they are"
-        )
-
-    def _explain(self, x: np.ndarray) -> None:
-        """Raise an error if the robot's constraint cannot be met at a state, or where it would be next."""
-        if self.world.embedding is None:
-            return
-        q, v = self.split(x)
-        for ahead in (0.0, 0.5, 1.0):
-            reason = self.robot.explain(self.robot.integrate(q, v * (ahead * self.dt)) if ahead else q)
-            if reason:
-                raise SimulationError(f"{reason}; freeze=True leaves such states as they are")
 
 
 def _results(found: Any) -> tuple[Any, ...]:

@@ -86,8 +86,8 @@ def solve(
 ) -> Solution:
     """The v with  M v = p + sum J^T lambda  whose impulses obey their laws, from the velocity before the step.
 
-    `carriers`: the pattern of M, see tree_solve.py. `inverse`: about 1 / M_kk of every coordinate. `tolerance`: the square of the distance to the central path from which one more
-    step and the last one, `polished`, end at rounding errors.
+    `carriers`: the pattern of M, see tree_solve.py. `inverse`: about 1 / M_kk of every coordinate. `tolerance`: the square of the
+    distance to the central path from which one more step and the last one, `polished`, end at rounding errors.
     """
     if not laws:
         return Solution(pattern_factor(carriers, M).solve(p), [], 0.0)

@@ -105,9 +105,6 @@ def full_state(world: World, y: Array, w: Array) -> tuple[Array, Array]:
     return tied.q, tied.up(w)
 
 
-__all__ = ["Tied", "advanced", "advanced_slopes", "full_state", "turns", "turns_slope"]
-
-
 def any_slopes(world: World, place: Place, w: Array, after: Array, rate: Array, force: Array) -> dict[str, Any]:
     """How velocity before and after, acceleration, and T^T force (held) depend on y, in its tangent space."""
 

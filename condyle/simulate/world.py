@@ -85,7 +85,8 @@ class World:
 
     @property
     def holonomic(self) -> bool:
-        return self.nd == self.nv
+        """Whether velocities are the rates of the coordinates."""
+        return self.embedding is None or self.embedding.holonomic
 
     @cached_property
     def start(self) -> tuple[np.ndarray, np.ndarray]:

@@ -196,9 +196,8 @@ def native_call(kernel: Kernel, tape: Tape, *, guarded: bool) -> Callable[[tuple
 
     _, outputs, ports, alive = frame(kernel, tape)
     none, copy, python = None, outputs[0].copy, ctypes.pythonapi
-    address = lambda function: ctypes.cast(function, ctypes.c_void_p).value  # noqa: E731
-    words = [len(tape.inputs), id(tuple), id(np.ndarray), id(np.dtype(np.float64)), address(kernel.single), id(copy), id(none)]
-    words += [outputs[-1].ctypes.data if guarded else 0, address(python.PyObject_CallNoArgs), address(python.Py_IncRef), ports]
+    words = [len(tape.inputs), id(tuple), id(np.ndarray), id(np.dtype(np.float64)), _address(kernel.single), id(copy), id(none)]
+    words += [outputs[-1].ctypes.data if guarded else 0, _address(python.PyObject_CallNoArgs), _address(python.Py_IncRef), ports]
     for port in tape.inputs:
         words += [len(port.shape), *port.shape, *[0] * (DIMENSIONS - len(port.shape))]
     record = np.array(words, dtype=np.int64).view(_Record)
@@ -209,3 +208,7 @@ def native_call(kernel: Kernel, tape: Tape, *, guarded: bool) -> Callable[[tuple
     record.alive = (method, outputs, copy, alive, kernel, _loaded())
     function: Callable[[tuple[Any, ...]], Any] = make(ctypes.addressof(method), record, None)
     return function
+
+
+def _address(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)

@@ -1,4 +1,4 @@
-"""What does not close, is singular or does not fit: a sentence with the residual and the rank, and a mask that spares neighbours."""
+"""What does not close, is singular or does not fit: sentences with residual and rank, and a mask that spares neighbours."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def top() -> float:
 def test_out_of_reach_names_residual_and_rank() -> None:
     robot = leg_by_one_side()
     straight = np.array([np.pi, 0.0])  # the left foot is 1 m from the right hip, whose leg is 0.75 m long
-    words = rf"left_thigh = 3.14159; left_shin = 0 the loops do not close: {NUMBER} is left of '[^']+' \(m or rad\), and the rank is"
+    words = (
+        rf"left_thigh = 3.14159; left_shin = 0 the loops do not close: {NUMBER} is left of '[^']+' \(m or rad\), and the rank is"
+    )
     with pytest.raises(cd.RobotError, match=words):
         robot.forward_dynamics(straight, np.zeros(2), np.zeros(2))
     assert "do not close" in robot.explain(straight)
@@ -70,7 +72,7 @@ def test_a_mask_flags_only_the_rows_that_do_not_close() -> None:
     *d, ok = robot.forward_dynamics_derivatives(y, w, tau, mask=True)
     assert all(same_bits(mine[good], before[good]) for mine, before in zip(d, slopes, strict=True))
     assert np.array_equal(ok, good)
-    with pytest.raises(cd.RobotError, match="left_thigh = 3.14159"):
+    with pytest.raises(cd.RobotError, match=r"left_thigh = 3\.14159"):
         robot.forward_dynamics(y, w, tau)
     one, ok = robot.forward_dynamics(y[2], w[2], tau[2], mask=True)
     assert not ok and np.all(np.isnan(one))
@@ -95,7 +97,7 @@ def test_a_slider_at_its_dead_centre() -> None:
     y = np.array([[top() - 2.0**-4], [top()], [top() + 2.0**-6]])
     _, ok = robot.forward_dynamics(y, np.ones((3, 1)), np.zeros((3, 1)), mask=True)
     assert ok.tolist() == [True, False, False]
-    with pytest.raises(cd.RobotError, match="singular|do not close"):
+    with pytest.raises(cd.RobotError, match=r"singular|do not close"):
         robot.lift(y[1], np.zeros(1))
     with pytest.raises(cd.RobotError, match=rf"do not close: {NUMBER} is left"):
         robot.lift(y[2], np.zeros(1))
@@ -122,7 +124,7 @@ def test_the_crank_drives_the_slider_through_its_dead_centre() -> None:
         # lengths that cannot meet, whatever the pose
         (
             lambda: m.four_bar().robot.close_loop("coupler", "rocker", "xyz rx ry rz", q=[0.5, 0.0, 0.0]),
-            rf"cannot be closed from this pose: {NUMBER} is left of '[^']+' \(m or rad\), where the 6 conditions have the rank \d",
+            rf"cannot be closed from this pose: {NUMBER} is left of '[^']+' .*, where the 6 conditions have the rank \d",
         ),
         # more conditions than joints
         (
@@ -138,7 +140,9 @@ def test_the_crank_drives_the_slider_through_its_dead_centre() -> None:
         ),
         # the joints named cannot carry it
         (
-            lambda: m.five_bar().robot.close_loops(m.five_bar().loops, q=m.five_bar().pose(), independent=m.five_bar().robot.joint_names[:3]),
+            lambda: m.five_bar().robot.close_loops(
+                m.five_bar().loops, q=m.five_bar().pose(), independent=m.five_bar().robot.joint_names[:3]
+            ),
             r"2 independent conditions, and the joints that may follow can meet only \d of them",
         ),
         (
@@ -147,11 +151,11 @@ def test_the_crank_drives_the_slider_through_its_dead_centre() -> None:
         ),
         (lambda: m.four_bar().robot.close_loops([]), "name the loops to close"),
         (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_tip", "xz"), "no frame 'rocker_tip'"),
-        (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xw"), "axes of a loop are some of x, y, z, rx, ry, rz"),
+        (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xw"), "some of x, y, z, rx, ry, rz"),
         (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xx"), "axes of a loop are some of"),
         (lambda: m.four_bar().robot.close_loop("coupler_end", "coupler", "xz"), "fixed to each other"),
         (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xz", q=[0.0]), "must be 3 finite numbers"),
-        (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xz", q=[0.0, np.nan, 0.0]), "must be 3 finite numbers"),
+        (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xz", q=[0.0, np.nan, 0.0]), "3 finite numbers"),
         (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xz", independent=["cranck"]), "no joint 'cranck'"),
         (lambda: m.four_bar().robot.close_loop("coupler_end", "rocker_end", "xz", dependent=["cranck"]), "no joint 'cranck'"),
     ],

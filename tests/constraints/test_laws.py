@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from constraints.systems import MPFR, STACKED, SYSTEMS, System, lifted, map_of, moved, near, precise, slope
+from constraints.systems import LARGE, MPFR, SYSTEMS, System, lifted, map_of, moved, near, precise, slope
 
 # both sides are sums of the same terms in another order
 SAME_FORMULA = 1e-12
@@ -20,10 +20,10 @@ def system(request: Any) -> System:
     return SYSTEMS[request.param]()
 
 
-@pytest.mark.parametrize("name", [*SYSTEMS, *STACKED])
+@pytest.mark.parametrize("name", [*SYSTEMS, *(name for name in LARGE if name != "ball_loop")])
 def test_forces_of_the_constraint_are_what_the_full_equations_lack_and_do_no_work(name: str) -> None:
     """d'Alembert: M a + c - tau, with a from differences of the lifted velocity, is orthogonal to every motion that remains."""
-    system = (SYSTEMS | STACKED)[name]()
+    system = (SYSTEMS | LARGE)[name]()
     robot, free = system.robot, system.free
     (y, w, _), tau = system.state(SEED), system.tau(SEED)
     a = robot.forward_dynamics(y, w, robot.reduce_forces(y, tau))
@@ -35,7 +35,7 @@ def test_forces_of_the_constraint_are_what_the_full_equations_lack_and_do_no_wor
 
 
 def test_lifted_velocity_is_the_rate_of_the_lifted_place(system: System) -> None:
-    """By differences along the robot's manifold, except for wheels that turn without a trace in q = gamma(y)."""
+    """By differences along the manifold of the full robot, wheels that turn included."""
     robot, free = system.robot, system.free
     y, w, _ = system.state(SEED)
     q, v = robot.lift(y, w)
@@ -54,7 +54,9 @@ def test_forward_dynamics_undoes_inverse_dynamics(system: System) -> None:
     y, w, a = system.state(SEED)
     tau = robot.inverse_dynamics(y, w, a)
     assert near(robot.forward_dynamics(y, w, tau), a, SOLVED)
-    assert near(robot.mass_matrix(y) @ a + robot.bias_forces(y, w), tau, SAME_FORMULA, np.abs(robot.bias_forces(y, w)).max() + 1.0)
+    assert near(
+        robot.mass_matrix(y) @ a + robot.bias_forces(y, w), tau, SAME_FORMULA, np.abs(robot.bias_forces(y, w)).max() + 1.0
+    )
     assert near(robot.inverse_mass_matrix(y) @ robot.mass_matrix(y), np.eye(robot.nv), SOLVED)
 
 

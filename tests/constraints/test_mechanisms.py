@@ -106,7 +106,7 @@ def test_reactions_of_a_planar_loop_are_the_force_at_its_hinge() -> None:
     mechanism, robot = m.four_bar(), closed(m.four_bar)
     tree = mechanism.robot
     y, w, tau = np.array([1.25]), np.array([2.0]), np.array([0.5, -0.25, 1.0])
-    q, v = robot.lift(y, w)
+    q, _ = robot.lift(y, w)
     found = robot.reactions(y, w, tau)
     assert list(found) == ["coupler_end-rocker_end.x", "coupler_end-rocker_end.z"]
     force = np.array([found["coupler_end-rocker_end.x"], 0.0, found["coupler_end-rocker_end.z"]])
@@ -117,7 +117,9 @@ def test_reactions_of_a_planar_loop_are_the_force_at_its_hinge() -> None:
     law = ref.four_bar_curve(float(y[0]))
     inertia = m.ROCKER.moment + m.ROCKER.mass * (m.ROCKER.com[0] ** 2 + m.ROCKER.com[1] ** 2)
     arm = ref.carried(ref.Curve(q[2], 1, 0), m.ROCKER.com).first
-    moment = tau[2] - m.ROCKER.mass * ref.G * arm[1] + force[[0, 2]] @ ref.carried(ref.Curve(q[2], 1, 0), (m.ROCKER.length, 0.0)).first
+    moment = (
+        tau[2] - m.ROCKER.mass * ref.G * arm[1] + force[[0, 2]] @ ref.carried(ref.Curve(q[2], 1, 0), (m.ROCKER.length, 0.0)).first
+    )
     assert near(inertia * (law.first[2] * a[0] + law.second[2] * w[0] ** 2), moment, SOLVED, abs(tau[2]) + 1.0)
 
 
@@ -226,7 +228,7 @@ def test_loops_may_be_closed_one_after_the_other() -> None:
 def test_the_other_way_to_assemble_is_kept() -> None:
     """Closed from a pose on the other branch, the rocker stays below, all round."""
     mechanism = m.four_bar()
-    crank, coupler, rocker = mechanism.pose()
+    crank = mechanism.pose()[0]
     # mirrored in the line from the knee to the rocker's foot
     knee, foot = m.CRANK.length * m.direction(crank), np.array(m.GROUND)
     low = m.meet(knee, m.COUPLER.length, foot, m.ROCKER.length, -1.0)

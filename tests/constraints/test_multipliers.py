@@ -68,7 +68,7 @@ def check(system: System, seed: int, rows: Any, tolerance: float = SOLVED) -> No
     assert near(T.T @ held, np.zeros(robot.nv), tolerance, np.abs(T).max() * np.abs(held).max())
 
 
-@each_robot(10)
+@each_robot(6)
 def test_random_couplings(seed: int, base: str) -> None:
     system, couplings = coupled(seed, base)
     A = coupling_rows(system.free, couplings)
@@ -81,7 +81,7 @@ def test_random_couplings(seed: int, base: str) -> None:
         assert near(at[name], offset + sum(r * at[o] for o, r in ratios.items()), SAME_FORMULA, 10.0)
 
 
-@each_robot(8)
+@each_robot(6)
 def test_random_curved_surfaces(seed: int, base: str) -> None:
     """q = gamma(y) with T and Tdot w by hand; A is what is orthogonal to T, and A T = 0 gives Adot v = -A Tdot w."""
     system, wave = waved(seed, base)
@@ -126,8 +126,10 @@ def test_a_geared_leg_of_five_bars() -> None:
     assert list(found) == ["right_thigh", "left_foot-right_foot.x", "left_foot-right_foot.z"]
 
 
-@pytest.mark.parametrize("surface", list(SURFACES))
-@pytest.mark.parametrize("seed, base", [(8, "fixed"), (3, "planar"), (3, "free")])
+@pytest.mark.parametrize(
+    "seed, base, surface",
+    [(8, "fixed", "sphere"), (8, "fixed", "waves"), (3, "planar", "waves"), (3, "free", "sphere")],
+)
 def test_a_tool_on_a_surface(seed: int, base: str, surface: str) -> None:
     """phi' = n . v,  phi'' = n . a + v . H v, for the tool's position, with slopes n and second derivatives H by hand."""
     system = touching(seed, base, surface)
@@ -142,4 +144,4 @@ def test_a_tool_on_a_surface(seed: int, base: str, surface: str) -> None:
     # it stays at its level
     law = SURFACES[surface][0]
     levels = [law(system.robot.frame_pose(system.state(k)[0], TOOL)[1]) for k in range(3)]
-    assert np.ptp(levels) < 1e-14 * max(1.0, abs(levels[0])) * 10
+    assert np.ptp(levels) < 1e-13 * max(1.0, abs(levels[0]))

@@ -146,7 +146,7 @@ def test_rates_of_the_coordinates_are_those_of_the_base(free: cd.Robot) -> None:
     assert near(rate, wanted, SAME)
     step = 2.0**-30
     assert near((robot.integrate(y, step * w) - y) / step, wanted, 1e-6)
-    with pytest.raises(cd.RobotError, match="more coordinates than velocities"):
+    with pytest.raises(cd.RobotError, match="subtract the coordinates"):
         robot.difference(y, y)
 
 
@@ -181,7 +181,7 @@ def test_other_velocities_may_remain(free: cd.Robot) -> None:
     rng = np.random.default_rng(6)
     y, w = state(rng)
     tau = rng.uniform(-0.5, 0.5, 8)
-    q, v = one.lift(y, w)
+    _, v = one.lift(y, w)
     w2 = np.array([v[free.v_slice(name)][0] for name in other.velocity_names])
     assert one.joint_names == other.joint_names
     assert near(other.lift(y, w2)[1], v, SAME)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from constraints import mechanisms as m
+from constraints import references as r
 
 import condyle as cd
 from benchmarks.constraints import leg
 from condyle.dynamics.kinematics import frame_pose, jacobian
 from condyle.robot.make import frame
 from condyle.simulate.gradcheck import check
-from constraints import mechanisms as m
-from constraints import references as r
 
 RADIUS = 0.04
 
@@ -109,6 +109,29 @@ def test_the_squeezer_ends_where_it_is_published_to_end() -> None:
     assert np.max(np.abs(q[m.TO_BOOK] - r.ANDREWS_END)) <= 1e-8
     assert np.max(np.abs(q[m.TO_BOOK] - r.andrews_motion(steps=150)[0])) <= 1e-9
     assert m.squeezer().gap(q) <= 1e-15
+
+
+def test_velocities_that_are_not_the_rates_of_coordinates() -> None:
+    """The same pendulum with velocities twice as large a unit: it moves the same way."""
+    robot = cd.load("wheeled_pendulum")
+    rolling = pendulum()
+
+    def gamma(y: Any) -> Any:
+        x, phi = y
+        return [x, RADIUS + 0.2 * np.cos(phi), phi, (x - 0.2 * np.sin(phi)) / RADIUS - phi]
+
+    def twice(y: Any) -> Any:
+        s, c = np.sin(y[1]), np.cos(y[1])
+        return 2.0 * np.array([[1.0, 0.0], [0.0, -0.2 * s], [0.0, 1.0], [1.0 / RADIUS, -0.2 * c / RADIUS - 1.0]])
+
+    other = robot.embed(gamma, twice, names=["x", "phi"])
+    for integrator in ("rk4", "semi_implicit_euler", "explicit_euler"):
+        one, two = (cd.Simulation(r, 0.001, integrator=integrator) for r in (rolling, other))
+        xs = one.rollout(one.state([0.1, 0.3], [0.4, -0.2]), np.full((50, 1), 0.01))
+        ys = two.rollout(two.state([0.1, 0.3], [0.2, -0.1]), np.full((50, 1), 0.01))
+        assert np.max(np.abs(xs - ys * [1.0, 1.0, 2.0, 2.0])) <= 1e-12
+        rows = check(two, ys[-1], [0.01], bits=256)
+        assert max(row.error for row in rows) <= 1e-9, rows
 
 
 def test_only_joints_that_remain_have_motors_unless_others_are_named() -> None:

@@ -1,0 +1,156 @@
+"""Whole machines verified: one table of what was measured, what it may be, and whether it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from condyle.errors import CondyleError
+from condyle.machines.mistakes import SECONDS, Mistake, table
+from condyle.machines.row import Row, Say
+from condyle.robot.names import nearest
+from condyle.view.movie import SUFFIXES
+
+VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]skipped[/]"}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What it is, what it does, how that is checked and shown."""
+
+    title: str
+    run: Callable[[], Any]
+    checks: Callable[..., Iterator[Row]]
+    film: Callable[..., None]
+
+
+def _wheeled_pendulum() -> Machine:
+    from condyle.machines.films import film_balancing
+    from condyle.machines.wheel_checks import checks
+    from condyle.machines.wheeled_pendulum import balance
+
+    return Machine("the wheeled pendulum, rolling", balance, checks, film_balancing)
+
+
+def _two_wheeled() -> Machine:
+    from condyle.machines.films import film_driving
+    from condyle.machines.two_wheeled import drive
+    from condyle.machines.two_wheeled_checks import checks
+
+    return Machine("the robot on two wheels, rolling", drive, checks, film_driving)
+
+
+MACHINES = {"wheeled-pendulum": _wheeled_pendulum, "two-wheeled": _two_wheeled}
+
+
+def machine(name: str) -> Machine:
+    if name not in MACHINES:
+        raise CondyleError(f"there is no machine '{name}' to verify{nearest(name, list(MACHINES))}")
+    return MACHINES[name]()
+
+
+def verify(name: str, console: Console, *, quick: bool = False, animate: Path | None = None) -> list[Row]:
+    """All rows, and the film if one is wanted, with a bar that shows how far."""
+    found = machine(name)
+    if animate is not None and animate.suffix.lower() not in SUFFIXES:
+        raise CondyleError(f"--animate writes {' or '.join(SUFFIXES)}, and {animate.name} is neither: try {animate.stem}.gif")
+    with _bar(console) as say:
+        say("simulating", 0, 1)
+        run = found.run()
+        if animate is not None:
+            found.film(animate, run, progress=lambda done, frames: say(f"writing {animate.name}", done, frames))
+        return list(found.checks(run, quick=quick, say=say))
+
+
+def passed(rows: list[Row]) -> bool:
+    return all(row.passed is not False for row in rows)
+
+
+def facts(name: str, rows: list[Row]) -> dict[str, Any]:
+    """The table as plain data."""
+    return {"machine": name, "passed": passed(rows), "rows": [row.facts() for row in rows]}
+
+
+def show(name: str, rows: list[Row], console: Console) -> None:
+    out = Table(title=f"{name}: {machine(name).title}", title_justify="left")
+    for head in ("check", "value", "bound", "verdict"):
+        out.add_column(head, justify="right" if head == "value" else "left")
+    last = ""
+    for row in rows:
+        if row.group != last:
+            out.add_section()
+            out.add_row(f"[bold]{row.group}[/]")
+        last = row.group
+        out.add_row(f"  {row.check}", row.shown, row.bound, VERDICT[row.passed])
+    console.print(out)
+    failed = [row.check for row in rows if row.passed is False]
+    skipped = sum(row.passed is None for row in rows)
+    made = len(rows) - skipped
+    end = f"; {skipped} skipped" if skipped else ""
+    said = f"[bold red]{len(failed)} of {made} failed:[/] {'; '.join(failed)}" if failed else f"[green]all {made} passed[/]"
+    console.print(f"{said}{end}", highlight=False)
+
+
+# -- the mistakes
+
+
+def mistakes(name: str, console: Console) -> list[Mistake]:
+    if name != "wheeled-pendulum":
+        machine(name)
+        raise CondyleError(f"--mistakes are those of the wheeled-pendulum; for {name} none are known")
+    with _bar(console) as say:
+        say("falling", 0, 1)
+        return table()
+
+
+def mistake_facts(rows: list[Mistake]) -> dict[str, Any]:
+    def plain(row: Mistake) -> dict[str, Any]:
+        pole = {"real": row.pole.real, "imag": row.pole.imag}
+        return {"mistake": row.name, "pole": pole, "falls": [vars(fall) for fall in row.falls]}
+
+    return {"machine": "wheeled-pendulum", "seconds": SECONDS, "rows": [plain(row) for row in rows]}
+
+
+def mistake_lines(rows: list[Mistake]) -> list[list[str]]:
+    """The cells of the table, with its heads; all that is printed about the mistakes, here and in the documentation."""
+    heads = ["mistake", "pole, rad/s"]
+    for fall in rows[0].falls:
+        heads += [f"from {fall.released:g} rad, J", "share"]
+    lines = [heads]
+    for row in rows:
+        pole = f"{row.pole.real:.4f}" if abs(row.pole.real) > abs(row.pole.imag) else f"{row.pole.imag:.4f} i"
+        cells = [row.name, pole]
+        for fall in row.falls:
+            cells += [f"{fall.gained:z.4f}", f"{100.0 * fall.share:z.1f} %"]
+        lines.append(cells)
+    return lines
+
+
+def show_mistakes(rows: list[Mistake], console: Console) -> None:
+    title = f"wheeled-pendulum: mistakes, and the energy they give to {SECONDS:g} s of passive fall from rest"
+    out = Table(title=title, title_justify="left", caption="share: of what the body could fall, m_b g L/2 cos(phi)")
+    heads, *lines = mistake_lines(rows)
+    for k, head in enumerate(heads):
+        out.add_column(head, justify="right" if k else "left")
+    for cells in lines:
+        out.add_row(*cells)
+    console.print(out)
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Say]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def say(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total if total > 1 else None)
+
+        yield say

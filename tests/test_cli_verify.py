@@ -1,0 +1,115 @@
+"""The command `verify`: what it prints, how it ends, what it writes, and how it refuses."""
+
+import json
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from condyle.cli import app
+from condyle.commands import verify
+from condyle.machines.row import Row
+
+
+def condyle(*arguments):
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def refused(*arguments):
+    """What a command says that ends with exit code 2, in one sentence."""
+    done = condyle(*arguments)
+    assert done.exit_code == 2 and done.stderr.startswith("condyle: ") and len(done.stderr.strip().splitlines()) == 1
+    return done.stderr
+
+
+def pretend(monkeypatch, *rows):
+    """A machine that has these rows, and whose film is a file with its run."""
+    machine = verify.Machine(
+        "pretended", lambda: "run", lambda run, quick, say: iter(rows), lambda path, run, progress: path.write_text(run)
+    )
+    monkeypatch.setitem(verify.MACHINES, "wheeled-pendulum", lambda: machine)
+
+
+@pytest.mark.parametrize("name", ["wheeled-pendulum", "two-wheeled"])
+def test_verify_passes_and_tells_everything_as_json(name):
+    done = condyle("verify", name, "--quick", "--json")
+    assert done.exit_code == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["machine"] == name and found["passed"]
+    assert all(row["passed"] is not False for row in found["rows"]) and any(row["passed"] is None for row in found["rows"])
+    assert {"group", "check", "value", "unit", "low", "high", "passed"} == set(found["rows"][0])
+
+
+def test_the_table_is_readable(monkeypatch):
+    pretend(monkeypatch, Row("heights", "of the wheel", 2e-17, "m", high=1e-15), Row("skips", "a million", None, high=1.0))
+    done = condyle("verify", "wheeled-pendulum")
+    assert done.exit_code == 0
+    for word in ("heights", "of the wheel", "2.0e-17 m", "at most 1e-15", "ok", "skipped", "all 1 passed; 1 skipped"):
+        assert word in done.stdout
+
+
+def test_a_row_that_fails_ends_with_exit_code_1(monkeypatch):
+    pretend(monkeypatch, Row("g", "slip", 1e-3, "m/s", high=1e-14), Row("g", "height", 0.0, "m", high=1e-15))
+    done = condyle("verify", "wheeled-pendulum")
+    assert done.exit_code == 1 and "FAILED" in done.stdout and "1 of 2 failed: slip" in done.stdout
+    done = condyle("verify", "wheeled-pendulum", "--json")
+    assert done.exit_code == 1 and json.loads(done.stdout)["passed"] is False
+
+
+def test_a_value_that_is_not_a_number_fails(monkeypatch):
+    pretend(monkeypatch, Row("g", "slip", float("nan"), "m/s", high=1e-14))
+    assert condyle("verify", "wheeled-pendulum").exit_code == 1
+
+
+def test_the_film_is_written(monkeypatch, tmp_path):
+    pretend(monkeypatch, Row("g", "c", 0.0, high=1.0))
+    film = tmp_path / "film.gif"
+    assert condyle("verify", "wheeled-pendulum", "--animate", str(film)).exit_code == 0
+    assert film.read_text() == "run"
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("wheeled-pendulum", 7), ("two-wheeled", 7)])
+def test_films_of_the_machines(name, numbers, tmp_path, monkeypatch):
+    from condyle.machines import films
+    from condyle.view import animate
+
+    shown = []
+
+    def last(path, of, show, frames, **_):
+        show(frames - 1)
+        shown.append((of, frames))
+
+    monkeypatch.setattr(animate, "write_movie", last)
+    machine = verify.machine(name)
+    machine.film(tmp_path / "film.gif", machine.run())
+    figure, frames = shown[0]
+    texts = [text.get_text() for text in figure.texts]
+    assert frames > 200 and len(texts) == 2 * numbers and "time" in texts and any("normal force" in text for text in texts)
+    assert films.film_balancing is not films.film_driving
+
+
+def test_mistakes():
+    done = condyle("verify", "wheeled-pendulum", "--mistakes")
+    assert done.exit_code == 0
+    line = next(line for line in done.stdout.splitlines() if "Tdot" in line)
+    assert "8.2867" in line and "33.4 %" in line and "0.2879" in line
+    found = json.loads(condyle("verify", "wheeled-pendulum", "--mistakes", "--json").stdout)
+    assert len(found["rows"]) == 5 and found["rows"][0]["pole"]["real"] == pytest.approx(8.2867, abs=5e-5)
+    assert found["rows"][1]["falls"][1]["released"] == 0.5
+
+
+def test_what_it_refuses(tmp_path):
+    assert "did you mean 'wheeled-pendulum'?" in refused("verify", "wheeled_pendulum")
+    assert "two-wheeled" in refused("verify", "unicorn")
+    assert "try film.gif" in refused("verify", "two-wheeled", "--animate", str(tmp_path / "film.avi"))
+    assert "none are known" in refused("verify", "two-wheeled", "--mistakes")
+    assert "no machine" in refused("verify", "nosuch", "--mistakes")
+    assert "leave one or the other out" in refused("verify", "wheeled-pendulum", "--mistakes", "--quick")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_shown_on_a_quiet_console(monkeypatch):
+    pretend(monkeypatch, Row("g", "c", 0.0, high=1.0))
+    assert verify.verify("wheeled-pendulum", Console(quiet=True))[0].passed
