@@ -73,7 +73,8 @@ def measure(origins: Sequence[Origin], setting: Setting, console: Console) -> di
 def measure_one(origin: Origin, setting: Setting, missing: Sequence[str], say: Callable[[str], None]) -> Measured:
     """All numbers of one robot."""
     say(f"{origin.source}: loading")
-    robot = origin.load()
+    # the others compute the tree, with its mimic joints and loops left free
+    robot = origin.load(constraints=False)
     if not robot.nv:
         raise CondyleError(f"{robot.name} has no moving joint: there is nothing to measure; --base free lets it move")
     found = Measured(robot.name, robot.nv)
@@ -204,7 +205,7 @@ def compile_times(origin: Origin) -> dict[str, float]:
 
 def first_result(data: str) -> None:
     """Print as JSON the seconds that the first call of forward dynamics takes: trace, compile, compute."""
-    robot = Origin.of(json.loads(data)).load()
+    robot = Origin.of(json.loads(data)).load(constraints=False)
     load("pendulum").forward_dynamics(np.zeros(1), np.zeros(1), np.zeros(1))  # start LLVM
     q, v = robot.neutral(), np.zeros(robot.nv)
     start = perf_counter()

@@ -21,9 +21,10 @@ class Origin:
     strict: bool = False
     lock: tuple[str, ...] = ()
 
-    def load(self) -> Robot:
-        """The robot."""
-        robot = load(self.source, self.base, package_dirs=self.package_dirs, xacro_args=dict(self.xacro_args), strict=self.strict)
+    def load(self, *, constraints: bool = True) -> Robot:
+        """The robot; `constraints` as in `condyle.load`."""
+        options = {"package_dirs": self.package_dirs, "xacro_args": dict(self.xacro_args), "strict": self.strict}
+        robot = load(self.source, self.base, constraints=constraints, **options)
         return robot.lock(self.lock) if self.lock else robot
 
     def data(self) -> dict[str, Any]:

@@ -73,7 +73,11 @@ class DiffNERobotModel:
         gravity: Sequence[float] = (0.0, 0.0, -9.81),
         package_dirs: Sequence[str | PathLike[str]] = (),
     ) -> None:
-        robot = source if isinstance(source, Robot) else load(source, base, gravity, package_dirs)
+        robot = source if isinstance(source, Robot) else load(source, base, gravity, package_dirs, constraints=False)
+        if robot.embedding is not None:
+            raise SimulationError(
+                f"robot '{robot.name}' is constrained, and here every joint moves by itself; load it with constraints=False"
+            )
         for link in robot.model.links:
             if link.kind.nq != link.kind.nv:
                 raise SimulationError(

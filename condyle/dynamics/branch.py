@@ -18,6 +18,7 @@ from condyle.tape.trace import trace
 
 SAMPLES = 512  # poses in one turn or over the range
 WEAK = 1e-3  # a pose is left out where the conditions are this much weaker than at the first
+BEYOND = 0.1  # how far beyond its limits a joint is followed, as a part of their range
 STEPS = 12  # of Newton, at most
 STAGES = (1, 2, 4, 8, 16)  # of the way from the first pose, where there is no fit
 PROBES = 96  # random poses at which the stages are tried
@@ -28,13 +29,11 @@ def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
     drivers = _drivers(mechanism, loops)
     if all(d is not None for d in drivers.values()):
         series: list[Series] = []
-        through = False
         for driver in sorted({d for d in drivers.values() if d is not None}):
             y, x, periodic = _followed(mechanism, loops, driver)
-            through = through or _goes_through(mechanism, loops, x[::4])
             for place in [p for p, d in drivers.items() if d == driver]:
                 series.append(fitted(driver, place, y, x[:, place], periodic))
-        fit = replace(loops, guess=Guess(tuple(series)), through=through)
+        fit = replace(loops, guess=Guess(tuple(series)))
         return replace(fit, steps=_steps(mechanism, fit))
     return _staged(mechanism, loops)
 
@@ -78,7 +77,9 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
     here = loops.first[place]
     lower, upper = here - reach, here + reach
     if link.limits.lower is not None and link.limits.upper is not None and link.limits.upper - link.limits.lower < 2 * reach:
-        lower, upper = min(link.limits.lower, here - 1e-3), max(link.limits.upper, here + 1e-3)
+        # limits give way a little
+        more = BEYOND * (link.limits.upper - link.limits.lower) + 1e-3
+        lower, upper = min(link.limits.lower, here) - more, max(link.limits.upper, here) + more
     _, columns = places(below, loops.dependent)
     first = mechanism.closed(loops.first, columns)[0]
     weak = WEAK * mechanism.step(first, loops.rows, columns)[2]
@@ -89,7 +90,9 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
             x, left, strength = mechanism.nearby(_straight_on(rows, place, y), loops.rows, columns)
             if not mechanism.is_closed(left) or np.max(np.abs(x - rows[-1])) > 1.0:
                 break
-            # a weak pose is left out: where the branch goes on beyond it, the next one closes
+            if not loops.through and (strength < weak or _beyond(mechanism, loops, x)):
+                break
+            # a weak pose is left out: where the branch goes straight on beyond it, the next one closes
             if strength >= weak:
                 rows.append(x)
         sides.append(np.array(rows))
@@ -110,14 +113,11 @@ def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:
     return x
 
 
-def _goes_through(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> bool:
-    """Whether a block of the conditions changes its sign along these poses."""
+def _beyond(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> bool:
+    """Whether a block of the conditions has another sign than at the first pose."""
     _, columns = places(mechanism.below, loops.dependent)
-    for row in x:
-        A = mechanism.at(row)[1][list(loops.rows)][:, columns]
-        if any(np.linalg.det(A[np.ix_(r, c)]) * scale < 0.0 for (r, c), scale in zip(loops.blocks, loops.scales, strict=True)):
-            return True
-    return False
+    A = mechanism.at(x)[1][list(loops.rows)][:, columns]
+    return any(np.linalg.det(A[np.ix_(r, c)]) * scale < 0.0 for (r, c), scale in zip(loops.blocks, loops.scales, strict=True))
 
 
 def _steps(mechanism: Mechanism, loops: Loops) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class Constraining:
     chart: Model
     embedding: Embedding | None
     locked: Locked | None
+    described = False  # whether the constraints are just those of the description
     neutral: Callable[[], np.ndarray]
     _call: Callable[..., Any]
 
@@ -76,14 +78,18 @@ class Constraining:
         independent: Sequence[str] | None = None,
         dependent: Sequence[str] | None = None,
         name: str = "",
+        through: bool = False,
     ) -> Robot:
         """The robot whose frame b stays on frame a, in the displacements `axes` ("xyz" is a ball joint), in the axes of a.
 
         `q`: a pose near a closed one, of the robot that this is called on; zero, or the last closed pose, by default.
         `independent`: the joints that remain, of those in loops; `dependent`: those that follow. By default they are chosen by
         pivoting at the closed pose. Called again on the result, it closes one more loop together with those before.
+        `through`: whether to go straight on beyond singular poses, where the mechanism could go on in two ways, as a flat
+        parallelogram can; they are reported otherwise.
         """
-        return self.close_loops([(frame_a, frame_b, axes, name)], q=q, independent=independent, dependent=dependent)
+        loops = [(frame_a, frame_b, axes, name)]
+        return self.close_loops(loops, q=q, independent=independent, dependent=dependent, through=through)
 
     def close_loops(
         self,
@@ -92,6 +98,7 @@ class Constraining:
         q: Any = None,
         independent: Sequence[str] | None = None,
         dependent: Sequence[str] | None = None,
+        through: bool = False,
     ) -> Robot:
         """Several loops at once, each (frame_a, frame_b, axes) with a name or without; otherwise as `close_loop`."""
         from condyle.dynamics.conditions import closure_of
@@ -99,7 +106,7 @@ class Constraining:
         new = tuple(closure_of(self.model, loop) for loop in loops)
         if not new:
             raise RobotError([f"robot '{self.model.name}': name the loops to close, as [(frame_a, frame_b, axes), ...]"])
-        return self._closed(new, q, independent, dependent)
+        return self._closed(new, q, independent, dependent, through)
 
     def constrain(
         self,
@@ -219,19 +226,20 @@ class Constraining:
 
         `load` does this, unless it is told constraints=False; joints can be locked before.
         """
-        from condyle.robot.couplings import linear_couplings
+        from condyle.dynamics.described import as_described
 
-        robot: Any = self
-        if couplings := linear_couplings(self.model):
-            robot = robot.couple(couplings)
-        if loops := self.model.loops:
-            robot = robot.close_loops([(k.frame_a, k.frame_b, k.axes, k.name) for k in loops], q=robot.chart.written())
-        tied: Robot = robot
-        return tied
+        return as_described(self)  # type: ignore[arg-type]
 
     # ---- inside
 
-    def _closed(self, new: Conditions, q: Any, independent: Sequence[str] | None, dependent: Sequence[str] | None) -> Robot:
+    def _closed(
+        self,
+        new: Conditions,
+        q: Any,
+        independent: Sequence[str] | None,
+        dependent: Sequence[str] | None,
+        through: bool = False,
+    ) -> Robot:
         """With more conditions; those of a layer of loops on top are solved together with them."""
         from condyle.dynamics.assembly import assembled
         from condyle.dynamics.branch import with_guess
@@ -245,6 +253,7 @@ class Constraining:
         top = lower.layers[-1] if lower.layers else None
         if isinstance(top, Loops):
             lower, before, begin = Embedding(lower.layers[:-1]), list(top.conditions), top.first.copy()
+            through = through or top.through
         below = top.below if isinstance(top, Loops) else self.chart
         if q is not None:
             given = numbers(self.model, "q", q)
@@ -266,7 +275,7 @@ class Constraining:
         for joint in [joint for names in named for joint in names or ()]:
             remaining(self.model, below, joint)
         mechanism, loops = assembled(self.model, lower, (*before, *new), begin, *named)
-        return self._made((*lower.layers, with_guess(mechanism, loops)))
+        return self._made((*lower.layers, with_guess(mechanism, replace(loops, through=through))))
 
     def _full_forces(self, tau: Any) -> Any:
         """Joint forces of all coordinates, checked."""

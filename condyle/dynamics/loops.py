@@ -50,7 +50,7 @@ class Loops:
     guess: Guess
     steps: int = LEAST
     stages: int = 0  # on a straight way from the first pose, where there is no better guess
-    through: bool = False  # whether its branch goes on beyond singular poses, as that of a parallelogram does
+    through: bool = False  # whether the branch may go straight on beyond singular poses, as that of a parallelogram does
     carried: int = 0  # steps that carry derivatives
 
     @property

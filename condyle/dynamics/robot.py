@@ -232,13 +232,14 @@ class Robot(Constraining):
     # ---- other robots and functions
 
     def lock(self, names_or_prefixes: str | Sequence[str], q: Any = None) -> Robot:
-        """A new robot with those joints fixed where `q` has them (zero by default).
+        """A new robot with those joints fixed where `q` has them (zero by default), and with them joints that mimic them.
 
         Its `full(q)` and `full_velocity(v)` give the coordinates of this one.
         """
         if self.embedding is not None:
-            cure = "load it with constraints=False, lock, and then constrain what is left (constrain_as_described, close_loop)"
-            raise RobotError([f"robot '{self.name}' is constrained, and its joints must be locked before: {cure}"])
+            from condyle.dynamics.described import locked_as_described
+
+            return locked_as_described(self, names_or_prefixes, q)
         locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
         return Robot(locked.model, locked)
 

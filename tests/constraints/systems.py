@@ -106,10 +106,10 @@ def near(a: Any, b: Any, tolerance: float, scale: float | None = None) -> bool:
 
 
 @cache
-def closed(make: Callable[..., m.Mechanism], *sizes: int) -> cd.Robot:
+def closed(make: Callable[..., m.Mechanism], *sizes: int, through: bool = False) -> cd.Robot:
     """A mechanism of `mechanisms`, closed in its usual pose, with its usual independent joints."""
     mechanism = make(*sizes)
-    return mechanism.robot.close_loops(mechanism.loops, q=mechanism.pose(), independent=mechanism.independent)
+    return mechanism.robot.close_loops(mechanism.loops, q=mechanism.pose(), independent=mechanism.independent, through=through)
 
 
 def _mechanism(make: Callable[..., m.Mechanism], *sizes: int) -> System:

@@ -1,6 +1,8 @@
 """Robots whose files say what is constrained: mimic joints follow and loops close when they are loaded."""
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,9 +69,8 @@ def test_mimic_joints_and_loops_together() -> None:
 
 
 def test_lock_comes_before_constraints() -> None:
-    robot = described()
-    with pytest.raises(cd.RobotError, match="constrain_as_described"):
-        robot.lock("crank")
+    with pytest.raises(cd.RobotError, match="lock what was loaded"):
+        cd.load("wheeled_pendulum").roll("axle", 0.04).lock("axle")
     bars = m.five_bar()
     loop = LoopSpec("foot", *bars.loops[0][:2], ("x", "z"))
     tree = cd.load(replace(bars.description, loops=(loop,)), constraints=False)
@@ -105,3 +106,26 @@ def test_a_weld_of_two_bodies_of_mjcf(tmp_path) -> None:  # type: ignore[no-unty
     assert (robot.nv, robot.model.nv) == (6, 12)
     q, _ = robot.lift(robot.neutral(), np.zeros(6))
     np.testing.assert_allclose(q, robot.model.written(), atol=1e-12)
+
+
+def test_locking_a_robot_with_mimic_joints_locks_those_that_go_with_them() -> None:
+    links = "".join(
+        f'<link name="l{k}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        for k in range(4)
+    )
+    follow = {2: '<mimic joint="j1" multiplier="-2" offset="0.25"/>'}
+    joints = "".join(
+        f'<joint name="j{k}" type="continuous"><parent link="l{k - 1}"/><child link="l{k}"/><origin xyz="0.1 0 0.2"/>'
+        f'<axis xyz="0 1 0"/>{follow.get(k, "")}</joint>'
+        for k in (1, 2, 3)
+    )
+    path = Path(tempfile.mkdtemp()) / "gripper.urdf"
+    path.write_text(f'<robot name="gripper">{links}{joints}</robot>')
+    robot = cd.load(path)
+    assert robot.joint_names == ["j1", "j3"]
+    # whichever of the two is named
+    for name in ("j1", "j2"):
+        locked = robot.lock(name, [0.5, 0.0])
+        assert locked.joint_names == ["j3"] and np.allclose(locked.full(np.array([0.3])), [0.5, -0.75, 0.3])
+    assert robot.lock("j3").joint_names == ["j1"]
+    assert np.allclose(robot.lock("j3").full(np.array([0.5])), [0.5, -0.75, 0.0])
