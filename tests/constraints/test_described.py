@@ -1,6 +1,5 @@
 """Robots whose files say what is constrained: mimic joints follow and loops close when they are loaded."""
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,18 +107,16 @@ def test_a_weld_of_two_bodies_of_mjcf(tmp_path) -> None:  # type: ignore[no-unty
     np.testing.assert_allclose(q, robot.model.written(), atol=1e-12)
 
 
-def test_locking_a_robot_with_mimic_joints_locks_those_that_go_with_them() -> None:
-    links = "".join(
-        f'<link name="l{k}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
-        for k in range(4)
-    )
+def test_locking_a_robot_with_mimic_joints_locks_those_that_go_with_them(tmp_path: Path) -> None:
+    body = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    links = "".join(f'<link name="l{k}">{body}</link>' for k in range(4))
     follow = {2: '<mimic joint="j1" multiplier="-2" offset="0.25"/>'}
     joints = "".join(
         f'<joint name="j{k}" type="continuous"><parent link="l{k - 1}"/><child link="l{k}"/><origin xyz="0.1 0 0.2"/>'
         f'<axis xyz="0 1 0"/>{follow.get(k, "")}</joint>'
         for k in (1, 2, 3)
     )
-    path = Path(tempfile.mkdtemp()) / "gripper.urdf"
+    path = tmp_path / "gripper.urdf"
     path.write_text(f'<robot name="gripper">{links}{joints}</robot>')
     robot = cd.load(path)
     assert robot.joint_names == ["j1", "j3"]
