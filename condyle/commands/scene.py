@@ -126,13 +126,14 @@ def placed(simulation: Simulation, q: np.ndarray, height: float) -> np.ndarray:
 
 def places(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
     """Where the centres of the contact points are in the world."""
-    X = poses(simulation.robot.model, q)
+    robot = simulation.robot
+    X = poses(robot.model, q if robot.embedding is None else robot.lift(q, np.zeros(robot.nv))[0])
     return [np.asarray(X[p.link].point(p.position), dtype=float) for p in simulation.world.points]
 
 
 def upward(robot: Robot) -> int | None:
     """The entry of q that lifts the base; None if it cannot be lifted."""
-    first = robot.model.links[0]
+    first = robot.chart.links[0]
     if isinstance(first.kind, Free):
         return int(first.q.start) + 2
     names = robot.joint_names
@@ -147,7 +148,8 @@ def base_frame(robot: Robot) -> str:
 
 
 def named_joints(robot: Robot) -> Sequence[tuple[str, int, int]]:
-    """(name, place in q, place in v) of every joint with one coordinate that is not part of the base."""
-    base = base_coordinates(robot.model)
-    links = [link for link in robot.model.links if link.kind.nv == 1 and link.v.start not in base]
+    """(name, place in q, place in v) of every joint with one coordinate that is not part of the base and follows nothing."""
+    coordinates = base_coordinates(robot.model)
+    base = {link.joint for link in robot.model.links if link.v.start in coordinates}
+    links = [link for link in robot.chart.links if link.kind.nv == 1 and link.joint not in base]
     return [(link.joint, link.q.start, link.v.start) for link in links]

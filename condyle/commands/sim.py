@@ -94,9 +94,12 @@ def _holding(simulation: Simulation, q0: np.ndarray, gain: tuple[float, float] |
     if min(P, D) < 0.0:
         raise CondyleError(f"--gain must not be negative, got {P:g} {D:g}: a gain of that sign pushes away from the pose")
     robot, h = simulation.robot, simulation.dt
-    place = {k: i for _, i, k in named_joints(robot)}
-    pairs = [(column, place[k], k) for column, k in enumerate(simulation.world.actuated) if k in place]
-    columns, at_q, at_v = (np.array(x, dtype=int) for x in zip(*pairs, strict=True)) if pairs else (np.zeros(0, dtype=int),) * 3
+    place = {name: (i, k) for name, i, k in named_joints(robot)}
+    motors = [
+        next(link.joint for link in robot.model.links if link.v.start <= k < link.v.stop) for k in simulation.world.actuated
+    ]
+    rows = [(column, *place[name]) for column, name in enumerate(motors) if name in place]
+    columns, at_q, at_v = (np.array(x, dtype=int) for x in zip(*rows, strict=True)) if rows else (np.zeros(0, dtype=int),) * 3
 
     def hold(x: np.ndarray) -> np.ndarray:
         u = np.zeros(simulation.nu)

@@ -17,6 +17,8 @@ from condyle.tape.function import Function
 from condyle.tape.trace import trace
 
 SAMPLES = 512  # poses in one turn or over the range
+FEW = 16  # poses on one side of the first: if the branch ends before, it is followed again in shorter steps
+CLOSER = 4  # times, at most
 WEAK = 1e-3  # a pose is left out where the conditions are this much weaker than at the first
 BEYOND = 0.1  # how far beyond its limits a joint is followed, as a part of their range
 STEPS = 12  # of Newton, at most
@@ -82,26 +84,35 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
         lower, upper = min(link.limits.lower, here) - more, max(link.limits.upper, here) + more
     _, columns = places(below, loops.dependent)
     first = mechanism.closed(loops.first, columns)[0]
-    weak = WEAK * mechanism.step(first, loops.rows, columns)[2]
-    sides = []
-    for end in (lower, upper):
-        rows = [first]
-        for y in np.linspace(here, end, SAMPLES // 2 + 1)[1:]:
-            x, left, strength = mechanism.nearby(_straight_on(rows, place, y), loops.rows, columns)
-            if not mechanism.is_closed(left) or np.max(np.abs(x - rows[-1])) > 1.0:
-                break
-            if not loops.through and (strength < weak or _beyond(mechanism, loops, x)):
-                break
-            # a weak pose is left out: where the branch goes straight on beyond it, the next one closes
-            if strength >= weak:
-                rows.append(x)
-        sides.append(np.array(rows))
+    sides = [_side(mechanism, loops, first, place, end) for end in (lower, upper)]
     x = np.vstack([sides[0][:0:-1], sides[1]])
     whole = x[0, place] == lower and x[-1, place] == upper and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
     if whole:
         apart = (x[-1] - x[0])[places(below, loops.dependent)[0]] / (2 * np.pi)
         whole = bool(np.max(np.abs(apart - np.round(apart))) < 1e-6)
     return x[:, place], x, whole
+
+
+def _side(mechanism: Mechanism, loops: Loops, first: np.ndarray, place: int, end: float) -> np.ndarray:
+    """Poses from the first one on, until the coordinate is at its end or the branch is; if that is near, in shorter steps."""
+    _, columns = places(mechanism.below, loops.dependent)
+    weak = WEAK * mechanism.step(first, loops.rows, columns)[2]
+    for _ in range(CLOSER):
+        rows, taken = [first], 0
+        for y in np.linspace(first[place], end, SAMPLES // 2 + 1)[1:]:
+            x, left, strength = mechanism.nearby(_straight_on(rows, place, y), loops.rows, columns)
+            if not mechanism.is_closed(left) or np.max(np.abs(x - rows[-1])) > 1.0:
+                break
+            if not loops.through and (strength < weak or _beyond(mechanism, loops, x)):
+                break
+            taken += 1
+            # a weak pose is left out: where the branch goes straight on beyond it, the next one closes
+            if strength >= weak:
+                rows.append(x)
+        if taken >= FEW:
+            break
+        end = first[place] + (end - first[place]) * (taken + 1) / (SAMPLES // 2)
+    return np.array(rows)
 
 
 def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:

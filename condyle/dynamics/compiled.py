@@ -106,9 +106,9 @@ def _with_check(physics: Callable[..., Any], system: Any, key: Any) -> Callable[
     def traced(**arrays: Any) -> dict[str, Any]:
         result = dict(physics(system, **arrays))
         # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
-        # but for configurations that were searched, and not found
-        searched = getattr(system, "searched", False)
-        small = [x for x in result.values() if np.ndim(x) < 2 or searched]
+        # but for configurations that a constraint cannot meet
+        unmet = getattr(system, "may_be_unmet", False)
+        small = [x for x in result.values() if np.ndim(x) < 2 or unmet]
         result["check"] = sum((x - x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
         return result
 

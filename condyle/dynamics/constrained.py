@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics import coriolis, energy, kernels, kinematics, manifold
+from condyle.dynamics.coupled import Coupled
 from condyle.dynamics.crba import mass_matrix as full_mass_matrix
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives as full_derivatives
 from condyle.dynamics.embedding import Embedding, Found, Place
 from condyle.dynamics.kernels import Kernel
-from condyle.dynamics.loops import Loops
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.rnea import inverse_dynamics as full_inverse_dynamics
 from condyle.dynamics.solve import cholesky_solve
@@ -49,9 +49,9 @@ class Constrained:
         return self.embedding.nv
 
     @property
-    def searched(self) -> bool:
-        """Whether configurations are found by steps of Newton, and so may not be found."""
-        return any(isinstance(layer, Loops) for layer in self.embedding.layers)
+    def may_be_unmet(self) -> bool:
+        """Whether there may be configurations at which the constraint cannot be met: linear couplings have none."""
+        return not all(isinstance(layer, Coupled) for layer in self.embedding.layers)
 
     def at(self, y: Array) -> Place:
         return self.embedding.at(self.model, y)

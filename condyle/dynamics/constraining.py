@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +143,7 @@ class Constraining:
         from condyle.dynamics.rolling import planar_roll, rolling
         from condyle.dynamics.wheels import Wheel
 
-        hinges = [wheels] if isinstance(wheels, str) else list(wheels)
+        hinges = [wheels] if isinstance(wheels, str) else list(wheels) if isinstance(wheels, Iterable) else []
         if not hinges:
             raise RobotError([f"robot '{self.model.name}': name the hinges of the wheels that roll"])
         found = tuple(Wheel.of(self.model, name, radius) for name in hinges)
@@ -164,7 +164,8 @@ class Constraining:
             return self._with(planar_roll(below, found[0], ground))
         if ground is not None:
             raise RobotError([f"robot '{self.model.name}': in space wheels roll on flat ground only; leave ground= out"])
-        return self._with(*rolling(self.model, self._lower(), found, independent))
+        remain = [independent] if isinstance(independent, str) else independent
+        return self._with(*rolling(self.model, self._lower(), found, remain))
 
     def point_on(
         self,
@@ -205,21 +206,25 @@ class Constraining:
         self._needs_constraint("constraint_forces")
         return self._call("constraint_forces", (y, w, self._full_forces(tau)), options)
 
-    def reactions(self, y: Any, w: Any, tau: Any = None, **options: Any) -> dict[str, Any]:
+    def reactions(self, y: Any, w: Any, tau: Any = None, **options: Any) -> Any:
         """{name: force} by which loops, couplings and wheels are held, N or N m; positive along their conditions' gradients."""
         self._needs_constraint("reactions")
         assert self.embedding is not None
         names = [name for layer in self.embedding.layers for name in layer.reaction_names]
-        values = self._call("reactions", (y, w, self._full_forces(tau)), options)
-        return {name: values[..., k] for k, name in enumerate(names)}
+        found = self._call("reactions", (y, w, self._full_forces(tau)), options)
+        # a mask comes behind the values
+        values, *mask = found if isinstance(found, tuple) else (found,)
+        forces = {name: values[..., k] for k, name in enumerate(names)}
+        return (forces, *mask) if mask else forces
 
     def explain(self, y: Any) -> str | None:
         """Why the constraint cannot be met at y, or at the first bad row of y; None if it can."""
         if self.embedding is None:
             return None
+        from condyle.dynamics.chart import numbers
         from condyle.dynamics.failure import why_not
 
-        return why_not(self.model, self.embedding, np.asarray(y, dtype=float))
+        return why_not(self.model, self.embedding, np.atleast_1d(numbers(self.model, "y", y)))
 
     def constrain_as_described(self) -> Robot:
         """The robot with the constraints of its description: mimic joints follow, and loops close from the written pose.

@@ -60,8 +60,10 @@ def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
     x[loops.kept[0]], x[dependent] = y, np.asarray(loops.guess.at(loops, y), dtype=float)
     x, left = mechanism.closed(x, columns)
     phi, J = mechanism.at(x)
-    n, rank = len(loops.rows), rank_of(J)
     where = _where(mechanism.model, loops.chart, y)
+    if not np.isfinite(left):
+        return f"{where} the conditions of the loops are not finite: the coordinates are too large; keep away from it"
+    n, rank = len(loops.rows), rank_of(J)
     if not mechanism.is_closed(left):
         worst = labels(loops.conditions)[int(np.argmax(np.abs(phi)))]
         return (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NEAR = 2e-6  # the error of a guess, rad or m, at which no more terms are taken
 TERMS = 16  # at most
+SHORT = 2.0**-20  # half of the shortest interval
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Guess:
 def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool) -> Series:
     """The shortest series through samples that is near enough, or the longest allowed."""
     turns = round((x[-1] - x[0]) / (2.0 * np.pi)) if periodic else 0
-    middle, half = (y[0] + y[-1]) / 2.0, max((y[-1] - y[0]) / 2.0, 1e-9)
+    middle, half = (y[0] + y[-1]) / 2.0, max((y[-1] - y[0]) / 2.0, SHORT)
     rest = x - turns * y
     for terms in range(TERMS + 1):
         if periodic:

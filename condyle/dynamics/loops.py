@@ -30,6 +30,7 @@ LEAST = 2  # steps: one of Newton, and one more with its slopes
 PATIENT = 10  # steps where the guess is that of another robot
 FAR = 0.5  # the longest step towards a solution, as a part of the size of a coordinate (a radian, or the robot's length)
 LAST = 1e-8  # the longest last step: the error it leaves is as much smaller again
+LAST_SINGLE = 3e-5  # the same in float32, where rounding alone makes a step of 1e-7 and more
 SINGULAR = 1e-7  # the smallest determinant of a block, as a part of what it is where the loop was first closed
 CORRECTIONS = 2  # steps of Newton on each stage of the way from the first pose
 
@@ -106,7 +107,7 @@ class Loops:
             x = self._with(calm, loop(body, x[dependent], self.steps - LEAST))
         x, _, _, found = self._step(model, lower, x)
         x, size, weakest, _ = self._step(model, lower, x, found)
-        good = (size <= LAST) & (weakest >= SINGULAR)
+        good = (size <= _last(size)) & (weakest >= SINGULAR)
         # what does not close is not a number: it is reported, and not integrated through
         x = self._with(y, held(where(good, x[dependent], np.nan)))
         for _ in range(self.carried):
@@ -236,3 +237,9 @@ class Loops:
             "carried": self.carried,
         }
         return named(law | search) + " ".join(c.key() for c in self.conditions)
+
+
+def _last(size: Any) -> Any:
+    """LAST, or LAST_SINGLE where the machine computes in float32: there 1 and a little more are the same number."""
+    one = where(size <= 1.0, 1.0, 2.0)  # not a constant, which would be folded in float64
+    return where((one + 2.0**-40) - one > 0.0, LAST, LAST_SINGLE)

@@ -80,6 +80,10 @@ class Robot(Constraining):
         self._compiled = Compiled(self.system, identity, self.explain)
         self._quick = self._compiled.quick
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are made of what the robot is; they compile, or find in the cache, what they are asked for."""
+        return Robot, (self.model, self.locked, self.embedding), {"described": self.described}
+
     # ---- what it is
 
     @property

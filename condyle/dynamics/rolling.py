@@ -31,6 +31,10 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
     """The layer of one wheel under a planar robot."""
     planar = PlanarWheel.of(model, wheel, ground)
     others = [i for i in range(len(model.links)) if i not in (planar.z, wheel.link)]
+    if several := [model.links[i].joint for i in others if model.links[i].kind.nq != 1]:
+        raise RobotError(
+            [f"robot '{model.name}': joint '{several[0]}' has several coordinates; over a wheel in the plane each joint has one"]
+        )
     names = [f"{wheel.joint}.{axis}" for axis in CONTACT[:2]]
     if ground is None:
         chart = chart_of(model.name, [model.links[i] for i in others])
@@ -177,13 +181,13 @@ def rolling(model: Model, lower: Embedding, wheels: tuple[Wheel, ...], independe
         if link.joint == "root_z":
             x0[link.q.start] = max(w.radius for w in wheels) - min(0.0, *[_lowest(model, lower, w, x0) for w in wheels])
     upright = [name for name in base if name in ("root_z", "root_roll", "root_pitch")]
-    mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(upright, len(wheels), below))
+    mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(upright, len(wheels)))
     loops = with_guess(mechanism, loops)
     standing = Embedding((*lower.layers, loops))
     return [loops, _rolling_layer(model, standing, wheels, independent)]
 
 
-def _supports(upright: list[str], wheels: int, below: Model) -> list[str] | None:
+def _supports(upright: list[str], wheels: int) -> list[str] | None:
     """The joints that hold the wheels on the ground: the base's height and roll, and its pitch for three wheels or more."""
     order: list[str] = [n for n in ("root_z", "root_roll", "root_pitch") if n in upright]
     return order[: max(min(wheels, 3), 1)] if len(order) >= min(wheels, 3) else None

@@ -34,6 +34,10 @@ class Corners:
         return abs(self.E[0, 0])
 
     @property
+    def unknowns(self) -> int:
+        return int(self.E.shape[1])
+
+    @property
     def degree(self) -> int:
         return int(self.E.shape[1]) + 1
 

@@ -29,6 +29,7 @@ class Cone:
     per: Any  # 1 / kappa
     slip: Any  # mu times the sliding speed: added to the normal velocity, it keeps sliding from lifting
     degree = 3
+    unknowns = 3
 
     @staticmethod
     def of(S: Any, mu: float, kappa: Any, slip: Any = 0.0) -> Cone:

@@ -9,7 +9,7 @@ so many contacts on few joints, limits and dry friction cost little. A lane that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,26 @@ from condyle.dynamics.tree_solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.boxes import Corners
 from condyle.simulate.laws import Cone, Part, largest
+from condyle.tape.array import where
 from condyle.tape.loop import loop
 
 STEPS = 200  # at most; 5 to 9 are usual
-INSIDE = 0.92  # how much of the way to the boundary a step may go
 SHORT = 0.5  # a step that gets less far is followed by one that leads back towards the path
-START = 0.2  # where on the central path to begin, as a part of the energy that the contacts may take up
 
+
+class Try(NamedTuple):
+    """How boldly to look for the solution."""
+
+    firm: Any  # the impulses to begin with, as parts of those that stop what the laws carry
+    start: Any  # where on the central path to begin, as a part of the energy that the contacts may take up
+    inside: Any  # how much of the way to the boundary a step may go
+
+
+# the next is for what does not arrive by the one before, a few in millions
+TRIES = (Try(5.0, 0.1, 0.98), Try(1.0, 0.2, 0.92), Try(0.3, 0.2, 0.92))
+
+
+LIMIT = 1e-10  # the largest residual of a step that is taken
 Carriers = list[list[int]]
 
 
@@ -41,6 +54,7 @@ class Bounded:
     reach: Any  # the speed it may have to stop
     mass: float  # what moves at that speed
     least: float  # the speed that gravity gives in one step
+    idle: Any = None  # whether it can exert nothing in this step; None: it always may
 
     def velocity(self, v: Array) -> Array:
         """u along the law's directions."""
@@ -88,9 +102,42 @@ def solve(
 
     `carriers`: the pattern of M, see tree_solve.py. `inverse`: about 1 / M_kk of every coordinate. `tolerance`: the square of the
     distance to the central path from which one more step and the last one, `polished`, end at rounding errors.
+
+    Where all laws that may be idle are, the others are solved without them; what does not arrive from a firm start is tried again
+    from softer ones. Each state decides for itself, and only what some state of a vector needs is computed.
     """
     if not laws:
         return Solution(pattern_factor(carriers, M).solve(p), [], 0.0)
+    asleep: Any = True
+    for b in laws:
+        asleep = asleep if b.idle is None else asleep & b.idle
+    # a law that exerts nothing may be anywhere inside its bounds
+    nothing: list[Part] = [{"y": np.full(b.law.unknowns, 0.5), "s": 0.5} for b in laws]
+
+    def tried(chosen: list[int], state: Any, skip: Any) -> Any:
+        def body(i: Any, state: Any) -> Any:
+            how = Try(*[where(i <= 0.0, a, where(i <= 1.0, b, c)) for a, b, c in zip(*TRIES, strict=True)])
+            found = _solve(carriers, M, p, v, [laws[k] for k in chosen], inverse, tolerance, how)
+            parts = list(state[1])
+            for k, part in zip(chosen, found.parts, strict=True):
+                parts[k] = part
+            return found.v, parts, found.residual
+
+        if not chosen:
+            body = lambda i, state: (pattern_factor(carriers, M).solve(p), state[1], 0.0)  # noqa: E731
+        done = (lambda s: s[2] <= LIMIT) if skip is None else (lambda s: skip | (s[2] <= LIMIT))
+        return loop(body, state, len(TRIES), until=done)
+
+    state = (np.array(v, dtype=object), nothing, np.inf)
+    if asleep is not True:
+        state = tried([k for k, b in enumerate(laws) if b.idle is None], state, ~asleep)
+    return Solution(*tried(list(range(len(laws))), state, None if asleep is True else asleep))
+
+
+def _solve(
+    carriers: Carriers, M: Array, p: Array, v: Array, laws: list[Bounded], inverse: Array, tolerance: float, how: Try
+) -> Solution:
+    """All laws together."""
     before, Mv = v, M @ v
     # about the velocity without any of the laws: each joint by itself
     free = v + (p - Mv) * inverse
@@ -98,9 +145,9 @@ def solve(
     reaches = [b.reach + largest([abs(x) for x in u]) for b, u in zip(laws, frees, strict=True)]
 
     # every law begins where it would stop what it carries, at a smoothing of the size of that energy: kappa + extra
-    impulses = [b.mass * reach for b, reach in zip(laws, reaches, strict=True)]
+    impulses = [b.mass * how.firm * reach for b, reach in zip(laws, reaches, strict=True)]
     energies = [b.law.guess(i) * b.law.strength * reach for b, i, reach in zip(laws, impulses, reaches, strict=True)]
-    extra = [np.maximum(START * e - b.law.kappa, b.law.kappa) for b, e in zip(laws, energies, strict=True)]
+    extra = [np.maximum(how.start * e - b.law.kappa, b.law.kappa) for b, e in zip(laws, energies, strict=True)]
     starts = zip(laws, impulses, extra, frees, strict=True)
     start = [b.law.start(impulse, b.law.kappa + more, u, b.mass) for b, impulse, more, u in starts]
     least = sum((b.law.kappa * float(b.law.degree) for b in laws), 0.0)
@@ -136,7 +183,7 @@ def solve(
         now = np.maximum((sum((s.energy for s in scaled), 0.0) - least) * per_extra, 0.0)
         t = np.where(last >= SHORT, short * short * short * now, now)
         dv, steps, reach = direction(t, ahead, go, now)
-        a = np.minimum(INSIDE / np.maximum(reach, 1e-3), 1.0)
+        a = np.minimum(how.inside / np.maximum(reach, 1e-3), 1.0)
         error = largest([*[s.error - s.noise * tolerance for s in scaled], left, 1.0 - a * go])
         moved = [{name: x + step[name] * a for name, x in part.items()} for part, step in zip(parts, steps, strict=True)]
         return v + dv * a, moved, left * (1.0 - a * go), np.where(last >= SHORT, a, 1.0), error

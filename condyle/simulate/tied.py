@@ -12,7 +12,7 @@ import numpy as np
 
 from condyle.dynamics.constrained import congruence
 from condyle.dynamics.embedding import Place
-from condyle.dynamics.manifold import integrate
+from condyle.dynamics.manifold import integrate, integrate_derivatives
 from condyle.robot.spatial import Array
 from condyle.simulate.move import moved_on, moved_on_slopes, turning, turning_slope
 from condyle.simulate.solver import Bounded
@@ -58,9 +58,9 @@ class Tied:
         rows = self.place.T[list(law.path)]
         columns = tuple(c for c in range(rows.shape[1]) if any(constant(x) != 0.0 for x in rows[:, c]))
         if law.J is None and len(columns) == 1 and constant(rows[0, columns[0]]) == 1.0:
-            return Bounded(law.law, columns, None, None, law.reach, law.mass, law.least)
+            return Bounded(law.law, columns, None, None, law.reach, law.mass, law.least, law.idle)
         J = rows[:, list(columns)] if law.J is None else law.J @ rows[:, list(columns)]
-        return Bounded(law.law, columns, J, law.C, law.reach, law.mass, law.least)
+        return Bounded(law.law, columns, J, law.C, law.reach, law.mass, law.least, law.idle)
 
     def rate(self, w: Array) -> Array:
         """How fast y changes, in its tangent space."""
@@ -94,9 +94,11 @@ def advanced_slopes(world: World, y: Array, w: Array) -> tuple[Array, Array, Arr
     """Its derivatives in the tangent space: (y by y, y by w, w by w)."""
     if world.holonomic:
         return moved_on_slopes(world.chart, w, world.h)
-    by_y, by_w = Tied.at(world, y).rate_slopes(world, w)
+    tied = Tied.at(world, y)
+    by_y, by_w = tied.rate_slopes(world, w)
     assert by_y is not None and by_w is not None
-    return np.eye(world.nd) + by_y * world.h, by_w * world.h, np.eye(world.nv).astype(object)
+    y_by_y, by_step = integrate_derivatives(world.chart, tied.rate(w) * world.h)
+    return y_by_y + by_step @ by_y * world.h, by_step @ by_w * world.h, np.eye(world.nv).astype(object)
 
 
 def full_state(world: World, y: Array, w: Array) -> tuple[Array, Array]:

@@ -88,7 +88,10 @@ def joint_laws(world: World, q: Array, v: Array) -> list[Bounded]:
         scale = joint.load * world.h / joint.inertia
         speed = abs(v[k]) + scale
         if joint.lower is not None or joint.upper is not None:
-            out.append(Bounded(limit_law(world, k, q[position(world, k)], v[k]), (k,), None, None, speed, joint.inertia, scale))
+            angle = q[position(world, k)]
+            _, size = limit_strength(world, k, angle)
+            law = limit_law(world, k, angle, v[k])
+            out.append(Bounded(law, (k,), None, None, speed, joint.inertia, scale, size <= 0.0))
         if joint.friction:
             S = joint.friction * world.h
             kappa = world.smoothing * S * S / joint.inertia
