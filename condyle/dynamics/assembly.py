@@ -88,7 +88,7 @@ def assembled(
         tuple(rows),
         tuple(links),
         blocks,
-        _determinants(square, blocks),
+        determinants(square, blocks),
         first,
         np.array(units),
         Guess(),
@@ -173,7 +173,7 @@ def _gain(columns: np.ndarray) -> float:
     return float(np.linalg.svd(columns, compute_uv=False)[-1])
 
 
-def _determinants(A: np.ndarray, blocks: list[Block]) -> np.ndarray:
+def determinants(A: np.ndarray, blocks: list[Block]) -> np.ndarray:
     """The determinant of each block with its sign, its size rounded to a power of two."""
     found = [np.linalg.det(A[np.ix_(rows, columns)]) for rows, columns in blocks]
     return np.array([np.sign(d) * 2.0 ** np.round(np.log2(abs(d))) for d in found])

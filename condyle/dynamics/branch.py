@@ -34,7 +34,7 @@ def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
         for driver in sorted({d for d in drivers.values() if d is not None}):
             y, x, periodic = _followed(mechanism, loops, driver)
             for place in [p for p, d in drivers.items() if d == driver]:
-                series.append(fitted(driver, place, y, x[:, place], periodic))
+                series.append(fitted(driver, place, y, x[:, place], periodic, _endless(loops, driver) and not periodic))
         fit = replace(loops, guess=Guess(tuple(series)))
         return replace(fit, steps=_steps(mechanism, fit))
     return _staged(mechanism, loops)
@@ -64,6 +64,12 @@ def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
             out[link.q.start + k] = entry if single else None
         row += link.kind.nv
     return out
+
+
+def _endless(loops: Loops, driver: int) -> bool:
+    """Whether a coordinate is that of a hinge without limits: a turn more is the same pose."""
+    link = next(link for link in loops.chart.links if link.q.start == driver)
+    return isinstance(link.kind, Revolute) and link.limits.lower is None
 
 
 def _owners(loops: Loops, coordinates: np.ndarray) -> list[int]:

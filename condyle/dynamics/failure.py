@@ -10,6 +10,7 @@ from condyle.dynamics.embedding import Embedding
 from condyle.dynamics.explicit import Explicit
 from condyle.dynamics.loops import Loops
 from condyle.dynamics.mechanism import Mechanism, rank_of
+from condyle.dynamics.rolling import Rolling
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.function import Function
@@ -42,7 +43,11 @@ def why_not(model: Model, embedding: Embedding, y: np.ndarray) -> str | None:
             return _problem_at(Mechanism.of(model, lower, layer.conditions), layer, found[i + 1][row])
         return f"{_where(model, layer.chart, found[i + 1][row])} gamma is not finite; keep away from it"
     top = embedding.layers[-1]
-    trouble = top.trouble if isinstance(top, Explicit) and top.trouble else "the velocities are not finite"
+    trouble = "the velocities are not finite"
+    if isinstance(top, Explicit) and top.trouble:
+        trouble = top.trouble
+    elif isinstance(top, Rolling):
+        trouble = f"the velocities of {', '.join(top.velocity_names)} do not fix the others: the pose is singular for this choice"
     return f"{_where(model, embedding.chart, rows[row])} {trouble}; keep away from it, or pass mask=True to flag such states"
 
 

@@ -31,6 +31,7 @@ class Series:
     half: float
     cosines: np.ndarray  # or the coefficients of Chebyshev's polynomials
     sines: np.ndarray
+    wraps: bool = False  # not periodic, but a turn of the driver more or less is the same pose
 
     def at(self, y: Any) -> Any:
         if self.periodic:
@@ -41,6 +42,8 @@ class Series:
                 out = out + c * float(self.cosines[k]) + s * float(self.sines[k])
                 c, s = c * c1 - s * s1, s * c1 + c * s1
             return out
+        if self.wraps:
+            y = y - np.rint((y - self.middle) * (0.5 / np.pi)) * (2.0 * np.pi)
         t = np.minimum(np.maximum((y - self.middle) * (1.0 / self.half), -1.0), 1.0)
         before, now = 1.0, t
         out = t * 0.0 + float(self.cosines[0])
@@ -66,7 +69,7 @@ class Guess:
         return " ".join(named(vars(one)) for one in self.series)
 
 
-def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool) -> Series:
+def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool, wraps: bool = False) -> Series:
     """The shortest series through samples that is near enough, or the longest allowed."""
     turns = round((x[-1] - x[0]) / (2.0 * np.pi)) if periodic else 0
     middle, half = (y[0] + y[-1]) / 2.0, max((y[-1] - y[0]) / 2.0, SHORT)
@@ -81,7 +84,7 @@ def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool
             break
     cosines = found[: terms + 1]
     sines = np.concatenate([[0.0], found[terms + 1 :]]) if periodic else np.zeros(terms + 1)
-    return Series(driver, place, periodic, turns, coarse(middle), coarse(half), coarse(cosines), coarse(sines))
+    return Series(driver, place, periodic, turns, coarse(middle), coarse(half), coarse(cosines), coarse(sines), wraps)
 
 
 def coarse(x: Any) -> Any:

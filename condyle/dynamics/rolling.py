@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.assembly import assembled
+from condyle.dynamics.assembly import assembled, determinants
 from condyle.dynamics.branch import with_guess
 from condyle.dynamics.chart import chart_of, velocity_names
 from condyle.dynamics.conditions import Condition
 from condyle.dynamics.elimination import Block, Solved, blocks_of
 from condyle.dynamics.embedding import Embedding, Found, Layer, following, listed, named
 from condyle.dynamics.explicit import Explicit, explicit
+from condyle.dynamics.loops import SINGULAR
 from condyle.dynamics.mechanism import RANK
 from condyle.dynamics.wheels import PlanarWheel, Wheel
 from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
+from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.inner import slopes_at_zero
 from condyle.tape.trace import trace
@@ -101,6 +103,7 @@ class Rolling:
     wheels: tuple[Wheel, ...]
     rows: tuple[int, ...]  # of (forward, side) of all wheels, those that are independent
     blocks: list[Block]  # of conditions that are solved together
+    scales: np.ndarray  # their determinants at the start
     dependent: tuple[int, ...]  # velocities that follow
     start: np.ndarray
 
@@ -143,7 +146,12 @@ class Rolling:
         A = self.sliding(at)
         T = np.zeros((self.below.nv, len(self.free)), dtype=object)
         T[self.free, np.arange(len(self.free))] = 1.0
-        T[list(self.dependent)] = -Solved.of(A[:, list(self.dependent)], self.blocks).solve(A[:, self.free])
+        found = Solved.of(A[:, list(self.dependent)], self.blocks)
+        weakest: Any = np.inf
+        for determinant, scale in zip(found.determinants, self.scales, strict=True):
+            weakest = np.minimum(determinant * (1.0 / scale), weakest)
+        # where the velocities that remain do not fix the others, those are not numbers
+        T[list(self.dependent)] = where(weakest >= SINGULAR, -found.solve(A[:, self.free]), np.nan)
         return T, T
 
     @property
@@ -160,9 +168,8 @@ class Rolling:
         return f"wheels {listed(wheels)} roll without slipping; {following(follow)}"
 
     def key(self) -> str:
-        return named(
-            {"wheels": self.wheels, "rows": self.rows, "blocks": self.blocks, "dependent": self.dependent, "at": self.start}
-        )
+        choice = {"rows": self.rows, "blocks": self.blocks, "scales": self.scales, "dependent": self.dependent}
+        return named({"wheels": self.wheels, **choice, "at": self.start})
 
 
 def sliding_rows(wheels: Sequence[Wheel], at: Found) -> Array:
@@ -238,4 +245,6 @@ def _rolling_layer(model: Model, standing: Embedding, wheels: tuple[Wheel, ...],
     dependent.sort()
     near = [np.asarray(function(start + 0.3 * rng.standard_normal(below.nq)), dtype=float) for _ in range(3)]
     pattern = np.any([a[np.ix_(rows, dependent)] != 0.0 for a in (A, *near)], axis=0)
-    return Rolling(below, wheels, tuple(rows), blocks_of(pattern), tuple(dependent), start)
+    blocks = blocks_of(pattern)
+    scales = determinants(A[np.ix_(rows, dependent)], blocks)
+    return Rolling(below, wheels, tuple(rows), blocks, scales, tuple(dependent), start)

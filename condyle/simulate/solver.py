@@ -36,6 +36,7 @@ class Try(NamedTuple):
 TRIES = (Try(5.0, 0.1, 0.98), Try(1.0, 0.2, 0.92), Try(0.3, 0.2, 0.92))
 
 
+PRECISE = 1e-12  # a smaller tolerance is for high precision, where idle laws are kept: they help to measure the error
 LIMIT = 1e-10  # the largest residual of a step that is taken
 Carriers = list[list[int]]
 
@@ -109,10 +110,13 @@ def solve(
     if not laws:
         return Solution(pattern_factor(carriers, M).solve(p), [], 0.0)
     asleep: Any = True
-    for b in laws:
+    for b in laws if tolerance > PRECISE else ():
         asleep = asleep if b.idle is None else asleep & b.idle
     # a law that exerts nothing may be anywhere inside its bounds
     nothing: list[Part] = [{"y": np.full(b.law.unknowns, 0.5), "s": 0.5} for b in laws]
+
+    # in more digits than a double has, more of them are asked for
+    enough = min(LIMIT, tolerance**0.4)
 
     def tried(chosen: list[int], state: Any, skip: Any) -> Any:
         def body(i: Any, state: Any) -> Any:
@@ -125,7 +129,7 @@ def solve(
 
         if not chosen:
             body = lambda i, state: (pattern_factor(carriers, M).solve(p), state[1], 0.0)  # noqa: E731
-        done = (lambda s: s[2] <= LIMIT) if skip is None else (lambda s: skip | (s[2] <= LIMIT))
+        done = (lambda s: s[2] <= enough) if skip is None else (lambda s: skip | (s[2] <= enough))
         return loop(body, state, len(TRIES), until=done)
 
     state = (np.array(v, dtype=object), nothing, np.inf)

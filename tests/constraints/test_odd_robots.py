@@ -196,3 +196,22 @@ def test_robots_can_be_copied_and_pickled() -> None:
         assert (other.forward_dynamics(y, w, w) == a).all() and other.joint_names == robot.joint_names
     arm = cd.load("ur3")
     assert pickle.loads(pickle.dumps(arm)).joint_names == arm.joint_names
+
+
+def test_velocities_that_do_not_fix_the_others_are_reported() -> None:
+    robot = cd.load("two_wheeled").roll(["left_wheel", "right_wheel"], 0.04, independent=["root_x", "root_yaw", "root_pitch"])
+    y = robot.neutral()
+    assert np.all(np.isfinite(robot.forward_dynamics(y, np.zeros(3), np.zeros(3))))
+    y[2] = np.pi / 2  # it drives along y, whatever the speed along x
+    with pytest.raises(cd.RobotError, match=r"root_yaw = 1.5708.*singular for this choice"):
+        robot.forward_dynamics(y, np.zeros(3), np.zeros(3))
+
+
+def test_a_driver_that_cannot_turn_round_is_the_same_a_turn_away() -> None:
+    bars = m.four_bar()
+    robot = bars.robot.close_loops(bars.loops, q=bars.pose(), independent=["rocker"])
+    y = robot.neutral()
+    q = robot.lift(y, np.zeros(1))[0]
+    for turns in (-10, 1, 7):
+        there = robot.lift(y + 2.0 * np.pi * turns, np.zeros(1))[0]
+        assert np.allclose(there[:2], q[:2], atol=1e-12)
