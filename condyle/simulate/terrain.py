@@ -20,8 +20,7 @@ from condyle.simulate.heights import Heights, settle
 from condyle.simulate.numbers import finite, finites, not_negative
 from condyle.tape.derive import jacobian
 from condyle.tape.function import Function
-from condyle.tape.interpret import evaluate
-from condyle.tape.replay import Replay
+from condyle.tape.replay import replayed
 from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
@@ -186,8 +185,7 @@ class Terrain(Heights):
 
 def _replayed(tape: Tape, x: Any, y: Any) -> list[Any]:
     """The outputs of a tape of two scalars, recorded again in the current trace."""
-    recorder = Replay()
-    return evaluate(tape.block, [v if isinstance(v, Scalar) else recorder.number(float(v)) for v in (x, y)], recorder)
+    return [values[0] for values in replayed(tape, [x, y]).values()]
 
 
 def _clipped(x: Any, low: float, high: float) -> Any:
