@@ -12,7 +12,8 @@ from condyle.dynamics import energy
 from condyle.robot.spatial import Array
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import moved, slope
-from condyle.simulate.setup import LIMIT, Setup
+from condyle.simulate.setup import Setup
+from condyle.simulate.solver import LIMIT
 from condyle.simulate.step import Inputs, contact_impulses, spring_energy
 from condyle.simulate.tied import full_state
 from condyle.tape.array import where

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from condyle.simulate.solver import LIMIT
 from condyle.simulate.world import World
-
-__all__ = ["INTEGRATORS", "LIMIT", "Setup"]
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk2", "rk4", "backward_euler")
 

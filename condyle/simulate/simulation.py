@@ -19,7 +19,7 @@ from condyle.simulate.make import make_world
 from condyle.simulate.numbers import positive, whole
 from condyle.simulate.points import Contacts
 from condyle.simulate.setup import INTEGRATORS, Setup
-from condyle.simulate.status import Status, judged
+from condyle.simulate.status import Status, judge
 from condyle.simulate.terrain import Ground
 from condyle.tape.function import Function
 
@@ -146,7 +146,7 @@ class Simulation:
         arrays = self._inputs(x, u, wrenches)
         function = self._function("step", ("x", "u"), options, all(array.ndim == 1 for array in arrays[:2]))
         x1, residual = function(*arrays)
-        self.status = judged(self, residual, freeze, arrays, arrays[0])
+        judge(self, residual, freeze, arrays, arrays[0])
         if not derivatives:
             return x1
         return (x1, *self._slopes(arrays, options))
@@ -174,7 +174,7 @@ class Simulation:
             part, residual = function(xs[..., at, :], us[..., at : at + n, :], residual, *extra)
             xs[..., at + 1 : at + 1 + n, :] = part
             at += n
-        self.status = judged(self, residual, freeze, (x, us, *extra), xs[..., -1, :])
+        judge(self, residual, freeze, (x, us, *extra), xs[..., -1, :])
         if not derivatives:
             return xs
         # the same wrenches at every step

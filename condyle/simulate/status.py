@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condyle.errors import SimulationError
-from condyle.simulate.setup import LIMIT
+from condyle.simulate.solver import LIMIT
 
 if TYPE_CHECKING:
     from condyle.simulate.simulation import Simulation
@@ -22,12 +22,12 @@ class Status:
     ok: np.ndarray
 
 
-def judged(simulation: Simulation, residual: Any, freeze: bool, arrays: tuple[Any, ...], last: np.ndarray) -> Status:
-    """The status of a call; unless states may freeze, an error for the first that did not go on. `last`: where it is."""
+def judge(simulation: Simulation, residual: Any, freeze: bool, arrays: tuple[Any, ...], last: np.ndarray) -> None:
+    """Set the status after a call; unless states may freeze, an error for the first that did not go on. `last`: where it is."""
     residual = np.asarray(residual)
-    status = Status(residual, residual <= LIMIT)
+    simulation.status = status = Status(residual, residual <= LIMIT)
     if freeze or np.all(status.ok):
-        return status
+        return
     name = simulation.robot.name
     for what, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):
         bad = np.argwhere(~np.isfinite(array))

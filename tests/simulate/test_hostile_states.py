@@ -263,3 +263,13 @@ def test_many_lanes_of_nonsense_do_no_harm() -> None:
     good = np.array([any(row.tobytes() == one.tobytes() for one in x) for row in mixed])
     assert good.sum() == 500
     assert found[good].tobytes() == clean.tobytes()
+
+
+def test_the_status_is_there_after_an_error() -> None:
+    world = cd.Simulation(cd.load("double_pendulum"))
+    x = np.tile(world.state(), (3, 1))
+    world.step(x)
+    x[1, 0] = np.nan
+    with pytest.raises(cd.SimulationError):
+        world.step(x)
+    assert world.status is not None and world.status.ok.tolist() == [True, False, True]
