@@ -12,7 +12,7 @@ from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, 
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.loops import moving_loops
 from condyle.robot.model import Frame, Link, Loop, Model
-from condyle.robot.spatial import Inertia, Pose
+from condyle.robot.spatial import Inertia, Pose, length
 
 BASES = ("fixed", "free", "planar", "euler")
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -182,6 +182,6 @@ def _plane(normal: np.ndarray) -> tuple[tuple[float, float, float], tuple[float,
     """Two axes of the plane with this normal, right-handed, from the axis of the frame that is farthest from the normal."""
     start = np.eye(3)[int(np.argmin(np.abs(normal)))]
     b = np.cross(normal, start)
-    b /= np.linalg.norm(b)
+    b /= length(b)
     a = np.cross(b, normal)
     return (float(a[0]), float(a[1]), float(a[2])), (float(b[0]), float(b[1]), float(b[2]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from condyle.robot.angles import cos_sin
 from condyle.robot.spatial import Motion, Pose, vector
 
 
@@ -100,7 +101,7 @@ Kind = Revolute | Prismatic | Ball | Free
 def rotation_about(axis: tuple[float, float, float], angle: Any) -> Any:
     """R = c 1 + s [n] + (1 - c) n n^T, the rotation by an angle about the unit vector n (Rodrigues)."""
     x, y, z = axis
-    c, s = np.cos(angle), np.sin(angle)
+    c, s = cos_sin(float(angle)) if isinstance(angle, (float, int)) else (np.cos(angle), np.sin(angle))
     d = 1.0 - c
     n = np.array([x, y, z])
     outer = np.outer(n, n)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import cos, pi, sin
 
 import numpy as np
 
+from condyle.robot.angles import exact_quarters
 from condyle.robot.description import FrameSpec, JointSpec, Limits, LinkSpec, Shape
-from condyle.robot.spatial import Inertia, Pose
+from condyle.robot.spatial import Inertia, Pose, length, product
 
 Numbers = Sequence[float]
 Color = tuple[float, float, float, float]
@@ -29,20 +29,10 @@ def pose(xyz: Numbers = ORIGIN, rpy: Numbers = ORIGIN) -> Pose:
     R = np.eye(3)
     for angle, (i, j) in zip(rpy, ((1, 2), (2, 0), (0, 1)), strict=True):
         turn = np.eye(3)
-        turn[i, i] = turn[j, j] = _exact(cos, angle)
-        turn[j, i] = _exact(sin, angle)
-        turn[i, j] = -turn[j, i]
-        R = turn @ R
+        turn[i, i], turn[j, i] = exact_quarters(angle)
+        turn[j, j], turn[i, j] = turn[i, i], -turn[j, i]
+        R = product(turn, R)
     return Pose(R, np.array(xyz, dtype=float))
-
-
-def _exact(function: object, angle: float) -> float:
-    """cos or sin, exact at quarter turns, so that axes stay axes."""
-    quarter = angle / (pi / 2.0)
-    turns = round(quarter)
-    if quarter == turns:
-        return (1.0, 0.0, -1.0, 0.0)[turns % 4] if function is cos else (0.0, 1.0, 0.0, -1.0)[turns % 4]
-    return cos(angle) if function is cos else sin(angle)
 
 
 # -- bodies
@@ -96,14 +86,14 @@ def cylinder(radius: float, length: float, at: Pose | None = None, color: Color 
 def rod(start: Numbers, end: Numbers, radius: float, color: Color | None = None, kind: str = "capsule", name: str = "") -> Shape:
     """A capsule or cylinder from one point to another: its z axis points from start to end."""
     a, b = np.array(start, dtype=float), np.array(end, dtype=float)
-    length = float(np.linalg.norm(b - a))
-    z = (b - a) / length
+    long = length(b - a)
+    z = (b - a) / long
     # any axis across will do: the one nearest to a coordinate axis that z is far from
     x = np.eye(3)[int(np.argmin(np.abs(z)))]
-    x = x - (x @ z) * z
-    x /= np.linalg.norm(x)
+    x = x - product(x, z) * z
+    x /= length(x)
     R = np.column_stack([x, np.cross(z, x), z])
-    return Shape(kind, (radius, length), Pose(R, (a + b) / 2.0), name, color=color)
+    return Shape(kind, (radius, long), Pose(R, (a + b) / 2.0), name, color=color)
 
 
 # -- links, joints, frames

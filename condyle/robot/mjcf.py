@@ -27,7 +27,7 @@ from condyle.robot.mjcf_motors import Motors, motors
 from condyle.robot.mjcf_notes import note_the_rest
 from condyle.robot.mjcf_shapes import pose_of, shapes
 from condyle.robot.report import Report
-from condyle.robot.spatial import Inertia, Pose, symmetric
+from condyle.robot.spatial import Inertia, Pose, product, symmetric
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class _Reader:
         if m.body_mass[i] == 0.0 and not m.body_inertia[i].any():
             return None
         R = pose_of(m.body_ipos[i], m.body_iquat[i]).R
-        I_com = symmetric(R @ np.diag(m.body_inertia[i]) @ R.T)
+        I_com = symmetric(product(product(R, np.diag(m.body_inertia[i])), R.T))
         return Inertia.about_com(float(m.body_mass[i]), m.body_ipos[i].copy(), I_com)
 
     def frame(self, i: int) -> FrameSpec:

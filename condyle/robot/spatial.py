@@ -37,6 +37,22 @@ def skew(a: Array) -> Array:
     return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
 
 
+def product(A: Array, B: Array) -> Array:
+    """A @ B with every sum from first to last: of numbers too, where NumPy's own order depends on the processor."""
+    if A.dtype == object or B.dtype == object:
+        return A @ B
+    terms = [np.multiply.outer(A[..., k], B[k]) for k in range(len(B))]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def length(a: Array) -> float:
+    """|a| of a vector of numbers."""
+    return float(np.sqrt(product(a, a)))
+
+
 @dataclass(frozen=True)
 class Motion:
     """A velocity or acceleration: `linear` of the point at the origin, `angular` of the body."""
@@ -70,7 +86,7 @@ class Motion:
 
     def dot(self, force: Force) -> Any:
         """The power of a force in this motion."""
-        return self.linear @ force.linear + self.angular @ force.angular
+        return product(self.linear, force.linear) + product(self.angular, force.angular)
 
     def vector(self) -> Array:
         """The six entries, linear first."""
@@ -128,26 +144,28 @@ class Pose:
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, Pose):
-            return Pose(self.R @ other.R, self.R @ other.p + self.p)
+            return Pose(product(self.R, other.R), product(self.R, other.p) + self.p)
         if isinstance(other, Motion):
-            angular = self.R @ other.angular
-            return Motion(self.R @ other.linear + cross(self.p, angular), angular)
-        linear = self.R @ other.linear
-        return Force(linear, self.R @ other.angular + cross(self.p, linear))
+            angular = product(self.R, other.angular)
+            return Motion(product(self.R, other.linear) + cross(self.p, angular), angular)
+        linear = product(self.R, other.linear)
+        return Force(linear, product(self.R, other.angular) + cross(self.p, linear))
 
     def inv(self) -> Pose:
         """X_ba."""
-        return Pose(self.R.T, -(self.R.T @ self.p))
+        return Pose(self.R.T, -product(self.R.T, self.p))
 
     def carry(self, other: Motion | Force) -> Any:
         """A motion or force given in a, as seen from b: `X_ab.inv() @ other` with less arithmetic."""
         if isinstance(other, Motion):
-            return Motion(self.R.T @ (other.linear - cross(self.p, other.angular)), self.R.T @ other.angular)
-        return Force(self.R.T @ other.linear, self.R.T @ (other.angular - cross(self.p, other.linear)))
+            linear = product(self.R.T, other.linear - cross(self.p, other.angular))
+            return Motion(linear, product(self.R.T, other.angular))
+        angular = product(self.R.T, other.angular - cross(self.p, other.linear))
+        return Force(product(self.R.T, other.linear), angular)
 
     def point(self, p_b: Array) -> Array:
         """A point given in b, as seen from a."""
-        return self.R @ p_b + self.p
+        return product(self.R, p_b) + self.p
 
     @staticmethod
     def identity() -> Pose:
@@ -166,7 +184,7 @@ class Inertia:
     def about_com(mass: Any, com: Array, I_com: Array) -> Inertia:
         """The body with this mass, centre of mass, and inertia about the centre of mass."""
         c = skew(com)
-        return Inertia(mass, mass * np.asarray(com), I_com + mass * (c.T @ c))
+        return Inertia(mass, mass * np.asarray(com), I_com + mass * product(c.T, c))
 
     @staticmethod
     def zero() -> Inertia:
@@ -180,12 +198,12 @@ class Inertia:
     def I_com(self) -> Array:
         """The inertia about the centre of mass."""
         c = skew(self.com)
-        return self.I - self.mass * (c.T @ c)
+        return self.I - self.mass * product(c.T, c)
 
     def __matmul__(self, motion: Motion) -> Force:
         """The momentum of the body moving so, or the force that accelerates it so."""
         v, w = motion.linear, motion.angular
-        return Force(v * self.mass - cross(self.h, w), self.I @ w + cross(self.h, v))
+        return Force(v * self.mass - cross(self.h, w), product(self.I, w) + cross(self.h, v))
 
     def __add__(self, other: Inertia) -> Inertia:
         return Inertia(self.mass + other.mass, self.h + other.h, self.I + other.I)
@@ -193,10 +211,10 @@ class Inertia:
     def seen_from(self, X_ab: Pose) -> Inertia:
         """This inertia, given in b, as seen from a."""
         R, p = X_ab.R, X_ab.p
-        h = R @ self.h
+        h = product(R, self.h)
         # I about a's origin: rotate, then move by p (parallel axes, written without the centre of mass)
         P, H = skew(p), skew(h)
-        moved = R @ self.I @ R.T - H @ P - P @ H - self.mass * (P @ P)
+        moved = product(product(R, self.I), R.T) - product(H, P) - product(P, H) - self.mass * product(P, P)
         return Inertia(self.mass, h + self.mass * p, symmetric(moved))
 
 

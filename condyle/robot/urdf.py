@@ -14,7 +14,7 @@ from condyle.robot.fields import Fields
 from condyle.robot.names import nearest
 from condyle.robot.paths import Places
 from condyle.robot.report import Report, quoted
-from condyle.robot.spatial import Inertia, symmetric
+from condyle.robot.spatial import Inertia, product, symmetric
 from condyle.robot.structure import structure
 from condyle.robot.urdf_shapes import Color, materials, origin, shape
 from condyle.robot.xml import Element, read_xml
@@ -115,7 +115,7 @@ def _inertia(fields: Fields) -> Inertia:
     xy, xz, yz = (moments.number(name, 0.0) for name in ("ixy", "ixz", "iyz"))
     mass.finish()
     moments.finish()
-    I = X.R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ X.R.T
+    I = product(product(X.R, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])), X.R.T)
     return Inertia.about_com(m, X.p, symmetric(I))
 
 

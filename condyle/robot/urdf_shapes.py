@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import cos, sin
 from pathlib import Path
 
 import numpy as np
 
+from condyle.robot.angles import cos_sin
 from condyle.robot.description import Shape
 from condyle.robot.fields import Fields
 from condyle.robot.paths import Places
@@ -22,7 +22,7 @@ KINDS = ("box", "sphere", "cylinder", "capsule", "mesh")
 
 def rotation_rpy(roll: float, pitch: float, yaw: float) -> np.ndarray:
     """R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
+    (cr, sr), (cp, sp), (cy, sy) = (cos_sin(angle) for angle in (roll, pitch, yaw))
     return np.array(
         [
             [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],

@@ -13,11 +13,12 @@ from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.embedding import Embedding
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, poses
+from condyle.dynamics.solve import cholesky_solve
 from condyle.dynamics.tree_solve import coordinates_that_carry, filled
 from condyle.errors import SimulationError
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link, Model, digest
-from condyle.robot.spatial import Array
+from condyle.robot.spatial import Array, length, product
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Ground
 from condyle.tape.function import Function
@@ -103,7 +104,7 @@ class World:
     @property
     def gravity(self) -> float:
         """The acceleration that sets the scales, m/s^2."""
-        return float(np.linalg.norm(self.model.gravity)) or EARTH
+        return length(np.array(self.model.gravity)) or EARTH
 
     @property
     def share(self) -> float:
@@ -127,7 +128,8 @@ class World:
         """The mass that the ground feels at each contact point, every joint at zero, kg: where the solver begins."""
         model = self.model
         q, T = self.start
-        M = T.T @ np.asarray(mass_matrix(model, q), dtype=float) @ T
+        M = _seen_by(T, mass_matrix(model, q))
+        M = M + np.eye(len(M)) * (1e-12 * sum(np.diag(M)))  # heavier where it is singular: it changes little of what is felt
         X = poses(model, q)
         out = []
         for point in self.points:
@@ -137,9 +139,9 @@ class World:
                 for k, axis in enumerate(model.links[i].axes):
                     motion = X[i] @ axis
                     J[:, model.links[i].v.start + k] = motion.linear + np.cross(motion.angular, centre)
-            # a heavier M where it is singular changes little of what is felt
-            answer = J @ T @ np.linalg.solve(M + np.eye(len(M)) * (1e-12 * np.trace(M)), (J @ T).T)
-            out.append(float(3.0 / np.trace(answer)))
+            J = product(J, T)
+            answer = product(J, np.asarray(cholesky_solve(M, J.T), dtype=float))
+            out.append(float(3.0 / sum(np.diag(answer))))
         return tuple(out)
 
     @cached_property
@@ -148,7 +150,7 @@ class World:
         inverse = np.array([1.0 / joint.inertia for joint in self.joints])
         if self.embedding is not None:
             q, T = self.start
-            inverse = 1.0 / np.diag(T.T @ np.asarray(mass_matrix(self.model, q), dtype=float) @ T)
+            inverse = 1.0 / np.diag(_seen_by(T, mass_matrix(self.model, q)))
         for link in self.chart.links if self.holonomic else ():
             if link.kind.nv == 6:
                 k = link.v.start
@@ -186,7 +188,7 @@ def joint_forces(
     for i, link in model.inward():
         if link.parent >= 0:
             beyond[link.parent] += beyond[i]
-    g = float(np.linalg.norm(model.gravity)) or EARTH
+    g = length(np.array(model.gravity)) or EARTH
     joints = []
     for i, link in model.outward():
         for k in range(link.v.start, link.v.stop):
@@ -221,8 +223,14 @@ def _inertias(model: Model, embedding: Embedding | None) -> np.ndarray:
     M = np.asarray(mass_matrix(model, q), dtype=float)
     if embedding is None:
         return np.diag(M)
-    mobility = np.diag(T @ np.linalg.solve(T.T @ M @ T, T.T))
+    mobility = np.diag(product(T, np.asarray(cholesky_solve(_seen_by(T, M), T.T), dtype=float)))
     return np.where(mobility > 0.0, 1.0 / np.where(mobility > 0.0, mobility, 1.0), np.diag(M))
+
+
+def _seen_by(T: np.ndarray, M: Array) -> np.ndarray:
+    """T^T M T, in the coordinates that remain."""
+    seen: np.ndarray = product(product(T.T, np.asarray(M, dtype=float)), T)
+    return seen
 
 
 def _pattern(world: World) -> np.ndarray:
