@@ -21,6 +21,8 @@ from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
 if TYPE_CHECKING:
+    from condyle.runs.recorder import Recorder
+    from condyle.runs.run import Run, read_run
     from condyle.simulate.simulation import Simulation
     from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs, Terrain
 
@@ -34,8 +36,10 @@ __all__ = [
     "MachineError",
     "MissingExtraError",
     "Plane",
+    "Recorder",
     "Robot",
     "RobotError",
+    "Run",
     "ShapeError",
     "Simulation",
     "SimulationError",
@@ -50,6 +54,7 @@ __all__ = [
     "held",
     "load",
     "loop",
+    "read_run",
     "scan",
     "trace",
     "where",
@@ -58,6 +63,8 @@ __all__ = [
 # loaded when first asked for, so that importing the package stays quick
 _LATER = {
     "Simulation": "condyle.simulate.simulation",
+    "Recorder": "condyle.runs.recorder",
+    **dict.fromkeys(("Run", "read_run"), "condyle.runs.run"),
     **dict.fromkeys(("HeightField", "Plane", "Slope", "Stairs", "Terrain"), "condyle.simulate.terrain"),
 }
 

@@ -26,6 +26,7 @@ class Constraining:
     embedding: Embedding | None
     locked: Locked | None
     described = False  # whether the constraints are just those of the description
+    rolled: dict[str, Any] | None = None  # how its wheels roll, as plain data; not on a ground that is a function
     neutral: Callable[[], np.ndarray]
     _call: Callable[..., Any]
 
@@ -147,6 +148,7 @@ class Constraining:
         if not hinges:
             raise RobotError([f"robot '{self.model.name}': name the hinges of the wheels that roll"])
         found = tuple(Wheel.of(self.model, name, radius) for name in hinges)
+        remain = [independent] if isinstance(independent, str) else None if independent is None else list(independent)
         below = self._below()
         names = [link.joint for link in self.model.links]
         if "root_joint" in names:
@@ -161,11 +163,15 @@ class Constraining:
                         "two wheels side by side are one there"
                     ]
                 )
-            return self._with(planar_roll(below, found[0], ground))
-        if ground is not None:
+            robot = self._with(planar_roll(below, found[0], ground))
+        elif ground is not None:
             raise RobotError([f"robot '{self.model.name}': in space wheels roll on flat ground only; leave ground= out"])
-        remain = [independent] if isinstance(independent, str) else independent
-        return self._with(*rolling(self.model, self._lower(), found, remain))
+        else:
+            robot = self._with(*rolling(self.model, self._lower(), found, remain))
+        if ground is None and (self.embedding is None or self.described):
+            before = self.embedding is not None
+            robot.rolled = {"wheels": hinges, "radius": float(radius), "independent": remain, "described": before}
+        return robot
 
     def point_on(
         self,

@@ -13,6 +13,7 @@ from condyle.dynamics import kernels, manifold
 from condyle.dynamics.chart import remaining, velocity_names
 from condyle.dynamics.compiled import Compiled
 from condyle.dynamics.constraining import Constraining
+from condyle.dynamics.html import robot_html
 from condyle.errors import RobotError
 from condyle.robot import edit
 from condyle.robot.load import Source, load_model
@@ -82,7 +83,7 @@ class Robot(Constraining):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made of what the robot is; they compile, or find in the cache, what they are asked for."""
-        return Robot, (self.model, self.locked, self.embedding), {"described": self.described}
+        return Robot, (self.model, self.locked, self.embedding), {"described": self.described, "rolled": self.rolled}
 
     # ---- what it is
 
@@ -128,6 +129,8 @@ class Robot(Constraining):
         tied = "" if self.embedding is None else f" of {self.model.nv}"
         joints = len(self.model.links)
         return f"<condyle robot {self.name}: {joints} joints, nq {self.nq}, nv {self.nv}{tied}, {self.mass:.6g} kg>"
+
+    _repr_html_ = robot_html
 
     # ---- configurations
 

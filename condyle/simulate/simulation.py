@@ -67,25 +67,22 @@ class Simulation:
         self.robot, self.dt = robot, positive("Simulation", "dt", dt)
         self.threads = None if threads is None else whole("Simulation", "threads", threads, 1)
         substeps = whole("Simulation", "substeps", substeps, 1)
-        self.world = make_world(
-            robot,
-            self.dt / substeps,
-            ground,
-            contacts,
-            integrator=integrator,
-            cone=cone,
-            rest_depth_mm=rest_depth_mm,
-            smoothing=smoothing,
-            limits=limits,
-            limit_depth=limit_depth,
-            joint_friction=joint_friction,
-            damping=damping,
-            torque_limits=torque_limits,
-            springs=springs,
-            actuated=actuated,
-            wrenches=wrenches,
-            force=force,
-        )
+        options: dict[str, Any] = {
+            "cone": cone,
+            "rest_depth_mm": rest_depth_mm,
+            "smoothing": smoothing,
+            "limits": limits,
+            "limit_depth": limit_depth,
+            "joint_friction": joint_friction,
+            "damping": damping,
+            "torque_limits": torque_limits,
+            "springs": None if springs is None else dict(springs),
+            "actuated": None if actuated is None else tuple(actuated),
+            "wrenches": tuple(wrenches),
+            "force": force,
+        }
+        self.world = make_world(robot, self.dt / substeps, ground, contacts, integrator=integrator, **options)
+        self.options = {**options, "integrator": integrator, "substeps": substeps}  # how it was made, for those who write it down
         self.setup = Setup(self.world, integrator, substeps)
         self.integrator, self.substeps = integrator, substeps
         self.status: Status | None = None

@@ -1,0 +1,45 @@
+"""A robot as a table for notebooks. Names come from files: they are shown as text, whatever they hold."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from condyle.robot.joints import Revolute
+
+if TYPE_CHECKING:
+    from condyle.dynamics.robot import Robot
+    from condyle.robot.model import Link
+
+MOST_ROWS = 60
+CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
+
+
+def robot_html(robot: Robot) -> str:
+    """The robot's joints, links, masses and limits as an HTML table; all names are escaped."""
+    links = robot.model.links
+    tied = "" if robot.embedding is None else f" of {robot.model.nv}"
+    head = (
+        f"<b>{escape(robot.name)}</b>: {len(links)} joints, {robot.nq} coordinates, "
+        f"{robot.nv}{tied} velocities, {robot.mass:.6g} kg"
+    )
+    titles = "".join(f'<th style="{CELL}">{title}</th>' for title in ("joint", "kind", "limits", "moves", "mass, kg"))
+    cells = [[f'<td style="{CELL}">{cell}</td>' for cell in _row(link)] for link in links[:MOST_ROWS]]
+    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    more = f"<div>and {len(links) - MOST_ROWS} more joints</div>" if len(links) > MOST_ROWS else ""
+    report = robot.report
+    notes = f"<details><summary>{len(report)} notes</summary>{_list(report)}</details>" if report else ""
+    return f"<div>{head}<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{more}{notes}</div>"
+
+
+def _row(link: Link) -> tuple[str, ...]:
+    """The cells of one joint."""
+    kind = type(link.kind).__name__.lower()
+    unit = "rad" if isinstance(link.kind, Revolute) else "m"
+    ends = (link.limits.lower, link.limits.upper)
+    limits = "" if ends == (None, None) else " to ".join("any" if end is None else f"{end:.4g}" for end in ends) + f" {unit}"
+    return escape(link.joint), escape(kind), limits, escape(link.name), f"{float(link.inertia.mass):.4g}"
+
+
+def _list(lines: list[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines[:MOST_ROWS])}</ul>"

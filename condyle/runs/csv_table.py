@@ -1,0 +1,92 @@
+"""Runs as CSV: two lines that begin with "# ", one of names, then a row for each state. Every float comes back exactly."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import FileError
+from condyle.runs import plain
+from condyle.runs.run import Run
+from condyle.runs.table import headings, layout_in, others, run_of, told
+from condyle.runs.whole import PathLike, sentence
+
+FIRST = "# condyle run 1"
+MOST_BYTES = 1 << 34
+
+
+def write_csv(run: Run, path: Path) -> None:
+    """None; the rows are t, the state, and what acts from it to the next: nothing in the last row."""
+    states, between = headings(run)
+    with open(path, "x", newline="", encoding="utf-8") as out:
+        out.write(f"{FIRST}\n# {plain.text_of(told(run)).decode()}\n")
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(["t", *states, *between])
+        # Python writes the shortest decimals that give the same float again
+        for row in zip(run.t.tolist(), run.x.tolist(), [*others(run).tolist(), [""] * len(between)], strict=True):
+            rows.writerow([row[0], *row[1], *row[2]])
+
+
+def read_csv(path: PathLike) -> Run:
+    """The run of a CSV file that `write_csv` wrote; numbers that were changed since are taken, and `lost` says so."""
+    with sentence(path, "read", "check its name and its permissions"):
+        try:
+            with open(path, newline="", encoding="utf-8") as text:
+                if os.fstat(text.fileno()).st_size > MOST_BYTES:
+                    raise plain.Wrong(f"more than {MOST_BYTES:,} bytes")
+                return _read(text, path)
+        except (plain.Wrong, csv.Error, UnicodeDecodeError) as error:
+            raise FileError(f"{path} is not a run that was exported as CSV, {error!s:.200}: export it again.") from None
+
+
+def _read(text: Any, path: PathLike) -> Run:
+    if text.readline(100).rstrip("\r\n") != FIRST:
+        raise plain.Wrong(f"its first line is not '{FIRST}'")
+    line = text.readline(1 << 24)
+    if not line.startswith("# "):
+        raise plain.Wrong("its second line does not begin with '# '")
+    about = plain.from_text(line[2:])
+    layout = layout_in(about)
+    width = layout.row_bytes // 8
+    rows = csv.reader(text)
+    if len(next(rows, [])) != width + 1:
+        raise plain.Wrong(f"line 3 does not have {width + 1} names")
+    states, between = [], list[np.ndarray]()
+    last: list[str] = []
+    for number, row in enumerate(rows, 4):
+        if last:
+            between.append(_floats(last, number - 1))
+        if len(row) != width + 1:
+            raise plain.Wrong(f"line {number} has {len(row)} entries, not {width + 1}")
+        states.append(_floats(row[1 : layout.nx + 1], number))
+        last = row[layout.nx + 1 :]
+    if not states or any(last):
+        raise plain.Wrong("its last row must be a state, with nothing behind it")
+    if not last:
+        between = [np.zeros(0)] * (len(states) - 1)
+    return run_of(about, layout, np.array(states), np.array(between).reshape(len(states) - 1, width - layout.nx), path)
+
+
+def _floats(row: list[str], line: int) -> np.ndarray:
+    try:
+        found = np.array(list(map(float, row)))
+    except ValueError:
+        wrong = next(itertools.chain(_not_numbers(row), [""]))
+        raise plain.Wrong(f"line {line} has {wrong!r:.40}, which is not a number") from None
+    if not np.all(np.isfinite(found)):
+        raise plain.Wrong(f"line {line} has a number that is not finite")
+    return found
+
+
+def _not_numbers(row: list[str]) -> Iterator[str]:
+    for cell in row:
+        try:
+            float(cell)
+        except ValueError:
+            yield cell

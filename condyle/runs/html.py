@@ -1,0 +1,71 @@
+"""A run as a table with small plots for notebooks. Text from files is escaped, whatever it holds."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from condyle.runs.run import Run
+
+WIDE, HIGH = 300, 44  # units of a plot
+POINTS = 150  # pairs of points in a line
+MOST_LINES = 16
+COLORS = ("#2a6fc9", "#d8572a", "#2d9a5b", "#8b57c9", "#b8860b", "#c23a6b", "#2596a8", "#7a7f87")
+CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:middle"
+
+
+def run_html(run: Run) -> str:
+    """What the run is and how its positions, velocities and controls went, as an HTML table; all text is escaped."""
+    about = run.about
+    rows = {
+        "robot": about.get("robot", ""),
+        "lasts": f"{run.dt * run.steps:g} s, {run.steps:,} steps of {run.dt:g} s",
+        "controller": about.get("controller", ""),
+        "seed": about.get("seed"),
+        "recorded": about.get("created", ""),
+        "file": "" if run.path is None else run.path.name,
+        "lost": run.lost or "",
+    }
+    cells = "".join(_row(name, escape(str(value))) for name, value in rows.items() if value not in ("", None))
+    plots = "".join(
+        _row(name, sparkline(values)) for name, values in (("positions", run.q), ("velocities", run.v), ("controls", run.u))
+    )
+    return f"<div><b>{escape(run.title)}</b><table><tbody>{cells}{plots}</tbody></table></div>"
+
+
+def sparkline(values: np.ndarray) -> str:
+    """The columns of values (n, m) as lines of one small SVG with its range beside it; each pair of points keeps its extremes."""
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 2 or not values.size:
+        return "none"
+    low, high = (float(f(values[np.isfinite(values)], initial=0.0)) for f in (np.min, np.max))
+    span = (high - low) or 1.0
+    lines = []
+    for k, column in enumerate(values.T[:MOST_LINES]):
+        y = _thinned(np.nan_to_num(column, nan=0.0, posinf=high, neginf=low))
+        x = np.linspace(1.0, WIDE - 1.0, len(y))
+        points = " ".join(f"{a:.1f},{HIGH - 2 - (b - low) / span * (HIGH - 4):.1f}" for a, b in zip(x, y, strict=True))
+        lines.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[k % len(COLORS)]}" stroke-width="1.2"/>')
+    svg = f'<svg viewBox="0 0 {WIDE} {HIGH}" width="{WIDE}" height="{HIGH}" role="img">{"".join(lines)}</svg>'
+    more = f", {values.shape[1] - MOST_LINES} more not shown" if values.shape[1] > MOST_LINES else ""
+    return (
+        f'<span style="display:inline-flex;align-items:center;gap:8px">{svg}<small>{low:.3g} to {high:.3g}{more}</small></span>'
+    )
+
+
+def _thinned(column: np.ndarray) -> np.ndarray:
+    """At most 2 POINTS values: the smallest and the largest of each part, in the order of time."""
+    if len(column) <= 2 * POINTS:
+        return column
+    out = []
+    for part in np.array_split(column, POINTS):
+        first, last = sorted((int(np.argmin(part)), int(np.argmax(part))))
+        out += [part[first], part[last]]
+    return np.array(out)
+
+
+def _row(name: str, cell: str) -> str:
+    return f'<tr><th style="{CELL}">{name}</th><td style="{CELL}">{cell}</td></tr>'

@@ -1,0 +1,230 @@
+"""A recorder: it steps a simulation and keeps everything, in memory and in a file that survives its process."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import SimulationError
+from condyle.runs import file, plain
+from condyle.runs.columns import columns_of
+from condyle.runs.recipe import data_of_robot, data_of_simulation, robot_hash
+from condyle.runs.run import Run, checked_about
+from condyle.runs.whole import PathLike
+from condyle.runs.writing import Writer, end, header
+from condyle.simulate.simulation import Simulation
+
+BLOCK_SECONDS = 0.25  # after which a block is written, however few steps it has
+FORMAT = "condyle run 1"
+
+
+class Recorder:
+    """Steps a simulation and records it; with a path, in a file from which a kill at any moment loses at most the last block.
+
+    with cd.Recorder(simulation, x0, "run.cdl", title="a fall") as recorder:
+        for k in range(1000):
+            recorder.step(control(recorder.x))
+    run = recorder.run
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        x0: Any,
+        path: PathLike | None = None,
+        *,
+        title: str = "",
+        controller: str = "",
+        seed: int | None = None,
+        about: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        if not isinstance(simulation, Simulation):
+            raise SimulationError(f"a recorder needs a Simulation, got {simulation!r:.40}")
+        self.simulation, self.k = simulation, 0
+        self.x = np.array(simulation._array("x0", x0, simulation.nx))
+        if self.x.ndim != 1 or not np.all(np.isfinite(self.x)):
+            raise SimulationError(f"x0 must be one state of {simulation.nx} finite numbers, got the shape {self.x.shape}")
+        self.about = about_of(simulation, title, controller, seed, about or {})
+        # what could not be read again is said now
+        header(self.about)
+        try:
+            checked_about(self.about, simulation.nx)
+        except plain.Wrong as error:
+            raise SimulationError(f"a run of robot '{simulation.robot.name:.60}' cannot be recorded: {error}") from None
+        self.run: Run | None = None
+        self._start = self.x.copy()
+        self._layout = file.Layout(simulation.nx, simulation.nu, len(simulation.world.wrenches))
+        self._extras: dict[str, tuple[int, ...]] | None = None
+        self._blocks: list[list[np.ndarray]] = []
+        self._block: list[np.ndarray] = []  # states, controls, wrenches and further signals of the steps not yet in `_blocks`
+        self._n, self._since = 0, monotonic()
+        self._writer = None if path is None else Writer(path, self.about, self._start, overwrite)
+
+    def step(self, u: Any = None, wrenches: Any = None, **extras: Any) -> np.ndarray:
+        """The state after one step under the control u, (nu,), and wrenches, (frames, 6); none are zeros.
+
+        `extras`: further signals to keep, numbers or arrays; every step must have the same.
+        """
+        if self.run is not None:
+            raise SimulationError("this recorder has finished: make another one for another run")
+        here = self.simulation
+        x1: np.ndarray = here.step(self.x, u, wrenches=wrenches)
+        if x1.ndim != 1:
+            raise SimulationError(f"a recorder takes one control and one set of wrenches a step, got u of shape {np.shape(u)}")
+        if self._extras is None or extras or self._extras:
+            extras = self._checked(extras)
+        if not self._block:
+            self._block = [np.zeros((file.BLOCK, *shape)) for shape in self._layout.shapes]
+        n, block = self._n, self._block
+        block[0][n] = x1
+        if u is not None:
+            block[1][n] = u
+        if wrenches is not None:
+            block[2][n] = wrenches
+        for row, value in zip(block[3:], extras.values(), strict=True):
+            row[n] = value
+        x1.setflags(write=False)  # the next step starts from it
+        self.x = x1
+        self.k += 1
+        self._n += 1
+        if self._n == file.BLOCK or monotonic() - self._since > BLOCK_SECONDS:
+            self._flush()
+        return x1
+
+    def finish(self) -> Run:
+        """The run; the file, if there is one, is whole and closed."""
+        return self._finished(None)
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """The run is finished here as well; one that an error stopped says so in about["stopped"]."""
+        if error is None or (self._writer is not None and self._writer.failed is error):
+            self._finished(None)
+        else:
+            self._finished(f"{type(error).__name__}: {error}"[:1000])
+
+    # ---- inside
+
+    def _checked(self, extras: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The further signals as arrays in their order, the same at every step."""
+        arrays = {}
+        for name, value in extras.items():
+            try:
+                arrays[name] = np.asarray(value, dtype=float)
+            except (TypeError, ValueError):
+                raise SimulationError(f"the signal '{name}' must be numbers, got {value!r:.40}") from None
+            if not np.isfinite(arrays[name]).all():
+                raise SimulationError(f"the signal '{name}' of step {self.k:,} must be finite numbers, got {value!r:.60}")
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if self._extras is None:
+            try:
+                self._layout = file.with_extras(self._layout, [[name, list(shape)] for name, shape in shapes.items()])
+            except plain.Wrong as error:
+                raise SimulationError(f"the further signals of a run cannot be recorded: {error}") from None
+            self._extras = shapes
+        if shapes != self._extras:
+            raise SimulationError(
+                f"every step of a run has the same further signals; the first had {self._extras or 'none'}, "
+                f"step {self.k:,} has {shapes or 'none'}"
+            )
+        return {name: arrays[name] for name in self._extras}
+
+    def _flush(self) -> None:
+        """The steps of the block are in `_blocks`, and in the file."""
+        self._since = monotonic()
+        if not self._n:
+            return
+        rows = [array[: self._n] for array in self._block]
+        first, n = self.k - self._n, len(self._blocks)
+        self._blocks.append(rows)
+        self._block, self._n = [], 0
+        if self._writer is not None:
+            self._writer.block(first, rows, self._extras if n == 0 else None)
+
+    def _finished(self, stopped: str | None) -> Run:
+        if self.run is not None:
+            return self.run
+        failed = self._writer is not None and self._writer.failed is not None
+        try:
+            self._flush()
+        finally:
+            self.run = self._made(stopped)
+            if self._writer is not None:
+                failed = failed or self._writer.failed is not None
+                self._writer.close(None if failed else end(self.run), self.k)
+        return self.run
+
+    def _made(self, stopped: str | None) -> Run:
+        shapes = self._layout.shapes
+        parts = [np.concatenate(p) for p in zip(*self._blocks, strict=True)] or [np.zeros((0, *shape)) for shape in shapes]
+        about = {**self.about, "steps": self.k, **({} if stopped is None else {"stopped": stopped})}
+        extras = dict(zip(self._extras or {}, parts[3:], strict=True))
+        path = None if self._writer is None else self._writer.path
+        run = Run(about, np.concatenate([self._start[None], parts[0]]), parts[1], parts[2], extras, None, path)
+        run.__dict__["simulation"] = self.simulation
+        return run
+
+
+def about_of(simulation: Simulation, title: str, controller: str, seed: int | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """All that is known of a run before it begins, as plain data."""
+    recipe: dict[str, Any] = {}
+    try:
+        recipe["recipe"] = data_of_simulation(simulation)
+    except plain.Unwritable as error:
+        recipe = {"recipe": None, "recipe_missing": str(error)}
+        try:
+            recipe["robot_recipe"] = data_of_robot(simulation.robot)
+        except plain.Unwritable:
+            recipe["robot_recipe"] = None
+    numbers, computer = versions()
+    about = {
+        "format": FORMAT,
+        "title": str(title),
+        "robot": simulation.robot.name,
+        "controller": str(controller),
+        "seed": None if seed is None else int(seed),
+        "dt": simulation.dt,
+        "nq": simulation.robot.nq,
+        "nv": simulation.robot.nv,
+        "columns": columns_of(simulation),
+        "robot_hash": robot_hash(simulation),
+        "world_hash": simulation.hash,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": numbers,
+        "machine": computer,
+        **recipe,
+    }
+    taken = [name for name in more if name in about or name in ("steps", "stopped", "sha256", "extras", "lost")]
+    if taken:
+        raise SimulationError(f"about= must not have the name '{taken[0]}', which the recorder sets itself: take another name")
+    return {**about, **more}
+
+
+def versions() -> tuple[dict[str, str], dict[str, Any]]:
+    """(versions of all that a step depends on, this computer): no names of people or folders."""
+    from condyle.tape import here
+
+    found = here.versions()
+    numbers = {name: str(found.pop(name)) for name in ("condyle", "numpy", "python", "llvmlite", "llvm")}
+    return numbers, {"cpu": _processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]}
+
+
+@cache
+def _processor() -> str:
+    """The name of the processor, as its maker writes it where that is known."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)[:200]
+    except OSError:
+        return name

@@ -1,0 +1,148 @@
+"""Bytes of a run on their way to a file: a whole run at once, or block by block while it happens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condyle.errors import FileError
+from condyle.runs import file, plain
+from condyle.runs.whole import ROOM, PathLike, sentence, whole
+
+if TYPE_CHECKING:
+    from condyle.runs.run import Run
+
+SYNC_SECONDS = 1.0
+
+
+def parts_of(run: Run) -> Iterator[bytes]:
+    """The file of a run, in parts."""
+    part, checksum = file.prefix()
+    yield part
+    extras = {name: array.shape[1:] for name, array in run.extras.items()}
+    # what is known only at the end is written there
+    about = {name: value for name, value in run.about.items() if name not in ("steps", "stopped")}
+    start = np.ascontiguousarray(run.x[0], dtype=file.FLOAT).tobytes()
+    for kind, payload in ((b"HEAD", header(about)), (b"STRT", start), (b"COLS", file.columns(extras))):
+        part, checksum = file.record(kind, payload, checksum)
+        yield part
+    for first in range(0, run.steps, file.BLOCK):
+        last = min(first + file.BLOCK, run.steps)
+        arrays = [run.x[first + 1 : last + 1], *[a[first:last] for a in (run.u, run.wrenches, *run.extras.values())]]
+        part, checksum = file.record(b"DATA", file.rows(first, arrays), checksum)
+        yield part
+    yield file.record(b"END ", end(run), checksum)[0]
+
+
+def header(about: dict[str, Any]) -> bytes:
+    """The payload of the HEAD record."""
+    try:
+        text = plain.text_of(about)
+    except plain.Unwritable as error:
+        raise FileError(f"a run cannot be written because its `about` is {error}.") from None
+    if len(text) > file.MOST_HEADER_BYTES:
+        most = f"more than {file.MOST_HEADER_BYTES:,}"
+        raise FileError(
+            f"a run cannot be written because its header would have {len(text):,} bytes, {most}: make `about` shorter."
+        )
+    return text
+
+
+def end(run: Run) -> bytes:
+    """The payload of the END record."""
+    facts = {"stopped": run.about.get("stopped"), "lost": run.lost}
+    return plain.text_of({"steps": run.steps, "sha256": run.hash, **{k: v for k, v in facts.items() if v is not None}})
+
+
+class Writer:
+    """A file that grows by whole records. What is written stays if the process is killed; the disk has it a second later."""
+
+    def __init__(self, path: PathLike, about: dict[str, Any], start: np.ndarray, overwrite: bool) -> None:
+        self.path = Path(path)
+        first, self.checksum = file.prefix()
+        parts = [first]
+        for kind, payload in ((b"HEAD", header(about)), (b"STRT", start.astype(file.FLOAT).tobytes())):
+            part, self.checksum = file.record(kind, payload, self.checksum)
+            parts.append(part)
+        self.good = 0  # bytes up to the end of the last whole record
+        self.handle = -1
+        self.failed: FileError | None = None
+        try:
+            if overwrite:
+                # the old file stays until the new one has begun
+                with whole(path) as temporary:
+                    self._begin(temporary, b"".join(parts))
+            else:
+                with sentence(path, "written", ROOM):
+                    self._begin(self.path, b"".join(parts))
+        except FileError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
+            cure = "give another name, or pass overwrite=True"
+            raise FileError(f"{path} exists already, and a run is not written over it: {cure}.") from None
+        self.synced = monotonic()
+
+    def block(self, first: int, arrays: list[np.ndarray], extras: dict[str, tuple[int, ...]] | None) -> None:
+        """None; these steps are in the file afterwards. `extras`: the shapes of further signals, before the first block."""
+        parts = []
+        if extras is not None:
+            part, self.checksum = file.record(b"COLS", file.columns(extras), self.checksum)
+            parts.append(part)
+        part, self.checksum = file.record(b"DATA", file.rows(first, arrays), self.checksum)
+        self._write(b"".join([*parts, part]), first)
+        if monotonic() - self.synced > SYNC_SECONDS:
+            with suppress(OSError):
+                os.fsync(self.handle)
+            self.synced = monotonic()
+
+    def close(self, payload: bytes | None, steps: int) -> None:
+        """None; the file has its end, if there is one to write, and is on the disk."""
+        if self.handle < 0:
+            return
+        try:
+            if payload is not None and self.failed is None:
+                self._write(file.record(b"END ", payload, self.checksum)[0], steps)
+                with sentence(self.path, "made to last", "it is complete, but a power failure may cut it"):
+                    os.fsync(self.handle)
+        finally:
+            handle, self.handle = self.handle, -1
+            os.close(handle)
+
+    # ---- inside
+
+    def _begin(self, path: Path, first: bytes) -> None:
+        """The file is made here and now, by nobody else, and has its first bytes; or there is none."""
+        self.handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        try:
+            self._put(first)
+        except BaseException:
+            os.close(self.handle)
+            os.unlink(path)
+            raise
+
+    def _write(self, data: bytes, steps: int) -> None:
+        if self.failed is not None:
+            raise self.failed
+        cure = f"the first {steps:,} steps are safe in it; make room, or save all of them elsewhere: recorder.finish().save(path)"
+        try:
+            with sentence(self.path, "written further", cure):
+                self._put(data)
+        except FileError as error:
+            self.failed = error
+            # a part of a record is no use
+            with suppress(OSError):
+                os.ftruncate(self.handle, self.good)
+            raise
+
+    def _put(self, data: bytes) -> None:
+        """All of it, by one call unless the system takes it in parts."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self.handle, left) :]
+        self.good += len(data)
