@@ -1,0 +1,180 @@
+"""A robot file examined: what is wrong with it and how to cure it, and the corrected file next to it on request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from condyle.demo.result import write
+from condyle.errors import FileError, RobotError
+from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, corrected_path, diagnose
+from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
+from condyle.robot.report import quoted
+
+HEALTHY, CURED, ILL = 0, 1, 2  # exit codes: nothing wrong; doubts, or errors that --fix cured; errors that remain
+COLORS = {ERROR: "bold red", DOUBT: "yellow", HINT: "cyan"}
+VERDICTS = {LOADS: "bold green", DOUBTFUL: "bold yellow", STUCK: "bold red", FAILS: "bold red"}
+SHOWN = {ERROR: 30, DOUBT: 20, HINT: 8}  # findings of each severity
+
+
+def examine(
+    path: str | PathLike[str],
+    package_dirs: Sequence[str | PathLike[str]] = (),
+    arguments: Mapping[str, str] | None = None,
+    *,
+    fix: bool = False,
+    strict: bool = False,
+    force: bool = False,
+) -> Diagnosis:
+    """The diagnosis of a file; with `fix`, NAME.fixed.urdf is written beside it if anything can be corrected.
+
+    The file itself is never touched, and a NAME.fixed.urdf that is there only with `force`. With `strict`, doubts are errors.
+    """
+    path = Path(path)
+    if not path.exists() and not path.suffix and path.parent == Path():
+        from condyle.robot import library
+
+        if path.name in library.names():
+            raise RobotError([f"{path} is a built-in robot, not a file: condyle info {path} shows it"])
+    target = corrected_path(path)
+    if fix and target.exists() and not force:
+        raise FileError(f"{target} is already there: move it away, or add --force to write over it")
+    found = diagnose(path, package_dirs=package_dirs, xacro_args=arguments, cure=fix, strict=strict)
+    if found.corrected is None:
+        return found
+    try:
+        write(target, found.corrected.encode("utf-8"))
+    except OSError as error:
+        raise FileError(f"{target} cannot be written ({error.strerror}): copy {path.name} to a folder of yours") from None
+    return replace(found, written=target)
+
+
+def exit_code(found: Diagnosis) -> int:
+    """0 when nothing is wrong; 1 for doubts, and for errors that the corrected file no longer has; 2 for errors that remain."""
+    last = found.findings if found.corrected is None else found.remains
+    grave = (ERROR, DOUBT) if found.strict else (ERROR,)
+    if any(finding.severity in grave for finding in last):
+        return ILL
+    return CURED if any(finding.severity in (ERROR, DOUBT) for finding in found.findings) else HEALTHY
+
+
+def facts(found: Diagnosis) -> dict[str, Any]:
+    """Everything `show` prints, as plain data."""
+    return {
+        "file": str(found.path),
+        "format": found.format,
+        "verdict": found.verdict,
+        "exit_code": exit_code(found),
+        "counts": {severity: found.count(severity) for severity in COLORS},
+        "findings": [_plain(finding) for finding in found.findings],
+        "robot": found.summary,
+        "corrected": None if found.corrected is None else {
+            "file": str(found.written) if found.written else None,
+            "verdict": found.verdict_after,
+            "fixed": [_plain(finding) for finding in found.fixed],
+            "remains": [_plain(finding) for finding in found.remains],
+        },
+    }  # fmt: skip
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    file, _, line = finding.where.rpartition(":")
+    place = {"file": file, "line": int(line)} if line.isdigit() else {"file": finding.where, "line": None}
+    words = {"severity": finding.severity, "kind": finding.kind, "where": finding.where, **place}
+    return {**words, "what": finding.what, "cure": finding.cure, "fixable": finding.fixable, "fix": finding.fix}
+
+
+def show(found: Diagnosis, console: Console) -> None:
+    """Print the verdict, the findings with their cures, the robot, and what to type next."""
+    head = Text.assemble((found.path.name, "bold"), f" ({found.format}): ", (found.verdict, VERDICTS[found.verdict]))
+    if found.findings:
+        head.append(f"; {_counts(found.findings)}")
+    console.print(head, highlight=False, soft_wrap=True)
+    if found.corrected is None:
+        _list(found.findings, console, found.path)
+        _robot(found, console, "It is")
+        _next(found, console)
+        return
+    _list(found.fixed, console, found.path, done=True)
+    written = found.written or corrected_path(found.path)
+    console.print()
+    after = str(found.verdict_after)
+    line = Text.assemble((written.name, "bold"), ": ", (after, VERDICTS[after]))
+    line.append(f"; what remains: {_counts(found.remains)}" if found.remains else "; nothing remains")
+    console.print(line, highlight=False, soft_wrap=True)
+    _list(found.remains, console, written)
+    _robot(found, console, "It is now")
+    _next(found, console)
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    numbers = {severity: sum(finding.severity == severity for finding in findings) for severity in COLORS}
+    return ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in numbers.items() if n)
+
+
+def _list(findings: Sequence[Finding], console: Console, path: Path, done: bool = False) -> None:
+    """One row each: how grave, where, what, and below it the cure, or what was done."""
+    if not findings:
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    for severity, color in COLORS.items():
+        group = [finding for finding in findings if finding.severity == severity]
+        for finding in group[: SHOWN[severity]]:
+            place = finding.where.removeprefix(str(path)).lstrip(":")
+            place = f"line {place}" if place.isdigit() else "" if place == finding.where == str(path) else _short(place)
+            text = Text(finding.what)
+            if done:
+                text.append(f"\nDone: --fix {finding.fix}.", "green")
+            else:
+                text.append(f"\n{finding.cure}", "dim")
+                if finding.fixable:
+                    text.append(f" --fix {finding.fix}.", "green")
+            table.add_row(Text(severity, color), Text(place), text)
+        if len(group) > SHOWN[severity]:
+            table.add_row(Text(severity, color), "", Text(f"and {len(group) - SHOWN[severity]} more: --json lists all"))
+    console.print()
+    console.print(table, highlight=False)
+
+
+def _short(place: str) -> str:
+    """A place in another file, by the file's name."""
+    return place.replace("\\", "/").rpartition("/")[2][-40:]
+
+
+def _robot(found: Diagnosis, console: Console, begin: str) -> None:
+    if (robot := found.summary) is None:
+        return
+    x, y, z = robot["extent"]
+    freedom, links = robot["degrees_of_freedom"], robot["links"]
+    console.print()
+    text = f"{begin} {quoted(robot['name'])}: {links} link{'s' * (links != 1)}, "
+    text += f"{freedom} degree{'s' * (freedom != 1)} of freedom, {robot['mass']:.4g} kg, "
+    text += f"{x:.3g} x {y:.3g} x {z:.3g} m with all joints at zero"
+    console.print(Text(text + (", meshes not counted." if robot["meshes"] else ".")), highlight=False, soft_wrap=True)
+
+
+def _next(found: Diagnosis, console: Console) -> None:
+    """What to type next."""
+    lines, target = [], corrected_path(found.path)
+    if found.corrected is None:
+        curable = [finding for finding in found.findings if finding.fixable]
+        if curable and found.format in ("URDF", "xacro"):
+            lines.append(f"condyle doctor {found.path} --fix   # cures {len(curable)} of these, in {target.name}")
+        if found.verdict in (LOADS, DOUBTFUL):
+            lines.append(f"condyle view {found.path}")
+    elif found.verdict_after in (LOADS, DOUBTFUL):
+        lines.append(f"condyle view {found.written or target}")
+    if lines:
+        console.print()
+        for line in lines:
+            console.print(Text(f"  {line}", "bold"), highlight=False, soft_wrap=True)

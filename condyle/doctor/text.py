@@ -1,0 +1,208 @@
+"""A robot file as text that can be corrected: where each element stands in it, and edits that leave the rest as it was."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from condyle.robot.xml import Element
+
+# comments, character data and instructions, which are passed over, and tags: '/' of an end tag, name, and the rest up to '>'.
+# the text has been read as XML before, so these few rules are enough; possessive, so that no text makes them slow
+TOKEN = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(/?)([^\s/>]++)((?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+)>",
+    re.DOTALL,
+)
+ATTRIBUTE = re.compile(r"([^\s=]++)\s*+=\s*+(\"[^\"]*+\"|'[^']*+')")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The characters from `start` to `end` become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+Edits = tuple[Edit, ...]
+
+
+@dataclass
+class _Span:
+    """An element in the text: its start tag, and its end tag (empty, behind the start tag, for <x/>)."""
+
+    start: int
+    opened: int
+    closing: int
+    end: int
+
+    @property
+    def empty(self) -> bool:
+        return self.closing == self.opened and self.end == self.opened
+
+
+class Page:
+    """The text of a file whose elements are `root` and below. Every edit is a value; `corrected` applies what fits together."""
+
+    nothing: Edits = ()
+
+    def __init__(self, text: str, root: Element) -> None:
+        self.text = text
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.one_line = "\n" not in text.strip()
+        self._spans: dict[int, _Span] = {}
+        self._root = root  # keeps the ids of its elements taken
+        elements, waiting = root.walk(), list[_Span]()
+        for token in TOKEN.finditer(text):
+            if token[2] is None:
+                continue
+            if token[1]:
+                span = waiting.pop()
+                span.closing, span.end = token.start(), token.end()
+                continue
+            span = _Span(token.start(), token.end(), token.end(), token.end())
+            self._spans[id(next(elements))] = span
+            if not token[3].endswith("/"):
+                waiting.append(span)
+
+    # -- attributes
+
+    def set(self, element: Element, name: str, value: str) -> Edits:
+        """The attribute gets this value, and is added where there was none."""
+        span = self._spans[id(element)]
+        found = self._attribute(span, name)
+        if found is not None:
+            quote = self.text[found.start(2)]
+            return (Edit(found.start(2), found.end(2), f"{quote}{_escaped(value, quote)}{quote}"),)
+        at = self._tag_end(span)
+        return (Edit(at, at, f' {name}="{_escaped(value, chr(34))}"'),)
+
+    def rename_attribute(self, element: Element, old: str, new: str) -> Edits:
+        found = self._attribute(self._spans[id(element)], old)
+        return () if found is None else (Edit(found.start(1), found.end(1), new),)
+
+    def drop_attribute(self, element: Element, name: str) -> Edits:
+        """The attribute goes, with the white space before it."""
+        found = self._attribute(self._spans[id(element)], name)
+        if found is None:
+            return ()
+        start = found.start()
+        while self.text[start - 1].isspace():
+            start -= 1
+        return (Edit(start, found.end(), ""),)
+
+    # -- elements
+
+    def rename(self, element: Element, tag: str) -> Edits:
+        span, size = self._spans[id(element)], len(element.tag)
+        first = Edit(span.start + 1, span.start + 1 + size, tag)
+        return (first,) if span.empty else (first, Edit(span.closing + 2, span.closing + 2 + size, tag))
+
+    def drop(self, element: Element) -> Edits:
+        """The element goes, and its line too if nothing else is on it."""
+        span = self._spans[id(element)]
+        start, end = span.start, span.end
+        before = start - len(self._indent(start))
+        at_line_start = before == 0 or self.text[before - 1] == "\n"
+        rest = re.compile(r"[ \t]*\r?\n").match(self.text, end)
+        if at_line_start and rest is not None:
+            return (Edit(before, rest.end(), ""),)
+        return (Edit(start, end, ""),)
+
+    def replace(self, element: Element, lines: Sequence[str]) -> Edits:
+        """The element becomes these lines."""
+        span = self._spans[id(element)]
+        return (Edit(span.start, span.end, self._joined(lines, self._indent(span.start))),)
+
+    def inside(self, element: Element, lines: Sequence[str]) -> Edits:
+        """These lines become the element's last children."""
+        span = self._spans[id(element)]
+        outer = self._indent(span.start)
+        if self.one_line:
+            if span.empty:
+                at = self._tag_end(span)
+                return (Edit(at, span.opened, f">{self._joined(lines, '')}</{element.tag}>"),)
+            return (Edit(span.closing, span.closing, self._joined(lines, "")),)
+        inner = outer + "  "
+        if element.children and (first := self._indent(self._spans[id(element.children[0])].start)):
+            inner = first
+        block = self.newline + inner + self._joined(lines, inner)
+        if span.empty:
+            at = self._tag_end(span)
+            return (Edit(at, span.opened, f">{block}{self.newline}{outer}</{element.tag}>"),)
+        # behind the last child, before the white space that indents the end tag
+        at = span.closing
+        while at > span.opened and self.text[at - 1].isspace():
+            at -= 1
+        tail = "" if "\n" in self.text[at : span.closing] else self.newline + outer
+        return (Edit(at, at, block + tail),)
+
+    def corrected(self, groups: Iterable[Edits]) -> tuple[str, list[int]]:
+        """The text after these groups of edits, and which groups were made; one that overlaps an earlier one is left out."""
+        made: list[int] = []
+        taken: list[tuple[int, int, int, str]] = []
+        busy = _Busy()
+        for number, group in enumerate(groups):
+            if group and all(busy.free(edit) for edit in group):
+                for edit in group:
+                    busy.take(edit)
+                    taken.append((edit.start, edit.end, len(taken), edit.text))
+                made.append(number)
+        parts, at = [], 0
+        for start, end, _, text in sorted(taken):
+            parts += [self.text[at:start], text]
+            at = end
+        return "".join([*parts, self.text[at:]]), made
+
+    # -- the text
+
+    def _attribute(self, span: _Span, name: str) -> re.Match[str] | None:
+        at = span.start + 1
+        while not self.text[at].isspace() and at < span.opened - 1:
+            at += 1
+        return next((m for m in ATTRIBUTE.finditer(self.text, at, span.opened) if m[1] == name), None)
+
+    def _tag_end(self, span: _Span) -> int:
+        """Where the last attribute of the start tag ends."""
+        at = span.opened - (2 if self.text[span.opened - 2] == "/" else 1)
+        while self.text[at - 1].isspace():
+            at -= 1
+        return at
+
+    def _indent(self, at: int) -> str:
+        """The white space between the start of the line and here; none if something else is before."""
+        start = at
+        while start > 0 and self.text[start - 1] in " \t":
+            start -= 1
+        if start > 0 and self.text[start - 1] != "\n":
+            return ""
+        return self.text[start:at]
+
+    def _joined(self, lines: Sequence[str], indent: str) -> str:
+        if self.one_line:
+            return "".join(line.strip() for line in lines)
+        return (self.newline + indent).join(lines)
+
+
+class _Busy:
+    """The stretches of text that edits have taken; insertions may share a place, nothing else may."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[int, int]] = []
+
+    def free(self, edit: Edit) -> bool:
+        at = bisect_left(self._taken, (edit.start, edit.end))
+        before = self._taken[at - 1] if at else (-1, -1)
+        after = self._taken[at] if at < len(self._taken) else (edit.end, edit.end)
+        return before[1] <= edit.start and after[0] >= edit.end
+
+    def take(self, edit: Edit) -> None:
+        insort(self._taken, (edit.start, edit.end))
+
+
+def _escaped(value: str, quote: str) -> str:
+    return escape(value, {'"': "&quot;"} if quote == '"' else {"'": "&apos;"})
