@@ -1,0 +1,93 @@
+"""A camera: from where a picture is taken, and how to stand so that all of a robot is in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Point = tuple[float, float, float]
+
+VIEW = (-58.0, 17.0)  # degrees: azimuth and elevation of the eye, seen from the robot
+FOV = 26.0  # degrees, of the picture's height
+MARGIN = 0.82  # the part of the picture that the robot may fill
+NEAREST = 1e-3  # of the distance to the target: what is nearer is not drawn
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera at `eye` that looks at `target`, z up; `fov`: the angle of the picture's height, degrees."""
+
+    eye: Point
+    target: Point
+    fov: float = FOV
+
+    @property
+    def axes(self) -> np.ndarray:
+        """Rows: right, up and forward, in the world."""
+        forward = np.subtract(self.target, self.eye)
+        forward = forward / max(float(np.linalg.norm(forward)), 1e-12)
+        right = np.cross(forward, (0.0, 0.0, 1.0))
+        if np.linalg.norm(right) < 1e-6:
+            right = np.array([1.0, 0.0, 0.0])
+        right = right / np.linalg.norm(right)
+        return np.stack([right, np.cross(right, forward), forward])
+
+    @property
+    def distance(self) -> float:
+        return float(np.linalg.norm(np.subtract(self.target, self.eye)))
+
+    def focal(self, height: int) -> float:
+        """Pixels on the picture for one metre at one metre's distance."""
+        return 0.5 * height / float(np.tan(np.radians(self.fov) / 2.0))
+
+    def project(self, points: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """(pixels (n, 2), y down; depth (n,) along the view) of points (n, 3) on a picture of `size` (width, height)."""
+        seen = (points - np.asarray(self.eye)) @ self.axes.T
+        depth = seen[:, 2]
+        safe = np.maximum(depth, NEAREST * self.distance)
+        scale = self.focal(size[1]) / safe
+        pixels = np.stack([0.5 * size[0] + seen[:, 0] * scale, 0.5 * size[1] - seen[:, 1] * scale], axis=1)
+        return pixels, depth
+
+    def rays(self, size: tuple[int, int]) -> np.ndarray:
+        """(height, width, 3): the direction in which each pixel looks, one metre deep."""
+        width, height = size
+        x = (np.arange(width) + 0.5 - 0.5 * width) / self.focal(height)
+        y = (0.5 * height - np.arange(height) - 0.5) / self.focal(height)
+        right, up, forward = self.axes
+        rays: np.ndarray = x[None, :, None] * right + y[:, None, None] * up + forward
+        return rays
+
+
+def framed(
+    points: np.ndarray,
+    size: tuple[int, int] = (960, 540),
+    *,
+    azimuth: float = VIEW[0],
+    elevation: float = VIEW[1],
+    fov: float = FOV,
+    margin: float = MARGIN,
+) -> Camera:
+    """The camera that has all `points` (n, 3) in its picture, seen from azimuth and elevation in degrees (0: from +x, 90: +y)."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    target = 0.5 * (low + high)
+    a, e = np.radians(azimuth), np.radians(np.clip(elevation, -89.0, 89.0))
+    toward = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
+    tangent = float(np.tan(np.radians(fov) / 2.0)) * margin
+    wide = tangent * size[0] / size[1]
+    least = 1e-3 + 0.2 * float(np.linalg.norm(high - low))
+    distance = least
+    for _ in range(4):
+        axes = Camera(_point(target + toward), _point(target), fov).axes
+        seen = (points - target) @ axes.T
+        # as near as the outermost point allows, then the picture's middle amid what is seen
+        distance = max(float(np.max(np.maximum(np.abs(seen[:, 0]) / wide, np.abs(seen[:, 1]) / tangent) - seen[:, 2])), least)
+        flat = seen[:, :2] / (distance + seen[:, 2:])
+        middle = 0.5 * (flat.min(axis=0) + flat.max(axis=0)) * distance
+        target = target + middle[0] * axes[0] + middle[1] * axes[1]
+    return Camera(_point(target + distance * toward), _point(target), fov)
+
+
+def _point(p: np.ndarray) -> Point:
+    return float(p[0]), float(p[1]), float(p[2])

@@ -1,0 +1,308 @@
+"""The triangles of a robot: every shape of every link, closed, with faces that turn counter-clockwise seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from condyle.errors import CondyleError, RobotError
+from condyle.robot.description import Shape
+from condyle.robot.make import STEEL, rod, sphere
+from condyle.robot.model import Model
+from condyle.view.meshes import Mesh, read_mesh
+
+Color = tuple[float, float, float, float]
+
+ROUND = 32  # sides of a cylinder or capsule
+BALL = (24, 16)  # meridians and parallels of a sphere
+WORLD = -1
+PLAIN: Color = STEEL  # of a shape without a colour
+TOUCHING: Color = (0.93, 0.58, 0.18, 0.55)  # of a collision shape
+BONE: Color = (0.55, 0.58, 0.63, 1.0)  # of rods between joints
+JOINT: Color = (0.16, 0.42, 0.75, 1.0)  # of balls at joints
+CREASE = 40.0  # degrees between faces, up to which a surface looks smooth
+MOST_CORNERS = 128  # at one vertex, to be smoothed
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One shape in the frame of its link: vertices (n, 3) float32 and faces (m, 3) int32. `link` -1 is the world."""
+
+    link: int
+    vertices: np.ndarray
+    faces: np.ndarray
+    color: Color
+    name: str
+    note: str = ""
+
+
+def pieces(model: Model, *, which: str = "visual") -> list[Piece]:
+    """The pieces of a robot, `which` "visual" or "collision", links in order, the world first.
+
+    A robot without shapes of one kind shows those of the other, and one without any shows rods between its joints. A mesh that
+    cannot be read is replaced by its link's collision shapes, or by rods, and `note` says why.
+    """
+    if which not in ("visual", "collision"):
+        raise RobotError([f'the shapes to show are "visual" or "collision", got {which!r:.40}'])
+    homes = [(WORLD, model.visuals, model.collisions), *((i, l.visuals, l.collisions) for i, l in model.outward())]
+    if which == "collision":
+        homes = [(link, collisions, visuals) for link, visuals, collisions in homes]
+    if not any(wanted for _, wanted, _ in homes):
+        homes = [(link, other, ()) for link, _, other in homes]
+    if not any(wanted for _, wanted, _ in homes):
+        return [piece for link, _, _ in homes for piece in _bones(model, link)]
+    plain = TOUCHING if which == "collision" else PLAIN
+    return [piece for link, wanted, other in homes for piece in _link_pieces(model, link, wanted, other, plain)]
+
+
+def shaded(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(vertices, normals, faces) with a vertex for each normal: round surfaces are smooth, edges above CREASE stay sharp."""
+    corners = faces.ravel()
+    n = _face_normals(vertices, faces)
+    # pairs of corners that share a vertex, by corners sorted by vertex
+    order = np.argsort(corners, kind="stable")
+    counts = np.bincount(corners, minlength=len(vertices))
+    firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    many = np.where(counts > MOST_CORNERS, 0, counts)[corners]
+    left = np.repeat(np.arange(len(corners)), many)
+    step = np.arange(len(left)) - np.repeat(np.cumsum(many) - many, many)
+    right = order[firsts[corners[left]] + step]
+    near = np.einsum("ij,ij->i", n[left // 3], n[right // 3]) > np.cos(np.radians(CREASE))
+    left, right = left[near], right[near]
+    # faces count by their angle at the vertex, so that how a flat side is cut does not show
+    weights = _angles(vertices, faces).ravel()
+    normals = np.stack([np.bincount(left, n[right // 3, k] * weights[right], len(corners)) for k in range(3)], axis=1)
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    normals = np.where(length > 1e-9, normals / np.maximum(length, 1e-9), n[np.arange(len(corners)) // 3])
+    # corners with the same vertex and nearly the same normal are one
+    key = np.column_stack([corners, np.rint(normals * 512.0).astype(np.int64)])
+    _, first, where = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    return (
+        vertices[corners[first]].astype(np.float32),
+        normals[first].astype(np.float32),
+        where.reshape(-1, 3).astype(np.int32),
+    )
+
+
+# -- links
+
+
+def _link_pieces(model: Model, link: int, shapes: Iterable[Shape], others: Iterable[Shape], plain: Color) -> list[Piece]:
+    found, bad = [], ""
+    owner = model.links[link].name if link >= 0 else "world"
+    for shape in shapes:
+        name = shape.name or owner
+        try:
+            for mesh in _triangles(shape):
+                found.append(_placed(link, mesh, shape, shape.color or mesh.color or plain, name))
+        except CondyleError as error:
+            bad = str(error)
+    if bad and found:
+        # the other shapes of the link tell enough of it
+        return [*found[:-1], replace(found[-1], note=f"{bad}: left out")]
+    if bad:
+        simple = [shape for shape in others if shape.kind != "mesh"]
+        note = f"{bad}: {'collision shapes' if simple else 'rods'} shown instead"
+        for shape in simple:
+            for mesh in _triangles(shape):
+                found.append(_placed(link, mesh, shape, shape.color or plain, shape.name or owner, note))
+        if not simple:
+            found += _bones(model, link, note) or [_dot(link, owner, _extent(model), note)]
+    return found
+
+
+def _placed(link: int, mesh: Mesh, shape: Shape, color: Color, name: str, note: str = "") -> Piece:
+    """The mesh in the frame of its link; a mirrored one has its faces turned round."""
+    scale = np.array(shape.size if shape.kind == "mesh" else (1.0, 1.0, 1.0), dtype=float)
+    R, p = np.asarray(shape.pose.R, dtype=float), np.asarray(shape.pose.p, dtype=float)
+    vertices = (mesh.vertices.astype(float) * scale) @ R.T + p
+    faces = mesh.faces[:, ::-1] if np.prod(scale) < 0.0 else mesh.faces
+    r, g, b, a = (float(min(max(c, 0.0), 1.0)) if np.isfinite(c) else 0.5 for c in color)
+    return Piece(link, np.ascontiguousarray(vertices, dtype=np.float32), np.ascontiguousarray(faces), (r, g, b, a), name, note)
+
+
+def _bones(model: Model, link: int, note: str = "") -> list[Piece]:
+    """Rods from a link's joint to those of its children, to its frames at the tips, and a ball at the joint."""
+    extent = _extent(model)
+    thick = 0.018 * extent
+    children = [child.placement.p for child in model.links if child.parent == link]
+    ends = [np.asarray(p, dtype=float) for p in children]
+    if link >= 0 and not children:
+        ends = [np.asarray(frame.pose.p, dtype=float) for frame in model.frames if frame.link == link]
+        inertia = model.links[link].inertia
+        if inertia.mass > 0.0:
+            ends.append(np.asarray(inertia.com, dtype=float))
+    name = model.links[link].name if link >= 0 else "world"
+    far = [end for end in ends if np.all(np.isfinite(end)) and np.linalg.norm(end) > 1e-3 * extent]
+    shapes = [rod((0.0, 0.0, 0.0), tuple(end), thick, BONE) for end in far]
+    if link >= 0 and (shapes or model.links[link].inertia.mass > 0.0):
+        shapes.append(sphere(1.7 * thick, color=JOINT))
+    return [_placed(link, mesh, shape, shape.color or BONE, name, note) for shape in shapes for mesh in _triangles(shape)]
+
+
+def _dot(link: int, name: str, extent: float, note: str) -> Piece:
+    shape = sphere(0.03 * extent, color=JOINT)
+    return _placed(link, _triangles(shape)[0], shape, JOINT, name, note)
+
+
+def _extent(model: Model) -> float:
+    """About the robot's size, by the way from its base to the farthest joint or centre of mass; 0.1 m if all is one point."""
+    reach = [0.0] * len(model.links)
+    far = 0.0
+    for i, link in model.outward():
+        before = reach[link.parent] if link.parent >= 0 else 0.0
+        reach[i] = before + (float(np.linalg.norm(link.placement.p)) if link.parent >= 0 else 0.0)
+        tip = float(np.linalg.norm(link.inertia.com)) if link.inertia.mass > 0.0 else 0.0
+        far = max(far, reach[i] + tip)
+    return far if 1e-6 < far < 1e6 else 0.1
+
+
+# -- shapes
+
+
+def _triangles(shape: Shape) -> tuple[Mesh, ...]:
+    """The shape about its own origin."""
+    if shape.kind == "mesh":
+        if shape.mesh is None:
+            raise RobotError(["mesh not found"])
+        return read_mesh(shape.mesh)
+    if not all(np.isfinite(shape.size)):
+        raise RobotError([f"a {shape.kind} has the sizes {shape.size}"])
+    return (_simple(shape.kind, tuple(float(s) for s in shape.size)),)
+
+
+@lru_cache(maxsize=256)
+def _simple(kind: str, size: tuple[float, ...]) -> Mesh:
+    if kind == "box":
+        return _box(*size)
+    if kind == "sphere":
+        angles = np.linspace(-np.pi / 2.0, np.pi / 2.0, BALL[1] + 1)
+        return _turned(size[0] * np.cos(angles), size[0] * np.sin(angles), BALL[0])
+    radius, half = size[0], size[1] / 2.0
+    if kind == "cylinder":
+        return _turned(np.array([0.0, radius, radius, 0.0]), np.array([-half, -half, half, half]), ROUND)
+    if kind == "capsule":
+        angles = np.linspace(0.0, np.pi / 2.0, BALL[1] // 2 + 1)
+        across = np.concatenate([radius * np.sin(angles), radius * np.cos(angles)])
+        along = np.concatenate([-half - radius * np.cos(angles), half + radius * np.sin(angles)])
+        return _turned(across, along, ROUND)
+    raise RobotError([f"the shape '{kind}' cannot be shown: a box, sphere, cylinder, capsule or mesh can"])
+
+
+def _box(x: float, y: float, z: float) -> Mesh:
+    signs = np.array([[(k >> axis & 1) - 0.5 for axis in range(3)] for k in range(8)])
+    sides = [(0, 2, 3, 1), (4, 5, 7, 6), (0, 1, 5, 4), (2, 6, 7, 3), (0, 4, 6, 2), (1, 3, 7, 5)]
+    faces = [face for a, b, c, d in sides for face in ((a, b, c), (a, c, d))]
+    return Mesh((signs * (x, y, z)).astype(np.float32), np.array(faces, dtype=np.int32))
+
+
+def _turned(across: np.ndarray, along: np.ndarray, count: int) -> Mesh:
+    """The profile (distance from z, height), from the lower to the upper end on the axis, turned about z."""
+    turns = np.arange(count) * (2.0 * np.pi / count)
+    rings = len(across) - 2
+    middle = np.stack(
+        [
+            np.outer(across[1:-1], np.cos(turns)).ravel(),
+            np.outer(across[1:-1], np.sin(turns)).ravel(),
+            np.repeat(along[1:-1], count),
+        ],
+        axis=1,
+    )
+    vertices = np.concatenate([[[0.0, 0.0, along[0]]], middle, [[0.0, 0.0, along[-1]]]])
+    return Mesh(vertices.astype(np.float32), _ring_faces(rings, count))
+
+
+def _ring_faces(rings: int, count: int) -> np.ndarray:
+    """Faces of a first point, rings of `count` points each, and a last point."""
+    k = np.arange(count)
+    after = (k + 1) % count
+    parts = [np.stack([np.zeros_like(k), 1 + after, 1 + k], axis=1)]
+    low = (1 + np.arange(rings - 1) * count)[:, None]
+    high = low + count
+    sides = [(low + k, low + after, high + after), (low + k, high + after, high + k)]
+    parts += [np.stack([np.broadcast_to(c, (rings - 1, count)) for c in side], axis=-1).reshape(-1, 3) for side in sides]
+    last, top = 1 + (rings - 1) * count, 1 + rings * count
+    parts.append(np.stack([last + k, last + after, np.full_like(k, top)], axis=1))
+    return np.concatenate(parts).astype(np.int32)
+
+
+def tube(points: np.ndarray, radius: float, sides: int) -> Mesh:
+    """A tube along points (n, 3) with flat ends; points that repeat are left out."""
+    points = np.asarray(points, dtype=float)
+    far = np.linalg.norm(np.diff(points, axis=0), axis=1) > 1e-9
+    points = points[np.concatenate([[True], far])] if len(points) else points
+    if len(points) < 2:
+        return Mesh(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.int32))
+    along = np.gradient(points, axis=0)
+    along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)
+    # an axis across, carried along the way so that the tube does not twist
+    across = np.empty_like(points)
+    side = np.eye(3)[int(np.argmin(np.abs(along[0])))]
+    for k, d in enumerate(along):
+        side = side - (side @ d) * d
+        length = np.linalg.norm(side)
+        side = side / length if length > 1e-6 else np.cross(d, np.eye(3)[int(np.argmin(np.abs(d)))])
+        across[k] = side
+    turns = np.arange(sides) * (2.0 * np.pi / sides)
+    other = np.cross(along, across)
+    rings = radius * (across[:, None] * np.cos(turns)[:, None] + other[:, None] * np.sin(turns)[:, None])
+    vertices = np.concatenate([points[:1], (points[:, None] + rings).reshape(-1, 3), points[-1:]])
+    return Mesh(vertices.astype(np.float32), _ring_faces(len(points), sides))
+
+
+def cone_on(base: np.ndarray, tip: np.ndarray, radius: float, sides: int) -> Mesh:
+    """A cone from the middle of its base to its tip."""
+    ring = tube(np.stack([base, tip]), radius, sides).vertices[1 : 1 + sides]
+    vertices = np.concatenate([np.asarray(base)[None], ring, np.asarray(tip)[None]]).astype(np.float32)
+    return Mesh(vertices, _ring_faces(1, sides))
+
+
+# -- normals
+
+
+def _face_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Unit normals of faces, (m, 3); a face without area looks up."""
+    a, b, c = (vertices[faces[:, k]].astype(float) for k in range(3))
+    normals = np.cross(b - a, c - a)
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    return np.where(length > 0.0, normals / np.where(length > 0.0, length, 1.0), (0.0, 0.0, 1.0))
+
+
+def _angles(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """The angle at each corner of each face, (m, 3)."""
+    points = vertices[faces].astype(float)
+    out = np.empty(faces.shape)
+    for k in range(3):
+        one, two = points[:, (k + 1) % 3] - points[:, k], points[:, (k + 2) % 3] - points[:, k]
+        sine = np.linalg.norm(np.cross(one, two), axis=1)
+        out[:, k] = np.arctan2(sine, np.einsum("ij,ij->i", one, two))
+    return out
+
+
+def volume(piece: Piece | Mesh) -> float:
+    """The volume inside a closed piece, negative if its faces look inward."""
+    a, b, c = (piece.vertices[piece.faces[:, k]].astype(float) for k in range(3))
+    return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0)
+
+
+def bounds(found: Iterable[Piece], R: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(lowest, highest) corner of the box around the pieces at link poses R (links, 3, 3), p (links, 3)."""
+    low, high = np.full(3, np.inf), np.full(3, -np.inf)
+    for piece in found:
+        points = placed(piece, R, p)
+        low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
+    return (low, high) if np.all(np.isfinite(low)) else (np.full(3, -0.1), np.full(3, 0.1))
+
+
+def placed(piece: Piece, R: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The vertices of a piece in the world, (n, 3), at link poses R (links, 3, 3), p (links, 3)."""
+    if piece.link < 0:
+        return piece.vertices.astype(float)
+    moved: np.ndarray = piece.vertices @ R[piece.link].T + p[piece.link]
+    return moved
+
+
+__all__ = ["Piece", "bounds", "pieces", "placed", "shaded", "volume"]

@@ -1,0 +1,269 @@
+"""A picture of a robot without any graphics card: triangles, light, shadow, a ground with a scale, in NumPy and Pillow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from condyle.dynamics.robot import Robot
+from condyle.errors import ShapeError, require
+from condyle.runs.whole import write
+from condyle.view.camera import NEAREST, Camera, framed
+from condyle.view.ground import draw_ground, grid_step
+from condyle.view.motion import link_poses
+from condyle.view.raster import nearest, weights
+from condyle.view.scene import Arrow, Triangles, arrow_triangles, body, trail_triangles
+from condyle.view.shadow import Shadow
+from condyle.view.theme import DARK, LIGHT, Theme, rgb, to_linear, to_srgb
+
+FINE = 2  # pixels of the renderer for one of the picture, each way
+LARGEST = 4096  # pixels, each way
+GHOSTS = (0.26, 0.50)  # how opaque the first and the last ghost are
+BELOW = 0.02  # of the robot's size: how far under zero it may reach before the ground goes down with it
+
+
+def picture(
+    robot: Robot,
+    q: Any,
+    *,
+    size: tuple[int, int] = (960, 540),
+    camera: Camera | None = None,
+    dark: bool = False,
+    ghosts: Sequence[Any] = (),
+    arrows: Iterable[Arrow] = (),
+    ground: bool | float = True,
+    trail: Any = None,
+    which: str = "visual",
+    label: bool = True,
+) -> np.ndarray:
+    """The robot at q as a picture (height, width, 3) uint8, y down.
+
+    `ghosts`: earlier configurations, shown translucent. `arrows`: see scene.Arrow. `ground`: its height; True is zero, or the
+    lowest point of a robot that reaches below it. `trail`: points (n, 3), or a list of such. `camera`: framed(...) makes one; by
+    default all that is shown is in the picture.
+    """
+    width, height = _size(size)
+    theme = DARK if dark else LIGHT
+    shown = body(robot, which)
+    scenes = [shown.at(*link_poses(robot, each)) for each in (*ghosts, q)]
+    main = scenes[-1]
+    points = np.concatenate([scene.vertices for scene in scenes]) if len(main.vertices) else np.array([[-0.1] * 3, [0.1] * 3])
+    extent = _extent(main, points)
+    trails = [] if trail is None else [trail] if np.ndim(trail) == 2 else list(trail)
+    extras = [arrow_triangles(arrows, extent), *(trail_triangles(way, 0.006 * extent) for way in trails)]
+    points = np.concatenate([points, *(extra.vertices for extra in extras)])
+    eye = camera or framed(points, (width, height))
+    level = _level(ground, points, extent)
+    main = Triangles.joined([main, *extras])
+    shadow = Shadow.of(main, eye, level, extent)
+    if level is None:
+        image = theme.background(eye, (width, height))
+    else:
+        image = draw_ground(eye, (width, height), level, extent, points, shadow, theme)
+    _draw_robot(image, main, scenes[:-1], eye, level, extent, shadow, theme)
+    out = (np.clip(image, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
+    return _labelled(out, grid_step(extent), theme) if label and level is not None else out
+
+
+def save_picture(path: str | os.PathLike[str], robot: Robot, q: Any, **options: Any) -> None:
+    """Write the picture as a PNG file; options as of `picture`."""
+    write(path, png(picture(robot, q, **options)))
+
+
+def png(image: np.ndarray) -> bytes:
+    """A picture (height, width, 3) uint8 as the bytes of a PNG file."""
+    pillow = require("PIL.Image", "plot", "pictures")
+    out = BytesIO()
+    pillow.fromarray(image).save(out, "png", compress_level=6)
+    return out.getvalue()
+
+
+# -- the robot
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Triangles as they are seen: x, y, near and sample (k,) of every fine pixel, and rgb (n, 3), alpha (n,) of every sample."""
+
+    x: np.ndarray
+    y: np.ndarray
+    near: np.ndarray
+    sample: np.ndarray
+    rgb: np.ndarray
+    alpha: np.ndarray
+
+
+def _draw_robot(
+    image: np.ndarray,
+    main: Triangles,
+    ghosts: Sequence[Triangles],
+    camera: Camera,
+    level: float | None,
+    extent: float,
+    shadow: Shadow,
+    theme: Theme,
+) -> None:
+    """Everything but the ground, drawn over the image in place, finer than it and averaged down."""
+    height, width = image.shape[:2]
+    size = (width * FINE, height * FINE)
+    solid = main.color[:, 3] > 0.98
+    layers = [_layer(main.chosen(solid), camera, size, level, extent, shadow, theme)]
+    for opacity, ghost in zip(np.linspace(*GHOSTS, max(len(ghosts), 2)), ghosts, strict=False):
+        layers.append(_layer(ghost, camera, size, level, extent, None, theme, float(opacity)))
+    if not np.all(solid):
+        layers.append(_layer(main.chosen(~solid), camera, size, level, extent, shadow, theme, None))
+    filled = [layer for layer in layers if len(layer.x)]
+    if not filled:
+        return
+    # only the part of the picture that anything is in
+    x0, y0 = (min(int(np.min(getattr(layer, axis))) for layer in filled) // FINE for axis in "xy")
+    x1, y1 = (max(int(np.max(getattr(layer, axis))) for layer in filled) // FINE + 1 for axis in "xy")
+    shape = ((y1 - y0) * FINE, (x1 - x0) * FINE)
+    canvas, nearness = np.zeros((shape[0] * shape[1], 4), np.float32), np.zeros(shape[0] * shape[1], np.float32)
+    for number, layer in enumerate(layers):
+        pixel = (layer.y - y0 * FINE) * shape[1] + layer.x - x0 * FINE
+        front = layer.near > nearness[pixel]
+        pixel, sample = pixel[front], layer.sample[front]
+        paint = np.concatenate([layer.alpha[:, None] * layer.rgb, layer.alpha[:, None]], axis=1)
+        if number == 0:
+            canvas[pixel], nearness[pixel] = paint[sample], layer.near[front]
+        else:
+            canvas[pixel] = canvas[pixel] * (1.0 - layer.alpha[sample, None]) + paint[sample]
+    fine = canvas.reshape(y1 - y0, FINE, x1 - x0, FINE, 4)
+    small = np.add.reduce([fine[:, i, :, j] for i in range(FINE) for j in range(FINE)]) * np.float32(1.0 / FINE**2)
+    part = image[y0:y1, x0:x1]
+    part *= 1.0 - small[..., 3:]
+    part += small[..., :3]
+
+
+def _layer(
+    triangles: Triangles,
+    camera: Camera,
+    size: tuple[int, int],
+    level: float | None,
+    extent: float,
+    shadow: Shadow | None,
+    theme: Theme,
+    ghost: float | None = None,
+) -> Layer:
+    """The nearest triangles, lit; `ghost`: how opaque they are all over, None for their own colours' opacity."""
+    pixels, depth = camera.project(triangles.vertices, size)
+    usable = depth > NEAREST * camera.distance
+    near = (1.0 / np.where(usable, depth, 1.0)).astype(np.float32)
+    seen = nearest(pixels, near, triangles.faces, size, usable)
+    x, y, sample, at_x, at_y = _samples(seen.face)
+    face = seen.face[np.floor(at_y).astype(int), np.floor(at_x).astype(int)]
+    share = weights(pixels, near, triangles.faces, face, at_x, at_y)
+    corners = triangles.faces[face]
+    at = np.einsum("kc,kci->ki", share, triangles.vertices[corners])
+    normal = _unit(np.einsum("kc,kci->ki", share, triangles.normals[corners]))
+    color = triangles.color[face]
+    lit, edge = _lit(color[:, :3], normal, at, camera, shadow, theme)
+    if ghost is not None:
+        # the outline of a ghost is clearer than its inside
+        lit = 0.45 * lit + 0.55 * rgb(theme.ghost)
+        alpha = np.clip(ghost * (0.75 + 1.3 * edge**2), 0.0, 0.9)
+    else:
+        alpha = color[:, 3].copy()
+    if level is not None and camera.eye[2] > level:
+        alpha[at[:, 2] < level - 1e-3 * extent] = 0.0
+    return Layer(x, y, seen.near[y, x], sample, lit, alpha.astype(np.float32))
+
+
+def _samples(face: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(x, y, sample) of every fine pixel with a face, and (x, y) of every sample: one for the pixels of a picture's pixel that
+    show the same face, else one for each."""
+    height, width = face.shape
+    blocks = face.reshape(height // FINE, FINE, width // FINE, FINE)
+    first = blocks[:, 0, :, 0]
+    whole = first >= 0
+    for i in range(FINE):
+        for j in range(FINE):
+            whole &= blocks[:, i, :, j] == first
+    whole_y, whole_x = np.nonzero(whole)
+    rest = (face >= 0) & ~np.repeat(np.repeat(whole, FINE, axis=0), FINE, axis=1)
+    y, x = np.nonzero(rest)
+    shifts = [(i, j) for i in range(FINE) for j in range(FINE)]
+    all_x = np.concatenate([x, *(whole_x * FINE + j for _, j in shifts)])
+    all_y = np.concatenate([y, *(whole_y * FINE + i for i, _ in shifts)])
+    sample = np.concatenate([np.arange(len(x)), *(len(x) + np.arange(len(whole_x)) for _ in shifts)])
+    middle = 0.5 * (FINE - 1)
+    return all_x, all_y, sample, np.concatenate([x, whole_x * FINE + middle]), np.concatenate([y, whole_y * FINE + middle])
+
+
+def _lit(
+    color: np.ndarray, normal: np.ndarray, at: np.ndarray, camera: Camera, shadow: Shadow | None, theme: Theme
+) -> tuple[np.ndarray, np.ndarray]:
+    """(colours (k, 3), how much each point faces sideways (k,)): a lamp with shadows, the sky, a shine and a rim."""
+    toward = _unit(rgb(camera.eye) - at.astype(np.float32))
+    facing = np.einsum("ki,ki->k", normal, toward)
+    # what shows its back is seen from inside
+    normal = np.where((facing < -0.15)[:, None], -normal, normal)
+    facing = np.abs(facing)
+    lamp = theme.lamp(camera)
+    lit = np.clip(normal @ lamp, 0.0, 1.0)
+    if shadow is not None:
+        some = np.flatnonzero(lit > 0.02)
+        lit[some] *= 1.0 - np.float32(0.85) * shadow.on_robot(at[some], normal[some])
+    shine = np.clip(np.einsum("ki,ki->k", normal, _unit(toward + lamp)), 0.0, 1.0)
+    for _ in range(5):
+        shine *= shine
+    edge = (1.0 - np.clip(facing, 0.0, 1.0)).astype(np.float32)
+    up = (0.5 + 0.5 * normal[:, 2])[:, None]
+    light = (1.0 - up) * rgb(theme.bounce) + up * rgb(theme.sky) + lit[:, None] * rgb(theme.key)
+    linear = to_linear(color) * light
+    rim = np.square(np.square(edge)) * (0.35 + 0.65 * up[:, 0])
+    linear += (theme.shine * shine * np.sqrt(lit) + theme.rim * rim)[:, None]
+    return to_srgb(linear), edge
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    out: np.ndarray = vectors / np.sqrt(np.maximum(np.einsum("ki,ki->k", vectors, vectors), 1e-18))[:, None]
+    return out
+
+
+# -- the rest
+
+
+def _size(size: tuple[int, int]) -> tuple[int, int]:
+    try:
+        width, height = (int(n) for n in size)
+    except (TypeError, ValueError):
+        raise ShapeError(f"the size of a picture is (width, height) in pixels, got {size!r:.60}") from None
+    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
+        raise ShapeError(f"a picture has 16 to {LARGEST} pixels each way, got {width} x {height}")
+    return width, height
+
+
+def _extent(main: Triangles, points: np.ndarray) -> float:
+    own = main.vertices if len(main.vertices) else points
+    return max(float(np.linalg.norm(own.max(axis=0) - own.min(axis=0))), 1e-6)
+
+
+def _level(ground: bool | float, points: np.ndarray, extent: float) -> float | None:
+    """The height of the ground; None for none."""
+    if ground is False:
+        return None
+    if ground is not True:
+        return float(ground)
+    lowest = float(points[:, 2].min())
+    return lowest if lowest < -BELOW * extent else 0.0
+
+
+def _labelled(image: np.ndarray, step: float, theme: Theme) -> np.ndarray:
+    """The picture with the size of the ground's squares in its lower left corner."""
+    require("PIL.Image", "plot", "pictures")
+    from PIL import Image, ImageDraw, ImageFont
+
+    height = image.shape[0]
+    sheet = Image.fromarray(image)
+    text = f"squares {step:g} m" if step < 1000.0 else f"squares {step / 1000.0:g} km"
+    font = ImageFont.load_default(max(11, round(height / 42)))
+    margin = max(6, height // 45)
+    ImageDraw.Draw(sheet).text((margin, height - margin), text, fill=theme.ink, font=font, anchor="ls")
+    return np.asarray(sheet)

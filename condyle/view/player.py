@@ -1,0 +1,250 @@
+"""A player of a run for a web page: one piece of HTML with everything inside, drawn by WebGL, without network or libraries."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import asdict
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condyle.errors import MissingExtraError, ShapeError
+from condyle.view.camera import Camera, framed
+from condyle.view.ground import grid_step
+from condyle.view.looks import tube
+from condyle.view.motion import Motion, motion, quaternions
+from condyle.view.picture import BELOW, picture, png
+from condyle.view.scene import ARROW, FORCE, LONGEST_ARROW, PUSH, TRAIL, Body, body, force_arrows, force_scale
+from condyle.view.theme import DARK, LIGHT, Theme
+
+if TYPE_CHECKING:
+    from condyle.runs.run import Run
+
+POSTER = (640, 360)  # pixels
+LOOKS = 12  # poses by which the camera is placed
+TRAIL_POINTS = 400
+CENTER = (0.96, 0.77, 0.10)
+AWAY = 0.6  # of the robot's size: who goes farther is followed
+LEAST, MOST = 160, 4000  # pixels, the height of a player
+BAR = 44  # pixels, of the buttons
+
+
+def player_html(
+    run_or_motion: Run | Motion,
+    *,
+    title: str = "",
+    height: int = 420,
+    fps: float = 30.0,
+    autoplay: bool = True,
+    loop: bool = True,
+    poster: bool = True,
+    follow: bool | None = None,
+    path: bool = False,
+) -> str:
+    """A piece of HTML that plays the motion; several may be on one page.
+
+    `poster`: a picture for before it plays and for browsers without WebGL 2. `follow`: whether the camera goes with the robot;
+    None: if it goes away. `path`: whether the way of the centre of mass is shown at first. All text is escaped.
+    """
+    return f"{_style()}{_element(run_or_motion, title, height, fps, autoplay, loop, poster, follow, path)}{_scripts()}"
+
+
+def player_page(run_or_motion: Run | Motion, *, title: str = "", height: int = 420, **options: Any) -> str:
+    """A whole HTML page with one player and nothing else; options as of `player_html`."""
+    inside = player_html(run_or_motion, title=title, height=height, **options)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        f'<meta name="viewport" content="width=device-width"><title>{escape(title or "condyle")}</title>'
+        f"<style>html,body{{margin:0;background:transparent}}</style></head><body>{inside}</body></html>"
+    )
+
+
+def framed_page(run_or_motion: Run | Motion, *, title: str = "", height: int = 420, **options: Any) -> str:
+    """The page inside an <iframe>: nothing in it can touch the page around it, nor the other way round."""
+    page = player_page(run_or_motion, title=title, height=height, **options)
+    return (
+        f'<iframe sandbox="allow-scripts" title="{escape(title or "condyle player")}" width="100%" height="{int(height) + 4}" '
+        f'style="border:0;display:block;color-scheme:light dark" srcdoc="{escape(page)}"></iframe>'
+    )
+
+
+# -- the parts
+
+
+def _element(
+    source: Run | Motion,
+    title: str,
+    height: int,
+    fps: float,
+    autoplay: bool,
+    loop: bool,
+    poster: bool,
+    follow: bool | None,
+    path: bool,
+) -> str:
+    height = int(height)
+    if not LEAST <= height <= MOST:
+        raise ShapeError(f"a player is {LEAST} to {MOST} pixels high, got {height}")
+    m = source if isinstance(source, Motion) else motion(source, fps)
+    data = player_data(m, follow=follow)
+    data |= {"title": title or m.title or m.robot.name, "autoplay": bool(autoplay), "loop": bool(loop), "path": bool(path)}
+    heading = f'<div class="condyle-title">{escape(title)}</div>' if title else ""
+    return (
+        f'<div class="condyle-player" tabindex="0" style="height:{height}px">'
+        f'<script type="application/json">{script_json(data)}</script>'
+        f'<div class="condyle-stage">{_poster(m, data) if poster else ""}{heading}'
+        f'<div class="condyle-scale">squares {data["square"]:g} m</div></div>'
+        '<div class="condyle-bar" role="group" aria-label="Player"></div></div>'
+    )
+
+
+def player_data(m: Motion, *, follow: bool | None = None) -> dict[str, Any]:
+    """All that the player needs, as plain data; numbers are little-endian float32 in base64."""
+    shown = body(m.robot)
+    camera, size, middle, follow = _camera(m, shown, follow)
+    level = _lowest(m, shown) if m.ground is None else m.ground
+    level = level if m.ground is not None or level < -BELOW * size else 0.0
+    starts, ways = _arrows(m, size)
+    points = m.center[_some(len(m), TRAIL_POINTS)]
+    trail = tube(points, 0.005 * size, 6) if len(m) > 1 else None
+    poses = np.concatenate([quaternions(m.R), m.p], axis=-1) if len(m.model.links) else np.zeros((len(m), 0))
+    themes = {name: _plain(theme) for name, theme in (("light", LIGHT), ("dark", DARK))}
+    return {
+        "t": _floats(m.t - m.t[0]),
+        "links": len(m.model.links),
+        "poses": _floats(poses),
+        "center": _floats(m.center),
+        "contacts": m.contacts.shape[1],
+        "arrows": starts.shape[1],
+        "starts": _floats(starts),
+        "ways": _floats(ways),
+        **_body_data(shown),
+        "trail": None if trail is None or not len(trail.faces) else _trail_data(trail),
+        "camera": {"eye": camera.eye, "target": camera.target, "fov": camera.fov, "distance": camera.distance},
+        "size": size,
+        "arrowSize": ARROW * size,
+        "square": grid_step(size),
+        "level": level,
+        "lampShift": (middle - m.center[0]).tolist(),
+        "follow": follow,
+        "themes": themes,
+        "colors": {"force": FORCE, "push": PUSH, "path": TRAIL, "center": CENTER},
+    }
+
+
+def _camera(m: Motion, shown: Body, follow: bool | None) -> tuple[Camera, float, np.ndarray, bool]:
+    """(camera, size of the robot, middle of it at first, whether it is followed)."""
+    clouds = [shown.at(m.R[k], m.p[k]).vertices for k in _some(len(m), LOOKS)]
+    clouds = [cloud if len(cloud) else np.array([[-0.1] * 3, [0.1] * 3], np.float32) for cloud in clouds]
+    size = max(*(float(np.linalg.norm(cloud.max(axis=0) - cloud.min(axis=0))) for cloud in clouds), 1e-6, 1e-6)
+    middle = 0.5 * (clouds[0].max(axis=0) + clouds[0].min(axis=0)).astype(float)
+    gone = float(np.ptp(m.center[:, :2], axis=0).max())
+    follow = gone > AWAY * size if follow is None else bool(follow)
+    if follow:
+        shift = (m.center - m.center[0]) * (1.0, 1.0, 0.0)
+        clouds = [cloud - shift[k] for cloud, k in zip(clouds, _some(len(m), LOOKS), strict=True)]
+    return framed(np.concatenate(clouds), (16, 9), margin=0.74), size, middle, follow
+
+
+def _lowest(m: Motion, shown: Body) -> float:
+    """The lowest point of the robot over the motion."""
+    return min((float(shown.at(m.R[k], m.p[k]).vertices[:, 2].min(initial=0.0)) for k in _some(len(m), LOOKS)), default=0.0)
+
+
+def _arrows(m: Motion, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """(starts, ways) (n, arrows, 3) of contact forces and pushes, in metres; arrows that never have a length are left out."""
+    starts = np.concatenate([m.contacts, m.push_points], axis=1)
+    ways = np.concatenate([m.forces, m.pushes], axis=1) * force_scale(m.robot, size)
+    length = np.linalg.norm(ways, axis=-1, keepdims=True)
+    return starts, ways * np.minimum(1.0, LONGEST_ARROW * size / np.maximum(length, 1e-12))
+
+
+def _body_data(shown: Body) -> dict[str, Any]:
+    """The triangles, sorted by link and by whether they are solid, and the ranges of each."""
+    link = shown.link[shown.faces[:, 0]] if len(shown.faces) else np.zeros(0, int)
+    solid = shown.color[:, 3] > 0.98
+    order = np.lexsort((link, ~solid))
+    groups: list[dict[str, Any]] = []
+    first = 0
+    for k in order:
+        if not groups or (groups[-1]["link"], groups[-1]["solid"]) != (int(link[k]), bool(solid[k])):
+            groups.append({"link": int(link[k]), "solid": bool(solid[k]), "first": first, "count": 0})
+        groups[-1]["count"] += 3
+        first += 3
+    # vertices have the colour of their face: pieces share none
+    colors = np.zeros((len(shown.vertices), 4), np.uint8)
+    colors[shown.faces.ravel()] = np.repeat(np.rint(shown.color * 255.0).astype(np.uint8), 3, axis=0)
+    packed = {
+        "places": _floats(shown.vertices),
+        "normals": _floats(shown.normals),
+        "colors": _base64(colors),
+        "faces": _base64(shown.faces[order].astype("<u4")),
+    }
+    return {"body": packed, "groups": groups}
+
+
+def _trail_data(trail: Any) -> dict[str, str]:
+    middle = np.repeat(trail.vertices[1:-1].reshape(-1, 6, 3).mean(axis=1), 6, axis=0)
+    normals = np.concatenate([trail.vertices[:1] * 0.0, trail.vertices[1:-1] - middle, trail.vertices[:1] * 0.0])
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
+    # rings in the order of time, so that the way can be drawn as far as it has come
+    order = np.argsort(trail.faces.max(axis=1), kind="stable")
+    faces = _base64(trail.faces[order].astype("<u4"))
+    return {"places": _floats(trail.vertices), "normals": _floats(normals), "faces": faces}
+
+
+def _poster(m: Motion, data: dict[str, Any]) -> str:
+    """The first picture, light and dark; nothing if Pillow is not installed."""
+    camera = Camera(tuple(data["camera"]["eye"]), tuple(data["camera"]["target"]), data["camera"]["fov"])
+    arrows, level = force_arrows(m, 0, data["size"]), float(data["level"])
+    try:
+        images = [
+            png(picture(m.robot, m.q[0], size=POSTER, camera=camera, dark=d, arrows=arrows, ground=level)) for d in (False, True)
+        ]
+    except MissingExtraError:
+        return ""
+    light, dark = (f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images)
+    alt = escape(str(m.robot.name))
+    return f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}"><img src="{light}" alt="{alt}"></picture>'
+
+
+@cache
+def _web(name: str) -> str:
+    return files("condyle.view").joinpath("web", name).read_text(encoding="utf-8")
+
+
+def _style() -> str:
+    return f"<style>{_web('player.css')}</style>"
+
+
+def _scripts() -> str:
+    return f"<script>{_web('draw.js')}</script><script>{_web('player.js')}</script>"
+
+
+def script_json(data: Any) -> str:
+    """JSON that can stand in a <script> element: nothing in it can end the element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _plain(theme: Theme) -> dict[str, Any]:
+    return asdict(theme)
+
+
+def _some(count: int, most: int) -> np.ndarray:
+    """At most so many numbers from 0 to count - 1, the first and the last included."""
+    return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(int))
+
+
+def _floats(array: np.ndarray) -> str:
+    return _base64(np.ascontiguousarray(array, dtype="<f4"))
+
+
+def _base64(array: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")

@@ -1,0 +1,130 @@
+"""Where links, contacts and forces are, in one configuration and over a run."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import condyle as cd
+from condyle.errors import FileError, RobotError, ShapeError
+from condyle.view.motion import frame_points, link_poses, mass_center, motion, motion_of, quaternions, samples
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(scope="module")
+def push_run() -> cd.Run:
+    """A cart with a pole at rest, then pushed sideways."""
+    robot = cd.load("cartpole")
+    simulation = cd.Simulation(robot, dt=0.01, wrenches=["cart"])
+    with cd.Recorder(simulation, simulation.state(), title="a push") as recorder:
+        for k in range(40):
+            recorder.step(wrenches=[[2.0 if k >= 20 else 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    assert recorder.run is not None
+    return recorder.run
+
+
+@pytest.mark.parametrize("name", ["ur3", "birotor", "pidog", "two_wheeled"])
+def test_links_are_where_the_robot_says(name: str) -> None:
+    robot = cd.load(name)
+    q = robot.random_configuration(RNG, 3)
+    R, p = link_poses(robot, q)
+    assert R.shape == (3, len(robot.model.links), 3, 3)
+    frame = next(f for f in reversed(robot.model.frames) if f.link >= 0)
+    wanted = robot.frame_pose(q, frame.name)
+    np.testing.assert_allclose(frame_points(robot, R, p, frame.name), wanted[1], atol=1e-14)
+    np.testing.assert_allclose(R[:, frame.link] @ frame.pose.R, wanted[0], atol=1e-14)
+    np.testing.assert_allclose(mass_center(robot, q), robot.center_of_mass(q), atol=1e-14)
+    one = link_poses(robot, q[1])
+    assert np.array_equal(one[0], R[1])
+    assert np.array_equal(one[1], p[1])
+
+
+def test_a_constrained_robot_is_lifted() -> None:
+    robot = cd.load("chain:3").couple("joint_2", {"joint_1": -2.0})
+    q = np.array([0.3, 0.1])
+    full = robot.lift(q, np.zeros(2))[0]
+    np.testing.assert_allclose(link_poses(robot, q)[1], link_poses(cd.load("chain:3"), full)[1], atol=1e-14)
+
+
+def test_wrong_configurations_are_refused_with_a_sentence() -> None:
+    robot = cd.load("ur3")
+    with pytest.raises(ShapeError, match="6 entries"):
+        link_poses(robot, np.zeros(5))
+    with pytest.raises(RobotError, match="not finite"):
+        link_poses(robot, np.full(6, np.nan))
+    with pytest.raises(ShapeError, match="array of numbers"):
+        link_poses(robot, ["a"] * 6)
+    with pytest.raises(ShapeError, match="times"):
+        motion_of(robot, [0.0, 1.0], np.zeros((3, 6)))
+
+
+def test_a_run_as_a_motion(push_run: cd.Run) -> None:
+    shown = motion(push_run, fps=50.0)
+    assert len(shown) == 21
+    assert shown.t[0] == 0.0
+    assert shown.t[-1] == pytest.approx(0.4)
+    np.testing.assert_allclose(shown.center[-1], push_run.robot.center_of_mass(push_run.q[-1]))
+    assert shown.push_names == ("cart",)
+    # the push acts from step 20 on, and its arrow is at the cart, in the axes of the world
+    np.testing.assert_allclose(shown.pushes[:10, 0], 0.0)
+    np.testing.assert_allclose(shown.pushes[10:, 0], [[2.0, 0.0, 0.0]] * 11)
+    np.testing.assert_allclose(shown.push_points[-1, 0], push_run.robot.frame_pose(push_run.q[-1], "cart")[1], atol=1e-14)
+
+
+def test_contacts_and_forces_of_a_run() -> None:
+    robot = cd.load("birotor")
+    simulation = cd.Simulation(robot, dt=0.004, ground=cd.Plane(), contacts={robot.frame_names[0]: 0.1})
+    q = robot.neutral()
+    q[2] = 0.0995
+    with cd.Recorder(simulation, simulation.state(q)) as recorder:
+        for _ in range(25):
+            recorder.step()
+    run = recorder.run
+    assert run is not None
+    shown = motion(run, fps=1000.0)
+    assert shown.contacts.shape == shown.forces.shape == (26, 1, 3)
+    np.testing.assert_allclose(shown.contacts[0, 0], [0.0, 0.0, -0.0005], atol=1e-12)
+    assert np.array_equal(shown.forces[:-1], run.contact_forces)
+    assert np.array_equal(shown.forces[-1], run.contact_forces[-1])
+    assert shown.forces[-1, 0, 2] > 0.1 * robot.mass * 9.81
+    assert shown.ground == 0.0
+
+
+def test_a_run_that_does_not_hold_its_world_is_shown_without_forces(tmp_path: Path) -> None:
+    simulation = cd.Simulation(cd.load("cartpole"), dt=0.01, force=lambda model, q, v, t: 0.1 * v)
+    with cd.Recorder(simulation, simulation.state(v=[1.0, 0.0]), tmp_path / "run.cdl", title="odd") as recorder:
+        for _ in range(10):
+            recorder.step()
+    run = cd.read_run(tmp_path / "run.cdl")
+    with pytest.raises(FileError):
+        _ = run.simulation
+    shown = motion(run)
+    assert shown.title == "odd"
+    assert shown.forces.shape == (len(shown), 0, 3)
+    np.testing.assert_allclose(shown.q[-1], run.q[-1])
+
+
+@settings(max_examples=200)
+@given(states=st.integers(1, 5000), dt=st.floats(1e-4, 0.1), fps=st.floats(1.0, 500.0))
+def test_samples_have_both_ends_and_no_repeats(states: int, dt: float, fps: float) -> None:
+    found = samples(states, dt, fps)
+    assert found[0] == 0
+    assert found[-1] == states - 1
+    assert np.all(np.diff(found) > 0)
+    assert len(found) <= (states - 1) * dt * fps + 2.0
+
+
+def test_quaternions_turn_as_the_matrices_do_and_do_not_jump() -> None:
+    angles = np.linspace(0.0, 12.0, 400)
+    axis = np.array([1.0, 2.0, -2.0]) / 3.0
+    K = np.cross(np.eye(3), -axis)
+    R = np.eye(3) + np.sin(angles)[:, None, None] * K + (1.0 - np.cos(angles))[:, None, None] * (K @ K)
+    q = quaternions(R)
+    assert np.abs(np.diff(q, axis=0)).max() < 0.02
+    v = np.array([0.3, -0.7, 0.2])
+    xyz, w = q[:, :3], q[:, 3:]
+    turned = v + 2.0 * np.cross(xyz, np.cross(xyz, v) + w * v)
+    np.testing.assert_allclose(turned, R @ v, atol=1e-13)

@@ -1,0 +1,235 @@
+"""The parts of the viewer that need no browser: coordinates and sliders, text that stays text, ellipsoids, plots, pushes."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import condyle as cd
+from condyle.errors import CondyleError
+from condyle.robot.make import X, Y, body, joint, link, pose
+from condyle.robot.model import Link
+from condyle.view.motion import frame_points, link_poses
+from condyle.view.window import body as bodies
+from condyle.view.window import pose as poses
+from condyle.view.window.play import acting
+from condyle.view.window.plots import Signal, apart, span, thinned
+from condyle.view.window.push import STRONGEST, Pushes, pushable
+from condyle.view.window.stage import _from_z, nice
+from condyle.view.window.text import facts, paragraph, short, table
+
+# -- text
+
+
+class Reader(HTMLParser):
+    """The words and the tags of HTML."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words, self.tags = "", set[str]()
+        self.feed(html)
+        self.close()
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+
+@given(st.text(max_size=60))
+def test_text_stays_text(text: str) -> None:
+    for html, tags in ((paragraph(text), {"p"}), (table([(text, text)]), {"table", "tr", "td"})):
+        read = Reader(html)
+        assert read.tags == tags
+        assert short(text) in read.words
+
+
+@pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "</td><script>alert(1)</script>", "a & b < c", '" onload="x'])
+def test_hostile_text(text: str) -> None:
+    assert Reader(paragraph(text)).words == text and Reader(paragraph(text)).tags == {"p"}
+
+
+def test_facts_are_flat_and_short() -> None:
+    rows = facts({"a": {"b": 1, "c": {"d": {"e": 2}}}, "long": list(range(100)), "none": None, "text": "x" * 1000})
+    assert dict(rows)["a.b"] == "1" and dict(rows)["long"] == "100 entries" and "none" not in dict(rows)
+    assert len(dict(rows)["text"]) == 401
+    assert len(facts({str(k): k for k in range(500)})) == 81
+
+
+# -- sliders
+
+
+@pytest.mark.parametrize("name", ["pidog", "ur3", "birotor", "wheeled_pendulum", "two_wheeled", "chain:30"])
+def test_every_coordinate_has_a_slider_and_keeps_its_value(name: str) -> None:
+    robot = cd.load(name)
+    dials = poses.dials(robot, 0.5)
+    free = sum(link.kind.nv for link in robot.chart.links)
+    assert len(dials) == free
+    rng = np.random.default_rng(3)
+    q = poses.within(robot, dials, robot.random_configuration(rng))
+    for dial in dials:
+        value = float(rng.uniform(dial.low, dial.high))
+        moved = poses.write(robot, q, dial, value)
+        assert poses.read(robot, moved, dial) == pytest.approx(value, abs=1e-9)
+        # and the others stay
+        for other in dials:
+            if other is not dial:
+                assert poses.read(robot, moved, other) == pytest.approx(poses.read(robot, q, other), abs=1e-6)
+    chains = poses.chained(robot, dials)
+    assert [dial for chain in chains for dial in chain] == dials
+
+
+@given(st.one_of(st.none(), st.floats()), st.one_of(st.none(), st.floats()), st.booleans())
+def test_a_slider_always_has_a_range(lower: float | None, upper: float | None, slides: bool) -> None:
+    from condyle.robot.description import Limits
+    from condyle.robot.joints import Prismatic, Revolute
+    from condyle.robot.spatial import Inertia, Pose
+
+    kind = Prismatic(X) if slides else Revolute(X)
+    found = Link("l", "j", -1, kind, Pose.identity(), Inertia.zero(), slice(0, 1), slice(0, 1), Limits(lower, upper))
+    low, high = poses.limits(found, 1.0)
+    assert np.isfinite([low, high]).all() and low < high
+    if lower is not None and upper is not None and -3.0 < lower < upper - 0.01 < 3.0:
+        assert (low, high) == (lower, upper)
+
+
+def test_a_configuration_as_text_and_back() -> None:
+    robot = cd.load("pidog")
+    q = robot.random_configuration(np.random.default_rng(0))
+    assert poses.from_text(robot, poses.as_text(q)) == pytest.approx(q, abs=1e-5)
+    assert poses.from_text(robot, " ".join(map(str, q))) == pytest.approx(q, abs=1e-12)
+    for text, words in (
+        ("", "got 0"),
+        ("1, 2", "got 2"),
+        ("one", "numbers with commas"),
+        ("0 " * 19, "zero"),
+        ("nan " * 19, "finite"),
+    ):
+        with pytest.raises(CondyleError, match=words):
+            poses.from_text(robot, text)
+
+
+# -- shapes
+
+
+def test_an_ellipsoid_has_the_inertia_of_its_link() -> None:
+    half = np.array([0.1, 0.2, 0.3])
+    mass = 2.5
+    moments = mass / 5.0 * (np.sum(half**2) - half**2)
+    turned = pose((0.3, -0.2, 0.1), (0.4, 0.5, 0.6))
+    robot = cd.load(_one(body(mass, moments=tuple(moments), at=turned)), base="fixed")
+    found = bodies.ellipsoid(robot.model.links[0])
+    assert found is not None
+    centre, R, axes = found
+    assert centre == pytest.approx(turned.p, abs=1e-12)
+    assert np.sort(axes) == pytest.approx(half, abs=1e-12)
+    # the same body, whichever way its axes are written
+    assert R @ np.diag(axes**2) @ R.T == pytest.approx(turned.R @ np.diag(half**2) @ turned.R.T, abs=1e-12)
+
+
+def _one(inertia: object) -> object:
+    from condyle.robot.description import Description
+
+    hinge = joint("hinge", "revolute", "base", "arm", axis=Y)
+    return Description("one", (link("base"), link("arm", inertia)), (hinge,))  # type: ignore[arg-type]
+
+
+@given(st.floats(1e-6, 1e6))
+def test_round_lengths(length: float) -> None:
+    assert 0.55 < nice(length) / length < 1.8
+    assert f"{nice(length):.0e}"[0] in "125"
+
+
+def test_the_ground_is_turned_to_its_normal() -> None:
+    for normal in np.random.default_rng(1).standard_normal((20, 3)):
+        normal = normal / np.linalg.norm(normal)
+        w, x, y, z = _from_z(normal)
+        turned = [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)]
+        assert turned == pytest.approx(normal, abs=1e-9)
+
+
+# -- plots
+
+
+def test_no_peak_is_lost_in_a_long_signal() -> None:
+    t = np.arange(100_000) * 1e-3
+    values = np.sin(t)[:, None].copy()
+    values[54_321] = 7.0
+    thin = thinned(Signal(t, values, "m", ["y"]))
+    assert len(thin.t) <= 800 and thin.values.max() == 7.0 and np.all(np.diff(thin.t) > 0.0)
+
+
+def test_the_difference_of_two_signals() -> None:
+    one = Signal(np.arange(11) * 0.1, np.outer(np.arange(11.0), [1.0, 2.0]), "m", ["a", "b"])
+    two = Signal(np.arange(41) * 0.02, np.outer(np.arange(41.0), [0.4]) + 1.0, "m", ["b"])
+    found = apart(one, two)
+    assert found.names == ["b"] and found.t[-1] == pytest.approx(0.8)
+    assert found.values[:, 0] == pytest.approx(1.0 + 20.0 * found.t - 20.0 * found.t, abs=1e-9)
+
+
+@given(st.lists(st.floats(allow_nan=True), max_size=8))
+def test_a_chart_always_has_a_height(values: list[float]) -> None:
+    with np.errstate(over="ignore"):
+        low, high = span([np.array(values)])
+    assert low < high or not np.isfinite([low, high]).all()
+
+
+# -- pushes
+
+
+@pytest.fixture(scope="module")
+def arm() -> Pushes:
+    robot = cd.load("double_pendulum")
+    return Pushes(cd.Simulation(robot, wrenches=pushable(robot)), 1.0)
+
+
+def test_the_mouse_pulls_at_the_point_it_holds(arm: Pushes) -> None:
+    robot = arm.robot
+    q = np.array([0.3, -0.5])
+    R, p = link_poses(robot, q)
+    grip, target = np.array([0.05, 0.02, -0.3]), np.array([0.2, 0.1, -0.4])
+    arm.hold(1, grip, target)
+    found = arm.wrenches(lambda: (R, p), 1e-3)
+    arm.release()
+    assert found is not None
+    point = R[1] @ grip + p[1]
+    k = arm.by_link[1]
+    force, couple = found[k, :3], found[k, 3:]
+    assert force == pytest.approx(arm.stiffness * (target - point), rel=1e-12)
+    # the couple is that of the force at the point, about the frame
+    arm_of = point - frame_points(robot, R, p, arm.frames[k].name)
+    assert couple == pytest.approx(np.cross(arm_of, force), abs=1e-12)
+    assert np.count_nonzero(np.delete(found, k, axis=0)) == 0
+    # and it is drawn on the line on which it acts
+    points, forces = acting(robot, arm.simulation.world.wrenches, R, p, found)
+    assert forces[k] == pytest.approx(force)
+    assert np.cross(points[k] - point, force) == pytest.approx(np.zeros(3), abs=1e-9)
+
+
+def test_no_pull_is_stronger_than_a_few_weights(arm: Pushes) -> None:
+    R, p = link_poses(arm.robot, np.zeros(2))
+    arm.hold(0, np.zeros(3), np.array([1e6, 0.0, 0.0]))
+    found = arm.wrenches(lambda: (R, p), 1e-3)
+    arm.release()
+    assert np.linalg.norm(found[:, :3]) == pytest.approx(STRONGEST * arm.weight)
+    assert arm.wrenches(lambda: (R, p), 1e-3) == pytest.approx(0.0)
+
+
+def test_a_push_lasts_as_long_as_it_should(arm: Pushes) -> None:
+    arm.shove(1, np.array([0.0, 3.0, 0.0]), 0.1)
+    count = 0
+    while arm.active:
+        assert arm.wrenches(None, 0.002)[1, 1] == 3.0
+        count += 1
+    assert count == 50
+
+
+def test_every_link_with_a_mass_can_be_pushed() -> None:
+    robot = cd.load("pidog")
+    frames = [robot.model.frame(name).link for name in pushable(robot)]
+    assert frames == sorted(set(frames)) == [i for i, link in robot.model.outward() if link.inertia.mass > 0.0]
