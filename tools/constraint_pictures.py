@@ -8,15 +8,14 @@ The first two are the runs that `condyle verify wheeled-pendulum` and `condyle v
 from __future__ import annotations
 
 import sys
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from picture_style import save
 
 import condyle as cd
-from condyle.demo.result import write
 from condyle.machines import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
 from condyle.robot.make import Y, body, frame, joint, link, pose
@@ -35,12 +34,6 @@ def labelled(ax: Any, title: str, x: str, y: str) -> None:
     ax.tick_params(colors=INK, labelsize=9)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
-
-
-def save(figure: Figure, path: Path) -> None:
-    content = BytesIO()
-    figure.savefig(content, format="png")
-    write(path, content.getvalue())
 
 
 # -- the wheeled pendulum

@@ -8,16 +8,15 @@ Lines are closed forms, dots are simulated with the defaults and dt = 1 ms; test
 from __future__ import annotations
 
 import sys
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
+from picture_style import save
 
 import condyle as cd
-from condyle.demo.result import write
 from condyle.robot.description import Description
 from condyle.robot.make import box, link, solid, sphere
 
@@ -173,9 +172,7 @@ def draw(path: Path) -> None:
     for k, panel in enumerate((stopping, sliding, bowling, creeping, dropping)):
         panel(figure.add_subplot(2, 3, k + 1))
     directions(figure.add_subplot(2, 3, 6, projection="polar"))
-    content = BytesIO()
-    figure.savefig(content, format="png")
-    write(path, content.getvalue())
+    save(figure, path)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,10 @@ def silent(what: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """A number with its bounds; `value` is None where the check was not made, and `low` or `high` where there is no bound."""
+    """A number with its bounds; `value` is None where the check was not made, and `low` or `high` where there is no bound.
+
+    `said` is a sentence to show in place of a number that means little by itself.
+    """
 
     group: str
     check: str
@@ -26,6 +29,7 @@ class Row:
     low: float | None = None
     high: float | None = None
     form: str = ".1e"
+    said: str = ""
 
     @property
     def passed(self) -> bool | None:
@@ -37,18 +41,25 @@ class Row:
 
     @property
     def bound(self) -> str:
+        if self.said:
+            return ""
         if self.low is not None and self.high is not None:
+            middle, half = (self.low + self.high) / 2.0, (self.high - self.low) / 2.0
+            if 0.0 < half < 1e-3 * abs(middle):
+                return f"{middle:{self.form}} ± {half:.1g}"
             return f"{self.low:g} to {self.high:g}"
         return f"at least {self.low:g}" if self.low is not None else f"at most {self.high:g}" if self.high is not None else ""
 
     @property
     def shown(self) -> str:
+        if self.said:
+            return self.said
         return "" if self.value is None else f"{self.value:{self.form}} {self.unit}".strip()
 
     def facts(self) -> dict[str, Any]:
         """As plain data."""
         numbers = {"value": self.value, "unit": self.unit, "low": self.low, "high": self.high}
-        return {"group": self.group, "check": self.check, **numbers, "passed": self.passed}
+        return {"group": self.group, "check": self.check, **numbers, "said": self.said, "passed": self.passed}
 
 
 def worst(values: Any) -> float:

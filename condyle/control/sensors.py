@@ -1,0 +1,73 @@
+"""What a controller sees through sensors: the state, with noise that is a function of seed and step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condyle.control.controller import Controller
+from condyle.dynamics.manifold import integrate
+from condyle.errors import ControlError
+from condyle.robot.joints import Free, Prismatic
+from condyle.robot.model import Model
+from condyle.runs.noise import normal
+from condyle.simulate.simulation import Simulation
+from condyle.simulate.world import base_coordinates
+from condyle.tape.function import Function
+from condyle.tape.trace import trace
+
+Array = np.ndarray
+
+# standard deviations at level 1: what is seen of joints, and of the base
+JOINT = {"angle": 0.01, "rate": 0.1, "place": 1e-3, "speed": 5e-3}  # rad, rad/s, m, m/s
+BASE = {"angle": 1e-3, "rate": 5e-3, "place": 1e-3, "speed": 5e-3}
+
+
+class Sensed:
+    """A controller that sees the state through noisy sensors; `measured` is what it saw last."""
+
+    def __init__(self, controller: Controller, simulation: Simulation, level: float, seed: int = 0) -> None:
+        if not (np.isfinite(level) and level >= 0.0):
+            raise ControlError(
+                f"the level of noise must be zero or a positive number, got {level:g}; 1 is that of common sensors"
+            )
+        self.controller, self.simulation, self.level, self.seed = controller, simulation, level, seed
+        self.spread = np.concatenate(spreads(simulation))
+        self._moved = _moved(simulation.world.chart)
+        self.measured = np.zeros(simulation.nx)
+
+    def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
+        q, v = self.simulation.split(x)
+        off = self.level * self.spread * normal(self.seed, k, len(self.spread))
+        n = len(off) - len(v)
+        seen = np.array(x, dtype=float)
+        seen[: len(q)], seen[len(q) : len(q) + len(v)] = self._moved(q, off[:n]), v + off[n:]
+        self.measured = seen
+        return self.controller(k, seen)
+
+
+def spreads(simulation: Simulation) -> tuple[Array, Array]:
+    """Standard deviations at level 1 of the small change of q that the sensors add, and of v."""
+    chart, robot = simulation.world.chart, simulation.robot
+    coordinates = base_coordinates(robot.model)
+    base = {link.joint for link in robot.model.links if link.v.start in coordinates}
+    places, speeds = np.empty(chart.nv), np.empty(chart.nv)
+    for link in chart.links:
+        of = BASE if link.joint in base else JOINT
+        slides = [isinstance(link.kind, Prismatic)] * link.kind.nv
+        if isinstance(link.kind, Free):
+            slides = [True] * 3 + [False] * 3
+        places[link.v] = [of["place"] if slide else of["angle"] for slide in slides]
+        speeds[link.v] = [of["speed"] if slide else of["rate"] for slide in slides]
+    # where only velocities are constrained, they are no longer those of the coordinates
+    return places, speeds if simulation.world.holonomic else np.full(simulation.world.nv, BASE["speed"])
+
+
+def _moved(chart: Model) -> Function:
+    """q moved by a small change."""
+
+    def traced(q: Any, d: Any) -> Any:
+        return {"q": integrate(chart, q, d)}
+
+    return Function(trace(traced, q=chart.nq, d=chart.nv))

@@ -1,0 +1,47 @@
+"""Draw the pictures of the pages in docs/, each by the name of its page.
+
+python tools/page_pictures.py elementary            # writes docs/images/elementary.png
+python tools/page_pictures.py all
+python tools/page_pictures.py notation --to out     # writes out/notation.png
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+
+# the picture, and the file beside this one whose function of that name draws it
+DRAWN_IN = {
+    "pipeline": "pictures_of_ideas",
+    "compiler": "pictures_of_numbers",
+    "derivatives": "pictures_of_numbers",
+    "elementary": "pictures_of_numbers",
+    "machines": "pictures_of_numbers",
+    "robots": "pictures_of_robots",
+    "conventions": "pictures_of_robots",
+    "dynamics": "pictures_of_numbers",
+    "notation": "pictures_of_ideas",
+    "diffne": "pictures_of_contact",
+    "faq": "pictures_of_robots",
+    "limits": "pictures_of_contact",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw the pictures of the pages in docs/.")
+    parser.add_argument("names", nargs="+", choices=[*DRAWN_IN, "all"], metavar="NAME", help=", ".join([*DRAWN_IN, "all"]))
+    parser.add_argument("--to", type=Path, default=IMAGES, help="the folder to write to (docs/images)")
+    given = parser.parse_args()
+    for name in DRAWN_IN if "all" in given.names else given.names:
+        start = perf_counter()
+        path = given.to / f"{name}.png"
+        getattr(import_module(DRAWN_IN[name]), name)(path)
+        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB in {perf_counter() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
