@@ -6,7 +6,7 @@ VENV        := .venv
 BIN         := $(VENV)/bin
 
 # the optional packages each target installs
-demo_extras  := precision,plot
+demo_extras  := plot,viewer
 test_extras  := test
 bench_extras := precision,casadi,plot,mjcf,peers
 lint_extras  := lint
@@ -18,7 +18,7 @@ lint_extras  := lint
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed-demo ## compile something and show it, in a minute
+demo: $(VENV)/.installed-demo ## five machines, simulated, checked and shown, in a minute
 	$(BIN)/condyle demo
 
 test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows them

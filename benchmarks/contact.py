@@ -17,7 +17,7 @@ import condyle as cd
 from benchmarks import standing
 from benchmarks.measure import SECONDS, busy
 from benchmarks.step_parts import iterations, operations
-from condyle.demo.bits import elsewhere
+from condyle.promises.bits import elsewhere
 
 Call = Callable[[], object]
 Calls = dict[str, tuple[Call, int]]  # (what is timed, how many steps that is)

@@ -12,6 +12,7 @@ from condyle.cli import app
 from condyle.commands import gradcheck as checking
 from condyle.commands.scene import Scene, feet, placed, places, posed
 from condyle.commands.source import Origin
+from condyle.runs.run import read_run
 from condyle.simulate.gradcheck import Row
 
 QUIET = Console(quiet=True)
@@ -56,22 +57,112 @@ def test_a_robot_is_placed_on_its_lowest_contact(base, ground):
 # ---- sim
 
 
-def test_sim_tells_what_happened_and_saves_it(tmp_path):
+def test_sim_tells_what_happened_and_records_it(tmp_path):
     run, picture = tmp_path / "deep" / "run.cdl", tmp_path / "run.png"
     arguments = ("sim", "pidog", "--seconds", "0.3", "--height", "0.01", "--gain", "2", "0.05", "--joint", "*_hip=0.0")
     done = condyle(*arguments, "--out", str(run), "--plot", str(picture), "--json")
     assert done.exit_code == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["steps"] == 150 and set(facts["contacts"]) == {"lf_foot", "rf_foot", "lh_foot", "rh_foot"}
+    assert facts["controller"] == "hold" and facts["file"] == str(run) and not facts["interrupted"]
     assert facts["worst_residual"] < 1e-10 and facts["real_time_factor"] > 0.0
     assert sum(force[2] for force in facts["contacts"].values()) == pytest.approx(facts["weight"], rel=0.5)
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["run.cdl", "run.png"], "no temporary files are left"
     # the file belongs to the simulation that anyone would make, and holds what was seen
     robot = cd.load("pidog")
-    saved = cd.Simulation(robot, 0.002, cd.Plane(), feet(robot.model)).load(run)
-    assert saved["xs"].shape == (151, robot.nq + robot.nv) and saved["us"].shape == (150, robot.nv - 6)
-    assert saved["xs"][-1, :3] == pytest.approx(facts["base"]["position"], abs=1e-12)
+    saved = read_run(run, cd.Simulation(robot, 0.002, cd.Plane(), feet(robot.model)))
+    assert saved.x.shape == (151, robot.nq + robot.nv) and saved.u.shape == (150, robot.nv - 6)
+    assert saved.x[-1, :3] == pytest.approx(facts["base"]["position"], abs=1e-12)
+    # a run is not lost by the next one
+    assert "--force" in refused(*arguments, "--out", str(run))
+    assert condyle(*arguments, "--out", str(run), "--force").exit_code == 0
+    assert read_run(run).hash == saved.hash, "the same run again, bit for bit"
+
+
+def test_the_table_says_what_to_type_next(tmp_path):
+    done = condyle("sim", "pendulum", "--joint", "swing=1", "--seconds", "0.1", "-o", str(tmp_path / "run.cdl"))
+    for verb in ("view", "plot", "replay"):
+        assert f"condyle {verb} {tmp_path / 'run.cdl'}" in done.stdout
+    assert "controller none" in done.stdout
+
+
+@pytest.mark.parametrize("controller", ["none", "hold", "gravity", "swing", "noise"])
+def test_every_controller_for_any_robot(controller, tmp_path):
+    run = tmp_path / "run.cdl"
+    done = condyle("sim", "double_pendulum", "-c", controller, "--joint", "shoulder=0.5", "--seconds", "0.5", "-o", str(run))
+    assert done.exit_code == 0, done.stderr
+    found = read_run(run)
+    assert found.about["controller"] == controller and found.title == f"double_pendulum: {controller}"
+    assert (np.abs(found.u).max() > 0.0) == (controller != "none")
+    moved = np.abs(found.q - found.q[0]).max()
+    assert {"none": moved > 0.1, "hold": moved < 0.05, "gravity": moved < 1e-9, "swing": moved > 0.05, "noise": moved > 0.01}[
+        controller
+    ]
+
+
+@pytest.mark.parametrize(
+    ("robot", "controller", "seconds", "frames"),
+    [("pidog", "stand", 0.5, 0), ("pidog", "walk", 0.2, 0), ("pidog", "trot", 0.2, 0), ("birotor", "hover", 0.3, 2)],
+)
+def test_controllers_of_one_machine(robot, controller, seconds, frames, tmp_path):
+    run = tmp_path / "run.cdl"
+    done = condyle("sim", robot, "-c", controller, "--seconds", str(seconds), "-o", str(run), "--json")
+    assert done.exit_code == 0, done.stderr
+    facts, found = json.loads(done.stdout), read_run(run)
+    assert found.wrenches.shape[1] == frames and np.abs(found.u).max() + np.abs(found.wrenches).sum() > 0.0
+    tilt = np.abs(facts["base"]["roll_pitch_yaw"][:2]).max()
+    assert tilt < 0.15, "it is upright"
+    assert found.check().identical
+
+
+def test_hovering_stays_and_comes_back_from_a_push():
+    done = condyle("sim", "birotor", "-c", "hover", "--seconds", "3", "--push", "0", "4", "0", "--json")
+    place = json.loads(done.stdout)["base"]["position"]
+    assert np.abs(np.array(place) - (0.0, 0.0, 1.0)).max() < 0.2
+    still = json.loads(condyle("sim", "birotor", "-c", "hover", "--seconds", "0.5", "--height", "2", "--json").stdout)
+    assert still["base"]["position"] == pytest.approx([0.0, 0.0, 2.0], abs=1e-3)
+
+
+def test_balancing_on_one_wheel():
+    done = condyle("sim", "wheeled_pendulum", "-c", "balance", "--seconds", "3", "--push", "0.5", "0", "0", "--json")
+    assert done.exit_code == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["dt"] == 0.001 and abs(facts["base"]["roll_pitch_yaw"][1]) < 0.02 and facts["speed"] < 0.3
+
+
+def test_noise_of_the_sensors_is_recorded_and_repeats_with_its_seed(tmp_path):
+    def measured(name, *more):
+        arguments = ("sim", "double_pendulum", "-c", "hold", "--seconds", "0.1", "-o", str(tmp_path / name), *more)
+        assert condyle(*arguments).exit_code == 0
+        return read_run(tmp_path / name)
+
+    first, again, other = measured("1.cdl", "--noise", "1", "--seed", "4"), measured("2.cdl", "--noise", "1", "--seed", "4"), None
+    other = measured("3.cdl", "--noise", "1", "--seed", "5")
+    assert first.hash == again.hash != other.hash
+    off = first.extras["measured"] - first.x[:-1]
+    assert 0.005 < np.std(off[:, :2]) < 0.02 and 0.05 < np.std(off[:, 2:]) < 0.2
+    assert "measured" not in measured("4.cdl").extras
+
+
+def test_a_simulation_that_fails_keeps_what_was_recorded(tmp_path, monkeypatch):
+    from condyle.control import simple
+    from condyle.errors import SimulationError
+
+    def failing(simulation):
+        def control(k, x):
+            if k == 20:
+                raise SimulationError("the solver does not arrive; take a smaller dt")
+            return np.zeros(simulation.nu), None
+
+        return control
+
+    monkeypatch.setattr(simple, "nothing", failing)
+    run = tmp_path / "run.cdl"
+    said = refused("sim", "pendulum", "--seconds", "1", "-o", str(run))
+    assert "after 0.04 s: the solver does not arrive" in said and f"the 20 steps before are in {run}" in said
+    found = read_run(run)
+    assert found.steps == 20 and "solver" in found.about["stopped"]
 
 
 def test_sim_without_ground_and_motors_keeps_the_energy():
@@ -134,13 +225,27 @@ def test_wrong_use_is_one_sentence(tmp_path):
     assert "NAME=VALUE" in refused("sim", "pendulum", "--joint", "swing")
     assert "integrator must be one of" in refused("sim", "pendulum", "--integrator", "magic")
     assert "1 to 10,000,000" in refused("sim", "pendulum", "--seconds", "0")
-    assert ".png" in refused("sim", "pendulum", "--plot", str(tmp_path / "run.pdf"))
+    assert "try --plot run.png" in refused("sim", "pendulum", "--plot", str(tmp_path / "run.bmp"))
+    assert "try -o run.cdl" in refused("sim", "pendulum", "-o", str(tmp_path / "run.csv"))
+    assert "did you mean 'hold'" in refused("sim", "pendulum", "-c", "holt")
+    assert "none, hold, gravity" in refused("sim", "pendulum", "-c", "xyz")
+    assert "'walk' is for pidog, not for ur3: take one of none, hold" in refused("sim", "arm", "-c", "walk")
+    assert "leave --joint out" in refused("sim", "pidog", "-c", "walk", "--joint", "lf_hip=1")
+    assert "leave --dt out" in refused("sim", "wheeled_pendulum", "-c", "balance", "--dt", "0.01")
+    assert "belongs to --controller hold" in refused("sim", "pendulum", "-c", "swing", "--gain", "1", "1")
+    assert "level of noise" in refused("sim", "pendulum", "-c", "hold", "--noise", "-1")
     assert "not be negative" in refused("sim", "pendulum", "--gain", "-1", "0")
     assert "128 to 1024 bits" in refused("gradcheck", "pendulum", "--bits", "64")
     assert "did you mean" in refused("gradcheck", "pidoog")
     assert not list(tmp_path.iterdir())
 
 
-def test_help_has_examples():
-    for verb in ("sim", "gradcheck"):
-        assert "Example" in condyle(verb, "--help").stdout
+def test_a_joint_that_moves_nothing_is_refused_with_a_cure(tmp_path):
+    path = tmp_path / "light.urdf"
+    path.write_text(
+        """<robot name="light"><link name="a"/><link name="b"/><joint name="j" type="continuous">
+        <parent link="a"/><child link="b"/><axis xyz="0 1 0"/></joint></robot>"""
+    )
+    said = refused("sim", str(path))
+    assert "--base free" in refused("sim", "ur3", *[w for name in cd.load("ur3").joint_names for w in ("--lock", name)])
+    assert "joint 'j' moves no inertia" in said and f"condyle doctor {path} --fix" in said

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from condyle.cli import app
 from condyle.commands import verify
-from condyle.machines.row import Row
+from condyle.machines.row import Row, silent
 
 
 def condyle(*arguments):
@@ -27,9 +27,9 @@ def refused(*arguments):
 def pretend(monkeypatch, *rows):
     """A machine that has these rows, and whose film is a file with its run."""
     machine = verify.Machine(
-        "pretended", lambda: "run", lambda run, quick, say: iter(rows), lambda path, run, progress: path.write_text(run)
+        "pretended", lambda say: "run", lambda run, quick, say: iter(rows), lambda path, run, progress: path.write_text(run)
     )
-    monkeypatch.setitem(verify.MACHINES, "wheeled-pendulum", lambda: machine)
+    monkeypatch.setitem(verify.OWN, "wheeled-pendulum", lambda: machine)
 
 
 @pytest.mark.parametrize("name", ["wheeled-pendulum", "two-wheeled"])
@@ -39,7 +39,7 @@ def test_verify_passes_and_tells_everything_as_json(name):
     found = json.loads(done.stdout)
     assert found["machine"] == name and found["passed"]
     assert all(row["passed"] is not False for row in found["rows"]) and any(row["passed"] is None for row in found["rows"])
-    assert {"group", "check", "value", "unit", "low", "high", "passed"} == set(found["rows"][0])
+    assert {"group", "check", "value", "unit", "low", "high", "said", "passed"} == set(found["rows"][0])
 
 
 def test_the_table_is_readable(monkeypatch):
@@ -61,6 +61,8 @@ def test_a_row_that_fails_ends_with_exit_code_1(monkeypatch):
 def test_a_value_that_is_not_a_number_fails(monkeypatch):
     pretend(monkeypatch, Row("g", "slip", float("nan"), "m/s", high=1e-14))
     assert condyle("verify", "wheeled-pendulum").exit_code == 1
+    row = json.loads(condyle("verify", "wheeled-pendulum", "--json").stdout, parse_constant=pytest.fail)["rows"][0]
+    assert row["value"] is None and row["passed"] is False, "JSON has no word for it"
 
 
 def test_the_film_is_written(monkeypatch, tmp_path):
@@ -83,11 +85,29 @@ def test_films_of_the_machines(name, numbers, tmp_path, monkeypatch):
 
     monkeypatch.setattr(animate, "write_movie", last)
     machine = verify.machine(name)
-    machine.film(tmp_path / "film.gif", machine.run())
+    machine.film(tmp_path / "film.gif", machine.run(silent))
     figure, frames = shown[0]
     texts = [text.get_text() for text in figure.texts]
     assert frames > 200 and len(texts) == 2 * numbers and "time" in texts and any("normal force" in text for text in texts)
     assert films.film_balancing is not films.film_driving
+
+
+def test_machines_of_the_table_can_be_verified_too(monkeypatch):
+    from condyle.machines import table
+
+    class Pretended(table.Machine):
+        def run(self, *, say):
+            say("simulating", 1, 2)
+            return "run"
+
+        @property
+        def checks(self):
+            return lambda run, quick, say: iter([Row("g", f"{run} {quick}", 0.5, high=1.0), Row("g", "told", 0.0, said="fine")])
+
+    monkeypatch.setitem(table.MACHINES, "birotor", Pretended("birotor", "Birotor", "", "", "", ""))
+    done = condyle("verify", "birotor", "--quick")
+    assert done.exit_code == 0 and "run True" in done.stdout and "fine" in done.stdout and "all 2 passed" in done.stdout
+    assert set(verify.names()) >= {*table.MACHINES, "two-wheeled", "compiler"}
 
 
 def test_mistakes():
@@ -101,8 +121,9 @@ def test_mistakes():
 
 
 def test_what_it_refuses(tmp_path):
-    assert "did you mean 'wheeled-pendulum'?" in refused("verify", "wheeled_pendulum")
-    assert "two-wheeled" in refused("verify", "unicorn")
+    assert "did you mean 'wheeled-pendulum'?" in refused("verify", "wheel-pendulum")
+    assert "does not move" in refused("verify", "compiler", "--animate", str(tmp_path / "film.gif"))
+    assert "two-wheeled" in refused("verify", "unicorn") and "compiler" in refused("verify", "unicorn")
     assert "try film.gif" in refused("verify", "two-wheeled", "--animate", str(tmp_path / "film.avi"))
     assert "none are known" in refused("verify", "two-wheeled", "--mistakes")
     assert "no machine" in refused("verify", "nosuch", "--mistakes")

@@ -73,7 +73,7 @@ def walking(path: Path) -> None:
     ends = pidog.timetable()
     way = done.x[:: round(0.02 / done.dt), :3].copy()
     way[:, 2] = 0.001
-    image = seen(done, (0.5, 2.0, 3.4), view=(-72.0, 14.0), margin=0.9, per_newton=0.018, trail=way)
+    image = seen(done, (0.5, 2.0, 3.4), view=(-72.0, 14.0), margin=0.9, per_newton=0.03, trail=way)
     figure, axes = two_rows("PiDog stands, walks two cycles of its maker's walk, and stands", image, 3)
     t = done.t
     ax = axes[0]

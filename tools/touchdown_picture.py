@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
+from picture_style import save
 
 import condyle as cd
-from condyle.demo.result import write
 from condyle.robot.description import Description
 from condyle.robot.make import link, solid, sphere
 
@@ -79,9 +78,7 @@ def draw(path: Path) -> None:
         axes[2, column].set_xlabel("height of the lowest point, mm (falling: to the right)")
         axes[2, column].xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes[2, 0].invert_xaxis()  # shared by all
-    content = BytesIO()
-    figure.savefig(content, format="png")
-    write(path, content.getvalue())
+    save(figure, path)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from rich.console import Console
 from condyle.commands.peers import mujoco_acceleration, mujoco_twin, pinocchio_twin
 from condyle.commands.source import Origin
 from condyle.commands.tables import KERNELS, Measured, call_table, kernel_table
-from condyle.demo.bits import elsewhere
 from condyle.dynamics.robot import Robot, load
 from condyle.errors import CondyleError
+from condyle.promises.bits import elsewhere
 
 BUILT_IN = ("ur3", "pidog", "fourlimb")
 # (file in example-robot-data, base, joints to lock)

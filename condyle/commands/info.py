@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -82,6 +83,16 @@ def show(robot: Robot, console: Console) -> None:
     console.print(tree(robot), highlight=False)
     parts = Group(totals(robot), *ties(robot), *frames(robot), *remarks(robot))
     console.print(parts, highlight=False, soft_wrap=True)
+
+
+def show_next(source: str, robot: Robot, console: Console) -> None:
+    """What to type to go on."""
+    own = Path(source).is_file()
+    run = f"{Path(source).name.partition('.')[0] if own else robot.name}.cdl"
+    lines = [f"condyle view {source}", f"condyle sim {source} --controller swing -o {run}"]
+    if own and robot.model.notes:
+        lines.insert(0, f"condyle doctor {source}")
+    console.print(Text("\nNext:  " + "\n       ".join(lines)), highlight=False, soft_wrap=True)
 
 
 def tree(robot: Robot) -> Tree:

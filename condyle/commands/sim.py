@@ -1,138 +1,152 @@
-"""A robot dropped, held or pushed: what happens, as a table, a file and a picture."""
+"""A robot simulated and recorded: what happens, as a run, a table and plain data."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import current_thread, main_thread
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from condyle.commands.scene import Scene, base_frame, named_joints, placed, posed
-from condyle.errors import CondyleError
-from condyle.simulate.simulation import Simulation
+from condyle.commands.bar import bar
+from condyle.commands.controllers import Plan, begin
+from condyle.commands.scene import Scene, base_frame, named_joints
+from condyle.errors import CondyleError, SimulationError
+from condyle.runs.recorder import Recorder
+from condyle.runs.run import Run
 
 MOST_STEPS = 10_000_000
 PUSH = 0.1  # seconds that a push lasts
 SHOWN = 12  # contacts in the table
+SUFFIX = ".cdl"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is done with the robot: how long, from how high and which pose, held by which gains, pushed by which force."""
+class Outcome:
+    """A run, the largest residual of its steps, the seconds it took, and whether it was interrupted."""
 
-    seconds: float = 2.0
-    height: float = 0.0
-    gain: tuple[float, float] | None = None
-    push: tuple[float, float, float] | None = None
-    joints: tuple[str, ...] = ()  # NAME=VALUE, those that are not zero at first
-
-
-@dataclass(frozen=True)
-class Run:
-    """What happened, step by step; forces on the contacts in world axes."""
-
-    simulation: Simulation
-    xs: np.ndarray
-    us: np.ndarray
-    forces: np.ndarray
-    energy: np.ndarray
+    run: Run
     residual: float
     wall: float
-
-    @property
-    def times(self) -> np.ndarray:
-        """Of the states, s."""
-        return self.simulation.dt * np.arange(len(self.xs))
+    interrupted: bool = False
 
 
-def run(scene: Scene, plan: Plan, console: Console) -> Run:
-    """Simulate, with a bar that shows how far."""
-    steps = round(plan.seconds / scene.dt)
+def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None, *, force: bool = False) -> Outcome:
+    """Simulate and record, with a bar that shows how far; Ctrl-C ends the run and keeps what was recorded."""
+    if out is not None and out.suffix.lower() != SUFFIX:
+        raise CondyleError(f"-o writes a run, and {out.name} does not end in {SUFFIX}: try -o {out.with_suffix(SUFFIX).name}")
+    if out is not None and out.exists() and not force:
+        raise CondyleError(f"{out} is there already: --force writes over it, or choose another name")
+    name, residual, wall = scene.origin.source, 0.0, 0.0
+    with bar(console) as say, _interrupts() as interrupted:
+        say(f"{name}: compiling", 0, 1)
+        _steps(plan.seconds, plan.dt or scene.dt)
+        start = begin(scene, plan)
+        simulation, control = start.simulation, start.control
+        steps = _steps(plan.seconds, simulation.dt)
+        push = _pushing(start.wrenches, len(simulation.world.wrenches), plan, steps, simulation.dt)
+        simulation.step(start.x, np.zeros(simulation.nu))  # compiled before the clock starts
+        say(name, 0, steps)
+        title = f"{simulation.robot.name}: {plan.named}"
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        about = {"push": list(plan.push) if plan.push else None, "noise": plan.noise}
+        named: dict[str, Any] = {"title": title, "controller": plan.named, "seed": plan.seed, "about": about, "overwrite": force}
+        with Recorder(simulation, start.x, out, **named) as recorder:
+            begun = perf_counter()
+            try:
+                for k in range(steps):
+                    u, wrenches = control(k, recorder.x)
+                    extras = {"measured": control.measured} if hasattr(control, "measured") else {}
+                    recorder.step(u, push(k, wrenches), **extras)
+                    residual = max(residual, float(simulation.status.residual) if simulation.status else 0.0)
+                    if interrupted():
+                        break
+                    if k % 100 == 99:
+                        say(name, k + 1, steps)
+            except SimulationError as error:
+                kept = f"; the {recorder.k:,} steps before are in {out}" if out is not None else ""
+                raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {error}{kept}") from error
+            wall = perf_counter() - begun
+        return Outcome(recorder.finish(), residual, wall, interrupted())
+
+
+def _steps(seconds: float, dt: float) -> int:
+    steps = round(seconds / dt) if np.isfinite(seconds) and np.isfinite(dt) and dt > 0.0 else 0
     if not 1 <= steps <= MOST_STEPS:
-        raise CondyleError(f"--seconds {plan.seconds:g} at --dt {scene.dt:g} are {steps:,} steps; take from 1 to {MOST_STEPS:,}")
-    robot = scene.origin.load()
-    simulation = scene.simulation(wrenches=[base_frame(robot)] if plan.push else ())
-    q = placed(simulation, posed(robot, plan.joints), plan.height)
-    x = simulation.state(q)
-    hold = _holding(simulation, q, plan.gain)
-    wrenches = None
-    if plan.push:
-        wrenches = np.zeros((steps, 1, 6))
-        start = steps // 3
-        wrenches[start : start + max(round(PUSH / scene.dt), 1), 0, :3] = plan.push
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
-    xs, us, residual = [x], [hold(x)], 0.0
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(f"{simulation.robot.name}: compiling", total=steps)
-        simulation.step(x, us[0])
-        bar.update(task, description=simulation.robot.name)
-        start_time = perf_counter()
-        for k in range(steps):
-            x = simulation.step(x, us[k], wrenches=None if wrenches is None else wrenches[k])
-            residual = max(residual, float(simulation.status.residual) if simulation.status else 0.0)
-            xs.append(x)
-            us.append(hold(x))
-            if k % 100 == 99:
-                bar.update(task, completed=k + 1)
-        wall = perf_counter() - start_time
-    xs_, us_ = np.array(xs), np.array(us[:-1])
-    forces = simulation.contact_forces(xs_[:-1], us_, wrenches=wrenches)
-    return Run(simulation, xs_, us_, forces, np.asarray(simulation.energy(xs_)), residual, wall)
+        raise CondyleError(f"--seconds {seconds:g} at --dt {dt:g} are {steps:,} steps; take from 1 to {MOST_STEPS:,}")
+    return steps
 
 
-def _holding(simulation: Simulation, q0: np.ndarray, gain: tuple[float, float] | None) -> Any:
-    """The control u(x) = P (q0 - q') - D v' in every motor's joint, or nothing.
+def _pushing(own: int, frames: int, plan: Plan, steps: int, dt: float) -> Callable[[int, np.ndarray | None], np.ndarray | None]:
+    """The wrenches of a step: those of the controller, and on the last frame the push for 0.1 s after a third of the time."""
+    first = steps // 3
+    last = first + max(round(PUSH / dt), 1)
 
-    q' and v' are where the joints would be after the step without contact, so that strong gains are stable (Tan and others 2011).
-    """
-    P, D = gain or (0.0, 0.0)
-    if min(P, D) < 0.0:
-        raise CondyleError(f"--gain must not be negative, got {P:g} {D:g}: a gain of that sign pushes away from the pose")
-    robot, h = simulation.robot, simulation.dt
-    place = {name: (i, k) for name, i, k in named_joints(robot)}
-    motors = [
-        next(link.joint for link in robot.model.links if link.v.start <= k < link.v.stop) for k in simulation.world.actuated
-    ]
-    rows = [(column, *place[name]) for column, name in enumerate(motors) if name in place]
-    columns, at_q, at_v = (np.array(x, dtype=int) for x in zip(*rows, strict=True)) if rows else (np.zeros(0, dtype=int),) * 3
+    def wrenches(k: int, given: np.ndarray | None) -> np.ndarray | None:
+        if not frames:
+            return None
+        out = np.zeros((frames, 6))
+        if given is not None:
+            out[:own] = given
+        if plan.push is not None and first <= k < last:
+            out[-1, :3] = plan.push
+        return out
 
-    def hold(x: np.ndarray) -> np.ndarray:
-        u = np.zeros(simulation.nu)
-        if gain is not None:
-            q, v = simulation.split(x)
-            M, tau = robot.mass_matrix(q), -robot.bias_forces(q, v)
-            wanted = P * (q0[at_q] - q[at_q] - h * v[at_v]) - D * v[at_v]
-            M[at_v, at_v] += h * D
-            tau[at_v] += wanted
-            u[columns] = wanted - D * h * np.linalg.solve(M, tau)[at_v]
-        return u
-
-    return hold
+    return wrenches
 
 
-def facts(done: Run) -> dict[str, Any]:
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, asked between steps, so that none is torn; pressed again, it interrupts at once."""
+    pressed = False
+
+    def press(*_: Any) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    if current_thread() is not main_thread():  # only there can a signal be caught
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def facts(done: Outcome) -> dict[str, Any]:
     """Everything `show` prints, as plain data."""
-    simulation = done.simulation
-    robot = simulation.robot
-    q, v = simulation.split(done.xs[-1])
+    run = done.run
+    simulation, robot = run.simulation, run.simulation.robot
+    q, v = simulation.split(run.x[-1])
     rotation, position = robot.frame_pose(q, base_frame(robot))
-    seconds = float(done.times[-1])
+    seconds = float(run.t[-1])
+    energy = np.asarray(simulation.energy(run.x[[0, -1]]))
+    forces = run.contact_forces[-1]
     return {
         "robot": robot.name,
+        "controller": run.about.get("controller"),
+        "file": None if run.path is None else str(run.path),
         "seconds": seconds,
         "dt": simulation.dt,
-        "steps": len(done.us),
+        "steps": run.steps,
+        "interrupted": done.interrupted,
         "integrator": simulation.integrator,
         "base": {"frame": base_frame(robot), "position": position.tolist(), "roll_pitch_yaw": _angles(rotation).tolist()},
         "joints": {name: float(q[i]) for name, i, _ in named_joints(robot)},
         "speed": float(np.abs(v).max()),
-        "energy": {"first": float(done.energy[0]), "last": float(done.energy[-1])},
-        "contacts": {name: done.forces[-1, k].tolist() for k, name in enumerate(simulation.contact_names)},
+        "energy": {"first": float(energy[0]), "last": float(energy[1])},
+        "contacts": {name: forces[k].tolist() for k, name in enumerate(simulation.contact_names)},
         "weight": robot.mass * simulation.world.gravity,
         "worst_residual": done.residual,
         "real_time_factor": seconds / done.wall,
@@ -144,13 +158,12 @@ def _angles(R: np.ndarray) -> np.ndarray:
     return np.array([np.arctan2(R[2, 1], R[2, 2]), -np.arcsin(np.clip(R[2, 0], -1.0, 1.0)), np.arctan2(R[1, 0], R[0, 0])])
 
 
-def show(done: Run, console: Console) -> None:
-    """Print the table."""
+def show(done: Outcome, console: Console) -> None:
+    """Print the table, and what to type next."""
     f = facts(done)
-    table = Table(
-        title=f"{f['robot']} after {f['seconds']:g} s: {f['steps']:,} steps of {f['dt'] * 1e3:g} ms", title_justify="left"
-    )
-    table.add_column("")
+    title = f"{f['robot']} after {f['seconds']:g} s: {f['steps']:,} steps of {f['dt'] * 1e3:g} ms, controller {f['controller']}"
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column("", overflow="fold")
     table.add_column("", justify="right")
     x, y, z = f["base"]["position"]
     roll, pitch, yaw = np.degrees(f["base"]["roll_pitch_yaw"])
@@ -168,11 +181,9 @@ def show(done: Run, console: Console) -> None:
     if len(pressed) > SHOWN:
         table.add_row(f"  and {len(pressed) - SHOWN} more", "--json lists all")
     table.add_row("worst residual", f"{f['worst_residual']:.1e}")
-    table.add_row("times as fast as real time, called from Python", f"{f['real_time_factor']:.1f}")
+    table.add_row("times as fast as real time", f"{f['real_time_factor']:.1f}")
     console.print(table)
-
-
-def save(done: Run, path: Path) -> None:
-    """Write states, controls and forces, atomically; `Simulation.load` reads them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    done.simulation.save(path, xs=done.xs, us=done.us, forces=done.forces)
+    if done.run.path is not None:
+        name = done.run.path
+        said = [f"{name} holds the run. Next:", f"condyle view {name}", f"condyle plot {name}", f"condyle replay {name} --check"]
+        console.print("\n  ".join(said), highlight=False, markup=False, soft_wrap=True)

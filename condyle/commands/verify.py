@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from condyle.commands.bar import bar
 from condyle.errors import CondyleError
 from condyle.machines.mistakes import SECONDS, Mistake, table
 from condyle.machines.row import Row, Say
@@ -23,12 +24,12 @@ VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]sk
 
 @dataclass(frozen=True)
 class Machine:
-    """What it is, what it does, how that is checked and shown."""
+    """What it is, what it does, how that is checked, and how it is filmed."""
 
     title: str
-    run: Callable[[], Any]
+    run: Callable[[Say], Any]
     checks: Callable[..., Iterator[Row]]
-    film: Callable[..., None]
+    film: Callable[..., None] | None = None
 
 
 def _wheeled_pendulum() -> Machine:
@@ -36,7 +37,7 @@ def _wheeled_pendulum() -> Machine:
     from condyle.machines.wheel_checks import checks
     from condyle.machines.wheeled_pendulum import balance
 
-    return Machine("the wheeled pendulum, rolling", balance, checks, film_balancing)
+    return Machine("the wheeled pendulum, rolling", lambda say: balance(), checks, film_balancing)
 
 
 def _two_wheeled() -> Machine:
@@ -44,16 +45,37 @@ def _two_wheeled() -> Machine:
     from condyle.machines.two_wheeled import drive
     from condyle.machines.two_wheeled_checks import checks
 
-    return Machine("the robot on two wheels, rolling", drive, checks, film_driving)
+    return Machine("the robot on two wheels, rolling", lambda say: drive(), checks, film_driving)
 
 
-MACHINES = {"wheeled-pendulum": _wheeled_pendulum, "two-wheeled": _two_wheeled}
+def _compiler() -> Machine:
+    from condyle.promises.checks import checks
+
+    return Machine("what the compiler promises", lambda say: None, checks)
+
+
+# those that are checked in their own way; the others are in condyle/machines/table.py
+OWN = {"wheeled-pendulum": _wheeled_pendulum, "two-wheeled": _two_wheeled, "compiler": _compiler}
+
+
+def names() -> list[str]:
+    """All that can be verified."""
+    from condyle.machines.table import MACHINES
+
+    return [*MACHINES, *[name for name in OWN if name not in MACHINES]]
 
 
 def machine(name: str) -> Machine:
+    """The machine of this name, ready to be verified."""
+    name = name.replace("_", "-")
+    if name in OWN:
+        return OWN[name]()
+    from condyle.machines.table import MACHINES
+
     if name not in MACHINES:
-        raise CondyleError(f"there is no machine '{name}' to verify{nearest(name, list(MACHINES))}")
-    return MACHINES[name]()
+        raise CondyleError(f"there is no machine '{name}' to verify{nearest(name, names())}")
+    found = MACHINES[name]
+    return Machine(found.title, lambda say: found.run(say=say), found.checks)
 
 
 def verify(name: str, console: Console, *, quick: bool = False, animate: Path | None = None) -> list[Row]:
@@ -61,11 +83,17 @@ def verify(name: str, console: Console, *, quick: bool = False, animate: Path | 
     found = machine(name)
     if animate is not None and animate.suffix.lower() not in SUFFIXES:
         raise CondyleError(f"--animate writes {' or '.join(SUFFIXES)}, and {animate.name} is neither: try {animate.stem}.gif")
-    with _bar(console) as say:
+    if animate is not None and name == "compiler":
+        raise CondyleError("--animate: the compiler does not move, so there is no film of it; leave --animate out")
+    with bar(console) as say:
         say("simulating", 0, 1)
-        run = found.run()
-        if animate is not None:
+        run = found.run(say)
+        if animate is not None and found.film is not None:
             found.film(animate, run, progress=lambda done, frames: say(f"writing {animate.name}", done, frames))
+        elif animate is not None:
+            from condyle.commands.film import write_film
+
+            write_film(run, animate, 30.0, Console(quiet=True))
         return list(found.checks(run, quick=quick, say=say))
 
 
@@ -86,15 +114,18 @@ def show(name: str, rows: list[Row], console: Console) -> None:
     for row in rows:
         if row.group != last:
             out.add_section()
-            out.add_row(f"[bold]{row.group}[/]")
+            out.add_row(Text(row.group, "bold"))
         last = row.group
-        out.add_row(f"  {row.check}", row.shown, row.bound, VERDICT[row.passed])
+        value = Text(row.shown, justify="left" if row.said else "right")
+        out.add_row(Text(f"  {row.check}"), value, row.bound, VERDICT[row.passed])
     console.print(out)
     failed = [row.check for row in rows if row.passed is False]
     skipped = sum(row.passed is None for row in rows)
     made = len(rows) - skipped
     end = f"; {skipped} skipped" if skipped else ""
-    said = f"[bold red]{len(failed)} of {made} failed:[/] {'; '.join(failed)}" if failed else f"[green]all {made} passed[/]"
+    said = (
+        f"[bold red]{len(failed)} of {made} failed:[/] {escape('; '.join(failed))}" if failed else f"[green]all {made} passed[/]"
+    )
     console.print(f"{said}{end}", highlight=False)
 
 
@@ -102,10 +133,10 @@ def show(name: str, rows: list[Row], console: Console) -> None:
 
 
 def mistakes(name: str, console: Console) -> list[Mistake]:
-    if name != "wheeled-pendulum":
+    if name.replace("_", "-") != "wheeled-pendulum":
         machine(name)
         raise CondyleError(f"--mistakes are those of the wheeled-pendulum; for {name} none are known")
-    with _bar(console) as say:
+    with bar(console) as say:
         say("falling", 0, 1)
         return table()
 
@@ -142,15 +173,3 @@ def show_mistakes(rows: list[Mistake], console: Console) -> None:
     for cells in lines:
         out.add_row(*cells)
     console.print(out)
-
-
-@contextmanager
-def _bar(console: Console) -> Iterator[Say]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-
-        def say(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total if total > 1 else None)
-
-        yield say

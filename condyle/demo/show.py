@@ -1,148 +1,142 @@
-"""The demo itself: run the checks one after the other, show them as a table, write the picture and the numbers."""
+"""The demo: five machines simulated, checked, drawn and reported, in a minute."""
 
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from condyle import __version__
-from condyle.demo import bits, numbers, picture
-from condyle.demo.pendulum import compiled
-from condyle.demo.result import Check, Result, Skip, write
-from condyle.errors import CondyleError, MachineError, MissingExtraError
-from condyle.tape.cache import default_cache
+from condyle.demo.performance import Performance
+from condyle.demo.together import Failure, Word, together
+from condyle.errors import FileError
+from condyle.machines.table import MACHINES
+from condyle.runs.whole import write
 
-MARK = {True: "[bold green]ok", False: "[bold red]FAILED", None: "[yellow]skipped"}
-
-
-def versions() -> dict[str, Any]:
-    """What computes here: versions, processor, lanes, threads and the directory of compiled objects."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
-    from condyle.tape.cpu import available_threads, default_lanes, host
-
-    found: dict[str, Any] = {
-        "condyle": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "llvmlite": llvmlite.__version__,
-        "llvm": ".".join(map(str, llvm.llvm_version_info)),
-    }
-    try:
-        found |= {"cpu": host().cpu, "lanes": {"float64": default_lanes("f64"), "float32": default_lanes("f32")}}
-    except MachineError as error:
-        found |= {"cpu": str(error), "lanes": {}}
-    directory = default_cache().directory
-    return found | {"threads": available_threads(), "cache": "off" if directory is None else str(directory)}
+Done = dict[str, Performance | Failure]
 
 
-def checks(lanes: Sequence[int]) -> list[Check]:
-    """The rows of the table, in order; the million states come apart, because the picture needs them."""
-    wide = [n for n in lanes if n < 16]
-    everywhere, right, fast = "same bits", "right", "fast"
-    return [
-        Check(everywhere, f"lanes {_list(wide)}", partial(bits.lane_widths, wide, np.float64)),
-        Check(everywhere, f"lanes {_list([*wide, 16])}; f32", partial(bits.lane_widths, [*wide, 16], np.float32)),
-        Check(everywhere, "batches of 1, 3, 4096", partial(bits.batch_sizes, (1, 3, 4096))),
-        Check(everywhere, "threads 1, 2", partial(bits.thread_counts, (1, 2))),
-        Check(everywhere, "plain Python", bits.reference),
-        Check(everywhere, "exported C, -O0, -O3", partial(bits.exported_c, ("-O0", "-O3"))),
-        Check(everywhere, "compiled, and cached", bits.fresh_and_cached),
-        Check(everywhere, "other hash seeds", partial(bits.hash_seeds, (1, 2))),
-        Check(right, "derivative of the loop", numbers.derivative),
-        Check(right, "certified enclosure", numbers.enclosure),
-        Check(fast, "compile, no cache", partial(numbers.compile_times, (5_000, 50_000))),
-        Check(fast, "one call", numbers.call_overhead),
-    ]
-
-
-def run(out: Path, lanes: Sequence[int], console: Console) -> bool:
-    """Whether every check passed. Writes out/demo.png and out/demo.json."""
+def run(out: Path, console: Console, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Everything that was found, as plain data. Writes out/report.html, a picture of each machine, and their runs."""
     begin = perf_counter()
-    compiled("pendulum").on("cpu", lanes=max(lanes)).kernel()  # a machine that cannot run says so before anything starts
-    final: list[np.ndarray] = []
-
-    def million() -> Result:
-        result, states = numbers.million()
-        final.append(states)
-        return result
-
-    def draw() -> Result:
-        picture.draw(final[0], out / "demo.png")
-        return Result(True, str(out / "demo.png"))
-
-    rows = [*checks(lanes), Check("fast", "a million lanes", million), Check("seen", "the picture", draw)]
-    done = _show(rows, console)
+    names = list(names) or list(MACHINES)
+    _make(out)
+    done = _perform(names, out, console)
+    performances = [p for name in names if isinstance(p := done[name], Performance)]
+    failures = {name: p.why for name in names if isinstance(p := done[name], Failure)}
     seconds = perf_counter() - begin
-    report = {
-        "versions": versions(),
-        "tapes": {name: compiled(name).tape.hash for name in ("period", "pendulum", "orbit")},
-        "checks": [_entry(check, result, took) for check, result, took in done],
-        "seconds": seconds,
-    }
-    write(out / "demo.json", (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
-    failed = [check.name for check, result, _ in done if result.passed is False]
-    console.print()
-    verdict = f"[bold red]{len(failed)} failed: {', '.join(failed)}" if failed else "[bold green]all checks passed"
-    console.print(f"{verdict}[/] in {seconds:.1f} s; the numbers are in {out / 'demo.json'}", highlight=False)
-    return not failed
+    found = _facts(performances, failures, seconds)
+    _write(out, performances, failures, found)
+    _end(found, out, console)
+    return found
 
 
-def _show(rows: list[Check], console: Console) -> list[tuple[Check, Result, float]]:
-    """The rows with their results and seconds; the table grows on the console meanwhile."""
-    done: list[tuple[Check, Result, float]] = []
-    progress = Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console)
-    task = progress.add_task("", total=len(rows))
-    with Live(console=console, refresh_per_second=8) as live:
-        for check in rows:
-            progress.update(task, description=check.name)
+def _make(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise FileError(f"--out must be a folder, and {out} is a file: try condyle demo --out out")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"the folder {out} cannot be made ({error.strerror}): try condyle demo --out FOLDER with another one"
+        ) from None
+
+
+def _perform(names: Sequence[str], out: Path, console: Console) -> Done:
+    """Each machine's part; the table grows on the console meanwhile."""
+    done: Done = {}
+    progress = Progress(
+        SpinnerColumn(), TextColumn("{task.fields[title]:20}"), TextColumn("{task.description}"), TimeElapsedColumn()
+    )
+    tasks = {name: progress.add_task("waiting", title=MACHINES[name].title, total=1, start=False) for name in names}
+    with Live(console=console, refresh_per_second=8, transient=False) as live:
+        live.update(Group(_table(done), progress))
+        for event in together(names, out):
+            if isinstance(event, Word):
+                progress.start_task(tasks[event.name])
+                progress.update(tasks[event.name], description=f"[dim]{escape(event.what)}")
+            else:
+                progress.remove_task(tasks[event.name])
+                done[event.name] = event
             live.update(Group(_table(done), progress))
-            start = perf_counter()
-            done.append((check, _result(check), perf_counter() - start))
-            progress.advance(task)
         live.update(_table(done))
     return done
 
 
-def _result(check: Check) -> Result:
-    try:
-        return check.run()
-    except (Skip, MissingExtraError) as reason:
-        return Result(None, str(reason))
-    except (CondyleError, OSError, RuntimeError, ArithmeticError) as error:
-        return Result(False, f"{type(error).__name__}: {error}")
-
-
-def _table(done: list[tuple[Check, Result, float]]) -> Table:
+def _table(done: Done) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("", "check", "", "result"):
+    for name in ("machine", "what is shown", "checks"):
         table.add_column(name)
-    table.add_column("s", justify="right")
-    last = ""
-    for check, result, seconds in done:
-        group = "" if check.group == last else check.group
-        last = check.group
-        table.add_row(f"[dim]{group}", check.name, MARK[result.passed], result.detail, f"[dim]{seconds:.1f}")
+    table.add_column("simulated", justify="right", no_wrap=True)
+    table.add_column("took", justify="right", no_wrap=True)
+    for name in MACHINES:
+        performance = done.get(name)
+        if isinstance(performance, Failure):
+            table.add_row(f"[bold]{MACHINES[name].title}", escape(performance.why), "[bold red]failed", "", "")
+        elif performance is not None:
+            p = performance
+            made = sum(row.passed is not None for row in p.rows)
+            verdict = f"[bold red]{len(p.failed)} of {made} failed" if p.failed else f"[bold green]✓ {made}"
+            story = f"[dim]{escape(MACHINES[name].story)}"
+            table.add_row(f"[bold]{MACHINES[name].title}", story, verdict, f"{p.simulated:.1f} s", f"{p.seconds:.1f} s")
+            table.add_section()
     return table
 
 
-def _entry(check: Check, result: Result, seconds: float) -> dict[str, Any]:
-    entry = {"group": check.group, "name": check.name, "passed": result.passed, "detail": result.detail}
-    return {**entry, "seconds": seconds, "numbers": result.numbers}
+def _facts(performances: list[Performance], failures: dict[str, str], seconds: float) -> dict[str, Any]:
+    from condyle.tape.here import versions
+
+    def plain(p: Performance) -> dict[str, Any]:
+        numbers = {"seconds": p.seconds, "steps": p.steps, "simulated": p.simulated}
+        return {**numbers, "run": p.run, "picture": p.picture, "hashes": p.hashes, "checks": [row.facts() for row in p.rows]}
+
+    return {
+        "passed": not failures and not any(p.failed for p in performances),
+        "seconds": seconds,
+        "versions": versions(),
+        "machines": {p.name: plain(p) for p in performances},
+        "failures": failures,
+    }
 
 
-def _list(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))
+def _write(out: Path, performances: list[Performance], failures: dict[str, str], found: dict[str, Any]) -> None:
+    from condyle.demo.pictures import together as banner
+    from condyle.demo.report import page
+
+    if performances:
+        banner([(MACHINES[p.name].title, out / p.picture) for p in performances], out / "demo.png")
+    write(out / "report.html", page(performances, failures, found["versions"], found["seconds"]).encode())
+    write(out / "demo.json", (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _end(found: dict[str, Any], out: Path, console: Console) -> None:
+    """What failed, where the report is, and what to type next."""
+    rows = [(name, row) for name, m in found["machines"].items() for row in m["checks"]]
+    for name, row in rows:
+        if row["passed"] is False:
+            console.print(
+                f"[bold red]failed[/] {escape(name)}: {escape(row['check'])}: {row['value']:.6g} {row['unit']}", highlight=False
+            )
+    made = sum(row["passed"] is not None for _, row in rows)
+    console.print()
+    verdict = f"[bold green]all {made} checks passed" if found["passed"] else "[bold red]not all is well"
+    console.print(f"{verdict}[/] in {found['seconds']:.1f} s", highlight=False)
+    next_ = [
+        (f"{out / 'report.html'}", "open it in a browser: films, charts, checks, hashes; it needs no network"),
+        (f"condyle view {out / 'runs' / 'pidog.cdl'}", "walk around the dog while it walks"),
+        ("condyle view ur3", "move a robot's joints; or a URDF of your own"),
+        ("condyle sim my.urdf --controller swing -o run.cdl", "a robot of your own in motion"),
+        ("condyle --help", "everything else"),
+    ]
+    table = Table.grid(padding=(0, 3))
+    for command, what in next_:
+        table.add_row(f"[bold]{escape(command)}", f"[dim]{escape(what)}")
+    console.print(table, highlight=False)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.demo.pendulum import compiled, states
-from condyle.demo.result import Result, Skip
+from condyle.promises.pendulum import compiled, states
+from condyle.promises.result import Result, Skip
 
 MANY = 4099  # states: whole blocks of every lane width, and a tail
 FEW = 1  # state for the reference interpreter, which takes seconds for each: every fma in exact fractions
@@ -138,7 +138,7 @@ def elsewhere(code: str, **environment: str) -> dict[str, Any]:
     return printed
 
 
-CHILD = "from condyle.demo.bits import child; child()"
+CHILD = "from condyle.promises.bits import child; child()"
 
 
 def child() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from condyle.demo.bits import digest, elsewhere
-from condyle.demo.pendulum import compiled, states
-from condyle.demo.result import Result
 from condyle.errors import require
+from condyle.promises.bits import digest, elsewhere
+from condyle.promises.pendulum import compiled, states
+from condyle.promises.result import Result
 from condyle.tape.array import fma
 from condyle.tape.function import Function, function
 
@@ -59,7 +59,7 @@ def _holds(ball: Any, value: Any) -> bool:
 
 def compile_times(sizes: tuple[int, ...]) -> Result:
     """Seconds to trace and compile straight tapes, in a process without a cache."""
-    found = elsewhere(f"from condyle.demo.numbers import compile_child; compile_child({sizes})", CONDYLE_CACHE="off")
+    found = elsewhere(f"from condyle.promises.numbers import compile_child; compile_child({sizes})", CONDYLE_CACHE="off")
     detail = ", ".join(f"{int(n):,} operations in {traced + made:.1f} s" for n, (traced, made) in found.items())
     return Result(True, detail, {"seconds_trace_and_compile": found})
 

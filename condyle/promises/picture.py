@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from condyle.demo.pendulum import LONG, PERIODS, SHORT, TURN, compiled
-from condyle.demo.result import write
 from condyle.errors import require
+from condyle.promises.pendulum import LONG, PERIODS, SHORT, TURN, compiled
+from condyle.runs.whole import write
 
 GROUND, INK, FAINT = "#0c0a14", "#f2ead8", "#8f8799"
 WARM = "#ffb454"

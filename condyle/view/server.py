@@ -50,7 +50,11 @@ def stop(server: Any) -> None:
     """Close the port, silently."""
     with redirect_stdout(io.StringIO()):
         server.flush()
+        thread = server._websock_server._server_thread
         server.stop()
+        # it says goodbye when it ends
+        if thread is not None:
+            thread.join(10.0)
 
 
 def address(server: Any) -> str:

@@ -296,7 +296,10 @@ def test_pidog_joints() -> None:
     ranges = {"head_yaw": (-90, 90), "head_roll": (-70, 70), "head_pitch": (-45, 30), "tail_wag": (-30, 30), "lf_hip": (-90, 90)}
     for name, (lower, upper) in ranges.items():
         assert limits[name] == pytest.approx((radians(lower), radians(upper)))
-    assert len(joints) == 12 and all(0.127 <= (joint.limits.effort or 0) <= 0.137 for joint in joints)
+    assert len(joints) == 12 and all(0.176 <= (joint.limits.effort or 0) <= 0.216 for joint in joints), "an MG90S"
+    assert all(joint.damping == joint.limits.effort / joint.limits.velocity for joint in joints), (
+        "no torque is left at full speed"
+    )
     feet = [shape for link in library.description("pidog").links for shape in link.collisions if shape.name.endswith("foot")]
     assert len(feet) == 4 and all(shape.size == (0.008,) for shape in feet)
 

@@ -111,7 +111,7 @@ class Browser:
             for sign in (signal.SIGTERM, signal.SIGKILL):
                 try:
                     os.killpg(self._process.pid, sign)
-                    self._process.wait(10)
+                    self._process.wait(3)
                     break
                 except (ProcessLookupError, subprocess.TimeoutExpired):
                     continue

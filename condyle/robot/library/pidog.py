@@ -22,7 +22,8 @@ UPPER, LOWER = 0.042, 0.076
 HIP_X, HIP_Y = 0.0585, 0.049
 FOOT_RADIUS = 0.008
 FOOT_FRICTION = 0.5
-EFFORT, SPEED = 0.137, 7.0  # of the servo at 6 V, by its data sheet
+EFFORT, SPEED = 0.216, 7.0  # of the servo at 6 V, taken for an MG90S; the data sheet's table says 0.137 N m
+DAMPING = EFFORT / SPEED  # N m s/rad: what its motor gives falls to nothing at full speed
 LEGS = {"lf": (+1, +1), "rf": (+1, -1), "lh": (-1, +1), "rh": (-1, -1)}  # (front, left)
 
 # the common URDF's geometry, which the real robot's library contradicts: for comparison only, in the URDF's own axes
@@ -102,4 +103,4 @@ def _tail() -> tuple[list[LinkSpec], list[JointSpec]]:
 def _servo_joint(
     name: str, parent: str, child: str, at: Pose, axis: tuple[float, float, float], limits: float | tuple[float, float]
 ) -> JointSpec:
-    return joint(name, "revolute", parent, child, at, axis, limits=limits, effort=EFFORT, speed=SPEED)
+    return joint(name, "revolute", parent, child, at, axis, limits=limits, effort=EFFORT, speed=SPEED, damping=DAMPING)

@@ -120,7 +120,7 @@ class PoseView:
             self.text.value = as_text(q)
         for dial, slider in zip(self.dials, self.sliders, strict=True):
             if slider is not but:
-                slider.value = round(float(np.clip(read(self.robot, q, dial), dial.low, dial.high)), 3)
+                slider.value = float(np.clip(round(read(self.robot, q, dial), 3), dial.low, dial.high))
 
     def reset(self) -> None:
         self.set(self.first.copy())

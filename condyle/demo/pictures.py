@@ -1,0 +1,78 @@
+"""The pictures of the demo: each machine with the way it goes, and all of them on one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from condyle.errors import require
+from condyle.machines.table import Machine
+from condyle.runs.run import Run
+from condyle.runs.whole import write
+from condyle.view.camera import framed
+from condyle.view.motion import frame_points, motion
+from condyle.view.picture import picture, png
+from condyle.view.scene import PUSH, Arrow, body, force_arrows
+
+SIZE = (1200, 675)
+SEEN, BESIDE = 0.35, 0.18  # of the machine's size: the shortest push in a picture, and how far from its point it ends
+GAP = 6  # pixels between the pictures of the banner
+ROWS = (3, 2)  # pictures in each row of the banner
+WIDTH = 1140
+
+
+def draw(machine: Machine, run: Run, path: Path) -> None:
+    """The machine at its moment, with the way of its frame, other poses, and the forces on it."""
+    robot, seen = run.robot, motion(run, fps=60.0)
+    k, *others = (int(np.argmin(np.abs(seen.t - time))) for time in (machine.moment, *machine.others))
+    shown = body(robot)
+    scenes = [shown.at(seen.R[i], seen.p[i]).vertices for i in (*others, k)]
+    extent = float(np.max(np.ptp(scenes[-1], axis=0)))
+    arrows = [_from_outside(arrow, extent) if machine.pushed else arrow for arrow in force_arrows(seen, k, extent)]
+    ends = [point for arrow in arrows for point in (arrow.start, np.add(arrow.start, arrow.along))]
+    trail = frame_points(robot, seen.R, seen.p, machine.frame)
+    points = np.concatenate([*scenes, trail, np.reshape(ends, (-1, 3))])
+    camera = framed(points, SIZE, azimuth=machine.view[0], elevation=machine.view[1], margin=machine.filled)
+    image = picture(
+        robot,
+        seen.q[k],
+        size=SIZE,
+        camera=camera,
+        ghosts=[seen.q[i] for i in others],
+        arrows=arrows,
+        trail=trail if len(trail) > 1 and np.ptp(trail, axis=0).max() > 1e-3 else None,
+    )
+    write(path, png(image))
+
+
+def _from_outside(arrow: Arrow, extent: float) -> Arrow:
+    """A push, long enough to be seen, with its end beside where it acts; a force of the ground stays as it is."""
+    length = float(np.linalg.norm(arrow.along))
+    if arrow.color != PUSH or length == 0.0:
+        return arrow
+    along = np.asarray(arrow.along) * max(1.0, SEEN * extent / length)
+    back = along * (1.0 + BESIDE * extent / np.linalg.norm(along))
+    return replace(arrow, start=np.subtract(arrow.start, back), along=along)
+
+
+def together(pictures: Sequence[tuple[str, Path]], path: Path) -> None:
+    """One picture of all, three above two, each with its name."""
+    image, draw_on, font = (require(f"PIL.{name}", "plot", "pictures") for name in ("Image", "ImageDraw", "ImageFont"))
+    heights = [round((WIDTH - GAP * (n - 1)) / n * SIZE[1] / SIZE[0]) for n in ROWS]
+    canvas = image.new("RGB", (WIDTH, sum(heights) + GAP * (len(ROWS) - 1)), "white")
+    at, top = iter(pictures), 0
+    for count, height in zip(ROWS, heights, strict=True):
+        width = (WIDTH - GAP * (count - 1)) // count
+        for column in range(count):
+            title, source = next(at, ("", None))
+            if source is None:
+                break
+            with image.open(source) as one:
+                small = one.convert("RGB").resize((width, height), image.Resampling.LANCZOS)
+            draw_on.Draw(small).text((14, 10), title, fill=(34, 37, 43), font=font.load_default(17))
+            canvas.paste(small, (column * (width + GAP), top))
+        top += height + GAP
+    write(path, png(np.asarray(canvas)))

@@ -1,0 +1,36 @@
+"""PiDog walks its maker's walk, and a picture of it is drawn without any graphics card.
+
+python examples/15_a_dog_walks.py [FOLDER]
+"""
+
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+
+from condyle.machines import pidog
+from condyle.view.picture import save_picture
+
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else mkdtemp())
+run = pidog.run(folder / "walk.cdl")
+print(run)
+
+start, end = run.q[0], run.q[-1]
+way = end[:2] - start[:2]
+print(f"it has come {1e3 * way[0]:.0f} mm ahead and {1e3 * way[1]:.0f} mm to the left in {run.t[-1]:g} s")
+
+# the weight is on its feet
+carried = run.contact_forces[..., 2].sum(axis=1).mean()
+weight = run.robot.mass * 9.81
+print(f"its feet carry {carried:.3f} N on average; it weighs {weight:.3f} N")
+
+picture = folder / "walk.png"
+save_picture(picture, run.robot, end, ghosts=[start], trail=run.q[::20, :3])
+print(f"{picture.name}: {picture.stat().st_size / 1e3:.0f} kB")
+
+# a check of what is claimed
+assert way[0] > 0.05 and abs(way[1]) < 0.05
+assert abs(carried - weight) < 0.02 * weight
+assert picture.read_bytes()[:4] == b"\x89PNG" and np.isfinite(run.x).all() and run.check().identical
+print("checked: the dog walks ahead on feet that carry its weight, and the run repeats bit for bit")

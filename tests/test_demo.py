@@ -1,0 +1,88 @@
+"""The demo: its pictures, its report and its table, made for real; what fails is told and stops nothing else."""
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from condyle.demo import performance, show
+from condyle.demo.report import page
+from condyle.demo.together import Failure, Word, together
+from condyle.errors import FileError
+from condyle.machines.charts import charts, pushes
+from condyle.machines.row import Row
+from condyle.machines.table import MACHINES, machine
+from condyle.runs.run import read_run
+
+NAME = "wheeled-pendulum"  # the quickest
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict, str]:
+    out = tmp_path_factory.mktemp("demo") / "out"
+    text = StringIO()
+    found = show.run(out, Console(file=text, width=250), [NAME])
+    return out, found, text.getvalue()
+
+
+def test_everything_is_there(shown: tuple[Path, dict, str]) -> None:
+    out, found, text = shown
+    assert found["passed"] and not found["failures"]
+    assert json.loads((out / "demo.json").read_text()) == found
+    for name in (f"{NAME}.png", "demo.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    run = read_run(out / found["machines"][NAME]["run"])
+    assert run.lost is None and run.check().identical
+    made = sum(row["passed"] is not None for row in found["machines"][NAME]["checks"])
+    assert made >= 20 and f"all {made} checks passed" in text and "condyle --help" in text and "report.html" in text
+
+
+def test_the_report_needs_no_network_and_says_everything(shown: tuple[Path, dict, str]) -> None:
+    out, found, _ = shown
+    html = (out / "report.html").read_text()
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", html)
+    assert "default-src 'none'" in html
+    for row in found["machines"][NAME]["checks"]:
+        assert row["check"].replace("'", "&#x27;") in html
+    for text in (found["machines"][NAME]["hashes"]["states"], found["versions"]["condyle"], found["versions"]["cpu"]):
+        assert text in html
+    assert html.count('class="chart"') == len(charts(NAME, read_run(out / "runs" / f"{NAME}.cdl")))
+    assert str(out) not in html  # nothing of the machine's own folders
+
+
+def test_a_page_of_a_failure() -> None:
+    row = Row("<group>", "<script>alert(1)</script>", 2.0, high=1.0)
+    one = performance.Performance(
+        "pidog", [row], 1.0, 3, 0.1, "runs/pidog.cdl", "pidog.png", {"states": "ab"}, "<section></section>"
+    )
+    html = page([one], {"arm": "RobotError: <b>no</b> arm"}, {"lanes": {"float64": 8}}, 2.0)
+    assert "2 of them failed" in html and "&lt;b&gt;no&lt;/b&gt; arm" in html and "<b>no" not in html
+
+
+def test_a_machine_that_fails_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    events = list(together([NAME], tmp_path))
+    last = events[-1]
+    assert isinstance(last, Failure) and last.name == NAME and "runs" in last.why
+    assert all(isinstance(event, Word | Failure) for event in events)
+
+
+def test_out_must_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(FileError, match="--out must be a folder"):
+        show.run(tmp_path / "out", Console(file=StringIO()), [NAME])
+
+
+def test_names_of_machines() -> None:
+    assert machine("wheeled_pendulum") is MACHINES[NAME]
+    with pytest.raises(Exception, match=r"no machine 'pidgo' \(did you mean 'pidog'\?\)"):
+        machine("pidgo")
+
+
+def test_pushes_are_found(shown: tuple[Path, dict, str]) -> None:
+    run = read_run(shown[0] / "runs" / f"{NAME}.cdl")
+    assert np.allclose(pushes(run), [(4.0, 4.1)])
