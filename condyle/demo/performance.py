@@ -41,7 +41,6 @@ def perform(name: str, out: Path, tell: Tell = lambda what: None) -> Performance
     machine, begin = MACHINES[name], perf_counter()
     path, image = Path("runs") / f"{name}.cdl", Path(f"{name}.png")
     (out / "runs").mkdir(parents=True, exist_ok=True)
-    (out / path).unlink(missing_ok=True)
     tell("compiling and simulating")
     run = machine.run(out / path, say=lambda what, done, total: tell(what))
     tell("checking")

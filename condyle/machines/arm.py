@@ -96,7 +96,7 @@ def run(path: str | os.PathLike[str] | None = None, *, say: Say = silent) -> Run
     follow = Tracking(here, np.stack([plan.q, plan.v, plan.a], axis=1))
     pushes = push(plan.t)
     title = "arm: drawing a rectangle, pushed"
-    with Recorder(here, here.state(READY), path, title=title, controller="condyle.machines.arm.Tracking") as recorder:
+    with Recorder(here, here.state(READY), path, title=title, controller="track", overwrite=True) as recorder:
         for k in range(len(plan.t)):
             if k % 500 == 0:
                 say("drawing", k, len(plan.t))

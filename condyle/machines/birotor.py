@@ -96,7 +96,7 @@ def run(path: str | os.PathLike[str] | None = None, *, say: Say = silent) -> Run
     fly = Flight(here, planned(birotor_plan.demonstration, birotor_plan.SECONDS))
     steps = round(birotor_plan.SECONDS / here.dt)
     title = "birotor: hovering, tilting, travelling"
-    with Recorder(here, beginning(here), path, title=title, controller="condyle.machines.birotor.Flight") as recorder:
+    with Recorder(here, beginning(here), path, title=title, controller="fly", overwrite=True) as recorder:
         for k in range(steps):
             if k % 500 == 0:
                 say("flying", k, steps)

@@ -48,13 +48,17 @@ def serve(title: str, host: str = LOOPBACK, port: int = 8080) -> Any:
 
 def stop(server: Any) -> None:
     """Close the port, silently."""
+    sockets = server._websock_server
     with redirect_stdout(io.StringIO()):
         server.flush()
-        thread = server._websock_server._server_thread
+        # no new page is let in; those that are open are cut off, because a busy one takes seconds to say goodbye
+        loop = sockets._background_event_loop
+        loop.call_soon_threadsafe(sockets._stop_event.set)
+        for connection in tuple(sockets._live_connections.values()):
+            loop.call_soon_threadsafe(loop.call_later, 0.05, connection.transport.abort)
         server.stop()
-        # it says goodbye when it ends
-        if thread is not None:
-            thread.join(10.0)
+        # its last word is said when its thread ends
+        sockets._server_thread.join(10.0)
 
 
 def address(server: Any) -> str:

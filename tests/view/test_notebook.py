@@ -96,19 +96,20 @@ def test_what_can_be_shown() -> None:
         show(3)  # type: ignore[arg-type]
 
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first_minute.ipynb"
+
+
 def test_a_notebook_shows_it(tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     pytest.importorskip("PIL")
-    cells = [
-        "import condyle as cd\nfrom condyle.view.notebook import show\nrobot = cd.load('ur3')\nrobot",
-        "show(robot, height=380)",
-    ]
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    book = nbformat.read(EXAMPLE, as_version=4)
     nbclient.NotebookClient(book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
-    table, player = (cell.outputs[0].data["text/html"] for cell in book.cells)
-    assert "wrist_3" in table
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    table, player, run_table, run_player = (output.data["text/html"] for output in outputs[:4])
+    assert outputs[4].text == "bit-identical: 1,500 steps, 12 entries each\n"
+    assert "wrist_3" in table and "let go" in run_table and "srcdoc=" in run_player
     assert player.startswith("<iframe")
     assert "srcdoc=" in player
     if chromium() is None:

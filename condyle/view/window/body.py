@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics.robot import Robot
-from condyle.robot.model import Link
+from condyle.robot.model import Frame, Link
 from condyle.view.looks import Piece, bounds, pieces, shaded
 from condyle.view.motion import link_poses, quaternions
 from condyle.view.window.text import short
@@ -119,25 +119,31 @@ class Body:
 
     def _axes(self) -> Iterator[Any]:
         length = 0.09 * self.size
-        frames = self.robot.model.frames
-        for k, frame in enumerate(frames):
-            x, y, z, w = quaternions(np.asarray(frame.pose.R, dtype=float)[None])[0]
-            at = {"wxyz": (w, x, y, z), "position": np.asarray(frame.pose.p, dtype=float)}
-            name = f"{self._parent(frame.link)}/f{k}"
-            node = self._scene.add_frame(
+        # frames at one place are drawn once, with all their names
+        groups: list[list[Frame]] = []
+        for frame in self.robot.model.frames:
+            same = (group for group in groups if _same_place(group[0], frame))
+            group = next(same, None)
+            if group is None:
+                groups.append([frame])
+            else:
+                group.append(frame)
+        for k, group in enumerate(groups):
+            first = group[0]
+            x, y, z, w = quaternions(np.asarray(first.pose.R, dtype=float)[None])[0]
+            name = f"{self._parent(first.link)}/f{k}"
+            yield self._scene.add_frame(
                 name,
                 axes_length=length,
                 axes_radius=0.04 * length,
                 origin_radius=0.08 * length,
                 origin_color=(120, 120, 120),
-                **at,
+                wxyz=(w, x, y, z),
+                position=np.asarray(first.pose.p, dtype=float),
             )
-            yield node
-            if len(frames) <= MOST_LABELS:
-                # several frames at one place have their names one above the other
-                same = sum(f.link == frame.link and np.allclose(f.pose.p, frame.pose.p, atol=1e-4) for f in frames[:k])
-                up = np.asarray(frame.pose.R).T @ np.array([0.0, 0.0, length * (0.25 + 0.35 * same)])
-                yield self._scene.add_label(f"{name}/n", short(frame.name, 60), position=up, font_screen_scale=0.75)
+            if len(groups) <= MOST_LABELS:
+                words = short(", ".join(short(frame.name, 60) for frame in group), 90)
+                yield self._scene.add_label(f"{name}/n", words, font_screen_scale=0.75)
 
     def _ellipsoids(self) -> Iterator[Any]:
         ball, faces = _sphere()
@@ -157,6 +163,12 @@ class Body:
                 cast_shadow=False,
                 receive_shadow=False,
             )
+
+
+def _same_place(one: Frame, two: Frame) -> bool:
+    return one.link == two.link and all(
+        np.allclose(a, b, atol=1e-6) for a, b in ((one.pose.p, two.pose.p), (one.pose.R, two.pose.R))
+    )
 
 
 def ellipsoid(link: Link) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
