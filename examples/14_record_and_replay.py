@@ -18,7 +18,7 @@ path = Path(folder.name) / "swing.cdl"
 
 # a little torque that depends on the state, and a signal of our own beside it
 with cd.Recorder(world, world.state([2.0, 1.0]), path, title="a driven double pendulum", controller="damping") as recorder:
-    for k in range(2000):
+    for _ in range(2000):
         q, v = world.split(recorder.x)
         recorder.step(-0.05 * v, energy=world.energy(recorder.x))
 

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from condyle.demo.result import write
-from condyle.errors import FileError, RobotError
 from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, corrected_path, diagnose
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
+from condyle.errors import FileError, RobotError
 from condyle.robot.report import quoted
+from condyle.runs.whole import write
 
 HEALTHY, CURED, ILL = 0, 1, 2  # exit codes: nothing wrong; doubts, or errors that --fix cured; errors that remain
 COLORS = {ERROR: "bold red", DOUBT: "yellow", HINT: "cyan"}

@@ -6,6 +6,7 @@ knows its port. Here it listens where it is told (127.0.0.1), there is no tunnel
 
 from __future__ import annotations
 
+import asyncio
 import io
 import ipaddress
 import socket
@@ -17,6 +18,7 @@ from condyle.errors import CondyleError, require
 
 LOOPBACK = "127.0.0.1"
 TRIES = 200  # ports after the wanted one
+GOODBYE = 0.3  # s that pages have to say it
 FOREIGN = 1008  # websocket close code: against the rules
 
 
@@ -51,14 +53,18 @@ def stop(server: Any) -> None:
     sockets = server._websock_server
     with redirect_stdout(io.StringIO()):
         server.flush()
-        # no new page is let in; those that are open are cut off, because a busy one takes seconds to say goodbye
         loop = sockets._background_event_loop
-        loop.call_soon_threadsafe(sockets._stop_event.set)
-        for connection in tuple(sockets._live_connections.values()):
-            loop.call_soon_threadsafe(loop.call_later, 0.05, connection.transport.abort)
+        loop.call_soon_threadsafe(loop.call_later, GOODBYE, _cut, loop)
         server.stop()
         # its last word is said when its thread ends
         sockets._server_thread.join(10.0)
+
+
+def _cut(loop: asyncio.AbstractEventLoop) -> None:
+    """End connections that are still there: of a page too busy to say goodbye, or kept by a browser that might ask again."""
+    for task in asyncio.all_tasks(loop):
+        if getattr(task.get_coro(), "__name__", "") == "conn_handler":
+            task.cancel()
 
 
 def address(server: Any) -> str:

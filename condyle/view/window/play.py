@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
+from condyle.runs.plain import Wrong
+from condyle.runs.recipe import robot_of_data
 from condyle.runs.run import Run
 from condyle.simulate.world import base_coordinates
 from condyle.view.looks import bounds
@@ -33,7 +36,7 @@ class Track:
     """One run on the stage."""
 
     def __init__(self, server: Any, run: Run, root: str, *, ghost: bool = False) -> None:
-        self.run, self.robot = run, run.robot
+        self.run, self.robot = run, robot_of(run)
         self.body = Body(server, self.robot, root, ghost=ghost)
         self.problems = [] if run.lost is None else [run.lost]
         if run.about.get("stopped"):
@@ -100,6 +103,24 @@ class Track:
             return None
         values, unit = found
         return Signal(self.run.t[: len(values)], np.asarray(values), unit, self.run.signal_names()[group])
+
+
+def robot_of(run: Run) -> Robot:
+    """The robot of a run; also where the world cannot be made as it was, so that what was recorded can be seen at least."""
+    try:
+        return run.robot
+    except CondyleError:
+        recipe = run.about.get("recipe")
+        alone = recipe.get("robot") if isinstance(recipe, dict) else None
+        if alone is None:
+            raise
+        try:
+            robot = robot_of_data(alone)
+        except Wrong:
+            robot = None
+        if robot is None or (robot.nq, robot.nv) != (run.about["nq"], run.about["nv"]):
+            raise
+        return robot
 
 
 class RunView:
