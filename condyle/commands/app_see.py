@@ -37,7 +37,7 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="A folder for report.html, the pictures and the runs.", rich_help_panel=OUTPUT)
     ] = Path("out"),
-    view: Annotated[bool, typer.Option("--view", help="Show a run in the viewer at the end.")] = False,
+    view: Annotated[bool, typer.Option("--view", help="Show the runs in the viewer at the end.")] = False,
     as_json: Json = False,
 ) -> None:
     """Five machines simulated and checked in a minute.
@@ -54,8 +54,7 @@ def demo(
     if view and found["machines"]:
         from condyle.commands.view import view as look
 
-        shown = found["machines"].get("pidog") or next(iter(found["machines"].values()))
-        look([str(out / shown["run"])], console=terminal(stderr=as_json))
+        look([str(out / shown["run"]) for shown in found["machines"].values()], console=terminal(stderr=as_json))
     if not found["passed"]:
         raise Stop(DIFFERENT)
 
@@ -66,7 +65,7 @@ def view(
         list[str],
         typer.Argument(
             metavar="ROBOT|RUN...",
-            help="A robot, a robot file or a run; two runs are compared.",
+            help="A robot, a robot file or a run; two runs are compared, of more one is chosen.",
             autocompletion=complete.robots_and_runs,
         ),
     ],

@@ -21,6 +21,7 @@ from condyle.runs.file import MAGIC
 from condyle.runs.run import read_run
 from condyle.simulate.world import base_coordinates
 from condyle.view import server
+from condyle.view.window.gallery import open_gallery
 from condyle.view.window.push import pushable
 from condyle.view.window.window import Window, open_window
 
@@ -49,13 +50,13 @@ def view(
     dark: bool = False,
     console: Console | None = None,
 ) -> None:
-    """Open a window on a robot, a run or two runs, print its address, and wait for Ctrl-C, or for so many seconds.
+    """Open a window on a robot, a run, two runs together, or one of more, print its address, and wait for Ctrl-C or `seconds`.
 
     `live`: simulate the robot in its world, from the pose that `joints` (NAME=VALUE) gives, `height` above the ground.
     """
     console = console or Console()
-    if not 1 <= len(targets) <= 2:
-        raise CondyleError(f"condyle view shows one robot, or one or two runs; got {len(targets)} names")
+    if not targets:
+        raise CondyleError("condyle view shows a robot or runs, and no name was given: try condyle view ur3")
     if seconds is not None and not (np.isfinite(seconds) and seconds >= 0.0):
         raise CondyleError(f"--seconds must be a number that is not negative, got {seconds:g}")
     origins = [Origin(target, base, tuple(package_dirs), pairs(arguments)) for target in targets]
@@ -81,13 +82,14 @@ def is_run(target: str) -> bool:
 
 def _still(targets: Sequence[str], origins: Sequence[Origin], joints: Sequence[str], where: dict[str, Any]) -> Window:
     runs = [is_run(target) for target in targets]
-    if len(targets) == 2 and not all(runs):
+    if len(targets) > 1 and not all(runs):
         odd = targets[runs.index(False)]
-        raise CondyleError(f"only runs can be shown together, and {odd} is none: give two files that condyle sim -o wrote")
+        raise CondyleError(f"only runs can be shown together, and {odd} is none: give files that condyle sim -o wrote")
     if all(runs):
         if joints:
             raise CondyleError("--joint sets the pose of a robot; a run has its own: leave it out")
-        return open_window(*[read_run(target) for target in targets], **where)
+        found = [read_run(target) for target in targets]
+        return open_window(*found, **where) if len(found) <= 2 else open_gallery(found, **where)
     if Path(targets[0]).suffix == ".cdl":
         # not a run, so the loader of robots would only be puzzled by it; the reader of runs says what is wrong
         if not Path(targets[0]).exists():

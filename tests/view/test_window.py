@@ -21,6 +21,7 @@ from condyle.errors import CondyleError
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run, read_run
 from condyle.view.window import Window, open_window
+from condyle.view.window.gallery import open_gallery
 from condyle.view.window.push import pushable
 
 pytest.importorskip("viser", reason="the viewer needs viser: pip install 'condyle[viewer]'")
@@ -336,6 +337,23 @@ def bob(browser: Browser) -> tuple[float, float]:
 # -- the window as an object, and the command
 
 
+def test_one_of_many_runs_is_chosen(browser: Browser, runs: tuple[Run, Run]) -> None:
+    with open_gallery([runs[0], runs[1], runs[0]], port=0) as window:
+        enter(browser, window)
+        assert window.view.playing and window.view.tracks[0].run is runs[0]
+        title = f"1. {runs[0].title}"
+        browser.wait_for(f"{field('show')}.value === {json.dumps(title)}")
+        x, y, width, height = browser.evaluate(f"{BOX}({field('show')})")
+        browser.click(x + width / 2, y + height / 2)
+        browser.wait_for("[...document.querySelectorAll('[role=option]')].some(each => each.textContent.startsWith('2. '))")
+        click(browser, f"2. {runs[1].title}", "[role=option]")
+        browser.wait_for(lambda: window.view.tracks[0].run is runs[1])
+        browser.wait_for(f"({field('show')} || {{}}).value === {json.dumps(f'2. {runs[1].title}')}")
+        before = window.view.time
+        browser.wait_for(lambda: window.view.time != before)
+        assert window.error is None
+
+
 def test_a_window_opens_closes_and_shows_itself() -> None:
     with open_window(cd.load("pendulum"), port=0) as window:
         assert window.url.startswith("http://127.0.0.1:") and not window.closed
@@ -366,12 +384,19 @@ def test_the_command(runs: tuple[Run, Run], tmp_path: Path) -> None:
     first, second = (str(tmp_path / name) for name in ("one.cdl", "two.cdl"))
     runs[0].save(first)
     runs[1].save(second)
-    for targets, options in ((["pendulum"], {}), ([first], {}), ([first, second], {}), (["pendulum"], {"live": True})):
+    for targets, options in (
+        (["pendulum"], {}),
+        ([first], {}),
+        ([first, second], {}),
+        ([first] * 3, {}),
+        (["pendulum"], {"live": True}),
+    ):
         lines = printed(*targets, **options).splitlines()
         assert len(lines) == 2 and lines[0].startswith("viewer at http://127.0.0.1:") and lines[1] == "viewer closed"
     assert "without a password" in printed("pendulum", host="0.0.0.0")
     for targets, options, words_ in (
-        ([], {}, "one robot, or one or two runs"),
+        ([], {}, "no name was given"),
+        ([first, second, "pendulum"], {}, "only runs can be shown together"),
         (["pendulum", first], {}, "only runs can be shown together"),
         ([first], {"live": True}, "--live simulates one robot"),
         ([first], {"joints": ["a=1"]}, "a run has its own"),

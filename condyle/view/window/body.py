@@ -118,7 +118,7 @@ class Body:
             yield mesh
 
     def _axes(self) -> Iterator[Any]:
-        length = 0.09 * self.size
+        length = 0.13 * self.size
         # frames at one place are drawn once, with all their names
         groups: list[list[Frame]] = []
         for frame in self.robot.model.frames:
@@ -135,8 +135,8 @@ class Body:
             yield self._scene.add_frame(
                 name,
                 axes_length=length,
-                axes_radius=0.04 * length,
-                origin_radius=0.08 * length,
+                axes_radius=0.03 * length,
+                origin_radius=0.06 * length,
                 origin_color=(120, 120, 120),
                 wxyz=(w, x, y, z),
                 position=np.asarray(first.pose.p, dtype=float),

@@ -232,6 +232,7 @@ class RunView:
         second = self.tracks[1]
         second.body.shift(self._aside if way == "side by side" else np.zeros(3))
         second.body.hide(way == "hidden")
+        self.way.value = way
         self._dirty = True
 
     def beat(self, elapsed: float) -> bool:

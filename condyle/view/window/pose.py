@@ -91,12 +91,13 @@ class PoseView:
         return self.dials
 
     def _slider(self, dial: Dial) -> Any:
-        value = float(np.clip(read(self.robot, self.q, dial), dial.low, dial.high))
+        low, high = rounded(dial.low, dial.high)
+        value = float(np.clip(round(read(self.robot, self.q, dial), 3), low, high))
         folder, link = self._folder[id(dial)], self.robot.chart.links[dial.link]
         with folder or nullcontext():
-            ends = tuple((end, f"{end:.4g}") for end in (dial.low, dial.high))
+            ends = tuple((end, f"{end:.4g}") for end in (low, high))
             label = short(dial.label if folder is None else dial.label.removeprefix(f"{link.joint} "), 60)
-            slider = self.panel.gui.add_slider(label, dial.low, dial.high, STEP, value, marks=ends)
+            slider = self.panel.gui.add_slider(label, low, high, STEP, value, marks=ends)
 
         def moved() -> None:
             value = float(np.clip(slider.value, dial.low, dial.high))
@@ -120,7 +121,7 @@ class PoseView:
             self.text.value = as_text(q)
         for dial, slider in zip(self.dials, self.sliders, strict=True):
             if slider is not but:
-                slider.value = float(np.clip(round(read(self.robot, q, dial), 3), dial.low, dial.high))
+                slider.value = float(np.clip(round(read(self.robot, q, dial), 3), *rounded(dial.low, dial.high)))
 
     def reset(self) -> None:
         self.set(self.first.copy())
@@ -174,6 +175,12 @@ def limits(link: Link, reach: float) -> tuple[float, float]:
     high = max(far, low + far) if high is None else high
     low, high = (float(np.clip(x, -most, most)) for x in (low, high))
     return (low, high) if low < high else (min(low, most - STEP), min(low, most - STEP) + STEP)
+
+
+def rounded(low: float, high: float) -> tuple[float, float]:
+    """The ends of a slider in whole thousandths, inside the limits where there is room."""
+    inner = float(np.ceil(low / STEP - 1e-6) * STEP), float(np.floor(high / STEP + 1e-6) * STEP)
+    return (round(inner[0], 3), round(inner[1], 3)) if inner[1] - inner[0] > 2.0 * STEP else (low, high)
 
 
 def read(robot: Robot, q: np.ndarray, dial: Dial) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 CELLS = 60  # of a ground that is not flat, along each side
 VIEW = np.array([1.0, -1.25, 0.62])  # from the robot to the camera
-WIDE = 0.5  # half the angle of view that the robot fills, rad
+WIDE = 0.6  # half the angle of view that the robot fills, rad
 BRAND = (30, 92, 168)
 LIGHT = {"cell": (214, 218, 224), "section": (160, 167, 178), "ground": (246, 247, 249)}
 DARK = {"cell": (58, 62, 70), "section": (96, 102, 112), "ground": (40, 43, 50)}
@@ -83,6 +83,14 @@ class Stage:
         camera = self._server.initial_camera
         camera.up, camera.look_at, camera.position = (0.0, 0.0, 1.0), centre, centre + way * distance
         camera.near, camera.far = max(distance * 1e-3, 1e-4), distance * 200.0
+
+    def frame_now(self) -> None:
+        """Put the cameras of those who are watching there, too."""
+        first = self._server.initial_camera
+        for client in self._server.get_clients().values():
+            with client.atomic():
+                client.camera.up_direction = first.up
+                client.camera.position, client.camera.look_at = first.position, first.look_at
 
     def _floor(self) -> float:
         """Below a robot that stands nowhere: zero, or its lowest point where that is deeper."""

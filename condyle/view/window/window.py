@@ -67,8 +67,7 @@ class Window:
         """End the threads and free the port; nothing if it is closed."""
         if not self._over.is_set():
             self._over.set()
-            if self._beat is not None:
-                self._beat.stop()
+            self._end()
             servers.stop(self.server)
 
     def iframe(self, height: int = HEIGHT) -> str:
@@ -82,6 +81,11 @@ class Window:
     def _wake(self) -> None:
         if self._beat is not None:
             self._beat.wake()
+
+    def _end(self) -> None:
+        """Stop drawing."""
+        if self._beat is not None:
+            self._beat.stop()
 
     def _show(self, view: Any) -> None:
         self.view = view
