@@ -6,7 +6,7 @@ VENV        := .venv
 BIN         := $(VENV)/bin
 
 # the optional packages each target installs
-demo_extras  := plot,viewer
+demo_extras  := plot,viewer,export,precision
 test_extras  := test
 bench_extras := precision,casadi,plot,mjcf,peers
 lint_extras  := lint

@@ -1,7 +1,10 @@
 """The one family of exceptions: `except CondyleError` catches whatever Condyle raises on purpose."""
 
+import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 
@@ -57,5 +60,28 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         package = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != package:
             raise
-        sentence = f"{package} is needed for {purpose}: pip install 'condyle[{extra}]'"
-        raise MissingExtraError(sentence, name=module) from error
+        raise MissingExtraError(f"{package} is needed for {purpose}: {install_command(extra)}", name=module) from error
+
+
+def install_command(*extras: str) -> str:
+    """What to type to install extras of Condyle for the Python that runs it; a checkout of the source is installed from there."""
+    from shlex import quote
+
+    source = Path(__file__).resolve().parent.parent
+    wanted = ",".join(extras)
+    if not (source / "pyproject.toml").is_file():
+        return f"pip install 'condyle[{wanted}]'"
+    folder = "." if source == Path.cwd() else str(source)
+    return f"{typed(sys.executable)} -m pip install -e {quote(f'{folder}[{wanted}]')}"
+
+
+def typed(program: str) -> str:
+    """A program as it is typed here: its name where the shell finds it by that, else its path."""
+    from shlex import quote
+    from shutil import which
+
+    found = which(os.path.basename(program))
+    if found is not None and os.path.abspath(found) == os.path.abspath(program):
+        return os.path.basename(program)
+    path = os.path.relpath(program)
+    return quote(os.path.abspath(program) if path.startswith(os.pardir) else path)

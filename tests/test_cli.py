@@ -12,6 +12,7 @@ import pytest
 
 import condyle as cd
 from condyle.dynamics.kernels import KERNELS
+from condyle.errors import install_command
 
 
 def condyle(*arguments, cwd=None):
@@ -173,6 +174,6 @@ def test_bench_does_without_its_peers(monkeypatch, capsys):
 
     monkeypatch.setattr(bench, "find_spec", lambda name: None)
     numbers = bench.measure([Origin("pendulum")], bench.Setting(8, 0.0, 2), Console(width=130))
-    assert len(numbers["notes"]) == 2 and "pip install 'condyle[peers]'" in capsys.readouterr().out
+    assert len(numbers["notes"]) == 2 and install_command("peers") in capsys.readouterr().out
     assert tables.markdown(numbers).count("| - |") == 5
     assert [origin.source for origin in bench.standard()] == list(bench.BUILT_IN)

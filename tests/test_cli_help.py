@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from condyle.cli import app
 from condyle.commands import app as program
 from condyle.commands import complete, version
-from condyle.errors import CondyleError, MissingExtraError, RobotError
+from condyle.errors import CondyleError, MissingExtraError, RobotError, install_command
 
 COMMAND = get_command(app)
 VERBS = list(COMMAND.list_commands(None))
@@ -219,7 +219,7 @@ def test_version_tells_the_machine_and_the_extras():
 def test_version_tells_how_to_install_what_is_missing(monkeypatch):
     monkeypatch.setattr(version, "find_spec", lambda name: None if name in ("viser", "pyarrow") else object())
     done = condyle("version")
-    assert "missing   viewer, export: pip install 'condyle[viewer,export]'" in done.stdout
+    assert f"missing   viewer, export: {install_command('viewer', 'export')}" in done.stdout
 
 
 def test_the_extras_are_those_of_the_package():

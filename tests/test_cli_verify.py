@@ -39,7 +39,7 @@ def test_verify_passes_and_tells_everything_as_json(name):
     found = json.loads(done.stdout)
     assert found["machine"] == name and found["passed"]
     assert all(row["passed"] is not False for row in found["rows"]) and any(row["passed"] is None for row in found["rows"])
-    assert {"group", "check", "value", "unit", "low", "high", "said", "passed"} == set(found["rows"][0])
+    assert {"group", "check", "value", "unit", "low", "high", "said", "told", "passed"} == set(found["rows"][0])
 
 
 def test_the_table_is_readable(monkeypatch):

@@ -120,14 +120,16 @@ def landing(path: Path) -> None:
         ax.axvspan(fourlimb.PUSHED_AT, fourlimb.PUSHED_AT + fourlimb.PUSHED_FOR, color=VIOLET, alpha=0.18, lw=0.0)
     axes[0].plot(t, done.x[:, 2], color=BLUE, lw=1.8, label="height")
     axes[0].plot(t, 0.6 + done.x[:, 1], color=ORANGE, lw=1.8, label="to the left, + 0.6")
+    axes[0].plot(t, 0.6 + done.x[:, 0], color=FAINT, lw=1.2, label="forward, + 0.6")
     labelled(axes[0], "Where the torso is", "time, s", "m")
     axes[0].legend(frameon=False, fontsize=10)
-    for i, (name, color) in enumerate(zip(fourlimb.FEET, SIDES, strict=True)):
+    # front and hind feet carry the same
+    for i, (name, color) in enumerate((("left feet, each", BLUE), ("right feet, each", ORANGE))):
         axes[1].plot(t[:-1], done.contact_forces[:, i, 2], color=color, lw=1.2, label=name)
     axes[1].axhline(weight / 4.0, color=INK, lw=0.8, ls=":")
     axes[1].set_ylim(0.0, 1000.0)
     labelled(axes[1], "Normal forces; dotted: a quarter of the weight", "time, s", "N")
-    axes[1].legend(frameon=False, fontsize=10, loc="upper right", ncols=2)
+    axes[1].legend(frameon=False, fontsize=10, loc="upper right")
     axes[2].plot(t, np.degrees(fourlimb.tilt(done.x)), color=RED, lw=1.8)
     labelled(axes[2], "Tilt of the torso", "time, s", "degrees")
     save(figure, path)

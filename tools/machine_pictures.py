@@ -66,7 +66,7 @@ def draw_birotor(path: Path) -> None:
         place.plot(t, com[:, k], color=color, lw=1.6)
         place.plot(t[:-1], wanted[:, k], color=INK, lw=0.8, ls=(0, (2, 2)))
         named(place, 3.35, com[round(3.4 / done.dt), k] + 0.035, axis, color)
-    labelled(place, "centre of mass, and its plan (dashed)", "", "m")
+    labelled(place, "centre of mass, and its plan (dotted)", "", "m")
     angle, heading = birotor_checks.headings(done.q)
     steady = np.degrees(np.arctan2(birotor_plan.RADIUS * birotor_plan.RATE**2, birotor_checks.GRAVITY))
     tilt.plot(t, np.degrees(angle), color=ORANGE)

@@ -67,8 +67,9 @@ def pipeline(path: Path) -> None:
             arrow(ax, (x - gap - 0.2, low + high / 2), (x + 0.2, low + high / 2))
             ax.text(x - gap / 2, low + high / 2 + 1.2, verbs[k - 1], ha="center", va="bottom", fontsize=8.5)
     # what stands on it
-    names = ("runs", "control", "view", "compat", "machines", "promises", "demo", "commands")
+    names = ("doctor", "runs", "control", "view", "compat", "machines", "promises", "demo", "commands")
     words = (
+        "files\ncured",
         "kept and\nrepeated",
         "LQR, PD,\nmotors",
         "pictures,\nwindow",
@@ -82,7 +83,7 @@ def pipeline(path: Path) -> None:
     for k, (name, word) in enumerate(zip(names, words, strict=True)):
         x = 0.3 + k * each
         box(ax, x, 0.5, each - 1.4, 10.2, FAINT, "white")
-        ax.text(x + (each - 1.4) / 2, 8.4, f"condyle/{name}", ha="center", va="center", family=MONO, fontsize=8.5)
+        ax.text(x + (each - 1.4) / 2, 8.4, f"condyle/{name}", ha="center", va="center", family=MONO, fontsize=7.8)
         ax.text(x + (each - 1.4) / 2, 3.7, word, ha="center", va="center", fontsize=9.5)
     ax.text(0.3, 12.9, "built on it, in the order of their imports:", fontsize=10, color=INK, va="center")
     save(figure, path)

@@ -44,6 +44,22 @@ class Commands(TyperGroup):
         """By group, and as they are written in each."""
         return sorted(self.commands, key=lambda name: PANELS.index(str(getattr(self.commands[name], "rich_help_panel", ABOUT))))
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().main(*arguments, **options)
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # while a help was printed
+                _stop_writing()
+                raise SystemExit(NOBODY_READS) from None
+            raise
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            self._refuse(error, None)
+            raise
+
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
@@ -69,19 +85,29 @@ class Commands(TyperGroup):
             typer.echo(f"condyle: {place}{error.strerror or error}; check the path, its permissions and the disk", err=True)
             raise typer.Exit(WRONG) from None
         except Exception as error:
-            if hasattr(error, "exit_code"):  # wrong use, which typer tells by itself
-                raise
+            self._refuse(error, ctx.invoked_subcommand)
             _show_traceback()
             typer.echo(f"condyle: {bug(error)}", err=True)
             raise typer.Exit(BUG) from None
 
+    def _refuse(self, error: Exception, verb: str | None) -> None:
+        """Ends with a sentence if the words of the command line are the error."""
+        from condyle.commands.usage import is_usage, usage
+
+        if is_usage(error):
+            known = verb if verb in self.commands else None
+            command: Any = self if known is None else self.commands[known]
+            typer.echo(f"condyle: {usage(error, command, known, next(iter(EXAMPLES.get(known or '', ())), ''))}", err=True)
+            raise typer.Exit(WRONG) from None
+
 
 def sentence(error: CondyleError) -> str:
-    """What is told of an error: its sentence, or the list of a file's problems."""
+    """What is told of an error: its sentence, or the list of a file's problems; what is not seen, such as an escape, is spelt."""
     problems = error.problems if isinstance(error, RobotError) else ()
+    text = f"condyle: {error}"
     if len(problems) > 1:
-        return "\n  ".join([f"condyle: {len(problems)} problems", *problems])
-    return f"condyle: {error}"
+        text = "\n  ".join([f"condyle: {len(problems)} problems", *problems])
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def bug(error: Exception) -> str:

@@ -54,7 +54,10 @@ def sim(
     ] = None,
     seconds: Annotated[float, typer.Option(help="How long to simulate, s.")] = 2.0,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Record the run in this file, .cdl.", rich_help_panel=OUTPUT)
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Record the run in this file, .cdl; a folder that is missing is made.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     height: Annotated[float, typer.Option(help="How high the lowest contact is over the ground at first, m.")] = 0.0,
     joint: Annotated[
@@ -66,7 +69,10 @@ def sim(
     ] = None,
     push: Annotated[
         tuple[float, float, float] | None,
-        typer.Option(metavar="X Y Z", help="A force on the base for 0.1 s after a third of the time, world axes, N."),
+        typer.Option(
+            metavar="X Y Z",
+            help="A force on the base, or an arm's tip, for 0.1 s after a third of the time, world axes, N.",
+        ),
     ] = None,
     gain: Annotated[
         tuple[float, float] | None,
@@ -118,8 +124,11 @@ def sim(
         print_json(simulating.facts(done))
     else:
         simulating.show(done, terminal())
+    for note in done.notes:
+        typer.echo(f"note: {note}", err=True)
     if done.interrupted:
-        typer.echo(f"condyle: interrupted after {done.run.steps:,} steps, which are kept", err=True)
+        kept = "nothing was recorded: -o run.cdl keeps a run" if out is None else "which are kept"
+        typer.echo(f"condyle: interrupted after {done.run.steps:,} steps, {kept}", err=True)
         raise Stop(INTERRUPTED)
 
 
@@ -131,7 +140,8 @@ def replay(
 ) -> None:
     """What a run holds, and whether it repeats bit for bit.
 
-    The exit code of --check is 0 if the run is bit-identical, and 1 if not: the first step and entry that differ are told.
+    The exit code of --check is 0 if all steps of the file repeat bit for bit, also those of a run that was cut short, and 1 if
+    one differs, which is named, or if the file was damaged or changed after it was recorded.
     """
     from condyle.commands import replay as replaying
     from condyle.runs.run import read_run
@@ -142,7 +152,7 @@ def replay(
         print_json(replaying.facts(done, compared))
     else:
         replaying.show(done, compared, terminal())
-    if compared is not None and not compared.identical:
+    if compared is not None and not compared:
         raise Stop(DIFFERENT)
 
 

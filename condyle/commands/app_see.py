@@ -35,7 +35,10 @@ def demo(
         typer.Argument(metavar="[MACHINE]...", help="Some of the machines only, such as pidog.", autocompletion=complete.shown),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="A folder for report.html, the pictures and the runs.", rich_help_panel=OUTPUT)
+        Path,
+        typer.Option(
+            "--out", "-o", help="A folder for report.html, the pictures and the runs; made if missing.", rich_help_panel=OUTPUT
+        ),
     ] = Path("out"),
     view: Annotated[bool, typer.Option("--view", help="Show the runs in the viewer at the end.")] = False,
     as_json: Json = False,
@@ -126,13 +129,17 @@ def info(
     A file that cannot be loaded gives the list of its problems and exit code 2.
     """
     from condyle.commands import info as telling
+    from condyle.commands.notes import examined
 
-    robot = origin(source, base, package_dir, arg, strict).load()
+    of = origin(source, base, package_dir, arg, strict)
+    robot, found = of.load(), examined(of)
     if as_json:
         print_json(telling.facts(robot))
     else:
         telling.show(robot, terminal(wide=1000))
-        telling.show_next(source, robot, terminal(wide=1000))
+        telling.show_next(found, robot, terminal(wide=1000))
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 @verb(
@@ -147,7 +154,10 @@ def plot(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="The picture: .png, .svg or .pdf; run.png beside the run if not given.", rich_help_panel=OUTPUT
+            "--out",
+            "-o",
+            help="The picture: .png, .svg or .pdf, in a folder that is made if missing; run.png beside the run if not given.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     signals: Annotated[

@@ -24,7 +24,7 @@ from condyle.commands.peers import mujoco_acceleration, mujoco_twin, pinocchio_t
 from condyle.commands.source import Origin
 from condyle.commands.tables import KERNELS, Measured, call_table, kernel_table
 from condyle.dynamics.robot import Robot, load
-from condyle.errors import CondyleError
+from condyle.errors import CondyleError, install_command
 from condyle.promises.bits import elsewhere
 
 BUILT_IN = ("ur3", "pidog", "fourlimb")
@@ -64,7 +64,7 @@ def measure(origins: Sequence[Origin], setting: Setting, console: Console) -> di
     console.print(f"{processor()}, one thread, batches of {setting.batch:,} ({busy()})", highlight=False)
     console.print(kernel_table(found), call_table(found))
     console.print(HOW, highlight=False, soft_wrap=True)
-    notes = [f"{name} is not installed, so nothing is compared with it: pip install 'condyle[peers]'" for name in missing]
+    notes = [f"{name} is not installed, so nothing is compared with it: {install_command('peers')}" for name in missing]
     for note in [*notes, *dict.fromkeys(f"{m.robot}: {note}" for m in found for note in m.notes)]:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     return {"processor": processor(), "busy": busy(), "batch": setting.batch, "robots": [vars(m) for m in found], "notes": notes}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from condyle.commands.scene import Scene, base_frame, placed, posed
+from condyle.commands.notes import command
+from condyle.commands.scene import Scene, base_frame, placed, posed, push_frame, upward
 from condyle.control.controller import Controller
+from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
-from condyle.robot.library import ALSO
+from condyle.robot.library import meant
 from condyle.robot.names import nearest
 from condyle.robot.report import KEPT
 from condyle.simulate.simulation import Simulation
@@ -67,10 +70,27 @@ def standing(scene: Scene, plan: Plan) -> tuple[Simulation, np.ndarray]:
         if WEIGHTLESS in note.what:
             where = f"{note.where}: " if note.where else ""
             raise CondyleError(
-                f"{where}{note.what.removeprefix(KEPT)}; condyle doctor {scene.origin.source} --fix writes an estimate"
+                f"{where}{note.what.removeprefix(KEPT)}; {command('doctor', scene.origin.source)} --fix writes an estimate"
             )
-    simulation = scene.simulation(wrenches=[base_frame(robot)] if plan.push else ())
+    _check_base(robot, scene, plan)
+    frame = push_frame(robot)
+    simulation = scene.simulation(wrenches=[frame] if plan.push and frame else ())
     return simulation, simulation.state(placed(simulation, posed(robot, plan.joints), plan.height))
+
+
+def _check_base(robot: Robot, scene: Scene, plan: Plan) -> None:
+    """Refuses what would have no effect on a base that cannot move."""
+    if plan.height and upward(robot) is None:
+        raise CondyleError(
+            f"--height lifts the base, and that of '{robot.name}' is fixed: let it move with --base free, or leave --height out"
+        )
+    if plan.height and scene.ground == "none":
+        raise CondyleError("--height is that over the ground, and with --ground none there is none: leave one of them out")
+    if plan.push and push_frame(robot) is None:
+        raise CondyleError(
+            f"--push pushes the base or an arm's tip, and the base of '{robot.name}' is fixed: let it move with --base free, "
+            f"or push any link with the mouse, {command('view', scene.origin.source)} --live"
+        )
 
 
 def _any(make: Callable[[Simulation, np.ndarray, Plan], Controller]) -> Callable[[Scene, Plan], Start]:
@@ -191,7 +211,7 @@ def begin(scene: Scene, plan: Plan) -> Start:
     choice = CONTROLLERS.get(name)
     if choice is None:
         raise CondyleError(f"there is no controller '{name}'{nearest(name, list(CONTROLLERS))}")
-    source = ALSO.get(scene.origin.source, scene.origin.source)
+    source = scene.origin.source if Path(scene.origin.source).is_file() else meant(scene.origin.source)
     if choice.robots and source not in choice.robots:
         usable = [other for other, c in CONTROLLERS.items() if not c.robots or source in c.robots]
         raise CondyleError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -12,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from condyle.commands.notes import command
+from condyle.commands.source import is_run
 from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, corrected_path, diagnose
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
 from condyle.errors import FileError, RobotError
@@ -41,10 +44,12 @@ def examine(
     if not path.exists() and not path.suffix and path.parent == Path():
         from condyle.robot import library
 
-        if path.name in library.names():
-            raise RobotError([f"{path} is a built-in robot, not a file: condyle info {path} shows it"])
+        if library.meant(path.name) in library.ROBOTS:
+            raise RobotError([f"{path} is a built-in robot, not a file: {command('info', path)} shows it"])
+    if is_run(str(path)):
+        raise RobotError([f"{path} is a run, not a robot: {command('replay', path)} --check examines it"])
     target = corrected_path(path)
-    if fix and target.exists() and not force:
+    if fix and os.path.lexists(target) and not force:  # also a link that leads nowhere yet
         raise FileError(f"{target} is already there: move it away, or add --force to write over it")
     found = diagnose(path, package_dirs=package_dirs, xacro_args=arguments, cure=fix, strict=strict)
     if found.corrected is None:
@@ -169,11 +174,11 @@ def _next(found: Diagnosis, console: Console) -> None:
     if found.corrected is None:
         curable = [finding for finding in found.findings if finding.fixable]
         if curable and found.format in ("URDF", "xacro"):
-            lines.append(f"condyle doctor {found.path} --fix   # cures {len(curable)} of these, in {target.name}")
+            lines.append(f"{command('doctor', found.path)} --fix   # cures {len(curable)} of these, in {target.name}")
         if found.verdict in (LOADS, DOUBTFUL):
-            lines.append(f"condyle view {found.path}")
+            lines.append(command("view", found.path))
     elif found.verdict_after in (LOADS, DOUBTFUL):
-        lines.append(f"condyle view {found.written or target}")
+        lines.append(command("view", found.written or target))
     if lines:
         console.print()
         for line in lines:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from condyle.commands.notes import command
 from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
 from condyle.robot import library
 from condyle.runs import convert
+from condyle.runs.plain import printable
 from condyle.runs.run import read_run
 from condyle.runs.whole import write
 from condyle.tape.export_c import c_header, c_source
@@ -47,8 +50,9 @@ def export_run(source: str, kinds: Sequence[str], out: Path | None, *, force: bo
     if kinds[0] not in KINDS:
         raise CondyleError(f"-o {out}: a run is written as .csv, .parquet or .mcap; take one of these names, or add --csv")
     path = Path(source)
-    if not path.exists() and (source in library.ROBOTS or source in library.ALSO):
-        raise CondyleError(f"{source} is a robot, and tables are of runs: record one with condyle sim {source} -o {source}.cdl")
+    if not path.exists() and (library.meant(source) in library.ROBOTS):
+        recorded = command("sim", source, "-o", f"{source}.cdl")
+        raise CondyleError(f"{source} is a robot, and tables are of runs: record one with {recorded}")
     targets = [out or path.with_suffix(f".{kind}") for kind in kinds]
     run = read_run(path)
     for target in targets:
@@ -69,12 +73,12 @@ def import_run(table: Path, out: Path | None, *, force: bool) -> list[str]:
     _free(target, force)
     run.save(target)
     note = [f"note: {run.lost}"] if run.lost is not None else []
-    return [f"{target}: {run.steps:,} steps of {run.about['robot']}; next: condyle replay {target} --check", *note]
+    return [f"{target}: {run.steps:,} steps of {printable(run.about['robot'])}; next: {command('replay', target)} --check", *note]
 
 
 def _free(path: Path, force: bool) -> None:
     """A sentence if the file may not be written."""
     if path.is_dir():
         raise CondyleError(f"{path} is a folder; give the name of a file to write")
-    if path.exists() and not force:
+    if os.path.lexists(path) and not force:  # also a link that leads nowhere yet
         raise CondyleError(f"{path} is there already: --force writes over it")

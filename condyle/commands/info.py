@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
+from condyle.commands.notes import Examined, command
 from condyle.dynamics.robot import Robot
 from condyle.robot.joints import Ball, Free, Prismatic, Revolute
 from condyle.robot.model import Link
@@ -85,13 +86,14 @@ def show(robot: Robot, console: Console) -> None:
     console.print(parts, highlight=False, soft_wrap=True)
 
 
-def show_next(source: str, robot: Robot, console: Console) -> None:
+def show_next(found: Examined, robot: Robot, console: Console) -> None:
     """What to type to go on."""
-    own = Path(source).is_file()
+    source, own = found.source, Path(found.source).is_file()
     run = f"{Path(source).name.partition('.')[0] if own else robot.name}.cdl"
-    lines = [f"condyle view {source}", f"condyle sim {source} --controller swing -o {run}"]
-    if own and robot.model.notes:
-        lines.insert(0, f"condyle doctor {source}")
+    how = ["--base", "free", "--controller", "hold"] if found.nailed else ["--controller", "swing"]
+    lines = [command("view", source), command("sim", source, *how, "-o", run)]
+    if own and (found.doubts or robot.model.notes):
+        lines.insert(0, command("doctor", source))
     console.print(Text("\nNext:  " + "\n       ".join(lines)), highlight=False, soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from condyle.commands.bar import bar
-from condyle.runs.replay import Replay, replayed
+from condyle.commands.notes import command
+from condyle.runs.plain import printable
+from condyle.runs.replay import Replay
 from condyle.runs.run import Run
 
 AT_ONCE = 2048  # steps compared between two moves of the bar
@@ -20,15 +22,7 @@ def compare(run: Run, console: Console) -> Replay:
     """Every step computed again, with a bar that shows how far; it ends at the first block that differs."""
     with bar(console) as say:
         say("compiling", 0, 1)
-        simulation, found = run.simulation, Replay(True, 0, run.x.shape[1])
-        for first in range(0, run.steps, AT_ONCE):
-            last = min(first + AT_ONCE, run.steps)
-            part = slice(first, last)
-            found = replayed(simulation, run.x[first : last + 1], run.u[part], run.wrenches[part], run.names)
-            if not found.identical:
-                return replace(found, steps=run.steps, step=first + (found.step or 0))
-            say("comparing", last, run.steps)
-    return replace(found, steps=run.steps)
+        return run.check(batch=AT_ONCE, say=lambda done, steps: say("comparing", done, steps))
 
 
 def facts(run: Run, compared: Replay | None) -> dict[str, Any]:
@@ -46,6 +40,7 @@ def facts(run: Run, compared: Replay | None) -> dict[str, Any]:
         "signals": {name: list(array.shape[1:]) for name, array in run.extras.items()},
         "sha256": run.hash,
         "lost": run.lost,
+        "changed": run.changed,
         "about": about,
         "replay": None if compared is None else asdict(compared),
     }
@@ -73,15 +68,17 @@ def show(run: Run, compared: Replay | None, console: Console) -> None:
     if about.get("stopped"):
         rows["stopped by"] = str(about["stopped"])
     for name, value in rows.items():
-        table.add_row(name, Text(value))
+        table.add_row(name, Text(printable(value)))
     console.print(table)
-    if run.lost is not None:
-        console.print(Text(run.lost, "bold yellow"), soft_wrap=True)
+    if run.lost is not None and (compared is None or not compared.identical):
+        console.print(Text(printable(run.lost), "bold yellow"), soft_wrap=True)
     if compared is not None:
-        console.print(Text(str(compared), "bold green" if compared.identical else "bold red"), soft_wrap=True)
+        color = "bold red" if not compared else "bold green" if compared.lost is None else "bold yellow"
+        console.print(Text(printable(str(compared)), color), soft_wrap=True)
     elif run.path is not None:
         console.print(
-            Text(f"next: condyle replay {run.path} --check, condyle view {run.path}, condyle plot {run.path}"), soft_wrap=True
+            Text(f"next: {command('replay', run.path)} --check, {command('view', run.path)}, {command('plot', run.path)}"),
+            soft_wrap=True,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,14 @@ from condyle.commands.source import Origin
 from condyle.dynamics.kinematics import poses
 from condyle.dynamics.robot import Robot
 from condyle.errors import SimulationError
-from condyle.robot.joints import Free
-from condyle.robot.model import Model
+from condyle.robot.joints import Free, Prismatic
+from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
 from condyle.simulate.numbers import finite
 from condyle.simulate.points import ContactPoint, contact_points
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Ground, Plane, Slope
 from condyle.simulate.world import base_coordinates
-
-FEET = ("foot", "feet", "sole", "toe", "wheel")  # what the end of a leg is called
 
 
 @dataclass(frozen=True)
@@ -65,24 +64,22 @@ def ground(text: str, friction: float = 0.8) -> Ground | None:
 
 def feet(model: Model) -> list[ContactPoint]:
     """The contact points of what is called a foot: shapes of that name, else the spheres about frames of that name."""
+    from condyle.doctor.stance import is_foot
+
     known = [link.name for link in model.links if link.collisions]
     known += [shape.name for link in model.links for shape in link.collisions if shape.name]
-    shapes = [name for name in dict.fromkeys(known) if _is_foot(name)]
+    shapes = [name for name in dict.fromkeys(known) if is_foot(name)]
     if shapes:
         try:
             return list(contact_points(model, shapes))
         except SimulationError:  # only meshes
             pass
-    named = [frame.name for frame in model.frames if frame.link >= 0 and _is_foot(frame.name)]
+    named = [frame.name for frame in model.frames if frame.link >= 0 and is_foot(frame.name)]
     found: list[ContactPoint] = []
     for point in contact_points(model, named) if named else ():
         if not any(p.link == point.link and np.allclose(p.position, point.position, atol=1e-9) for p in found):
             found.append(point)
     return [_rounded(model, point) for point in found]
-
-
-def _is_foot(name: str) -> bool:
-    return any(word in name.lower() for word in FEET)
 
 
 def _rounded(model: Model, point: ContactPoint) -> ContactPoint:
@@ -94,8 +91,15 @@ def _rounded(model: Model, point: ContactPoint) -> ContactPoint:
 
 
 def posed(robot: Robot, texts: Sequence[str]) -> np.ndarray:
-    """q with joints, or all joints whose names match, where NAME=VALUE says, else at zero; * stands for any letters."""
+    """q with joints, or all joints whose names match, where NAME=VALUE says, else at zero or, beyond their limits, at the nearer.
+
+    * stands for any letters.
+    """
     q, joints = robot.neutral(), named_joints(robot)
+    spans = {link.joint: limits(link) for link in robot.chart.links}
+    for joint, i, _ in joints:
+        low, high = spans[joint]
+        q[i] = min(max(q[i], low), high)
     for text in texts:
         name, _, value = text.partition("=")
         found = [i for joint, i, _ in joints if fnmatchcase(joint, name)]
@@ -107,7 +111,19 @@ def posed(robot: Robot, texts: Sequence[str]) -> np.ndarray:
             q[found] = finite("--joint", name, float(value))
         except ValueError:
             raise SimulationError(f"--joint {text}: write NAME=VALUE with a number, as in --joint {name}=0.5") from None
+        for joint, i, _ in joints:
+            low, high = spans[joint]
+            if i in found and not low <= q[i] <= high:
+                raise SimulationError(
+                    f"--joint {text}: {q[i]:g} is beyond the limits of '{joint}': give a value from {low:.6g} to {high:.6g}"
+                )
     return q
+
+
+def limits(link: Link) -> tuple[float, float]:
+    """Between which values a joint may be, infinite where the file says nothing."""
+    low, high = link.limits.lower, link.limits.upper
+    return -inf if low is None else low, inf if high is None else high
 
 
 def placed(simulation: Simulation, q: np.ndarray, height: float) -> np.ndarray:
@@ -145,6 +161,18 @@ def base_frame(robot: Robot) -> str:
     base = base_coordinates(robot.model)
     last = max((i for i, link in robot.model.outward() if link.v.start in base), default=0)
     return next(frame.name for frame in robot.model.frames if frame.link == last)
+
+
+def push_frame(robot: Robot) -> str | None:
+    """The frame that a push acts on: the base, or the tip of an arm; None if no push on either would move anything."""
+    links = robot.model.links
+    if base_coordinates(robot.model) or isinstance(links[0].kind, Prismatic):
+        return base_frame(robot)
+    if any(link.parent != i - 1 for i, link in enumerate(links)):
+        return None
+    frames = [frame for frame in robot.model.frames if frame.link == len(links) - 1]
+    tip = max(frames, key=lambda frame: float(np.linalg.norm(frame.pose.p)))
+    return tip.name if len(links) > 1 or np.linalg.norm(tip.pose.p) > 0.0 else None
 
 
 def named_joints(robot: Robot) -> Sequence[tuple[str, int, int]]:

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from threading import current_thread, main_thread
 from time import perf_counter
@@ -17,25 +18,29 @@ from rich.table import Table
 
 from condyle.commands.bar import bar
 from condyle.commands.controllers import Plan, begin
+from condyle.commands.notes import about_step, command, examined, sunk
 from condyle.commands.scene import Scene, base_frame, named_joints
 from condyle.errors import CondyleError, SimulationError
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
+from condyle.simulate.world import base_coordinates
 
 MOST_STEPS = 10_000_000
 PUSH = 0.1  # seconds that a push lasts
 SHOWN = 12  # contacts in the table
 SUFFIX = ".cdl"
+FREEZE = ", or freeze=True to leave such states as they are"  # a cure for programs, not for a command line
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run, the largest residual of its steps, the seconds it took, and whether it was interrupted."""
+    """A run, the largest residual of its steps, the seconds it took, whether it was interrupted, and what is worth a word."""
 
     run: Run
     residual: float
     wall: float
     interrupted: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None, *, force: bool = False) -> Outcome:
@@ -44,10 +49,10 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
         raise CondyleError(f"-o writes a run, and {out.name} does not end in {SUFFIX}: try -o {out.with_suffix(SUFFIX).name}")
     if out is not None and out.exists() and not force:
         raise CondyleError(f"{out} is there already: --force writes over it, or choose another name")
+    _check_numbers(scene, plan)
     name, residual, wall = scene.origin.source, 0.0, 0.0
     with bar(console) as say, _interrupts() as interrupted:
         say(f"{name}: compiling", 0, 1)
-        _steps(plan.seconds, plan.dt or scene.dt)
         start = begin(scene, plan)
         simulation, control = start.simulation, start.control
         steps = _steps(plan.seconds, simulation.dt)
@@ -73,13 +78,31 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
                         say(name, k + 1, steps)
             except SimulationError as error:
                 kept = f"; the {recorder.k:,} steps before are in {out}" if out is not None else ""
-                raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {error}{kept}") from error
+                said = str(error).replace(FREEZE, "").replace("a smaller dt", "a smaller --dt")
+                raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {said}{kept}") from error
             wall = perf_counter() - begun
-        return Outcome(recorder.finish(), residual, wall, interrupted())
+        notes = (*examined(scene.origin).notes, *about_step(simulation.dt), *sunk(simulation, recorder.x))
+        return Outcome(recorder.finish(), residual, wall, interrupted(), notes)
+
+
+def _check_numbers(scene: Scene, plan: Plan) -> None:
+    """Numbers that no simulation could begin with, by the names of their options."""
+    dt = scene.dt if plan.dt is None else plan.dt
+    numbers = {"--seconds": (plan.seconds, 2), "--dt": (dt, 0.001), "--height": (plan.height, 0.1), "--noise": (plan.noise, 1)}
+    for option, (value, usual) in numbers.items():
+        if not isfinite(value):
+            raise CondyleError(f"{option} must be a finite number, got {value:g}: leave it out, or try {option} {usual:g}")
+    if plan.push is not None and not all(map(isfinite, plan.push)):
+        raise CondyleError(f"--push must be three finite numbers, got {plan.push}: try --push 10 0 0")
+    if dt <= 0.0:
+        raise CondyleError(f"--dt must be above zero, got {dt:g}: leave it out, or try --dt 0.001")
+    if plan.seconds < 0.0:
+        raise CondyleError(f"--seconds must be above zero, got {plan.seconds:g}: try --seconds 2")
+    _steps(plan.seconds, dt)
 
 
 def _steps(seconds: float, dt: float) -> int:
-    steps = round(seconds / dt) if np.isfinite(seconds) and np.isfinite(dt) and dt > 0.0 else 0
+    steps = round(min(seconds / dt, 1e15))
     if not 1 <= steps <= MOST_STEPS:
         raise CondyleError(f"--seconds {seconds:g} at --dt {dt:g} are {steps:,} steps; take from 1 to {MOST_STEPS:,}")
     return steps
@@ -142,7 +165,12 @@ def facts(done: Outcome) -> dict[str, Any]:
         "steps": run.steps,
         "interrupted": done.interrupted,
         "integrator": simulation.integrator,
-        "base": {"frame": base_frame(robot), "position": position.tolist(), "roll_pitch_yaw": _angles(rotation).tolist()},
+        "base": {
+            "fixed": not base_coordinates(robot.model),
+            "frame": base_frame(robot),
+            "position": position.tolist(),
+            "roll_pitch_yaw": _angles(rotation).tolist(),
+        },
         "joints": {name: float(q[i]) for name, i, _ in named_joints(robot)},
         "speed": float(np.abs(v).max()),
         "energy": {"first": float(energy[0]), "last": float(energy[1])},
@@ -150,6 +178,7 @@ def facts(done: Outcome) -> dict[str, Any]:
         "weight": robot.mass * simulation.world.gravity,
         "worst_residual": done.residual,
         "real_time_factor": seconds / done.wall,
+        "notes": list(done.notes),
     }
 
 
@@ -167,6 +196,8 @@ def show(done: Outcome, console: Console) -> None:
     table.add_column("", justify="right")
     x, y, z = f["base"]["position"]
     roll, pitch, yaw = np.degrees(f["base"]["roll_pitch_yaw"])
+    if f["base"]["fixed"]:
+        table.add_row("base", "fixed")
     table.add_row(f"{f['base']['frame']}, m", f"x {x:.4f}  y {y:.4f}  z {z:.4f}")
     table.add_row("roll, pitch, yaw, degrees", f"{roll:.2f}  {pitch:.2f}  {yaw:.2f}")
     table.add_row("fastest coordinate, m/s or rad/s", f"{f['speed']:.2e}")
@@ -185,5 +216,6 @@ def show(done: Outcome, console: Console) -> None:
     console.print(table)
     if done.run.path is not None:
         name = done.run.path
-        said = [f"{name} holds the run. Next:", f"condyle view {name}", f"condyle plot {name}", f"condyle replay {name} --check"]
+        next_ = [command("view", name), command("plot", name), command("replay", name, "--check")]
+        said = [f"{name} holds the run. Next:", *next_]
         console.print("\n  ".join(said), highlight=False, markup=False, soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from condyle.dynamics.robot import Robot, load
@@ -23,6 +24,7 @@ class Origin:
 
     def load(self, *, constraints: bool = True) -> Robot:
         """The robot; `constraints` as in `condyle.load`."""
+        check_source(self.source)
         options = {"package_dirs": self.package_dirs, "xacro_args": dict(self.xacro_args), "strict": self.strict}
         robot = load(self.source, self.base, constraints=constraints, **options)
         return robot.lock(self.lock) if self.lock else robot
@@ -36,6 +38,32 @@ class Origin:
         """The origin with these fields, lists in place of tuples."""
         pairs = tuple((str(name), str(value)) for name, value in data["xacro_args"])
         return Origin(data["source"], data["base"], tuple(data["package_dirs"]), pairs, bool(data["strict"]), tuple(data["lock"]))
+
+
+def is_run(target: str) -> bool:
+    """Whether this is a file that begins as a run does."""
+    from condyle.runs.file import MAGIC
+
+    try:
+        with Path(target).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        return False
+
+
+def check_source(source: str) -> None:
+    """Refuses a run and a folder in place of a robot."""
+    from condyle.robot import library
+
+    path = Path(source)
+    if is_run(source):
+        from condyle.commands.notes import command
+
+        raise RobotError([f"{source} is a run, not a robot: view, plot and replay show it, as in {command('view', source)}"])
+    if library.meant(source) in library.ROBOTS or not path.is_dir():
+        return
+    inside = sorted(p.name for p in path.iterdir() if p.suffix in (".urdf", ".xacro"))[:1]
+    raise RobotError([f"{source} is a folder, not a robot: give a file" + (f", as {path / inside[0]}" if inside else " in it")])
 
 
 def arguments(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:

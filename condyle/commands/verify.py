@@ -19,6 +19,7 @@ from condyle.machines.row import Row, Say
 from condyle.robot.names import nearest
 from condyle.view.movie import SUFFIXES
 
+TOLD = "[dim]told[/]"  # a number without a bound: no check
 VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]skipped[/]"}
 
 
@@ -67,11 +68,12 @@ def names() -> list[str]:
 
 def machine(name: str) -> Machine:
     """The machine of this name, ready to be verified."""
-    name = name.replace("_", "-")
+    from condyle.machines.table import ALSO, MACHINES
+
+    name = name.lower().replace("_", "-")
+    name = ALSO.get(name, name)
     if name in OWN:
         return OWN[name]()
-    from condyle.machines.table import MACHINES
-
     if name not in MACHINES:
         raise CondyleError(f"there is no machine '{name}' to verify{nearest(name, names())}")
     found = MACHINES[name]
@@ -117,11 +119,12 @@ def show(name: str, rows: list[Row], console: Console) -> None:
             out.add_row(Text(row.group, "bold"))
         last = row.group
         value = Text(row.shown, justify="left" if row.said else "right")
-        out.add_row(Text(f"  {row.check}"), value, row.bound, VERDICT[row.passed])
+        verdict = TOLD if row.told and row.value is not None else VERDICT[row.passed]
+        out.add_row(Text(f"  {row.check}"), value, row.bound, verdict)
     console.print(out)
     failed = [row.check for row in rows if row.passed is False]
     skipped = sum(row.passed is None for row in rows)
-    made = len(rows) - skipped
+    made = sum(row.counts for row in rows)
     end = f"; {skipped} skipped" if skipped else ""
     said = (
         f"[bold red]{len(failed)} of {made} failed:[/] {escape('; '.join(failed))}" if failed else f"[green]all {made} passed[/]"

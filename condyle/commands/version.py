@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from condyle.errors import install_command
 from condyle.tape.here import versions
 
 # the extras for people, each with the modules it brings
@@ -40,11 +41,6 @@ def facts() -> dict[str, Any]:
     }
 
 
-def install(missing: dict[str, list[str]]) -> str:
-    """The command that brings them."""
-    return f"pip install 'condyle[{','.join(missing)}]'"
-
-
 def show(console: Console) -> None:
     """Print the facts, one to a line."""
     found = facts()
@@ -54,7 +50,7 @@ def show(console: Console) -> None:
     lines = {name: _text(value) for name, value in found.items()}
     lines["extras"] = ", ".join(extras["installed"]) or "none"
     if extras["missing"]:
-        lines["missing"] = f"{', '.join(extras['missing'])}: {install(extras['missing'])}"
+        lines["missing"] = f"{', '.join(extras['missing'])}: {install_command(*extras['missing'])}"
     for name, value in lines.items():
         console.print(f"{name:9} {value}", highlight=False, markup=False, soft_wrap=True)
 

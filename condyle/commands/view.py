@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import numpy as np
 from rich.console import Console
 
 from condyle.commands.controllers import Plan, standing
+from condyle.commands.notes import examined
 from condyle.commands.scene import Scene, placed, posed
-from condyle.commands.source import Origin
+from condyle.commands.source import Origin, is_run
 from condyle.commands.source import arguments as pairs
 from condyle.errors import CondyleError, FileError
 from condyle.machines import pidog
-from condyle.runs.file import MAGIC
+from condyle.robot import library
 from condyle.runs.run import read_run
 from condyle.simulate.world import base_coordinates
 from condyle.view import server
@@ -57,6 +59,8 @@ def view(
     console = console or Console()
     if not targets:
         raise CondyleError("condyle view shows a robot or runs, and no name was given: try condyle view ur3")
+    if not (np.isfinite(dt) and dt > 0.0 and np.isfinite(height)):
+        raise CondyleError(f"--dt must be above zero, and --height finite, got {dt:g} and {height:g}: leave them out")
     if seconds is not None and not (np.isfinite(seconds) and seconds >= 0.0):
         raise CondyleError(f"--seconds must be a number that is not negative, got {seconds:g}")
     origins = [Origin(target, base, tuple(package_dirs), pairs(arguments)) for target in targets]
@@ -66,18 +70,12 @@ def view(
         window = _live(targets, scene, joints, height, where)
     else:
         window = _still(targets, origins, joints, where)
+    if not is_run(targets[0]):
+        found = examined(origins[0])
+        for note in (found if live else replace(found, nailed=False)).notes:  # to be looked at, a robot needs no ground
+            console.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)
     with window:
         _wait(window, console, host, open_browser, seconds)
-
-
-def is_run(target: str) -> bool:
-    """Whether this is a file that begins as a run does."""
-    path = Path(target)
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 def _still(targets: Sequence[str], origins: Sequence[Origin], joints: Sequence[str], where: dict[str, Any]) -> Window:
@@ -106,7 +104,7 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
         )
     first, x = standing(scene, Plan(height=height, joints=tuple(joints)))
     simulation = scene.simulation(wrenches=pushable(first.robot))
-    if not joints and scene.origin.source == "pidog" and base_coordinates(first.robot.model):
+    if not joints and library.meant(scene.origin.source) == "pidog" and base_coordinates(first.robot.model):
         # at zero its legs lie flat: it begins as it stands
         q = placed(simulation, simulation.split(pidog.placed(simulation))[0], height)
     else:

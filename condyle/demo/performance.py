@@ -47,7 +47,7 @@ def perform(name: str, out: Path, tell: Tell = lambda what: None) -> Performance
     rows = list(machine.checks(run, quick=True, say=lambda what, done, total: tell(what)))
     tell("drawing")
     draw(machine, run, out / image)
-    html = section(machine, run, rows, path)
+    html = section(machine, run, rows, out / path)
     return Performance(name, rows, perf_counter() - begin, run.steps, float(run.t[-1]), str(path), str(image), _hashes(run), html)
 
 

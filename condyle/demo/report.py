@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from condyle.machines.charts import charts
 from condyle.machines.row import Row
 from condyle.machines.table import MACHINES, Machine
 from condyle.runs.run import Run
+from condyle.tape.here import program
 from condyle.view.chart import STYLE, chart_html
 from condyle.view.player import player_html
 
@@ -29,8 +31,10 @@ HEIGHT = 470  # pixels, of a film
 
 
 def section(machine: Machine, run: Run, rows: Sequence[Row], path: Path) -> str:
-    """The machine's part of the page: its film beside its checks, its charts, and how to repeat it."""
-    commands = [f"condyle view out/{path}", f"condyle replay out/{path} --check", f"condyle verify {machine.name}", *machine.next]
+    """The machine's part of the page: its film beside its checks, its charts, and how to repeat it; `path`: of the run."""
+    file = quote(str(path))
+    verbs = [f"view {file}", f"replay {file} --check", f"verify {machine.name}", *machine.next]
+    commands = [f"{program()} {verb}" for verb in dict.fromkeys(verbs)]
     facts = {
         "robot": f"{run.robot.name}, {run.robot.nv} degrees of freedom, {run.robot.mass:.4g} kg",
         "run": f"{run.steps:,} steps of {1e3 * run.dt:g} ms, {run.t[-1]:.1f} s",
@@ -44,7 +48,7 @@ def section(machine: Machine, run: Run, rows: Sequence[Row], path: Path) -> str:
             f"<p>{escape(machine.story)}</p>",
             f'<div class="pair"><div>{player_html(run, title=machine.title, height=HEIGHT)}</div>{_table(rows)}</div>',
             f'<div class="charts">{"".join(chart_html(chart) for chart in charts(machine.name, run))}</div>',
-            f"<h3>Repeat it, and go on</h3><pre>{escape(chr(10).join(dict.fromkeys(commands)))}</pre>",
+            f"<h3>Repeat it, and go on</h3><pre>{escape(chr(10).join(commands))}</pre>",
             _facts(facts),
             "</section>",
         ]
@@ -54,7 +58,9 @@ def section(machine: Machine, run: Run, rows: Sequence[Row], path: Path) -> str:
 def page(done: Sequence[Performance], failures: Mapping[str, str], versions: Mapping[str, Any], seconds: float) -> str:
     """The whole page."""
     rows = [row for performance in done for row in performance.rows]
+    made, skipped = sum(row.counts for row in rows), sum(row.value is None for row in rows)
     bad = sum(row.passed is False for row in rows) + len(failures)
+    more = f" {skipped} that take longer are made by <code>condyle verify</code>." if skipped else ""
     verdict = f'<span class="bad">{bad} of them failed</span>' if bad else '<span class="good">all passed</span>'
     style = f"{files('condyle.demo').joinpath('report.css').read_text()}{STYLE}"
     links = "".join(f'<a href="#{p.name}">{escape(MACHINES[p.name].title)} {_verdict(p.rows)}</a>' for p in done)
@@ -76,7 +82,7 @@ def page(done: Sequence[Performance], failures: Mapping[str, str], versions: Map
 <header>
 <h1>Condyle: five machines, and what is known about them</h1>
 <p>Each was simulated on this machine a moment ago and checked against formulas and published numbers:
-{len(rows)} checks in {seconds:.0f} s, {verdict}. The films can be turned with the mouse. This page needs no network.</p>
+{made} checks in {seconds:.0f} s, {verdict}.{more} The films can be turned with the mouse. This page needs no network.</p>
 <nav>{links}</nav>
 </header>
 <main>
@@ -86,8 +92,8 @@ def page(done: Sequence[Performance], failures: Mapping[str, str], versions: Map
 <h2>What computed this</h2>
 {_facts({name: _text(value) for name, value in versions.items()})}
 <h3>The bits</h3>
-<p class="faint">SHA-256 of every bit of states, controls and pushes. On any processor, with any number of lanes and threads, they
-are the same.</p>
+<p class="faint">SHA-256 of every bit of states, controls and pushes. They depend on no number of lanes or threads; compare them
+with those of another processor.</p>
 {_facts(hashes)}
 </footer>
 </body>
@@ -97,7 +103,7 @@ are the same.</p>
 
 def _verdict(rows: Sequence[Row]) -> str:
     failed = sum(row.passed is False for row in rows)
-    made = sum(row.passed is not None for row in rows)
+    made = sum(row.counts for row in rows)
     kind, text = ("bad", f"{failed} of {made} failed") if failed else ("good", f"✓ {made}")
     return f'<span class="{kind}" style="font-size:15px">{text}</span>'
 
@@ -115,9 +121,10 @@ def _table(rows: Sequence[Row]) -> str:
         else:
             bound = row.bound.replace("at most", "≤").replace("at least", "≥").replace(" to ", " … ")
             cells = f'<td class="value">{escape(row.shown)}</td><td class="bound">{escape(bound)}</td>'
-            mark = mark if bound else ""  # a number that is only told
+            mark = "" if row.told and row.value is not None else mark
         out.append(f'<tr><td>{escape(row.check)}</td>{cells}<td class="mark">{mark}</td></tr>')
-    return f'<div class="rows" tabindex="0" role="region" aria-label="checks"><table>{"".join(out)}</table></div>'
+    box = f'<div class="rows" tabindex="0" role="region" aria-label="checks"><table>{"".join(out)}</table></div>'
+    return f'<div>{box}<p class="more">{sum(row.counts for row in rows)} checks: scroll to see them all</p></div>'
 
 
 def _facts(facts: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
 from typing import Any
 
@@ -20,12 +21,14 @@ from condyle.demo.together import Failure, Word, together
 from condyle.errors import FileError
 from condyle.machines.table import MACHINES
 from condyle.runs.whole import write
+from condyle.tape.here import program
 
 Done = dict[str, Performance | Failure]
+WRITTEN = PICTURE, REPORT, NUMBERS = "demo.png", "report.html", "demo.json"
 
 
 def run(out: Path, console: Console, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything that was found, as plain data. Writes out/report.html, a picture of each machine, and their runs."""
+    """Everything that was found, as plain data. Writes a report, a picture of each machine, and their runs into `out`."""
     begin = perf_counter()
     names = list(names) or list(MACHINES)
     _make(out)
@@ -44,6 +47,8 @@ def _make(out: Path) -> None:
         raise FileError(f"--out must be a folder, and {out} is a file: try condyle demo --out out")
     try:
         out.mkdir(parents=True, exist_ok=True)
+        for name in WRITTEN:  # those of an earlier demo, should this one be interrupted
+            (out / name).unlink(missing_ok=True)
     except OSError as error:
         raise FileError(
             f"the folder {out} cannot be made ({error.strerror}): try condyle demo --out FOLDER with another one"
@@ -83,7 +88,7 @@ def _table(done: Done) -> Table:
             table.add_row(f"[bold]{MACHINES[name].title}", escape(performance.why), "[bold red]failed", "", "")
         elif performance is not None:
             p = performance
-            made = sum(row.passed is not None for row in p.rows)
+            made = sum(row.counts for row in p.rows)
             verdict = f"[bold red]{len(p.failed)} of {made} failed" if p.failed else f"[bold green]✓ {made}"
             story = f"[dim]{escape(MACHINES[name].story)}"
             table.add_row(f"[bold]{MACHINES[name].title}", story, verdict, f"{p.simulated:.1f} s", f"{p.seconds:.1f} s")
@@ -112,9 +117,9 @@ def _write(out: Path, performances: list[Performance], failures: dict[str, str],
     from condyle.demo.report import page
 
     if performances:
-        banner([(MACHINES[p.name].title, out / p.picture) for p in performances], out / "demo.png")
-    write(out / "report.html", page(performances, failures, found["versions"], found["seconds"]).encode())
-    write(out / "demo.json", (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+        banner([(MACHINES[p.name].title, out / p.picture) for p in performances], out / PICTURE)
+    write(out / REPORT, page(performances, failures, found["versions"], found["seconds"]).encode())
+    write(out / NUMBERS, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _end(found: dict[str, Any], out: Path, console: Console) -> None:
@@ -125,16 +130,16 @@ def _end(found: dict[str, Any], out: Path, console: Console) -> None:
             console.print(
                 f"[bold red]failed[/] {escape(name)}: {escape(row['check'])}: {row['value']:.6g} {row['unit']}", highlight=False
             )
-    made = sum(row["passed"] is not None for _, row in rows)
+    made = sum(row["value"] is not None and not row["told"] for _, row in rows)
     console.print()
     verdict = f"[bold green]all {made} checks passed" if found["passed"] else "[bold red]not all is well"
     console.print(f"{verdict}[/] in {found['seconds']:.1f} s", highlight=False)
     next_ = [
-        (f"{out / 'report.html'}", "open it in a browser: films, charts, checks, hashes; it needs no network"),
-        (f"condyle view {out / 'runs' / 'pidog.cdl'}", "walk around the dog while it walks"),
-        ("condyle view ur3", "move a robot's joints; or a URDF of your own"),
-        ("condyle sim my.urdf --controller swing -o run.cdl", "a robot of your own in motion"),
-        ("condyle --help", "everything else"),
+        (f"{out / REPORT}", "open it in a browser: films, charts, checks, hashes; it needs no network"),
+        (f"{program()} view {quote(str(out / 'runs' / 'pidog.cdl'))}", "walk around the dog while it walks"),
+        (f"{program()} view ur3", "move a robot's joints; or a URDF of your own"),
+        (f"{program()} sim my.urdf --controller swing -o run.cdl", "a robot of your own in motion"),
+        (f"{program()} --help", "everything else"),
     ]
     table = Table.grid(padding=(0, 3))
     for command, what in next_:

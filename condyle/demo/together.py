@@ -55,17 +55,22 @@ def together(names: Sequence[str], out: Path) -> Iterator[Word | Performance | F
     context = get_context("spawn")
     workers = max(1, min(MOST, len(names), available_threads()))
     words = context.Queue()
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(words,)) as pool:
-        waiting: set[Future[Performance | Failure]] = {pool.submit(_perform, name, out) for name in names}
-        try:
-            while waiting:
-                done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
-                yield from _said(words)
-                for future in done:
-                    yield future.result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(words,))
+    try:
+        # the table ends with those that take longest: they begin
+        waiting: set[Future[Performance | Failure]] = {pool.submit(_perform, name, out) for name in reversed(names)}
+        while waiting:
+            done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
+            yield from _said(words)
+            for future in done:
+                yield future.result()
+    except BaseException:
+        # interrupted: what is under way stops, and what waits does not begin
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _said(words: Any) -> Iterator[Word]:

@@ -255,12 +255,14 @@ def _missing(patient: Patient) -> Iterator[Finding]:
         turns = any(np.any(read[1]) for read in own if read is not None)  # moments without a mass
         if turns:
             covers = (f"link {quoted(link.attributes.get('name', ''))} <inertial>: an inertia without mass",)
-        harmless = carries or follows or turns
+        harmless = carries or follows or turns  # it can be simulated as it is, and only its author knows whether it is so
         yield Finding(
             DOUBT if harmless else ERROR, "no-inertia", (patient.child(inertial, "mass") or inertial or link).where,
             f"{named(link)} has no mass" + ("" if harmless else f", so that {named(joint)} cannot be simulated"),
-            "Write an <inertial> with the mass and inertia of the part.", f"writes one, {how} ({_said(found)})",
-            patient.page.inside(link, lines) if inertial is None else patient.page.replace(inertial, lines), covers,
+            "Write an <inertial> with the mass and inertia of the part" + (", if it has any." if harmless else "."),
+            "" if harmless else f"writes one, {how} ({_said(found)})",
+            () if harmless else patient.page.inside(link, lines) if inertial is None else patient.page.replace(inertial, lines),
+            covers,
         )  # fmt: skip
 
 

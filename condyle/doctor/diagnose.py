@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from condyle.doctor.bodies import bodies
+from condyle.doctor.cures import spelling_first, with_account
 from condyle.doctor.joints import joints
 from condyle.doctor.meshes import looks
-from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, Rule, close
+from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, Rule, close, misspelt
+from condyle.doctor.stance import carriers
 from condyle.doctor.summary import summary
 from condyle.doctor.text import Page
 from condyle.doctor.tree import standing, tree
@@ -28,13 +30,14 @@ from condyle.robot.check import check
 from condyle.robot.description import Note
 from condyle.robot.load import _is_mjcf, _package
 from condyle.robot.paths import Places
-from condyle.robot.report import IGNORED, KEPT, MAX_PROBLEMS, REPAIRED
+from condyle.robot.report import IGNORED, KEPT, MAX_PROBLEMS, REPAIRED, quoted
 from condyle.robot.urdf import describe
 from condyle.robot.xacro import expand_xacro
 from condyle.robot.xml import Element, read_xml, write_xml
 
 RULES: tuple[Rule, ...] = (words, unnamed, tree, joints, bodies, looks, standing)
 LOADS, DOUBTFUL, STUCK, FAILS = "loads", "loads with doubts", "loads, but cannot be simulated", "does not load"
+NAILED = "base-fixed"  # a robot that seems to stand, roll or fly
 UNMOVABLE, STILL = "no-inertia", "moves no inertia"  # the one error that a file loads with, and how the loader says it
 GRAVITY = {ERROR: 0, DOUBT: 1, HINT: 2}
 MAX_FINDINGS = 2000  # a file can be wrong in more ways than anybody will read
@@ -156,6 +159,7 @@ class _Ward:
         self.roots = [_package(path), *folders]
         self.places = Places.around(str(path), self.roots, folders)
         self.summary: dict[str, Any] | None = None
+        self.carriers: list[str] = []
 
     def admit(self, content: bytes) -> tuple[str, tuple[str, Element] | None, tuple[Finding, ...]]:
         """(format, text and elements, findings so far); no elements when the file cannot be read at all."""
@@ -190,7 +194,7 @@ class _Ward:
     def _other_root(self, root: Element, text: str) -> tuple[Element, str, tuple[Finding, ...]]:
         """A file that begins with another element: a misspelt <robot>, or no robot."""
         tag = root.tag[:60]
-        if not close(root.tag, ["robot"]):
+        if not misspelt(root.tag, ["robot"]):
             what = (
                 "an SDF world or model: convert it to URDF"
                 if root.tag == "sdf"
@@ -205,7 +209,7 @@ class _Ward:
     def examine(self, text: str, root: Element) -> list[Finding]:
         """All findings in elements that stand in this text."""
         patient = Patient(root, Page(text, root), self.places, self.folders)
-        found = list(islice(chain.from_iterable(rule(patient) for rule in RULES), MAX_FINDINGS))
+        found = spelling_first(list(islice(chain.from_iterable(rule(patient) for rule in RULES), MAX_FINDINGS)), patient.page)
         problems, notes = self._loaded(root)
         if not problems:
             found = _weighed(found, notes)
@@ -215,18 +219,20 @@ class _Ward:
             sentence = f"{note.where}: {note.what}"
             if not _covered(sentence, found):
                 found.append(_finding(sentence, HINT if note.what.startswith(IGNORED) else ERROR if STILL in sentence else DOUBT))
+        if self.carriers:
+            found.append(_nailed(root.where, self.carriers))
         return found
 
     def _loaded(self, root: Element) -> tuple[list[str], Sequence[Note]]:
         """(problems, notes) of the loaders, which decide; the summary is kept."""
-        self.summary = None
+        self.summary, self.carriers = None, []
         try:
             description = describe(root, str(self.path), roots=self.roots, package_dirs=self.folders)
             findings = check(description)
         except RobotError as error:
             return list(error.problems), ()
         if not findings.problems:
-            self.summary = summary(description)
+            self.summary, self.carriers = summary(description), carriers(description)
         return findings.problems, (*description.notes, *findings.notes)
 
     def cure(self, plain: Diagnosis, text: str, root: Element) -> Diagnosis:
@@ -249,6 +255,7 @@ class _Ward:
             except RobotError as error:  # a correction never breaks the XML; if one did, say so rather than hide it
                 return replace(plain, remains=tuple(_finding(problem, ERROR) for problem in error.problems))
             findings = self.examine(text, root)
+        text = with_account(text, fixed, self.path.name)
         return replace(plain, corrected=text, fixed=tuple(fixed), remains=_sorted(findings), summary=self.summary)
 
     def mjcf(self) -> Diagnosis:
@@ -267,6 +274,13 @@ class _Ward:
             severity = HINT if note.what.startswith(IGNORED) else DOUBT
             found.append(_finding(f"{note.where}: {note.what}" if note.where else note.what, severity))
         return Diagnosis(self.path, "MJCF", _sorted(found), None if findings.problems else summary(description))
+
+
+def _nailed(where: str, names: Sequence[str]) -> Finding:
+    """What to know of a robot that seems made to move about."""
+    shown = " and ".join(quoted(name) for name in names[:2]) + (" and more" if len(names) > 2 else "")
+    what = f"its base is fixed, as in every URDF, and {shown} seem{'s' * (len(names) == 1)} made to carry it"
+    return Finding(HINT, NAILED, where, what, "A robot that stands, rolls or flies is simulated with --base free.")
 
 
 def _weighed(found: Sequence[Finding], notes: Sequence[Note]) -> list[Finding]:

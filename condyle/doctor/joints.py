@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, listed, meant_kind, named, written
-from condyle.doctor.words import degrees
+from condyle.doctor.words import alike, degrees
 from condyle.robot.report import quoted
 from condyle.robot.urdf import JOINT_KINDS, UNIT_AXIS, WITH_AXIS
 from condyle.robot.xml import Element
@@ -86,10 +86,11 @@ def _limit(patient: Patient, joint: Element) -> Iterator[Finding]:
     elif bounded:
         for name in ("lower", "upper"):
             if name not in limit.attributes:
+                other = any(alike(limit, each) == name for each in limit.attributes)  # there, under another name
                 yield Finding(
                     DOUBT, "limit-end", limit.where, f"{named(joint)} <limit> has no {name}: it is 0, as URDF says",
-                    f"Write {name}.", f'writes {name}="0", which changes nothing', patient.page.set(limit, name, "0"),
-                    (f"{limit.where}", f"<limit> has no '{name}'"),
+                    f"Write {name}.", "" if other else f'writes {name}="0", which changes nothing',
+                    () if other else patient.page.set(limit, name, "0"), (f"{limit.where}", f"<limit> has no '{name}'"),
                 )  # fmt: skip
         yield from _range(patient, joint, limit, lower or 0.0, upper or 0.0)
     elif kind == "continuous" and lower is not None and upper is not None and lower < upper:
@@ -115,7 +116,9 @@ def _limit(patient: Patient, joint: Element) -> Iterator[Finding]:
 def _unlimited(patient: Patient, joint: Element, at: Element, what: str) -> Iterator[Finding]:
     fix, edits = "", patient.page.nothing
     cure = "Write <limit lower= upper= effort= velocity=/> in metres."
-    if patient.kind(joint) == "revolute":
+    if any(alike(at, name) in ("lower", "upper") for name in at.attributes):
+        cure = "Write lower and upper in its limit."
+    elif patient.kind(joint) == "revolute":
         cure = 'Write <limit lower= upper= effort= velocity=/> in radians, or type="continuous".'
         fix, edits = "makes it continuous, which is how it is read", patient.page.set(joint, "type", "continuous")
     covers = (f"joint {quoted(joint.attributes.get('name', ''))} ", "it may move without end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,6 +21,7 @@ from condyle.robot.urdf_shapes import rotation_rpy
 from condyle.robot.xml import Element
 
 ERROR, DOUBT, HINT = "error", "doubt", "hint"
+DIGITS = re.compile(r"[0-9]+")
 
 # what other programs and people call URDF's joints
 MEANT = {
@@ -190,13 +192,49 @@ def close(word: str, known: Sequence[str], cutoff: float = 0.7) -> str:
         return same[0]
     if len(known) > 500 or len(word) > 200:
         return ""
-    near = get_close_matches(word, [each for each in known if len(each) <= 200], n=2, cutoff=cutoff)
+    # another number is another thing
+    alike = [each for each in known if len(each) <= 200 and DIGITS.findall(each) == DIGITS.findall(word)]
+    near = get_close_matches(word, alike, n=2, cutoff=cutoff)
     return near[0] if len(near) == 1 else ""
+
+
+def misspelt(word: str, known: Sequence[str]) -> str:
+    """The one known word that `word` is but for its case or a slip: a letter wrong, too many, lost or exchanged, or two in a long
+    word; else ''. A known word with something added, such as rpy_deg, is another word.
+    """
+    same = [each for each in known if each.lower() == word.strip().lower()]
+    near = [] if same or len(word) > 40 else [each for each in known if _slip(word.strip().lower(), each.lower())]
+    return (same or near)[0] if len(same or near) == 1 else ""
+
+
+def _slip(word: str, right: str) -> bool:
+    most = 1 if len(right) < 6 else 2
+    if abs(len(word) - len(right)) > most or any(not c.isalpha() and c not in right for c in word):
+        return False
+    if word.startswith(right) and word[len(right) :] not in ("s", right[-1]):
+        return False
+    if word.endswith(right) and word.removesuffix(right) != right[0]:
+        return False
+    return letters_apart(word, right) <= most
+
+
+def letters_apart(a: str, b: str) -> int:
+    """How many letters must be changed, added, taken out or exchanged with the next to make one word the other."""
+    before, last = list[int](), list(range(len(b) + 1))
+    for i, x in enumerate(a):
+        row = [i + 1]
+        for j, y in enumerate(b):
+            cost = min(last[j + 1] + 1, row[j] + 1, last[j] + (x != y))
+            if i and j and x == b[j - 1] and y == a[i - 1]:
+                cost = min(cost, before[j - 1] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]
 
 
 def _called(tag: str, name: str) -> bool:
     """Whether an element of the robot is this, or was meant to be; so a misspelt <link> is still a link to its joints."""
-    return tag == name or (":" not in tag and tag not in ELSEWHERE and close(tag, ("link", "joint", "material")) == name)
+    return tag == name or (":" not in tag and tag not in ELSEWHERE and misspelt(tag, ("link", "joint", "material")) == name)
 
 
 def meant_kind(kind: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
@@ -57,17 +57,35 @@ class Page:
         self._spans: dict[int, _Span] = {}
         self._root = root  # keeps the ids of its elements taken
         elements, waiting = root.walk(), list[_Span]()
+        self._starts: list[int] = []  # of all elements, in the order written, with each one's span and that of its parent
+        self._nested: list[tuple[_Span, int]] = []
+        open_now: list[int] = []
         for token in TOKEN.finditer(text):
             if token[2] is None:
                 continue
             if token[1]:
                 span = waiting.pop()
+                open_now.pop()
                 span.closing, span.end = token.start(), token.end()
                 continue
             span = _Span(token.start(), token.end(), token.end(), token.end())
             self._spans[id(next(elements))] = span
+            self._starts.append(span.start)
+            self._nested.append((span, open_now[-1] if open_now else -1))
             if not token[3].endswith("/"):
                 waiting.append(span)
+                open_now.append(len(self._nested) - 1)
+
+    def path(self, at: int) -> tuple[int, ...]:
+        """Where the elements begin that hold this place, the outermost first; none for a place outside of all."""
+        k = bisect_right(self._starts, at) - 1
+        while k >= 0 and self._nested[k][0].end <= at:
+            k = self._nested[k][1]
+        found: list[int] = []
+        while k >= 0:
+            found.append(self._starts[k])
+            k = self._nested[k][1]
+        return tuple(reversed(found))
 
     # -- attributes
 

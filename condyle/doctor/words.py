@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from math import pi
 
-from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, close, listed, named, written
+from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, close, listed, misspelt, named, written
 from condyle.robot.numbers import number, numbers
 from condyle.robot.report import quoted
 from condyle.robot.urdf import ELSEWHERE
@@ -62,6 +62,7 @@ UNITS = {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "deg": pi / 180.0, "°": pi / 180.0, 
          "Nm": 1.0, "s": 1.0}  # fmt: skip
 WITH_UNIT = re.compile(r"([+-]?+[0-9.]++(?:[eE][+-]?+[0-9]++)?+)\s*+(mm|cm|m|deg|rad|°|kg|g|Nm|N|s)")
 DECIMAL_COMMA = re.compile(r"[+-]?+[0-9]{1,20},[0-9]{1,20}")
+THOUSANDS = re.compile(r"[+-]?+[1-9][0-9]{0,2},[0-9]{3}")  # one and a bit, or a thousand and more
 
 TURNS = 14.0  # rad, over two turns; ten is written for 'no limit'
 FIVE = 5.0  # what angles in degrees are multiples of
@@ -100,7 +101,7 @@ def elements(root: Element) -> Iterator[tuple[Element, Element]]:
 def _element(patient: Patient, owner: Element, parent: Element, child: Element) -> Iterator[Finding]:
     if child.tag.startswith("xacro:") or child.tag in ELSEWHERE or len(child.tag) > 200:
         return
-    meant = close(child.tag, CHILDREN[parent.tag])
+    meant = misspelt(child.tag, CHILDREN[parent.tag])
     if not meant or (meant not in SEVERAL and patient.child(parent, meant) is not None):
         return
     covers: tuple[str, ...] = (f"unknown element <{quoted(child.tag)[1:-1]}> in <{parent.tag}>",)
@@ -138,18 +139,25 @@ def _twice(patient: Patient, owner: Element, element: Element) -> Iterator[Findi
 
 def _attribute(patient: Patient, owner: Element, element: Element, name: str) -> Iterator[Finding]:
     free = [known for known in ATTRIBUTES[element.tag] if known not in element.attributes]
-    meant = close(name, free, 0.6)
+    meant, like = misspelt(name, free), alike(element, name)
+    what = f"{_place(owner, element)} has the unknown attribute {quoted(name)}, which is not used"
+    covers = (f"unknown attribute {quoted(name)} of <{element.tag}>",)
     if meant:
+        edits = patient.page.rename_attribute(element, name, meant)
         yield Finding(
-            DOUBT,
-            "attribute-name",
-            element.where,
-            f"{_place(owner, element)} has the unknown attribute {quoted(name)}, which is not used",
-            f"Write {meant}.",
-            f"renames it {meant}",
-            patient.page.rename_attribute(element, name, meant),
-            (f"unknown attribute {quoted(name)} of <{element.tag}>",),
-        )
+            DOUBT, "attribute-name", element.where, what, f"Write {meant}.", f"renames it {meant}", edits, covers
+        )  # fmt: skip
+    elif like:
+        cure = f"If {like} is meant, write {like} in the units of URDF: metres, radians, kilograms, seconds."
+        yield Finding(DOUBT, "attribute-name", element.where, what, cure, covers=covers)
+
+
+def alike(element: Element, name: str) -> str:
+    """The attribute of an element that an unknown one looks like, and that is not given; '' if there is none."""
+    free = [known for known in ATTRIBUTES.get(element.tag, ()) if known not in element.attributes]
+    return "" if name in ATTRIBUTES.get(element.tag, ()) else close(name, free, 0.6) or next(
+        (known for known in free if name.lower().startswith(f"{known}_")), ""
+    )  # fmt: skip
 
 
 def _number(patient: Patient, owner: Element, element: Element, name: str, value: str) -> Iterator[Finding]:
@@ -168,6 +176,9 @@ def _number(patient: Patient, owner: Element, element: Element, name: str, value
     else:
         wanted = "a number" if COUNTS[name] == 1 else f"{COUNTS[name]} numbers with spaces between"
         cure, fix, edits = f"Write {wanted} in SI units.", "", ()
+        if either := next((part for part in re.split(r"[;\s]+", value[:200]) if THOUSANDS.fullmatch(part)), ""):
+            what = what.partition(": write")[0]
+            cure = f"Write {either.replace(',', '.')} or {either.replace(',', '')}, whichever it is."
     covers = (f"{element.where}: ", f"attribute '{name}'")
     yield Finding(ERROR, "number", element.where, f"{_place(owner, element)}: {name}: {what}", cure, fix, edits, covers)
 
@@ -195,6 +206,8 @@ def _one(text: str) -> str | None:
         return text
     except ValueError:
         pass
+    if THOUSANDS.fullmatch(text):
+        return None
     if DECIMAL_COMMA.fullmatch(text):
         return text.replace(",", ".")
     unit = WITH_UNIT.fullmatch(text)

@@ -2,7 +2,7 @@
 
 simulation = world()
 control = gravity_compensation(simulation, simulation.state(READY))     # it stays, and comes back when pushed
-done = run()                                                           # fifteen seconds: approach, two rounds, one push
+done = run()                                                           # 17 seconds: approach, two rounds, one push
 """
 
 from __future__ import annotations

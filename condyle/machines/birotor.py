@@ -2,7 +2,7 @@
 
 simulation = world()
 fly = hover(simulation, simulation.state())      # a controller: (step, state) -> (torques of the servos, wrenches of the rotors)
-done = run()                                     # twelve seconds: it rises, flies a circle, tilted, and goes on
+done = run()                                     # 13 seconds: it rises, flies a circle, tilted, and goes on
 """
 
 from __future__ import annotations

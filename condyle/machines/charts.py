@@ -28,17 +28,20 @@ def pushes(run: Run) -> list[tuple[float, float]]:
 
 
 def _birotor(run: Run) -> list[Chart]:
+    from condyle.machines.birotor import CONTROL_DT
+
     robot, t = run.robot, run.t[:-1]
     center = robot.center_of_mass(run.q)[:-1]
     R, _ = robot.frame_pose(run.q, "flight_controller")
     wanted, thrusts, commands = run.extras["reference"], run.extras["thrusts"], run.extras["commands"]
     tilt = np.degrees(np.arccos(np.clip(R[:-1, 2, 2], -1.0, 1.0)))
+    off, every = center - wanted[:, :3], round(CONTROL_DT / run.dt)  # where it should be is told with every new command
     angles = {f"gimbal {i}": np.degrees(run.q[:-1, robot.q_slice(f"tilt_{i}").start]) for i in (1, 2)}
     asked = {f"gimbal {i}, commanded": np.degrees(commands[:, i - 1]) for i in (1, 2)}
     where = {axis: center[:, k] for k, axis in enumerate("xyz")}
     return [
         Chart("where its centre of mass is, m", t, where),
-        Chart("how far that is from where it should be, mm", t, {"": 1e3 * np.linalg.norm(center - wanted[:, :3], axis=1)}),
+        Chart("how far that is from where it should be, mm", t[::every], {"": 1e3 * np.linalg.norm(off[::every], axis=1)}),
         Chart("thrust of the rotors, N", t, {"rotor 1": thrusts[:, 0], "rotor 2": thrusts[:, 1]}),
         Chart("gimbals, degrees: they follow their commands late", t, {**angles, **asked}),
         Chart("tilt of the body, degrees", t, {"": tilt}),
@@ -48,13 +51,14 @@ def _birotor(run: Run) -> list[Chart]:
 def _arm(run: Run) -> list[Chart]:
     robot, shade = run.robot, pushes(run)
     _, tool = robot.frame_pose(run.q, "tool")
-    away = 1e3 * np.linalg.norm(tool[:-1] - run.extras["place"], axis=1)
+    _, planned = robot.frame_pose(run.extras["reference"], "tool")
+    away = 1e3 * np.linalg.norm(tool[:-1] - planned, axis=1)
     names = robot.joint_names
     joints = {name: np.degrees(run.q[:, k]) for k, name in enumerate(names)}
     torques = {name: run.u[:, k] for k, name in enumerate(names)}
     return [
         Chart("where the tool is, m", run.t, {axis: tool[:, k] for k, axis in enumerate("xyz")}, shade),
-        Chart("how far that is from its path, mm; shaded: pushed", run.t[:-1], {"": away}, shade),
+        Chart("how far that is from its plan, mm; shaded: pushed", run.t[:-1], {"": away}, shade),
         Chart("joints, degrees", run.t, joints, shade),
         Chart("torques, N m", run.t[:-1], torques, shade),
     ]

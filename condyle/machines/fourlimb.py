@@ -32,13 +32,14 @@ DROP = 0.15  # m from the feet to the ground
 PUSH, PUSHED_AT, PUSHED_FOR = 500.0, 2.0, 0.15  # N to the left at the torso, s, s: 75 N s
 FEET = tuple(f"foot_{limb}" for limb in LIMBS)
 
-# rad, the three pitch joints of a limb: knees bent, the foot below its hip,
-# l1 sin(q1) + l2 sin(q1 + q2) + l3 sin(q1 + q2 + q3) = 0
+# rad, the three pitch joints of a front limb: knees bent, the foot below its hip,
+# l1 sin(q1) + l2 sin(q1 + q2) + l3 sin(q1 + q2 + q3) = 0. Hind limbs are bent the other way: a loaded limb gives way forward or
+# backward too, and bent alike all four would carry the machine backward, 0.1 m by the time it stands again after the push.
 CROUCH = (0.5, -1.0, 0.789)
 
 # N m/rad, and N m s/rad in the six joints of a limb, roll and pitch by turns. The reference has 1000 and 1: it stands, but sways
 # for long. A servo acts with the speed at the beginning of a step, so it must not take away more than there is: the eigenvalues
-# of dt M^-1 D must stay below 2, and the light joints at the end of a limb bear least. With these the largest is 1.14 at 1 ms.
+# of dt M^-1 D must stay below 2, and the light joints at the end of a limb bear least. With these the largest is 1.13 at 1 ms.
 P = 1000.0
 D = {"roll_1": 20.0, "pitch_1": 40.0, "roll_2": 40.0, "pitch_2": 20.0, "roll_3": 5.0, "pitch_3": 8.0}
 REFERENCE = (1000.0, 1.0)
@@ -63,9 +64,9 @@ def world() -> Simulation:
 def crouched(robot: Robot) -> Array:
     """q with bent limbs, the base where it is at zero."""
     q = robot.neutral()
-    for limb in LIMBS:
+    for limb, (front, _) in LIMBS.items():
         for i, angle in enumerate(CROUCH, start=1):
-            q[robot.q_slice(f"pitch_{i}_{limb}")] = angle
+            q[robot.q_slice(f"pitch_{i}_{limb}")] = front * angle
     return q
 
 

@@ -28,7 +28,7 @@ class Machine:
     others: tuple[float, ...] = ()  # s, of further poses in it, translucent
     filled: float = 0.76  # the part of its picture that it fills: the title needs room
     pushed: bool = True  # its wrenches come from outside: their arrows end where they act
-    next: Sequence[str] = ()  # what to type to go on
+    next: Sequence[str] = ()  # what to type to go on, after `condyle`
 
     def run(self, *arguments: Any, **options: Any) -> Run:
         """The run that shows it."""
@@ -41,6 +41,7 @@ class Machine:
         return rows
 
 
+ALSO = {"ur3": "arm"}  # a robot by whose name its machine is known, too
 HOME = "condyle.machines"
 MACHINES = {
     machine.name: machine
@@ -58,7 +59,7 @@ MACHINES = {
             others=(0.0, 2.2, 12.9),
             filled=0.86,
             pushed=False,
-            next=("condyle view birotor", "condyle sim birotor --controller hover -o hover.cdl"),
+            next=("view birotor", "sim birotor --controller hover -o hover.cdl"),
         ),
         Machine(
             "arm",
@@ -70,7 +71,7 @@ MACHINES = {
             "tool",
             moment=5.95,
             others=(0.0,),
-            next=("condyle view ur3", "condyle sim ur3 --controller swing --seconds 5 -o swing.cdl"),
+            next=("view ur3", "sim ur3 --controller swing --seconds 5 -o swing.cdl"),
         ),
         Machine(
             "wheeled-pendulum",
@@ -85,32 +86,32 @@ MACHINES = {
             others=(0.0,),
             filled=0.68,
             next=(
-                "condyle verify wheeled-pendulum --mistakes",
-                "condyle sim wheeled_pendulum --controller balance -o balance.cdl",
+                "verify wheeled-pendulum --mistakes",
+                "sim wheeled_pendulum --controller balance -o balance.cdl",
             ),
         ),
         Machine(
             "pidog",
             "PiDog",
-            "A desktop quadruped stands, and walks its maker's walk on the ground, by servos as weak and slow as the real ones.",
+            "A desktop quadruped stands and walks its maker's walk with the torque, speed and steps of hobby servos.",
             f"{HOME}.pidog",
             f"{HOME}.pidog_checks",
             "torso",
             moment=3.5,
             others=(0.0,),
-            next=("condyle sim pidog --controller walk --seconds 6 -o walk.cdl", "condyle view pidog --live"),
+            next=("sim pidog --controller walk --seconds 6 -o walk.cdl", "view pidog --live"),
         ),
         Machine(
             "fourlimb",
             "Four-limbed machine",
             "A hundred kilograms on four limbs are dropped, land, and are pushed from the side: contact by maximal dissipation, "
-            "with derivatives of every step.",
+            "smooth enough to be differentiated.",
             f"{HOME}.fourlimb",
             f"{HOME}.fourlimb_checks",
             "torso",
             moment=2.1,
             others=(0.0,),
-            next=("condyle gradcheck fourlimb", "condyle view out/runs/fourlimb.cdl"),
+            next=("sim fourlimb --height 0.05 --controller hold --push 300 0 0 -o push.cdl", "gradcheck pendulum --steps 20"),
         ),
     )
 }
@@ -118,7 +119,8 @@ MACHINES = {
 
 def machine(name: str) -> Machine:
     """The machine of this name."""
-    found = MACHINES.get(name.replace("_", "-"))
+    plain = name.lower().replace("_", "-")
+    found = MACHINES.get(ALSO.get(plain, plain))
     if found is None:
         raise CondyleError(f"there is no machine '{name}'{nearest(name, list(MACHINES))}")
     return found

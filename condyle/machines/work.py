@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from condyle.machines.row import Row
@@ -40,6 +42,18 @@ def unaccounted(simulation: Simulation, half: Simulation, x: Array, u: Array, wr
     energy = np.asarray(simulation.energy(x))
     left: Array = energy[1:] - energy[0] - work
     return left
+
+
+def slid(done: Run, feet: Sequence[str], radius: float, loaded: float = 0.05) -> Array:
+    """(steps, feet): the way, m, that the matter of each foot slides on level ground in a step, where it carries at least this
+    part of the weight. The centre of a ball that rolls moves, the point that touches does not:  v + omega x (0, 0, -r)."""
+    weight = done.robot.mass * float(np.linalg.norm(done.robot.model.gravity))
+    out = np.zeros((done.steps, len(feet)))
+    for i, foot in enumerate(feet):
+        moving = np.sum(done.robot.jacobian(done.q[1:], foot) * done.v[1:, None, :], axis=-1)
+        point = moving[:, :3] + np.cross(moving[:, 3:], (0.0, 0.0, -radius))
+        out[:, i] = done.dt * np.hypot(point[:, 0], point[:, 1]) * (done.contact_forces[:, i, 2] >= loaded * weight)
+    return out
 
 
 def repeated(group: str, done: Run) -> Row:

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from functools import cache
-from math import isfinite, pi
+from functools import cache, lru_cache
+from math import isfinite, pi, radians, remainder
 
 BITS = 192  # of the fraction, in integers: 53 are kept, and cancellation near a multiple of pi/2 takes at most about 60
-TINY = 2.0**-27  # rad: below it they round to 1 and to the angle
+TINY = 2.0**-28  # rad: below it they round to 1 and to the angle
 FARTHEST = 1e6  # rad: beyond it a robot file has no angles
 
 
-@cache
+@lru_cache(maxsize=100_000)
 def cos_sin(angle: float) -> tuple[float, float]:
     """(cos, sin) of an angle in radians, correctly rounded."""
+    if abs(angle) < TINY:
+        return 1.0, float(angle) + 0.0  # one zero: 0.0 and -0.0 are one entry of the cache
     if not isfinite(angle) or abs(angle) > FARTHEST:
         return float("nan"), float("nan")
-    if abs(angle) < TINY:
-        return 1.0, float(angle)
+    c, s = _turned(angle)
+    return c / (1 << BITS), s / (1 << BITS)
+
+
+def tangent(angle: float) -> float:
+    """tan of an angle in radians, correctly rounded."""
+    if abs(angle) < TINY or not isfinite(angle) or abs(angle) > FARTHEST:
+        return cos_sin(angle)[1]
+    c, s = _turned(angle)
+    return s / c
+
+
+def _turned(angle: float) -> tuple[int, int]:
+    """(cos, sin) in fixed point."""
     numerator, denominator = float(angle).as_integer_ratio()
     x = (numerator << BITS) // denominator
     turns, x = divmod(x + (_quarter() >> 1), _quarter())
     c, s = _series(x - (_quarter() >> 1))
-    c, s = ((c, s), (-s, c), (-c, -s), (s, -c))[turns % 4]
-    return c / (1 << BITS), s / (1 << BITS)
+    return ((c, s), (-s, c), (-c, -s), (s, -c))[turns % 4]
+
+
+def of_degrees(degrees: float) -> tuple[float, float]:
+    """(cos, sin) of an angle in degrees, exact at quarter turns."""
+    quarter = remainder(degrees, 360.0) / 90.0
+    if quarter == round(quarter):
+        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[round(quarter) % 4]
+    return cos_sin(radians(degrees))
 
 
 def exact_quarters(angle: float) -> tuple[float, float]:

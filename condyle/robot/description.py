@@ -26,6 +26,7 @@ class Shape:
     name: str = ""
     mesh: Path | None = None
     color: tuple[float, float, float, float] | None = None
+    sha256: str | None = None  # of the mesh, where a run names it: a file with another content is not opened for anybody
 
 
 @dataclass(frozen=True)

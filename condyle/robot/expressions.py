@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from condyle.robot.angles import FARTHEST, cos_sin, tangent
 from condyle.robot.names import nearest
 from condyle.robot.numbers import number
 from condyle.robot.report import quoted
@@ -57,8 +58,22 @@ def _text(*values: Value) -> str:
     return str(*values)
 
 
+def _cosine(x: Value) -> Value:
+    return cos_sin(float(math.fabs(x)))[0] if abs(x) <= FARTHEST else math.cos(x)
+
+
+def _sine(x: Value) -> Value:
+    return math.copysign(1.0, x) * cos_sin(float(math.fabs(x)))[1] if abs(x) <= FARTHEST else math.sin(x)
+
+
+def _tangent(x: Value) -> Value:
+    return math.copysign(1.0, x) * tangent(float(math.fabs(x))) if abs(x) <= FARTHEST else math.tan(x)
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    **{f.__name__: f for f in (math.sin, math.cos, math.tan, math.asin, math.acos, math.atan, math.atan2, math.hypot)},
+    # the same on every processor; the C library's other functions may differ in the last bit
+    **{"sin": _sine, "cos": _cosine, "tan": _tangent},
+    **{f.__name__: f for f in (math.asin, math.acos, math.atan, math.atan2, math.hypot)},
     **{f.__name__: f for f in (math.sqrt, math.exp, math.log, math.log10, math.sinh, math.cosh, math.tanh, math.fabs)},
     **{f.__name__: f for f in (math.radians, math.degrees, math.floor, math.ceil, math.fmod, math.copysign)},
     **{"abs": abs, "min": min, "max": max, "round": _round, "pow": _power, "len": len},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 from condyle.errors import FileError
@@ -35,6 +36,6 @@ def import_run(path: PathLike) -> Run:
         return parquet_table.read_parquet(path)
     if first.startswith(mcap_log.MAGIC):
         return mcap_log.read_mcap(path)
-    if first.startswith(csv_table.FIRST.encode()):
+    if first.removeprefix(codecs.BOM_UTF8).startswith(csv_table.FIRST.encode()[: 16 - len(codecs.BOM_UTF8)]):
         return csv_table.read_csv(path)
     raise FileError(f"{path} is not a run: give a file that condyle export wrote, as .csv, .parquet or .mcap, or a run file.")

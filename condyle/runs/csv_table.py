@@ -37,7 +37,7 @@ def read_csv(path: PathLike) -> Run:
     """The run of a CSV file that `write_csv` wrote; numbers that were changed since are taken, and `lost` says so."""
     with sentence(path, "read", "check its name and its permissions"):
         try:
-            with open(path, newline="", encoding="utf-8") as text:
+            with open(path, newline="", encoding="utf-8-sig") as text:
                 if os.fstat(text.fileno()).st_size > MOST_BYTES:
                     raise plain.Wrong(f"more than {MOST_BYTES:,} bytes")
                 return _read(text, path)
@@ -55,22 +55,36 @@ def _read(text: Any, path: PathLike) -> Run:
     layout = layout_in(about)
     width = layout.row_bytes // 8
     rows = csv.reader(text)
-    if len(next(rows, [])) != width + 1:
+    names = next(rows, [])
+    if len(names) != width + 1:
         raise plain.Wrong(f"line 3 does not have {width + 1} names")
-    states, between = [], list[np.ndarray]()
+    times, states, between = [], [], list[np.ndarray]()
     last: list[str] = []
+    blank = 0
     for number, row in enumerate(rows, 4):
+        if not any(cell.strip() for cell in row):
+            blank = blank or number
+            continue
+        if blank:
+            raise plain.Wrong(f"line {blank} is empty, and it goes on after it")
         if last:
             between.append(_floats(last, number - 1))
         if len(row) != width + 1:
             raise plain.Wrong(f"line {number} has {len(row)} entries, not {width + 1}")
+        times.append(_floats(row[:1], number))
         states.append(_floats(row[1 : layout.nx + 1], number))
         last = row[layout.nx + 1 :]
     if not states or any(last):
         raise plain.Wrong("its last row must be a state, with nothing behind it")
     if not last:
         between = [np.zeros(0)] * (len(states) - 1)
-    return run_of(about, layout, np.array(states), np.array(between).reshape(len(states) - 1, width - layout.nx), path)
+    others = np.array(between).reshape(len(states) - 1, width - layout.nx)
+    run = run_of(about, layout, np.array(states), others, path, np.array(times))
+    wanted = ["t", *itertools.chain(*headings(run))]
+    for k, (name, found) in enumerate(zip(wanted, names, strict=True), 1):
+        if name.splitlines() != found.splitlines():
+            raise plain.Wrong(f"column {k} is called {found!r:.40}, not {name!r:.40}")
+    return run
 
 
 def _floats(row: list[str], line: int) -> np.ndarray:

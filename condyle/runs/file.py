@@ -44,6 +44,7 @@ BLOCK = 64  # steps in a block, at most
 MOST_HEADER_BYTES, MOST_ROW_BYTES, MOST_FILE_BYTES = 1 << 24, 1 << 24, 1 << 36
 MOST_SIGNALS, MOST_AXES = 1000, 8
 FLOAT = np.dtype("<f8")
+DAMAGED = "is damaged"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Content:
     extras: dict[str, np.ndarray]
     end: dict[str, Any]
     lost: str | None
+    changed: bool = False  # damaged rather than cut
 
 
 # ---- writing
@@ -117,7 +119,8 @@ def read(path: PathLike) -> Content:
         try:
             return _Reader(file, size, before).content()
         except Wrong as error:
-            raise FileError(f"{path} cannot be read as a run, {error}: copy it again from where it came.") from None
+            what = plain.printable(str(error))
+            raise FileError(f"{path} cannot be read as a run, {what}: copy it again from where it came.") from None
 
 
 def _checked_prefix(path: PathLike, first: bytes, size: int) -> bytes:
@@ -127,7 +130,7 @@ def _checked_prefix(path: PathLike, first: bytes, size: int) -> bytes:
     if first.startswith(ARRAYS_MAGIC):
         raise FileError(f"{path} holds arrays that Simulation.save wrote, not a run: read it with simulation.load(path).")
     if first[: len(MAGIC)] != MAGIC[: len(first)]:
-        raise FileError(f"{path} is not a run: give the name of a file that condyle.Recorder or Run.save wrote.")
+        raise FileError(f"{path} is not a run: give a file that condyle sim -o, condyle.Recorder or Run.save wrote.")
     if len(first) < PREFIX.size:
         raise FileError(f"{path} ends after {size} bytes, before anything of the run was written: record it again.")
     _, version = PREFIX.unpack(first)
@@ -157,8 +160,10 @@ class _Reader:
             raise Wrong(f"it {stop} before its header is whole, so nothing of the run can be known") from None
         if start.shape != (layout.nx,):
             raise Wrong(f"its first state has {start.size} entries, not {layout.nx}")
+        if not np.isfinite(start).all():
+            raise Wrong("its first state has a number that is not finite")
         blocks: list[list[np.ndarray]] = []
-        steps, end, lost, known = 0, dict[str, Any](), None, False
+        steps, end, lost, changed, known = 0, dict[str, Any](), None, False, False
         try:
             while True:
                 kind, payload = self.next(None, max(MOST_HEADER_BYTES, ROWS.size + BLOCK * layout.row_bytes))
@@ -173,12 +178,12 @@ class _Reader:
                 else:
                     raise Wrong(f"it has a record {kind!r} out of place after step {steps:,}")
             if self.at != self.size:
-                lost = f"the file goes on for {self.size - self.at:,} bytes after its end, which were not read"
+                lost, changed = f"the file goes on for {self.size - self.at:,} bytes after its end, which were not read", True
         except Stop as stop:
-            lost = _what_was_lost(str(stop), steps)
+            lost, changed = _what_was_lost(str(stop), steps), str(stop) == DAMAGED
         parts = [np.concatenate(p) for p in zip(*blocks, strict=True)] if blocks else [np.zeros((0, *s)) for s in layout.shapes]
         x = np.concatenate([start[None], parts[0]])
-        return Content(about, x, parts[1], parts[2], dict(zip(layout.extras, parts[3:], strict=True)), end, lost)
+        return Content(about, x, parts[1], parts[2], dict(zip(layout.extras, parts[3:], strict=True)), end, lost, changed)
 
     def next(self, kind: bytes | None, most: int) -> tuple[bytes, bytes]:
         """(kind, payload) of the next record; Stop if it is not whole and right."""
@@ -189,20 +194,20 @@ class _Reader:
             raise Stop("ends in the middle of a block")
         found, length = RECORD.unpack(front[: RECORD.size])
         if CRC.unpack(front[RECORD.size :])[0] != zlib.crc32(front[: RECORD.size]):
-            raise Stop("is damaged")
+            raise Stop(DAMAGED)
         if length > most or (kind is not None and found != kind):
             raise Wrong(f"it has a record {found!r} of {length:,} bytes where there cannot be one")
         if self.at + FRONT + length + SUM_BYTES > self.size:
             raise Stop("ends in the middle of a block")
         payload, checksum = self.file.read(length), self.file.read(SUM_BYTES)
         if hashlib.sha256(self.before + front + payload).digest() != checksum:
-            raise Stop("is damaged")
+            raise Stop(DAMAGED)
         self.before, self.at = checksum, self.at + FRONT + length + SUM_BYTES
         return found, payload
 
 
 def _what_was_lost(stop: str, steps: int) -> str:
-    if stop == "is damaged":
+    if stop == DAMAGED:
         return f"the file is damaged after step {steps:,}: its checksum is wrong there, and what follows was not read"
     place = f"the file {stop} after step {steps:,}"
     return f"{place}: the run was not finished, and at most {BLOCK} steps were lost if its program was stopped"
@@ -249,6 +254,8 @@ def _block(payload: bytes, layout: Layout, steps: int) -> list[np.ndarray]:
     for shape in layout.shapes:
         size = math.prod(shape)
         found.append(np.frombuffer(payload, FLOAT, count * size, at).reshape(count, *shape))
+        if not np.isfinite(found[-1]).all():
+            raise Wrong(f"it has a number that is not finite among the {count:,} steps after step {steps:,}")
         at += 8 * count * size
     return found
 

@@ -10,6 +10,7 @@ from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose
 from condyle.runs import plain
+from condyle.runs.mesh_hash import mesh_hash
 from condyle.runs.plain import Unwritable, Wrong, entry
 
 MOST_LINKS = 20_000
@@ -71,6 +72,8 @@ def _shape(shape: Shape) -> dict[str, Any]:
         "pose": _pose(shape.pose),
         "name": shape.name,
         "mesh": None if shape.mesh is None else str(shape.mesh),
+        # one that came from a run stays what it was there
+        "mesh_sha256": None if shape.mesh is None else mesh_hash(shape.mesh) if shape.sha256 is None else shape.sha256,
         "color": None if shape.color is None else [plain.data_of(x) for x in shape.color],
     }
 
@@ -177,6 +180,7 @@ def _read_shape(row: Any, at: str) -> Shape:
         plain.text(entry(row, "name", at), f"{at}.name"),
         None if mesh is None else Path(mesh),
         None if color is None else _numbers(color, f"{at}.color", 4),
+        None if mesh is None else plain.text(row.get("mesh_sha256") or "", f"{at}.mesh_sha256"),
     )
 
 

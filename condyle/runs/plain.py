@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 MOST_LETTERS = 20_000  # of one name or sentence
 MOST_ITEMS = 100_000  # of one list
+DEEPEST = 64  # lists and tables inside each other
 ENDLESS = {"inf": math.inf, "-inf": -math.inf}
 
 
@@ -63,11 +64,14 @@ def text_of(data: Any) -> bytes:
     """JSON of plain data, without any number that is not finite; Unwritable if it would not come back equal."""
     try:
         text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-        same = json.loads(text) == data
+        same = not deep(data) and json.loads(text) == data
     except (ValueError, TypeError, RecursionError):
         same = False
     if not same:
-        raise Unwritable("data that JSON does not give back: take strings, finite numbers, lists and dicts with string keys")
+        raise Unwritable(
+            "data that JSON does not give back: take strings, finite numbers, lists and dicts with string keys, "
+            f"at most {DEEPEST} inside each other"
+        )
     return text.encode()
 
 
@@ -81,11 +85,30 @@ def from_text(text: bytes | str) -> Any:
         raise Wrong(f"{word} is not a number")
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        data = json.loads(text, parse_constant=refuse)
+        if deep(data):
+            raise Wrong(f"more than {DEEPEST} lists and tables inside each other")
+        return data
     except Wrong:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
         raise Wrong(f"not JSON ({str(error) or type(error).__name__:.60})") from None
+
+
+def deep(data: Any) -> bool:
+    """Whether lists and tables are nested deeper than anything that walks through them may go."""
+    level = [data]
+    for _ in range(DEEPEST + 1):
+        inside = [list(item.values()) if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        if not inside:
+            return False
+        level = [item for row in inside for item in row]
+    return True
+
+
+def printable(text: str) -> str:
+    """A text of a file as a terminal may get it: whatever is not seen, such as an escape, is spelt out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def entry(data: Any, name: str, where: str) -> Any:

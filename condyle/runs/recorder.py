@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from math import isfinite
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -48,10 +49,10 @@ class Recorder:
     ) -> None:
         if not isinstance(simulation, Simulation):
             raise SimulationError(f"a recorder needs a Simulation, got {simulation!r:.40}")
-        self.simulation, self.k = simulation, 0
-        self.x = np.array(simulation._array("x0", x0, simulation.nx))
-        if self.x.ndim != 1 or not np.all(np.isfinite(self.x)):
-            raise SimulationError(f"x0 must be one state of {simulation.nx} finite numbers, got the shape {self.x.shape}")
+        self.simulation = simulation
+        start = np.array(simulation._array("x0", x0, simulation.nx))
+        if start.ndim != 1 or not np.all(np.isfinite(start)):
+            raise SimulationError(f"x0 must be one state of {simulation.nx} finite numbers, got the shape {start.shape}")
         self.about = about_of(simulation, title, controller, seed, about or {})
         # what could not be read again is said now
         header(self.about)
@@ -60,13 +61,23 @@ class Recorder:
         except plain.Wrong as error:
             raise SimulationError(f"a run of robot '{simulation.robot.name:.60}' cannot be recorded: {error}") from None
         self.run: Run | None = None
-        self._start = self.x.copy()
+        self._start = start.copy()
+        self._at = 0, start  # replaced at once: an interrupt finds all of a step, or nothing of it
         self._layout = file.Layout(simulation.nx, simulation.nu, len(simulation.world.wrenches))
         self._extras: dict[str, tuple[int, ...]] | None = None
-        self._blocks: list[list[np.ndarray]] = []
-        self._block: list[np.ndarray] = []  # states, controls, wrenches and further signals of the steps not yet in `_blocks`
-        self._n, self._since = 0, monotonic()
+        self._blocks: list[list[np.ndarray]] = []  # states, controls, wrenches and further signals, BLOCK steps each
+        self._since = monotonic()
         self._writer = None if path is None else Writer(path, self.about, self._start, overwrite)
+
+    @property
+    def k(self) -> int:
+        """How many steps were made."""
+        return self._at[0]
+
+    @property
+    def x(self) -> np.ndarray:
+        """The present state."""
+        return self._at[1]
 
     def step(self, u: Any = None, wrenches: Any = None, **extras: Any) -> np.ndarray:
         """The state after one step under the control u, (nu,), and wrenches, (frames, 6); none are zeros.
@@ -81,21 +92,20 @@ class Recorder:
             raise SimulationError(f"a recorder takes one control and one set of wrenches a step, got u of shape {np.shape(u)}")
         if self._extras is None or extras or self._extras:
             extras = self._checked(extras)
-        if not self._block:
-            self._block = [np.zeros((file.BLOCK, *shape)) for shape in self._layout.shapes]
-        n, block = self._n, self._block
+        place, n = divmod(self.k, file.BLOCK)
+        if place == len(self._blocks):
+            self._blocks.append([np.zeros((file.BLOCK, *shape)) for shape in self._layout.shapes])
+        block = self._blocks[place]
         block[0][n] = x1
-        if u is not None:
-            block[1][n] = u
-        if wrenches is not None:
-            block[2][n] = wrenches
+        for what, row, value in (("u", block[1], u), ("wrenches", block[2], wrenches)):
+            row[n] = 0.0 if value is None else value
+            if value is not None and not all(map(isfinite, row[n].ravel().tolist())):
+                raise SimulationError(f"{what} of step {self.k:,} must be finite numbers, got {value!r:.60}")
         for row, value in zip(block[3:], extras.values(), strict=True):
             row[n] = value
         x1.setflags(write=False)  # the next step starts from it
-        self.x = x1
-        self.k += 1
-        self._n += 1
-        if self._n == file.BLOCK or monotonic() - self._since > BLOCK_SECONDS:
+        self._at = self.k + 1, x1
+        if n + 1 == file.BLOCK or monotonic() - self._since > BLOCK_SECONDS:
             self._flush()
         return x1
 
@@ -140,33 +150,28 @@ class Recorder:
         return {name: arrays[name] for name in self._extras}
 
     def _flush(self) -> None:
-        """The steps of the block are in `_blocks`, and in the file."""
+        """All steps are in the file, if there is one; also those that an interrupt kept from it before."""
         self._since = monotonic()
-        if not self._n:
-            return
-        rows = [array[: self._n] for array in self._block]
-        first, n = self.k - self._n, len(self._blocks)
-        self._blocks.append(rows)
-        self._block, self._n = [], 0
-        if self._writer is not None:
-            self._writer.block(first, rows, self._extras if n == 0 else None)
+        while self._writer is not None and (first := self._writer.done.steps) < self.k:
+            place, n = divmod(first, file.BLOCK)
+            self._writer.block([array[n : self.k - first + n] for array in self._blocks[place]], self._extras or {})
 
     def _finished(self, stopped: str | None) -> Run:
         if self.run is not None:
             return self.run
-        failed = self._writer is not None and self._writer.failed is not None
         try:
-            self._flush()
+            if self._writer is None or self._writer.failed is None:
+                self._flush()
         finally:
             self.run = self._made(stopped)
             if self._writer is not None:
-                failed = failed or self._writer.failed is not None
-                self._writer.close(None if failed else end(self.run), self.k)
+                self._writer.close(end(self.run) if self._writer.done.steps == self.k else None)
         return self.run
 
     def _made(self, stopped: str | None) -> Run:
-        shapes = self._layout.shapes
-        parts = [np.concatenate(p) for p in zip(*self._blocks, strict=True)] or [np.zeros((0, *shape)) for shape in shapes]
+        parts = [np.zeros((0, *shape)) for shape in self._layout.shapes]
+        if self.k:
+            parts = [np.concatenate(p)[: self.k] for p in zip(*self._blocks, strict=True)]
         about = {**self.about, "steps": self.k, **({} if stopped is None else {"stopped": stopped})}
         extras = dict(zip(self._extras or {}, parts[3:], strict=True))
         path = None if self._writer is None else self._writer.path

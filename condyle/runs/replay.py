@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ BATCH = 1 << 17  # steps that are computed at once
 class Replay:
     """Whether a run repeats bit for bit; if not, the first state and entry that differ. `ulps`: how many floats lie between.
 
-    State k is the one after k steps; `expected` is what was recorded, `got` what was computed.
+    State k is the one after k steps; `expected` is what was recorded, `got` what was computed. `reason` is half a sentence if
+    that step cannot be computed at all. `lost` is what the run says of itself when it is not whole, and `changed` whether it was
+    damaged or changed after it was recorded, rather than cut. True is a run whose steps repeat and that nobody changed.
     """
 
     identical: bool
@@ -27,6 +30,9 @@ class Replay:
     expected: float | None = None
     got: float | None = None
     ulps: int | None = None
+    reason: str | None = None
+    lost: str | None = None
+    changed: bool = False
 
     @property
     def difference(self) -> float:
@@ -34,39 +40,72 @@ class Replay:
         return 0.0 if self.expected is None or self.got is None else self.got - self.expected
 
     def __bool__(self) -> bool:
-        return self.identical
+        return self.identical and not self.changed
 
     def __str__(self) -> str:
         if self.identical:
-            return f"bit-identical: {self.steps:,} steps, {self.entries} entries each"
+            size = f"{self.steps:,} steps, {self.entries} entries each"
+            if self.lost is None:
+                return f"bit-identical: {size}"
+            if self.changed:
+                return f"the states repeat, {size}, but the numbers are not all as they were recorded: {self.lost}"
+            return f"bit-identical as far as it goes: {size}; {self.lost}"
+        if self.reason is not None:
+            return f"differs first at step {self.step:,}, which cannot be computed: {self.reason}"
         apart = f"{self.ulps:,} ulp apart" if self.ulps is not None and self.ulps < 10_000 else f"{self.difference:.3g} apart"
         return f"differs first at step {self.step:,} in {self.entry}: {self.expected!r} recorded, {self.got!r} computed ({apart})"
 
 
 def replayed(
-    simulation: Simulation, x: np.ndarray, u: np.ndarray, wrenches: np.ndarray, names: list[str], **options: Any
+    simulation: Simulation,
+    x: np.ndarray,
+    u: np.ndarray,
+    wrenches: np.ndarray,
+    names: list[str],
+    *,
+    batch: int | None = None,
+    say: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> Replay:
     """The replay of states x (T + 1, nx) under controls u (T, nu) and wrenches (T, frames, 6).
 
-    The steps are computed as a batch, each from the recorded state before it. If all agree, then by induction the whole run
-    follows from its first state; if not, the first that differs is the first that a run from the first state would have.
+    The steps are computed `batch` at once, each from the recorded state before it. If all agree, then by induction the whole run
+    follows from its first state; if not, the first that differs is the first that a run from the first state would have. A step
+    that cannot be computed differs, whatever was recorded after it. `say` hears how many of how many steps are done.
     """
     steps, entries = u.shape[0], x.shape[1]
-    if not steps:
-        return Replay(True, 0, entries)
     # the kernel that recorded it is of one lane, and so at hand; any other gives the same bits
     options = options if options.keys() & {"lanes", "machine"} else {"lanes": 1, **options}
-    for first in range(0, steps, BATCH):
-        part = slice(first, min(first + BATCH, steps))
+    for first in range(0, steps, batch or BATCH):
+        part = slice(first, min(first + (batch or BATCH), steps))
         push = wrenches[part] if wrenches.shape[1] else None
         got = np.ascontiguousarray(simulation.step(x[part], u[part], wrenches=push, freeze=True, **options))
+        assert simulation.status is not None
+        failed = ~simulation.status.ok
         expected = np.ascontiguousarray(x[part.start + 1 : part.stop + 1], dtype=np.float64)
         apart = got.view(np.int64) != expected.view(np.int64)
-        if apart.any():
-            k, i = (int(n) for n in np.argwhere(apart)[0])
+        wrong = np.flatnonzero(apart.any(axis=1) | failed)
+        if len(wrong):
+            k = int(wrong[0])
+            found = Replay(False, steps, entries, first + k + 1)
+            if failed[k]:
+                return replace(found, reason=_why(simulation, (x, u, wrenches), first + k, float(simulation.status.residual[k])))
+            i = int(np.flatnonzero(apart[k])[0])
             a, b = float(expected[k, i]), float(got[k, i])
-            return Replay(False, steps, entries, first + k + 1, names[i], a, b, abs(_rank(b) - _rank(a)))
+            return replace(found, entry=names[i], expected=a, got=b, ulps=abs(_rank(b) - _rank(a)))
+        if say is not None:
+            say(part.stop, steps)
     return Replay(True, steps, entries)
+
+
+def _why(simulation: Simulation, arrays: tuple[np.ndarray, ...], k: int, residual: float) -> str:
+    """Why step k + 1 cannot be computed, in half a sentence."""
+    for what, array in zip(("state", "control", "wrench"), arrays, strict=True):
+        if not np.isfinite(array[k]).all():
+            return f"the {what} before it has a number that is not finite"
+    if not np.isfinite(residual):
+        return "it grows beyond all numbers"
+    return f"its solver ends with a residual of {residual:.1e}"
 
 
 def _rank(number: float) -> int:

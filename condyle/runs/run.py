@@ -13,7 +13,7 @@ from condyle.dynamics.robot import Robot
 from condyle.errors import FileError, SimulationError
 from condyle.runs import file, plain
 from condyle.runs.replay import Replay, replayed
-from condyle.runs.whole import PathLike, whole
+from condyle.runs.whole import PathLike, unwritten, whole
 from condyle.simulate.record import digest_of
 from condyle.simulate.simulation import Simulation
 
@@ -25,7 +25,8 @@ class Run:
     """T steps of a simulation. State k is the one after k steps; control, wrenches and further signals k act from it to the next.
 
     `about` is plain data: robot, title, controller, seed, dt, versions, machine, hashes, names of columns, and the recipe of the
-    simulation. `lost` is a sentence if something of the run is missing or was changed. The arrays cannot be written to.
+    simulation. `lost` is a sentence if something of the run is missing or was changed, and `changed` says that it was damaged or
+    changed after it was recorded, not only cut. The arrays cannot be written to.
     """
 
     about: dict[str, Any]
@@ -35,6 +36,7 @@ class Run:
     extras: dict[str, np.ndarray] = field(default_factory=dict)  # further signals, (T, ...)
     lost: str | None = None
     path: Path | None = None
+    changed: bool = False
 
     def __post_init__(self) -> None:
         for array in (self.x, self.u, self.wrenches, *self.extras.values()):
@@ -58,7 +60,7 @@ class Run:
     @property
     def title(self) -> str:
         """Its title, or the robot's name."""
-        return str(self.about.get("title") or self.about.get("robot") or "run")
+        return plain.printable(str(self.about.get("title") or self.about.get("robot") or "run"))
 
     @property
     def t(self) -> np.ndarray:
@@ -100,7 +102,8 @@ class Run:
 
     def __repr__(self) -> str:
         cut = "" if self.lost is None else f"; {self.lost}"
-        return f"<condyle run '{self.title}' of {self.about.get('robot')}: {self.steps:,} steps of {self.dt:g} s{cut}>"
+        robot = plain.printable(str(self.about.get("robot")))
+        return f"<condyle run '{self.title}' of {robot}: {self.steps:,} steps of {self.dt:g} s{cut}>"
 
     def _repr_html_(self) -> str:
         from condyle.runs.html import run_html
@@ -121,7 +124,7 @@ class Run:
         try:
             made = simulation_of_data(recipe)
         except plain.Wrong as error:
-            raise FileError(f"{self._name}: its recipe cannot be followed, {error}; {PASS_IT}.") from error
+            raise FileError(f"{self._name}: its recipe cannot be followed, {plain.printable(str(error))}; {PASS_IT}.") from error
         self._compare(made)
         return made
 
@@ -136,7 +139,7 @@ class Run:
         try:
             return robot_of_data(alone)
         except plain.Wrong as error:
-            raise FileError(f"{self._name}: its robot cannot be made, {error}; {PASS_IT}.") from error
+            raise FileError(f"{self._name}: its robot cannot be made, {plain.printable(str(error))}; {PASS_IT}.") from error
 
     def with_simulation(self, simulation: Simulation) -> Run:
         """The same run with this simulation, which must be the one that was recorded."""
@@ -158,16 +161,21 @@ class Run:
     # ---- again
 
     def check(self, simulation: Simulation | None = None, **options: Any) -> Replay:
-        """Every step computed again and compared bit by bit. `options`: machine, lanes or threads, as for Simulation.step."""
+        """Every step computed again and compared bit by bit. `options`: machine, lanes or threads, as for Simulation.step.
+
+        This is about states. That the controls beyond a limit and the further signals are those that were recorded is told by the
+        hash of all numbers, which is compared when a file is read: the result is not true for a run that was `changed`.
+        """
         if simulation is not None:
             return self.with_simulation(simulation).check(**options)
-        return replayed(self.simulation, self.x, self.u, self.wrenches, self.names, **options)
+        found = replayed(self.simulation, self.x, self.u, self.wrenches, self.names, **options)
+        return replace(found, lost=self.lost, changed=self.changed)
 
     def save(self, path: PathLike) -> None:
         """None; the file `path` holds the run afterwards, whole, or is what it was before if there is a FileError."""
         from condyle.runs.writing import parts_of
 
-        with whole(path) as temporary, open(temporary, "xb") as out:
+        with unwritten(path), whole(path) as temporary, open(temporary, "xb") as out:
             for part in parts_of(self):
                 out.write(part)
 
@@ -208,12 +216,14 @@ def read_run(path: PathLike, simulation: Simulation | None = None) -> Run:
     try:
         checked_about(about, content.x.shape[1])
     except plain.Wrong as error:
-        raise FileError(f"{path} was not written by Condyle, its header is wrong ({error}): do not use it.") from None
+        what = plain.printable(str(error))
+        raise FileError(f"{path} was not written by Condyle, its header is wrong ({what}): do not use it.") from None
     about["steps"] = len(content.u)
     if "stopped" in content.end:
-        about["stopped"] = str(content.end["stopped"])
-    lost = content.lost or (str(content.end["lost"]) if "lost" in content.end else None)
-    run = Run(about, content.x, content.u, content.wrenches, content.extras, lost, Path(path))
+        about["stopped"] = plain.printable(str(content.end["stopped"]))
+    lost = content.lost or (plain.printable(str(content.end["lost"])) if "lost" in content.end else None)
+    changed = content.changed or content.end.get("changed") is True
+    run = Run(about, content.x, content.u, content.wrenches, content.extras, lost, Path(path), changed)
     if content.end and content.end.get("sha256") != run.hash:
         raise FileError(f"{path} was not written by Condyle, the hash of its numbers is wrong: do not use it.")
     return run if simulation is None else run.with_simulation(simulation)

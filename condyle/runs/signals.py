@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from condyle.runs import plain
+
 if TYPE_CHECKING:
     from condyle.runs.run import Run
 
@@ -53,11 +55,12 @@ def signals(run: Run) -> dict[str, Signal]:
     if columns["wrenches"]:
         for part, unit, group in ((slice(0, 3), "N", "pushes"), (slice(3, 6), "N m", "couples")):
             names = [f"{frame}.{axis}" for frame in columns["wrenches"] for axis in "xyz"]
-            found[group] = run.wrenches[:, :, part].reshape(run.steps, -1), unit, names
+            found[group] = run.wrenches[:, :, part].reshape(run.steps, len(names)), unit, names
     for name, array in run.extras.items():
         group = f"signal {name}" if name in found else name
         found[group] = array.reshape(run.steps, int(np.prod(array.shape[1:]))), "", extra_names(name, array.shape[1:])
-    return found
+    shown = plain.printable
+    return {shown(group): (values, unit, [*map(shown, names)]) for group, (values, unit, names) in found.items()}
 
 
 def extra_names(name: str, shape: tuple[int, ...]) -> list[str]:

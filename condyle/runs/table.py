@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from condyle.runs.whole import PathLike
 
 WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 CHANGED = (
-    "the numbers are not those that were exported, somebody changed them: check() says from which step on they are no simulation"
+    "the numbers are not those that were exported, somebody changed them: check() says from which step on the states are no "
+    "simulation"
 )
 
 
 def told(run: Run) -> dict[str, Any]:
     """What a table cannot hold, as plain data: `about`, the shapes of further signals, what was lost, and the hash of all."""
     extras = [[name, list(array.shape[1:])] for name, array in run.extras.items()]
-    return {**run.about, "extras": extras, "lost": run.lost, "sha256": run.hash}
+    return {**run.about, "extras": extras, "lost": run.lost, "changed": run.changed, "sha256": run.hash}
 
 
 def headings(run: Run) -> tuple[list[str], list[str]]:
@@ -48,8 +50,13 @@ def layout_in(about: Any) -> file.Layout:
     return layout
 
 
-def run_of(about: dict[str, Any], layout: file.Layout, x: np.ndarray, between: np.ndarray, path: PathLike) -> Run:
-    """The run of states x, (T + 1, nx), and of all between them, (T, columns); `lost` says if numbers were changed."""
+def run_of(
+    about: dict[str, Any], layout: file.Layout, x: np.ndarray, between: np.ndarray, path: PathLike, t: np.ndarray | None = None
+) -> Run:
+    """The run of states x, (T + 1, nx), and of all between them, (T, columns); `lost` says if numbers were changed.
+
+    `t`: the times as they are in the table, if they are to be compared.
+    """
     if len(x) != len(between) + 1:
         raise plain.Wrong(f"it has {len(x)} states and {len(between)} steps between them, not one less")
     parts, at = [], 0
@@ -58,10 +65,12 @@ def run_of(about: dict[str, Any], layout: file.Layout, x: np.ndarray, between: n
         parts.append(np.ascontiguousarray(between[:, at : at + size]).reshape(len(between), *shape))
         at += size
     about = dict(about)
-    lost, hash = about.pop("lost", None), about.pop("sha256", None)
+    lost, hash, changed = about.pop("lost", None), about.pop("sha256", None), about.pop("changed", False) is True
     about.pop("extras")
     about["steps"] = len(between)
     u, wrenches, *extras = parts
     named = dict(zip(layout.extras, extras, strict=True))
-    run = Run(about, x, u, wrenches, named, None if lost is None else plain.text(lost, "about.lost"), Path(path))
-    return run if run.hash == hash else Run(about, x, u, wrenches, named, CHANGED, Path(path))
+    lost = None if lost is None else plain.printable(plain.text(lost, "about.lost"))
+    run = Run(about, x, u, wrenches, named, lost, Path(path), changed)
+    same = run.hash == hash and (t is None or t.tobytes() == run.t.tobytes())
+    return run if same else replace(run, lost=CHANGED, changed=True)

@@ -23,9 +23,43 @@ def sentence(path: PathLike, done: str, cure: str) -> Iterator[None]:
         yield
     except FileError:
         raise
-    except (OSError, ValueError, MemoryError) as error:
+    except (OSError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        cure = "check its name" if isinstance(error, FileNotFoundError) and done == "read" else cure
         raise FileError(f"{path} cannot be {done} ({reason}): {cure}.") from error
+    except ValueError as error:
+        raise FileError(f"{path!s:.200} cannot be {done}: {error!s:.200}.") from error
+
+
+@contextmanager
+def unwritten(path: PathLike) -> Iterator[None]:
+    """A FileError if somebody is recording into this file; while the block lasts, nobody else passes."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError):  # none yet, or one that whoever writes will hear about
+        yield
+        return
+    try:
+        if not locked(handle):
+            raise FileError(f"{path} is being written by another recorder: finish that one first, or give another name.")
+        yield
+    finally:
+        os.close(handle)
+
+
+def locked(handle: int) -> bool:
+    """Whether the open file is ours alone from now on, until it is closed; True where the system knows no such thing."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, which itself refuses to replace a file that is open
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network disks
+        return True
+    return True
 
 
 @contextmanager

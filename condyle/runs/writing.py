@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from condyle.errors import FileError
 from condyle.runs import file, plain
-from condyle.runs.whole import ROOM, PathLike, sentence, whole
+from condyle.runs.whole import ROOM, PathLike, locked, sentence, unwritten, whole
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
@@ -23,6 +23,8 @@ SYNC_SECONDS = 1.0
 
 def parts_of(run: Run) -> Iterator[bytes]:
     """The file of a run, in parts."""
+    if not all(np.isfinite(array).all() for array in (run.x, run.u, run.wrenches, *run.extras.values())):
+        raise FileError("a run cannot be written because it has numbers that are not finite, which no step makes.")
     part, checksum = file.prefix()
     yield part
     extras = {name: array.shape[1:] for name, array in run.extras.items()}
@@ -56,8 +58,16 @@ def header(about: dict[str, Any]) -> bytes:
 
 def end(run: Run) -> bytes:
     """The payload of the END record."""
-    facts = {"stopped": run.about.get("stopped"), "lost": run.lost}
+    facts = {"stopped": run.about.get("stopped"), "lost": run.lost, "changed": run.changed or None}
     return plain.text_of({"steps": run.steps, "sha256": run.hash, **{k: v for k, v in facts.items() if v is not None}})
+
+
+class Done(NamedTuple):
+    """How far a file has come: replaced at once, so that an interrupt finds the one before a record or the one after it."""
+
+    size: int  # bytes, up to the end of the last whole record
+    checksum: bytes
+    steps: int
 
 
 class Writer:
@@ -65,54 +75,60 @@ class Writer:
 
     def __init__(self, path: PathLike, about: dict[str, Any], start: np.ndarray, overwrite: bool) -> None:
         self.path = Path(path)
-        first, self.checksum = file.prefix()
+        first, checksum = file.prefix()
         parts = [first]
         for kind, payload in ((b"HEAD", header(about)), (b"STRT", start.astype(file.FLOAT).tobytes())):
-            part, self.checksum = file.record(kind, payload, self.checksum)
+            part, checksum = file.record(kind, payload, checksum)
             parts.append(part)
-        self.good = 0  # bytes up to the end of the last whole record
         self.handle = -1
         self.failed: FileError | None = None
-        try:
-            if overwrite:
-                # the old file stays until the new one has begun
-                with whole(path) as temporary:
-                    self._begin(temporary, b"".join(parts))
-            else:
-                with sentence(path, "written", ROOM):
-                    self._begin(self.path, b"".join(parts))
-        except FileError as error:
-            if not isinstance(error.__cause__, FileExistsError):
-                raise
+        self.done = Done(0, checksum, 0)
+        taken = False
+        with sentence(path, "written", ROOM):
+            try:
+                self._begin(self.path, b"".join(parts))
+            except FileExistsError:
+                taken = True
+        if taken and not overwrite:
             cure = "give another name, or pass overwrite=True"
-            raise FileError(f"{path} exists already, and a run is not written over it: {cure}.") from None
+            raise FileError(f"{path} exists already, and a run is not written over it: {cure}.")
+        if taken:
+            # the old file stays until the new one has begun
+            with unwritten(path), whole(path) as temporary:
+                self._begin(temporary, b"".join(parts))
         self.synced = monotonic()
 
-    def block(self, first: int, arrays: list[np.ndarray], extras: dict[str, tuple[int, ...]] | None) -> None:
-        """None; these steps are in the file afterwards. `extras`: the shapes of further signals, before the first block."""
-        parts = []
-        if extras is not None:
-            part, self.checksum = file.record(b"COLS", file.columns(extras), self.checksum)
+    def block(self, arrays: list[np.ndarray], extras: dict[str, tuple[int, ...]]) -> None:
+        """None; the next steps are in the file afterwards, or none of them. `extras`: the shapes of further signals."""
+        parts, checksum, first = [], self.done.checksum, self.done.steps
+        if not first:
+            part, checksum = file.record(b"COLS", file.columns(extras), checksum)
             parts.append(part)
-        part, self.checksum = file.record(b"DATA", file.rows(first, arrays), self.checksum)
-        self._write(b"".join([*parts, part]), first)
+        part, checksum = file.record(b"DATA", file.rows(first, arrays), checksum)
+        self._write(b"".join([*parts, part]), checksum, first + len(arrays[0]))
         if monotonic() - self.synced > SYNC_SECONDS:
             with suppress(OSError):
                 os.fsync(self.handle)
             self.synced = monotonic()
 
-    def close(self, payload: bytes | None, steps: int) -> None:
+    def close(self, payload: bytes | None) -> None:
         """None; the file has its end, if there is one to write, and is on the disk."""
         if self.handle < 0:
             return
         try:
             if payload is not None and self.failed is None:
-                self._write(file.record(b"END ", payload, self.checksum)[0], steps)
+                self._write(*file.record(b"END ", payload, self.done.checksum), self.done.steps)
                 with sentence(self.path, "made to last", "it is complete, but a power failure may cut it"):
                     os.fsync(self.handle)
         finally:
             handle, self.handle = self.handle, -1
             os.close(handle)
+
+    def __del__(self) -> None:
+        """A recorder that nobody finished lets go of its file."""
+        if getattr(self, "handle", -1) >= 0:
+            with suppress(OSError):
+                os.close(self.handle)
 
     # ---- inside
 
@@ -120,29 +136,36 @@ class Writer:
         """The file is made here and now, by nobody else, and has its first bytes; or there is none."""
         self.handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
         try:
-            self._put(first)
+            locked(self.handle)
+            self._put(first, 0)
+            self.done = self.done._replace(size=len(first))
         except BaseException:
-            os.close(self.handle)
+            handle, self.handle = self.handle, -1
+            os.close(handle)
             os.unlink(path)
             raise
 
-    def _write(self, data: bytes, steps: int) -> None:
+    def _write(self, data: bytes, checksum: bytes, steps: int) -> None:
+        """None; all of the data is in the file, or none of it if anything comes between, be it an interrupt."""
         if self.failed is not None:
             raise self.failed
-        cure = f"the first {steps:,} steps are safe in it; make room, or save all of them elsewhere: recorder.finish().save(path)"
+        safe = f"the first {self.done.steps:,} steps are safe in it"
+        cure = f"{safe}; make room, or save all of them elsewhere: recorder.finish().save(path)"
         try:
             with sentence(self.path, "written further", cure):
-                self._put(data)
-        except FileError as error:
-            self.failed = error
+                self._put(data, self.done.size)
+            self.done = Done(self.done.size + len(data), checksum, steps)
+        except BaseException as error:
+            if isinstance(error, FileError):
+                self.failed = error
             # a part of a record is no use
             with suppress(OSError):
-                os.ftruncate(self.handle, self.good)
+                os.ftruncate(self.handle, self.done.size)
             raise
 
-    def _put(self, data: bytes) -> None:
-        """All of it, by one call unless the system takes it in parts."""
+    def _put(self, data: bytes, at: int) -> None:
+        """All of it at this place, by one call unless the system takes it in parts."""
+        os.lseek(self.handle, at, os.SEEK_SET)
         left = memoryview(data)
         while left:
             left = left[os.write(self.handle, left) :]
-        self.good += len(data)

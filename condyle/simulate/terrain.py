@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from condyle.errors import SimulationError
+from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, vector
 from condyle.simulate.height_field import HeightField
 from condyle.simulate.heights import Heights, settle
@@ -85,7 +86,7 @@ class Slope:
         degrees, azimuth = finite("Slope", "degrees", self.degrees), finite("Slope", "azimuth", self.azimuth)
         if not -90.0 < degrees < 90.0:
             raise SimulationError(f"Slope: degrees must be between -90 and 90, a wall is no slope; got {degrees!r}")
-        (c, s), (along_x, along_y) = _cos_sin(degrees), _cos_sin(azimuth)
+        (c, s), (along_x, along_y) = of_degrees(degrees), of_degrees(azimuth)
         plane = Plane(not_negative("Slope", "friction", self.friction), (-s * along_x, -s * along_y, c))
         settle(self, degrees=degrees, azimuth=azimuth, friction=plane.friction, plane=plane)
 
@@ -190,11 +191,3 @@ def _replayed(tape: Tape, x: Any, y: Any) -> list[Any]:
 
 def _clipped(x: Any, low: float, high: float) -> Any:
     return np.minimum(np.maximum(x, low), high)
-
-
-def _cos_sin(degrees: float) -> tuple[float, float]:
-    """cos and sin of an angle in degrees, exact at quarter turns."""
-    quarter = math.remainder(degrees, 360.0) / 90.0
-    if quarter == round(quarter):
-        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[round(quarter) % 4]
-    return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import cos, pi, sin
 from typing import Any
 
 import numpy as np
 
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
+from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, skew
 from condyle.simulate.aligned import ground_axes, turned
 from condyle.simulate.boxes import Corners
@@ -44,7 +44,8 @@ def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: A
     if not world.pyramid:
         return Cone.of(S, mu, kappa, slip)
     n = world.pyramid
-    directions = np.array([[1.0] * n, [mu * cos(2 * pi * k / n) for k in range(n)], [mu * sin(2 * pi * k / n) for k in range(n)]])
+    around = [of_degrees(360.0 * k / n) for k in range(n)]
+    directions = np.array([[1.0] * n, [mu * c for c, _ in around], [mu * s for _, s in around]])
     return Corners.of(directions * S, kappa, slip=slip)
 
 

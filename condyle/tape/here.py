@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from condyle.errors import MachineError
+from condyle.errors import MachineError, typed
 
 
 def versions() -> dict[str, Any]:
@@ -32,3 +34,11 @@ def versions() -> dict[str, Any]:
         found |= {"cpu": str(error), "lanes": {}}
     directory = default_cache().directory
     return found | {"threads": available_threads(), "cache": "off" if directory is None else str(directory)}
+
+
+def program() -> str:
+    """What a person types here for the command `condyle`, such as .venv/bin/condyle where that is in no PATH."""
+    folder = Path(sys.executable or "python").parent
+    beside = [Path(sys.argv[0]), folder / "condyle", folder / "condyle.exe"]
+    script = next((path for path in beside if path.stem == "condyle" and path.is_file()), None)
+    return f"{typed(sys.executable)} -m condyle" if script is None else typed(str(script))

@@ -168,7 +168,7 @@ def _triangles(shape: Shape) -> tuple[Mesh, ...]:
     if shape.kind == "mesh":
         if shape.mesh is None:
             raise RobotError(["mesh not found"])
-        return read_mesh(shape.mesh)
+        return read_mesh(shape.mesh, shape.sha256)
     if not all(np.isfinite(shape.size)):
         raise RobotError([f"a {shape.kind} has the sizes {shape.size}"])
     return (_simple(shape.kind, tuple(float(s) for s in shape.size)),)

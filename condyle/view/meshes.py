@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,8 +35,14 @@ class Mesh:
     color: Color | None = None
 
 
-def read_mesh(path: Path) -> tuple[Mesh, ...]:
-    """The meshes of a file, one for each colour it has; FileError with a sentence if it cannot be shown."""
+def read_mesh(path: Path, sha256: str | None = None) -> tuple[Mesh, ...]:
+    """The meshes of a file, one for each colour it has; FileError with a sentence if it cannot be shown.
+
+    `sha256`: what its content must have, where a run names the file. Whoever made the run knows the files that he recorded it
+    with; any other file of this disk is none of his business.
+    """
+    if sha256 is not None and str(path).startswith(("\\\\", "//")):
+        raise FileError(f"{path.name}: a run names a file in the network, which is not opened")
     try:
         if not path.is_file():
             raise FileError(f"{path.name}: there is no such file")
@@ -46,17 +53,19 @@ def read_mesh(path: Path) -> tuple[Mesh, ...]:
         raise FileError(f"{path.name}: cannot be read ({error.strerror}); check its permissions") from None
     if stat.st_size > MAX_BYTES:
         raise FileError(f"{path.name}: the file is larger than {MAX_BYTES // 2**20} MiB; simplify the mesh")
-    return _read(path, stat.st_mtime_ns, stat.st_size)
+    return _read(path, stat.st_mtime_ns, stat.st_size, sha256)
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, _changed: int, _size: int) -> tuple[Mesh, ...]:
-    """The meshes of one version of a file."""
+def _read(path: Path, _changed: int, _size: int, sha256: str | None) -> tuple[Mesh, ...]:
+    """The meshes of one version of a file, with this hash if one is given."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise FileError(f"{path.name}: cannot be read ({error.strerror}); check its permissions") from None
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+        raise FileError(f"{path.name}: the file is not the one that the run was recorded with, so it is not opened")
     kind = path.suffix.lower()
     try:
         if kind == ".stl":

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import FileError, MissingExtraError, ShapeError, SimulationError, require
+from condyle.errors import FileError, MissingExtraError, ShapeError, SimulationError, install_command, require
 
 Progress = Callable[[int, int], object]
 SUFFIXES = (".gif", ".mp4")
@@ -94,7 +94,7 @@ def ffmpeg() -> str:
     found = shutil.which("ffmpeg")
     if found is None:
         raise MissingExtraError(
-            "ffmpeg is needed for films as MP4: pip install 'condyle[plot]', or write a .gif", name="imageio_ffmpeg"
+            f"ffmpeg is needed for films as MP4: {install_command('plot')}, or write a .gif", name="imageio_ffmpeg"
         )
     return found
 

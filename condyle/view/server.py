@@ -14,7 +14,7 @@ from contextlib import redirect_stdout
 from typing import Any
 from urllib.parse import urlsplit
 
-from condyle.errors import CondyleError, require
+from condyle.errors import CondyleError, install_command, require
 
 LOOPBACK = "127.0.0.1"
 TRIES = 200  # ports after the wanted one
@@ -30,7 +30,7 @@ def serve(title: str, host: str = LOOPBACK, port: int = 8080) -> Any:
     """A running viser server on `host` and the first free port from `port` on (0: any); silent, and closed to other sites."""
     viser = require("viser", "viewer", "the viewer")
     if not hasattr(viser.ViserServer, "request_share_url"):
-        raise ServerError(f"viser {viser.__version__} is not one this viewer knows: pip install 'condyle[viewer]'")
+        raise ServerError(f"viser {viser.__version__} is not one this viewer knows: {install_command('viewer')}")
 
     class Quiet(viser.ViserServer):  # type: ignore[misc, name-defined]
         """viser without its tunnel to a public server, which any page could ask for."""

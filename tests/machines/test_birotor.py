@@ -62,8 +62,15 @@ def test_a_flight_off_its_plan_is_seen(done):
     x = done.x.copy()
     x[5000, 9 + 6] = -3.1
     assert not values(birotor_checks.flight(replace(done, x=x)))["fastest gimbal"].passed
-    extras = {**done.extras, "thrusts": done.extras["thrusts"] * 3.0}
-    assert not values(birotor_checks.flight(replace(done, extras=extras)))["largest thrust"].passed
+    extras = {**done.extras, "thrusts": np.minimum(done.extras["thrusts"] * 3.0, 18.0)}
+    found = values(birotor_checks.flight(replace(done, extras=extras)))
+    assert not found["time at the least or largest thrust"].passed and not found["farthest from that, by it"].passed
+
+
+def test_rotors_that_give_something_else_are_seen(done):
+    for change in ((1.0, 1.0, 1.0, 1.01, 1.01, 1.01), (1.0, 1.0, 1.0, -1.0, -1.0, -1.0), (1.001, 1.0, 1.0, 1.0, 1.0, 1.0)):
+        found = list(birotor_checks.drag(replace(done, wrenches=done.wrenches * np.array(change))))
+        assert len(found) == 4 and sum(row.passed is False for row in found) == 2
 
 
 def test_work_that_is_not_done_is_seen(done):

@@ -36,6 +36,27 @@ def test_rows_fail_for_a_run_that_did_not_happen(done):
     assert {"height while it falls, less that of free fall", "tilt at the end", "repeats bit for bit"} <= failed
 
 
+def test_sliding_and_drifting_are_seen(done):
+    def failed(rows, **change):
+        other = replace(done, **change)
+        other.__dict__.update(simulation=done.simulation, contact_forces=done.contact_forces)
+        return {row.check for row in rows(other) if row.passed is False}
+
+    x = done.x.copy()
+    x[:, 31] += 0.001  # 1 mm/s forward, and so the feet
+    assert len(failed(fourlimb_checks.sliding, x=x)) == 4
+    x = done.x.copy()
+    x[3000:, 0] -= 0.086
+    assert failed(fourlimb_checks.pushed, x=x) == {"moved forward or backward"}
+    found = failed(fourlimb_checks.landing, u=done.u * 1.001)
+    assert found == {"torques, less what weight and ground ask for, by the largest"}
+
+
+def test_front_and_hind_do_the_same(done):
+    # and so do left and right before the push
+    assert np.abs(done.x[:, 0]).max() < 1e-12 and np.abs(done.x[:2000, 1]).max() < 1e-12
+
+
 def test_it_is_pushed_to_the_left(done):
     pushed = np.flatnonzero(done.wrenches[:, 0, 1])
     assert len(pushed) == 150 and pushed[0] == 2000

@@ -12,6 +12,7 @@ from condyle.control.controller import Controller
 from condyle.machines import pidog, pidog_checks, pidog_gaits, pidog_legs, pidog_servo
 from condyle.machines.pidog_gaits import HEIGHT, TICK
 from condyle.machines.pidog_legs import LEGS
+from condyle.machines.work import slid
 
 CLOSE = 1e-12  # the same formula in float64, relative
 
@@ -222,3 +223,18 @@ def test_it_walks_on_other_floors(friction):
         x = here.step(x, control(k, x)[0])
         assert np.abs(pidog.attitude(x)[:2]).max() < np.radians(8.0)
     assert x[0] > 0.08
+
+
+def test_a_servo_that_is_too_weak_or_too_slow_is_seen(monkeypatch):
+    assert [row.passed for row in pidog_checks.servo()] == [True, True]
+    monkeypatch.setattr(pidog, "drive", lambda command, q, effort: 0.9 * pidog_servo.drive(command, q, effort))
+    assert next(iter(pidog_checks.servo())).passed is False
+
+
+def test_feet_that_stick_do_not_slide(done):
+    # a foot's centre moves as the ball rolls: the point that touches is what counts
+    standing = slice(200, 390)
+    way = slid(done, pidog_legs.FEET, 0.008)[standing].sum(axis=0)
+    assert way.max() < 2e-5
+    cycle = slid(done, pidog_legs.FEET, 0.008)[1500:2000].sum(axis=0)
+    assert np.all(cycle > 1e-4)

@@ -39,6 +39,12 @@ def names() -> tuple[str, ...]:
     return (*ROBOTS, *ALSO, f"{NUMBERED}:n")
 
 
+def meant(name: str) -> str:
+    """The name under which a robot is known, for what people write: Wheeled-Pendulum is wheeled_pendulum, and arm is ur3."""
+    plain = name.lower().replace("-", "_")
+    return ALSO.get(plain, plain)
+
+
 def description(name: str) -> Description:
     """The robot of this name; "chain:12" is a chain of twelve links."""
     return _entry(name).make()
@@ -50,11 +56,11 @@ def base(name: str) -> str:
 
 
 def _entry(name: str) -> Entry:
-    word, colon, number = name.partition(":")
+    word, colon, number = name.lower().partition(":")
     if word == NUMBERED:
         count = _count(name, number) if colon else 1
         return Entry(lambda: chains.chain(count))
-    entry = ROBOTS.get(ALSO.get(name, name))
+    entry = ROBOTS.get(meant(name))
     if entry is None:
         raise RobotError([f"there is no built-in robot '{name}'{nearest(name, names())}"])
     return entry

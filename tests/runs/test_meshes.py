@@ -1,0 +1,97 @@
+"""A run names the meshes it was recorded with, by hash: no other file of the disk is opened for it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runs.small import pendulum
+
+import condyle as cd
+from condyle.dynamics.robot import Robot
+from condyle.robot.description import Shape
+from condyle.runs import model_data
+from condyle.runs.mesh_hash import mesh_hash
+from condyle.view.looks import Piece, pieces
+from condyle.view.meshes import read_mesh
+
+PART = "v 0 0 0\nv 1.25 0 0\nv 0 7.5 0\nf 1 2 3\n"
+
+
+def with_mesh(path: Path) -> Robot:
+    """The double pendulum with a mesh as the picture of its first link."""
+    model = cd.load("double_pendulum").model
+    shown = replace(model.links[0], visuals=(Shape("mesh", (1.0, 1.0, 1.0), name="part", mesh=path),))
+    return Robot(replace(model, links=(shown, *model.links[1:])))
+
+
+def record(robot: Robot, path: Path) -> cd.Run:
+    simulation = cd.Simulation(robot, 0.002)
+    with cd.Recorder(simulation, simulation.state(), path) as recorder:
+        recorder.step()
+    assert recorder.run is not None
+    return recorder.run
+
+
+def first(run: cd.Run) -> tuple[bool, str]:
+    """(whether the mesh is shown, what is noted beside it)."""
+    found: list[Piece] = [piece for piece in pieces(run.robot.model) if piece.link == 0]
+    return any(np.any(piece.vertices == 7.5) for piece in found), " ".join(piece.note for piece in found)
+
+
+def test_a_mesh_is_shown_as_long_as_it_is_the_recorded_one(tmp_path: Path) -> None:
+    part = tmp_path / "part.obj"
+    part.write_text(PART)
+    fresh = record(with_mesh(part), tmp_path / "a.cdl")
+    assert first(fresh) == (True, "") and first(cd.read_run(tmp_path / "a.cdl")) == (True, "")
+    part.write_text(PART + "# changed\n")
+    shown, note = first(cd.read_run(tmp_path / "a.cdl"))
+    assert not shown and "part.obj: the file is not the one that the run was recorded with, so it is not opened" in note
+    # whoever recorded it in this process sees what he has
+    assert first(fresh) == (True, "")
+    part.unlink()
+    assert "there is no such file" in first(cd.read_run(tmp_path / "a.cdl"))[1]
+
+
+@pytest.mark.parametrize("sha256", ["", None, "0" * 64, "missing", 7])
+def test_a_stranger_names_a_file_that_he_does_not_know(sha256: Any, tmp_path: Path) -> None:
+    part = tmp_path / "secret.obj"
+    part.write_text(PART)
+    robot = with_mesh(part)
+    data = json.loads(json.dumps(model_data.data_of_model(robot.model)))
+    shape = data["links"][0]["visuals"][0]
+    assert shape["mesh_sha256"] == mesh_hash(part)
+    if sha256 == "missing":
+        del shape["mesh_sha256"]
+    else:
+        shape["mesh_sha256"] = sha256
+    if sha256 == 7:
+        with pytest.raises(model_data.Wrong, match="mesh_sha256"):
+            model_data.model_of_data(data)
+        return
+    model = model_data.model_of_data(data)
+    assert not any(np.any(piece.vertices == 7.5) for piece in pieces(model))
+    # recording it again does not make the file known
+    again = model_data.model_of_data(json.loads(json.dumps(model_data.data_of_model(model))))
+    assert again.links[0].visuals[0].sha256 == (sha256 if sha256 not in (None, "missing") else "")
+
+
+@pytest.mark.parametrize("name", [r"\\host\share\x.obj", "//host/share/x.obj"])
+def test_no_file_in_the_network_is_opened(name: str) -> None:
+    with pytest.raises(cd.CondyleError, match="in the network, which is not opened"):
+        read_mesh(Path(name), "0" * 64)
+
+
+def test_hashes_of_what_is_no_mesh(tmp_path: Path) -> None:
+    part = tmp_path / "part.obj"
+    assert mesh_hash(part) == mesh_hash(tmp_path) == mesh_hash(Path("/dev/zero")) == mesh_hash(Path("a\0b")) == ""
+    part.write_text("1")
+    before = mesh_hash(part)
+    part.write_text("22")
+    assert before != mesh_hash(part) and len(before) == 64
+    with part.open("wb") as out:
+        out.truncate(65 * 2**20)
+    assert mesh_hash(part) == ""
+    assert pendulum().robot.model.links[0].visuals[0].sha256 is None
