@@ -65,8 +65,11 @@ def placed(simulation: Simulation, pose: str = "stand") -> Array:
     for name, angle in zip(JOINTS, np.radians(posed(pose)), strict=True):
         q[robot.q_slice(name)] = angle
     front, hind = (robot.frame_pose(q, foot)[1] for foot in FEET[::2])
-    lean = np.arctan2(front[2] - hind[2], front[0] - hind[0])
-    q[4], q[6] = np.sin(lean / 2.0), np.cos(lean / 2.0)
+    # the half angle by square roots: sines of NumPy depend on the processor
+    ahead, up = front[0] - hind[0], front[2] - hind[2]
+    far = np.sqrt(ahead * ahead + up * up)
+    q[6] = np.sqrt(0.5 * (1.0 + ahead / far))
+    q[4] = up / (2.0 * far * q[6])
     lowest = min(float(robot.frame_pose(q, foot)[1][2]) for foot in FEET)
     q[2] = FOOT_RADIUS - simulation.world.depth - lowest
     return simulation.state(q)

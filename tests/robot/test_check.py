@@ -106,7 +106,7 @@ PROBLEMS = {
         "loop 'ring': frame 'j2' has the name of a link or joint: rename the frame",
     ),
     "loop without axes": (with_loop(axes=()), "r.urdf:300: loop 'ring': it holds no axis: name some of x, y, z, rx, ry, rz"),
-    "loop axis": (with_loop(axes=("x", "rX")), "r.urdf:300: loop 'ring': axis 'rX' is unknown; there are x, y, z, rx, ry, rz"),
+    "loop axis": (with_loop(axes=("x", "rX")), "r.urdf:300: loop 'ring': axis 'rX' is unknown \\(did you mean 'rx'\\?\\)"),
     "loop axis twice": (with_loop(axes=("x", "y", "x")), "loop 'ring': axis 'x' is named more than once"),
     "loop without a name": (with_loop(name=" "), "r.urdf:300: loop without a name"),
     "loop twice": (
