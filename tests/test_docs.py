@@ -300,7 +300,7 @@ def test_condyle_commands_are_judged() -> None:
     assert "has no --wings" in command_faults("condyle info ur3 --wings 2")
 
 
-@pytest.mark.parametrize("line", ["see /home/me/x", "`/tmp/run.cdl`", "cd /work/main"])
+@pytest.mark.parametrize("line", ["see /home/me/x", "`/tmp/run.cdl`", "cd /opt/robots"])
 def test_places_are_found(line: str) -> None:
     assert PLACE.search(line)
 

@@ -11,6 +11,7 @@ from condyle.commands.scene import base_frame, upward
 from condyle.errors import CondyleError
 from condyle.robot.names import nearest
 from condyle.runs.run import Run
+from condyle.runs.signals import extremes
 
 MOST_POINTS = 20_000  # of one line: more cannot be seen
 STILL = 1e-12  # forces below this are none
@@ -142,7 +143,9 @@ def driven(run: Run) -> Panel | None:
 
 
 def _thinned(panel: Panel) -> Panel:
-    every = -(-len(panel.t) // MOST_POINTS)
-    if every <= 1:
+    """With fewer points, where they are more than can be seen; every line keeps its peaks."""
+    if len(panel.t) <= MOST_POINTS:
         return panel
-    return Panel(panel.label, panel.t[::every], {name: line[::every] for name, line in panel.lines.items()})
+    found = [extremes(line, MOST_POINTS // 2) for line in panel.lines.values()]
+    which = np.unique(np.concatenate([[0], *found, [len(panel.t) - 1]]))
+    return Panel(panel.label, panel.t[which], {name: line[which] for name, line in panel.lines.items()})

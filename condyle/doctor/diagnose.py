@@ -28,7 +28,7 @@ from condyle.doctor.words import unnamed, words
 from condyle.errors import CondyleError, RobotError
 from condyle.robot.check import check
 from condyle.robot.description import Note
-from condyle.robot.load import _is_mjcf, _package
+from condyle.robot.load import is_mjcf, package_of
 from condyle.robot.paths import Places
 from condyle.robot.report import IGNORED, KEPT, MAX_PROBLEMS, REPAIRED, quoted
 from condyle.robot.urdf import describe
@@ -119,7 +119,7 @@ def diagnose(
     folders = tuple(Path(folder) for folder in package_dirs)
     ward = _Ward(path, folders, dict(xacro_args or {}))
     with np.errstate(all="ignore"):
-        if path.suffix != ".xacro" and _is_mjcf(content):
+        if path.suffix != ".xacro" and is_mjcf(content):
             return replace(ward.mjcf(), strict=strict)
         found, start, extra = ward.admit(content)
         if start is None:
@@ -156,7 +156,7 @@ class _Ward:
 
     def __init__(self, path: Path, folders: tuple[Path, ...], xacro_args: dict[str, str]) -> None:
         self.path, self.folders, self.xacro_args = path, folders, xacro_args
-        self.roots = [_package(path), *folders]
+        self.roots = [package_of(path), *folders]
         self.places = Places.around(str(path), self.roots, folders)
         self.summary: dict[str, Any] | None = None
         self.carriers: list[str] = []

@@ -45,7 +45,7 @@ def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_
     if not path.is_file():
         raise RobotError([f"{path}: there is no such file; give a path to a .urdf, .xacro or .xml file, or a built-in name"])
     folders = [Path(folder) for folder in package_dirs]
-    roots = [_package(path), *folders]
+    roots = [package_of(path), *folders]
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -54,7 +54,7 @@ def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_
         from condyle.robot.xacro import read_xacro
 
         return read_xacro(content, str(path), roots=roots, package_dirs=folders, arguments=dict(xacro_args))
-    if _is_mjcf(content):
+    if is_mjcf(content):
         from condyle.robot.mjcf import read_mjcf
 
         return read_mjcf(path, roots=roots)
@@ -69,14 +69,15 @@ def _is_file(source: str) -> bool:
     )
 
 
-def _is_mjcf(content: bytes) -> bool:
+def is_mjcf(content: bytes) -> bool:
+    """Whether the content of a file is a MuJoCo model."""
     # the first element decides; a comment or declaration may stand before it
     head = content[:65536]
     mujoco, robot = head.find(b"<mujoco"), head.find(b"<robot")
     return mujoco >= 0 and (robot < 0 or mujoco < robot)
 
 
-def _package(path: Path) -> Path:
+def package_of(path: Path) -> Path:
     """The folder whose files a description may use: the nearest one above it with a package.xml, else the parent's parent."""
     folder = path.resolve().parent
     for candidate in (folder, *list(folder.parents)[:4]):

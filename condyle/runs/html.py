@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from condyle.runs.signals import extremes
+
 if TYPE_CHECKING:
     from condyle.runs.run import Run
 
@@ -45,7 +47,8 @@ def sparkline(values: np.ndarray) -> str:
     span = (high - low) or 1.0
     lines = []
     for k, column in enumerate(values.T[:MOST_LINES]):
-        y = _thinned(np.nan_to_num(column, nan=0.0, posinf=high, neginf=low))
+        y = np.nan_to_num(column, nan=0.0, posinf=high, neginf=low)
+        y = y[extremes(y, POINTS)]
         x = np.linspace(1.0, WIDE - 1.0, len(y))
         points = " ".join(f"{a:.1f},{HIGH - 2 - (b - low) / span * (HIGH - 4):.1f}" for a, b in zip(x, y, strict=True))
         lines.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[k % len(COLORS)]}" stroke-width="1.2"/>')
@@ -54,17 +57,6 @@ def sparkline(values: np.ndarray) -> str:
     return (
         f'<span style="display:inline-flex;align-items:center;gap:8px">{svg}<small>{low:.3g} to {high:.3g}{more}</small></span>'
     )
-
-
-def _thinned(column: np.ndarray) -> np.ndarray:
-    """At most 2 POINTS values: the smallest and the largest of each part, in the order of time."""
-    if len(column) <= 2 * POINTS:
-        return column
-    out = []
-    for part in np.array_split(column, POINTS):
-        first, last = sorted((int(np.argmin(part)), int(np.argmax(part))))
-        out += [part[first], part[last]]
-    return np.array(out)
 
 
 def _row(name: str, cell: str) -> str:

@@ -11,7 +11,6 @@ from condyle.robot.model import digest
 from condyle.runs import plain
 from condyle.runs.model_data import data_of_model, model_of_data
 from condyle.runs.plain import Unwritable, Wrong, entry
-from condyle.runs.scales import scales_of, set_scales
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Ground, HeightField, Plane, Slope, Stairs
@@ -51,7 +50,6 @@ def data_of_simulation(simulation: Simulation) -> dict[str, Any]:
         "contacts": [
             [p.name, p.link, plain.table(p.position), plain.data_of(p.radius), plain.optional(p.friction)] for p in world.points
         ],
-        "scales": scales_of(simulation),
         "options": {
             "integrator": str(options["integrator"]),
             "substeps": int(options["substeps"]),
@@ -122,9 +120,7 @@ def simulation_of_data(data: Any) -> Simulation:
     ground = _read_ground(entry(data, "ground", "recipe"))
     contacts = plain.items(entry(data, "contacts", "recipe"), "recipe.contacts", _read_point)
     options = _read_options(entry(data, "options", "recipe"))
-    simulation = _made("simulation", lambda: Simulation(robot, dt, ground, contacts or None, **options))
-    _made("simulation", lambda: set_scales(simulation, entry(data, "scales", "recipe")))
-    return simulation
+    return _made("simulation", lambda: Simulation(robot, dt, ground, contacts or None, **options))
 
 
 def _made(what: str, make: Callable[[], T]) -> T:

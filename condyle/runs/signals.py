@@ -66,3 +66,12 @@ def signals(run: Run) -> dict[str, Signal]:
 def extra_names(name: str, shape: tuple[int, ...]) -> list[str]:
     """A name for each entry of a further signal: "error", or "error.0", "error.1", ..."""
     return [".".join([name, *map(str, index)]) for index in np.ndindex(*shape)]
+
+
+def extremes(values: np.ndarray, spans: int) -> np.ndarray:
+    """Places in `values` (n,) that a drawing needs: in each of so many spans the least and the greatest, in the order of time, so
+    that no peak is lost; all places if they are no more than that."""
+    if len(values) <= 2 * spans:
+        return np.arange(len(values))
+    parts = np.array_split(np.arange(len(values)), spans)
+    return np.array([i for part in parts for i in sorted((part[np.argmin(values[part])], part[np.argmax(values[part])]))])

@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 
 from condyle.errors import ShapeError
+from condyle.runs.signals import extremes
 
 Array = np.ndarray
 
@@ -117,13 +118,10 @@ def _number(value: float, decimals: int) -> str:
 
 
 def _thinned(t: Array, y: Array) -> list[tuple[float, float]]:
-    """The points to draw: in each of many short spans the least and the greatest, so that no peak is lost."""
+    """The points to draw, the first and the last included."""
     good = np.isfinite(y)
     t, y = t[good], y[good]
-    if len(t) <= MOST_POINTS:
-        return list(zip(t.tolist(), y.tolist(), strict=True))
-    out: list[tuple[float, float]] = []
-    for part in np.array_split(np.arange(len(t)), MOST_POINTS // 2):
-        pair = sorted({int(part[np.argmin(y[part])]), int(part[np.argmax(y[part])])})
-        out += [(float(t[i]), float(y[i])) for i in pair]
-    return [(float(t[0]), float(y[0])), *out, (float(t[-1]), float(y[-1]))]
+    if not len(t):
+        return []
+    which = np.unique([0, *extremes(y, MOST_POINTS // 2), len(t) - 1])
+    return list(zip(t[which].tolist(), y[which].tolist(), strict=True))

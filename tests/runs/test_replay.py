@@ -12,6 +12,7 @@ from runs.small import pendulum, swing
 import condyle as cd
 from condyle.errors import FileError, SimulationError
 from condyle.runs.run import Run
+from condyle.runs.signals import extremes
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +100,11 @@ def test_what_cannot_be_written_down_is_passed(tmp_path: Path) -> None:
     # the robot is there all the same, and time is counted in the state
     assert run.robot.joint_names == robot.joint_names and run.names[-1] == "ticks" and run.x[-1, -1] == 20.0
     assert run.q.shape == run.v.shape == (21, 2) and "further states" in run.signals()
+
+
+def test_a_line_with_fewer_points_keeps_its_peaks() -> None:
+    values = np.random.default_rng(0).normal(size=100_001)
+    values[[31_415, 92_653]] = 9.0, -9.0
+    which = extremes(values, 100)
+    assert len(which) == 200 and np.all(np.diff(which) >= 0) and {31_415, 92_653} <= set(which)
+    assert np.array_equal(extremes(values[:200], 100), np.arange(200))
