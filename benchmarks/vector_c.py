@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.ops import BOOL, OPS
 from condyle.tape.tape import Tape
 
 # vector bytes -> (what a comparison gives, how it is written)
@@ -70,7 +70,7 @@ def vector_c(tape: Tape, precision: str, vector_bytes: int) -> str | None:
             text = f"_mm{bits}_set1_{suffix}({_number(data, double)})"
         else:
             text = templates[op].format(**fields, **dict(zip("abc", [f"t{a}" for a in args], strict=False)))
-        kind = mask if op in OPS and OPS[op].gives == TRUTH else vector
+        kind = mask if op in OPS and OPS[op].gives == BOOL else vector
         lines.append(f"{kind} t{i} = {text};")
     lines += [f"_mm{bits}_storeu_{suffix}(out + {k} * stride, t{r});" for k, r in enumerate(tape.block.results)]
     body = "\n    ".join([*lines, f"in += {lanes}, out += {lanes};"])

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 from condyle.dynamics.robot import Robot, load
 from condyle.errors import (
+    BackendError,
     CondyleError,
     FileError,
-    MachineError,
     MissingExtraError,
     RobotError,
     ShapeError,
     SimulationError,
     TraceError,
 )
-from condyle.tape.array import array, fma, held, where
+from condyle.tape.array import array, fma, stop_gradient, where
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, scan
 from condyle.tape.tape import Tape
@@ -33,7 +33,7 @@ __all__ = [
     "FileError",
     "Function",
     "HeightField",
-    "MachineError",
+    "BackendError",
     "MissingExtraError",
     "Plane",
     "Recorder",
@@ -51,7 +51,7 @@ __all__ = [
     "array",
     "fma",
     "function",
-    "held",
+    "stop_gradient",
     "load",
     "loop",
     "read_run",

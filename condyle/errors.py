@@ -20,8 +20,8 @@ class ShapeError(CondyleError, ValueError):
     """An array has the wrong shape, or a list the wrong length."""
 
 
-class MachineError(CondyleError, RuntimeError):
-    """A machine cannot run here, or cannot run this tape, or did not give the bits it promises."""
+class BackendError(CondyleError, RuntimeError):
+    """A backend cannot run here, or cannot run this tape, or did not give the bits it promises."""
 
 
 class RobotError(CondyleError, ValueError):
@@ -51,7 +51,7 @@ class MissingExtraError(CondyleError, ImportError):
 def require(module: str, extra: str, purpose: str) -> ModuleType:
     """The imported optional `module`, or a MissingExtraError naming the extra of Condyle that installs it.
 
-    `purpose` completes the sentence "gmpy2 is needed for ...": `require("gmpy2", "precision", "the mpfr machine")`.
+    `purpose` completes the sentence "gmpy2 is needed for ...": `require("gmpy2", "precision", "the mpfr backend")`.
     """
     try:
         return import_module(module)

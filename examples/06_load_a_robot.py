@@ -36,7 +36,7 @@ R_end, p_end = arm.frame_pose(q, "tool")
 print("moved by", (p_end - p).round(6), "m")
 assert np.abs(p_end - p - 100 * step[:3]).max() < 1e-6 and np.abs(R_end - R).max() < 1e-6
 
-# the same arm on a floating base, and with its wrist held
+# the same arm on a floating base, and with its wrist stop_gradient
 flying, stiff = cd.load("ur3", base="free"), arm.lock("wrist", q)
 print(flying, stiff, sep="\n")
 assert np.allclose(stiff.frame_pose(q[:3], "tool")[1], p_end, atol=1e-14)

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from condyle.machines import pidog
+from condyle.demos import pidog
 from condyle.view.picture import save_picture
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else mkdtemp())

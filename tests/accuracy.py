@@ -31,7 +31,7 @@ class Format:
 
 
 FORMATS = {"f64": Format(np.float64, 53, -1074, 1024, 44), "f32": Format(np.float32, 24, -149, 128, 15)}
-TRUTH = gmpy2.context(precision=200, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max())
+BOOL = gmpy2.context(precision=200, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max())
 ONE_ARGUMENT = {
     "sin": np.sin,
     "cos": np.cos,
@@ -78,12 +78,12 @@ def ulp_error(computed: float, exact: Any, form: Format) -> float:
     if math.isnan(computed) or gmpy2.is_nan(exact):
         return 0.0 if math.isnan(computed) and gmpy2.is_nan(exact) else math.inf
     # an infinite result stands for the number at which the format overflows, and so does a larger truth
-    end = TRUTH.exp2(form.highest)
+    end = BOOL.exp2(form.highest)
     value = math.copysign(1, computed) * end if math.isinf(computed) else gmpy2.mpfr(computed)
-    exact = TRUTH.minus(end) if exact < -end else min(exact, end)
+    exact = BOOL.minus(end) if exact < -end else min(exact, end)
     exponent = gmpy2.frexp(exact)[0] if exact else form.lowest
-    unit = TRUTH.exp2(max(exponent - form.digits, form.lowest))
-    return float(abs(TRUTH.sub(value, exact)) / unit)
+    unit = BOOL.exp2(max(exponent - form.digits, form.lowest))
+    return float(abs(BOOL.sub(value, exact)) / unit)
 
 
 class Worst(NamedTuple):
@@ -99,7 +99,7 @@ def measure(name: str, precision: str, points: Points) -> Worst:
     form = FORMATS[precision]
     computed = function(name)(*points)
     assert computed.dtype == form.dtype
-    exact = getattr(TRUTH, name.split()[0])
+    exact = getattr(BOOL, name.split()[0])
     extra = (gmpy2.mpfr(power(name)),) if name.startswith("pow") else ()
     worst = Worst(-1.0, (), math.nan)
     for value, *x in zip(computed.tolist(), *(p.tolist() for p in points), strict=True):
@@ -159,7 +159,7 @@ def points(name: str, precision: str, count: int, seed: int = 0) -> Points:
 
 def next_to_quarter_turns(form: Format) -> np.ndarray:
     """The numbers of each binade below the limit that come closest to a multiple of pi / 2, by continued fractions."""
-    half_pi = Fraction(*map(int, TRUTH.div_2exp(TRUTH.const_pi(), 1).as_integer_ratio()))
+    half_pi = Fraction(*map(int, BOOL.div_2exp(BOOL.const_pi(), 1).as_integer_ratio()))
     found = set()
     for exponent in range(1 - form.digits, form.angle - form.digits + 1):
         x = half_pi / Fraction(2) ** exponent

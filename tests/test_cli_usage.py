@@ -18,7 +18,7 @@ from condyle.commands.notes import command, examined, sunk
 from condyle.commands.scene import Scene, posed, push_frame
 from condyle.commands.source import Origin
 from condyle.commands.usage import usage
-from condyle.tape.here import program
+from condyle.tape.host_info import program
 
 # a body on two legs; the names are those of its feet
 BIPED = """<robot name="biped"><link name="pelvis">{body}</link>{legs}</robot>"""
@@ -125,7 +125,7 @@ def test_names_are_known_however_they_are_written():
         assert condyle("info", name, "--json").exit_code == 0, name
     assert "did you mean 'pidog'" in refused("info", "pidogg")
     from condyle.commands.verify import machine
-    from condyle.machines import table
+    from condyle.demos import table
 
     for name in ("wheeled_pendulum", "Wheeled-Pendulum", "UR3", "PiDog"):
         assert machine(name).title and table.machine(name).name in table.MACHINES
@@ -211,12 +211,12 @@ def test_what_a_fixed_base_cannot_do_is_refused_with_a_cure(tmp_path):
 
 
 def test_an_arm_is_pushed_at_its_tip(tmp_path):
-    def held(*words):
+    def stop_gradient(*words):
         done = condyle("sim", "ur3", "-c", "hold", "--seconds", "0.2", *words, "-o", tmp_path / f"{len(words)}.cdl")
         assert done.exit_code == 0, done.stderr
         return cd.read_run(tmp_path / f"{len(words)}.cdl")
 
-    still, pushed = held(), held("--push", "0", "20", "0")
+    still, pushed = stop_gradient(), stop_gradient("--push", "0", "20", "0")
     assert pushed.about["columns"]["wrenches"] == ["tool"] and np.abs(pushed.q - still.q).max() > 1e-3
     assert push_frame(cd.load("double_pendulum")) == "tip" and push_frame(cd.load("pidog")) == "torso"
 

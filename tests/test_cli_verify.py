@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from condyle.cli import app
 from condyle.commands import verify
-from condyle.machines.row import Row, silent
+from condyle.demos.row import Row, silent
 
 
 def condyle(*arguments):
@@ -74,7 +74,7 @@ def test_the_film_is_written(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("name", "numbers"), [("wheeled-pendulum", 7), ("two-wheeled", 7)])
 def test_films_of_the_machines(name, numbers, tmp_path, monkeypatch):
-    from condyle.machines import films
+    from condyle.demos import films
     from condyle.view import animate
 
     shown = []
@@ -93,7 +93,7 @@ def test_films_of_the_machines(name, numbers, tmp_path, monkeypatch):
 
 
 def test_machines_of_the_table_can_be_verified_too(monkeypatch):
-    from condyle.machines import table
+    from condyle.demos import table
 
     class Pretended(table.Machine):
         def run(self, *, say):

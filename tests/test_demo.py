@@ -13,12 +13,12 @@ from view.browser import MISSING, Browser, chromium
 from condyle.demo import performance, show
 from condyle.demo.report import page
 from condyle.demo.together import Failure, Word, together
+from condyle.demos.charts import charts, pushes
+from condyle.demos.row import Row
+from condyle.demos.table import MACHINES, machine
 from condyle.errors import FileError
-from condyle.machines.charts import charts, pushes
-from condyle.machines.row import Row
-from condyle.machines.table import MACHINES, machine
 from condyle.runs.run import read_run
-from condyle.tape.here import program
+from condyle.tape.host_info import program
 
 NAME = "wheeled-pendulum"  # the quickest
 

@@ -10,7 +10,7 @@ import pytest
 
 from condyle import errors
 from condyle.errors import CondyleError, MissingExtraError, install_command, require
-from condyle.tape.here import program
+from condyle.tape.host_info import program
 
 
 def test_every_exception_is_of_the_family() -> None:

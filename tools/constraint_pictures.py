@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from picture_style import save
 
 import condyle as cd
-from condyle.machines import two_wheeled, wheeled_pendulum
+from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
 from condyle.robot.make import Y, body, frame, joint, link, pose
 from condyle.view.animate import HALF_TRACK, LENGTH, RADIUS, FromAbove, draw_path, draw_wheeled_pendulum

@@ -20,7 +20,7 @@ from rich.text import Text
 
 import condyle as cd
 from condyle.commands.doctor import examine, show
-from condyle.runs.whole import write
+from condyle.runs.atomic_write import write
 from condyle.view.picture import picture
 
 ROOT = Path(__file__).resolve().parent.parent

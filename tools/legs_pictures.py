@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
-from condyle.machines import fourlimb, pidog, wheel_run, wheeled_pendulum
-from condyle.machines.pidog_legs import FEET, LEGS
+from condyle.demos import fourlimb, pidog, wheel_run, wheeled_pendulum
+from condyle.demos.pidog_legs import FEET, LEGS
 from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS
 from condyle.runs.run import Run
 from condyle.view.camera import framed

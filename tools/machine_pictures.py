@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, WASH, labelled, save, sheet
 
-from condyle.machines import arm, arm_checks, arm_plan, birotor, birotor_checks, birotor_plan
+from condyle.demos import arm, arm_checks, arm_plan, birotor, birotor_checks, birotor_plan
 from condyle.robot.library.birotor import SERVO_LAG, THRUST
 from condyle.runs.run import Run
 from condyle.view.camera import framed

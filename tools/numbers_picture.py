@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from condyle.runs.whole import write
+from condyle.runs.atomic_write import write
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLUE, INK, FAINT = "#2a6bbf", "#22252b", "#8b909a"

@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 from matplotlib.figure import Figure
 from PIL import Image
 
-from condyle.runs.whole import write
+from condyle.runs.atomic_write import write
 
 INK, FAINT = "#22252b", "#8b909a"
 BLUE, RED, ORANGE, GREEN, VIOLET = "#2a6bbf", "#cc3a2e", "#c05621", "#3f8f5b", "#7a4fb5"

@@ -15,7 +15,7 @@ from condyle.promises import picture as promises
 from condyle.promises.pendulum import compiled
 
 BITS = 512
-TRUTH = gmpy2.context(precision=200)
+BOOL = gmpy2.context(precision=200)
 
 
 def compiler(path: Path) -> None:
@@ -100,7 +100,7 @@ def ulps(operation: Any, points: tuple[np.ndarray, ...]) -> np.ndarray:
     names = ("a", "b")[: len(points)]
     f = cd.function({1: lambda a: operation(a), 2: lambda a, b: operation(a, b)}[len(points)], **dict.fromkeys(names, ()))
     computed, true = f(*points), f.on("mpfr:200")(*points)
-    with TRUTH:
+    with BOOL:
         gap = np.array([float(gmpy2.mpfr(float(c)) - t) for c, t in zip(computed, true, strict=True)])
     return gap / np.spacing(np.abs(true.astype(float)))
 

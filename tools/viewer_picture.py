@@ -21,8 +21,8 @@ def main() -> None:
     from PIL import Image
     from view.browser import Browser
 
-    from condyle.machines import pidog
-    from condyle.runs.whole import write
+    from condyle.demos import pidog
+    from condyle.runs.atomic_write import write
     from condyle.view.window import open_window
 
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images" / "viewer.png"

@@ -48,7 +48,7 @@ def demo(
     Writes report.html, which needs no network, and a run of each machine. The exit code is 1 if any check fails.
     """
     from condyle.demo.show import run
-    from condyle.machines.table import machine
+    from condyle.demos.table import machine
 
     names = list(dict.fromkeys(machine(name).name for name in machines or ()))
     found = run(out, terminal(stderr=as_json), names)

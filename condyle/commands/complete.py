@@ -55,7 +55,7 @@ def machines(incomplete: str) -> list[str]:
 
 def shown(incomplete: str) -> list[str]:
     """The machines of the demo."""
-    from condyle.machines.table import MACHINES
+    from condyle.demos.table import MACHINES
 
     return [name for name in MACHINES if name.startswith(incomplete)]
 

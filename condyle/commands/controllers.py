@@ -140,7 +140,7 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
     """PiDog, from its standing pose."""
 
     def begin(scene: Scene, plan: Plan) -> Start:
-        from condyle.machines import pidog
+        from condyle.demos import pidog
 
         _own_pose(plan)
         simulation, _ = standing(scene, plan)
@@ -155,7 +155,7 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
 
 def _hover(scene: Scene, plan: Plan) -> Start:
     """The birotor in the air, a metre above where it begins to count, or at the given height."""
-    from condyle.machines import birotor
+    from condyle.demos import birotor
 
     _own_pose(plan)
     dt = plan.dt or birotor.DT
@@ -172,7 +172,7 @@ def _hover(scene: Scene, plan: Plan) -> Start:
 
 def _balance(scene: Scene, plan: Plan) -> Start:
     """The wheeled pendulum on its wheel, leaning."""
-    from condyle.machines import wheeled_pendulum as wheel
+    from condyle.demos import wheeled_pendulum as wheel
 
     _own_pose(plan)
     if plan.dt not in (None, wheel.DT):

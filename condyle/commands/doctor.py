@@ -19,7 +19,7 @@ from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, co
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
 from condyle.errors import FileError, RobotError
 from condyle.robot.report import quoted
-from condyle.runs.whole import write
+from condyle.runs.atomic_write import write
 
 HEALTHY, CURED, ILL = 0, 1, 2  # exit codes: nothing wrong; doubts, or errors that --fix cured; errors that remain
 COLORS = {ERROR: "bold red", DOUBT: "yellow", HINT: "cyan"}

@@ -11,9 +11,9 @@ from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
 from condyle.robot import library
 from condyle.runs import convert
-from condyle.runs.plain import printable
+from condyle.runs.atomic_write import write
+from condyle.runs.json_codec import printable
 from condyle.runs.run import read_run
-from condyle.runs.whole import write
 from condyle.tape.export_c import c_header, c_source
 
 KINDS = {"csv": "a CSV table", "parquet": "a Parquet table", "mcap": "an MCAP log"}

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from condyle.commands.bar import bar
 from condyle.errors import CondyleError, FileError, require
+from condyle.runs.atomic_write import whole
 from condyle.runs.run import Run
-from condyle.runs.whole import whole
 from condyle.view.camera import framed
 from condyle.view.motion import Motion, motion
 from condyle.view.movie import SUFFIXES, ffmpeg

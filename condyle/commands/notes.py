@@ -11,7 +11,7 @@ import numpy as np
 from condyle.commands.source import Origin
 from condyle.dynamics.kinematics import poses
 from condyle.simulate.simulation import Simulation
-from condyle.tape.here import program
+from condyle.tape.host_info import program
 
 LONG = 0.05  # s: a time step that is longer sees little of what happens
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from condyle.commands.panels import Panel, panels, pushed
 from condyle.errors import CondyleError, require
+from condyle.runs.atomic_write import write
 from condyle.runs.run import Run
-from condyle.runs.whole import write
 
 SUFFIXES = (".png", ".svg", ".pdf")
 INK, FAINT, PUSHED = "#22252b", "#8b909a", "#7b4fc9"

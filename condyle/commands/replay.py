@@ -11,7 +11,7 @@ from rich.text import Text
 
 from condyle.commands.bar import bar
 from condyle.commands.notes import command
-from condyle.runs.plain import printable
+from condyle.runs.json_codec import printable
 from condyle.runs.replay import Replay
 from condyle.runs.run import Run
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from condyle.robot.names import nearest
-from condyle.tape.here import program
+from condyle.tape.host_info import program
 
 # how the reader of numbers calls what is wrong, and what was wanted
 KINDS = {"float_parsing": "a number", "int_parsing": "a whole number", "int_from_float": "a whole number"}

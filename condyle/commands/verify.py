@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from condyle.commands.bar import bar
+from condyle.demos.mistakes import SECONDS, Mistake, table
+from condyle.demos.row import Row, Say
 from condyle.errors import CondyleError
-from condyle.machines.mistakes import SECONDS, Mistake, table
-from condyle.machines.row import Row, Say
 from condyle.robot.names import nearest
 from condyle.view.movie import SUFFIXES
 
@@ -34,8 +34,8 @@ class Machine:
 
 
 def _wheeled_pendulum() -> Machine:
-    from condyle.machines.films import film_balancing
-    from condyle.machines.wheel_run import checks, run, told
+    from condyle.demos.films import film_balancing
+    from condyle.demos.wheel_run import checks, run, told
 
     def film(path: Path, done: Any, progress: Any = None) -> None:
         film_balancing(path, told(done), progress)
@@ -44,9 +44,9 @@ def _wheeled_pendulum() -> Machine:
 
 
 def _two_wheeled() -> Machine:
-    from condyle.machines.films import film_driving
-    from condyle.machines.two_wheeled import drive
-    from condyle.machines.two_wheeled_checks import checks
+    from condyle.demos.films import film_driving
+    from condyle.demos.two_wheeled import drive
+    from condyle.demos.two_wheeled_checks import checks
 
     return Machine("the robot on two wheels, rolling", lambda say: drive(), checks, film_driving)
 
@@ -63,14 +63,14 @@ OWN = {"wheeled-pendulum": _wheeled_pendulum, "two-wheeled": _two_wheeled, "comp
 
 def names() -> list[str]:
     """All that can be verified."""
-    from condyle.machines.table import MACHINES
+    from condyle.demos.table import MACHINES
 
     return [*MACHINES, *[name for name in OWN if name not in MACHINES]]
 
 
 def machine(name: str) -> Machine:
     """The machine of this name, ready to be verified."""
-    from condyle.machines.table import ALSO, MACHINES
+    from condyle.demos.table import ALSO, MACHINES
 
     name = name.lower().replace("_", "-")
     name = ALSO.get(name, name)

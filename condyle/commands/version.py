@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from condyle.errors import install_command
-from condyle.tape.here import versions
+from condyle.tape.host_info import versions
 
 # the extras for people, each with the modules it brings
 EXTRAS = {

@@ -17,8 +17,8 @@ from condyle.commands.notes import examined
 from condyle.commands.scene import Scene, placed, posed
 from condyle.commands.source import Origin, is_run
 from condyle.commands.source import arguments as pairs
+from condyle.demos import pidog
 from condyle.errors import CondyleError, FileError
-from condyle.machines import pidog
 from condyle.robot import library
 from condyle.runs.run import read_run
 from condyle.simulate.world import base_coordinates

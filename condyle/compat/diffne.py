@@ -248,8 +248,8 @@ class DiffNESimulator:
         key = (self.mode, h, with_derivatives)
         if key not in self._functions:
             made = kernel(replace(self.world, h=h), self.mode, with_derivatives=with_derivatives)
-            machine = "cpu" if self.accuracy == 64 else f"mpfr:{self.accuracy}"
-            self._functions[key] = made.on(machine, threads=self.threads)
+            backend = "cpu" if self.accuracy == 64 else f"mpfr:{self.accuracy}"
+            self._functions[key] = made.on(backend, threads=self.threads)
         return self._functions[key]
 
 

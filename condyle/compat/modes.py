@@ -32,8 +32,8 @@ from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.function import Function
-from condyle.tape.recorded import recorded, source_hash
 from condyle.tape.trace import trace
+from condyle.tape.trace_cache import cached_trace, source_hash
 
 FOLDERS = ("tape", "robot", "dynamics", "simulate", "compat")
 
@@ -165,4 +165,4 @@ def kernel(world: World, mode: Mode, *, with_derivatives: bool) -> Function:
 
     traced.__name__ = mode.value.lower() + ("_derivatives" if with_derivatives else "")
     key = f"{source_hash('tape', 'robot', 'dynamics', 'simulate', 'compat')} {world.key()} {traced.__name__}"
-    return Function(recorded(key, partial(trace, traced, x=n * len(mode.parts), tau=n, gains=(3, n))))
+    return Function(cached_trace(key, partial(trace, traced, x=n * len(mode.parts), tau=n, gains=(3, n))))

@@ -9,8 +9,8 @@ from time import perf_counter
 
 from condyle.demo.pictures import draw
 from condyle.demo.report import section
-from condyle.machines.row import Row
-from condyle.machines.table import MACHINES
+from condyle.demos.row import Row
+from condyle.demos.table import MACHINES
 from condyle.runs.run import Run
 from condyle.simulate.record import digest_of
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from condyle.demos.table import Machine
 from condyle.errors import require
-from condyle.machines.table import Machine
+from condyle.runs.atomic_write import write
 from condyle.runs.run import Run
-from condyle.runs.whole import write
 from condyle.view.camera import framed
 from condyle.view.motion import frame_points, motion
 from condyle.view.picture import picture, png

@@ -9,11 +9,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from condyle.machines.charts import charts
-from condyle.machines.row import Row
-from condyle.machines.table import MACHINES, Machine
+from condyle.demos.charts import charts
+from condyle.demos.row import Row
+from condyle.demos.table import MACHINES, Machine
 from condyle.runs.run import Run
-from condyle.tape.here import program
+from condyle.tape.host_info import program
 from condyle.view.chart import STYLE, chart_html
 from condyle.view.player import player_html
 

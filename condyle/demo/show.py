@@ -18,10 +18,10 @@ from rich.table import Table
 
 from condyle.demo.performance import Performance
 from condyle.demo.together import Failure, Word, together
+from condyle.demos.table import MACHINES
 from condyle.errors import FileError
-from condyle.machines.table import MACHINES
-from condyle.runs.whole import write
-from condyle.tape.here import program
+from condyle.runs.atomic_write import write
+from condyle.tape.host_info import program
 
 Done = dict[str, Performance | Failure]
 WRITTEN = PICTURE, REPORT, NUMBERS = "demo.png", "report.html", "demo.json"
@@ -97,7 +97,7 @@ def _table(done: Done) -> Table:
 
 
 def _facts(performances: list[Performance], failures: dict[str, str], seconds: float) -> dict[str, Any]:
-    from condyle.tape.here import versions
+    from condyle.tape.host_info import versions
 
     def plain(p: Performance) -> dict[str, Any]:
         numbers = {"seconds": p.seconds, "steps": p.steps, "simulated": p.simulated}

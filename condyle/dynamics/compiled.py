@@ -11,9 +11,9 @@ import numpy as np
 from condyle.dynamics import kernels
 from condyle.errors import CondyleError, RobotError
 from condyle.tape.function import Function
-from condyle.tape.recorded import recorded, source_hash
 from condyle.tape.single import single_state
 from condyle.tape.trace import trace
+from condyle.tape.trace_cache import cached_trace, source_hash
 
 
 class Compiled:
@@ -45,10 +45,10 @@ class Compiled:
             lead = given[0].shape[: given[0].ndim - len(function.tape.outputs[0].shape)]
             out = (*given, np.empty(lead, given[0].dtype))
         *results, check = function(*arrays, out=out)
-        if key not in self.quick and function.machine == "cpu" and check.dtype == np.float64:
+        if key not in self.quick and function.backend == "cpu" and check.dtype == np.float64:
             self.quick[key] = single_state(function.kernel(), function.tape, None, guarded=True)
-        # a ball of the interval machine says itself whether it is bounded
-        finite = np.full(np.shape(check), True) if function.machine == "interval" else np.asarray(check == 0.0)
+        # a ball of the interval backend says itself whether it is bounded
+        finite = np.full(np.shape(check), True) if function.backend == "interval" else np.asarray(check == 0.0)
         if mask:
             return (*results, finite)
         if not np.all(finite):
@@ -62,21 +62,21 @@ class Compiled:
         sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](system) for n in names}
         make = partial(trace, _with_check(physics, system, key), **sizes)
         source = source_hash("tape", "robot", "dynamics")
-        return Function(recorded(f"{source} {self.identity} {bits} {key} {sizes}", make))
+        return Function(cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make))
 
     def _on(self, key: Any, function: Function, options: dict[str, Any], made: Callable[[int], Function]) -> Function:
-        unknown = set(options) - {"machine", "threads", "mask", "out"}
+        unknown = set(options) - {"backend", "threads", "mask", "out"}
         if unknown:
-            raise CondyleError(f"there is no option '{min(unknown)}'; there are machine, threads, mask and out")
-        machine, threads = options.get("machine", "cpu"), options.get("threads")
-        if machine != "cpu" or threads is not None:
-            other = (key, machine, threads)
+            raise CondyleError(f"there is no option '{min(unknown)}'; there are backend, threads, mask and out")
+        backend, threads = options.get("backend", "cpu"), options.get("threads")
+        if backend != "cpu" or threads is not None:
+            other = (key, backend, threads)
             if other not in self._functions:
                 # what is found by steps of Newton takes more of them in more digits
-                bits = int(machine[5:]) if machine.startswith("mpfr:") and machine[5:].isdigit() else 0
+                bits = int(backend[5:]) if backend.startswith("mpfr:") and backend[5:].isdigit() else 0
                 if bits and hasattr(self.system, "sharper"):
                     function = made(bits)
-                self._functions[other] = function.on(machine, threads=threads)
+                self._functions[other] = function.on(backend, threads=threads)
             function = self._functions[other]
         return function
 

@@ -26,7 +26,7 @@ from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force
-from condyle.tape.inner import slopes_at_zero
+from condyle.tape.local_derivatives import jacobian_at_zero
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _derivatives(system: Constrained, place: Place, w: Array, a: Array) -> tuple
     def faster(d: Array) -> Any:
         return {"a": place.drift(w + d)}
 
-    move, speed = slopes_at_zero(displaced, system.embedding.chart.nv), slopes_at_zero(faster, system.nv)
+    move, speed = jacobian_at_zero(displaced, system.embedding.chart.nv), jacobian_at_zero(faster, system.nv)
     by_y = move["tau"] + T.T @ (by_q @ place.by_y + by_v @ move["v"] + M @ move["a"])
     return by_y, T.T @ (by_v @ T + M @ speed["a"]), M
 

@@ -19,7 +19,7 @@ import numpy as np
 from condyle.dynamics.manifold import integrate
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
-from condyle.tape.inner import rate_at_zero
+from condyle.tape.local_derivatives import derivative_at_zero
 
 
 class Layer(Protocol):
@@ -130,7 +130,7 @@ class Place:
         layers, found = self.embedding.layers, self.found
         if self.E is not None:
             step = self.rate(w)
-            return rate_at_zero(lambda t: {"v": self.moved(step * t).T @ w})["v"]
+            return derivative_at_zero(lambda t: {"v": self.moved(step * t).T @ w})["v"]
         speeds = [w]
         for G in reversed(found.G):
             speeds.insert(0, G @ speeds[0])
@@ -146,7 +146,7 @@ class Place:
     def map_rate(self, w: Array) -> Array:
         """Tdot."""
         step = self.rate(w)
-        return rate_at_zero(lambda t: {"T": self.moved(step * t).T})["T"]
+        return derivative_at_zero(lambda t: {"T": self.moved(step * t).T})["T"]
 
 
 @dataclass(frozen=True)

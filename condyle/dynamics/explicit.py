@@ -17,7 +17,7 @@ from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.function import Function
-from condyle.tape.inner import rate_at_zero, slopes_at_zero
+from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 
@@ -55,7 +55,7 @@ class Explicit:
         def change(d: Array) -> Any:
             return {"x": difference(self.below, x, np.array(self.gamma(at.model, y + d), dtype=object))}
 
-        return slopes_at_zero(change, self.chart.nv)["x"]
+        return jacobian_at_zero(change, self.chart.nv)["x"]
 
     def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
         def speed(t: Any) -> Any:
@@ -63,7 +63,7 @@ class Explicit:
             moved = Found(at.model, [*at.c[:-1], np.array(self.gamma(at.model, there), dtype=object)], at.G, at.total)
             return {"v": self.differential(moved, there) @ v}
 
-        return rate_at_zero(speed)["v"]
+        return derivative_at_zero(speed)["v"]
 
     def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
         if self.map is None:

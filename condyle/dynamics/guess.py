@@ -88,6 +88,6 @@ def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool
 
 
 def coarse(x: Any) -> Any:
-    """x rounded to 2^-24: machines that differ in the last digits of a fit have the same guess."""
+    """x rounded to 2^-24: backends that differ in the last digits of a fit have the same guess."""
     rounded = np.round(np.asarray(x, dtype=float) * 2.0**24) / 2.0**24 + 0.0  # no zero is negative
     return float(rounded) if rounded.ndim == 0 else rounded

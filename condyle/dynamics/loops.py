@@ -22,8 +22,8 @@ from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.joints import Revolute
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
-from condyle.tape.array import held, where
-from condyle.tape.inner import rate_at_zero, slopes_at_zero
+from condyle.tape.array import stop_gradient, where
+from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
 from condyle.tape.loop import loop
 
 LEAST = 2  # steps: one of Newton, and one more with its slopes
@@ -95,7 +95,7 @@ class Loops:
 
     def up(self, model: Model, lower: Embedding, y: Array) -> Array:
         dependent, _ = places(self.below, self.dependent)
-        calm = held(y)
+        calm = stop_gradient(y)
         x = self._with(calm, self.guess.at(self, calm))
         for _ in range(min(self.stages, 1)):
             x = self._with(calm, self._on_the_way(model, lower, calm))
@@ -109,13 +109,13 @@ class Loops:
         x, size, weakest, _ = self._step(model, lower, x, found)
         good = (size <= _last(size)) & (weakest >= SINGULAR)
         # what does not close is not a number: it is reported, and not integrated through
-        x = self._with(y, held(where(good, x[dependent], np.nan)))
+        x = self._with(y, stop_gradient(where(good, x[dependent], np.nan)))
         for _ in range(self.carried):
             at = self._at(model, lower, x)
             phi = self.values(at)
             change = np.zeros(self.below.nv, dtype=object)
             columns = places(self.below, self.dependent)[1]
-            change[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(phi - held(phi))
+            change[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(phi - stop_gradient(phi))
             x = integrate(self.below, x, change)
         return x
 
@@ -178,7 +178,7 @@ class Loops:
             step[columns] = d
             return {"phi": self.values(self._moved(at, step))}
 
-        return slopes_at_zero(moved, len(columns))["phi"]
+        return jacobian_at_zero(moved, len(columns))["phi"]
 
     def _moved(self, at: Found, step: Array) -> Found:
         """Only the robot's own configuration, moved by a small step in the tangent space of `below`."""
@@ -198,11 +198,11 @@ class Loops:
         """-phi_d^-1 d2phi/dt2, while what remains moves on at v."""
         _, columns = places(self.below, self.dependent)
         speed = self.differential(at, y) @ v
-        second = rate_at_zero(
-            lambda t: {"rate": rate_at_zero(lambda s: {"phi": self.values(self._moved(at, speed * (t + s)))})["phi"]}
+        second = derivative_at_zero(
+            lambda t: {"rate": derivative_at_zero(lambda s: {"phi": self.values(self._moved(at, speed * (t + s)))})["phi"]}
         )["rate"]
         if drifts is not None:
-            along = rate_at_zero(
+            along = derivative_at_zero(
                 lambda t: {"phi": self.values(Found(at.model, [integrate(at.model, at.q, drifts * t)], [], None))}
             )
             second = second + along["phi"]
@@ -219,7 +219,7 @@ class Loops:
         def moved(d: Array) -> Any:
             return {"phi": self.values(Found(at.model, [integrate(at.model, at.q, d)], [], None))}
 
-        return slopes_at_zero(moved, at.model.nv)["phi"]
+        return jacobian_at_zero(moved, at.model.nv)["phi"]
 
     def summary(self) -> str:
         names = [c.name for c in self.conditions]
@@ -240,6 +240,6 @@ class Loops:
 
 
 def _last(size: Any) -> Any:
-    """LAST, or LAST_SINGLE where the machine computes in float32: there 1 and a little more are the same number."""
+    """LAST, or LAST_SINGLE where the backend computes in float32: there 1 and a little more are the same number."""
     one = where(size <= 1.0, 1.0, 2.0)  # not a constant, which would be folded in float64
     return where((one + 2.0**-40) - one > 0.0, LAST, LAST_SINGLE)

@@ -14,7 +14,7 @@ from condyle.dynamics.manifold import integrate
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.function import Function
-from condyle.tape.inner import slopes_at_zero
+from condyle.tape.local_derivatives import jacobian_at_zero
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 
@@ -48,7 +48,7 @@ class Mechanism:
                 step = d if at.total is None else at.total @ d
                 return {"phi": all_rows(conditions, model, integrate(model, at.q, step))}
 
-            J = slopes_at_zero(moved, below.nv)["phi"]
+            J = jacobian_at_zero(moved, below.nv)["phi"]
             # most entries are zero, and compiling them would take long
             fixed = np.array([[constant(entry) for entry in row] for row in J], dtype=float)
             seen.append(fixed)

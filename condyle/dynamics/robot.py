@@ -60,7 +60,7 @@ class Robot(Constraining):
     """A robot with its compiled functions. Every call takes one state or any batch (leading axes) and checks shapes.
 
     q, v as in Pinocchio: a free joint has position and quaternion (x, y, z, w), and its velocity is in the body's frame, linear
-    then angular. Common options of the calls: `machine` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array,
+    then angular. Common options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array,
     or one per result, to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states
     with non-finite entries instead of raising. A constrained robot (see condyle/dynamics/constraining.py) has the same
     functions in the coordinates that remain; `model` is that of all coordinates.

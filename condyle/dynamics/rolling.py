@@ -23,7 +23,7 @@ from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.array import where
 from condyle.tape.function import Function
-from condyle.tape.inner import slopes_at_zero
+from condyle.tape.local_derivatives import jacobian_at_zero
 from condyle.tape.trace import trace
 
 CONTACT = ("normal", "forward", "side")
@@ -58,7 +58,7 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
             there[:n] = there[:n] + d
             return {"q": gamma(m, there)}
 
-        T = slopes_at_zero(moved, n)["q"]
+        T = jacobian_at_zero(moved, n)["q"]
         spin = planar.curve_spin(y[others.index(planar.x)])
         for column, i in enumerate(others):
             turn = spin if i == planar.x else -planar.senses.get(i, 0.0)

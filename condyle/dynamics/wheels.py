@@ -15,7 +15,7 @@ from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, cross, vector
 from condyle.tape.array import where
-from condyle.tape.inner import rate_at_zero
+from condyle.tape.local_derivatives import derivative_at_zero
 from condyle.tape.scalar import constant
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -133,7 +133,7 @@ class PlanarWheel:
         """The wheel's centre when it touches the curve at x = s."""
         assert self.ground is not None
         height = self.ground
-        slope = rate_at_zero(lambda t: {"z": np.array([height(s + t)], dtype=object)})["z"][0]
+        slope = derivative_at_zero(lambda t: {"z": np.array([height(s + t)], dtype=object)})["z"][0]
         length = 1.0 / np.sqrt(slope * slope + 1.0)
         return vector(s - self.wheel.radius * (slope * length), 0.0, height(s) + self.wheel.radius * length)
 
@@ -153,7 +153,7 @@ class PlanarWheel:
         """
         assert self.ground is not None
         height = self.ground
-        slope = rate_at_zero(lambda t: {"z": np.array([height(s + t)], dtype=object)})["z"][0]
-        velocity = rate_at_zero(lambda t: {"c": self.curve_center(s + t)})["c"]
+        slope = derivative_at_zero(lambda t: {"z": np.array([height(s + t)], dtype=object)})["z"][0]
+        velocity = derivative_at_zero(lambda t: {"c": self.curve_center(s + t)})["c"]
         speed = (velocity[0] + velocity[2] * slope) / np.sqrt(slope * slope + 1.0)
         return where(speed > 0.0, speed, np.nan) * (1.0 / self.wheel.radius)

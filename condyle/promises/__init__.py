@@ -1,1 +1,1 @@
-"""What the compiler promises, checked on the machine at hand: the same bits, right derivatives, and how fast."""
+"""What the compiler promises, checked on the backend at hand: the same bits, right derivatives, and how fast."""

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from condyle.demos.row import Row, Say, silent
 from condyle.errors import CondyleError, MissingExtraError
-from condyle.machines.row import Row, Say, silent
 from condyle.promises import bits, numbers
 from condyle.promises.pendulum import compiled
 from condyle.promises.result import Result, Skip
@@ -19,7 +19,7 @@ Check = tuple[str, str, Callable[[], Result]]  # group, name, what gives the res
 
 def checks(run: object = None, *, quick: bool = False, say: Say = silent) -> Iterator[Row]:
     """The rows, in order; `quick` leaves out the large tapes and the million pendulums. There is no run to look at."""
-    compiled("pendulum").on("cpu", lanes=max(LANES)).kernel()  # a machine that cannot run says so before anything starts
+    compiled("pendulum").on("cpu", lanes=max(LANES)).kernel()  # a backend that cannot run says so before anything starts
     found = _table()
     for k, (group, name, make) in enumerate(found):
         say(name, k, len(found))

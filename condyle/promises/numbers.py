@@ -17,14 +17,14 @@ from condyle.tape.array import fma
 from condyle.tape.function import Function, function
 
 MILLION = 1_000_000
-DIGITS = 512  # bits of the precise machine
+DIGITS = 512  # bits of the precise backend
 EXACT = 1e-80  # a derivative and a central difference with a step of 2^-170, both in 512 bits, agree to about step^2
 ROUNDING = 1e-12  # the same algorithm in float64, relative to the largest entry
 
 
 def derivative() -> Result:
     """The Jacobian through the loop, against central differences of the function itself in 512 bits."""
-    gmpy2 = require("gmpy2", "precision", "the mpfr machine")
+    gmpy2 = require("gmpy2", "precision", "the mpfr backend")
     f = compiled("period")
     x, h = np.array([0.5, -0.25]), 2.0**-170
     precise, true = f.on(f"mpfr:{DIGITS}"), f.jacobian().on(f"mpfr:{DIGITS}")(x)

@@ -58,7 +58,7 @@ def compiled(name: str) -> Function:
 
 
 def states(count: int) -> np.ndarray:
-    """`count` states spread evenly over angles -pi ... pi and rates -2.5 ... 2.5, by a rule that any machine repeats exactly."""
+    """`count` states spread evenly over angles -pi ... pi and rates -2.5 ... 2.5, by a rule that any backend repeats exactly."""
     n = np.arange(count, dtype=np.float64)
     # the two numbers of Roberts' low-discrepancy sequence, cut to 24 bits: products below 2^53 are exact
     spread = np.stack([n * 12664746.0, n * 9559930.0], axis=1) % 2.0**24 / 2.0**23 - 1.0

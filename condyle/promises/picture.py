@@ -10,7 +10,7 @@ import numpy as np
 
 from condyle.errors import require
 from condyle.promises.pendulum import LONG, PERIODS, SHORT, TURN, compiled
-from condyle.runs.whole import write
+from condyle.runs.atomic_write import write
 
 GROUND, INK, FAINT = "#0c0a14", "#f2ead8", "#8f8799"
 WARM = "#ffb454"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from condyle.errors import FileError
 from condyle.runs import csv_table, file, mcap_log, parquet_table
+from condyle.runs.atomic_write import PathLike, sentence, whole
 from condyle.runs.run import Run, read_run
-from condyle.runs.whole import PathLike, sentence, whole
 
 WRITERS = {"csv": csv_table.write_csv, "parquet": parquet_table.write_parquet, "mcap": mcap_log.write_mcap}
 

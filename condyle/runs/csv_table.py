@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import FileError
-from condyle.runs import plain
+from condyle.runs import json_codec
+from condyle.runs.atomic_write import PathLike, sentence
 from condyle.runs.run import Run
 from condyle.runs.table import headings, layout_in, others, run_of, told
-from condyle.runs.whole import PathLike, sentence
 
 FIRST = "# condyle run 1"
 MOST_BYTES = 1 << 34
@@ -25,7 +25,7 @@ def write_csv(run: Run, path: Path) -> None:
     """None; the rows are t, the state, and what acts from it to the next: nothing in the last row."""
     states, between = headings(run)
     with open(path, "x", newline="", encoding="utf-8") as out:
-        out.write(f"{FIRST}\n# {plain.text_of(told(run)).decode()}\n")
+        out.write(f"{FIRST}\n# {json_codec.text_of(told(run)).decode()}\n")
         rows = csv.writer(out, lineterminator="\n")
         rows.writerow(["t", *states, *between])
         # Python writes the shortest decimals that give the same float again
@@ -39,25 +39,25 @@ def read_csv(path: PathLike) -> Run:
         try:
             with open(path, newline="", encoding="utf-8-sig") as text:
                 if os.fstat(text.fileno()).st_size > MOST_BYTES:
-                    raise plain.Wrong(f"more than {MOST_BYTES:,} bytes")
+                    raise json_codec.Wrong(f"more than {MOST_BYTES:,} bytes")
                 return _read(text, path)
-        except (plain.Wrong, csv.Error, UnicodeDecodeError) as error:
+        except (json_codec.Wrong, csv.Error, UnicodeDecodeError) as error:
             raise FileError(f"{path} is not a run that was exported as CSV, {error!s:.200}: export it again.") from None
 
 
 def _read(text: Any, path: PathLike) -> Run:
     if text.readline(100).rstrip("\r\n") != FIRST:
-        raise plain.Wrong(f"its first line is not '{FIRST}'")
+        raise json_codec.Wrong(f"its first line is not '{FIRST}'")
     line = text.readline(1 << 24)
     if not line.startswith("# "):
-        raise plain.Wrong("its second line does not begin with '# '")
-    about = plain.from_text(line[2:])
+        raise json_codec.Wrong("its second line does not begin with '# '")
+    about = json_codec.from_text(line[2:])
     layout = layout_in(about)
     width = layout.row_bytes // 8
     rows = csv.reader(text)
     names = next(rows, [])
     if len(names) != width + 1:
-        raise plain.Wrong(f"line 3 does not have {width + 1} names")
+        raise json_codec.Wrong(f"line 3 does not have {width + 1} names")
     times, states, between = [], [], list[np.ndarray]()
     last: list[str] = []
     blank = 0
@@ -66,16 +66,16 @@ def _read(text: Any, path: PathLike) -> Run:
             blank = blank or number
             continue
         if blank:
-            raise plain.Wrong(f"line {blank} is empty, and it goes on after it")
+            raise json_codec.Wrong(f"line {blank} is empty, and it goes on after it")
         if last:
             between.append(_floats(last, number - 1))
         if len(row) != width + 1:
-            raise plain.Wrong(f"line {number} has {len(row)} entries, not {width + 1}")
+            raise json_codec.Wrong(f"line {number} has {len(row)} entries, not {width + 1}")
         times.append(_floats(row[:1], number))
         states.append(_floats(row[1 : layout.nx + 1], number))
         last = row[layout.nx + 1 :]
     if not states or any(last):
-        raise plain.Wrong("its last row must be a state, with nothing behind it")
+        raise json_codec.Wrong("its last row must be a state, with nothing behind it")
     if not last:
         between = [np.zeros(0)] * (len(states) - 1)
     others = np.array(between).reshape(len(states) - 1, width - layout.nx)
@@ -83,7 +83,7 @@ def _read(text: Any, path: PathLike) -> Run:
     wanted = ["t", *itertools.chain(*headings(run))]
     for k, (name, found) in enumerate(zip(wanted, names, strict=True), 1):
         if name.splitlines() != found.splitlines():
-            raise plain.Wrong(f"column {k} is called {found!r:.40}, not {name!r:.40}")
+            raise json_codec.Wrong(f"column {k} is called {found!r:.40}, not {name!r:.40}")
     return run
 
 
@@ -92,9 +92,9 @@ def _floats(row: list[str], line: int) -> np.ndarray:
         found = np.array(list(map(float, row)))
     except ValueError:
         wrong = next(itertools.chain(_not_numbers(row), [""]))
-        raise plain.Wrong(f"line {line} has {wrong!r:.40}, which is not a number") from None
+        raise json_codec.Wrong(f"line {line} has {wrong!r:.40}, which is not a number") from None
     if not np.all(np.isfinite(found)):
-        raise plain.Wrong(f"line {line} has a number that is not finite")
+        raise json_codec.Wrong(f"line {line} has a number that is not finite")
     return found
 
 

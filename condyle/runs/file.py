@@ -27,9 +27,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from condyle.errors import FileError
-from condyle.runs import plain
-from condyle.runs.plain import Wrong, entry
-from condyle.runs.whole import PathLike, sentence
+from condyle.runs import json_codec
+from condyle.runs.atomic_write import PathLike, sentence
+from condyle.runs.json_codec import Wrong, entry
 from condyle.simulate.record import MAGIC as ARRAYS_MAGIC
 
 MAGIC, VERSION = b"\x89CDR\r\n\x1a\n", 1
@@ -105,7 +105,7 @@ def rows(first: int, arrays: Sequence[np.ndarray]) -> bytes:
 
 def columns(extras: Mapping[str, tuple[int, ...]]) -> bytes:
     """The payload of a COLS record."""
-    return plain.text_of([[name, list(shape)] for name, shape in extras.items()])
+    return json_codec.text_of([[name, list(shape)] for name, shape in extras.items()])
 
 
 # ---- reading
@@ -119,7 +119,7 @@ def read(path: PathLike) -> Content:
         try:
             return _Reader(file, size, before).content()
         except Wrong as error:
-            what = plain.printable(str(error))
+            what = json_codec.printable(str(error))
             raise FileError(f"{path} cannot be read as a run, {what}: copy it again from where it came.") from None
 
 
@@ -153,7 +153,7 @@ class _Reader:
 
     def content(self) -> Content:
         try:
-            about = plain.from_text(self.next(b"HEAD", MOST_HEADER_BYTES)[1])
+            about = json_codec.from_text(self.next(b"HEAD", MOST_HEADER_BYTES)[1])
             layout = layout_of(about)
             start = np.frombuffer(self.next(b"STRT", 8 * layout.nx)[1], FLOAT)
         except Stop as stop:
@@ -168,12 +168,12 @@ class _Reader:
             while True:
                 kind, payload = self.next(None, max(MOST_HEADER_BYTES, ROWS.size + BLOCK * layout.row_bytes))
                 if kind == b"COLS" and not known:
-                    layout, known = with_extras(layout, plain.from_text(payload)), True
+                    layout, known = with_extras(layout, json_codec.from_text(payload)), True
                 elif kind == b"DATA":
                     blocks.append(_block(payload, layout, steps))
                     steps += len(blocks[-1][0])
                 elif kind == b"END ":
-                    end = _read_end(plain.from_text(payload), steps)
+                    end = _read_end(json_codec.from_text(payload), steps)
                     break
                 else:
                     raise Wrong(f"it has a record {kind!r} out of place after step {steps:,}")
@@ -218,7 +218,7 @@ def layout_of(about: Any) -> Layout:
     names = entry(about, "columns", "the header")
 
     def count(what: str) -> int:
-        return len(plain.items(entry(names, what, "the header.columns"), f"the header.columns.{what}", lambda row, at: row))
+        return len(json_codec.items(entry(names, what, "the header.columns"), f"the header.columns.{what}", lambda row, at: row))
 
     layout = Layout(count("x"), count("u"), count("wrenches"))
     if not layout.nx or layout.row_bytes > MOST_ROW_BYTES:
@@ -233,12 +233,12 @@ def with_extras(layout: Layout, rows: Any) -> Layout:
     def signal(row: Any, at: str) -> None:
         if not isinstance(row, list) or len(row) != 2:
             raise Wrong(f"{at} is not a name and a shape")
-        name = plain.text(row[0], at)
+        name = json_codec.text(row[0], at)
         if name in extras:
             raise Wrong(f"{at} repeats the signal '{name:.40}'")
-        extras[name] = plain.items(row[1], at, lambda n, where: plain.whole(n, where, 0, MOST_ROW_BYTES), MOST_AXES)
+        extras[name] = json_codec.items(row[1], at, lambda n, where: json_codec.whole(n, where, 0, MOST_ROW_BYTES), MOST_AXES)
 
-    plain.items(rows, "the further signals", signal, MOST_SIGNALS)
+    json_codec.items(rows, "the further signals", signal, MOST_SIGNALS)
     full = Layout(layout.nx, layout.nu, layout.frames, extras)
     if full.row_bytes > MOST_ROW_BYTES:
         raise Wrong("its further signals are too large")

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import CondyleError, FileError, require
-from condyle.runs import plain
+from condyle.runs import json_codec
+from condyle.runs.atomic_write import PathLike, sentence
 from condyle.runs.file import Layout
 from condyle.runs.run import Run
 from condyle.runs.table import layout_in, run_of, told
-from condyle.runs.whole import PathLike, sentence
 
 KEY, LIBRARY = "condyle_run", "condyle"
 MAGIC = b"\x89MCAP0\r\n"
@@ -41,7 +41,7 @@ def write_mcap(run: Run, path: Path) -> None:
     with open(path, "xb") as out:
         log = writing.Writer(out, enable_data_crcs=True)
         log.start(profile="", library=LIBRARY)
-        log.add_metadata(KEY, {"json": plain.text_of(told(run)).decode()})
+        log.add_metadata(KEY, {"json": json_codec.text_of(told(run)).decode()})
         topics = [STATES, *[WRENCHES] * bool(frames), *[SIGNALS] * bool(run.extras)]
         channels = {topic: _channel(log, topic) for topic in topics}
         x, u, wrenches = run.x.tolist(), run.u.tolist(), run.wrenches.tolist()
@@ -87,27 +87,29 @@ def read_mcap(path: PathLike) -> Run:
 def _read(log: Any, path: PathLike) -> Run:
     found = [record.metadata for record in log.iter_metadata() if record.name == KEY]
     if len(found) != 1 or "json" not in found[0]:
-        raise plain.Wrong("it has no metadata of a run")
-    about = plain.from_text(found[0]["json"])
+        raise json_codec.Wrong("it has no metadata of a run")
+    about = json_codec.from_text(found[0]["json"])
     layout = layout_in(about)
     states: list[np.ndarray] = []
     parts: dict[str, list[np.ndarray]] = {topic: [] for topic in (STATES, WRENCHES, SIGNALS)}
     ended = False
     for _, channel, message in log.iter_messages(topics=list(parts), log_time_order=False):
-        data, topic = plain.from_text(message.data), channel.topic
+        data, topic = json_codec.from_text(message.data), channel.topic
         at = f"the message of {topic} with the number {message.sequence}"
         expected = len(parts[topic])
-        if plain.entry(data, "step", at) != expected or (topic == STATES and ended):
-            raise plain.Wrong(f"{at} is not that of step {expected}")
+        if json_codec.entry(data, "step", at) != expected or (topic == STATES and ended):
+            raise json_codec.Wrong(f"{at} is not that of step {expected}")
         if len(states) * layout.row_bytes > 8 * MOST_NUMBERS:
-            raise plain.Wrong("it is too long")
+            raise json_codec.Wrong("it is too long")
         if topic == STATES:
-            states.append(_values([plain.entry(data, "positions", at), plain.entry(data, "velocities", at)], layout.nx, at))
-            ended = not plain.entry(data, "efforts", at) and (layout.nu > 0)
+            states.append(
+                _values([json_codec.entry(data, "positions", at), json_codec.entry(data, "velocities", at)], layout.nx, at)
+            )
+            ended = not json_codec.entry(data, "efforts", at) and (layout.nu > 0)
             if not ended:
                 parts[topic].append(_values([data["efforts"]], layout.nu, at))
         else:
-            inside = plain.entry(data, "frames" if topic == WRENCHES else "values", at)
+            inside = json_codec.entry(data, "frames" if topic == WRENCHES else "values", at)
             parts[topic].append(_values([inside], _sizes(layout)[topic], at))
     return run_of(about, layout, np.array(states).reshape(-1, layout.nx), _between(parts, layout, len(states) - 1), path)
 
@@ -121,12 +123,12 @@ def _sizes(layout: Layout) -> dict[str, int]:
 def _between(parts: dict[str, list[np.ndarray]], layout: Layout, steps: int) -> np.ndarray:
     """All that acts between states, one row for each step."""
     if steps < 0:
-        raise plain.Wrong("it has no states")
+        raise json_codec.Wrong("it has no states")
     found = [np.zeros((steps, 0))]
     for topic, size in _sizes(layout).items():
         if size:
             if len(parts[topic]) != steps:
-                raise plain.Wrong(f"it has {len(parts[topic])} messages of {topic} and {steps} steps")
+                raise json_codec.Wrong(f"it has {len(parts[topic])} messages of {topic} and {steps} steps")
             found.append(np.array(parts[topic]).reshape(steps, size))
     return np.concatenate(found, axis=1)
 
@@ -140,9 +142,9 @@ def _values(groups: Sequence[Any], count: int, at: str) -> np.ndarray:
         if isinstance(item, dict | list):
             left += reversed(list(item.values()) if isinstance(item, dict) else item)
         else:
-            found.append(float(plain.number(item, at)))
+            found.append(float(json_codec.number(item, at)))
     if len(found) != count:
-        raise plain.Wrong(f"{at} has {len(found)} numbers, not {count}")
+        raise json_codec.Wrong(f"{at} has {len(found)} numbers, not {count}")
     return np.array(found)
 
 

@@ -1,7 +1,7 @@
 """Noise that is a function and not a stream: the same seed, step and channel give the same number, in any order, everywhere.
 
 Whole numbers come from Philox, a counter-based generator (Salmon and others 2011); normal ones from these by Box and Muller's
-formula, computed by a tape, so that its logarithm and cosine have the same bits on every machine.
+formula, computed by a tape, so that its logarithm and cosine have the same bits on every backend.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import SimulationError
-from condyle.runs import file, plain
+from condyle.runs import file, json_codec
+from condyle.runs.atomic_write import PathLike
 from condyle.runs.columns import columns_of
-from condyle.runs.recipe import data_of_robot, data_of_simulation, robot_hash
 from condyle.runs.run import Run, checked_about
-from condyle.runs.whole import PathLike
+from condyle.runs.serialize import data_of_robot, data_of_simulation, robot_hash
 from condyle.runs.writing import Writer, end, header
 from condyle.simulate.simulation import Simulation
 
@@ -58,7 +58,7 @@ class Recorder:
         header(self.about)
         try:
             checked_about(self.about, simulation.nx)
-        except plain.Wrong as error:
+        except json_codec.Wrong as error:
             raise SimulationError(f"a run of robot '{simulation.robot.name:.60}' cannot be recorded: {error}") from None
         self.run: Run | None = None
         self._start = start.copy()
@@ -139,7 +139,7 @@ class Recorder:
         if self._extras is None:
             try:
                 self._layout = file.with_extras(self._layout, [[name, list(shape)] for name, shape in shapes.items()])
-            except plain.Wrong as error:
+            except json_codec.Wrong as error:
                 raise SimulationError(f"the further signals of a run cannot be recorded: {error}") from None
             self._extras = shapes
         if shapes != self._extras:
@@ -185,11 +185,11 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
     recipe: dict[str, Any] = {}
     try:
         recipe["recipe"] = data_of_simulation(simulation)
-    except plain.Unwritable as error:
+    except json_codec.Unwritable as error:
         recipe = {"recipe": None, "recipe_missing": str(error)}
         try:
             recipe["robot_recipe"] = data_of_robot(simulation.robot)
-        except plain.Unwritable:
+        except json_codec.Unwritable:
             recipe["robot_recipe"] = None
     numbers, computer = versions()
     about = {
@@ -217,9 +217,10 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
 
 def versions() -> tuple[dict[str, str], dict[str, Any]]:
     """(versions of all that a step depends on, this computer): no names of people or folders."""
-    from condyle.tape import here
 
-    found = here.versions()
+    from condyle.tape import host_info
+
+    found = host_info.versions()
     numbers = {name: str(found.pop(name)) for name in ("condyle", "numpy", "python", "llvmlite", "llvm")}
     return numbers, {"cpu": _processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]}
 

@@ -75,7 +75,7 @@ def replayed(
     """
     steps, entries = u.shape[0], x.shape[1]
     # the kernel that recorded it is of one lane, and so at hand; any other gives the same bits
-    options = options if options.keys() & {"lanes", "machine"} else {"lanes": 1, **options}
+    options = options if options.keys() & {"lanes", "backend"} else {"lanes": 1, **options}
     for first in range(0, steps, batch or BATCH):
         part = slice(first, min(first + (batch or BATCH), steps))
         push = wrenches[part] if wrenches.shape[1] else None

@@ -11,9 +11,9 @@ import numpy as np
 
 from condyle.dynamics.robot import Robot
 from condyle.errors import FileError, SimulationError
-from condyle.runs import file, plain
+from condyle.runs import file, json_codec
+from condyle.runs.atomic_write import PathLike, unwritten, whole
 from condyle.runs.replay import Replay, replayed
-from condyle.runs.whole import PathLike, unwritten, whole
 from condyle.simulate.record import digest_of
 from condyle.simulate.simulation import Simulation
 
@@ -60,7 +60,7 @@ class Run:
     @property
     def title(self) -> str:
         """Its title, or the robot's name."""
-        return plain.printable(str(self.about.get("title") or self.about.get("robot") or "run"))
+        return json_codec.printable(str(self.about.get("title") or self.about.get("robot") or "run"))
 
     @property
     def t(self) -> np.ndarray:
@@ -102,7 +102,7 @@ class Run:
 
     def __repr__(self) -> str:
         cut = "" if self.lost is None else f"; {self.lost}"
-        robot = plain.printable(str(self.about.get("robot")))
+        robot = json_codec.printable(str(self.about.get("robot")))
         return f"<condyle run '{self.title}' of {robot}: {self.steps:,} steps of {self.dt:g} s{cut}>"
 
     def _repr_html_(self) -> str:
@@ -115,7 +115,7 @@ class Run:
     @cached_property
     def simulation(self) -> Simulation:
         """The simulation, made again from the recipe; a FileError if there is none, or if it is not the one that was recorded."""
-        from condyle.runs.recipe import simulation_of_data
+        from condyle.runs.serialize import simulation_of_data
 
         recipe = self.about.get("recipe")
         if recipe is None:
@@ -123,23 +123,25 @@ class Run:
             raise FileError(f"{self._name} does not hold its simulation, {reason}: {PASS_IT}.")
         try:
             made = simulation_of_data(recipe)
-        except plain.Wrong as error:
-            raise FileError(f"{self._name}: its recipe cannot be followed, {plain.printable(str(error))}; {PASS_IT}.") from error
+        except json_codec.Wrong as error:
+            raise FileError(
+                f"{self._name}: its recipe cannot be followed, {json_codec.printable(str(error))}; {PASS_IT}."
+            ) from error
         self._compare(made)
         return made
 
     @cached_property
     def robot(self) -> Robot:
         """The robot, also where the simulation could not be written down but the robot could."""
-        from condyle.runs.recipe import robot_of_data
+        from condyle.runs.serialize import robot_of_data
 
         alone = self.about.get("robot_recipe")
         if "simulation" in self.__dict__ or self.about.get("recipe") is not None or alone is None:
             return self.simulation.robot
         try:
             return robot_of_data(alone)
-        except plain.Wrong as error:
-            raise FileError(f"{self._name}: its robot cannot be made, {plain.printable(str(error))}; {PASS_IT}.") from error
+        except json_codec.Wrong as error:
+            raise FileError(f"{self._name}: its robot cannot be made, {json_codec.printable(str(error))}; {PASS_IT}.") from error
 
     def with_simulation(self, simulation: Simulation) -> Run:
         """The same run with this simulation, which must be the one that was recorded."""
@@ -161,7 +163,7 @@ class Run:
     # ---- again
 
     def check(self, simulation: Simulation | None = None, **options: Any) -> Replay:
-        """Every step computed again and compared bit by bit. `options`: machine, lanes or threads, as for Simulation.step.
+        """Every step computed again and compared bit by bit. `options`: backend, lanes or threads, as for Simulation.step.
 
         This is about states. That the controls beyond a limit and the further signals are those that were recorded is told by the
         hash of all numbers, which is compared when a file is read: the result is not true for a run that was `changed`.
@@ -189,7 +191,7 @@ class Run:
         """A FileError if this is not the simulation that was recorded."""
         from condyle import __version__
         from condyle.runs.columns import columns_of
-        from condyle.runs.recipe import robot_hash
+        from condyle.runs.serialize import robot_hash
 
         recorded = self.about.get("versions", {}).get("condyle")
         version = "" if recorded == __version__ else f" (it was recorded with Condyle {recorded}, this is {__version__})"
@@ -215,13 +217,13 @@ def read_run(path: PathLike, simulation: Simulation | None = None) -> Run:
     about = content.about
     try:
         checked_about(about, content.x.shape[1])
-    except plain.Wrong as error:
-        what = plain.printable(str(error))
+    except json_codec.Wrong as error:
+        what = json_codec.printable(str(error))
         raise FileError(f"{path} was not written by Condyle, its header is wrong ({what}): do not use it.") from None
     about["steps"] = len(content.u)
     if "stopped" in content.end:
-        about["stopped"] = plain.printable(str(content.end["stopped"]))
-    lost = content.lost or (plain.printable(str(content.end["lost"])) if "lost" in content.end else None)
+        about["stopped"] = json_codec.printable(str(content.end["stopped"]))
+    lost = content.lost or (json_codec.printable(str(content.end["lost"])) if "lost" in content.end else None)
     changed = content.changed or content.end.get("changed") is True
     run = Run(about, content.x, content.u, content.wrenches, content.extras, lost, Path(path), changed)
     if content.end and content.end.get("sha256") != run.hash:
@@ -232,23 +234,23 @@ def read_run(path: PathLike, simulation: Simulation | None = None) -> Run:
 def checked_about(about: Any, nx: int) -> None:
     """None for a header that a recorder writes; Wrong for any other."""
     at = "about"
-    dt = plain.number(plain.entry(about, "dt", at), "about.dt")
+    dt = json_codec.number(json_codec.entry(about, "dt", at), "about.dt")
     if not dt > 0.0:
-        raise plain.Wrong("about.dt is not positive")
+        raise json_codec.Wrong("about.dt is not positive")
     for name in ("robot", "title", "controller", "robot_hash", "world_hash", "created"):
-        plain.text(plain.entry(about, name, at), f"about.{name}")
-    nq, nv = (plain.whole(plain.entry(about, name, at), f"about.{name}", 0, nx) for name in ("nq", "nv"))
+        json_codec.text(json_codec.entry(about, name, at), f"about.{name}")
+    nq, nv = (json_codec.whole(json_codec.entry(about, name, at), f"about.{name}", 0, nx) for name in ("nq", "nv"))
     if nq + nv > nx:
-        raise plain.Wrong("about.nq and about.nv are more than a state has")
+        raise json_codec.Wrong("about.nq and about.nv are more than a state has")
     columns = about["columns"]
 
     def pair(row: Any, where: str) -> None:
-        if len(plain.items(row, where, plain.text, 2)) != 2:
-            raise plain.Wrong(f"{where} is not a name and a unit")
+        if len(json_codec.items(row, where, json_codec.text, 2)) != 2:
+            raise json_codec.Wrong(f"{where} is not a name and a unit")
 
     for name in ("x", "u"):
-        plain.items(columns[name], f"about.columns.{name}", pair)
+        json_codec.items(columns[name], f"about.columns.{name}", pair)
     for name in ("wrenches", "contacts"):
-        plain.items(plain.entry(columns, name, "about.columns"), f"about.columns.{name}", plain.text)
-    if not isinstance(plain.entry(about, "versions", at), dict):
-        raise plain.Wrong("about.versions is not a table")
+        json_codec.items(json_codec.entry(columns, name, "about.columns"), f"about.columns.{name}", json_codec.text)
+    if not isinstance(json_codec.entry(about, "versions", at), dict):
+        raise json_codec.Wrong("about.versions is not a table")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from condyle.runs import plain
+from condyle.runs import json_codec
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
@@ -59,7 +59,7 @@ def signals(run: Run) -> dict[str, Signal]:
     for name, array in run.extras.items():
         group = f"signal {name}" if name in found else name
         found[group] = array.reshape(run.steps, int(np.prod(array.shape[1:]))), "", extra_names(name, array.shape[1:])
-    shown = plain.printable
+    shown = json_codec.printable
     return {shown(group): (values, unit, [*map(shown, names)]) for group, (values, unit, names) in found.items()}
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from condyle.runs import file, plain
+from condyle.runs import file, json_codec
+from condyle.runs.atomic_write import PathLike
 from condyle.runs.run import Run, checked_about
 from condyle.runs.signals import extra_names
-from condyle.runs.whole import PathLike
 
 WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 CHANGED = (
@@ -45,7 +45,7 @@ def others(run: Run) -> np.ndarray:
 
 def layout_in(about: Any) -> file.Layout:
     """The sizes of a table of which `told` was written; Wrong if that is not what it is."""
-    layout = file.with_extras(file.layout_of(about), plain.entry(about, "extras", "about"))
+    layout = file.with_extras(file.layout_of(about), json_codec.entry(about, "extras", "about"))
     checked_about(about, layout.nx)
     return layout
 
@@ -58,7 +58,7 @@ def run_of(
     `t`: the times as they are in the table, if they are to be compared.
     """
     if len(x) != len(between) + 1:
-        raise plain.Wrong(f"it has {len(x)} states and {len(between)} steps between them, not one less")
+        raise json_codec.Wrong(f"it has {len(x)} states and {len(between)} steps between them, not one less")
     parts, at = [], 0
     for shape in layout.shapes[1:]:
         size = math.prod(shape)
@@ -70,7 +70,7 @@ def run_of(
     about["steps"] = len(between)
     u, wrenches, *extras = parts
     named = dict(zip(layout.extras, extras, strict=True))
-    lost = None if lost is None else plain.printable(plain.text(lost, "about.lost"))
+    lost = None if lost is None else json_codec.printable(json_codec.text(lost, "about.lost"))
     run = Run(about, x, u, wrenches, named, lost, Path(path), changed)
     same = run.hash == hash and (t is None or t.tobytes() == run.t.tobytes())
     return run if same else replace(run, lost=CHANGED, changed=True)

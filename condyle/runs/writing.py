@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from condyle.errors import FileError
-from condyle.runs import file, plain
-from condyle.runs.whole import ROOM, PathLike, locked, sentence, unwritten, whole
+from condyle.runs import file, json_codec
+from condyle.runs.atomic_write import ROOM, PathLike, locked, sentence, unwritten, whole
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
@@ -45,8 +45,8 @@ def parts_of(run: Run) -> Iterator[bytes]:
 def header(about: dict[str, Any]) -> bytes:
     """The payload of the HEAD record."""
     try:
-        text = plain.text_of(about)
-    except plain.Unwritable as error:
+        text = json_codec.text_of(about)
+    except json_codec.Unwritable as error:
         raise FileError(f"a run cannot be written because its `about` is {error}.") from None
     if len(text) > file.MOST_HEADER_BYTES:
         most = f"more than {file.MOST_HEADER_BYTES:,}"
@@ -59,7 +59,7 @@ def header(about: dict[str, Any]) -> bytes:
 def end(run: Run) -> bytes:
     """The payload of the END record."""
     facts = {"stopped": run.about.get("stopped"), "lost": run.lost, "changed": run.changed or None}
-    return plain.text_of({"steps": run.steps, "sha256": run.hash, **{k: v for k, v in facts.items() if v is not None}})
+    return json_codec.text_of({"steps": run.steps, "sha256": run.hash, **{k: v for k, v in facts.items() if v is not None}})
 
 
 class Done(NamedTuple):

@@ -24,10 +24,10 @@ from condyle.simulate.laws import largest
 from condyle.simulate.step import Inputs, augmented, motors, next_velocity
 from condyle.simulate.step_derivatives import gates
 from condyle.simulate.world import World
-from condyle.tape.array import held, where
+from condyle.tape.array import stop_gradient, where
 from condyle.tape.derive import jacobian
+from condyle.tape.inline import inline
 from condyle.tape.loop import loop
-from condyle.tape.replay import replayed
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
@@ -119,7 +119,7 @@ def _errors(world: World, both: tuple[Tape, Tape], x: Inputs, v1: Array, soft: A
     u = x.u if world.nu else np.zeros(1)
     wrenches = np.zeros((count, 6)) if x.wrenches is None else x.wrenches
     flat = [*v1, *x.q, *x.v, *u, x.t, *np.ravel(wrenches), soft]
-    return replayed(both[0], flat)["r"], replayed(both[1], flat)["dr_dv1"].reshape(n, n)
+    return inline(both[0], flat)["r"], inline(both[1], flat)["dr_dv1"].reshape(n, n)
 
 
 def _end(world: World, x: Inputs, v1: Array) -> Moment:
@@ -143,9 +143,9 @@ def backward_step_derivatives(world: World, x: Inputs) -> tuple[Ended, Array, Ar
 
 def differentiable_backward_step(world: World, x: Inputs) -> Array:
     """The velocity, in a form whose tape derivatives are right to second order: two steps with a Jacobian that is held."""
-    v = held(backward_step(world, x).v)
+    v = stop_gradient(backward_step(world, x).v)
     _, H = _errors(world, _error_tapes(world), x, v, 1.0)
-    factor = tree_lu(world, held(H))
+    factor = tree_lu(world, stop_gradient(H))
     for _ in range(2):
         v = v - factor.solve((needed(world, _end(world, x, v)) - motors(world, x.u)) * world.h)
     return v

@@ -56,10 +56,10 @@ class Precise:
         shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:
             shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]
-        machine = f"mpfr:{bits}"
-        self._step = compiled(setup, "step", **shapes).on(machine)
-        self._integrate = function(lambda q, dv: manifold.integrate(self.chart, q, dv), q=nq, dv=nd).on(machine)
-        self._difference = function(lambda q0, q1: manifold.difference(self.chart, q0, q1), q0=nq, q1=nq).on(machine)
+        backend = f"mpfr:{bits}"
+        self._step = compiled(setup, "step", **shapes).on(backend)
+        self._integrate = function(lambda q, dv: manifold.integrate(self.chart, q, dv), q=nq, dv=nd).on(backend)
+        self._difference = function(lambda q0, q1: manifold.difference(self.chart, q0, q1), q0=nq, q1=nq).on(backend)
         # first differences err by e, second ones lose twice its digits
         self.e, self.e2 = (self.number(2.0) ** -round(part * bits) for part in (0.4, 0.25))
 

@@ -21,10 +21,10 @@ from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem
 from condyle.simulate.tied import Tied, advanced, turns
 from condyle.simulate.world import World
-from condyle.tape.array import held
+from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jvp, vjp
+from condyle.tape.inline import inline
 from condyle.tape.loop import scan
-from condyle.tape.replay import replayed
 from condyle.tape.trace import trace
 
 
@@ -32,8 +32,8 @@ def differentiable_velocity(world: World, x: Inputs) -> Array:
     """The velocity after a step, in a form whose tape derivatives are right to second order."""
     now = problem(world, x)
     solution = solve(world.carriers, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
-    v = held(solution.v)
-    ys = [held(part["y"]) for part in solution.parts]
+    v = stop_gradient(solution.v)
+    ys = [stop_gradient(part["y"]) for part in solution.parts]
     for _ in range(2):
         r, H = now.M @ v - now.p, np.array(now.M, dtype=object)
         inner = []
@@ -83,7 +83,7 @@ def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) ->
     def objective(d: Array, q: Array, v: Array, u: Array, t: Array, wrenches: Array, weight: Array) -> Any:
         at = Inputs(integrate(chart, q, d[:nd]), v + d[nd:n], u + d[n:], t[0], wrenches)
         after = differentiable_step(world, at, integrator)
-        return {"f": weight[:nd] @ difference(chart, held(after.q), after.q) + weight[nd:] @ after.v}
+        return {"f": weight[:nd] @ difference(chart, stop_gradient(after.q), after.q) + weight[nd:] @ after.v}
 
     sizes: dict[str, Any] = {"d": size, "q": chart.nq, "v": world.nv, "u": max(nu, 1), "t": 1, "wrenches": (count, 6)}
     sizes["weight"] = n
@@ -94,7 +94,7 @@ def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) ->
     rest = [*np.zeros(size), *x.q, *x.v, *u, x.t, *np.ravel(wrenches), *weight]
 
     def body(_: Any, state: Any, direction: Any) -> Any:
-        return state, replayed(along, [*rest, 1.0, *direction])["d_gradient_tangent"]
+        return state, inline(along, [*rest, 1.0, *direction])["d_gradient_tangent"]
 
     _, rows = scan(body, np.zeros(1), np.eye(size))
     return rows

@@ -20,8 +20,8 @@ from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.tied import Tied, advanced, advanced_slopes, turns, turns_slope
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
+from condyle.tape.inline import inline
 from condyle.tape.loop import scan
-from condyle.tape.replay import replayed
 from condyle.tape.trace import trace
 
 # one row for each stage: how far into the step it is, starting from the one before, and its weight
@@ -160,7 +160,7 @@ def rate_slope(world: World, dv: Array, v: Array, of_dv: Array, of_v: Array) -> 
         return {"rate": tangent_rate(chart, dv, v)}
 
     tape = jacobian(trace(rate, dv=chart.nv, v=chart.nv), "rate", mode="forward")
-    found = replayed(tape, [*dv, *v])
+    found = inline(tape, [*dv, *v])
     by_dv, by_v = (found[f"drate_d{name}"].reshape(chart.nv, chart.nv) for name in ("dv", "v"))
     out: Array = by_dv @ of_dv + by_v @ of_v
     return out

@@ -30,7 +30,7 @@ from condyle.simulate.step import Inputs, external
 from condyle.simulate.step_derivatives import add_external, add_laws
 from condyle.simulate.touch import joint_laws, position, touches
 from condyle.simulate.world import World
-from condyle.tape.array import held, where
+from condyle.tape.array import stop_gradient, where
 from condyle.tape.loop import loop
 
 STEPS = 24  # of Newton, at most; 4 to 8 are taken in float64
@@ -55,7 +55,7 @@ def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
     seen = law.seen(u) * law.per
     beta, across = seen[0], seen[1:]
     alpha2 = across @ across
-    b, alpha = held(beta), np.sqrt(held(alpha2))
+    b, alpha = stop_gradient(beta), np.sqrt(stop_gradient(alpha2))
     # the root without friction, and the one without the 1 + w, are both to the left of it and one is near
     start = np.maximum(_root(alpha - b, 1.0), _root(1.0 - b, 2.0))
 
@@ -73,7 +73,7 @@ def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
     for _ in range(ORDERS):
         w = 1.0 / x
         gap = (w + np.sqrt((1.0 + w) * (1.0 + w) + alpha2) - x) - beta
-        x = x - (gap - held(gap)) / slope(x, alpha2)
+        x = x - (gap - stop_gradient(gap)) / slope(x, alpha2)
     y, s = 1.0 / (1.0 + 1.0 / x), 1.0 / (1.0 + x)
     return vector(y, *(across * (-(y * y) / (1.0 + np.sqrt(1.0 + alpha2 * (y * y)))))), s
 
@@ -81,17 +81,17 @@ def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
 def _corner(law: Corners, u: Array) -> tuple[Array, Any]:
     """With x = y/s:  1/x - x = beta."""
     beta = law.seen(u)[0] * law.per
-    x = _root(-held(beta), 1.0)
+    x = _root(-stop_gradient(beta), 1.0)
     for _ in range(ORDERS):
         gap = (1.0 / x - x) - beta
-        x = x + (gap - held(gap)) / (1.0 + 1.0 / (x * x))
+        x = x + (gap - stop_gradient(gap)) / (1.0 + 1.0 / (x * x))
     return np.array([1.0 / (1.0 + 1.0 / x)], dtype=object), 1.0 / (1.0 + x)
 
 
 def _corners(law: Corners, u: Array) -> tuple[Array, Any]:
     """y_i = 1/(beta_i + W), s = 1/W: with all beta and 0 counted from the smallest, x = W + smallest is between 1 and n + 1."""
     beta = law.seen(u) * law.per
-    b = [*held(beta), 0.0]
+    b = [*stop_gradient(beta), 0.0]
     least = -largest([-x for x in b])
     rooms = [x - least for x in b]
 
@@ -107,7 +107,7 @@ def _corners(law: Corners, u: Array) -> tuple[Array, Any]:
         parts = [1.0 / ((beta_i - least) + x) for beta_i in (*beta, 0.0)]
         gap = sum(parts[1:], parts[0]) - 1.0
         squares = [part * part for part in parts]
-        x = x + (gap - held(gap)) / sum(squares[1:], squares[0])
+        x = x + (gap - stop_gradient(gap)) / sum(squares[1:], squares[0])
     return np.array(parts[:-1], dtype=object), parts[-1]
 
 
@@ -124,7 +124,7 @@ def _from_the_left(start: Any, error: Any, slope: Any) -> Any:
         x, _ = state
         return x - error(x) / slope(x), x
 
-    return held(loop(body, (start, 0.0), STEPS, until=lambda state: state[0] <= state[1])[0])
+    return stop_gradient(loop(body, (start, 0.0), STEPS, until=lambda state: state[0] <= state[1])[0])
 
 
 # ---- the balance of forces

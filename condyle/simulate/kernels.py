@@ -19,8 +19,8 @@ from condyle.simulate.tied import full_state
 from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
-from condyle.tape.recorded import recorded, source_hash
 from condyle.tape.trace import trace
+from condyle.tape.trace_cache import cached_trace, source_hash
 
 
 def unpacked(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> Inputs:
@@ -124,4 +124,4 @@ def compiled(setup: Setup, name: str, **shapes: Any) -> Function:
     traced.__name__ = name
     source = source_hash("tape", "robot", "dynamics", "simulate")
     key = f"{source} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
-    return Function(recorded(key, partial(trace, traced, **shapes)))
+    return Function(cached_trace(key, partial(trace, traced, **shapes)))

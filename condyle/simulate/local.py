@@ -14,9 +14,9 @@ from condyle.simulate.points import ContactPoint
 from condyle.simulate.touch import contact_law, limit_law
 from condyle.simulate.touch_frame import surface
 from condyle.simulate.world import World
-from condyle.tape.array import held
+from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jacobian
-from condyle.tape.replay import replayed
+from condyle.tape.inline import inline
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
@@ -36,7 +36,7 @@ def slopes(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: 
     """At the solution `part`; all in the frame F. `after` and `before` are the velocities at the sphere's centre."""
     tape = _tape(world, point, len(part["y"]))
     arrays = [centre, after.vector(), before.vector(), X_0F.R, X_0F.p, part["y"], np.array([part["s"]], dtype=object)]
-    results = replayed(tape, [x for array in arrays for x in np.ravel(array)])
+    results = inline(tape, [x for array in arrays for x in np.ravel(array)])
     wrench, by_place, by_after, by_before = (results[p.name].reshape(p.shape) for p in tape.outputs)
     return Slopes(wrench, by_place, by_after, by_before)
 
@@ -52,10 +52,10 @@ def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: 
 
 def impulse(law: Cone | Corners, u: Array, y: Array, s: Any) -> Array:
     """The impulse of a law whose solution is y, in a form with the right first derivatives."""
-    y, s = held(y), held(s)
+    y, s = stop_gradient(y), stop_gradient(s)
     # at the solution the gradient is seen(u) / kappa, which loses no digits where the contact slides
-    error = law.seen(u) - law.kappa * held(law.seen(u) * law.per)
-    return law.impulse(y - held(law.compliance(y, s, u)) @ error)
+    error = law.seen(u) - law.kappa * stop_gradient(law.seen(u) * law.per)
+    return law.impulse(y - stop_gradient(law.compliance(y, s, u)) @ error)
 
 
 def limit_slopes(world: World, k: int, angle: Any, after: Any, before: Any, part: Part) -> tuple[Any, Any]:
@@ -65,7 +65,7 @@ def limit_slopes(world: World, k: int, angle: Any, after: Any, before: Any, part
         return {"impulse": impulse(limit_law(world, k, angle[0], before[0]), after, y, s[0])}
 
     tape = jacobian(trace(local, angle=1, before=1, after=1, y=1, s=1), "impulse", ["angle", "before"], mode="forward")
-    found = replayed(tape, [angle, before, after, part["y"][0], part["s"]])
+    found = inline(tape, [angle, before, after, part["y"][0], part["s"]])
     return found["dimpulse_dangle"][0], found["dimpulse_dbefore"][0]
 
 
@@ -86,5 +86,5 @@ def _tape(world: World, point: ContactPoint, corners: int) -> Tape:
 
 
 def _results(tape: Tape, flat: list[Any]) -> list[tuple[str, Array, tuple[int, ...]]]:
-    found = replayed(tape, flat)
+    found = inline(tape, flat)
     return [(p.name, found[p.name], p.shape) for p in tape.outputs]

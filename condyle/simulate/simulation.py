@@ -233,14 +233,14 @@ class Simulation:
     # ---- inside
 
     def _function(self, name: Any, inputs: tuple[str, ...], options: Mapping[str, Any], single: bool = False) -> Function:
-        machine, lanes = options.get("machine", "cpu"), options.get("lanes", 1 if single else None)
+        backend, lanes = options.get("backend", "cpu"), options.get("lanes", 1 if single else None)
         threads = options.get("threads", self.threads)
-        unknown = set(options) - {"machine", "lanes", "threads"}
+        unknown = set(options) - {"backend", "lanes", "threads"}
         if unknown:
-            raise SimulationError(f"there is no option '{min(unknown)}'; there are machine, lanes and threads")
+            raise SimulationError(f"there is no option '{min(unknown)}'; there are backend, lanes and threads")
         from condyle.simulate.kernels import compiled
 
-        key = (name, machine, lanes, threads)
+        key = (name, backend, lanes, threads)
         if key not in self._functions:
             kernel, n = name if isinstance(name, tuple) else (name, 1)
             nu = max(self.nu, 1)
@@ -248,7 +248,7 @@ class Simulation:
             shapes = {i: sizes[i] for i in inputs}
             if self.world.wrenches and kernel != "energy":
                 shapes["wrenches"] = (len(self.world.wrenches), 6)
-            self._functions[key] = compiled(self.setup, kernel, **shapes).on(machine, lanes=lanes, threads=threads)
+            self._functions[key] = compiled(self.setup, kernel, **shapes).on(backend, lanes=lanes, threads=threads)
         return self._functions[key]
 
     def _slopes(self, arrays: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -33,8 +33,8 @@ from condyle.simulate.touch import coordinates, position
 from condyle.simulate.touch_frame import at
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
-from condyle.tape.inner import slopes_at_zero
-from condyle.tape.replay import replayed
+from condyle.tape.inline import inline
+from condyle.tape.local_derivatives import jacobian_at_zero
 from condyle.tape.trace import trace
 
 
@@ -104,7 +104,7 @@ def brought_down(
     move = any_slopes(world, place, x.v, w, rate, force)
     stiff = soft @ move["after"] + turned_back(now.turn, H @ turned(now.turn, move["after"]))
     by_y = move["tau"] + T.T @ (R_q @ place.by_y + R_v @ move["v"] + M @ move["a"] * h + stiff)
-    faster = slopes_at_zero(lambda d: {"a": place.drift(x.v + d)}, world.nv)["a"]
+    faster = jacobian_at_zero(lambda d: {"a": place.drift(x.v + d)}, world.nv)["a"]
     return by_y, T.T @ (R_v @ T + M @ (T @ by_v + faster * h))
 
 
@@ -205,6 +205,6 @@ def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:
     slopes = jacobian(tape, "tau", ["dq", "v"], mode="forward")
     given = x.wrenches if x.wrenches is not None else np.zeros((count, 6))
     flat = [*np.zeros(model.nv), *x.v, *x.q, x.t, *np.ravel(given)]
-    found = replayed(slopes, flat)
+    found = inline(slopes, flat)
     R_q -= world.h * found["dtau_ddq"].reshape(model.nv, model.nv)
     R_v -= world.h * found["dtau_dv"].reshape(model.nv, model.nv)

@@ -21,7 +21,7 @@ from condyle.simulate.heights import Heights, settle
 from condyle.simulate.numbers import finite, finites, not_negative
 from condyle.tape.derive import jacobian
 from condyle.tape.function import Function
-from condyle.tape.replay import replayed
+from condyle.tape.inline import inline
 from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
@@ -186,7 +186,7 @@ class Terrain(Heights):
 
 def _replayed(tape: Tape, x: Any, y: Any) -> list[Any]:
     """The outputs of a tape of two scalars, recorded again in the current trace."""
-    return [values[0] for values in replayed(tape, [x, y]).values()]
+    return [values[0] for values in inline(tape, [x, y]).values()]
 
 
 def _clipped(x: Any, low: float, high: float) -> Any:

@@ -17,7 +17,7 @@ from condyle.robot.spatial import Array
 from condyle.simulate.move import moved_on, moved_on_slopes, turning, turning_slope
 from condyle.simulate.solver import Bounded
 from condyle.simulate.world import World
-from condyle.tape.inner import slopes_at_zero
+from condyle.tape.local_derivatives import jacobian_at_zero
 from condyle.tape.scalar import constant
 
 
@@ -71,7 +71,7 @@ class Tied:
         place = self.place
         if place is None or place.E is None:
             return None, None
-        return slopes_at_zero(lambda d: {"r": place.moved(d).rate(w)}, world.nd)["r"], place.E
+        return jacobian_at_zero(lambda d: {"r": place.moved(d).rate(w)}, world.nd)["r"], place.E
 
 
 def turns(world: World, w: Array) -> Array:
@@ -115,4 +115,4 @@ def any_slopes(world: World, place: Place, w: Array, after: Array, rate: Array, 
         acceleration = there.T @ rate + there.drift(w)
         return {"v": there.T @ w, "after": there.T @ after, "a": acceleration, "tau": there.T.T @ force}
 
-    return slopes_at_zero(displaced, world.nd)
+    return jacobian_at_zero(displaced, world.nd)

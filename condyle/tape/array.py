@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.scalar import Scalar, Truth, _Traced, caller, emit
+from condyle.tape.scalar import Bool, Scalar, _Traced, caller, emit
 
 
 class Array(np.ndarray):
@@ -39,7 +39,7 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return _wrap(_fma(_plain(a), _plain(b), _plain(c)))
 
 
-def held(x: Any) -> Any:
+def stop_gradient(x: Any) -> Any:
     """`x` as a value that derivatives take for a constant, entry by entry. It costs nothing when it is computed."""
     return _wrap(_held(_plain(x))) if isinstance(x, _Traced) or np.asarray(x).dtype == object else x
 
@@ -57,7 +57,7 @@ def _wrap(result: Any) -> Any:
 
 
 def _choose(condition: Any, a: Any, b: Any) -> Any:
-    return condition.where(a, b) if isinstance(condition, Truth) else (a if condition else b)
+    return condition.where(a, b) if isinstance(condition, Bool) else (a if condition else b)
 
 
 def _traced(x: Any) -> bool:
@@ -78,7 +78,7 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
 
 
 def _copysign(a: Any, b: Any) -> Any:
-    # machines disagree on the sign of a NaN, so it gives NaN
+    # backends disagree on the sign of a NaN, so it gives NaN
     if not _traced(b):
         return _elementary("copysign", np.copysign)(a, b)
     return where(b == b, emit("copysign", a, b), b)
@@ -89,7 +89,7 @@ def _sign(x: Any) -> Any:
 
 
 _where = np.frompyfunc(_choose, 3, 1)
-_held = np.frompyfunc(lambda x: emit("held", x) if isinstance(x, Scalar) else x, 1, 1)
+_held = np.frompyfunc(lambda x: emit("stop_gradient", x) if isinstance(x, Scalar) else x, 1, 1)
 _fma = np.frompyfunc(lambda a, b, c: emit("fma", a, b, c), 3, 1)
 
 _functions: dict[Any, Callable[..., Any]] = {

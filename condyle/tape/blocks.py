@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from condyle.tape.graph import Block, Loop
 from condyle.tape.layout import IN_LOOPS, Cut, Scratch, cut
-from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.ops import BOOL, OPS
 from condyle.tape.text import Close, Text
 from condyle.tape.vectors import Format
 
@@ -63,7 +63,7 @@ class BlockText(Text):
             if op == "const":
                 return self.format.splat(data)
             values[i] = self.load(self.place(plan.slots[i]))
-            if op in OPS and OPS[op].gives == TRUTH:
+            if op in OPS and OPS[op].gives == BOOL:
                 values[i] = self.put(f"fcmp une {self.format.vector} {values[i]}, zeroinitializer")
         return values[i]
 
@@ -100,7 +100,7 @@ class BlockText(Text):
     def spill(self, op: str, value: str, slot: int) -> None:
         """Keep a value in its slot; a comparison as 1 or 0."""
         v = self.format.vector
-        if op in OPS and OPS[op].gives == TRUTH:
+        if op in OPS and OPS[op].gives == BOOL:
             value = self.put(f"select <{self.format.lanes} x i1> {value}, {v} {self.format.splat(1.0)}, {v} zeroinitializer")
         self.store(value, self.place(slot))
 

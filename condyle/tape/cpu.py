@@ -1,4 +1,4 @@
-"""The CPU machine: LLVM code for this processor's vectors, run over a batch by several threads."""
+"""The CPU backend: LLVM code for this processor's vectors, run over a batch by several threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import MachineError
+from condyle.errors import BackendError
 from condyle.tape.cache import ObjectCache, default_cache
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
@@ -44,8 +44,8 @@ def host() -> Host:
     found = llvm.get_host_cpu_features()
     if triple.startswith("x86_64"):
         if not (found.get("fma") and found.get("avx2")):
-            raise MachineError(
-                "this processor lacks AVX2 and fma (x86-64-v3), which the cpu machine needs; use machine 'reference'"
+            raise BackendError(
+                "this processor lacks AVX2 and fma (x86-64-v3), which the cpu backend needs; use backend 'reference'"
             )
         wide = all(found.get(f) for f in ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
         # scheduling for the family, not for one model: it compiles faster and runs no slower where it was measured
@@ -53,7 +53,7 @@ def host() -> Host:
     elif triple.startswith(("aarch64", "arm64")):
         cpu, vector = llvm.get_host_cpu_name(), 16
     else:
-        raise MachineError(f"the cpu machine knows x86-64 and AArch64, and this is {triple}; use machine 'reference'")
+        raise BackendError(f"the cpu backend knows x86-64 and AArch64, and this is {triple}; use backend 'reference'")
     return Host(triple, cpu, found.flatten(), vector)
 
 
@@ -109,7 +109,7 @@ class Kernel:
     def _address(self, name: str) -> int:
         address: int = self._engine.get_function_address(name)
         if not address:
-            raise MachineError(f"the compiled object holds no '{name}'; delete the cache directory and try again")
+            raise BackendError(f"the compiled object holds no '{name}'; delete the cache directory and try again")
         return address
 
     def run(self, inputs: list[np.ndarray], outputs: list[np.ndarray], threads: int) -> None:

@@ -1,6 +1,6 @@
 """sin, cos, tan, asin, acos and atan2 out of exact operations, and the table of all elementary functions.
 
-At most 2 ulp, no branches, the same bits on every machine. `c` holds the numbers of a precision (coefficients.py); the
+At most 2 ulp, no branches, the same bits on every backend. `c` holds the numbers of a precision (coefficients.py); the
 code is the same for all. sin and cos of one angle are written over shared expressions, so the pair costs little more than
 one of them. Angles from 2^44 (f64) or 2^15 (f32) on carry little information, their neighbours being 1/256 or more away:
 their sine, cosine and tangent are NaN.
@@ -13,7 +13,7 @@ from typing import Any
 
 from condyle.tape.coefficients import F32, F64, Coefficients
 from condyle.tape.exponential import exp, fast_two_sum, fma, log, polynomial, power, tanh, two_product
-from condyle.tape.scalar import Scalar, Truth, emit
+from condyle.tape.scalar import Bool, Scalar, emit
 
 
 def quadrant(x: Scalar, c: Coefficients) -> tuple[Scalar, Scalar]:
@@ -84,7 +84,7 @@ def tan(x: Scalar, c: Coefficients) -> Scalar:
     return (x == 0.0).where(x, y)  # type: ignore[no-any-return]
 
 
-def _half_angle(x: Scalar, c: Coefficients) -> tuple[Truth, Scalar, Scalar, Scalar]:
+def _half_angle(x: Scalar, c: Coefficients) -> tuple[Bool, Scalar, Scalar, Scalar]:
     """(outer, root, z, p): asin s = s + s z p for s = x, z = x^2 if |x| <= 1/2, else for s = root, z = (1 - |x|) / 2."""
     a = abs(x)
     outer = a > 0.5

@@ -1,4 +1,4 @@
-"""exp, log, tanh and powers out of exact operations: at most 2 ulp, no branches, the same bits on every machine.
+"""exp, log, tanh and powers out of exact operations: at most 2 ulp, no branches, the same bits on every backend.
 
 `c` holds the numbers of a precision (coefficients.py). The code is the same for all precisions. Wherever rounding matters
 the fma is written out, so that later contraction finds nothing to change.

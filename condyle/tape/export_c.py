@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from condyle.errors import MachineError
+from condyle.errors import BackendError
 from condyle.tape.c_text import FRAME_END, frame, helper, identifier, literal
 from condyle.tape.graph import Block, Loop, Node
 from condyle.tape.interpreted import inexact
-from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.ops import BOOL, OPS
 from condyle.tape.passes import dead_code
 from condyle.tape.tape import Port, Tape
 
@@ -66,9 +66,9 @@ class Kernel:
 
     def __init__(self, tape: Tape, dtype: str, name: str | None) -> None:
         if dtype not in ("float64", "float32"):
-            raise MachineError(f"C is written for 'float64' or 'float32', not for {dtype!r}")
+            raise BackendError(f"C is written for 'float64' or 'float32', not for {dtype!r}")
         if missing := ", ".join(sorted(inexact(tape.block))):
-            raise MachineError(f"{tape.name}: C has exact operations only; lower {missing} first (passes.lower)")
+            raise BackendError(f"{tape.name}: C has exact operations only; lower {missing} first (passes.lower)")
         self.tape = tape
         self.single = dtype == "float32"
         self.real, self.suffix = ("float", "f") if self.single else ("double", "")
@@ -209,7 +209,7 @@ class Kernel:
         if form != op.c:
             self.helpers.add(node.op)
         text = form.format(f=self.suffix, **dict(zip("abc", operands, strict=False)))
-        return self.variable(f"x{here}", text, indent, "int" if op.gives == TRUTH else self.real)
+        return self.variable(f"x{here}", text, indent, "int" if op.gives == BOOL else self.real)
 
     def variable(self, name: str, text: str, indent: str, kind: str | None = None) -> str:
         """Write `const double name = text;` and return the name."""

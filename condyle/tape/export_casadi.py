@@ -71,7 +71,7 @@ class Scalars(Arithmetic):
             "max": casadi.fmax,
             "pow2": lambda a: casadi.power(2, casadi.fmin(casadi.fmax(a, -1022), 1023)),
             "logb": self.logb,
-            "held": lambda a: a,
+            "stop_gradient": lambda a: a,
             "lt": lambda a, b: a < b,
             "le": lambda a, b: a <= b,
             "eq": lambda a, b: a == b,

@@ -121,8 +121,8 @@ def absolute(g: Graph, args: Args) -> int | None:
     return None if n is None else g.emit("abs", (n,))
 
 
-def held(g: Graph, args: Args) -> int | None:
-    return args[0] if g.nodes[args[0]].op in ("const", "held") else None
+def stop_gradient(g: Graph, args: Args) -> int | None:
+    return args[0] if g.nodes[args[0]].op in ("const", "stop_gradient") else None
 
 
 def fma(g: Graph, args: Args) -> int | None:
@@ -164,7 +164,7 @@ FOLD: dict[str, Callable[[Graph, Args], int | None]] = {
     "div": div,
     "neg": neg,
     "abs": absolute,
-    "held": held,
+    "stop_gradient": stop_gradient,
     "fma": fma,
     "select": select,
     "not": invert,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from condyle.tape.graph import Block, Loop
+from condyle.tape.inline import Replay
 from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.pattern import loop_forward, seeds, smooth
-from condyle.tape.replay import Replay
 from condyle.tape.scalar import Scalar
 
 Tangent = dict[int, Any]  # seed -> traced scalar

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import MachineError
+from condyle.errors import BackendError
 from condyle.tape.arguments import Arguments
 from condyle.tape.passes import lower
 from condyle.tape.tape import Tape
@@ -28,11 +28,11 @@ def function(callable: Callable[..., Any], /, **shapes: Shape) -> Function:
 
 
 class Function:
-    """A tape on a machine. It computes in float32 when every array given is float32, otherwise in float64."""
+    """A tape on a backend. It computes in float32 when every array given is float32, otherwise in float64."""
 
-    def __init__(self, tape: Tape, machine: str = "cpu", *, lanes: int | None = None, threads: int | None = None) -> None:
+    def __init__(self, tape: Tape, backend: str = "cpu", *, lanes: int | None = None, threads: int | None = None) -> None:
         self.tape = tape
-        self.machine, _, bits = machine.partition(":")
+        self.backend, _, bits = backend.partition(":")
         self._bits = int(bits) if bits.isdigit() else None
         self._lanes, self._threads = lanes, threads
         self._arguments = Arguments(tape)
@@ -41,7 +41,7 @@ class Function:
         self._single: Callable[[tuple[Any, ...]], Any] | None = None
         names = [p.name for p in tape.outputs]
         self._result: Any = namedtuple("Outputs", names, rename=True) if len(names) > 1 else None
-        self._check_machine(machine)
+        self._check_backend(backend)
 
     # ---- calling
 
@@ -63,7 +63,7 @@ class Function:
     def _run(self, inputs: list[np.ndarray], outputs: list[np.ndarray], dtype: np.dtype[Any]) -> None:
         if not len(outputs[0]):
             return
-        if self.machine == "cpu":
+        if self.backend == "cpu":
             kernel = self.kernel(_PRECISION[dtype])
             if self._single is None and dtype == np.float64:
                 from condyle.tape.single import single_state
@@ -104,12 +104,12 @@ class Function:
 
         return self._lanes or default_lanes(precision)
 
-    def on(self, machine: str, *, lanes: int | None = None, threads: int | None = None) -> Function:
-        """The same function on another machine: "cpu", "reference", "mpfr:BITS", or "interval" ("interval:BITS")."""
-        return Function(self.tape, machine, lanes=lanes, threads=threads)
+    def on(self, backend: str, *, lanes: int | None = None, threads: int | None = None) -> Function:
+        """The same function on another backend: "cpu", "reference", "mpfr:BITS", or "interval" ("interval:BITS")."""
+        return Function(self.tape, backend, lanes=lanes, threads=threads)
 
     def lowered(self, precision: str = "f64") -> Tape:
-        """The tape in exact operations, as every machine of this precision computes it."""
+        """The tape in exact operations, as every backend of this precision computes it."""
         if precision not in self._lowered:
             self._lowered[precision] = lower(self.tape, precision)
         return self._lowered[precision]
@@ -139,7 +139,7 @@ class Function:
 
             text, _ = kernel_ir(self.lowered(precision), precision, self.lanes(precision), host().triple)
             return text if language == "llvm" else assembly(text)
-        raise MachineError(f"source() can print 'tape', 'llvm', 'asm' or 'c', not {language!r}")
+        raise BackendError(f"source() can print 'tape', 'llvm', 'asm' or 'c', not {language!r}")
 
     def casadi(self) -> Any:
         """The same function for CasADi (needs the extra `casadi`)."""
@@ -149,7 +149,7 @@ class Function:
 
     def __repr__(self) -> str:
         ports = [", ".join(f"{p.name}{list(p.shape)}" for p in side) for side in (self.tape.inputs, self.tape.outputs)]
-        return f"<condyle function {self.tape.name}({ports[0]}) -> {ports[1]} on {self.machine}>"
+        return f"<condyle function {self.tape.name}({ports[0]}) -> {ports[1]} on {self.backend}>"
 
     # ---- derivatives
 
@@ -189,28 +189,28 @@ class Function:
     # ---- inside
 
     def _like(self, tape: Tape) -> Function:
-        machine = self.machine if self._bits is None else f"{self.machine}:{self._bits}"
-        return Function(tape, machine, lanes=self._lanes, threads=self._threads)
+        backend = self.backend if self._bits is None else f"{self.backend}:{self._bits}"
+        return Function(tape, backend, lanes=self._lanes, threads=self._threads)
 
     @property
     def _interprets_objects(self) -> bool:
-        return self.machine in ("mpfr", "interval")
+        return self.backend in ("mpfr", "interval")
 
     def _interpreter(self, dtype: np.dtype[Any]) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-        from condyle.tape.interpreted import IntervalMachine, MpfrMachine, Reference
+        from condyle.tape.interpreted import IntervalBackend, MpfrBackend, Reference
 
-        if self.machine == "reference":
+        if self.backend == "reference":
             return partial(Reference().run, self.lowered(_PRECISION[dtype]))
-        if self.machine == "mpfr":
-            return partial(MpfrMachine(self._bits or 0).run, self.tape)
-        return partial(IntervalMachine(self._bits or 53).run, self.tape)
+        if self.backend == "mpfr":
+            return partial(MpfrBackend(self._bits or 0).run, self.tape)
+        return partial(IntervalBackend(self._bits or 53).run, self.tape)
 
-    def _check_machine(self, machine: str) -> None:
-        if self.machine not in ("cpu", "reference", "mpfr", "interval") or (self.machine == "mpfr" and not self._bits):
-            raise MachineError(
-                f"there is no machine {machine!r}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
+    def _check_backend(self, backend: str) -> None:
+        if self.backend not in ("cpu", "reference", "mpfr", "interval") or (self.backend == "mpfr" and not self._bits):
+            raise BackendError(
+                f"there is no backend {backend!r}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
             )
         if self._lanes is not None and self._lanes not in (1, 2, 4, 8, 16):
-            raise MachineError(f"lanes must be 1, 2, 4, 8 or 16, got {self._lanes}")
+            raise BackendError(f"lanes must be 1, 2, 4, 8 or 16, got {self._lanes}")
         if self._threads is not None and self._threads < 1:
-            raise MachineError(f"threads must be at least 1, got {self._threads}")
+            raise BackendError(f"threads must be at least 1, got {self._threads}")

@@ -1,4 +1,4 @@
-"""The golden vector: a short kernel whose bits are known. A machine that gives other bits is refused."""
+"""The golden vector: a short kernel whose bits are known. A backend that gives other bits is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import MachineError
+from condyle.errors import BackendError
 from condyle.tape.array import fma, where
 from condyle.tape.loop import loop
 from condyle.tape.tape import Tape
@@ -72,7 +72,7 @@ def check(precision: str, lanes: int) -> None:
     outputs = np.empty((len(inputs), tape().outputs[0].size), inputs.dtype)
     compiled(tape(), precision, lanes).run([inputs], [outputs], 1)
     if digest(outputs) != BITS[precision]:
-        raise MachineError(
-            f"the cpu machine ({precision}, {lanes} lanes) does not give the golden bits on this processor, so its results could "
-            "not be trusted; use machine 'reference' and report the processor's name"
+        raise BackendError(
+            f"the cpu backend ({precision}, {lanes} lanes) does not give the golden bits on this processor, so its results could "
+            "not be trusted; use backend 'reference' and report the processor's name"
         )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from condyle.errors import TraceError
 from condyle.tape.fold import FOLD
-from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.ops import BOOL, OPS
 
 
 class Node(NamedTuple):
@@ -36,7 +36,7 @@ class Loop:
     (next carried values, the row to write). A reversed loop counts down: rows are read and written from the last.
 
     A loop that `exits` writes no rows, and its body has one more result, a comparison: where it holds, this iteration and all
-    later ones leave the carried values as they are. A machine may stop when it holds for all states it computes together.
+    later ones leave the carried values as they are. A backend may stop when it holds for all states it computes together.
     """
 
     count: int
@@ -112,7 +112,7 @@ class Graph:
         node = graph.nodes[index]
         if node.op == "const":
             return self.const(node.data)
-        if node.op in OPS and OPS[node.op].gives == TRUTH:
+        if node.op in OPS and OPS[node.op].gives == BOOL:
             # only numbers cross into a body: a comparison crosses as 1 or 0
             flag = graph.emit("select", (index, graph.const(1.0), graph.const(0.0)))
             return self.emit("lt", (self.const(0.0), self.adopt(graph, flag)))

@@ -1,7 +1,7 @@
 """The interpreter: what a tape means, for any kind of number.
 
-An `Arithmetic` gives one function per operation. With IEEE floats this is the `reference` machine, the definition that every
-other machine must match bit for bit; with traced scalars it is how tapes are rewritten and differentiated.
+An `Arithmetic` gives one function per operation. With IEEE floats this is the `reference` backend, the definition that every
+other backend must match bit for bit; with traced scalars it is how tapes are rewritten and differentiated.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Ieee(Arithmetic):
             "max": lambda a, b: b if b != b else (b if a <= b else a),
             "pow2": lambda a: math.ldexp(1.0, round(min(a, self.bias) if a > 1 - self.bias else 1 - self.bias)),
             "logb": self.logb,
-            "held": _same,
+            "stop_gradient": _same,
             "lt": lambda a, b: a < b,
             "le": lambda a, b: a <= b,
             "eq": lambda a, b: a == b,

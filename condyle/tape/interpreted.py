@@ -1,6 +1,6 @@
 """Machines that interpret: the reference in IEEE floats, MPFR at any precision, and certified intervals.
 
-Every machine has a `name` and `run(tape, inputs)`: one array of shape (N, size) per input port goes in, and one per
+Every backend has a `name` and `run(tape, inputs)`: one array of shape (N, size) per input port goes in, and one per
 output port comes out.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import MachineError, ShapeError
+from condyle.errors import BackendError, ShapeError
 from condyle.tape.graph import Block
 from condyle.tape.interpret import Arithmetic, Ieee, evaluate
 from condyle.tape.interval import Interval
@@ -58,7 +58,7 @@ def batch(tape: Tape, inputs: list[np.ndarray]) -> int:
 
 
 class Reference:
-    """Plain Python floats: the definition that every machine of that precision must match bit for bit."""
+    """Plain Python floats: the definition that every backend of that precision must match bit for bit."""
 
     name = "reference"
 
@@ -67,14 +67,14 @@ class Reference:
         dtypes = sorted({np.asarray(a).dtype.name for a in inputs}) or ["float64"]
         if dtypes not in (["float64"], ["float32"]):
             given = " and ".join(dtypes)
-            raise MachineError(f"{tape.name}: the reference machine takes arrays of float64 or of float32, got {given}")
+            raise BackendError(f"{tape.name}: the reference backend takes arrays of float64 or of float32, got {given}")
         if missing := inexact(tape.block):
             names = ", ".join(sorted(missing))
-            raise MachineError(f"{tape.name}: the reference machine has no {names}; lower the tape first (passes.lower)")
+            raise BackendError(f"{tape.name}: the reference backend has no {names}; lower the tape first (passes.lower)")
         return interpreted(tape, inputs, Ieee(single=dtypes == ["float32"]), float, float, dtypes[0])
 
 
-class MpfrMachine:
+class MpfrBackend:
     """MPFR numbers of `bits` digits; outputs are object arrays of gmpy2.mpfr."""
 
     def __init__(self, bits: int) -> None:
@@ -87,7 +87,7 @@ class MpfrMachine:
         return interpreted(tape, inputs, arithmetic, _python(arithmetic.number), lambda x: x)
 
 
-class IntervalMachine:
+class IntervalBackend:
     """Certified enclosures computed with `bits` digits; outputs are object arrays of flint.arb."""
 
     def __init__(self, bits: int = 53) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
-from condyle.errors import MachineError, require
+from condyle.errors import BackendError, require
 from condyle.tape.interpret import Arithmetic
 
 Decision = bool | None
@@ -29,9 +29,9 @@ class Interval(Arithmetic):
     """
 
     def __init__(self, bits: int = 53) -> None:
-        self.flint = require("flint", "precision", "the interval machine")
+        self.flint = require("flint", "precision", "the interval backend")
         if not 2 <= bits <= 1_000_000:
-            raise MachineError(f"intervals are computed with 2 to 1,000,000 bits, not {bits}")
+            raise BackendError(f"intervals are computed with 2 to 1,000,000 bits, not {bits}")
         self.bits = bits
         arb = self.flint.arb
         self.anything, self.infinity = arb("nan"), arb("inf")
@@ -53,7 +53,7 @@ class Interval(Arithmetic):
             "max": total(lambda a, b: a.max(b)),
             "pow2": total(lambda a: arb(2) ** a),
             "logb": total(self.logb),
-            "held": lambda a: a,
+            "stop_gradient": lambda a: a,
             "lt": self.less,
             "le": lambda a, b: negate(self.less(b, a)),
             "eq": self.equal,

@@ -1,4 +1,4 @@
-"""Loops inside a trace: a body that is recorded once and repeated on the machine."""
+"""Loops inside a trace: a body that is recorded once and repeated on the backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from condyle.errors import TraceError
 from condyle.tape.array import where
 from condyle.tape.graph import Graph, Loop
-from condyle.tape.scalar import Scalar, Truth, caller
+from condyle.tape.scalar import Bool, Scalar, caller
 from condyle.tape.structure import assemble, flatten, same_shape
 
 _threads = local()
@@ -88,7 +88,7 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
     with recording(inner):
         carried, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
     results = [inner.const(x) if isinstance(x, float) else inner.adopt(x.graph, x.index) for x in (*carried, *row)]
-    exits = len(row) == 1 and isinstance(row[0], Truth)
+    exits = len(row) == 1 and isinstance(row[0], Bool)
     writes = 0 if exits else len(row)
     loop = Loop(count, inner.block(results), len(start), reads, writes, len(tables), reverse, exits)
     args = [outer.const(x) if isinstance(x, float) else outer.adopt(x.graph, x.index) for x in start]
@@ -123,7 +123,7 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
         same_shape("the state", shape, new_shape)
         if done is False:
             return new, []
-        return [where(done, a, b) for a, b in zip(carried, new, strict=True)], [done] if isinstance(done, Truth) else []
+        return [where(done, a, b) for a, b in zip(carried, new, strict=True)], [done] if isinstance(done, Bool) else []
 
     final, _ = repeat(count, leaves, [], step)
     return rebuild(final)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condyle.errors import MachineError, require
+from condyle.errors import BackendError, require
 from condyle.tape.interpret import Arithmetic
 
 
@@ -18,9 +18,9 @@ class Mpfr(Arithmetic):
     """
 
     def __init__(self, bits: int) -> None:
-        gmpy2 = require("gmpy2", "precision", "the mpfr machine")
+        gmpy2 = require("gmpy2", "precision", "the mpfr backend")
         if not 2 <= bits <= 1_000_000:
-            raise MachineError(f"MPFR numbers have from 2 to 1,000,000 bits here, not {bits}")
+            raise BackendError(f"MPFR numbers have from 2 to 1,000,000 bits here, not {bits}")
         self.bits = bits
         c = self.context = gmpy2.context(precision=bits, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max())
         self._mpfr, self._is_signed, infinite = gmpy2.mpfr, gmpy2.is_signed, gmpy2.is_infinite
@@ -49,7 +49,7 @@ class Mpfr(Arithmetic):
             "max": lambda a, b: b if b != b else (b if a <= b else a),
             "pow2": c.exp2,
             "logb": logb,
-            "held": lambda a: a,
+            "stop_gradient": lambda a: a,
             "lt": lambda a, b: a < b,
             "le": lambda a, b: a <= b,
             "eq": lambda a, b: a == b,

@@ -1,7 +1,7 @@
 """The operation table: every arithmetic operation a tape can hold, one row each.
 
 A row says what the operation means, its partial derivatives, and how LLVM and C write it. An operation without an `llvm`
-text is elementary (sin, exp, ...): `elementary.py` lowers it to the exact ones, except on machines that know the true function.
+text is elementary (sin, exp, ...): `elementary.py` lowers it to the exact ones, except on backends that know the true function.
 
 Besides these rows a tape has seven structural operations, which every interpreter handles itself:
 
@@ -20,13 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-REAL, TRUTH = "real", "truth"
+REAL, BOOL = "real", "truth"
 STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "rows", "at"})
 
 
 @dataclass(frozen=True)
 class Op:
-    """One row: name, kinds of arguments and result, meaning, partial derivatives, and how machines write it."""
+    """One row: name, kinds of arguments and result, meaning, partial derivatives, and how backends write it."""
 
     name: str
     takes: tuple[str, ...]
@@ -46,7 +46,7 @@ OPS: dict[str, Op] = {}
 
 
 def _row(name: str, signature: str, meaning: str, partials: Any, llvm: str | None = None, c: str | None = None) -> None:
-    kinds = {"r": REAL, "b": TRUTH}
+    kinds = {"r": REAL, "b": BOOL}
     takes, gives = signature.split(">")
     OPS[name] = Op(name, tuple(kinds[k] for k in takes), kinds[gives], meaning, partials, llvm, c)
 
@@ -103,7 +103,7 @@ _row("min",      "rr>r",  "a if a < b else b; NaN if either is", None,          
 _row("max",      "rr>r",  "a if a > b else b; NaN if either is", None,                          _extreme("ugt"),           "cd_max({a}, {b})")
 _row("pow2",     "r>r",   "2^rint(a), a clamped to the normal exponents; NaN counts as the lowest", lambda y, a: (None,), _POW2_LLVM, "cd_pow2({a})")
 _row("logb",     "r>r",   "exponent field of a, less its bias", lambda y, a: (None,),           _LOGB_LLVM,                "cd_logb({a})")
-_row("held",     "r>r",   "a, as a value with the derivative zero", lambda y, a: (None,),       "{r} = bitcast {V} {a} to {V}", "{a}")
+_row("stop_gradient",     "r>r",   "a, as a value with the derivative zero", lambda y, a: (None,),       "{r} = bitcast {V} {a} to {V}", "{a}")
 _row("lt",       "rr>b",  "a < b",                        None,                                 "{r} = fcmp olt {V} {a}, {b}", "{a} < {b}")
 _row("le",       "rr>b",  "a <= b",                       None,                                 "{r} = fcmp ole {V} {a}, {b}", "{a} <= {b}")
 _row("eq",       "rr>b",  "a == b",                       None,                                 "{r} = fcmp oeq {V} {a}, {b}", "{a} == {b}")

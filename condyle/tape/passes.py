@@ -1,15 +1,15 @@
-"""Passes: a block in, an equivalent block out. `lower` is their sum: the tape as a machine of one precision computes it."""
+"""Passes: a block in, an equivalent block out. `lower` is their sum: the tape as a backend of one precision computes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from condyle.errors import MachineError
+from condyle.errors import BackendError
 from condyle.tape.graph import Block, Graph, Loop, Node
+from condyle.tape.inline import Replay, replay
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import OPS, REAL
-from condyle.tape.replay import Replay, replay
 from condyle.tape.scalar import Scalar
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Tape
@@ -20,7 +20,7 @@ Visit = Callable[[Graph, Node, tuple[int, ...]], int]
 def lower(tape: Tape, precision: str) -> Tape:
     """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided."""
     if precision not in ("f64", "f32"):
-        raise MachineError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
+        raise BackendError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
     block = expand(release(tape.block), precision)
     block = fold_constants(block, single=precision == "f32")
     block = contract(block)
@@ -47,16 +47,16 @@ def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = 
 
 
 def release(block: Block) -> Block:
-    """The block recorded again without `held`, as if it had never been written: derivatives have been taken by now."""
+    """The block recorded again without `stop_gradient`, as if it had never been written: derivatives have been taken by now."""
     if not _holds(block):
         return block
     arithmetic = Replay()
-    arithmetic.functions["held"] = lambda a: a
+    arithmetic.functions["stop_gradient"] = lambda a: a
     return dead_code(replay(block, arithmetic))
 
 
 def _holds(block: Block) -> bool:
-    return any([n.op == "held" or (n.op == "loop" and _holds(n.data.body)) for n in block.nodes])
+    return any([n.op == "stop_gradient" or (n.op == "loop" and _holds(n.data.body)) for n in block.nodes])
 
 
 def expand(block: Block, precision: str) -> Block:
@@ -77,7 +77,7 @@ def expand(block: Block, precision: str) -> Block:
 
 
 def fold_constants(block: Block, *, single: bool) -> Block:
-    """Operations on constants alone done now, in the precision of the machine, with the same bits it would give."""
+    """Operations on constants alone done now, in the precision of the backend, with the same bits it would give."""
     ieee = Ieee(single=single)
 
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from condyle.tape.graph import Block, Loop
 from condyle.tape.ops import OPS, REAL
 
-FLAT = frozenset({"rint", "floor", "pow2", "logb", "held"})  # real results whose derivative is zero
+FLAT = frozenset({"rint", "floor", "pow2", "logb", "stop_gradient"})  # real results whose derivative is zero
 
 
 def smooth(op: str) -> bool:

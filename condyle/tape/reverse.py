@@ -11,11 +11,11 @@ from typing import Any
 
 from condyle.tape.forward import chosen
 from condyle.tape.graph import Block, Loop
+from condyle.tape.inline import Replay
 from condyle.tape.interpret import evaluate, evaluate_nodes
 from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.pattern import loop_backward, seeds, smooth
-from condyle.tape.replay import Replay
 from condyle.tape.scalar import Scalar
 
 Adjoint = dict[int, Any]  # seed -> traced scalar

@@ -1,4 +1,4 @@
-"""Traced scalars: `Scalar` for a number and `Truth` for a comparison. Arithmetic on them is recorded, not done."""
+"""Traced scalars: `Scalar` for a number and `Bool` for a comparison. Arithmetic on them is recorded, not done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.graph import Graph
-from condyle.tape.ops import OPS, TRUTH
+from condyle.tape.ops import BOOL, OPS
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), "<")
 
@@ -47,7 +47,7 @@ class _Traced:
         return apply_function(function, args, options)
 
 
-class Truth(_Traced):
+class Bool(_Traced):
     """A traced comparison. Combine with & | ~ and use it in `where`."""
 
     __slots__ = ()
@@ -60,21 +60,21 @@ class Truth(_Traced):
     def __and__(self, other: Any) -> Any:
         if isinstance(other, (bool, np.bool_)):
             return self if other else False
-        return compare("and", self, other) if isinstance(other, Truth) else NotImplemented
+        return compare("and", self, other) if isinstance(other, Bool) else NotImplemented
 
     def __or__(self, other: Any) -> Any:
         if isinstance(other, (bool, np.bool_)):
             return True if other else self
-        return compare("or", self, other) if isinstance(other, Truth) else NotImplemented
+        return compare("or", self, other) if isinstance(other, Bool) else NotImplemented
 
-    def __invert__(self) -> Truth:
+    def __invert__(self) -> Bool:
         return compare("not", self)
 
     def __eq__(self, other: object) -> Any:
-        return ~self ^ other if isinstance(other, Truth) else NotImplemented
+        return ~self ^ other if isinstance(other, Bool) else NotImplemented
 
     def __ne__(self, other: object) -> Any:
-        return self ^ other if isinstance(other, Truth) else NotImplemented
+        return self ^ other if isinstance(other, Bool) else NotImplemented
 
     def __xor__(self, other: Any) -> Any:
         return (self | other) & ~(self & other)
@@ -238,10 +238,10 @@ def _binary(op: str, a: Any, b: Any) -> Any:
             if not isinstance(x, Scalar) and not _is_number(x):
                 return NotImplemented
         return compare(op, a, b) if op in _TRUTHS else emit(op, a, b)
-    return Truth(graph, index) if op in _TRUTHS else Scalar(graph, index)
+    return Bool(graph, index) if op in _TRUTHS else Scalar(graph, index)
 
 
-_TRUTHS = frozenset(name for name, op in OPS.items() if op.gives == TRUTH)
+_TRUTHS = frozenset(name for name, op in OPS.items() if op.gives == BOOL)
 
 
 def emit(op: str, *operands: Any, data: Any = None) -> Scalar:
@@ -249,9 +249,9 @@ def emit(op: str, *operands: Any, data: Any = None) -> Scalar:
     return Scalar(*_record(op, operands, data))
 
 
-def compare(op: str, *operands: Any) -> Truth:
+def compare(op: str, *operands: Any) -> Bool:
     """The traced comparison or combination of comparisons that an operation gives."""
-    return Truth(*_record(op, operands, None))
+    return Bool(*_record(op, operands, None))
 
 
 def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:

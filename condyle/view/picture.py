@@ -12,7 +12,7 @@ import numpy as np
 
 from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError, require
-from condyle.runs.whole import write
+from condyle.runs.atomic_write import write
 from condyle.view.camera import NEAREST, Camera, framed
 from condyle.view.ground import draw_ground, grid_step
 from condyle.view.motion import link_poses

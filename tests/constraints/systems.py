@@ -2,7 +2,7 @@
 
 system = SYSTEMS["four_bar"]()            # built once
 y, w, a = system.state(seed)              # coordinates, velocities, accelerations that remain
-slope(lambda t: robot.mass_matrix(moved(robot, y, w, t), machine=MPFR))  # d/dt along that motion, right to 80 digits
+slope(lambda t: robot.mass_matrix(moved(robot, y, w, t), backend=MPFR))  # d/dt along that motion, right to 80 digits
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def precise(x: Any) -> np.ndarray:
 
 def moved(robot: cd.Robot, y: Any, w: Any, seconds: Any) -> np.ndarray:
     """y after a time so short that w is as it was: right to first order."""
-    return robot.integrate(precise(y), precise(w) * seconds, machine=MPFR)
+    return robot.integrate(precise(y), precise(w) * seconds, backend=MPFR)
 
 
 def slope(function: Callable[[Any], Any]) -> list[np.ndarray]:
@@ -85,7 +85,7 @@ def lifted(robot: cd.Robot, y: Any, w: Any, a: Any) -> tuple[np.ndarray, np.ndar
     q, v = robot.lift(y, w)
 
     def velocity(t: Any) -> np.ndarray:
-        return robot.lift(moved(robot, y, w, t), precise(w) + precise(a) * t, machine=MPFR)[1]
+        return robot.lift(moved(robot, y, w, t), precise(w) + precise(a) * t, backend=MPFR)[1]
 
     return q, v, slope(velocity)[0]
 

@@ -27,12 +27,12 @@ def check(system: System, physics: Callable[..., Any], derivatives: Callable[...
     def there(t: Any) -> np.ndarray:
         if chart.nq == chart.nv:
             return Y + precise(d) * t
-        return system.robot.integrate(Y, precise(d) * t, machine=MPFR)
+        return system.robot.integrate(Y, precise(d) * t, backend=MPFR)
 
     for mine, function in (
-        (by_y @ d, lambda t: physics(there(t), W, X, machine=MPFR)),
-        (by_w @ e, lambda t: physics(Y, W + precise(e) * t, X, machine=MPFR)),
-        (by_x @ e, lambda t: physics(Y, W, X + precise(e) * t, machine=MPFR)),
+        (by_y @ d, lambda t: physics(there(t), W, X, backend=MPFR)),
+        (by_w @ e, lambda t: physics(Y, W + precise(e) * t, X, backend=MPFR)),
+        (by_x @ e, lambda t: physics(Y, W, X + precise(e) * t, backend=MPFR)),
     ):
         (reference,) = slope(function)
         assert near(mine, reference, DERIVATIVE, max(np.abs(reference).max(), 1.0))

@@ -39,11 +39,11 @@ def test_lifted_velocity_is_the_rate_of_the_lifted_place(system: System) -> None
     robot, free = system.robot, system.free
     y, w, _ = system.state(SEED)
     q, v = robot.lift(y, w)
-    at = robot.lift(precise(y), precise(w), machine=MPFR)[0]
+    at = robot.lift(precise(y), precise(w), backend=MPFR)[0]
 
     def place(t: Any) -> np.ndarray:
-        there = robot.lift(moved(robot, y, w, t), precise(w), machine=MPFR)[0]
-        return free.difference(at, there, machine=MPFR)
+        there = robot.lift(moved(robot, y, w, t), precise(w), backend=MPFR)[0]
+        return free.difference(at, there, backend=MPFR)
 
     assert near(slope(place)[0], v, SOLVED)
     assert near(free.difference(at.astype(float), q), np.zeros(free.nv), SAME_FORMULA, scale=1.0)
@@ -67,7 +67,7 @@ def test_power_is_the_rate_of_energy(system: System) -> None:
 
     def energies(t: Any) -> Any:
         there, faster = moved(robot, y, w, t), precise(w) + precise(a) * t
-        return robot.kinetic_energy(there, faster, machine=MPFR), robot.potential_energy(there, machine=MPFR)
+        return robot.kinetic_energy(there, faster, backend=MPFR), robot.potential_energy(there, backend=MPFR)
 
     kinetic, potential = slope(energies)
     assert near(kinetic + potential, w @ tau, SAME_FORMULA, np.abs(w) @ np.abs(tau) + abs(potential))
@@ -89,7 +89,7 @@ def test_mass_matrix_rate_less_twice_coriolis_is_skew(system: System) -> None:
     robot = system.robot
     y, w, _ = system.state(SEED)
     C, bias = robot.coriolis_matrix(y, w), robot.bias_forces(y, w)
-    Mdot = slope(lambda t: robot.mass_matrix(moved(robot, y, w, t), machine=MPFR))[0]
+    Mdot = slope(lambda t: robot.mass_matrix(moved(robot, y, w, t), backend=MPFR))[0]
     assert near(C + C.T, Mdot, SAME_FORMULA, np.abs(C).max() + np.abs(robot.mass_matrix(y)).max())
     gravity = robot.gravity_forces(y)
     assert near(C @ w, bias - gravity, SAME_FORMULA, np.abs(C @ w).max() + np.abs(gravity).max())
@@ -102,8 +102,8 @@ def test_jacobians_are_the_derivatives_of_positions(system: System) -> None:
 
     def kinematics(t: Any) -> Any:
         there = moved(robot, y, w, t)
-        com = robot.center_of_mass(there, machine=MPFR)
-        return (*robot.frame_pose(there, frame, machine=MPFR), robot.jacobian(there, frame, machine=MPFR), com)
+        com = robot.center_of_mass(there, backend=MPFR)
+        return (*robot.frame_pose(there, frame, backend=MPFR), robot.jacobian(there, frame, backend=MPFR), com)
 
     R_rate, p_rate, J_rate, com_rate = slope(kinematics)
     spin = R_rate @ robot.frame_pose(y, frame)[0].T

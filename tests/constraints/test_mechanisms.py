@@ -260,7 +260,7 @@ def test_more_digits() -> None:
     with gmpy2.context(precision=256):
         t, w, tau = gmpy2.mpfr("0.7"), gmpy2.mpfr(2), gmpy2.mpfr("0.3")
         law = ref.four_bar_equation(t)
-        a = robot.forward_dynamics(*[np.array([x], dtype=object) for x in (t, w, tau)], machine="mpfr:256")
+        a = robot.forward_dynamics(*[np.array([x], dtype=object) for x in (t, w, tau)], backend="mpfr:256")
         assert abs(a[0] - law.acceleration(w, tau)) < 1e-70 * abs(a[0])
 
 

@@ -182,7 +182,7 @@ def test_loops_close_in_float32(name: str) -> None:
         a = system.robot.forward_dynamics(*single)
         exact = system.robot.forward_dynamics(*(x.astype(float) for x in single))
         assert a.dtype == np.float32 and np.abs(a - exact).max() < 1e-5 * np.abs(exact).max()
-        assert (a == system.robot.forward_dynamics(*single, machine="reference")).all()
+        assert (a == system.robot.forward_dynamics(*single, backend="reference")).all()
 
 
 # -- copies

@@ -59,7 +59,7 @@ def test_one_state_batches_lanes_threads_and_machines(name: str, kernel: str) ->
     for lanes in (1, 2, 4, 8):
         assert all_same(results(function.on("cpu", lanes=lanes, threads=2), arrays), wanted), lanes
     few = [x[:3] for x in arrays]
-    assert all_same(results(method, few, machine="reference"), [x[:3] for x in wanted])
+    assert all_same(results(method, few, backend="reference"), [x[:3] for x in wanted])
     assert all_same(results(function.on("reference"), few), [x[:3] for x in wanted])
     square = results(method, [x[:36].reshape(6, 6, -1) for x in arrays])
     assert all_same([x[2, 3] for x in square], [x[15] for x in wanted])

@@ -160,7 +160,7 @@ def test_reactions_carry_it(free: cd.Robot) -> None:
 
     def momentum(t: Any) -> np.ndarray:
         with_speed = np.array([x + t * b for x, b in zip(w, a, strict=True)], dtype=object)
-        return robot.momentum(moved(robot, y, w, t), with_speed, machine=MPFR)
+        return robot.momentum(moved(robot, y, w, t), with_speed, backend=MPFR)
 
     found = robot.reactions(y, w, tau)
     heading = y[robot.q_slice("root_yaw")][0]

@@ -52,7 +52,7 @@ def test_a_robot_on_legs_is_carried_by_its_joints():
 
 
 def test_a_robot_without_motors_is_refused_in_a_sentence():
-    from condyle.machines.wheeled_pendulum import rolling
+    from condyle.demos.wheeled_pendulum import rolling
 
     bare = cd.Simulation(rolling(), 0.001, actuated=["axle"])
     with pytest.raises(ControlError, match=r"'wheeled_pendulum' has no motor .* nothing to hold"):

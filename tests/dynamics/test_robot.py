@@ -116,16 +116,16 @@ def test_any_precision():
     robot = cd.load("ur3")
     q, v, tau = states(robot)
     double = robot.forward_dynamics(q, v, tau)
-    p256 = robot.forward_dynamics(q, v, tau, machine="mpfr:256")
-    p512 = robot.forward_dynamics(q, v, tau, machine="mpfr:512")
+    p256 = robot.forward_dynamics(q, v, tau, backend="mpfr:256")
+    p512 = robot.forward_dynamics(q, v, tau, backend="mpfr:512")
     assert close(double, p256.astype(float), 1e-11), "float64 accuracy"
     with gmpy2.context(precision=600):
         assert max(abs(a - b) / abs(b) for a, b in zip(p256, p512, strict=True)) < 1e-70, "256 bits are 77 digits"
     # the ball at 53 bits is around the exact value and around float64's; at 300 bits it is narrow, and around the 256-bit one
     with flint.ctx.workprec(600):
-        for ball, x, precise in zip(robot.forward_dynamics(q, v, tau, machine="interval"), double, p512, strict=True):
+        for ball, x, precise in zip(robot.forward_dynamics(q, v, tau, backend="interval"), double, p512, strict=True):
             assert ball.contains(flint.arb(float(x))) and ball.contains(flint.arb(str(precise)))
-        for ball, fine in zip(robot.forward_dynamics(q, v, tau, machine="interval:300"), p256, strict=True):
+        for ball, fine in zip(robot.forward_dynamics(q, v, tau, backend="interval:300"), p256, strict=True):
             assert float(ball.rad()) < 1e-70 and abs(ball - flint.arb(str(fine))) < 1e-70
 
 
@@ -286,7 +286,7 @@ def test_a_robot_seen_before_is_not_traced_again(monkeypatch):
     monkeypatch.undo()
     once_more = cd.load("ur3")
     once_more.forward_dynamics(q, v, tau)
-    assert same_bits(once_more.forward_dynamics(q, v, tau, machine="reference"), wanted[0])
+    assert same_bits(once_more.forward_dynamics(q, v, tau, backend="reference"), wanted[0])
 
 
 # ---- bases, files, gravity

@@ -49,7 +49,7 @@ CHILD = """
 import json
 import numpy as np
 import condyle as cd
-from condyle.machines import two_wheeled, wheeled_pendulum
+from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
 from condyle.robot.make import link, pose, solid, sphere
 found = {}

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import condyle as cd
 from condyle.commands.main import app
 from condyle.errors import FileError, SimulationError
-from condyle.runs import file, plain
+from condyle.runs import file, json_codec
 from condyle.runs.convert import export_run, import_run
 from condyle.runs.run import Run
 
@@ -88,7 +88,7 @@ def test_numbers_that_are_not_finite_are_neither_written_nor_read(run: Run, name
     which = ["x", "u", "wrenches", "reference"].index(name)
     arrays[which] = np.full_like(arrays[which], np.nan)
     for kind, payload in (
-        (b"HEAD", plain.text_of(about)),
+        (b"HEAD", json_codec.text_of(about)),
         (b"STRT", run.x[0].tobytes()),
         (b"COLS", file.columns(extras)),
         (b"DATA", file.rows(0, arrays)),
@@ -278,14 +278,14 @@ def test_escapes_do_not_reach_the_terminal(tmp_path: Path) -> None:
 
 def test_deep_data_is_neither_written_nor_read() -> None:
     deep: Any = 1
-    for _ in range(plain.DEEPEST + 2):
+    for _ in range(json_codec.DEEPEST + 2):
         deep = [deep]
     with pytest.raises(FileError, match="at most 64 inside each other"):
         cd.Recorder(pendulum(), np.zeros(4), about={"mine": deep})
     for text in ("[" * 100 + "]" * 100, '{"a":' * 100 + "1" + "}" * 100, "[" * 200_000 + "]" * 200_000):
-        with pytest.raises(plain.Wrong):
-            plain.from_text(text)
-    assert plain.from_text("[" * 60 + "]" * 60) is not None
+        with pytest.raises(json_codec.Wrong):
+            json_codec.from_text(text)
+    assert json_codec.from_text("[" * 60 + "]" * 60) is not None
 
 
 def test_a_link_that_leads_nowhere_is_not_written_through(run: Run, tmp_path: Path) -> None:

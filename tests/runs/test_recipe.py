@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import condyle as cd
+from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.errors import CondyleError, FileError
-from condyle.machines import two_wheeled, wheeled_pendulum
 from condyle.robot.library import ROBOTS
 from condyle.robot.model import digest
-from condyle.runs.plain import Unwritable, Wrong, data_of, number
-from condyle.runs.recipe import data_of_robot, data_of_simulation, robot_of_data, simulation_of_data
+from condyle.runs.json_codec import Unwritable, Wrong, data_of, number
 from condyle.runs.run import Run
+from condyle.runs.serialize import data_of_robot, data_of_simulation, robot_of_data, simulation_of_data
 
 BASES = ("fixed", "free", "planar", "euler")
 

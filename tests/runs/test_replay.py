@@ -26,8 +26,8 @@ def changed(run: Run, step: int, entry: int, value: float) -> Run:
     return replace(run, x=x).with_simulation(run.simulation)
 
 
-@pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"lanes": 4}, {"threads": 2}, {"machine": "reference"}], ids=str)
-def test_every_machine_repeats_it(run: Run, options: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"lanes": 4}, {"threads": 2}, {"backend": "reference"}], ids=str)
+def test_every_backend_repeats_it(run: Run, options: dict[str, object]) -> None:
     replay = run.check(**options)
     assert replay and replay.identical and replay.steps == 100 and replay.step is None and replay.difference == 0.0
 

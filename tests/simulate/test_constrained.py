@@ -244,7 +244,7 @@ def test_same_bits(name: str) -> None:
             now = world.step(now, us[k, t])
             assert np.array_equal(now, xs[k, t + 1])
     assert np.array_equal(world.rollout(np.tile(x, (3, 1)), us, lanes=2, threads=2), xs)
-    assert np.array_equal(world.step(x, us[0, 0], machine="reference"), xs[0, 1])
+    assert np.array_equal(world.step(x, us[0, 0], backend="reference"), xs[0, 1])
     many = world.step(np.tile(x, (11, 1)), np.tile(us[0, 0], (11, 1)), derivatives=True)
     one = world.step(x, us[0, 0], derivatives=True)
     assert all(np.array_equal(a[7], b) for a, b in zip(many, one, strict=True))

@@ -191,7 +191,7 @@ def test_128_bits_agree(base):
     for _ in range(steps):
         u = held(pose(base), x)
         x = w.step(x, u)
-        y = w.step(y, u, machine="mpfr:128")
+        y = w.step(y, u, backend="mpfr:128")
     y = np.asarray(y, dtype=float)
     assert np.abs(x - y).max() <= CLOSE * np.abs(y).max()
     assert np.any(w.contact_forces(x, held(pose(base), x))[:, 2] > 0.0), "it has landed"

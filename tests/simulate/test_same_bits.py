@@ -145,7 +145,7 @@ def test_any_split_over_threads(threads):
 def test_the_reference_machine():
     # the interpreter takes seconds for second derivatives
     k = slice(8, 9)
-    check_same(everything(world(), states()[k], controls()[k], machine="reference"), k, "interpreted")
+    check_same(everything(world(), states()[k], controls()[k], backend="reference"), k, "interpreted")
 
 
 @pytest.mark.parametrize("name", list(WORLDS)[1:])
@@ -165,7 +165,7 @@ def test_other_worlds_too(name):
     first = results()
     for lanes in (1, 4):
         assert all(same_bits(a, b) for a, b in zip(first, results(lanes=lanes), strict=True)), f"{lanes} lanes"
-    assert same_bits(w.step(x[:2], u[:2], machine="reference", freeze=True, **few), first[0][:2])
+    assert same_bits(w.step(x[:2], u[:2], backend="reference", freeze=True, **few), first[0][:2])
 
 
 # ---- in time

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from condyle.tape.array import array, where
 from condyle.tape.loop import Table, current, loop, scan
 from condyle.tape.ops import OPS, REAL
-from condyle.tape.scalar import Scalar, Truth, compare, emit
+from condyle.tape.scalar import Bool, Scalar, compare, emit
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
@@ -108,7 +108,7 @@ def _leaves(value: Any) -> list[Scalar]:
 class Scope:
     """The values that can be used at one place of a program; an inner scope starts with those of the outer one."""
 
-    def __init__(self, pick: Pick, reals: list[Any], truths: list[Truth], elementary: bool) -> None:
+    def __init__(self, pick: Pick, reals: list[Any], truths: list[Bool], elementary: bool) -> None:
         self.pick = pick
         self.reals = list(reals)
         self.truths = list(truths)
@@ -148,7 +148,7 @@ class Scope:
         recent = self.reals[-4:] if self.pick(2) else self.reals
         return recent[self.pick(len(recent))]
 
-    def truth(self) -> Truth:
+    def truth(self) -> Bool:
         """A comparison, a combination of known ones, or a known one."""
         kind = self.pick(3) if self.truths else 0
         known = self.truths[-3:]

@@ -11,7 +11,7 @@ from tape.random_tapes import inputs_from, tape_from
 from condyle.tape import export_casadi
 from condyle.tape.array import array, fma, where
 from condyle.tape.export_casadi import casadi_function
-from condyle.tape.interpreted import MpfrMachine, interpreted
+from condyle.tape.interpreted import MpfrBackend, interpreted
 from condyle.tape.loop import loop, scan
 from condyle.tape.mpfr import Mpfr
 from condyle.tape.scalar import emit
@@ -86,7 +86,7 @@ def test_every_operation() -> None:
     tape = trace(f, x=2)
     function = casadi_function(tape)
     for point in ([2.5, -1.5], [-3.5, 8.0], [0.5, 0.5], [1023.0, 2.0], [2.0**-40, 7.0], [2.0**40 - 2.0**-12, -3.0]):
-        want = MpfrMachine(100).run(tape, [np.array([point])])[0][0].astype(float)
+        want = MpfrBackend(100).run(tape, [np.array([point])])[0][0].astype(float)
         np.testing.assert_allclose(call(function, tape, [np.array(point)])[0], want, rtol=1e-14, err_msg=str(point))
 
 
@@ -127,7 +127,7 @@ def test_a_long_loop_stays_a_loop_and_is_differentiated() -> None:
     assert f.n_instructions() < 10_000
     x, u = np.array([1.0, 0.0]), np.sin(np.arange(2000.0)).reshape(-1, 1)
     final, q, states = (np.array(out) for out in f(x, u))
-    want = MpfrMachine(100).run(tape, [x[None], u.reshape(1, -1)])
+    want = MpfrBackend(100).run(tape, [x[None], u.reshape(1, -1)])
     np.testing.assert_allclose(final.ravel(), want[0][0].astype(float), rtol=1e-12)
     np.testing.assert_allclose(q.ravel(), want[1][0].astype(float), rtol=1e-10)
     np.testing.assert_allclose(states, want[2][0].astype(float).reshape(2000, 2), rtol=1e-10)

@@ -109,16 +109,16 @@ def test_what_does_not_fit_is_a_sentence(f, call, words):
 
 @pytest.mark.parametrize("machine", ["gpu", "mpfr", "mpfr:", "mpfr:abc", "cpu4", ""])
 def test_machines_are_listed_when_there_is_no_such_one(f, machine):
-    with pytest.raises(cd.MachineError, match="'cpu', 'reference', 'mpfr:BITS'"):
+    with pytest.raises(cd.BackendError, match="'cpu', 'reference', 'mpfr:BITS'"):
         f.on(machine)
 
 
 def test_options_are_checked(f):
-    with pytest.raises(cd.MachineError, match="lanes must be"):
+    with pytest.raises(cd.BackendError, match="lanes must be"):
         f.on("cpu", lanes=3)
-    with pytest.raises(cd.MachineError, match="threads must be"):
+    with pytest.raises(cd.BackendError, match="threads must be"):
         f.on("cpu", threads=0)
-    with pytest.raises(cd.MachineError, match="'tape', 'llvm', 'asm' or 'c'"):
+    with pytest.raises(cd.BackendError, match="'tape', 'llvm', 'asm' or 'c'"):
         f.source("cobol")
 
 

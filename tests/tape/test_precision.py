@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tape.random_tapes import inputs_for, random_tapes, same_bits
 
-from condyle.errors import MachineError, ShapeError
+from condyle.errors import BackendError, ShapeError
 from condyle.tape.array import array, fma, where
 from condyle.tape.interpret import Ieee
-from condyle.tape.interpreted import IntervalMachine, MpfrMachine, Reference, interpreted
+from condyle.tape.interpreted import IntervalBackend, MpfrBackend, Reference, interpreted
 from condyle.tape.interval import Interval
 from condyle.tape.loop import loop, scan
 from condyle.tape.mpfr import Mpfr
@@ -28,7 +28,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e300, -1e-300, 5e-324, math.in
 
 def mpfr(tape, *inputs, bits=256):
     """The outputs of one state, as lists."""
-    return [out[0].tolist() for out in MpfrMachine(bits).run(tape, [np.array([x], dtype=object) for x in inputs])]
+    return [out[0].tolist() for out in MpfrBackend(bits).run(tape, [np.array([x], dtype=object) for x in inputs])]
 
 
 # ---- the generic machine
@@ -57,22 +57,22 @@ def test_the_reference_takes_its_precision_from_the_arrays() -> None:
         (out,) = Reference().run(tape, [x.astype(dtype)])
         assert same_bits(out, x.astype(dtype) / dtype(3.0))
     assert Reference().run(tape, [np.empty((0, 2))])[0].shape == (0, 2)
-    assert [m.name for m in (Reference(), MpfrMachine(256), IntervalMachine())] == ["reference", "mpfr:256", "interval:53"]
+    assert [m.name for m in (Reference(), MpfrBackend(256), IntervalBackend())] == ["reference", "mpfr:256", "interval:53"]
 
 
 def test_wrong_inputs_are_named() -> None:
     tape = trace(lambda x, y: x + y, x=2, y=2)
     good = np.zeros((3, 2))
     for bad in ([good], [good, np.zeros((3, 3))], [good, np.zeros((2, 2))], [good, np.zeros(2)]):
-        for machine in (Reference(), MpfrMachine(100), IntervalMachine()):
+        for machine in (Reference(), MpfrBackend(100), IntervalBackend()):
             with pytest.raises(ShapeError, match=r"x \(N, 2\), y \(N, 2\)"):
                 machine.run(tape, bad)
-    with pytest.raises(MachineError, match="float32 and float64"):
+    with pytest.raises(BackendError, match="float32 and float64"):
         Reference().run(tape, [good, good.astype(np.float32)])
-    with pytest.raises(MachineError, match="no exp, sin; lower"):
+    with pytest.raises(BackendError, match="no exp, sin; lower"):
         Reference().run(trace(lambda x: loop(lambda i, y: np.sin(y), np.exp(x), 2), x=()), [np.zeros((1, 1))])
-    for make in (MpfrMachine(1).run, IntervalMachine(0).run):
-        with pytest.raises(MachineError, match="bits"):
+    for make in (MpfrBackend(1).run, IntervalBackend(0).run):
+        with pytest.raises(BackendError, match="bits"):
             make(tape, [good, good])
 
 
@@ -174,7 +174,7 @@ def test_the_callers_context_is_left_alone() -> None:
 def test_threads_with_different_precisions() -> None:
     tape = trace(lambda x: loop(lambda i, y: np.sin(y) + x, x, 200), x=())
     x = [np.array([[1.0]])]
-    machines = [MpfrMachine(60), MpfrMachine(300), IntervalMachine(60), IntervalMachine(300)]
+    machines = [MpfrBackend(60), MpfrBackend(300), IntervalBackend(60), IntervalBackend(300)]
     alone = [str(m.run(tape, x)[0][0, 0]) for m in machines]
     before = flint.ctx.prec
     found: list[list[str]] = [[] for _ in machines]
@@ -195,7 +195,7 @@ def test_threads_with_different_precisions() -> None:
 
 
 def interval(tape, *inputs, bits=53):
-    return [out[0].tolist() for out in IntervalMachine(bits).run(tape, [np.array([x], dtype=object) for x in inputs])]
+    return [out[0].tolist() for out in IntervalBackend(bits).run(tape, [np.array([x], dtype=object) for x in inputs])]
 
 
 def one(f, ball):
@@ -233,7 +233,7 @@ def test_balls_hold_what_mpfr_computes(data, elementary: bool, special: bool) ->
     # beyond MPFR's exponents its results are no longer those of real numbers
     assume(not true.context.overflow and not true.context.underflow)
     for bits in (53, 20):
-        balls = IntervalMachine(bits).run(tape, inputs)
+        balls = IntervalBackend(bits).run(tape, inputs)
         for port, a, b in zip(tape.outputs, balls, want, strict=True):
             for ball, x in zip(a[0], b[0], strict=True):
                 assert holds(ball, x), f"{port.name}: {x} is not in {ball}\n{tape}"

@@ -226,7 +226,7 @@ def test_the_golden_bits_are_those_of_the_reference():
 def test_a_machine_with_other_bits_is_refused(monkeypatch):
     monkeypatch.setitem(golden.BITS, "f64", hashlib.sha256(b"other").hexdigest())
     golden.check.cache_clear()
-    with pytest.raises(cd.MachineError, match="golden bits"):
+    with pytest.raises(cd.BackendError, match="golden bits"):
         cd.function(lambda x: x + 1.0, x=2)(np.zeros(2))
     golden.check.cache_clear()
 

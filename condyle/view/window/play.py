@@ -10,9 +10,9 @@ import numpy as np
 
 from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
-from condyle.runs.plain import Wrong
-from condyle.runs.recipe import robot_of_data
+from condyle.runs.json_codec import Wrong
 from condyle.runs.run import Run
+from condyle.runs.serialize import robot_of_data
 from condyle.simulate.world import base_coordinates
 from condyle.view.looks import bounds
 from condyle.view.motion import contact_places, frame_points, link_poses, mass_center

@@ -1,0 +1,159 @@
+"""The arm: its rows pass and can fail, its tool goes where it is sent, and it carries its own weight."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from condyle.control.controller import Controller
+from condyle.demos import arm, arm_checks, arm_plan
+from condyle.demos.smooth import FASTEST, SHARPEST, smooth, smooth_sum
+from condyle.dynamics.robot import load
+from condyle.errors import ControlError
+from condyle.robot.library.ur3 import READY
+from condyle.simulate.simulation import Simulation
+from condyle.tape.function import function
+
+
+@pytest.fixture(scope="module")
+def done():
+    return arm.run()
+
+
+@pytest.fixture(scope="module")
+def rows(done):
+    return list(arm_checks.checks(done, quick=True))
+
+
+def values(found):
+    return {row.check: row for row in found}
+
+
+def test_everything_passes(rows):
+    assert [row.check for row in rows if not row.passed] == []
+    assert len(rows) >= 25
+
+
+def test_the_run_is_kept_and_found_again(done, tmp_path):
+    from condyle.runs.run import read_run
+
+    done.save(tmp_path / "drawing.cdl")
+    again = read_run(tmp_path / "drawing.cdl")
+    assert np.array_equal(again.x, done.x) and again.check().identical
+
+
+# ---- the rows can fail
+
+
+def test_a_tool_off_its_plan_is_seen(done):
+    x = done.x.copy()
+    x[:, 0] += 0.01
+    found = values(arm_checks.drawing(replace(done, x=x)))
+    assert not found["tool from its plan before the push, rms"].passed and not found["tool from its plan in the end"].passed
+    x = done.x.copy()
+    x[10, 6 + 4] = -3.3
+    assert not values(arm_checks.drawing(replace(done, x=x)))["largest speed, by the joint's limit"].passed
+    found = values(arm_checks.drawing(replace(done, u=done.u * 30.0)))
+    assert not found["largest torque, by the joint's limit"].passed
+
+
+def test_work_that_is_not_done_is_seen(done):
+    for change in ({"u": done.u * 1.0001}, {"wrenches": done.wrenches * 0.99}):
+        found = values(arm_checks.accounts(replace(done, **change)))
+        assert not any(row.passed for row in found.values())
+
+
+def test_softer_gains_are_seen(monkeypatch):
+    monkeypatch.setattr(arm_checks, "KP", arm.KP * 1.01)
+    assert not next(iter(arm_checks.stiffness())).passed
+
+
+def test_the_push_is_felt_and_forgotten(done):
+    away = arm_checks.errors(done)
+    begin = round(arm.PUSHED_AT / arm.DT)
+    assert away[: begin + 1].max() < 1e-3 < 0.05 < away[begin:].max() and away[-1] < 1e-3
+    assert np.count_nonzero(np.any(done.wrenches != 0.0, axis=(1, 2))) == round(arm.PUSHED_FOR / arm.DT)
+
+
+# ---- from the tool to the joints
+
+
+@given(st.floats(0.22, 0.42), st.floats(-0.2, 0.2), st.floats(0.15, 0.35))
+def test_the_tool_goes_where_it_is_sent(x, y, z):
+    q = arm_plan.joints_for(np.array([x, y, z]))
+    R, p = arm_plan.robot().frame_pose(q, "tool")
+    assert p == pytest.approx([x, y, z], abs=1e-10)
+    assert np.abs(R - arm_plan.DOWN).max() < 1e-10
+    assert np.abs(q).max() <= np.pi
+
+
+def test_published_places_are_reached():
+    places = np.array([[0.35, 0.15, 0.30], [0.35, 0.15, 0.20], [0.25, -0.20, 0.32], [0.25, -0.20, 0.22]])
+    q = arm_plan.joints_for(places)
+    assert arm_plan.robot().frame_pose(q, "tool")[1] == pytest.approx(places, abs=1e-12)
+
+
+@pytest.mark.parametrize("place", [[1.0, 0.0, 0.2], [0.02, 0.0, 0.3], [np.nan, 0.0, 0.0], [1e300, 0.0, 0.0]])
+def test_out_of_reach_is_said(place):
+    with pytest.raises(ControlError, match=r"no joints were found that put the tool down at \[.*choose a place"):
+        arm_plan.joints_for(np.array([[0.35, 0.0, 0.22], place]))
+
+
+def test_the_plan_is_smooth():
+    way = arm.way()
+    assert np.abs(np.diff(way.q, axis=0)).max() < 1.01 * arm.DT * np.abs(way.v).max()
+    assert np.gradient(way.v, way.t, axis=0)[2:-2] == pytest.approx(way.a[2:-2], abs=1e-3)
+    corners = arm_plan.corners()
+    seen = [np.abs(way.place[way.drawing] - corner).max(axis=-1).min() for corner in corners]
+    assert max(seen) < 1e-6 and np.ptp(corners, axis=0) == pytest.approx([0.16, 0.12, 0.0])
+
+
+def test_smooth_motion():
+    t = np.linspace(-0.5, 2.5, 3001)
+    ways = function(lambda t: {"s": smooth(t, 0.5, 1.5), "sum": smooth_sum(t, 0.5, 1.5)}, t=())
+    s, total = ways(t)
+    rate, of_sum = ways.jacobian()(t)
+    assert s[0] == 0.0 and s[-1] == pytest.approx(1.0, abs=1e-14) and np.all(np.diff(s) >= -1e-15)
+    assert of_sum == pytest.approx(s, abs=1e-12) and total[-1] == pytest.approx(0.5 * 1.5 + 0.5)
+    assert rate.max() == pytest.approx(FASTEST / 1.5, rel=1e-5)
+    assert np.abs(ways.jacobian().jacobian()(t)[0]).max() == pytest.approx(SHARPEST / 1.5**2, rel=1e-4)
+
+
+# ---- controllers
+
+
+def test_it_carries_its_own_weight():
+    here = arm.world()
+    x = x0 = here.state(READY)
+    control = arm.gravity_compensation(here, x0)
+    assert isinstance(control, Controller)
+    for k in range(500):
+        u, wrenches = control(k, x)
+        x = here.step(x, u, wrenches=wrenches)
+    assert np.abs(x - x0).max() < 1e-9
+    fallen = here.rollout(x0, np.zeros((500, 6)))[-1]
+    assert np.abs(fallen[:6] - x0[:6]).max() > 0.5
+
+
+def test_what_is_left_out_is_seen():
+    here, plan, robot = arm.world(), arm.way(), arm_plan.robot()
+    # no M a* in the law
+    wanted = np.stack([plan.q, plan.v, 0.0 * plan.a], axis=1)
+    follow, x, away = arm.Tracking(here, wanted), here.state(READY), 0.0
+    for k in range(round(arm.PUSHED_AT / arm.DT)):
+        x = here.step(x, follow(k, x)[0])
+        off = robot.frame_pose(x[:6], "tool")[1] - robot.frame_pose(plan.q[k + 1], "tool")[1]
+        away = max(away, float(np.linalg.norm(off)))
+    assert away == pytest.approx(0.021, abs=1e-3)
+    # the push at another point of the same link
+    at = plan.q[round(arm.PUSHED_AT / arm.DT)]
+    torques = [robot.jacobian(at, frame)[:3].T @ arm.PUSH for frame in ("tool", "wrist_3")]
+    assert torques[1][3] / torques[0][3] == pytest.approx(3.2, abs=0.1) and abs(torques[1][4]) < 1e-12
+
+
+def test_another_robot_is_refused():
+    dog = Simulation(load("pidog"), 0.002)
+    with pytest.raises(ControlError, match=r"gains are for 6 joints.*pidog has 18 velocities.*holding"):
+        arm.gravity_compensation(dog, dog.state())

@@ -1,0 +1,125 @@
+"""The four-limbed machine dropped and pushed, and the recorded wheeled pendulum: their rows pass and can fail."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import condyle as cd
+from condyle.control.controller import Controller
+from condyle.demos import fourlimb, fourlimb_checks, wheel_run, wheeled_pendulum
+from condyle.demos.fourlimb import EFFORT, above, holding, planar, tilt
+from condyle.demos.fourlimb_checks import planar_world
+
+
+@pytest.fixture(scope="module")
+def done():
+    return fourlimb.run()
+
+
+def test_everything_passes(done):
+    rows = list(fourlimb_checks.checks(done, quick=True))
+    assert [row.check for row in rows if row.passed is False] == []
+    assert sum(row.passed is None for row in rows) == 1 and len(rows) >= 30
+
+
+def test_rows_fail_for_a_run_that_did_not_happen(done):
+    x = done.x.copy()
+    x[3000:, 3:7] = np.array([np.sin(0.2), 0.0, 0.0, np.cos(0.2)])
+    x[100, 2] += 1e-6
+    other = replace(done, x=x)
+    other.__dict__["simulation"] = done.simulation
+    rows = [*fourlimb_checks.landing(other), *fourlimb_checks.pushed(other), fourlimb_checks.repeated("run", other)]
+    failed = {row.check for row in rows if row.passed is False}
+    assert {"height while it falls, less that of free fall", "tilt at the end", "repeats bit for bit"} <= failed
+
+
+def test_sliding_and_drifting_are_seen(done):
+    def failed(rows, **change):
+        other = replace(done, **change)
+        other.__dict__.update(simulation=done.simulation, contact_forces=done.contact_forces)
+        return {row.check for row in rows(other) if row.passed is False}
+
+    x = done.x.copy()
+    x[:, 31] += 0.001  # 1 mm/s forward, and so the feet
+    assert len(failed(fourlimb_checks.sliding, x=x)) == 4
+    x = done.x.copy()
+    x[3000:, 0] -= 0.086
+    assert failed(fourlimb_checks.pushed, x=x) == {"moved forward or backward"}
+    found = failed(fourlimb_checks.landing, u=done.u * 1.001)
+    assert found == {"torques, less what weight and ground ask for, by the largest"}
+
+
+def test_front_and_hind_do_the_same(done):
+    # and so do left and right before the push
+    assert np.abs(done.x[:, 0]).max() < 1e-12 and np.abs(done.x[:2000, 1]).max() < 1e-12
+
+
+def test_it_is_pushed_to_the_left(done):
+    pushed = np.flatnonzero(done.wrenches[:, 0, 1])
+    assert len(pushed) == 150 and pushed[0] == 2000
+    assert done.x[pushed[-1], 1] > 0.02 and np.abs(done.u).max() < EFFORT
+    # the right feet are relieved, the left ones carry it
+    left, right = (done.contact_forces[pushed[-1], feet, 2].sum() for feet in ([0, 2], [1, 3]))
+    assert left > 2.0 * right
+
+
+@given(turn=st.floats(-3.0, 3.0), lean=st.floats(-1.0, 1.0))
+def test_tilt_does_not_see_a_turn(turn, lean):
+    # yaw after pitch: (x, y, z, w) of Rz(turn) Ry(lean)
+    a, b = turn / 2.0, lean / 2.0
+    x = np.zeros(61)
+    x[3:7] = -np.sin(a) * np.sin(b), np.cos(a) * np.sin(b), np.sin(a) * np.cos(b), np.cos(a) * np.cos(b)
+    assert tilt(x) == pytest.approx(abs(lean), abs=1e-9)
+
+
+def test_the_planar_machine_is_held_and_stands():
+    here = planar_world()
+    x = above(here, 0.02)
+    control = holding(here, x)
+    assert isinstance(control, Controller) and (here.nx, here.nu) == (30, 12)
+    for k in range(1200):
+        u, wrenches = control(k, x)
+        x = here.step(x, u)
+        assert wrenches is None and np.abs(u).max() <= EFFORT
+    assert abs(x[2]) < 0.02 and np.abs(x[15:]).max() < 0.1
+    carried = here.contact_forces(x, control(0, x)[0])[:, 2].sum()
+    assert carried == pytest.approx(99.9 * 9.81, rel=0.02)
+    assert planar().mass == pytest.approx(99.9)
+
+
+def test_the_largest_damping_a_step_bears():
+    # the eigenvalues of dt M^-1 D stay below 2, and not by much
+    robot = fourlimb.machine()
+    damping = np.concatenate([np.zeros(6), np.tile(list(fourlimb.D.values()), 4)])
+    M = robot.mass_matrix(fourlimb.crouched(robot))
+    largest = fourlimb.DT * np.linalg.eigvals(np.linalg.solve(M, np.diag(damping))).real.max()
+    assert 1.0 < largest < 1.5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"push": (0.0, 1.0, 0.0)}, "wrenches="), ({"damping": -1.0}, "negative"), ({"damping": np.nan}, "negative")],
+)
+def test_errors_say_what_to_do(options, words):
+    with pytest.raises(cd.CondyleError, match=words):
+        holding(planar_world(), above(planar_world()), **options)
+
+
+# ---- the wheeled pendulum, recorded
+
+
+def test_the_recorded_balance_is_the_balance(tmp_path):
+    done = wheel_run.run(tmp_path / "balance.cdl")
+    told, other = wheel_run.told(done), wheeled_pendulum.balance()
+    assert done.steps == 8000 and np.abs(done.x - other.x).max() < 1e-9
+    assert np.abs(told.normal - other.normal).max() < 1e-6 and np.array_equal(told.pushed, other.pushed)
+    assert cd.read_run(tmp_path / "balance.cdl").check()
+    rows = list(wheel_run.checks(done, quick=True))
+    assert [row.check for row in rows if row.passed is False] == []
+    assert rows[-1].group == "run" and len(rows) >= 30
+    broken = replace(done, u=np.where(np.arange(8000)[:, None] == 17, 0.1, done.u))
+    broken.__dict__["simulation"] = done.simulation
+    assert list(wheel_run.checks(broken, quick=True))[-1].passed is False

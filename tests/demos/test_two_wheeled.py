@@ -1,0 +1,148 @@
+"""The robot on two wheels: its rows pass and can fail, and its plan is a figure of eight."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from condyle.demos import two_wheeled, two_wheeled_checks
+from condyle.demos.lemniscate import AROUND, Trip, figure_of_eight, from_curve
+from condyle.demos.two_wheeled import HALF_WIDTH, Motion, controller, drive, rolling, world
+
+
+@pytest.fixture(scope="module")
+def done():
+    return drive()
+
+
+@pytest.fixture(scope="module")
+def rows(done):
+    return list(two_wheeled_checks.checks(done, quick=True))
+
+
+def values(found):
+    return {row.check: row for row in found}
+
+
+def test_everything_passes(rows):
+    assert [row.check for row in rows if row.passed is False] == []
+    assert {row.group for row in rows if row.passed is None} == {"a million steps"} and len(rows) >= 15
+
+
+def test_it_goes_once_around(done):
+    now = done.motion
+    lobes = now.middle[:, 0].max(), now.middle[:, 0].min()
+    assert lobes == pytest.approx((HALF_WIDTH, -HALF_WIDTH), abs=2e-3)
+    turned = np.abs(np.diff(now.heading)).sum()
+    assert turned == pytest.approx(3.0 * np.pi, rel=0.02)  # three quarters of a turn and back, twice
+    assert np.abs(now.middle[-1]).max() < 1e-4 and np.abs(done.x[-1, 6:]).max() < 1e-2
+
+
+def test_a_million_steps_are_made_in_chunks(monkeypatch):
+    monkeypatch.setattr(two_wheeled_checks, "MILLION", 2000)
+    monkeypatch.setattr(two_wheeled_checks, "CHUNK", 1000)
+    assert all(row.passed for row in two_wheeled_checks.million(False, lambda *what: None))
+
+
+# ---- the rows can fail
+
+
+def test_wheels_that_slip_are_seen(done):
+    for column, side in ((6, "left"), (7, "right")):
+        v = done.v.copy()
+        v[:, column] += 1e-9
+        found = values(two_wheeled_checks.contact_rows("", done.q, v))
+        sides = {name: found[f"velocity of the {name} wheel where it touches"].passed for name in ("left", "right")}
+        assert not sides[side] and sides["right" if side == "left" else "left"]
+    v = done.v.copy()
+    v[:, 1] += 1e-9  # both slide along y
+    assert not values(two_wheeled_checks.contact_rows("", done.q, v))["velocity of the left wheel where it touches"].passed
+    q = done.q.copy()
+    q[:, 2] += 1e-12
+    assert not next(iter(two_wheeled_checks.contact_rows("", q, done.v))).passed
+
+
+def test_a_robot_off_its_way_is_seen(done):
+    x = done.x.copy()
+    x[:, 0] += 0.03
+    found = values(two_wheeled_checks.driven(replace(done, x=x)))
+    assert not found["largest distance from the curve"].passed
+    assert not found["largest distance from where it should be"].passed
+    torques = done.torques * 1.01
+    found = values(two_wheeled_checks.equations(replace(done, torques=torques)))
+    assert not found["driving, less the work of the motors"].passed
+
+
+def test_without_the_controller_it_falls():
+    here = world()
+    x = here.state([0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
+    assert abs(here.rollout(x, np.zeros((400, 2)))[-1, 3]) > 0.5
+
+
+# ---- the plan
+
+
+def test_the_curve_is_the_lemniscate():
+    t = np.linspace(0.0, AROUND, 5001)
+    way = figure_of_eight(1.0, t, lambda t: 1.0 + 0.0 * t)  # at unit speed for its length: once around
+    x, y = way.position.T
+    assert np.abs((x**2 + y**2) ** 2 - (x**2 - y**2)).max() < 1e-14
+    assert way.position[-1] == pytest.approx([0.0, 0.0], abs=1e-9)
+    rate = np.gradient(way.position, t, axis=0)[5:-5]
+    heading = np.stack([np.cos(way.heading), np.sin(way.heading)], axis=-1)[5:-5]
+    assert rate == pytest.approx(heading, abs=1e-5)
+    assert np.gradient(way.heading, t)[5:-5] == pytest.approx(way.turning[5:-5], abs=1e-4)
+
+
+def test_how_far_from_the_curve():
+    a = HALF_WIDTH
+    on = np.array([[a, 0.0], [0.0, 0.0], [-a, 0.0]])
+    assert np.abs(from_curve(on, a)).max() < 1e-15
+    off = np.array([[a + 1e-3, 0.0], [1e-3, 0.0], [0.0, -1e-3]])
+    assert from_curve(off, a) == pytest.approx([1e-3, 1e-3 / np.sqrt(2), 1e-3 / np.sqrt(2)], rel=1e-2)
+
+
+def test_a_trip_covers_its_way():
+    trip = Trip(2.0, 0.5, 1.5)
+    t = np.linspace(0.0, trip.seconds, 20001)
+    assert np.trapezoid(trip.rate(t, 1), t) == pytest.approx(2.0, abs=1e-8)
+    for order in (1, 2, 3):
+        slope, wanted = np.gradient(trip.rate(t, order), t)[5:-5], trip.rate(t, order + 1)[5:-5]
+        # only the last derivative jumps, where a ramp begins or ends: four places with two differences each
+        off = np.sort(np.abs(slope - wanted))
+        assert (off[-1] if order < 3 else off[-9]) < 1e-3
+    assert trip.rate(np.array([0.0, trip.seconds, trip.seconds + 1.0]), 1) == pytest.approx(np.zeros(3), abs=1e-15)
+
+
+# ---- what it looks at
+
+
+def test_motion_is_that_of_the_axle(done):
+    now = done.motion
+    dt = done.world.dt
+    rate = (now.middle[2:] - now.middle[:-2]) / (2 * dt)
+    ahead = np.stack([np.cos(now.heading), np.sin(now.heading)], axis=-1)[1:-1]
+    assert rate == pytest.approx(ahead * now.speed[1:-1, None], abs=1e-4)
+    assert np.gradient(now.heading, dt)[1:-1] == pytest.approx(now.turning[1:-1], abs=5e-4)  # torques jump at every step
+
+
+def test_the_planned_point_accelerates_with_the_pitch_alone():
+    act, robot = controller(), rolling()
+    y, w = np.zeros(6), np.zeros(3)
+    y[3] = 1e-6
+    T = np.array([0.0] * 6 + [0.03, 0.03])
+    still, pushed = (robot.forward_dynamics(y, w, robot.reduce_forces(y, tau)) for tau in (0.0 * T, T))
+
+    def acceleration(a):  # of the axle, and of the point above it
+        axle = two_wheeled.RADIUS * ((a[1] + a[2]) / 2.0 + a[0])
+        return axle, axle + act.arm * a[0]
+
+    assert abs(acceleration(pushed)[0] - acceleration(still)[0]) > 0.1
+    assert acceleration(pushed)[1] == pytest.approx(acceleration(still)[1], abs=1e-4)
+    assert acceleration(still)[1] == pytest.approx(1e-6 / act.lean, rel=1e-3)
+
+
+def test_motion_takes_batches():
+    x = np.random.default_rng(0).normal(size=(2, 3, 9))
+    assert Motion.of(x).middle.shape == (2, 3, 2)
+    assert Motion.of(x).speed[1, 2] == Motion.of(x[1, 2]).speed
