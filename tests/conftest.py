@@ -14,13 +14,14 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 # set while this file is imported, not in the fixture: a test module may compile when it is collected
+# CONDYLE_TEST_CACHE=DIRECTORY keeps compiled objects from one test run to the next
 CACHE = tempfile.TemporaryDirectory(prefix="condyle-tests-")
-os.environ["CONDYLE_CACHE"] = CACHE.name
+os.environ["CONDYLE_CACHE"] = os.environ.get("CONDYLE_TEST_CACHE", CACHE.name)
 os.environ["MPLBACKEND"] = "Agg"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_directory() -> Iterator[Path]:
     """The private, empty cache of this test run; the user's own is never touched."""
-    yield Path(CACHE.name)
+    yield Path(os.environ["CONDYLE_CACHE"])
     CACHE.cleanup()
