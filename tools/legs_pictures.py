@@ -20,9 +20,9 @@ from condyle.demos.pidog_legs import FEET, LEGS
 from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS
 from condyle.runs.run import Run
 from condyle.view.camera import framed
-from condyle.view.motion import link_poses
 from condyle.view.picture import picture
 from condyle.view.scene import FORCE, PUSH, Arrow, body
+from condyle.view.trajectory import link_poses
 
 SIZE = (1560, 560)
 SIDES = (BLUE, ORANGE, GREEN, VIOLET)

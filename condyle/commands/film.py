@@ -15,10 +15,10 @@ from condyle.errors import CondyleError, FileError, require
 from condyle.runs.atomic_write import whole
 from condyle.runs.run import Run
 from condyle.view.camera import framed
-from condyle.view.motion import Motion, motion
-from condyle.view.movie import SUFFIXES, ffmpeg
 from condyle.view.picture import picture
 from condyle.view.scene import FORCE, PUSH, body, force_arrows
+from condyle.view.trajectory import Trajectory, sample_run
+from condyle.view.video import SUFFIXES, ffmpeg
 
 SIZE = (640, 360)  # even, as H.264 wants them
 MOST_PICTURES = 3000
@@ -43,7 +43,7 @@ def write_film(run: Run, path: Path, fps: float, console: Console) -> None:
     program = ffmpeg() if path.suffix.lower() == ".mp4" else ""
     with bar(console) as say:
         say("looking", 0, 1)
-        seen = motion(run, fps)
+        seen = sample_run(run, fps)
 
         def pictures() -> Iterator[np.ndarray]:
             for k, image in enumerate(_pictures(seen)):
@@ -57,7 +57,7 @@ def write_film(run: Run, path: Path, fps: float, console: Console) -> None:
                 _gif(Path(temporary), pictures(), fps)
 
 
-def _pictures(seen: Motion) -> Iterator[np.ndarray]:
+def _pictures(seen: Trajectory) -> Iterator[np.ndarray]:
     """All pictures from one place, from which the whole way can be seen."""
     shown = body(seen.robot)
     some = np.unique(np.linspace(0, len(seen) - 1, POSES).astype(int))

@@ -17,7 +17,7 @@ from condyle.demos.mistakes import SECONDS, Mistake, table
 from condyle.demos.row import Row, Say
 from condyle.errors import CondyleError
 from condyle.robot.names import nearest
-from condyle.view.movie import SUFFIXES
+from condyle.view.video import SUFFIXES
 
 TOLD = "[dim]told[/]"  # a number without a bound: no check
 VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]skipped[/]"}

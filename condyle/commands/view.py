@@ -23,9 +23,7 @@ from condyle.robot import library
 from condyle.runs.run import read_run
 from condyle.simulate.world import base_coordinates
 from condyle.view import server
-from condyle.view.window.gallery import open_gallery
-from condyle.view.window.push import pushable
-from condyle.view.window.window import Window, open_window
+from condyle.view.window import Window, open_gallery, open_window, pushable
 
 EVERYWHERE = (
     "whoever can reach port {port} of this machine can use the viewer, without a password; --host 127.0.0.1 keeps it private"

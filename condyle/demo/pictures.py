@@ -13,9 +13,9 @@ from condyle.errors import require
 from condyle.runs.atomic_write import write
 from condyle.runs.run import Run
 from condyle.view.camera import framed
-from condyle.view.motion import frame_points, motion
 from condyle.view.picture import picture, png
 from condyle.view.scene import PUSH, Arrow, body, force_arrows
+from condyle.view.trajectory import frame_positions, sample_run
 
 SIZE = (1200, 675)
 SEEN, BESIDE = 0.35, 0.18  # of the machine's size: the shortest push in a picture, and how far from its point it ends
@@ -26,14 +26,14 @@ WIDTH = 1140
 
 def draw(machine: Machine, run: Run, path: Path) -> None:
     """The machine at its moment, with the way of its frame, other poses, and the forces on it."""
-    robot, seen = run.robot, motion(run, fps=60.0)
+    robot, seen = run.robot, sample_run(run, fps=60.0)
     k, *others = (int(np.argmin(np.abs(seen.t - time))) for time in (machine.moment, *machine.others))
     shown = body(robot)
     scenes = [shown.at(seen.R[i], seen.p[i]).vertices for i in (*others, k)]
     extent = float(np.max(np.ptp(scenes[-1], axis=0)))
     arrows = [_from_outside(arrow, extent) if machine.pushed else arrow for arrow in force_arrows(seen, k, extent)]
     ends = [point for arrow in arrows for point in (arrow.start, np.add(arrow.start, arrow.along))]
-    trail = frame_points(robot, seen.R, seen.p, machine.frame)
+    trail = frame_positions(robot, seen.R, seen.p, machine.frame)
     points = np.concatenate([*scenes, trail, np.reshape(ends, (-1, 3))])
     camera = framed(points, SIZE, azimuth=machine.view[0], elevation=machine.view[1], margin=machine.filled)
     image = picture(

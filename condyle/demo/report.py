@@ -14,8 +14,8 @@ from condyle.demos.row import Row
 from condyle.demos.table import MACHINES, Machine
 from condyle.runs.run import Run
 from condyle.tape.host_info import program
-from condyle.view.chart import STYLE, chart_html
 from condyle.view.player import player_html
+from condyle.view.plots import STYLE, chart_html
 
 if TYPE_CHECKING:
     from condyle.demo.performance import Performance

@@ -8,7 +8,7 @@ import numpy as np
 
 from condyle.errors import CondyleError
 from condyle.runs.run import Run
-from condyle.view.chart import Chart
+from condyle.view.plots import Chart
 
 Array = np.ndarray
 

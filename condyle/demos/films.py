@@ -8,7 +8,7 @@ import numpy as np
 
 from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.view.animate import animate_path, animate_wheeled_pendulum
-from condyle.view.movie import Progress
+from condyle.view.video import Progress
 
 Path = str | os.PathLike[str]
 

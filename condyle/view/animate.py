@@ -14,7 +14,7 @@ import numpy as np
 
 from condyle.errors import ShapeError, SimulationError
 from condyle.robot.library import two_wheeled, wheeled_pendulum
-from condyle.view.movie import BLACK, BLUE, FAINT, INK, PIXELS, RED, Progress, figure, frame_indices, write_movie
+from condyle.view.video import BLACK, BLUE, FAINT, INK, PIXELS, RED, Progress, figure, frame_indices, write_movie
 
 LENGTH, RADIUS, HALF_TRACK = wheeled_pendulum.LENGTH, wheeled_pendulum.RADIUS, two_wheeled.HALF_TRACK
 SCENE, PANEL = (0.10, 0.125, 0.635, 0.83), 0.775  # where the picture is in the figure, and where the numbers begin

@@ -12,10 +12,10 @@ from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError, ShapeError
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.runs.html import run_html
-from condyle.view.looks import bounds, pieces
-from condyle.view.motion import Motion, link_poses, motion, motion_of
+from condyle.view.geometry import bounds, pieces
 from condyle.view.picture import BELOW
 from condyle.view.player import framed_page
+from condyle.view.trajectory import Trajectory, link_poses, sample_run, trajectory
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
@@ -41,32 +41,32 @@ class Inline:
         return f"<condyle player of {self.text}>"
 
 
-def show(run_or_robot: Run | Motion | Robot, height: int = 420, *, q: Any = None, title: str = "", **options: Any) -> Inline:
+def show(run_or_robot: Run | Trajectory | Robot, height: int = 420, *, q: Any = None, title: str = "", **options: Any) -> Inline:
     """A player for a notebook: of a run, of a motion, or of a robot that moves each joint between its limits.
 
     `q`: the configuration in which a robot stands still instead. Further options as of condyle.view.player.player_html.
     """
     if isinstance(run_or_robot, Robot):
         robot = run_or_robot
-        shown = sweep(robot) if q is None else motion_of(robot, [0.0], np.asarray(q, dtype=float)[None])
+        shown = sweep(robot) if q is None else trajectory(robot, [0.0], np.asarray(q, dtype=float)[None])
         options = {"autoplay": q is None, **options}
-    elif isinstance(run_or_robot, Motion):
+    elif isinstance(run_or_robot, Trajectory):
         shown = run_or_robot
     elif hasattr(run_or_robot, "steps") and hasattr(run_or_robot, "about"):
-        shown = motion(run_or_robot, options.pop("fps", FPS))
+        shown = sample_run(run_or_robot, options.pop("fps", FPS))
     else:
-        raise ShapeError(f"show() takes a robot, a run or a motion, got {type(run_or_robot).__name__}")
+        raise ShapeError(f"show() takes a robot, a run or a trajectory, got {type(run_or_robot).__name__}")
     title = title or shown.title or shown.robot.name
     return Inline(framed_page(shown, title=title, height=height, **options), f"{title!r} ({shown.robot.name})")
 
 
-def sweep(robot: Robot) -> Motion:
+def sweep(robot: Robot) -> Trajectory:
     """The robot moving one joint after the other to both limits and back, its base at rest; at most LONGEST seconds."""
     middle = robot.neutral()
     joints = [link for link in robot.chart.links if isinstance(link.kind, Revolute | Prismatic)]
     joints = [link for link in joints if not link.joint.startswith("root_")]
     if not joints:
-        return motion_of(robot, [0.0], middle[None])
+        return trajectory(robot, [0.0], middle[None])
     each = min(SWEEP, LONGEST / len(joints))
     count = max(2, round(each * FPS))
     phase = np.sin(np.linspace(0.0, 2.0 * np.pi, count, endpoint=False))
@@ -77,11 +77,11 @@ def sweep(robot: Robot) -> Motion:
         part = rows[number * count : (number + 1) * count, place]
         part += np.where(phase > 0.0, up * phase, down * -phase)
     try:
-        shown = motion_of(robot, np.arange(len(rows)) / FPS, rows)
+        shown = trajectory(robot, np.arange(len(rows)) / FPS, rows)
     except CondyleError:
         # a constraint may not let a joint go so far: those poses are left out
         rows = rows[[_possible(robot, row) for row in rows]]
-        shown = motion_of(robot, np.arange(len(rows)) / FPS, rows)
+        shown = trajectory(robot, np.arange(len(rows)) / FPS, rows)
     # the robot stands on the ground at first, wherever its joints take it
     low, high = bounds(pieces(robot.model), shown.R[0], shown.p[0])
     below = float(low[2]) < -BELOW * float(np.linalg.norm(high - low))

@@ -15,11 +15,11 @@ from condyle.errors import ShapeError, require
 from condyle.runs.atomic_write import write
 from condyle.view.camera import NEAREST, Camera, framed
 from condyle.view.ground import draw_ground, grid_step
-from condyle.view.motion import link_poses
 from condyle.view.raster import nearest, weights
 from condyle.view.scene import Arrow, Triangles, arrow_triangles, body, trail_triangles
 from condyle.view.shadow import Shadow
 from condyle.view.theme import DARK, LIGHT, Theme, rgb, to_linear, to_srgb
+from condyle.view.trajectory import link_poses
 
 FINE = 2  # pixels of the renderer for one of the picture, each way
 LARGEST = 4096  # pixels, each way

@@ -14,12 +14,12 @@ import numpy as np
 
 from condyle.errors import MissingExtraError, ShapeError
 from condyle.view.camera import Camera, framed
+from condyle.view.geometry import tube
 from condyle.view.ground import grid_step
-from condyle.view.looks import tube
-from condyle.view.motion import Motion, motion, quaternions
 from condyle.view.picture import BELOW, picture, png
 from condyle.view.scene import ARROW, FORCE, LONGEST_ARROW, PUSH, TRAIL, Body, body, force_arrows, force_scale
 from condyle.view.theme import DARK, LIGHT, Theme
+from condyle.view.trajectory import Trajectory, quaternions, sample_run
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
@@ -34,7 +34,7 @@ BAR = 44  # pixels, of the buttons
 
 
 def player_html(
-    run_or_motion: Run | Motion,
+    run_or_trajectory: Run | Trajectory,
     *,
     title: str = "",
     height: int = 420,
@@ -50,12 +50,12 @@ def player_html(
     `poster`: a picture for before it plays and for browsers without WebGL 2. `follow`: whether the camera goes with the robot;
     None: if it goes away. `path`: whether the way of the centre of mass is shown at first. All text is escaped.
     """
-    return f"{_style()}{_element(run_or_motion, title, height, fps, autoplay, loop, poster, follow, path)}{_scripts()}"
+    return f"{_style()}{_element(run_or_trajectory, title, height, fps, autoplay, loop, poster, follow, path)}{_scripts()}"
 
 
-def player_page(run_or_motion: Run | Motion, *, title: str = "", height: int = 420, **options: Any) -> str:
+def player_page(run_or_trajectory: Run | Trajectory, *, title: str = "", height: int = 420, **options: Any) -> str:
     """A whole HTML page with one player and nothing else; options as of `player_html`."""
-    inside = player_html(run_or_motion, title=title, height=height, **options)
+    inside = player_html(run_or_trajectory, title=title, height=height, **options)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title or "condyle")}</title>'
@@ -63,9 +63,9 @@ def player_page(run_or_motion: Run | Motion, *, title: str = "", height: int = 4
     )
 
 
-def framed_page(run_or_motion: Run | Motion, *, title: str = "", height: int = 420, **options: Any) -> str:
+def framed_page(run_or_trajectory: Run | Trajectory, *, title: str = "", height: int = 420, **options: Any) -> str:
     """The page inside an <iframe>: nothing in it can touch the page around it, nor the other way round."""
-    page = player_page(run_or_motion, title=title, height=height, **options)
+    page = player_page(run_or_trajectory, title=title, height=height, **options)
     return (
         f'<iframe sandbox="allow-scripts" title="{escape(title or "condyle player")}" width="100%" height="{int(height) + 4}" '
         f'style="border:0;display:block;color-scheme:light dark" srcdoc="{escape(page)}"></iframe>'
@@ -76,7 +76,7 @@ def framed_page(run_or_motion: Run | Motion, *, title: str = "", height: int = 4
 
 
 def _element(
-    source: Run | Motion,
+    source: Run | Trajectory,
     title: str,
     height: int,
     fps: float,
@@ -89,7 +89,7 @@ def _element(
     height = int(height)
     if not LEAST <= height <= MOST:
         raise ShapeError(f"a player is {LEAST} to {MOST} pixels high, got {height}")
-    m = source if isinstance(source, Motion) else motion(source, fps)
+    m = source if isinstance(source, Trajectory) else sample_run(source, fps)
     data = player_data(m, follow=follow)
     data |= {"title": title or m.title or m.robot.name, "autoplay": bool(autoplay), "loop": bool(loop), "path": bool(path)}
     heading = f'<div class="condyle-title">{escape(title)}</div>' if title else ""
@@ -102,7 +102,7 @@ def _element(
     )
 
 
-def player_data(m: Motion, *, follow: bool | None = None) -> dict[str, Any]:
+def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
     """All that the player needs, as plain data; numbers are little-endian float32 in base64."""
     shown = body(m.robot)
     camera, size, middle, follow = _camera(m, shown, follow)
@@ -136,7 +136,7 @@ def player_data(m: Motion, *, follow: bool | None = None) -> dict[str, Any]:
     }
 
 
-def _camera(m: Motion, shown: Body, follow: bool | None) -> tuple[Camera, float, np.ndarray, bool]:
+def _camera(m: Trajectory, shown: Body, follow: bool | None) -> tuple[Camera, float, np.ndarray, bool]:
     """(camera, size of the robot, middle of it at first, whether it is followed)."""
     clouds = [shown.at(m.R[k], m.p[k]).vertices for k in _some(len(m), LOOKS)]
     clouds = [cloud if len(cloud) else np.array([[-0.1] * 3, [0.1] * 3], np.float32) for cloud in clouds]
@@ -150,12 +150,12 @@ def _camera(m: Motion, shown: Body, follow: bool | None) -> tuple[Camera, float,
     return framed(np.concatenate(clouds), (16, 9), margin=0.74), size, middle, follow
 
 
-def _lowest(m: Motion, shown: Body) -> float:
+def _lowest(m: Trajectory, shown: Body) -> float:
     """The lowest point of the robot over the motion."""
     return min((float(shown.at(m.R[k], m.p[k]).vertices[:, 2].min(initial=0.0)) for k in _some(len(m), LOOKS)), default=0.0)
 
 
-def _arrows(m: Motion, size: float) -> tuple[np.ndarray, np.ndarray]:
+def _arrows(m: Trajectory, size: float) -> tuple[np.ndarray, np.ndarray]:
     """(starts, ways) (n, arrows, 3) of contact forces and pushes, in metres; arrows that never have a length are left out."""
     starts = np.concatenate([m.contacts, m.push_points], axis=1)
     ways = np.concatenate([m.forces, m.pushes], axis=1) * force_scale(m.robot, size)
@@ -197,7 +197,7 @@ def _trail_data(trail: Any) -> dict[str, str]:
     return {"places": _floats(trail.vertices), "normals": _floats(normals), "faces": faces}
 
 
-def _poster(m: Motion, data: dict[str, Any]) -> str:
+def _poster(m: Trajectory, data: dict[str, Any]) -> str:
     """The first picture, light and dark; nothing if Pillow is not installed."""
     camera = Camera(tuple(data["camera"]["eye"]), tuple(data["camera"]["target"]), data["camera"]["fov"])
     arrows, level = force_arrows(m, 0, data["size"]), float(data["level"])

@@ -11,8 +11,8 @@ import numpy as np
 
 from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError
-from condyle.view.looks import Piece, cone_on, pieces, shaded, tube
-from condyle.view.motion import Motion
+from condyle.view.geometry import Piece, cone_on, pieces, shaded, tube
+from condyle.view.trajectory import Trajectory
 
 Rgb = tuple[float, float, float]
 
@@ -143,10 +143,10 @@ def trail_triangles(points: Any, thick: float, color: Rgb = TRAIL) -> Triangles:
     return _colored(tube(points, thick, 8), color)
 
 
-def force_arrows(motion: Motion, k: int, size: float) -> list[Arrow]:
+def force_arrows(shown: Trajectory, k: int, size: float) -> list[Arrow]:
     """The forces of the ground and the pushes at picture k, an arrow as long as the robot's weight being WEIGHT_LENGTH `size`."""
-    scale = force_scale(motion.robot, size)
-    found = [(motion.contacts[k], motion.forces[k], FORCE), (motion.push_points[k], motion.pushes[k], PUSH)]
+    scale = force_scale(shown.robot, size)
+    found = [(shown.contacts[k], shown.forces[k], FORCE), (shown.push_points[k], shown.pushes[k], PUSH)]
     arrows = []
     for starts, forces, color in found:
         for start, force in zip(starts, forces, strict=True):

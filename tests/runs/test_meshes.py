@@ -14,7 +14,7 @@ from condyle.dynamics.robot import Robot
 from condyle.robot.description import Shape
 from condyle.runs import model_data
 from condyle.runs.mesh_hash import mesh_hash
-from condyle.view.looks import Piece, pieces
+from condyle.view.geometry import Piece, pieces
 from condyle.view.meshes import read_mesh
 
 PART = "v 0 0 0\nv 1.25 0 0\nv 0 7.5 0\nf 1 2 3\n"

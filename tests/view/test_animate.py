@@ -13,7 +13,8 @@ from PIL import Image
 
 from condyle.dynamics.robot import load
 from condyle.errors import FileError, MissingExtraError, ShapeError, SimulationError
-from condyle.view import animate, movie
+from condyle.view import animate
+from condyle.view import video as movie
 from condyle.view.animate import animate_path, animate_wheeled_pendulum, draw_path, draw_wheeled_pendulum
 
 ROUNDING = 1e-15  # of a height of some decimetres

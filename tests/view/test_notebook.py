@@ -15,8 +15,8 @@ import condyle as cd
 from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError
 from condyle.runs.html import POINTS, run_html, sparkline
-from condyle.view.motion import motion_of
 from condyle.view.notebook import robot_html, show, sweep
+from condyle.view.trajectory import trajectory
 
 from .browser import MISSING, Browser, changed, chromium
 
@@ -90,9 +90,9 @@ def test_what_can_be_shown() -> None:
     robot = cd.load("cartpole")
     still = show(robot, q=[0.0, 0.1], poster=False)
     assert "cartpole" in repr(still)
-    moving = motion_of(robot, [0.0, 1.0], np.zeros((2, 2)), title="mine")
+    moving = trajectory(robot, [0.0, 1.0], np.zeros((2, 2)), title="mine")
     assert 'title="mine"' in show(moving, poster=False)._repr_html_()
-    with pytest.raises(ShapeError, match="a robot, a run or a motion, got int"):
+    with pytest.raises(ShapeError, match="a robot, a run or a trajectory, got int"):
         show(3)  # type: ignore[arg-type]
 
 

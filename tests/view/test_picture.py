@@ -148,7 +148,7 @@ def test_ghosts_arrows_and_trails_are_drawn(arm: cd.Robot) -> None:
 
 
 def _poses(robot: cd.Robot) -> tuple[np.ndarray, np.ndarray]:
-    from condyle.view.motion import link_poses
+    from condyle.view.trajectory import link_poses
 
     return link_poses(robot, READY)
 
@@ -175,9 +175,9 @@ def test_arrows_as_long_as_their_forces(arm: cd.Robot) -> None:
 def test_the_arrow_of_a_weight_is_as_long_as_the_robot(arm: cd.Robot) -> None:
     from dataclasses import replace
 
-    from condyle.view.motion import motion_of
+    from condyle.view.trajectory import trajectory
 
-    still = motion_of(arm, [0.0], READY[None])
+    still = trajectory(arm, [0.0], READY[None])
     push = replace(still, push_points=np.zeros((1, 1, 3)), pushes=np.array([[[0.0, arm.mass * 9.81, 0.0]]]))
     (arrow,) = force_arrows(push, 0, 0.7)
     np.testing.assert_allclose(arrow.along, [0.0, 0.7, 0.0])

@@ -13,15 +13,15 @@ import pytest
 import condyle as cd
 from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError
-from condyle.view.motion import Motion, motion_of
 from condyle.view.player import framed_page, player_data, player_html, player_page, script_json
+from condyle.view.trajectory import Trajectory, trajectory
 
 from .browser import MISSING, Browser, changed, chromium
 
 EVIL = "</script><script>window.evil=1</script><img src=x onerror=window.evil=1>&\"'\u2028"
 
 
-def moving(name: str = "pidog", *, far: float = 0.0) -> Motion:
+def moving(name: str = "pidog", *, far: float = 0.0) -> Trajectory:
     """A robot whose joints move for two seconds, and which goes `far` metres."""
     robot = cd.load(name)
     t = np.linspace(0.0, 2.0, 41)
@@ -30,7 +30,7 @@ def moving(name: str = "pidog", *, far: float = 0.0) -> Motion:
     q[:, 7:] += 0.3 * np.sin(2.0 * t)[:, None]
     q[:, 0] += far * t / 2.0
     q[:, 2] += 0.1
-    shown = motion_of(robot, t, q, title="moving")
+    shown = trajectory(robot, t, q, title="moving")
     contacts = shown.p[:, :1] - [0.0, 0.0, 0.1]
     return replace(shown, contacts=contacts, forces=np.tile([0.0, 0.0, 3.0], (41, 1, 1)))
 
@@ -102,7 +102,7 @@ def test_bad_requests() -> None:
 
 
 def test_robots_without_links_shapes_or_time() -> None:
-    still = motion_of(cd.load("ur3"), [0.0], np.zeros((1, 6)))
+    still = trajectory(cd.load("ur3"), [0.0], np.zeros((1, 6)))
     assert unpacked(player_html(still, poster=False))["trail"] is None
     with pytest.raises(ValueError, match="Out of range"):
         script_json({"a": float("nan")})

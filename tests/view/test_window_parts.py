@@ -13,7 +13,7 @@ import condyle as cd
 from condyle.errors import CondyleError
 from condyle.robot.make import X, Y, body, joint, link, pose
 from condyle.robot.model import Link
-from condyle.view.motion import frame_points, link_poses
+from condyle.view.trajectory import frame_positions, link_poses
 from condyle.view.window import body as bodies
 from condyle.view.window import pose as poses
 from condyle.view.window.play import acting
@@ -202,7 +202,7 @@ def test_the_mouse_pulls_at_the_point_it_holds(arm: Pushes) -> None:
     force, couple = found[k, :3], found[k, 3:]
     assert force == pytest.approx(arm.stiffness * (target - point), rel=1e-12)
     # the couple is that of the force at the point, about the frame
-    arm_of = point - frame_points(robot, R, p, arm.frames[k].name)
+    arm_of = point - frame_positions(robot, R, p, arm.frames[k].name)
     assert couple == pytest.approx(np.cross(arm_of, force), abs=1e-12)
     assert np.count_nonzero(np.delete(found, k, axis=0)) == 0
     # and it is drawn on the line on which it acts

@@ -12,8 +12,8 @@ import numpy as np
 
 from condyle.dynamics.robot import Robot
 from condyle.robot.model import Frame, Link
-from condyle.view.looks import Piece, bounds, pieces, shaded
-from condyle.view.motion import link_poses, quaternions
+from condyle.view.geometry import Piece, bounds, pieces, shaded
+from condyle.view.trajectory import link_poses, quaternions
 from condyle.view.window.text import short
 
 GHOST = (90, 130, 235)  # the tint of a second run

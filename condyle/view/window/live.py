@@ -20,8 +20,8 @@ from condyle.errors import ControlError
 from condyle.runs.recorder import Recorder
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.world import base_coordinates
-from condyle.view.looks import bounds
-from condyle.view.motion import contact_places, link_poses, mass_center
+from condyle.view.geometry import bounds
+from condyle.view.trajectory import contact_positions, link_poses, mass_center
 from condyle.view.window.body import Body
 from condyle.view.window.marks import Marks, Moment
 from condyle.view.window.panel import MOVING, Panel, Show
@@ -297,7 +297,7 @@ class LiveView:
             q, _ = self.simulation.split(self.x)
             wrenches, forces = self._wrenches, self._forces()
         R, p = link_poses(self.robot, q)
-        contacts = contact_places(self.simulation, R, p) if len(forces) else forces
+        contacts = contact_positions(self.simulation, R, p) if len(forces) else forces
         points = pushes = np.zeros((0, 3))
         if wrenches is not None:
             points, pushes = acting(self.robot, self.simulation.world.wrenches, R, p, wrenches)

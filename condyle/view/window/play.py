@@ -14,8 +14,8 @@ from condyle.runs.json_codec import Wrong
 from condyle.runs.run import Run
 from condyle.runs.serialize import robot_of_data
 from condyle.simulate.world import base_coordinates
-from condyle.view.looks import bounds
-from condyle.view.motion import contact_places, frame_points, link_poses, mass_center
+from condyle.view.geometry import bounds
+from condyle.view.trajectory import contact_positions, frame_positions, link_poses, mass_center
 from condyle.view.window.body import Body
 from condyle.view.window.marks import Marks, Moment
 from condyle.view.window.panel import MOVING, Panel, Show
@@ -74,7 +74,7 @@ class Track:
         step = min(k, self.run.steps - 1)
         if self.simulation is not None and step >= 0:
             if self.simulation.world.points:
-                contacts = contact_places(self.simulation, R, p)
+                contacts = contact_positions(self.simulation, R, p)
                 forces = self._forces[step] if self._forces is not None else np.zeros_like(contacts)
             if self.simulation.world.wrenches:
                 points, pushes = acting(self.robot, self.simulation.world.wrenches, R, p, self.run.wrenches[step])
@@ -94,7 +94,7 @@ class Track:
         moving = [frame for frame in model.frames if frame.link >= 0]
         if base_coordinates(model) or not moving:
             return mass_center(self.robot, q)
-        return frame_points(self.robot, *link_poses(self.robot, q), moving[-1].name)
+        return frame_positions(self.robot, *link_poses(self.robot, q), moving[-1].name)
 
     def signal(self, group: str) -> Signal | None:
         """The signal of this name."""
@@ -283,7 +283,7 @@ def acting(
             R_0f = np.asarray(frame.pose.R, dtype=float)
             R_0f = R[frame.link] @ R_0f if frame.link >= 0 else R_0f
             force, couple = R_0f @ force, R_0f @ couple
-        points[k], forces[k] = frame_points(robot, R, p, name), force
+        points[k], forces[k] = frame_positions(robot, R, p, name), force
         squared = float(force @ force)
         if squared > 0.0:
             # the point of the line of action that is nearest to the frame

@@ -14,8 +14,8 @@ from condyle.errors import RobotError, ShapeError
 from condyle.robot.joints import Ball, Free, Prismatic
 from condyle.robot.model import Link
 from condyle.robot.spatial import Pose
-from condyle.view.looks import bounds
-from condyle.view.motion import link_poses, mass_center, quaternions
+from condyle.view.geometry import bounds
+from condyle.view.trajectory import link_poses, mass_center, quaternions
 from condyle.view.window.body import Body
 from condyle.view.window.marks import Marks, Moment
 from condyle.view.window.panel import POSED, Panel, Show

@@ -11,7 +11,7 @@ import numpy as np
 from condyle.dynamics.robot import Robot
 from condyle.robot.model import Frame
 from condyle.simulate.simulation import Simulation
-from condyle.view.motion import frame_points
+from condyle.view.trajectory import frame_positions
 
 MOST_FRAMES = 48  # that a simulation takes wrenches at, one for each link
 STRONGEST = 3.0  # the pull of the mouse, in weights of the robot
@@ -90,7 +90,7 @@ class Pushes:
             R, p = poses()
             point = R[hold.link] @ hold.grip + p[hold.link]
             force = self._pull(hold, point, dt)
-            arm = point - frame_points(self.robot, R, p, self.frames[k].name)
+            arm = point - frame_positions(self.robot, R, p, self.frames[k].name)
             out[k, :3] += force
             out[k, 3:] += np.cross(arm, force)
         return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
     from condyle.runs.run import Run
     from condyle.simulate.simulation import Simulation
 
-MOST_PICTURES = 20_000  # of one motion
+MOST_PICTURES = 20_000  # of one trajectory
 _functions: WeakKeyDictionary[Robot, dict[str, Function]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class Trajectory:
     """A robot over time, all in the axes of the world.
 
     t (n,) s; R (n, links, 3, 3) and p (n, links, 3) of every link; center (n, 3), the centre of mass; contacts (n, c, 3), where
@@ -77,7 +76,7 @@ def mass_center(robot: Robot, q: Any) -> np.ndarray:
     return np.asarray(_compiled(robot)(q).center)
 
 
-def frame_points(robot: Robot, R: np.ndarray, p: np.ndarray, frame: str) -> np.ndarray:
+def frame_positions(robot: Robot, R: np.ndarray, p: np.ndarray, frame: str) -> np.ndarray:
     """The origin of a frame at link poses R, p: (..., 3)."""
     found = robot.model.frame(frame)
     at = np.asarray(found.pose.p, dtype=float)
@@ -86,7 +85,7 @@ def frame_points(robot: Robot, R: np.ndarray, p: np.ndarray, frame: str) -> np.n
     return np.asarray(R[..., found.link, :, :] @ at + p[..., found.link, :])
 
 
-def contact_places(simulation: Simulation, R: np.ndarray, p: np.ndarray) -> np.ndarray:
+def contact_positions(simulation: Simulation, R: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The point of each contact sphere that is nearest to the ground, (..., contacts, 3), at link poses R, p."""
     world = simulation.world
     out = np.empty((*p.shape[:-2], len(world.points), 3))
@@ -96,7 +95,7 @@ def contact_places(simulation: Simulation, R: np.ndarray, p: np.ndarray) -> np.n
     return out
 
 
-def motion(run: Run, fps: float = 30.0) -> Motion:
+def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
     """The run at about `fps` pictures a second, the first and the last state included."""
     which = samples(len(run.x), float(run.dt), fps)
     robot = run.robot
@@ -106,7 +105,7 @@ def motion(run: Run, fps: float = 30.0) -> Motion:
         simulation = run.simulation
     except FileError:
         # a run that does not hold its world has no forces to show
-        return replace(motion_of(robot, np.asarray(run.t)[which], q), title=str(run.title))
+        return replace(trajectory(robot, np.asarray(run.t)[which], q), title=str(run.title))
     # a force belongs to the step that begins at the sample: the last state has that of the last step
     steps = np.minimum(which, max(run.steps - 1, 0))
     world = simulation.world
@@ -117,19 +116,19 @@ def motion(run: Run, fps: float = 30.0) -> Motion:
     pushes, points = np.zeros((len(q), len(names), 3)), np.zeros((len(q), len(names), 3))
     for k, (name, reference) in enumerate(world.wrenches):
         frame = robot.model.frame(name)
-        points[:, k] = frame_points(robot, R, p, name)
+        points[:, k] = frame_positions(robot, R, p, name)
         pushes[:, k] = given[:, k, :3]
         if reference == "local":
             R_frame = np.asarray(frame.pose.R, dtype=float)
             R_0f = R[:, frame.link] @ R_frame if frame.link >= 0 else np.broadcast_to(R_frame, (len(q), 3, 3))
             pushes[:, k] = np.einsum("nij,nj->ni", R_0f, given[:, k, :3])
-    return Motion(
+    return Trajectory(
         robot=robot,
         t=np.asarray(run.t, dtype=float)[which],
         R=R,
         p=p,
         center=mass_center(robot, q),
-        contacts=contact_places(simulation, R, p),
+        contacts=contact_positions(simulation, R, p),
         forces=forces,
         push_points=points,
         pushes=pushes,
@@ -141,14 +140,16 @@ def motion(run: Run, fps: float = 30.0) -> Motion:
     )
 
 
-def motion_of(robot: Robot, t: Any, q: Any, *, title: str = "") -> Motion:
-    """A motion of configurations q (n, nq) at times t (n,), without forces."""
+def trajectory(robot: Robot, t: Any, q: Any, *, title: str = "") -> Trajectory:
+    """A trajectory of configurations q (n, nq) at times t (n,), without forces."""
     t, q = np.asarray(t, dtype=float), _configurations(robot, q)
     if t.ndim != 1 or q.ndim != 2 or len(t) != len(q) or not len(t):
-        raise ShapeError(f"{robot.name}: a motion needs times (n,) and configurations (n, {robot.nq}), got {t.shape}, {q.shape}")
+        raise ShapeError(
+            f"{robot.name}: a trajectory needs times (n,) and configurations (n, {robot.nq}), got {t.shape}, {q.shape}"
+        )
     R, p = link_poses(robot, q)
     none = np.zeros((len(t), 0, 3))
-    return Motion(robot, t, R, p, mass_center(robot, q), none, none, none, none, q, title or robot.name)
+    return Trajectory(robot, t, R, p, mass_center(robot, q), none, none, none, none, q, title or robot.name)
 
 
 def samples(states: int, dt: float, fps: float) -> np.ndarray:
@@ -238,6 +239,3 @@ def _normals(ground: Any, points: np.ndarray) -> np.ndarray:
         return np.broadcast_to(np.asarray(plane.normal, dtype=float), points.shape).copy()
     flat = points.reshape(-1, 3)
     return np.array([np.asarray(ground.distance(p)[1], dtype=float) for p in flat]).reshape(points.shape)
-
-
-__all__: Sequence[str] = ("Motion", "contact_places", "frame_points", "link_poses", "mass_center", "motion", "motion_of")

@@ -16,7 +16,7 @@ from condyle.robot.description import Shape
 from condyle.robot.make import box, cylinder, pose, rod, sphere
 from condyle.robot.model import Model
 from condyle.view import meshes
-from condyle.view.looks import ROUND, Piece, bounds, pieces, shaded, volume
+from condyle.view.geometry import ROUND, Piece, bounds, pieces, shaded, volume
 from condyle.view.meshes import read_mesh
 
 LENGTH = st.floats(0.01, 3.0)

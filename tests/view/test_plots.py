@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condyle.errors import ShapeError
-from condyle.view import chart
-from condyle.view.chart import Chart, chart_html
+from condyle.view import plots
+from condyle.view.plots import Chart, chart_html
 
 
 def parsed(html: str) -> ElementTree.Element:
@@ -30,8 +30,8 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 def test_lines_stay_inside_and_ticks_are_labelled(y: list[float], seconds: float) -> None:
     html = chart_html(Chart("a", np.linspace(0.0, seconds, len(y)), {"": np.array(y)}))
     (line,) = points(html)
-    assert line[:, 0].min() >= chart.LEFT - 0.1 and line[:, 0].max() <= chart.WIDTH - chart.RIGHT + 0.1
-    assert line[:, 1].min() >= chart.TOP - 0.1 and line[:, 1].max() <= chart.HEIGHT - chart.BOTTOM + 0.1
+    assert line[:, 0].min() >= plots.LEFT - 0.1 and line[:, 0].max() <= plots.WIDTH - plots.RIGHT + 0.1
+    assert line[:, 1].min() >= plots.TOP - 0.1 and line[:, 1].max() <= plots.HEIGHT - plots.BOTTOM + 0.1
     for anchor in ("middle", "end"):  # below, and to the left
         texts = [text.text for text in parsed(html).iter("text") if text.attrib["text-anchor"] == anchor]
         assert len(texts) >= 3 and len(set(texts)) == len(texts)
@@ -42,7 +42,7 @@ def test_a_peak_of_one_sample_is_drawn() -> None:
     y = np.zeros(len(t))
     y[77_777] = 1.0
     (line,) = points(chart_html(Chart("a", t, {"": y})))
-    assert len(line) <= chart.MOST_POINTS + 2
+    assert len(line) <= plots.MOST_POINTS + 2
     assert line[:, 1].min() < line[:, 1].max() - 100.0
 
 

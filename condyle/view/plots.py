@@ -49,10 +49,10 @@ class Chart:
                 raise ShapeError(f"chart '{self.title}': '{name}' has shape {np.shape(values)}, its times {np.shape(self.t)}")
 
 
-def chart_html(chart: Chart) -> str:
+def chart_html(plot: Chart) -> str:
     """The chart; put STYLE into the page once."""
-    t = np.asarray(chart.t, dtype=float)
-    values = [np.asarray(y, dtype=float) for y in chart.lines.values()]
+    t = np.asarray(plot.t, dtype=float)
+    values = [np.asarray(y, dtype=float) for y in plot.lines.values()]
     low, high = _range(values)
     ticks, decimals = _ticks(low, high, 5)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
@@ -64,8 +64,8 @@ def chart_html(chart: Chart) -> str:
     def down(value: float) -> float:
         return TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
-    out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(chart.title)}">']
-    for begin, end in chart.bands:
+    out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(plot.title)}">']
+    for begin, end in plot.bands:
         x = across(begin)
         width = max(across(end) - x, 1.0)
         out.append(f'<rect class="band" x="{x:.1f}" y="{TOP}" width="{width:.1f}" height="{HEIGHT - TOP - BOTTOM}"/>')
@@ -81,7 +81,7 @@ def chart_html(chart: Chart) -> str:
         points = " ".join(f"{across(a):.1f},{down(b):.1f}" for a, b in _thinned(t, line))
         out.append(f'<polyline class="line" style="stroke:var(--c{k % COLORS})" points="{points}"/>')
     out.append("</svg>")
-    return f'<div class="chart"><h4>{escape(chart.title)}</h4>{"".join(out)}{_legend(list(chart.lines))}</div>'
+    return f'<div class="chart"><h4>{escape(plot.title)}</h4>{"".join(out)}{_legend(list(plot.lines))}</div>'
 
 
 def _legend(names: list[str]) -> str:

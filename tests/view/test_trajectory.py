@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import condyle as cd
 from condyle.errors import FileError, RobotError, ShapeError
-from condyle.view.motion import frame_points, link_poses, mass_center, motion, motion_of, quaternions, samples
+from condyle.view.trajectory import frame_positions, link_poses, mass_center, quaternions, sample_run, samples, trajectory
 
 RNG = np.random.default_rng(7)
 
@@ -34,7 +34,7 @@ def test_links_are_where_the_robot_says(name: str) -> None:
     assert R.shape == (3, len(robot.model.links), 3, 3)
     frame = next(f for f in reversed(robot.model.frames) if f.link >= 0)
     wanted = robot.frame_pose(q, frame.name)
-    np.testing.assert_allclose(frame_points(robot, R, p, frame.name), wanted[1], atol=1e-14)
+    np.testing.assert_allclose(frame_positions(robot, R, p, frame.name), wanted[1], atol=1e-14)
     np.testing.assert_allclose(R[:, frame.link] @ frame.pose.R, wanted[0], atol=1e-14)
     np.testing.assert_allclose(mass_center(robot, q), robot.center_of_mass(q), atol=1e-14)
     one = link_poses(robot, q[1])
@@ -58,11 +58,11 @@ def test_wrong_configurations_are_refused_with_a_sentence() -> None:
     with pytest.raises(ShapeError, match="array of numbers"):
         link_poses(robot, ["a"] * 6)
     with pytest.raises(ShapeError, match="times"):
-        motion_of(robot, [0.0, 1.0], np.zeros((3, 6)))
+        trajectory(robot, [0.0, 1.0], np.zeros((3, 6)))
 
 
 def test_a_run_as_a_motion(push_run: cd.Run) -> None:
-    shown = motion(push_run, fps=50.0)
+    shown = sample_run(push_run, fps=50.0)
     assert len(shown) == 21
     assert shown.t[0] == 0.0
     assert shown.t[-1] == pytest.approx(0.4)
@@ -84,7 +84,7 @@ def test_contacts_and_forces_of_a_run() -> None:
             recorder.step()
     run = recorder.run
     assert run is not None
-    shown = motion(run, fps=1000.0)
+    shown = sample_run(run, fps=1000.0)
     assert shown.contacts.shape == shown.forces.shape == (26, 1, 3)
     np.testing.assert_allclose(shown.contacts[0, 0], [0.0, 0.0, -0.0005], atol=1e-12)
     assert np.array_equal(shown.forces[:-1], run.contact_forces)
@@ -101,7 +101,7 @@ def test_a_run_that_does_not_hold_its_world_is_shown_without_forces(tmp_path: Pa
     run = cd.read_run(tmp_path / "run.cdl")
     with pytest.raises(FileError):
         _ = run.simulation
-    shown = motion(run)
+    shown = sample_run(run)
     assert shown.title == "odd"
     assert shown.forces.shape == (len(shown), 0, 3)
     np.testing.assert_allclose(shown.q[-1], run.q[-1])
