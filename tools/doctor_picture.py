@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 import condyle as cd
+from condyle.atomic_write import write_bytes
 from condyle.commands.doctor import examine, show
-from condyle.runs.atomic_write import write
 from condyle.view.picture import picture
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +51,7 @@ def main(target: Path) -> None:
     image = Image.fromarray(np.concatenate([left, right], axis=1))
     out = io.BytesIO()
     image.save(out, "PNG", optimize=True)
-    write(target, out.getvalue())
+    write_bytes(target, out.getvalue())
     print(target, image.size)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from condyle.runs.atomic_write import write
+from condyle.atomic_write import write_bytes
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLUE, INK, FAINT = "#2a6bbf", "#22252b", "#8b909a"
@@ -60,7 +60,7 @@ def draw(path: Path) -> None:
     ax.tick_params(length=0)
     content = BytesIO()
     figure.savefig(content, format="png", facecolor="white")
-    write(path, content.getvalue())
+    write_bytes(path, content.getvalue())
 
 
 if __name__ == "__main__":

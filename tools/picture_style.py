@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 from matplotlib.figure import Figure
 from PIL import Image
 
-from condyle.runs.atomic_write import write
+from condyle.atomic_write import write_bytes
 
 INK, FAINT = "#22252b", "#8b909a"
 BLUE, RED, ORANGE, GREEN, VIOLET = "#2a6bbf", "#cc3a2e", "#c05621", "#3f8f5b", "#7a4fb5"
@@ -52,4 +52,4 @@ def save_image(image: Any, path: Path, colors: int = COLORS) -> None:
     """Write an image as a PNG of few colours."""
     small = BytesIO()
     image.convert("RGB").quantize(colors, dither=Image.Dither.NONE, kmeans=2).save(small, "png", optimize=True)
-    write(path, small.getvalue())
+    write_bytes(path, small.getvalue())

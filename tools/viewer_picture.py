@@ -21,8 +21,8 @@ def main() -> None:
     from PIL import Image
     from view.browser import Browser
 
+    from condyle.atomic_write import write_bytes
     from condyle.demos import pidog
-    from condyle.runs.atomic_write import write
     from condyle.view.window import open_window
 
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images" / "viewer.png"
@@ -36,7 +36,7 @@ def main() -> None:
         picture = browser.screenshot()
     content = io.BytesIO()
     Image.fromarray(picture).quantize(COLORS).save(content, format="png", optimize=True)
-    write(target, content.getvalue())
+    write_bytes(target, content.getvalue())
     print(f"{target}: {len(content.getvalue()) / 1e3:.0f} kB")
 
 

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from condyle.atomic_write import write_bytes
 from condyle.commands.notes import command
 from condyle.commands.source import is_run
 from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, corrected_path, diagnose
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
 from condyle.errors import FileError, RobotError
 from condyle.robot.report import quoted
-from condyle.runs.atomic_write import write
 
 HEALTHY, CURED, ILL = 0, 1, 2  # exit codes: nothing wrong; doubts, or errors that --fix cured; errors that remain
 COLORS = {ERROR: "bold red", DOUBT: "yellow", HINT: "cyan"}
@@ -55,7 +55,7 @@ def examine(
     if found.corrected is None:
         return found
     try:
-        write(target, found.corrected.encode("utf-8"))
+        write_bytes(target, found.corrected.encode("utf-8"))
     except OSError as error:
         raise FileError(f"{target} cannot be written ({error.strerror}): copy {path.name} to a folder of yours") from None
     return replace(found, written=target)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from condyle.atomic_write import write_bytes
 from condyle.commands.notes import command
 from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
 from condyle.robot import library
 from condyle.runs import convert
-from condyle.runs.atomic_write import write
 from condyle.runs.json_codec import printable
 from condyle.runs.run import read_run
 from condyle.tape.export_c import c_header, c_source
@@ -30,11 +30,11 @@ def export(robot: Robot, kernel: str, source: Path, header: Path | None, *, sing
         raise CondyleError(f"--c and --header both name {source}; give two names, as in --c arm.c --header arm.h")
     precision, dtype = ("f32", "float32") if single else ("f64", "float64")
     tape = function.lowered(precision)
-    write(source, c_source(tape, dtype).encode())
+    write_bytes(source, c_source(tape, dtype).encode())
     ports = ", ".join(f"{p.name}{list(p.shape)}" for p in (*tape.inputs, *tape.outputs))
     said = [f"{source}: {kernel}({ports}), {tape.operations:,} operations in {dtype}; compile with -std=c99 -ffp-contract=off"]
     if header is not None:
-        write(header, c_header(tape, dtype).encode())
+        write_bytes(header, c_header(tape, dtype).encode())
         said.append(f"{header}: its declaration, for C and C++")
     return said
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from condyle.atomic_write import atomic_file
 from condyle.commands.bar import bar
 from condyle.errors import CondyleError, FileError, require
-from condyle.runs.atomic_write import whole
 from condyle.runs.run import Run
 from condyle.view.camera import framed
 from condyle.view.picture import picture
@@ -50,7 +50,7 @@ def write_film(run: Run, path: Path, fps: float, console: Console) -> None:
                 yield image
                 say(f"drawing {path.name}", k + 1, len(seen))
 
-        with whole(path) as temporary:
+        with atomic_file(path) as temporary:
             if program:
                 _mp4(Path(temporary), pictures(), fps, program)
             else:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import write_bytes
 from condyle.commands.panels import Panel, panels, pushed
 from condyle.errors import CondyleError, require
-from condyle.runs.atomic_write import write
 from condyle.runs.run import Run
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -65,7 +65,7 @@ def plot(run: Run, path: Path, *, signals: Sequence[str] = (), other: Run | None
         content = BytesIO()
         kind = path.suffix.lower()[1:]
         figure.savefig(content, format=kind, metadata={"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind))
-    write(path, _small(content) if kind == "png" else content.getvalue())
+    write_bytes(path, _small(content) if kind == "png" else content.getvalue())
 
 
 def _small(png: BytesIO) -> bytes:

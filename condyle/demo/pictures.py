@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from condyle.atomic_write import write_bytes
 from condyle.demos.table import Machine
 from condyle.errors import require
-from condyle.runs.atomic_write import write
 from condyle.runs.run import Run
 from condyle.view.camera import framed
 from condyle.view.picture import picture, png
@@ -45,7 +45,7 @@ def draw(machine: Machine, run: Run, path: Path) -> None:
         arrows=arrows,
         trail=trail if len(trail) > 1 and np.ptp(trail, axis=0).max() > 1e-3 else None,
     )
-    write(path, png(image))
+    write_bytes(path, png(image))
 
 
 def _from_outside(arrow: Arrow, extent: float) -> Arrow:
@@ -75,4 +75,4 @@ def together(pictures: Sequence[tuple[str, Path]], path: Path) -> None:
             draw_on.Draw(small).text((14, 10), title, fill=(34, 37, 43), font=font.load_default(17))
             canvas.paste(small, (column * (width + GAP), top))
         top += height + GAP
-    write(path, png(np.asarray(canvas)))
+    write_bytes(path, png(np.asarray(canvas)))

@@ -16,11 +16,11 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from condyle.atomic_write import write_bytes
 from condyle.demo.performance import Performance
 from condyle.demo.together import Failure, Word, together
 from condyle.demos.table import MACHINES
 from condyle.errors import FileError
-from condyle.runs.atomic_write import write
 from condyle.tape.host_info import program
 
 Done = dict[str, Performance | Failure]
@@ -118,8 +118,8 @@ def _write(out: Path, performances: list[Performance], failures: dict[str, str],
 
     if performances:
         banner([(MACHINES[p.name].title, out / p.picture) for p in performances], out / PICTURE)
-    write(out / REPORT, page(performances, failures, found["versions"], found["seconds"]).encode())
-    write(out / NUMBERS, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(out / REPORT, page(performances, failures, found["versions"], found["seconds"]).encode())
+    write_bytes(out / NUMBERS, (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _end(found: dict[str, Any], out: Path, console: Console) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import write_bytes
 from condyle.errors import require
 from condyle.promises.pendulum import LONG, PERIODS, SHORT, TURN, compiled
-from condyle.runs.atomic_write import write
 
 GROUND, INK, FAINT = "#0c0a14", "#f2ead8", "#8f8799"
 WARM = "#ffb454"
@@ -46,7 +46,7 @@ def draw(final: np.ndarray, path: Path) -> None:
     # 128 colours are enough for this picture, and take a third of the room
     small = BytesIO()
     Image.open(full).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, "png", optimize=True)
-    write(path, small.getvalue())
+    write_bytes(path, small.getvalue())
 
 
 def _bare(axes: Any, title: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
+from condyle.atomic_write import PathLike, atomic_file, file_errors
 from condyle.errors import FileError
 from condyle.runs import csv_table, file, mcap_log, parquet_table
-from condyle.runs.atomic_write import PathLike, sentence, whole
 from condyle.runs.run import Run, read_run
 
 WRITERS = {"csv": csv_table.write_csv, "parquet": parquet_table.write_parquet, "mcap": mcap_log.write_mcap}
@@ -19,7 +19,7 @@ def export_run(run: Run, path: PathLike, kind: str | None = None) -> None:
     if chosen not in WRITERS:
         what = f"its name ends in '.{chosen}'" if kind is None else f"the kind is {kind!r:.20}"
         raise FileError(f"{path} cannot be exported, {what}: take .csv, .parquet or .mcap.")
-    with whole(path) as temporary:
+    with atomic_file(path) as temporary:
         WRITERS[chosen](run, temporary)
 
 
@@ -28,7 +28,7 @@ def import_run(path: PathLike) -> Run:
 
     Numbers that were changed in between are taken as they are, and `lost` says so; what is no table of a run is a FileError.
     """
-    with sentence(path, "read", "check its name and its permissions"), open(path, "rb") as start:
+    with file_errors(path, "read", "check its name and its permissions"), open(path, "rb") as start:
         first = start.read(16)
     if first.startswith(file.MAGIC):
         return read_run(path)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import PathLike, file_errors
 from condyle.errors import FileError
 from condyle.runs import json_codec
-from condyle.runs.atomic_write import PathLike, sentence
 from condyle.runs.run import Run
 from condyle.runs.table import headings, layout_in, others, run_of, told
 
@@ -35,7 +35,7 @@ def write_csv(run: Run, path: Path) -> None:
 
 def read_csv(path: PathLike) -> Run:
     """The run of a CSV file that `write_csv` wrote; numbers that were changed since are taken, and `lost` says so."""
-    with sentence(path, "read", "check its name and its permissions"):
+    with file_errors(path, "read", "check its name and its permissions"):
         try:
             with open(path, newline="", encoding="utf-8-sig") as text:
                 if os.fstat(text.fileno()).st_size > MOST_BYTES:

@@ -26,9 +26,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from condyle.atomic_write import PathLike, file_errors
 from condyle.errors import FileError
 from condyle.runs import json_codec
-from condyle.runs.atomic_write import PathLike, sentence
 from condyle.runs.json_codec import Wrong, entry
 from condyle.simulate.record import MAGIC as ARRAYS_MAGIC
 
@@ -113,7 +113,7 @@ def columns(extras: Mapping[str, tuple[int, ...]]) -> bytes:
 
 def read(path: PathLike) -> Content:
     """All that is whole and right in the file, and what was lost; a FileError for a file that is not a run."""
-    with sentence(path, "read", "check its name, its permissions and the free memory"), open(path, "rb") as file:
+    with file_errors(path, "read", "check its name, its permissions and the free memory"), open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         before = _checked_prefix(path, file.read(PREFIX.size), size)
         try:

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import PathLike, file_errors
 from condyle.errors import CondyleError, FileError, require
 from condyle.runs import json_codec
-from condyle.runs.atomic_write import PathLike, sentence
 from condyle.runs.file import Layout
 from condyle.runs.run import Run
 from condyle.runs.table import layout_in, run_of, told
@@ -73,7 +73,7 @@ def _channel(log: Any, topic: str) -> int:
 def read_mcap(path: PathLike) -> Run:
     """The run of an MCAP log that `write_mcap` wrote."""
     reading = require("mcap.reader", "export", "MCAP logs")
-    with sentence(path, "read", "check its name and its permissions"):
+    with file_errors(path, "read", "check its name and its permissions"):
         try:
             with open(path, "rb") as stream:
                 return _read(reading.make_reader(stream, validate_crcs=True), path)

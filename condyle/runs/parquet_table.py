@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import PathLike, file_errors
 from condyle.errors import CondyleError, FileError, require
 from condyle.runs import json_codec
-from condyle.runs.atomic_write import PathLike, sentence
 from condyle.runs.run import Run
 from condyle.runs.table import headings, layout_in, others, run_of, told
 
@@ -33,7 +33,7 @@ def write_parquet(run: Run, path: Path) -> None:
 def read_parquet(path: PathLike) -> Run:
     """The run of a Parquet file that `write_parquet` wrote."""
     _, parquet = _packages()
-    with sentence(path, "read", "check its name and its permissions"):
+    with file_errors(path, "read", "check its name and its permissions"):
         try:
             return _read(parquet.ParquetFile(path), path)
         except CondyleError:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import PathLike
 from condyle.errors import SimulationError
 from condyle.runs import file, json_codec
-from condyle.runs.atomic_write import PathLike
 from condyle.runs.columns import columns_of
 from condyle.runs.run import Run, checked_about
 from condyle.runs.serialize import data_of_robot, data_of_simulation, robot_hash

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import PathLike, atomic_file, exclusive
 from condyle.dynamics.robot import Robot
 from condyle.errors import FileError, SimulationError
 from condyle.runs import file, json_codec
-from condyle.runs.atomic_write import PathLike, unwritten, whole
 from condyle.runs.replay import Replay, replayed
 from condyle.simulate.record import digest_of
 from condyle.simulate.simulation import Simulation
@@ -177,7 +177,7 @@ class Run:
         """None; the file `path` holds the run afterwards, whole, or is what it was before if there is a FileError."""
         from condyle.runs.writing import parts_of
 
-        with unwritten(path), whole(path) as temporary, open(temporary, "xb") as out:
+        with exclusive(path), atomic_file(path) as temporary, open(temporary, "xb") as out:
             for part in parts_of(self):
                 out.write(part)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import PathLike
 from condyle.runs import file, json_codec
-from condyle.runs.atomic_write import PathLike
 from condyle.runs.run import Run, checked_about
 from condyle.runs.signals import extra_names
 

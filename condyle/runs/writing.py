@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from condyle.atomic_write import WRITE_ADVICE, PathLike, atomic_file, exclusive, file_errors, try_lock
 from condyle.errors import FileError
 from condyle.runs import file, json_codec
-from condyle.runs.atomic_write import ROOM, PathLike, locked, sentence, unwritten, whole
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
@@ -84,7 +84,7 @@ class Writer:
         self.failed: FileError | None = None
         self.done = Done(0, checksum, 0)
         taken = False
-        with sentence(path, "written", ROOM):
+        with file_errors(path, "written", WRITE_ADVICE):
             try:
                 self._begin(self.path, b"".join(parts))
             except FileExistsError:
@@ -94,7 +94,7 @@ class Writer:
             raise FileError(f"{path} exists already, and a run is not written over it: {cure}.")
         if taken:
             # the old file stays until the new one has begun
-            with unwritten(path), whole(path) as temporary:
+            with exclusive(path), atomic_file(path) as temporary:
                 self._begin(temporary, b"".join(parts))
         self.synced = monotonic()
 
@@ -118,7 +118,7 @@ class Writer:
         try:
             if payload is not None and self.failed is None:
                 self._write(*file.record(b"END ", payload, self.done.checksum), self.done.steps)
-                with sentence(self.path, "made to last", "it is complete, but a power failure may cut it"):
+                with file_errors(self.path, "made to last", "it is complete, but a power failure may cut it"):
                     os.fsync(self.handle)
         finally:
             handle, self.handle = self.handle, -1
@@ -136,7 +136,7 @@ class Writer:
         """The file is made here and now, by nobody else, and has its first bytes; or there is none."""
         self.handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
         try:
-            locked(self.handle)
+            try_lock(self.handle)
             self._put(first, 0)
             self.done = self.done._replace(size=len(first))
         except BaseException:
@@ -152,7 +152,7 @@ class Writer:
         safe = f"the first {self.done.steps:,} steps are safe in it"
         cure = f"{safe}; make room, or save all of them elsewhere: recorder.finish().save(path)"
         try:
-            with sentence(self.path, "written further", cure):
+            with file_errors(self.path, "written further", cure):
                 self._put(data, self.done.size)
             self.done = Done(self.done.size + len(data), checksum, steps)
         except BaseException as error:

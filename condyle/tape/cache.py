@@ -8,13 +8,14 @@ The header guards against damage; the permissions guard against other people.
 import hashlib
 import os
 import re
-import secrets
 import stat
 import struct
 import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
+
+from condyle.atomic_write import replacing
 
 MAGIC, VERSION = b"CONDYLE\0", 1
 HEADER = struct.Struct("<8sI32sQ32s")  # magic, version, key, payload length, payload sha256
@@ -66,20 +67,11 @@ class ObjectCache:
         directory = self._private_directory()
         if directory is None:
             return
-        # readers see the old file or the whole new one, never a part
-        temporary = directory / f"{key}.{os.getpid()}-{secrets.token_hex(8)}.tmp"
-        try:
-            with open(temporary, "xb", opener=_open_plain) as file:
-                file.write(_header(key, payload))
-                file.write(payload)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, directory / name)
+        # a full or read-only disk costs a compilation next time, nothing more
+        with suppress(OSError):
+            with replacing(directory / name, prefix=f"{key}.") as temporary, open(temporary, "xb", opener=_open_plain) as file:
+                file.write(_header(key, payload) + payload)
             self._evict(directory, keep=name)
-        except OSError:
-            pass  # a full or read-only disk costs a compilation next time, nothing more
-        finally:
-            _remove(temporary)
 
     def _private_directory(self) -> Path | None:
         """The directory if only this user can reach into it; else None, with a warning unless it is merely absent."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import write_bytes
 from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError, require
-from condyle.runs.atomic_write import write
 from condyle.view.camera import NEAREST, Camera, framed
 from condyle.view.ground import draw_ground, grid_step
 from condyle.view.raster import nearest, weights
@@ -72,7 +72,7 @@ def picture(
 
 def save_picture(path: str | os.PathLike[str], robot: Robot, q: Any, **options: Any) -> None:
     """Write the picture as a PNG file; options as of `picture`."""
-    write(path, png(picture(robot, q, **options)))
+    write_bytes(path, png(picture(robot, q, **options)))
 
 
 def png(image: np.ndarray) -> bytes:

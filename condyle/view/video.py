@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any
 
 import numpy as np
 
+from condyle.atomic_write import atomic_file
 from condyle.errors import FileError, MissingExtraError, ShapeError, SimulationError, install_command, require
 
 Progress = Callable[[int, int], object]
@@ -81,7 +81,7 @@ def write_movie(
             if progress is not None:
                 progress(k + 1, frames)
 
-    with _replacing(target) as temporary:
+    with atomic_file(target, suffix=suffix, parents=True) as temporary:
         films[suffix](temporary, of, pictures(), fps, program)
 
 
@@ -144,25 +144,3 @@ def _mp4(path: Path, of: Any, pictures: Iterator[None], fps: float, program: str
                     writer.grab_frame()
         except CalledProcessError as error:
             raise FileError(f"ffmpeg, {program}, gave up with the exit status {error.returncode}; or write a .gif") from error
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A temporary name beside the target, which takes its place if all goes well."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f"condyle-{os.getpid()}-{secrets.token_hex(8)}{target.suffix.lower()}"
-        try:
-            yield temporary
-            with open(temporary, "rb") as file:
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(
-            f"'{target}' cannot be written: {error.strerror or error}; the folder must allow writing and have room"
-        ) from error
