@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from math import pi
 from pathlib import Path
 
 import numpy as np
 
 from condyle.doctor.patient import Patient
+from condyle.errors import CondyleError
 from condyle.robot.description import Shape
 from condyle.robot.make import solid
+from condyle.robot.mesh import OWN_READERS, read_vertices
 from condyle.robot.spatial import Inertia, Pose
 from condyle.robot.urdf_shapes import SIZES
 from condyle.robot.xml import Element
@@ -18,10 +19,7 @@ from condyle.robot.xml import Element
 DENSITY = 1000.0  # kg/m3, of a solid primitive: plastic and metal with air between, about that of water
 MESH_DENSITY = 300.0  # kg/m3, of the box around a mesh, which the part fills in part
 BALL = 0.03  # m, radius of the ball that stands for a link without any shape
-MAX_MESH = 64 * 2**20  # bytes of a mesh that is looked at
 
-VERTEX = re.compile(rb"^\s*(?:vertex|v)\s+(\S+)\s+(\S+)\s+(\S+)", re.MULTILINE)
-FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 
 
@@ -122,20 +120,10 @@ def mesh_bounds(patient: Patient, mesh: Element) -> np.ndarray | None:
 
 
 def _read_bounds(path: Path) -> np.ndarray | None:
+    if path.suffix.lower() not in OWN_READERS:
+        return None
     try:
-        if path.suffix.lower() not in (".stl", ".obj") or path.stat().st_size > MAX_MESH:
-            return None
-        content = path.read_bytes()
-    except OSError:
+        points = read_vertices(path)
+    except CondyleError:
         return None
-    count = int.from_bytes(content[80:84], "little")
-    if path.suffix.lower() == ".stl" and len(content) == 84 + FACET.itemsize * count:
-        points = np.frombuffer(content, FACET, count, 84)["corners"].reshape(-1, 3).astype(float)
-    else:
-        try:
-            points = np.array([[float(x) for x in vertex.groups()] for vertex in VERTEX.finditer(content)]).reshape(-1, 3)
-        except ValueError:
-            return None
-    if not len(points) or not np.all(np.isfinite(points)) or np.abs(points).max() > 1e9:
-        return None
-    return np.array([points.min(axis=0), points.max(axis=0)])
+    return np.array([points.min(axis=0), points.max(axis=0)]) if np.abs(points).max() <= 1e9 else None

@@ -7,11 +7,11 @@ from typing import Any
 
 from condyle.robot.description import LOOP_AXES, Limits, Mimic, Note, Shape
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
+from condyle.robot.mesh import mesh_hash
 from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose
 from condyle.runs import json_codec
 from condyle.runs.json_codec import Unwritable, Wrong, entry
-from condyle.runs.mesh_hash import mesh_hash
 
 MOST_LINKS = 20_000
 SHAPES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "mesh": 3}  # kind -> numbers in its size

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from condyle.errors import SimulationError
+from condyle.robot.mesh import read_vertices
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
-from condyle.simulate.mesh_files import read_vertices
 from condyle.simulate.numbers import finite, finites
 from condyle.simulate.points import ContactPoint, moving_frame
 

@@ -12,10 +12,9 @@ from runs.small import pendulum
 import condyle as cd
 from condyle.dynamics.robot import Robot
 from condyle.robot.description import Shape
+from condyle.robot.mesh import mesh_hash, read_mesh
 from condyle.runs import model_data
-from condyle.runs.mesh_hash import mesh_hash
 from condyle.view.geometry import Piece, pieces
-from condyle.view.meshes import read_mesh
 
 PART = "v 0 0 0\nv 1.25 0 0\nv 0 7.5 0\nf 1 2 3\n"
 

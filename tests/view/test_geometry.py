@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import condyle as cd
 from condyle.errors import FileError, RobotError
+from condyle.robot import mesh as meshes
 from condyle.robot.description import Shape
 from condyle.robot.make import box, cylinder, pose, rod, sphere
+from condyle.robot.mesh import read_mesh
 from condyle.robot.model import Model
-from condyle.view import meshes
 from condyle.view.geometry import ROUND, Piece, bounds, pieces, shaded, volume
-from condyle.view.meshes import read_mesh
 
 LENGTH = st.floats(0.01, 3.0)
 
