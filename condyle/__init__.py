@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from condyle.dynamics.robot import Robot, load
 from condyle.errors import (
     BackendError,
     CondyleError,
@@ -14,6 +13,7 @@ from condyle.errors import (
     SimulationError,
     TraceError,
 )
+from condyle.multibody.robot import Robot, load
 from condyle.tape.array import array, fma, stop_gradient, where
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, scan

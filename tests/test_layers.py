@@ -19,6 +19,7 @@ LAYERS = [
     ["robot"],
     ["doctor", "dynamics"],
     ["constraints"],
+    ["multibody"],
     ["simulate"],
     ["runs"],
     ["control", "plan", "learn"],

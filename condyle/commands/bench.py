@@ -23,8 +23,8 @@ from rich.console import Console
 from condyle.commands.peers import mujoco_acceleration, mujoco_twin, pinocchio_twin
 from condyle.commands.source import Origin
 from condyle.commands.tables import KERNELS, Measured, call_table, kernel_table
-from condyle.dynamics.robot import Robot, load
 from condyle.errors import CondyleError, install_command
+from condyle.multibody.robot import Robot, load
 from condyle.promises.bits import elsewhere
 
 BUILT_IN = ("ur3", "pidog", "fourlimb")

@@ -95,8 +95,8 @@ def joint_values(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _joint_names(ctx: typer.Context) -> Iterable[str]:
-    from condyle.dynamics.robot import load
     from condyle.errors import CondyleError
+    from condyle.multibody.robot import load
 
     # an option that is not complete leaves the robot among the words that were not understood
     words = [word for word in (ctx.params.get("source"), *ctx.args) if word and not word.startswith("-")]

@@ -11,8 +11,8 @@ import numpy as np
 from condyle.commands.notes import command
 from condyle.commands.scene import Scene, base_frame, placed, posed, push_frame, upward
 from condyle.control.controller import Controller
-from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
+from condyle.multibody.robot import Robot
 from condyle.robot.library import meant
 from condyle.robot.names import nearest
 from condyle.robot.report import KEPT

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from condyle.atomic_write import write_bytes
 from condyle.commands.notes import command
-from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
+from condyle.multibody.robot import Robot
 from condyle.robot import library
 from condyle.runs import convert
 from condyle.runs.json_codec import printable

@@ -24,7 +24,7 @@ def state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng, robot = np.random.default_rng(seed), simulation.robot
     q = robot.neutral()
     for name, i, _ in named_joints(robot):
-        limits = robot.chart.links[robot.joint_names.index(name)].limits
+        limits = robot.reduced.links[robot.joint_names.index(name)].limits
         low, high = (b if b is not None and np.isfinite(b) else s for b, s in ((limits.lower, -np.pi), (limits.upper, np.pi)))
         q[i] = np.clip(0.5 * (low + high) if not low < 0.0 < high else 0.0, low, high) + 0.05 * (high - low) * rng.uniform(
             -1.0, 1.0

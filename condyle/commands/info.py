@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from condyle.commands.notes import Examined, command
-from condyle.dynamics.robot import Robot
+from condyle.multibody.robot import Robot
 from condyle.robot.joints import Ball, Free, Prismatic, Revolute
 from condyle.robot.model import Link
 from condyle.robot.report import IGNORED, KEPT, REPAIRED
@@ -48,12 +48,12 @@ def facts(robot: Robot) -> dict[str, Any]:
 
 def constraints(robot: Robot) -> dict[str, Any] | None:
     """What remains of all coordinates, which joints follow, and the loops; None for a robot that is free."""
-    if robot.embedding is None:
+    if robot.coordinate_map is None:
         return None
     return {
         "all": {"nq": robot.model.nq, "nv": robot.model.nv},
         "remain": robot.velocity_names,
-        "follow": [link.joint for link in robot.model.links if link.joint in robot.embedding.passive],
+        "follow": [link.joint for link in robot.model.links if link.joint in robot.coordinate_map.passive],
         "loops": [{"name": k.name, "frames": [k.frame_a, k.frame_b], "axes": list(k.axes)} for k in robot.model.loops],
     }
 
@@ -156,10 +156,10 @@ def totals(robot: Robot) -> Text:
 
 def ties(robot: Robot) -> list[Text]:
     """What the constraints leave, and what each of them ties."""
-    if robot.embedding is None:
+    if robot.coordinate_map is None:
         return []
     first = f"\nConstrained: {robot.nv} of {robot.model.nv} velocities remain ({', '.join(robot.velocity_names[:SHOWN_FRAMES])})."
-    lines = [f"  {layer.summary()}" for layer in robot.embedding.layers]
+    lines = [f"  {layer.summary()}" for layer in robot.coordinate_map.constraints]
     loops = [f"  loop {k.name}: {k.frame_b} stays on {k.frame_a} in {' '.join(k.axes)}" for k in robot.model.loops]
     return [Text(first, "yellow"), *[Text(line) for line in (*lines, *loops)]]
 

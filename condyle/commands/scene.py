@@ -12,8 +12,8 @@ import numpy as np
 
 from condyle.commands.source import Origin
 from condyle.dynamics.kinematics import poses
-from condyle.dynamics.robot import Robot
 from condyle.errors import SimulationError
+from condyle.multibody.robot import Robot
 from condyle.robot.joints import Free, Prismatic
 from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
@@ -96,7 +96,7 @@ def posed(robot: Robot, texts: Sequence[str]) -> np.ndarray:
     * stands for any letters.
     """
     q, joints = robot.neutral(), named_joints(robot)
-    spans = {link.joint: limits(link) for link in robot.chart.links}
+    spans = {link.joint: limits(link) for link in robot.reduced.links}
     for joint, i, _ in joints:
         low, high = spans[joint]
         q[i] = min(max(q[i], low), high)
@@ -143,13 +143,13 @@ def placed(simulation: Simulation, q: np.ndarray, height: float) -> np.ndarray:
 def places(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
     """Where the centres of the contact points are in the world."""
     robot = simulation.robot
-    X = poses(robot.model, q if robot.embedding is None else robot.lift(q, np.zeros(robot.nv))[0])
+    X = poses(robot.model, q if robot.coordinate_map is None else robot.lift(q, np.zeros(robot.nv))[0])
     return [np.asarray(X[p.link].point(p.position), dtype=float) for p in simulation.world.points]
 
 
 def upward(robot: Robot) -> int | None:
     """The entry of q that lifts the base; None if it cannot be lifted."""
-    first = robot.chart.links[0]
+    first = robot.reduced.links[0]
     if isinstance(first.kind, Free):
         return int(first.q.start) + 2
     names = robot.joint_names
@@ -179,5 +179,5 @@ def named_joints(robot: Robot) -> Sequence[tuple[str, int, int]]:
     """(name, place in q, place in v) of every joint with one coordinate that is not part of the base and follows nothing."""
     coordinates = base_coordinates(robot.model)
     base = {link.joint for link in robot.model.links if link.v.start in coordinates}
-    links = [link for link in robot.chart.links if link.kind.nv == 1 and link.joint not in base]
+    links = [link for link in robot.reduced.links if link.kind.nv == 1 and link.joint not in base]
     return [(link.joint, link.q.start, link.v.start) for link in links]

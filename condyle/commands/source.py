@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from condyle.dynamics.robot import Robot, load
 from condyle.errors import RobotError
+from condyle.multibody.robot import Robot, load
 
 
 @dataclass(frozen=True)

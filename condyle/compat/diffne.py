@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 
 from condyle.compat.modes import Mode, kernel
-from condyle.dynamics.robot import Robot, load
 from condyle.errors import ShapeError, SimulationError
+from condyle.multibody.robot import Robot, load
 from condyle.robot import edit
 from condyle.robot.description import Description
 from condyle.robot.names import nearest
@@ -74,7 +74,7 @@ class DiffNERobotModel:
         package_dirs: Sequence[str | PathLike[str]] = (),
     ) -> None:
         robot = source if isinstance(source, Robot) else load(source, base, gravity, package_dirs, constraints=False)
-        if robot.embedding is not None:
+        if robot.coordinate_map is not None:
             raise SimulationError(
                 f"robot '{robot.name}' is constrained, and here every joint moves by itself; load it with constraints=False"
             )

@@ -164,5 +164,5 @@ def kernel(world: World, mode: Mode, *, with_derivatives: bool) -> Function:
         return {"by_x": by_x, "by_tau": np.array(by_tau, dtype=object) + 0.0 * x[0]}
 
     traced.__name__ = mode.value.lower() + ("_derivatives" if with_derivatives else "")
-    key = f"{source_hash('tape', 'robot', 'dynamics', 'simulate', 'compat')} {world.key()} {traced.__name__}"
+    key = f"{source_hash('tape', 'robot', 'dynamics', 'constraints', 'simulate', 'compat')} {world.key()} {traced.__name__}"
     return Function(cached_trace(key, partial(trace, traced, x=n * len(mode.parts), tau=n, gains=(3, n))))

@@ -50,7 +50,7 @@ def motors(simulation: Simulation, purpose: str) -> Motors:
     names = robot.velocity_names
     places = {
         link.joint: (link.q.start, link.v.start if world.holonomic else names.index(link.joint))
-        for link in robot.chart.links
+        for link in robot.reduced.links
         if link.kind.nv == 1 and (world.holonomic or link.joint in names)
     }
     owners = [next(link for link in world.model.links if link.v.start <= k < link.v.stop) for k in world.actuated]

@@ -34,7 +34,7 @@ class Sensed:
             )
         self.controller, self.simulation, self.level, self.seed = controller, simulation, level, seed
         self.spread = np.concatenate(spreads(simulation))
-        self._moved = _moved(simulation.world.chart)
+        self._moved = _moved(simulation.world.reduced)
         self.measured = np.zeros(simulation.nx)
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
@@ -49,11 +49,11 @@ class Sensed:
 
 def spreads(simulation: Simulation) -> tuple[Array, Array]:
     """Standard deviations at level 1 of the small change of q that the sensors add, and of v."""
-    chart, robot = simulation.world.chart, simulation.robot
+    reduced, robot = simulation.world.reduced, simulation.robot
     coordinates = base_coordinates(robot.model)
     base = {link.joint for link in robot.model.links if link.v.start in coordinates}
-    places, speeds = np.empty(chart.nv), np.empty(chart.nv)
-    for link in chart.links:
+    places, speeds = np.empty(reduced.nv), np.empty(reduced.nv)
+    for link in reduced.links:
         of = BASE if link.joint in base else JOINT
         slides = [isinstance(link.kind, Prismatic)] * link.kind.nv
         if isinstance(link.kind, Free):
@@ -64,10 +64,10 @@ def spreads(simulation: Simulation) -> tuple[Array, Array]:
     return places, speeds if simulation.world.holonomic else np.full(simulation.world.nv, BASE["speed"])
 
 
-def _moved(chart: Model) -> Function:
+def _moved(reduced: Model) -> Function:
     """q moved by a small change."""
 
     def traced(q: Any, d: Any) -> Any:
-        return {"q": integrate(chart, q, d)}
+        return {"q": integrate(reduced, q, d)}
 
-    return Function(trace(traced, q=chart.nq, d=chart.nv))
+    return Function(trace(traced, q=reduced.nq, d=reduced.nv))

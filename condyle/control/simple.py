@@ -15,8 +15,8 @@ import numpy as np
 
 from condyle.control.controller import Controller
 from condyle.control.motors import Motors, motors
-from condyle.dynamics.robot import Robot
 from condyle.errors import ControlError
+from condyle.multibody.robot import Robot
 from condyle.runs.noise import normal
 from condyle.simulate.simulation import Simulation
 from condyle.tape.function import Function, function
@@ -60,7 +60,7 @@ class Following:
         stiff = dict(zip(at.names, self._late + h * at.damping, strict=True))
         robot = simulation.robot
         links = [replace(link, armature=link.armature + float(stiff.get(link.joint, 0.0))) for link in robot.model.links]
-        self._felt = Robot(replace(robot.model, links=tuple(links)), robot.locked, robot.embedding)
+        self._felt = Robot(replace(robot.model, links=tuple(links)), robot.locked, robot.coordinate_map)
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
         at, h, robot = self.motors, self.simulation.dt, self.simulation.robot

@@ -17,8 +17,8 @@ import numpy as np
 from condyle.demos.arm_plan import SECONDS, TOOL, Way, demonstration, robot
 from condyle.demos.row import Row, Say, silent
 from condyle.dynamics.rnea import inverse_dynamics
-from condyle.dynamics.robot import Robot
 from condyle.errors import ControlError
+from condyle.multibody.robot import Robot
 from condyle.robot.library.ur3 import FRICTION, READY
 from condyle.robot.model import Model
 from condyle.runs.recorder import Recorder

@@ -15,9 +15,9 @@ import numpy as np
 
 from condyle.demos.smooth import smooth
 from condyle.dynamics import kinematics
-from condyle.dynamics.robot import Robot, load
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import ControlError
+from condyle.multibody.robot import Robot, load
 from condyle.robot.library.ur3 import READY
 from condyle.robot.model import Model
 from condyle.robot.spatial import cross

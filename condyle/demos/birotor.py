@@ -17,8 +17,8 @@ import numpy as np
 from condyle.demos import birotor_plan
 from condyle.demos.birotor_control import GIMBALS, ROTORS, compiled
 from condyle.demos.row import Row, Say, silent
-from condyle.dynamics.robot import Robot, load
 from condyle.errors import ControlError
+from condyle.multibody.robot import Robot, load
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation

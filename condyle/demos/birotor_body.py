@@ -12,7 +12,7 @@ import numpy as np
 
 from condyle.demos.birotor_control import ROTORS, allocation
 from condyle.dynamics.energy import composite_inertias
-from condyle.dynamics.robot import Robot
+from condyle.multibody.robot import Robot
 from condyle.robot.library.birotor import DRAG, SPIN
 
 Array = np.ndarray

@@ -17,7 +17,7 @@ from condyle.demos.facts import GRAVITY
 from condyle.demos.facts import Birotor as F
 from condyle.demos.row import Row, Say, near, silent, worst
 from condyle.demos.work import repeated, unaccounted
-from condyle.dynamics.robot import Robot, load
+from condyle.multibody.robot import Robot, load
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from condyle.dynamics.energy import center_of_mass, composite_inertias, momentum, total_mass
 from condyle.dynamics.kinematics import frame_pose, poses
-from condyle.dynamics.robot import Robot
+from condyle.multibody.robot import Robot
 from condyle.robot.library.birotor import DRAG, SERVO_LAG, SPIN, THRUST
 from condyle.robot.model import Link, Model
 from condyle.robot.spatial import cross, vector

@@ -16,8 +16,8 @@ import numpy as np
 
 from condyle.control.controller import Controller
 from condyle.demos.row import Say, silent
-from condyle.dynamics.robot import Robot, load
 from condyle.errors import CondyleError
+from condyle.multibody.robot import Robot, load
 from condyle.robot.library.fourlimb import EFFORT, FOOT_RADIUS, LIMBS
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run

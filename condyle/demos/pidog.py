@@ -21,8 +21,8 @@ from condyle.demos.pidog_gaits import POSES, TICK, frame_ticks, gait_frames, tic
 from condyle.demos.pidog_legs import FEET, JOINTS
 from condyle.demos.pidog_servo import PERIOD, drive, heard
 from condyle.demos.row import Say, silent
-from condyle.dynamics.robot import Robot, load
 from condyle.errors import CondyleError
+from condyle.multibody.robot import Robot, load
 from condyle.robot.library.pidog import EFFORT, FOOT_FRICTION, FOOT_RADIUS
 from condyle.robot.names import nearest
 from condyle.runs.recorder import Recorder

@@ -16,7 +16,7 @@ from condyle.demos.pidog_legs import FEET
 from condyle.demos.pidog_model import model_rows
 from condyle.demos.row import Row, Say, apart, near, silent, worst
 from condyle.demos.work import repeated, slid
-from condyle.dynamics.robot import load
+from condyle.multibody.robot import load
 from condyle.robot.library import pidog as model
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation

@@ -14,7 +14,7 @@ import numpy as np
 
 from condyle.control.lqr import dlqr
 from condyle.demos.lemniscate import AROUND, Trip, Way, figure_of_eight
-from condyle.dynamics.robot import Robot, load
+from condyle.multibody.robot import Robot, load
 from condyle.robot.library.two_wheeled import HALF_TRACK
 from condyle.robot.library.wheeled_pendulum import LENGTH, RADIUS
 from condyle.simulate.simulation import Simulation

@@ -23,7 +23,7 @@ from condyle.demos.two_wheeled import (
     world,
 )
 from condyle.demos.wheel_formulas import GRAVITY, unstable_pole
-from condyle.dynamics.robot import load
+from condyle.multibody.robot import load
 from condyle.robot.library.two_wheeled import HALF_TRACK
 from condyle.robot.library.wheeled_pendulum import RADIUS
 from condyle.simulate.simulation import Simulation

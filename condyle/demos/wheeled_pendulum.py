@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from condyle.control.lqr import dlqr
-from condyle.dynamics.robot import Robot, load
+from condyle.multibody.robot import Robot, load
 from condyle.robot.library.wheeled_pendulum import LENGTH, RADIUS
 from condyle.simulate.simulation import Simulation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from condyle.dynamics.articulated import Articulated
-from condyle.dynamics.bias import bias_acceleration, gyroscopic, spins
+from condyle.dynamics.bias import angular_velocities, bias_acceleration, gyroscopic
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.solve import cholesky_solve
 from condyle.robot.model import Link, Model
@@ -14,7 +14,7 @@ from condyle.robot.spatial import Array, Force, Motion
 
 def forward_dynamics(model: Model, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
     """Joint accelerations that the forces `tau` produce (Featherstone 2008, table 7.1)."""
-    w = spins(model, q, v)
+    w = angular_velocities(model, q, v)
     n = len(model.links)
 
     # outward: the force each link needs to turn as it does

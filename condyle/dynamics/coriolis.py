@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from condyle.dynamics.coriolis_operator import CoriolisOperator
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.energy import composite_inertias
 from condyle.dynamics.kinematics import velocities
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.tree_solve import tree_factor
-from condyle.dynamics.turning import Turning
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 
@@ -36,7 +36,7 @@ def coriolis_matrix(model: Model, q: Array, v: Array) -> Array:
     """
     V, I = velocities(model, q, v), composite_inertias(model, q)
     rates = [[V[i].cross(S) for S in link.axes] for i, link in model.outward()]
-    B = [Turning.of(link.inertia, V[i]) for i, link in model.outward()]
+    B = [CoriolisOperator.of(link.inertia, V[i]) for i, link in model.outward()]
     C = np.zeros((model.nv, model.nv), dtype=object)
     for j, link in model.inward():
         if link.parent >= 0:

@@ -1,7 +1,7 @@
 """Derivatives of inverse and forward dynamics, in the tangent space, by recursion along the tree.
 
 All in one inertial frame (Singh, Russo and Wensing 2022): with S the joint axes, and for the body beyond joint i its inertia
-I, force F, and the map B of turning.py, every pair of joints i beyond j gives
+I, force F, and the map B of coriolis_operator.py, every pair of joints i beyond j gives
 
     dtau_i/dq_j = S_i . (2 B P_j + I Q_j)        dtau_j/dq_i = S_j . (2 B P_i + I Q_i + S_i x* F)
     dtau_i/dv_j = S_i . (2 B S_j + I (P_j + T_j))  dtau_j/dv_i = S_j . (2 B S_i + I (P_i + T_i))
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from condyle.dynamics.coriolis_operator import CoriolisOperator
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
 from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
-from condyle.dynamics.turning import Turning
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Inertia, Motion
 
@@ -123,7 +123,7 @@ def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Arr
     A = accelerations(model, m, v, a)
     I = composite(model, m.inertia)
     F = composite(model, forces(model, m, A))
-    B = composite(model, [Turning.of(I_i, V_i) for I_i, V_i in zip(m.inertia, m.V, strict=True)])
+    B = composite(model, [CoriolisOperator.of(I_i, V_i) for I_i, V_i in zip(m.inertia, m.V, strict=True)])
     link_of = [i for i, link in model.outward() for _ in range(link.v.start, link.v.stop)]
     Q: list[Motion] = []
     for k, i in enumerate(link_of):

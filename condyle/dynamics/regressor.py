@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from condyle.dynamics.bias import bias_acceleration, spin_squared, spins
+from condyle.dynamics.bias import angular_velocities, bias_acceleration, cross_squared
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Motion, cross, skew
 
@@ -27,7 +27,7 @@ def inverse_dynamics_regressor(model: Model, q: Array, v: Array, a: Array) -> Ar
 
     The order of the parameters is that of Pinocchio's computeJointTorqueRegressor.
     """
-    w = spins(model, q, v)
+    w = angular_velocities(model, q, v)
     A: list[Motion] = []
     axes: list[dict[int, Motion]] = []  # per link: the axes of all joints that move it, by velocity, in its frame
     world = Motion(-np.array(model.gravity), np.zeros(3))
@@ -45,7 +45,7 @@ def inverse_dynamics_regressor(model: Model, q: Array, v: Array, a: Array) -> Ar
 
 def _row(S: Motion, A: Motion, w: Array) -> Array:
     """S . F as a row over the ten parameters:  F = (m a + D h, h x a + I w' + w x I w),  D = [w'] + [w]^2."""
-    D = skew(A.angular) + spin_squared(w)
+    D = skew(A.angular) + cross_squared(w)
     # S . (I w' + w x I w) = w'^T I s + w^T I (s x w), s the angular part of S
     on_inertia = _by_inertia(A.angular, S.angular) + _by_inertia(w, cross(S.angular, w))
     return np.concatenate([[S.linear @ A.linear], S.linear @ D + cross(A.linear, S.angular), on_inertia])

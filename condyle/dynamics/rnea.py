@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from condyle.dynamics.bias import bias_acceleration, gyroscopic, spins
+from condyle.dynamics.bias import angular_velocities, bias_acceleration, gyroscopic
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion
 
@@ -15,7 +15,7 @@ Wrenches = Mapping[int, Force]  # link -> force on it, in its own frame
 
 def inverse_dynamics(model: Model, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
     """Joint forces that produce the acceleration `a`:  tau = M(q) a + c(q, v)  (Featherstone 2008, table 5.1)."""
-    w = spins(model, q, v)
+    w = angular_velocities(model, q, v)
     A: list[Motion] = []
     F: list[Force] = []
     world = Motion(-np.array(model.gravity), np.zeros(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condyle.dynamics.chart import velocity_names
+from condyle.constraints.reduced_coordinates import velocity_names
 from condyle.robot.joints import Ball, Free, Prismatic
 from condyle.robot.model import Link
 from condyle.simulate.simulation import Simulation
@@ -15,11 +15,11 @@ PLACE, TURN, SPEED, SPIN = ("x", "y", "z"), ("qx", "qy", "qz", "qw"), ("vx", "vy
 def columns_of(simulation: Simulation) -> dict[str, Any]:
     """{"x": [[name, unit], ...], "u": [[name, unit], ...], "wrenches": [frame, ...], "contacts": [name, ...]} as plain data."""
     robot, world = simulation.robot, simulation.world
-    x = [row for link in robot.chart.links for row in _places(link)]
-    if robot.velocity_names == velocity_names(robot.chart):
-        x += [row for link in robot.chart.links for row in _speeds(link)]
+    x = [row for link in robot.reduced.links for row in _places(link)]
+    if robot.velocity_names == velocity_names(robot.reduced):
+        x += [row for link in robot.reduced.links for row in _speeds(link)]
     else:
-        units = {row[0]: row[1] for link in robot.chart.links for row in _speeds(link)}
+        units = {row[0]: row[1] for link in robot.reduced.links for row in _speeds(link)}
         x += [[f"v.{name}", units.get(f"v.{name}", "")] for name in robot.velocity_names]
     x += [["ticks", ""]] * world.timed
     u = []

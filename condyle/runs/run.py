@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from condyle.atomic_write import PathLike, atomic_file, exclusive
-from condyle.dynamics.robot import Robot
 from condyle.errors import FileError, SimulationError
+from condyle.multibody.robot import Robot
 from condyle.runs import file, json_codec
 from condyle.runs.replay import Replay, replayed
 from condyle.simulate.record import digest_of

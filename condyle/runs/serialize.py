@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
+from condyle.multibody.robot import Robot
 from condyle.robot.model import digest
 from condyle.runs import json_codec
 from condyle.runs.json_codec import Unwritable, Wrong, entry
@@ -27,7 +27,7 @@ MOST_SUBSTEPS = 10_000
 def data_of_robot(robot: Robot) -> dict[str, Any]:
     """The robot's model and how it is constrained; Unwritable if that took a function."""
     constraints: Any = "none"
-    if robot.embedding is not None:
+    if robot.coordinate_map is not None:
         if robot.rolled is not None:
             constraints = dict(robot.rolled)
         elif robot.described:

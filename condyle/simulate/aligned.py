@@ -21,7 +21,7 @@ def ground_axes(world: World, q: Array) -> Array | None:
     links = world.model.links
     if not isinstance(world.ground, Plane | Slope) or not isinstance(links[0].kind, Free):
         return None
-    if not isinstance(world.chart.links[0].kind, Free):
+    if not isinstance(world.reduced.links[0].kind, Free):
         return None
     if sum(link.parent < 0 for link in links) != 1:
         return None

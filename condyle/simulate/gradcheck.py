@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from condyle.constraints.reduced_dynamics import ReducedSystem
 from condyle.dynamics import manifold
-from condyle.dynamics.constrained import Constrained
 from condyle.errors import SimulationError, require
 from condyle.robot.spatial import Array
 from condyle.simulate.kernels import compiled
@@ -48,18 +48,22 @@ class Precise:
         self.gmpy2 = require("gmpy2", "precision", "derivatives in high precision")
         self.simulation, self.bits = simulation, bits
         world = simulation.world
-        self.chart, nq, nd = world.chart, world.chart.nq, world.nd
+        self.reduced, nq, nd = world.reduced, world.reduced.nq, world.nd
         # what is found by Newton's method is found with all the digits
-        tied = None if world.embedding is None else Constrained(world.model, world.embedding).sharper(bits).embedding
-        precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), embedding=tied)
+        tied = (
+            None
+            if world.coordinate_map is None
+            else ReducedSystem(world.model, world.coordinate_map).for_precision(bits).coordinate_map
+        )
+        precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), coordinate_map=tied)
         setup = replace(simulation.setup, world=precise)
         shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:
             shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]
         backend = f"mpfr:{bits}"
         self._step = compiled(setup, "step", **shapes).on(backend)
-        self._integrate = function(lambda q, dv: manifold.integrate(self.chart, q, dv), q=nq, dv=nd).on(backend)
-        self._difference = function(lambda q0, q1: manifold.difference(self.chart, q0, q1), q0=nq, q1=nq).on(backend)
+        self._integrate = function(lambda q, dv: manifold.integrate(self.reduced, q, dv), q=nq, dv=nd).on(backend)
+        self._difference = function(lambda q0, q1: manifold.difference(self.reduced, q0, q1), q0=nq, q1=nq).on(backend)
         # first differences err by e, second ones lose twice its digits
         self.e, self.e2 = (self.number(2.0) ** -round(part * bits) for part in (0.4, 0.25))
 
@@ -86,7 +90,7 @@ class Precise:
 
     def moved(self, x: Array, dx: Array) -> Array:
         """The state x, changed by dx in its tangent space."""
-        nq, nd, nv = self.chart.nq, self.chart.nv, self.simulation.world.nv
+        nq, nd, nv = self.reduced.nq, self.reduced.nv, self.simulation.world.nv
         out = np.array(x, dtype=object)
         out[:nq] = self._integrate(x[:nq], dx[:nd])
         with self.gmpy2.context(precision=self.bits):
@@ -95,7 +99,7 @@ class Precise:
 
     def apart(self, x0: Array, x1: Array) -> Array:
         """The change of state in the tangent space that leads from x0 to x1."""
-        nq, nv = self.chart.nq, self.simulation.world.nv
+        nq, nv = self.reduced.nq, self.simulation.world.nv
         with self.gmpy2.context(precision=self.bits):
             return np.concatenate([self._difference(x0[:nq], x1[:nq]), x1[nq : nq + nv] - x0[nq : nq + nv]])
 

@@ -53,39 +53,39 @@ def differentiable_velocity(world: World, x: Inputs) -> Array:
 
 def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
     """One step of the physics, likewise."""
-    chart, h = world.chart, world.h
+    reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
         return Moved(*advanced(world, x.q, differentiable_velocity(world, x)), 0.0)
     if integrator == "backward_euler":
         v = differentiable_backward_step(world, x)
-        return Moved(integrate(chart, x.q, v * h), v, 0.0)
+        return Moved(integrate(reduced, x.q, v * h), v, 0.0)
     if integrator == "explicit_euler":
-        on = integrate(chart, x.q, Tied.at(world, x.q).rate(x.v) * h)
+        on = integrate(reduced, x.q, Tied.at(world, x.q).rate(x.v) * h)
         return Moved(on, differentiable_velocity(world, x) - turns(world, x.v) * h, 0.0)
     rate, a, dq, change = np.zeros(world.nd), np.zeros(world.nv), np.zeros(world.nd), np.zeros(world.nv)
     for node, weight in TABLES[integrator]:
         at, dv = stage(world, x, node, rate, a)
-        rate = tangent_rate(chart, dv, Tied.at(world, at.q).rate(at.v))
+        rate = tangent_rate(reduced, dv, Tied.at(world, at.q).rate(at.v))
         a = acceleration(world, at, differentiable_velocity(world, at))
         dq, change = dq + rate * (h * weight), change + a * (h * weight)
-    return Moved(integrate(chart, x.q, dq), x.v + change, 0.0)
+    return Moved(integrate(reduced, x.q, dq), x.v + change, 0.0)
 
 
 def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:
     """Second derivatives of  weight . (next state)  by (q, v, u) in the tangent space: (ndx + nu, ndx + nu)."""
-    if world.embedding is not None:
-        world = replace(world, embedding=world.embedding.differentiable())
-    chart, nd, nu = world.chart, world.nd, world.nu
+    if world.coordinate_map is not None:
+        world = replace(world, coordinate_map=world.coordinate_map.differentiable())
+    reduced, nd, nu = world.reduced, world.nd, world.nu
     n = nd + world.nv
     size = n + nu
     count = max(len(world.wrenches), 1)
 
     def objective(d: Array, q: Array, v: Array, u: Array, t: Array, wrenches: Array, weight: Array) -> Any:
-        at = Inputs(integrate(chart, q, d[:nd]), v + d[nd:n], u + d[n:], t[0], wrenches)
+        at = Inputs(integrate(reduced, q, d[:nd]), v + d[nd:n], u + d[n:], t[0], wrenches)
         after = differentiable_step(world, at, integrator)
-        return {"f": weight[:nd] @ difference(chart, stop_gradient(after.q), after.q) + weight[nd:] @ after.v}
+        return {"f": weight[:nd] @ difference(reduced, stop_gradient(after.q), after.q) + weight[nd:] @ after.v}
 
-    sizes: dict[str, Any] = {"d": size, "q": chart.nq, "v": world.nv, "u": max(nu, 1), "t": 1, "wrenches": (count, 6)}
+    sizes: dict[str, Any] = {"d": size, "q": reduced.nq, "v": world.nv, "u": max(nu, 1), "t": 1, "wrenches": (count, 6)}
     sizes["weight"] = n
     gradient = vjp(trace(objective, **sizes), "d")
     along = jvp(gradient, "d")

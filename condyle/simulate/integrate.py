@@ -50,29 +50,29 @@ class Slope:
 
 def moved(world: World, x: Inputs, integrator: str) -> Moved:
     """One step of the physics."""
-    chart, h = world.chart, world.h
+    reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
         solution = next_velocity(world, x)
         return Moved(*advanced(world, x.q, solution.v), solution.residual)
     if integrator == "backward_euler":
         end = backward_step(world, x)
-        return Moved(integrate(chart, x.q, end.v * h), end.v, end.residual)
+        return Moved(integrate(reduced, x.q, end.v * h), end.v, end.residual)
     if integrator == "explicit_euler":
         solution = next_velocity(world, x)
         rate = Tied.at(world, x.q).rate(x.v)
-        return Moved(integrate(chart, x.q, rate * h), solution.v - turns(world, x.v) * h, solution.residual)
+        return Moved(integrate(reduced, x.q, rate * h), solution.v - turns(world, x.v) * h, solution.residual)
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dq = stage(world, x, row[0], state["rate"], state["a"])
         solution = next_velocity(world, at)
-        rate, a = tangent_rate(chart, dq, Tied.at(world, at.q).rate(at.v)), acceleration(world, at, solution.v)
+        rate, a = tangent_rate(reduced, dq, Tied.at(world, at.q).rate(at.v)), acceleration(world, at, solution.v)
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         return {"rate": rate, "a": a, **sums, "residual": np.maximum(state["residual"], solution.residual)}, ()
 
     still, zero = np.zeros(world.nd), np.zeros(world.nv)
     start = {"rate": still, "a": zero, "dq": still, "dv": zero, "residual": 0.0}
     end, _ = scan(body, start, TABLES[integrator])
-    return Moved(integrate(chart, x.q, end["dq"]), x.v + end["dv"], end["residual"])
+    return Moved(integrate(reduced, x.q, end["dq"]), x.v + end["dv"], end["residual"])
 
 
 def acceleration(world: World, x: Inputs, after: Array) -> Array:
@@ -84,12 +84,12 @@ def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[In
     """(the state at a stage, the tangent vector that leads there)."""
     step = node * world.h
     dq = rate * step
-    return Inputs(integrate(world.chart, x.q, dq), x.v + a * step, x.u, x.t + step, x.wrenches), dq
+    return Inputs(integrate(world.reduced, x.q, dq), x.v + a * step, x.u, x.t + step, x.wrenches), dq
 
 
 def slope(world: World, x: Inputs, integrator: str) -> Slope:
     """The derivatives of one step of the physics."""
-    chart, h, nd, nv = world.chart, world.h, world.nd, world.nv
+    reduced, h, nd, nv = world.reduced, world.h, world.nd, world.nv
     width = nd + nv + world.nu
     if integrator == "backward_euler":
         _, A, B = backward_step_derivatives(world, x)
@@ -113,14 +113,14 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
         # how the stage's own state moves with the state at the start
         step = row[0] * h
         of_dq, at_v = state["of_rate"] * step, start_v + state["of_a"] * step
-        by_q, by_dv = integrate_derivatives(chart, dq)
+        by_q, by_dv = integrate_derivatives(reduced, dq)
         at_q = by_q @ start_q + by_dv @ of_dq
         answer = next_velocity_derivatives(world, at)
         of_next = answer.by_q @ at_q + answer.by_v @ at_v
         of_next[:, nd + nv :] = of_next[:, nd + nv :] + answer.by_u
         here = Tied.at(world, at.q)
         moving, by_y, by_w = here.rate(at.v), *here.rate_slopes(world, at.v)
-        rate, a = tangent_rate(chart, dq, moving), acceleration(world, at, answer.solution.v)
+        rate, a = tangent_rate(reduced, dq, moving), acceleration(world, at, answer.solution.v)
         of_moving = at_v if by_y is None or by_w is None else by_y @ at_q + by_w @ at_v
         of_rate = rate_slope(world, dq, moving, of_dq, of_moving)
         of_a = (of_next - at_v) * (1.0 / h) - turns_slope(world, at.v) @ at_v
@@ -132,14 +132,14 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
     of_still, of_zero = np.zeros((nd, width)), np.zeros((nv, width))
     start = {"rate": still, "a": zero, "of_rate": of_still, "of_a": of_zero, "dq": still, "of_dq": of_still, "of_v": of_zero}
     end, _ = scan(body, start, TABLES[integrator])
-    by_q, by_dv = integrate_derivatives(chart, end["dq"])
+    by_q, by_dv = integrate_derivatives(reduced, end["dq"])
     return _split(np.vstack([by_q @ start_q + by_dv @ end["of_dq"], start_v + end["of_v"]]), nd + nv)
 
 
 def _straight_on(world: World, x: Inputs) -> tuple[Array, Array]:
     """Explicit Euler's new configuration: (by the old one alone, by everything through the rate)."""
     tied = Tied.at(world, x.q)
-    q_by_q, by_dq = integrate_derivatives(world.chart, tied.rate(x.v) * world.h)
+    q_by_q, by_dq = integrate_derivatives(world.reduced, tied.rate(x.v) * world.h)
     by_y, by_w = tied.rate_slopes(world, x.v)
     of_q = np.zeros((world.nd, world.nd + world.nv + world.nu), dtype=object)
     of_q[:, world.nd : world.nd + world.nv] = by_dq * world.h if by_w is None else by_dq @ by_w * world.h
@@ -154,13 +154,13 @@ def _split(whole: Array, n: int) -> Slope:
 
 def rate_slope(world: World, dv: Array, v: Array, of_dv: Array, of_v: Array) -> Array:
     """The derivative of tangent_rate(dv, v) along the columns of its arguments' derivatives."""
-    chart = world.chart
+    reduced = world.reduced
 
     def rate(dv: Array, v: Array) -> Any:
-        return {"rate": tangent_rate(chart, dv, v)}
+        return {"rate": tangent_rate(reduced, dv, v)}
 
-    tape = jacobian(trace(rate, dv=chart.nv, v=chart.nv), "rate", mode="forward")
+    tape = jacobian(trace(rate, dv=reduced.nv, v=reduced.nv), "rate", mode="forward")
     found = inline(tape, [*dv, *v])
-    by_dv, by_v = (found[f"drate_d{name}"].reshape(chart.nv, chart.nv) for name in ("dv", "v"))
+    by_dv, by_v = (found[f"drate_d{name}"].reshape(reduced.nv, reduced.nv) for name in ("dv", "v"))
     out: Array = by_dv @ of_dv + by_v @ of_v
     return out

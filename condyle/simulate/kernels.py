@@ -122,6 +122,6 @@ def compiled(setup: Setup, name: str, **shapes: Any) -> Function:
         return KERNELS[name](setup, **arrays)
 
     traced.__name__ = name
-    source = source_hash("tape", "robot", "dynamics", "simulate")
+    source = source_hash("tape", "robot", "dynamics", "constraints", "simulate")
     key = f"{source} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
     return Function(cached_trace(key, partial(trace, traced, **shapes)))

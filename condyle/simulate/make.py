@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import SimulationError
+from condyle.multibody.robot import Robot
 from condyle.robot import edit
 from condyle.simulate.numbers import finite, not_negative, positive
 from condyle.simulate.points import ContactPoint, Contacts, contact_points
@@ -45,7 +45,7 @@ def make_world(
     model = robot.model
     if not model.nv:
         raise SimulationError(f"robot '{model.name}' has no joint that moves, so there is nothing to simulate")
-    if robot.embedding is not None and integrator == "backward_euler":
+    if robot.coordinate_map is not None and integrator == "backward_euler":
         raise SimulationError(
             f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
         )
@@ -60,7 +60,7 @@ def make_world(
         efforts=torque_limits,
         depth=depth,
         limit_depth=positive("Simulation", "limit_depth", limit_depth),
-        embedding=robot.embedding,
+        coordinate_map=robot.coordinate_map,
     )
     world = World(
         model,
@@ -74,7 +74,7 @@ def make_world(
         actuated=_actuated(robot, actuated),
         wrenches=tuple((name, "world_aligned") for name in wrenches),
         implicit=integrator in ("semi_implicit_euler", "backward_euler"),
-        embedding=robot.embedding,
+        coordinate_map=robot.coordinate_map,
     )
     if force is None:
         return world
@@ -108,7 +108,7 @@ def _directions(cone: str | int) -> int:
 def _actuated(robot: Robot, names: Sequence[str] | None) -> tuple[int, ...]:
     if names is None:
         base = base_coordinates(robot.model)
-        passive = set() if robot.embedding is None else robot.embedding.passive
+        passive = set() if robot.coordinate_map is None else robot.coordinate_map.passive
         links = [link for link in robot.model.links if link.joint not in passive]
         return tuple(k for link in links for k in range(link.v.start, link.v.stop) if k not in base)
     links = [robot.model.links[edit.only(robot.model, name)] for name in names]

@@ -19,7 +19,7 @@ class Setup:
 
     @property
     def nq(self) -> int:
-        return self.world.chart.nq
+        return self.world.reduced.nq
 
     @property
     def nx(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import SimulationError
+from condyle.multibody.robot import Robot
 from condyle.robot.joints import Ball, Free
 from condyle.robot.model import digest
 from condyle.simulate import record
@@ -110,7 +110,7 @@ class Simulation:
 
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
         """The packed state: zero pose and rest where nothing is given; batches broadcast."""
-        chart, nv = self.world.chart, self.world.nv
+        chart, nv = self.world.reduced, self.world.nv
         q = self.robot.neutral() if q is None else self._array("q", q, chart.nq)
         v = np.zeros(nv) if v is None else self._array("v", v, nv)
         for link in chart.links:

@@ -103,7 +103,7 @@ def brought_down(
     force = force - h * external(world, full) + soft @ after.v - turned_back(now.turn, push)
     move = any_slopes(world, place, x.v, w, rate, force)
     stiff = soft @ move["after"] + turned_back(now.turn, H @ turned(now.turn, move["after"]))
-    by_y = move["tau"] + T.T @ (R_q @ place.by_y + R_v @ move["v"] + M @ move["a"] * h + stiff)
+    by_y = move["tau"] + T.T @ (R_q @ place.dq_dy + R_v @ move["v"] + M @ move["a"] * h + stiff)
     faster = jacobian_at_zero(lambda d: {"a": place.drift(x.v + d)}, world.nv)["a"]
     return by_y, T.T @ (R_v @ T + M @ (T @ by_v + faster * h))
 

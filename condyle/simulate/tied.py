@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.constrained import congruence
-from condyle.dynamics.embedding import Place
+from condyle.constraints.coordinate_map import EvaluatedMap
+from condyle.constraints.reduced_dynamics import congruence
 from condyle.dynamics.manifold import integrate, integrate_derivatives
 from condyle.robot.spatial import Array
 from condyle.simulate.move import moved_on, moved_on_slopes, turning, turning_slope
@@ -26,13 +26,13 @@ class Tied:
     """Where a configuration of the world stands among all coordinates."""
 
     q: Array
-    place: Place | None
+    place: EvaluatedMap | None
 
     @staticmethod
     def at(world: World, y: Array) -> Tied:
-        if world.embedding is None:
+        if world.coordinate_map is None:
             return Tied(y, None)
-        place = world.embedding.at(world.model, y)
+        place = world.coordinate_map.at(world.model, y)
         return Tied(place.q, place)
 
     def up(self, w: Array) -> Array:
@@ -76,28 +76,28 @@ class Tied:
 
 def turns(world: World, w: Array) -> Array:
     """What turning axes add to the acceleration; coordinates that only velocities tie have none."""
-    return turning(world.chart, w) if world.holonomic else np.zeros(world.nv)
+    return turning(world.reduced, w) if world.holonomic else np.zeros(world.nv)
 
 
 def turns_slope(world: World, w: Array) -> Array:
-    return turning_slope(world.chart, w) if world.holonomic else np.zeros((world.nv, world.nv))
+    return turning_slope(world.reduced, w) if world.holonomic else np.zeros((world.nv, world.nv))
 
 
 def advanced(world: World, y: Array, w: Array) -> tuple[Array, Array]:
     """(y, w) after moving on for one step at w."""
     if world.holonomic:
-        return moved_on(world.chart, y, w, world.h)
-    return integrate(world.chart, y, Tied.at(world, y).rate(w) * world.h), w
+        return moved_on(world.reduced, y, w, world.h)
+    return integrate(world.reduced, y, Tied.at(world, y).rate(w) * world.h), w
 
 
 def advanced_slopes(world: World, y: Array, w: Array) -> tuple[Array, Array, Array]:
     """Its derivatives in the tangent space: (y by y, y by w, w by w)."""
     if world.holonomic:
-        return moved_on_slopes(world.chart, w, world.h)
+        return moved_on_slopes(world.reduced, w, world.h)
     tied = Tied.at(world, y)
     by_y, by_w = tied.rate_slopes(world, w)
     assert by_y is not None and by_w is not None
-    y_by_y, by_step = integrate_derivatives(world.chart, tied.rate(w) * world.h)
+    y_by_y, by_step = integrate_derivatives(world.reduced, tied.rate(w) * world.h)
     return y_by_y + by_step @ by_y * world.h, by_step @ by_w * world.h, np.eye(world.nv).astype(object)
 
 
@@ -107,7 +107,7 @@ def full_state(world: World, y: Array, w: Array) -> tuple[Array, Array]:
     return tied.q, tied.up(w)
 
 
-def any_slopes(world: World, place: Place, w: Array, after: Array, rate: Array, force: Array) -> dict[str, Any]:
+def any_slopes(world: World, place: EvaluatedMap, w: Array, after: Array, rate: Array, force: Array) -> dict[str, Any]:
     """How velocity before and after, acceleration, and T^T force (held) depend on y, in its tangent space."""
 
     def displaced(d: Array) -> Any:

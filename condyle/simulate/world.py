@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.dynamics.crba import mass_matrix
-from condyle.dynamics.embedding import Embedding
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, poses
 from condyle.dynamics.solve import cholesky_solve
@@ -67,37 +67,37 @@ class World:
     timed: bool = False
     implicit: bool = True  # springs and damping act with the velocity after the step
     tolerance: float = 1e-7  # of the solver, as solver.py measures it
-    embedding: Embedding | None = None  # of a constrained robot; `model` is that of all coordinates
+    coordinate_map: CoordinateMap | None = None  # of a constrained robot; `model` is that of all coordinates
 
     @property
-    def chart(self) -> Model:
+    def reduced(self) -> Model:
         """The coordinates of a state."""
-        return self.model if self.embedding is None else self.embedding.chart
+        return self.model if self.coordinate_map is None else self.coordinate_map.reduced
 
     @property
     def nd(self) -> int:
         """Entries of a small change of configuration."""
-        return self.chart.nv
+        return self.reduced.nv
 
     @property
     def nv(self) -> int:
         """Entries of a velocity: nd, or fewer where only velocities are constrained."""
-        return self.model.nv if self.embedding is None else self.embedding.nv
+        return self.model.nv if self.coordinate_map is None else self.coordinate_map.nv
 
     @property
     def holonomic(self) -> bool:
         """Whether velocities are the rates of the coordinates."""
-        return self.embedding is None or self.embedding.holonomic
+        return self.coordinate_map is None or self.coordinate_map.holonomic
 
     @cached_property
     def start(self) -> tuple[np.ndarray, np.ndarray]:
         """(q, T) where the robot begins: every joint at zero, or as its constraint has it."""
-        return start_of(self.model, self.embedding)
+        return start_of(self.model, self.coordinate_map)
 
     @cached_property
     def carriers(self) -> list[list[int]]:
         """The pattern of the matrices of a step, as tree_solve.py has it."""
-        if self.embedding is None:
+        if self.coordinate_map is None:
             return coordinates_that_carry(self.model)
         return filled(_pattern(self))
 
@@ -148,10 +148,10 @@ class World:
     def lightness(self) -> np.ndarray:
         """About 1 / M_kk of each coordinate, the same in all axes of a free base."""
         inverse = np.array([1.0 / joint.inertia for joint in self.joints])
-        if self.embedding is not None:
+        if self.coordinate_map is not None:
             q, T = self.start
             inverse = 1.0 / np.diag(_seen_by(T, mass_matrix(self.model, q)))
-        for link in self.chart.links if self.holonomic else ():
+        for link in self.reduced.links if self.holonomic else ():
             if link.kind.nv == 6:
                 k = link.v.start
                 inverse[k : k + 3], inverse[k + 3 : k + 6] = inverse[k : k + 3].mean(), inverse[k + 3 : k + 6].mean()
@@ -167,7 +167,7 @@ class World:
         points = "\n".join(point.key() for point in self.points)
         law = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength)
         rest = (law, self.joints, self.actuated, self.implicit, self.tolerance)
-        tied = "" if self.embedding is None else self.embedding.key()
+        tied = "" if self.coordinate_map is None else self.coordinate_map.key()
         return f"{digest(self.model)} {tied} {ground} {points} {rest!r} {self.wrenches!r} {self.force_key} {self.timed}"
 
 
@@ -180,10 +180,10 @@ def joint_forces(
     efforts: bool,
     depth: float,
     limit_depth: float,
-    embedding: Embedding | None = None,
+    coordinate_map: CoordinateMap | None = None,
 ) -> tuple[JointForces, ...]:
     """What the model's own joints say, coordinate by coordinate, with the natural scale of each."""
-    felt = _inertias(model, embedding)
+    felt = _inertias(model, coordinate_map)
     beyond = [float(link.inertia.mass) for link in model.links]
     for i, link in model.inward():
         if link.parent >= 0:
@@ -202,26 +202,26 @@ def joint_forces(
     return tuple(joints)
 
 
-def start_of(model: Model, embedding: Embedding | None) -> tuple[np.ndarray, np.ndarray]:
+def start_of(model: Model, coordinate_map: CoordinateMap | None) -> tuple[np.ndarray, np.ndarray]:
     """(q, T) where a robot begins."""
-    if embedding is None:
+    if coordinate_map is None:
         return model.neutral(), np.eye(model.nv)
 
     def at(y: Array) -> Any:
-        place = embedding.at(model, y)
+        place = coordinate_map.at(model, y)
         return {"q": place.q, "T": place.T}
 
-    q, T = Function(trace(at, y=embedding.chart.nq), "reference")(embedding.layers[-1].start)
+    q, T = Function(trace(at, y=coordinate_map.reduced.nq), "reference")(coordinate_map.constraints[-1].start)
     if not np.all(np.isfinite(T)):
         raise SimulationError(f"robot '{model.name}': its constraint cannot be met where it begins; start it elsewhere")
     return q, T
 
 
-def _inertias(model: Model, embedding: Embedding | None) -> np.ndarray:
+def _inertias(model: Model, coordinate_map: CoordinateMap | None) -> np.ndarray:
     """What a force in each joint has to move, where the robot begins: M_kk, or 1 / (T M^-1 T^T)_kk of a constrained robot."""
-    q, T = start_of(model, embedding)
+    q, T = start_of(model, coordinate_map)
     M = np.asarray(mass_matrix(model, q), dtype=float)
-    if embedding is None:
+    if coordinate_map is None:
         return np.diag(M)
     mobility = np.diag(product(T, np.asarray(cholesky_solve(_seen_by(T, M), T.T), dtype=float)))
     return np.where(mobility > 0.0, 1.0 / np.where(mobility > 0.0, mobility, 1.0), np.diag(M))
@@ -235,12 +235,12 @@ def _seen_by(T: np.ndarray, M: Array) -> np.ndarray:
 
 def _pattern(world: World) -> np.ndarray:
     """Which entries of the mass matrix of a constrained robot may be other than zero, those that any contact ties included."""
-    model, embedding = world.model, world.embedding
-    assert embedding is not None
+    model, coordinate_map = world.model, world.coordinate_map
+    assert coordinate_map is not None
     found: list[np.ndarray] = []
 
     def look(y: Array) -> Any:
-        T = embedding.at(model, y).T
+        T = coordinate_map.at(model, y).T
         touched = np.array([[constant(x) != 0.0 for x in row] for row in T])
         # coordinates that one body's motion depends on are tied by its inertia and by its contacts
         pattern = np.eye(T.shape[1], dtype=bool)
@@ -251,7 +251,7 @@ def _pattern(world: World) -> np.ndarray:
         found.append(pattern)
         return {"y": y}
 
-    trace(look, y=embedding.chart.nq)
+    trace(look, y=coordinate_map.reduced.nq)
     return found[0]
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.dynamics.html import robot_html
-from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError, ShapeError
+from condyle.multibody.html import robot_html
+from condyle.multibody.robot import Robot
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.runs.html import run_html
 from condyle.view.geometry import bounds, pieces
@@ -63,7 +63,7 @@ def show(run_or_robot: Run | Trajectory | Robot, height: int = 420, *, q: Any = 
 def sweep(robot: Robot) -> Trajectory:
     """The robot moving one joint after the other to both limits and back, its base at rest; at most LONGEST seconds."""
     middle = robot.neutral()
-    joints = [link for link in robot.chart.links if isinstance(link.kind, Revolute | Prismatic)]
+    joints = [link for link in robot.reduced.links if isinstance(link.kind, Revolute | Prismatic)]
     joints = [link for link in joints if not link.joint.startswith("root_")]
     if not joints:
         return trajectory(robot, [0.0], middle[None])

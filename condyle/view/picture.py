@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from condyle.atomic_write import write_bytes
-from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError, require
+from condyle.multibody.robot import Robot
 from condyle.view.camera import NEAREST, Camera, framed
 from condyle.view.ground import draw_ground, grid_step
 from condyle.view.raster import nearest, weights

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError
+from condyle.multibody.robot import Robot
 from condyle.view.geometry import Piece, cone_on, pieces, shaded, tube
 from condyle.view.trajectory import Trajectory
 

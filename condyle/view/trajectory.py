@@ -10,8 +10,8 @@ import numpy as np
 
 from condyle.dynamics.energy import center_of_mass
 from condyle.dynamics.kinematics import poses
-from condyle.dynamics.robot import Robot
 from condyle.errors import FileError, RobotError, ShapeError
+from condyle.multibody.robot import Robot
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.function import Function

@@ -43,7 +43,7 @@ class System:
     def state(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(y, w, a), the same for the same seed."""
         rng = np.random.default_rng(seed)
-        chart = self.robot.chart
+        chart = self.robot.reduced
         step = self.spread * rng.uniform(-1, 1, chart.nv)
         y = self.middle + step if chart.nq == chart.nv else self.robot.integrate(self.middle, step)
         return y, rng.uniform(-1, 1, self.robot.nv), rng.uniform(-1, 1, self.robot.nv)
@@ -304,7 +304,7 @@ def anchored(seed: int, base: str, axes: str = "xyz", couple: bool = True) -> tu
         names = alone.joint_names
         couplings = {names[1]: ({names[0]: 0.5, names[2]: -0.25}, 0.25)}
     tied = alone.couple(couplings) if couple else alone
-    y = random_configuration(tied.chart, rng)
+    y = random_configuration(tied.reduced, rng)
     q = tied.lift(y, np.zeros(tied.nv))[0] if couple else y
     R, p = alone.frame_pose(q, TOOL)
     description = replace(description, frames=(*description.frames, FrameSpec(ANCHOR, "link0", Pose(R, p))))

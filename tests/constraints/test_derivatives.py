@@ -18,14 +18,14 @@ SEED = 5
 
 def check(system: System, physics: Callable[..., Any], derivatives: Callable[..., Any]) -> None:
     """d physics(y, w, x) along some tangent of y, some w and some x, against differences of physics."""
-    chart, rng = system.robot.chart, np.random.default_rng(SEED)
+    reduced, rng = system.robot.reduced, np.random.default_rng(SEED)
     y, w, x = system.state(SEED)
     by_y, by_w, by_x = derivatives(y, w, x)
     Y, W, X = precise(y), precise(w), precise(x)
-    d, e = rng.standard_normal(chart.nv), rng.standard_normal(system.robot.nv)
+    d, e = rng.standard_normal(reduced.nv), rng.standard_normal(system.robot.nv)
 
     def there(t: Any) -> np.ndarray:
-        if chart.nq == chart.nv:
+        if reduced.nq == reduced.nv:
             return Y + precise(d) * t
         return system.robot.integrate(Y, precise(d) * t, backend=MPFR)
 
@@ -54,5 +54,5 @@ def test_tangents_of_the_chart_are_those_of_the_manifold() -> None:
     """The differences above go along these tangents: a base with a quaternion has one tangent less than coordinates."""
     robot = SYSTEMS["coupled"]().robot
     y, w, _ = SYSTEMS["coupled"]().state(SEED)
-    assert robot.chart.nq > robot.chart.nv == robot.nv
-    assert near(robot.integrate(y, w), manifold.integrate(robot.chart, y, w), 1e-14)
+    assert robot.reduced.nq > robot.reduced.nv == robot.nv
+    assert near(robot.integrate(y, w), manifold.integrate(robot.reduced, y, w), 1e-14)

@@ -131,12 +131,12 @@ def test_integrate_follows_the_velocities(system: System) -> None:
     robot = system.robot
     y, w, _ = system.state(SEED)
     assert np.array_equal(robot.integrate(y, np.zeros(robot.nv)), y)
-    if robot.nv == robot.chart.nv:
+    if robot.nv == robot.reduced.nv:
         assert near(robot.difference(y, robot.integrate(y, 0.5 * w)), 0.5 * w, SAME_FORMULA, scale=1.0)
         return
     # coordinates that are also coordinates of the full robot move as those do
     _, v = robot.lift(y, w)
     rate = slope(lambda t: moved(robot, y, w, t))[0]
-    for link in robot.chart.links:
+    for link in robot.reduced.links:
         if link.joint in system.free.joint_names and link.joint != "root_x":
             assert near(rate[link.v], v[system.free.v_slice(link.joint)], SAME_FORMULA, scale=np.abs(v).max()), link.joint

@@ -93,17 +93,17 @@ def test_steps_of_a_rolling_robot_with_a_ball_joint_have_derivatives(integrator:
     robot = with_hand().roll(["left_wheel", "right_wheel"], 0.04)
     world = cd.Simulation(robot, dt=0.002, integrator=integrator)
     rng = np.random.default_rng(0)
-    chart, n = robot.chart, world.world.nd
-    y = np.asarray(integrate(chart, robot.neutral(), 0.5 * rng.standard_normal(n)), dtype=float)
+    reduced, n = robot.reduced, world.world.nd
+    y = np.asarray(integrate(reduced, robot.neutral(), 0.5 * rng.standard_normal(n)), dtype=float)
     x, u = world.state(y, rng.standard_normal(robot.nv)), rng.standard_normal(world.nu)
 
     def near(d: np.ndarray) -> np.ndarray:
         q, v = world.split(x)
-        return world.step(world.state(np.asarray(integrate(chart, q, d[:n]), dtype=float), v + d[n:]), u)
+        return world.step(world.state(np.asarray(integrate(reduced, q, d[:n]), dtype=float), v + d[n:]), u)
 
     def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         (qa, va), (qb, vb) = world.split(a), world.split(b)
-        return np.concatenate([np.asarray(difference(chart, qa, qb), dtype=float), vb - va])
+        return np.concatenate([np.asarray(difference(reduced, qa, qb), dtype=float), vb - va])
 
     _, A, _ = world.step(x, u, derivatives=True)
     by_differences = np.column_stack([apart(near(-e), near(e)) / 2e-6 for e in 1e-6 * np.eye(world.ndx)])

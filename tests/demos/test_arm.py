@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from condyle.control.controller import Controller
 from condyle.demos import arm, arm_checks, arm_plan
 from condyle.demos.smooth import FASTEST, SHARPEST, smooth, smooth_sum
-from condyle.dynamics.robot import load
 from condyle.errors import ControlError
+from condyle.multibody.robot import load
 from condyle.robot.library.ur3 import READY
 from condyle.simulate.simulation import Simulation
 from condyle.tape.function import function

@@ -11,8 +11,8 @@ from condyle.control.controller import Controller
 from condyle.demos import birotor, birotor_body, birotor_checks, birotor_plan
 from condyle.demos.birotor_control import MOST_SIDEWAYS, ROTORS, allocation, compiled, rotor_geometry, servo, shares
 from condyle.demos.work import repeated, unaccounted
-from condyle.dynamics.robot import load
 from condyle.errors import ControlError
+from condyle.multibody.robot import load
 from condyle.robot.library.birotor import DRAG, SERVO_LAG, THRUST
 from condyle.simulate.simulation import Simulation
 

@@ -25,7 +25,7 @@ from condyle.demos import (
     wheel_model,
 )
 from condyle.demos.row import Row
-from condyle.dynamics.robot import load
+from condyle.multibody.robot import load
 from condyle.robot.library import base, birotor, description, ur3, wheeled_pendulum
 from condyle.robot.library import fourlimb as fourlimb_library
 from condyle.robot.library import pidog as pidog_library

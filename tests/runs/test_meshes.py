@@ -10,7 +10,7 @@ import pytest
 from runs.small import pendulum
 
 import condyle as cd
-from condyle.dynamics.robot import Robot
+from condyle.multibody.robot import Robot
 from condyle.robot.description import Shape
 from condyle.robot.mesh import mesh_hash, read_mesh
 from condyle.runs import model_data

@@ -82,7 +82,7 @@ def test_every_option(tmp_path: Path) -> None:
     (tmp_path / "fingers.urdf").write_text(FINGERS)
     (tmp_path / "hand.stl").write_bytes(b"")
     robot = cd.load(tmp_path / "fingers.urdf", base="free")
-    assert robot.embedding is not None
+    assert robot.coordinate_map is not None
     made = again(
         cd.Simulation(
             robot,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.dynamics.robot import Robot
+from condyle.multibody.robot import Robot
 from condyle.robot.description import Description, JointSpec, Limits
 from condyle.robot.joints import rotation_of
 from condyle.robot.make import Y, body, box, joint, link, pose, solid, sphere

@@ -11,8 +11,8 @@ from constraints import wheel_closed_form as wheel
 from matplotlib.figure import Figure
 from PIL import Image
 
-from condyle.dynamics.robot import load
 from condyle.errors import FileError, MissingExtraError, ShapeError, SimulationError
+from condyle.multibody.robot import load
 from condyle.view import animate
 from condyle.view import video as movie
 from condyle.view.animate import animate_path, animate_wheeled_pendulum, draw_path, draw_wheeled_pendulum

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError
+from condyle.multibody.robot import Robot
 from condyle.runs.html import POINTS, run_html, sparkline
 from condyle.view.notebook import robot_html, show, sweep
 from condyle.view.trajectory import trajectory

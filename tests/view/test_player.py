@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.dynamics.robot import Robot
 from condyle.errors import ShapeError
+from condyle.multibody.robot import Robot
 from condyle.view.player import framed_page, player_data, player_html, player_page, script_json
 from condyle.view.trajectory import Trajectory, trajectory
 

@@ -68,7 +68,7 @@ def test_facts_are_flat_and_short() -> None:
 def test_every_coordinate_has_a_slider_and_keeps_its_value(name: str) -> None:
     robot = cd.load(name)
     dials = poses.dials(robot, 0.5)
-    free = sum(link.kind.nv for link in robot.chart.links)
+    free = sum(link.kind.nv for link in robot.reduced.links)
     assert len(dials) == free
     rng = np.random.default_rng(3)
     q = poses.within(robot, dials, robot.random_configuration(rng))

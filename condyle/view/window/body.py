@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
+from condyle.multibody.robot import Robot
 from condyle.robot.model import Frame, Link
 from condyle.view.geometry import Piece, bounds, pieces, shaded
 from condyle.view.trajectory import link_poses, quaternions

@@ -277,7 +277,7 @@ class LiveView:
 
     def _sampled(self) -> dict[str, np.ndarray]:
         q, _ = self.simulation.split(self.x)
-        joints = [q[link.q.start] for link in self.robot.chart.links if link.kind.nv == 1]
+        joints = [q[link.q.start] for link in self.robot.reduced.links if link.kind.nv == 1]
         pushed = 0.0 if self._wrenches is None else float(np.linalg.norm(self._wrenches[:, :3], axis=1).max(initial=0.0))
         found = {PLOTS[0]: np.array([mass_center(self.robot, q)[2]]), PLOTS[1]: np.array(joints), PLOTS[2]: np.array([pushed])}
         if self.simulation.world.points:
@@ -288,7 +288,7 @@ class LiveView:
         rows = list(self._history)
         if len(rows) < 2:
             return []
-        joints = [link.joint for link in self.robot.chart.links if link.kind.nv == 1]
+        joints = [link.joint for link in self.robot.reduced.links if link.kind.nv == 1]
         names = {PLOTS[1]: joints, PLOTS[3]: self.simulation.contact_names}.get(name, [name])
         return [Signal(np.array([t for t, _ in rows]), np.array([row[name] for _, row in rows]), UNITS[name], names)]
 

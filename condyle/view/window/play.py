@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
+from condyle.multibody.robot import Robot
 from condyle.runs.json_codec import Wrong
 from condyle.runs.run import Run
 from condyle.runs.serialize import robot_of_data

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import RobotError, ShapeError
+from condyle.multibody.robot import Robot
 from condyle.robot.joints import Ball, Free, Prismatic
 from condyle.robot.model import Link
 from condyle.robot.spatial import Pose
@@ -83,7 +83,7 @@ class PoseView:
         self._folder: dict[int, Any] = {}
         chains = [self.dials] if len(self.dials) <= FEW else chained(self.robot, self.dials)
         for chain in chains:
-            first, last = (self.robot.chart.links[dial.link].joint for dial in (chain[0], chain[-1]))
+            first, last = (self.robot.reduced.links[dial.link].joint for dial in (chain[0], chain[-1]))
             name = short(first, 40) if first == last else f"{short(first, 24)} … {short(last, 24)}"
             folder = self.panel.gui.add_folder(name, expand_by_default=len(self.dials) <= 2 * FEW) if len(chains) > 1 else None
             for dial in chain:
@@ -93,7 +93,7 @@ class PoseView:
     def _slider(self, dial: Dial) -> Any:
         low, high = rounded(dial.low, dial.high)
         value = float(np.clip(round(read(self.robot, self.q, dial), 3), low, high))
-        folder, link = self._folder[id(dial)], self.robot.chart.links[dial.link]
+        folder, link = self._folder[id(dial)], self.robot.reduced.links[dial.link]
         with folder or nullcontext():
             ends = tuple((end, f"{end:.4g}") for end in (low, high))
             label = short(dial.label if folder is None else dial.label.removeprefix(f"{link.joint} "), 60)
@@ -130,7 +130,7 @@ class PoseView:
         """A configuration within the limits; the base stays."""
         q = self.q.copy()
         drawn = self.robot.random_configuration(self._rng)
-        for link in self.robot.chart.links:
+        for link in self.robot.reduced.links:
             if not isinstance(link.kind, Free):
                 q[link.q] = drawn[link.q]
         self.set(within(self.robot, self.dials, q))
@@ -153,7 +153,7 @@ def dials(robot: Robot, size: float) -> list[Dial]:
     """A slider for each coordinate that remains, in order; a fixed range where the file has none."""
     found = []
     reach = float(np.ceil(max(2.0 * size, 0.5)))
-    for i, link in enumerate(robot.chart.links):
+    for i, link in enumerate(robot.reduced.links):
         if isinstance(link.kind, Ball | Free):
             ways = ("roll", "pitch", "yaw") if isinstance(link.kind, Ball) else ("x", "y", "z", "roll", "pitch", "yaw")
             first = 6 - len(ways)
@@ -185,7 +185,7 @@ def rounded(low: float, high: float) -> tuple[float, float]:
 
 def read(robot: Robot, q: np.ndarray, dial: Dial) -> float:
     """The value of a slider at q."""
-    link = robot.chart.links[dial.link]
+    link = robot.reduced.links[dial.link]
     if not isinstance(link.kind, Ball | Free):
         return float(q[dial.index])
     if dial.index < 3:
@@ -195,7 +195,7 @@ def read(robot: Robot, q: np.ndarray, dial: Dial) -> float:
 
 def write(robot: Robot, q: np.ndarray, dial: Dial, value: float) -> np.ndarray:
     """q with one slider at a value."""
-    link, q = robot.chart.links[dial.link], q.copy()
+    link, q = robot.reduced.links[dial.link], q.copy()
     if not isinstance(link.kind, Ball | Free):
         q[dial.index] = value
     elif dial.index < 3:
@@ -213,15 +213,15 @@ def within(robot: Robot, found: Sequence[Dial], q: np.ndarray) -> np.ndarray:
         raise ShapeError(f"{robot.name}: q must have {robot.nq} entries, got shape {q.shape}")
     q = q.copy()
     for dial in found:
-        if not isinstance(robot.chart.links[dial.link].kind, Ball | Free):
+        if not isinstance(robot.reduced.links[dial.link].kind, Ball | Free):
             q[dial.index] = np.clip(q[dial.index], dial.low, dial.high)
     return q
 
 
 def chained(robot: Robot, found: Sequence[Dial]) -> list[list[Dial]]:
     """The dials in folders: a new one where a link does not hang on the one before; of a chart without a tree, by tens."""
-    links = robot.chart.links
-    tree = robot.embedding is None
+    links = robot.reduced.links
+    tree = robot.coordinate_map is None
     chains: list[list[Dial]] = []
     for dial in found:
         link, before = links[dial.link], chains[-1][-1] if chains else None
@@ -268,7 +268,7 @@ def from_text(robot: Robot, text: str) -> np.ndarray:
         raise RobotError([f"q must be {robot.nq} numbers with commas between them, got {short(text, 60)!r}"]) from None
     if q.shape != (robot.nq,) or not np.all(np.isfinite(q)):
         raise RobotError([f"q of robot '{short(robot.name, 40)}' has {robot.nq} finite numbers, got {len(q)}"])
-    for link in robot.chart.links:
+    for link in robot.reduced.links:
         if isinstance(link.kind, Ball | Free):
             turn = q[link.q.stop - 4 : link.q.stop]
             length = float(np.linalg.norm(turn))
@@ -281,7 +281,7 @@ def from_text(robot: Robot, text: str) -> np.ndarray:
 def about(robot: Robot) -> list[tuple[object, object]]:
     """Rows of facts about a robot."""
     gravity = " ".join(f"{x:g}" for x in robot.model.gravity)
-    tied = "" if robot.embedding is None else f" of {robot.model.nv}"
+    tied = "" if robot.coordinate_map is None else f" of {robot.model.nv}"
     return [
         ("robot", robot.name),
         ("mass", f"{robot.mass:.6g} kg"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
+from condyle.multibody.robot import Robot
 from condyle.robot.model import Frame
 from condyle.simulate.simulation import Simulation
 from condyle.view.trajectory import frame_positions

@@ -7,8 +7,8 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import CondyleError
+from condyle.multibody.robot import Robot
 from condyle.simulate.simulation import Simulation
 from condyle.view import server as servers
 from condyle.view.window.beat import Beat

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.chart import numbers, plain_chart, velocity_names
-from condyle.dynamics.conditions import with_model
-from condyle.dynamics.embedding import Embedding, Found, listed, named
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap, listed, named
+from condyle.constraints.loop_residuals import with_model
+from condyle.constraints.reduced_coordinates import floats, scalar_coordinates, velocity_names
 from condyle.dynamics.manifold import difference
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
@@ -30,7 +30,7 @@ class Explicit:
     """The layer of a traced function gamma(model, y), and of T(model, y) where rolling makes it more than its derivative."""
 
     below: Model
-    chart: Model
+    reduced: Model
     gamma: Callable[[Model, Array], Array]
     map: Callable[[Model, Array], Array] | None
     velocities: tuple[str, ...]
@@ -46,35 +46,35 @@ class Explicit:
     def velocity_names(self) -> list[str]:
         return list(self.velocities)
 
-    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         return np.array(self.gamma(model, y), dtype=object)
 
-    def differential(self, at: Found, y: Array) -> Array:
+    def differential(self, at: Configurations, y: Array) -> Array:
         x = at.c[-1]
 
         def change(d: Array) -> Any:
             return {"x": difference(self.below, x, np.array(self.gamma(at.model, y + d), dtype=object))}
 
-        return jacobian_at_zero(change, self.chart.nv)["x"]
+        return jacobian_at_zero(change, self.reduced.nv)["x"]
 
-    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+    def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
         def speed(t: Any) -> Any:
             there = y + v * t
-            moved = Found(at.model, [*at.c[:-1], np.array(self.gamma(at.model, there), dtype=object)], at.G, at.total)
+            moved = Configurations(at.model, [*at.c[:-1], np.array(self.gamma(at.model, there), dtype=object)], at.G, at.total)
             return {"v": self.differential(moved, there) @ v}
 
         return derivative_at_zero(speed)["v"]
 
-    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+    def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
         if self.map is None:
             return G, None
         T = np.array(self.map(at.model, y), dtype=object)
-        rows = [row for j in range(self.chart.nv) if (row := _row_that_is(G, j)) is not None]
-        if len(rows) == self.chart.nv:
+        rows = [row for j in range(self.reduced.nv) if (row := _row_that_is(G, j)) is not None]
+        if len(rows) == self.reduced.nv:
             return T, T[rows]
         return T, cholesky_solve(G.T @ G, G.T @ T)
 
-    def reaction_rows(self, at: Found) -> Array:
+    def reaction_rows(self, at: Configurations) -> Array:
         if self.contacts is not None:
             return self.contacts(at.model, at.q)
         raise RobotError(
@@ -85,7 +85,7 @@ class Explicit:
         )
 
     def summary(self) -> str:
-        names = [link.joint for link in self.chart.links]
+        names = [link.joint for link in self.reduced.links]
         return f"all {self.below.nq} coordinates are given by {listed(names)}, and all velocities by {listed(self.velocities)}"
 
     def key(self) -> str:
@@ -99,30 +99,30 @@ def explicit(
     names: Sequence[str] | None,
     start: Any,
     velocities: Sequence[str] | None,
-    chart: Model | None = None,
+    reduced: Model | None = None,
 ) -> Explicit:
     """The layer of a user's functions, checked: shapes, finite numbers, and velocities that stay on gamma."""
     begin = _start(below, start, names)
     names = [f"y{k}" for k in range(len(begin))] if names is None else list(names)
-    chart = plain_chart(below.name, names) if chart is None else chart
+    reduced = scalar_coordinates(below.name, names) if reduced is None else reduced
     full_gamma = with_model(gamma, "gamma", "y")
     full_map = None if velocity is None else with_model(velocity, "velocity", "y")
-    tape = trace(lambda y: {"q": _rows(below, full_gamma(below, y), "gamma", (below.nq,))}, y=chart.nq)
-    hash, k = tape.hash, chart.nv
+    tape = trace(lambda y: {"q": _rows(below, full_gamma(below, y), "gamma", (below.nq,))}, y=reduced.nq)
+    hash, k = tape.hash, reduced.nv
     if full_map is not None:
-        shape = np.shape(_traced_shape(full_map, below, chart))
-        if len(shape) != 2 or shape[0] != below.nv or not 0 < shape[1] <= chart.nv:
+        shape = np.shape(_traced_shape(full_map, below, reduced))
+        if len(shape) != 2 or shape[0] != below.nv or not 0 < shape[1] <= reduced.nv:
             raise RobotError(
                 [
                     f"robot '{below.name}': velocity(y) must give a matrix of {below.nv} rows, one for each entry of v, and "
-                    f"at most {chart.nv} columns; it gives the shape {shape}"
+                    f"at most {reduced.nv} columns; it gives the shape {shape}"
                 ]
             )
-        hash, k = hash + trace(lambda y: {"T": _rows(below, full_map(below, y), "velocity", shape)}, y=chart.nq).hash, shape[1]
-    given = list(velocities or (velocity_names(chart) if k == chart.nv else [f"w{i}" for i in range(k)]))
+        hash, k = hash + trace(lambda y: {"T": _rows(below, full_map(below, y), "velocity", shape)}, y=reduced.nq).hash, shape[1]
+    given = list(velocities or (velocity_names(reduced) if k == reduced.nv else [f"w{i}" for i in range(k)]))
     if len(given) != k:
         raise RobotError([f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each"])
-    layer = Explicit(below, chart, full_gamma, full_map, tuple(given), begin, set(), hash)
+    layer = Explicit(below, reduced, full_gamma, full_map, tuple(given), begin, set(), hash)
     rates, same = _checked(layer)
     # velocities that are those of gamma say nothing new
     return replace(layer, holonomic=rates, map=None if same else full_map)
@@ -133,7 +133,7 @@ def _start(below: Model, start: Any, names: Sequence[str] | None) -> np.ndarray:
         raise RobotError(
             [f"robot '{below.name}': embed needs to know how many coordinates remain; name them: names=['x', 'phi']"]
         )
-    begin = np.zeros(len(names)) if start is None and names is not None else numbers(below, "start", start)
+    begin = np.zeros(len(names)) if start is None and names is not None else floats(below, "start", start)
     if begin.ndim != 1 or not np.all(np.isfinite(begin)) or (names is not None and len(names) != len(begin)):
         raise RobotError([f"robot '{below.name}': start must be one finite number for each coordinate that remains; got {begin}"])
     return begin
@@ -151,14 +151,14 @@ def _rows(below: Model, value: Any, what: str, shape: tuple[int, ...]) -> Array:
     return array
 
 
-def _traced_shape(full_map: Callable[[Model, Array], Array], below: Model, chart: Model) -> Array:
+def _traced_shape(full_map: Callable[[Model, Array], Array], below: Model, reduced: Model) -> Array:
     found: list[Array] = []
 
     def look(y: Array) -> Any:
         found.append(np.array(full_map(below, y), dtype=object))
         return {"y": y}
 
-    trace(look, y=chart.nq)
+    trace(look, y=reduced.nq)
     return found[0]
 
 
@@ -177,18 +177,18 @@ def _checked(layer: Explicit) -> tuple[bool, bool]:
     """
 
     def both(y: Array) -> Any:
-        x = layer.up(layer.below, Embedding(), y)
-        at = Found(layer.below, [x], [], None)
+        x = layer.up(layer.below, CoordinateMap(), y)
+        at = Configurations(layer.below, [x], [], None)
         G = layer.differential(at, y)
         T, E = layer.velocity(at, y, G)
-        E = np.eye(layer.chart.nv) if E is None else E
+        E = np.eye(layer.reduced.nv) if E is None else E
         return {"x": x, "G": G, "T": T, "E": E, "along": G @ E}
 
-    function = Function(trace(both, y=layer.chart.nq), "reference")
+    function = Function(trace(both, y=layer.reduced.nq), "reference")
     rng = np.random.default_rng(0)
-    rates = same = layer.chart.nv == len(layer.velocities)
+    rates = same = layer.reduced.nv == len(layer.velocities)
     for k in range(PROBES):
-        y = layer.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(layer.chart.nq)
+        y = layer.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(layer.reduced.nq)
         x, G, T, E, along = function(y)
         if not all(np.all(np.isfinite(a)) for a in (x, G, T, E)):
             if k:
@@ -200,10 +200,10 @@ def _checked(layer: Explicit) -> tuple[bool, bool]:
                 ]
             )
         if layer.map is None:
-            if np.linalg.matrix_rank(G) < layer.chart.nv:
+            if np.linalg.matrix_rank(G) < layer.reduced.nv:
                 raise RobotError(
                     [
-                        f"robot '{layer.below.name}': gamma moves nothing along some of its {layer.chart.nv} coordinates at "
+                        f"robot '{layer.below.name}': gamma moves nothing along some of its {layer.reduced.nv} coordinates at "
                         f"y = {y}: its derivative has the rank {np.linalg.matrix_rank(G)}; use fewer coordinates, or start "
                         "elsewhere with start=..."
                     ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from condyle.dynamics.chart import places
-from condyle.dynamics.conditions import labels
-from condyle.dynamics.embedding import Embedding
-from condyle.dynamics.explicit import Explicit
-from condyle.dynamics.loops import Loops
-from condyle.dynamics.mechanism import Mechanism, rank_of
-from condyle.dynamics.rolling import Rolling
+from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.constraints.explicit_map import Explicit
+from condyle.constraints.loop_residuals import labels
+from condyle.constraints.loops import Loops
+from condyle.constraints.mechanism import Mechanism, rank_of
+from condyle.constraints.reduced_coordinates import entries
+from condyle.constraints.rolling import Rolling
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.function import Function
@@ -20,52 +20,54 @@ NEARLY = 1e-6  # a pose with a weaker condition than this part of the strongest 
 SHOWN = 8  # coordinates in a sentence
 
 
-def why_not(model: Model, embedding: Embedding, y: np.ndarray) -> str | None:
+def why_not(model: Model, coordinate_map: CoordinateMap, y: np.ndarray) -> str | None:
     """What is wrong with the constraints at y, or at the first row of y where they are not met; None if nothing is."""
     rows = y.reshape(-1, y.shape[-1])
 
     def everything(y: Array) -> dict[str, Array]:
-        c = embedding.lifted(model, y)
-        return {f"c{i}": x for i, x in enumerate(c)} | {"T": embedding.place(model, c).T}
+        c = coordinate_map.lifted(model, y)
+        return {f"c{i}": x for i, x in enumerate(c)} | {"T": coordinate_map.place(model, c).T}
 
-    # the configurations of all layers, q first, and the map of velocities
-    *found, T = Function(trace(everything, y=embedding.chart.nq), "reference")(rows)
+    # the configurations of all constraints, q first, and the map of velocities
+    *found, T = Function(trace(everything, y=coordinate_map.reduced.nq), "reference")(rows)
     bad = np.flatnonzero(~(np.all(np.isfinite(found[0]), axis=1) & np.all(np.isfinite(T), axis=(1, 2))))
     if not len(bad):
         return None
     row = int(bad[0])
-    for i, layer in reversed(list(enumerate(embedding.layers))):
+    for i, layer in reversed(list(enumerate(coordinate_map.constraints))):
         # the first layer from above whose result is not finite
         if np.all(np.isfinite(found[i][row])):
             continue
         if isinstance(layer, Loops):
-            lower = Embedding(embedding.layers[:i])
+            lower = CoordinateMap(coordinate_map.constraints[:i])
             return _problem_at(Mechanism.of(model, lower, layer.conditions), layer, found[i + 1][row])
-        return f"{_where(model, layer.chart, found[i + 1][row])} gamma is not finite; keep away from it"
-    top = embedding.layers[-1]
+        return f"{_where(model, layer.reduced, found[i + 1][row])} gamma is not finite; keep away from it"
+    top = coordinate_map.constraints[-1]
     trouble = "the velocities are not finite"
     if isinstance(top, Explicit) and top.trouble:
         trouble = top.trouble
     elif isinstance(top, Rolling):
         trouble = f"the velocities of {', '.join(top.velocity_names)} do not fix the others: the pose is singular for this choice"
-    return f"{_where(model, embedding.chart, rows[row])} {trouble}; keep away from it, or pass mask=True to flag such states"
+    return (
+        f"{_where(model, coordinate_map.reduced, rows[row])} {trouble}; keep away from it, or pass mask=True to flag such states"
+    )
 
 
-def _where(model: Model, chart: Model, y: np.ndarray) -> str:
+def _where(model: Model, reduced: Model, y: np.ndarray) -> str:
     """The robot and its coordinates: the beginning of a sentence."""
-    numbers = [f"{link.joint} = {', '.join(f'{a:.6g}' for a in y[link.q])}" for link in chart.links]
+    numbers = [f"{link.joint} = {', '.join(f'{a:.6g}' for a in y[link.q])}" for link in reduced.links]
     return f"robot '{model.name}': at {'; '.join(numbers[:SHOWN])}"
 
 
 def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
     """What is wrong at y, where the loops were not found closed."""
     below = mechanism.below
-    dependent, columns = places(below, loops.dependent)
+    dependent, columns = entries(below, loops.dependent)
     x = loops.first.copy()
     x[loops.kept[0]], x[dependent] = y, np.asarray(loops.guess.at(loops, y), dtype=float)
     x, left = mechanism.closed(x, columns)
     phi, J = mechanism.at(x)
-    where = _where(mechanism.model, loops.chart, y)
+    where = _where(mechanism.model, loops.reduced, y)
     if not np.isfinite(left):
         return f"{where} the conditions of the loops are not finite: the coordinates are too large; keep away from it"
     n, rank = len(loops.rows), rank_of(J)

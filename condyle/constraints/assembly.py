@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from condyle.dynamics.chart import chart_of, places
-from condyle.dynamics.conditions import Conditions, labels
-from condyle.dynamics.elimination import Block, blocks_of
-from condyle.dynamics.embedding import Embedding
-from condyle.dynamics.guess import Guess, coarse
-from condyle.dynamics.loops import Loops
-from condyle.dynamics.mechanism import RANK, Mechanism, rank_of
+from condyle.constraints.block_triangular import Block, blocks_of
+from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.constraints.initial_guess import InitialGuess, coarse
+from condyle.constraints.loop_residuals import Conditions, labels
+from condyle.constraints.loops import Loops
+from condyle.constraints.mechanism import RANK, Mechanism, rank_of
+from condyle.constraints.reduced_coordinates import entries, reduced_model
 from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
@@ -23,7 +23,7 @@ NEARBY = 1e-2  # how far random poses near the first are from it
 
 def assembled(
     model: Model,
-    lower: Embedding,
+    lower: CoordinateMap,
     conditions: Conditions,
     x0: np.ndarray,
     independent: Sequence[str] | None,
@@ -37,7 +37,7 @@ def assembled(
     x, left = x0, np.inf
     if asked:
         # first without moving what the user holds
-        _, columns = places(below, [i for i in range(len(below.links)) if i not in asked])
+        _, columns = entries(below, [i for i in range(len(below.links)) if i not in asked])
         x, left = mechanism.closed(x0, columns)
     if not mechanism.is_closed(left):
         x, left = mechanism.closed(x0, everything)
@@ -71,7 +71,7 @@ def assembled(
     links = _dependent(below, J[rows], asked, None if dependent is None else [only(below, name) for name in dependent])
     if len(links) == len(below.links):
         raise RobotError([f"robot '{model.name}': its loops leave nothing that can move; leave one out"])
-    _, columns = places(below, links)
+    _, columns = entries(below, links)
     square = J[rows][:, columns]
     blocks = blocks_of(_pattern(mechanism, x)[rows][:, columns])
     kept = [i for i in range(len(below.links)) if i not in links]
@@ -79,11 +79,11 @@ def assembled(
         1.0 if np.any(below.links[i].axes[k].angular) else mechanism.length for i in links for k in range(below.links[i].kind.nv)
     ]
     first = x.copy()
-    where, _ = places(below, [i for i in links if below.links[i].kind.nv == 1])
+    where, _ = entries(below, [i for i in links if below.links[i].kind.nv == 1])
     first[where] = coarse(x[where])
     loops = Loops(
         below,
-        chart_of(below.name, [below.links[i] for i in kept]),
+        reduced_model(below.name, [below.links[i] for i in kept]),
         conditions,
         tuple(rows),
         tuple(links),
@@ -91,7 +91,7 @@ def assembled(
         determinants(square, blocks),
         first,
         np.array(units),
-        Guess(),
+        InitialGuess(),
     )
     return mechanism, loops
 

@@ -11,9 +11,9 @@ import numpy as np
 from condyle.errors import RobotError
 
 if TYPE_CHECKING:
-    from condyle.dynamics.conditions import Conditions
-    from condyle.dynamics.embedding import Embedding, Layer
-    from condyle.dynamics.robot import Robot
+    from condyle.constraints.coordinate_map import ConstraintMap, CoordinateMap
+    from condyle.constraints.loop_residuals import Conditions
+    from condyle.multibody.robot import Robot
     from condyle.robot.edit import Locked
     from condyle.robot.model import Model
 
@@ -22,8 +22,8 @@ class Constraining:
     """The methods of a robot that have to do with constraints. Each of the first ones gives a new robot."""
 
     model: Model
-    chart: Model
-    embedding: Embedding | None
+    reduced: Model
+    coordinate_map: CoordinateMap | None
     locked: Locked | None
     described = False  # whether the constraints are just those of the description
     rolled: dict[str, Any] | None = None  # how its wheels roll, as plain data; not on a ground that is a function
@@ -45,7 +45,7 @@ class Constraining:
         rows, where the constraint is one of velocities, such as rolling; then there may be fewer velocities w than coordinates y.
         `names`: of the coordinates; `velocities`: names of the velocities; `start`: the y that takes the place of zero.
         """
-        from condyle.dynamics.explicit import explicit
+        from condyle.constraints.explicit_map import explicit
 
         return self._with(explicit(self._below(), gamma, velocity, names, start, velocities))
 
@@ -54,8 +54,8 @@ class Constraining:
 
         Several joints at once: couple({"finger2": ("finger1", 1.0, 0.0), "finger3": ({"finger1": 0.5, "thumb": 0.5}, 0.1)}).
         """
-        from condyle.dynamics.chart import remaining
-        from condyle.dynamics.coupled import Coupled, coupling_of
+        from condyle.constraints.couplings import Coupled, coupling_of
+        from condyle.constraints.reduced_coordinates import remaining_joint
 
         row = (to, offset) if isinstance(to, Mapping) else (to, ratio, offset)
         rows = joint if isinstance(joint, Mapping) else {joint: row}
@@ -66,7 +66,7 @@ class Constraining:
             )
         below = self._below()
         for name in [name for c in couplings for name in (c.joint, *c.ratios)]:
-            remaining(self.model, below, name)
+            remaining_joint(self.model, below, name)
         return self._with(Coupled(below, couplings))
 
     def close_loop(
@@ -102,7 +102,7 @@ class Constraining:
         through: bool = False,
     ) -> Robot:
         """Several loops at once, each (frame_a, frame_b, axes) with a name or without; otherwise as `close_loop`."""
-        from condyle.dynamics.conditions import closure_of
+        from condyle.constraints.loop_residuals import closure_of
 
         new = tuple(closure_of(self.model, loop) for loop in loops)
         if not new:
@@ -122,7 +122,7 @@ class Constraining:
 
         q there are all coordinates. The other arguments are those of `close_loop`.
         """
-        from condyle.dynamics.conditions import Condition
+        from condyle.constraints.loop_residuals import Condition
 
         return self._closed((Condition.of(self.model, name, condition),), q, independent, dependent)
 
@@ -141,8 +141,8 @@ class Constraining:
         ground and do not slide sideways: the base's height and roll follow, and of its velocities those that the wheels fix.
         `independent`: velocities that remain, in space; by default the wheels' own, and what they leave free.
         """
-        from condyle.dynamics.rolling import planar_roll, rolling
-        from condyle.dynamics.wheels import Wheel
+        from condyle.constraints.rolling import planar_roll, rolling
+        from condyle.constraints.wheels import Wheel
 
         hinges = [wheels] if isinstance(wheels, str) else list(wheels) if isinstance(wheels, Iterable) else []
         if not hinges:
@@ -156,7 +156,7 @@ class Constraining:
                 [f"robot '{self.model.name}': in space wheels roll under the base 'euler': load it with base='euler'"]
             )
         if "root_y" not in names:
-            if len(found) > 1 or self.embedding is not None:
+            if len(found) > 1 or self.coordinate_map is not None:
                 raise RobotError(
                     [
                         f"robot '{self.model.name}': in the plane one wheel rolls, under a robot without other constraints; "
@@ -168,8 +168,8 @@ class Constraining:
             raise RobotError([f"robot '{self.model.name}': in space wheels roll on flat ground only; leave ground= out"])
         else:
             robot = self._with(*rolling(self.model, self._lower(), found, remain))
-        if ground is None and (self.embedding is None or self.described):
-            before = self.embedding is not None
+        if ground is None and (self.coordinate_map is None or self.described):
+            before = self.coordinate_map is not None
             robot.rolled = {"wheels": hinges, "radius": float(radius), "independent": remain, "described": before}
         return robot
 
@@ -215,8 +215,8 @@ class Constraining:
     def reactions(self, y: Any, w: Any, tau: Any = None, **options: Any) -> Any:
         """{name: force} by which loops, couplings and wheels are held, N or N m; positive along their conditions' gradients."""
         self._needs_constraint("reactions")
-        assert self.embedding is not None
-        names = [name for layer in self.embedding.layers for name in layer.reaction_names]
+        assert self.coordinate_map is not None
+        names = [name for layer in self.coordinate_map.constraints for name in layer.reaction_names]
         found = self._call("reactions", (y, w, self._full_forces(tau)), options)
         # a mask comes behind the values
         values, *mask = found if isinstance(found, tuple) else (found,)
@@ -225,19 +225,19 @@ class Constraining:
 
     def explain(self, y: Any) -> str | None:
         """Why the constraint cannot be met at y, or at the first bad row of y; None if it can."""
-        if self.embedding is None:
+        if self.coordinate_map is None:
             return None
-        from condyle.dynamics.chart import numbers
-        from condyle.dynamics.failure import why_not
+        from condyle.constraints.diagnostics import why_not
+        from condyle.constraints.reduced_coordinates import floats
 
-        return why_not(self.model, self.embedding, np.atleast_1d(numbers(self.model, "y", y)))
+        return why_not(self.model, self.coordinate_map, np.atleast_1d(floats(self.model, "y", y)))
 
     def constrain_as_described(self) -> Robot:
         """The robot with the constraints of its description: mimic joints follow, and loops close from the written pose.
 
         `load` does this, unless it is told constraints=False; joints can be locked before.
         """
-        from condyle.dynamics.described import as_described
+        from condyle.multibody.from_description import as_described
 
         return as_described(self)  # type: ignore[arg-type]
 
@@ -252,31 +252,31 @@ class Constraining:
         through: bool = False,
     ) -> Robot:
         """With more conditions; those of a layer of loops on top are solved together with them."""
-        from condyle.dynamics.assembly import assembled
-        from condyle.dynamics.branch import with_guess
-        from condyle.dynamics.chart import numbers, remaining
-        from condyle.dynamics.embedding import Embedding
-        from condyle.dynamics.loops import Loops
+        from condyle.constraints.assembly import assembled
+        from condyle.constraints.continuation import with_guess
+        from condyle.constraints.coordinate_map import CoordinateMap
+        from condyle.constraints.loops import Loops
+        from condyle.constraints.reduced_coordinates import floats, remaining_joint
 
         self._below()
         lower, before = self._lower(), list[Any]()
         begin = self.neutral()
-        top = lower.layers[-1] if lower.layers else None
+        top = lower.constraints[-1] if lower.constraints else None
         if isinstance(top, Loops):
-            lower, before, begin = Embedding(lower.layers[:-1]), list(top.conditions), top.first.copy()
+            lower, before, begin = CoordinateMap(lower.constraints[:-1]), list(top.conditions), top.first.copy()
             through = through or top.through
-        below = top.below if isinstance(top, Loops) else self.chart
+        below = top.below if isinstance(top, Loops) else self.reduced
         if q is not None:
-            given = numbers(self.model, "q", q)
-            if given.shape not in ((self.chart.nq,), (below.nq,)) or not np.all(np.isfinite(given)):
+            given = floats(self.model, "q", q)
+            if given.shape not in ((self.reduced.nq,), (below.nq,)) or not np.all(np.isfinite(given)):
                 raise RobotError(
                     [
-                        f"robot '{self.model.name}': q, a pose near a closed one, must be {self.chart.nq} finite numbers; "
+                        f"robot '{self.model.name}': q, a pose near a closed one, must be {self.reduced.nq} finite numbers; "
                         f"got {_short(given)}"
                     ]
                 )
             # the coordinates that follow in loops closed before begin where they are
-            if isinstance(top, Loops) and given.shape == (self.chart.nq,):
+            if isinstance(top, Loops) and given.shape == (self.reduced.nq,):
                 begin[top.kept[0]] = given
             else:
                 begin = given
@@ -284,9 +284,9 @@ class Constraining:
             None if given is None else [given] if isinstance(given, str) else list(given) for given in (independent, dependent)
         ]
         for joint in [joint for names in named for joint in names or ()]:
-            remaining(self.model, below, joint)
+            remaining_joint(self.model, below, joint)
         mechanism, loops = assembled(self.model, lower, (*before, *new), begin, *named)
-        return self._made((*lower.layers, with_guess(mechanism, replace(loops, through=through))))
+        return self._made((*lower.constraints, with_guess(mechanism, replace(loops, through=through))))
 
     def _full_forces(self, tau: Any) -> Any:
         """Joint forces of all coordinates, checked."""
@@ -301,35 +301,35 @@ class Constraining:
             )
         return tau
 
-    def _lower(self) -> Embedding:
-        """All layers so far."""
-        from condyle.dynamics.embedding import Embedding
+    def _lower(self) -> CoordinateMap:
+        """All constraints so far."""
+        from condyle.constraints.coordinate_map import CoordinateMap
 
-        return Embedding() if self.embedding is None else self.embedding
+        return CoordinateMap() if self.coordinate_map is None else self.coordinate_map
 
     def _below(self) -> Model:
-        if self.embedding is None:
+        if self.coordinate_map is None:
             return self.model
-        if not self.embedding.holonomic or getattr(self.embedding.layers[-1], "map", None) is not None:
+        if not self.coordinate_map.holonomic or getattr(self.coordinate_map.constraints[-1], "map", None) is not None:
             raise RobotError(
                 [
                     f"robot '{self.model.name}' rolls already: its velocities are others than its coordinates have; "
                     "put other constraints before that"
                 ]
             )
-        return self.embedding.chart
+        return self.coordinate_map.reduced
 
-    def _with(self, *layers: Layer) -> Robot:
-        return self._made((*self._lower().layers, *layers))
+    def _with(self, *constraints: ConstraintMap) -> Robot:
+        return self._made((*self._lower().constraints, *constraints))
 
-    def _made(self, layers: tuple[Layer, ...]) -> Robot:
-        from condyle.dynamics.embedding import Embedding
-        from condyle.dynamics.robot import Robot
+    def _made(self, constraints: tuple[ConstraintMap, ...]) -> Robot:
+        from condyle.constraints.coordinate_map import CoordinateMap
+        from condyle.multibody.robot import Robot
 
-        return Robot(self.model, self.locked, Embedding(layers))
+        return Robot(self.model, self.locked, CoordinateMap(constraints))
 
     def _needs_constraint(self, what: str) -> None:
-        if self.embedding is None:
+        if self.coordinate_map is None:
             raise RobotError(
                 [
                     f"robot '{self.model.name}' is not constrained, so {what} has nothing to do; "

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.robot import Robot
 from condyle.errors import RobotError
+from condyle.multibody.robot import Robot
 from condyle.robot.couplings import linear_couplings
 from condyle.robot.edit import matching
 
@@ -18,7 +18,7 @@ def as_described(robot: Robot) -> Robot:
     if couplings := linear_couplings(robot.model):
         robot = robot.couple(couplings)
     if loops := robot.model.loops:
-        robot = robot.close_loops([(k.frame_a, k.frame_b, k.axes, k.name) for k in loops], q=robot.chart.written())
+        robot = robot.close_loops([(k.frame_a, k.frame_b, k.axes, k.name) for k in loops], q=robot.reduced.written())
     robot.described = True
     return robot
 

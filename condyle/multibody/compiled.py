@@ -56,12 +56,12 @@ class Compiled:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _made(self, key: Any, names: tuple[str, ...], physics: Callable[..., Any], bits: int) -> Function:
-        system = self.system.sharper(bits) if bits and hasattr(self.system, "sharper") else self.system
+        system = self.system.for_precision(bits) if bits and hasattr(self.system, "for_precision") else self.system
         if not system.nv:
             raise RobotError([f"robot '{system.name}' has no joint that moves, so there is nothing to compute"])
         sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](system) for n in names}
         make = partial(trace, _with_check(physics, system, key), **sizes)
-        source = source_hash("tape", "robot", "dynamics")
+        source = source_hash("tape", "robot", "dynamics", "constraints", "multibody")
         return Function(cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make))
 
     def _on(self, key: Any, function: Function, options: dict[str, Any], made: Callable[[int], Function]) -> Function:
@@ -74,7 +74,7 @@ class Compiled:
             if other not in self._functions:
                 # what is found by steps of Newton takes more of them in more digits
                 bits = int(backend[5:]) if backend.startswith("mpfr:") and backend[5:].isdigit() else 0
-                if bits and hasattr(self.system, "sharper"):
+                if bits and hasattr(self.system, "for_precision"):
                     function = made(bits)
                 self._functions[other] = function.on(backend, threads=threads)
             function = self._functions[other]
@@ -107,7 +107,7 @@ def _with_check(physics: Callable[..., Any], system: Any, key: Any) -> Callable[
         result = dict(physics(system, **arrays))
         # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
         # but for configurations that a constraint cannot meet
-        unmet = getattr(system, "may_be_unmet", False)
+        unmet = getattr(system, "may_not_converge", False)
         small = [x for x in result.values() if np.ndim(x) < 2 or unmet]
         result["check"] = sum((x - x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
         return result

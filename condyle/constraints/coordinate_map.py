@@ -2,7 +2,7 @@
 
     q = gamma(y),   v = T(y) w,   dv/dt = T dw/dt + Tdot w
 
-A map is made of layers, each from its own coordinates to those of the layer below; the lowest gives the robot's. Every layer
+A map is made of constraints, each from its own coordinates to those of the layer below; the lowest gives the robot's. Every layer
 knows its differential at a configuration that has been found, as a function of the configurations above and below it. So no
 derivative ever goes through the search for a configuration, and each further one is that of an explicit function.
 """
@@ -22,11 +22,11 @@ from condyle.robot.spatial import Array
 from condyle.tape.local_derivatives import derivative_at_zero
 
 
-class Layer(Protocol):
-    """A map from the configurations of `chart` to those of `below`, and its velocities."""
+class ConstraintMap(Protocol):
+    """A map from the configurations of `reduced` to those of `below`, and its velocities."""
 
     @property
-    def chart(self) -> Model:
+    def reduced(self) -> Model:
         """The coordinates that remain."""
 
     @property
@@ -49,23 +49,23 @@ class Layer(Protocol):
     def passive(self) -> set[str]:
         """Joints that follow others and have no motor of their own."""
 
-    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         """x: the configuration below."""
 
-    def differential(self, at: Found, y: Array) -> Array:
-        """dx/dy in the tangent spaces, (below.nv, chart.nv)."""
+    def differential(self, at: Configurations, y: Array) -> Array:
+        """dx/dy in the tangent spaces, (below.nv, reduced.nv)."""
 
-    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
-        """(dG/dt) v: the acceleration below while y moves on at v; `drifts`: what the layers below add to q's, None for zero."""
+    def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
+        """(dG/dt) v: the acceleration below at constant v; `drifts`: what the maps below add to that of q, None for zero."""
 
-    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+    def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
         """(velocities below, rates of y), each by the velocities that remain; G is the differential. Rates None: they are y's."""
 
     @property
     def reaction_names(self) -> Sequence[str]:
         """Names of the forces by which the constraint is held."""
 
-    def reaction_rows(self, at: Found) -> Array:
+    def reaction_rows(self, at: Configurations) -> Array:
         """Their directions along all coordinates of the robot, one row each."""
 
     def summary(self) -> str:
@@ -76,7 +76,7 @@ class Layer(Protocol):
 
 
 @dataclass(frozen=True)
-class Found:
+class Configurations:
     """Configurations from the robot's own, c[0] = q, up to c[-1], with what has been found of the maps between them."""
 
     model: Model
@@ -88,17 +88,17 @@ class Found:
     def q(self) -> Array:
         return self.c[0]
 
-    def with_layer(self, y: Array, G: Array) -> Found:
+    def extended(self, y: Array, G: Array) -> Configurations:
         """One layer more."""
-        return Found(self.model, [*self.c, y], [*self.G, G], G if self.total is None else self.total @ G)
+        return Configurations(self.model, [*self.c, y], [*self.G, G], G if self.total is None else self.total @ G)
 
 
 @dataclass(frozen=True)
-class Place:
+class EvaluatedMap:
     """A configuration of the constrained robot: all of `found`, the map T of velocities, and the rates E of y (None: 1)."""
 
-    embedding: Embedding
-    found: Found
+    coordinate_map: CoordinateMap
+    found: Configurations
     T: Array
     E: Array | None
 
@@ -107,7 +107,7 @@ class Place:
         return self.found.q
 
     @property
-    def by_y(self) -> Array:
+    def dq_dy(self) -> Array:
         """dq/dy in the tangent spaces."""
         assert self.found.total is not None
         return self.found.total
@@ -116,30 +116,30 @@ class Place:
         """dy/dt in the tangent space."""
         return w if self.E is None else self.E @ w
 
-    def moved(self, d: Array) -> Place:
+    def moved(self, d: Array) -> EvaluatedMap:
         """The place a small d further, right to first order in d; d is in the tangent space of y."""
-        layers, c = self.embedding.layers, list(self.found.c)
-        c[-1] = integrate(self.embedding.chart, c[-1], d)
-        for i in reversed(range(len(layers))):
+        constraints, c = self.coordinate_map.constraints, list(self.found.c)
+        c[-1] = integrate(self.coordinate_map.reduced, c[-1], d)
+        for i in reversed(range(len(constraints))):
             d = self.found.G[i] @ d
-            c[i] = integrate(layers[i].below, c[i], d)
-        return self.embedding.place(self.found.model, c)
+            c[i] = integrate(constraints[i].below, c[i], d)
+        return self.coordinate_map.place(self.found.model, c)
 
     def drift(self, w: Array) -> Array:
         """Tdot w: the acceleration of all coordinates while w stays as it is."""
-        layers, found = self.embedding.layers, self.found
+        constraints, found = self.coordinate_map.constraints, self.found
         if self.E is not None:
             step = self.rate(w)
             return derivative_at_zero(lambda t: {"v": self.moved(step * t).T @ w})["v"]
         speeds = [w]
         for G in reversed(found.G):
             speeds.insert(0, G @ speeds[0])
-        at, total = Found(found.model, found.c[:1], [], None), None
-        for i, layer in enumerate(layers):
+        at, total = Configurations(found.model, found.c[:1], [], None), None
+        for i, layer in enumerate(constraints):
             own = layer.drift(at, found.c[i + 1], speeds[i + 1], total)
             carried = own if at.total is None else at.total @ own
             total = carried if total is None else total + carried
-            at = at.with_layer(found.c[i + 1], found.G[i])
+            at = at.extended(found.c[i + 1], found.G[i])
         assert total is not None
         return total
 
@@ -150,67 +150,73 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Embedding:
+class CoordinateMap:
     """Layers from the robot's coordinates upward."""
 
-    layers: tuple[Layer, ...] = ()
+    constraints: tuple[ConstraintMap, ...] = ()
 
     @property
-    def chart(self) -> Model:
+    def reduced(self) -> Model:
         """The coordinates that remain."""
-        return self.layers[-1].chart
+        return self.constraints[-1].reduced
 
     @property
     def nv(self) -> int:
         """The velocities that remain."""
-        return len(self.layers[-1].velocity_names)
+        return len(self.constraints[-1].velocity_names)
 
     @property
     def holonomic(self) -> bool:
         """Whether the velocities are those of the coordinates."""
-        return self.layers[-1].holonomic
+        return self.constraints[-1].holonomic
 
     @property
     def passive(self) -> set[str]:
-        return {name for layer in self.layers for name in layer.passive}
+        return {name for layer in self.constraints for name in layer.passive}
 
     def lifted(self, model: Model, y: Array) -> list[Array]:
-        """The configurations of all layers, q first."""
+        """The configurations of all constraints, q first."""
         c = [y]
-        for i in reversed(range(len(self.layers))):
-            c.insert(0, self.layers[i].up(model, Embedding(self.layers[:i]), c[0]))
+        for i in reversed(range(len(self.constraints))):
+            c.insert(0, self.constraints[i].up(model, CoordinateMap(self.constraints[:i]), c[0]))
         return c
 
-    def found(self, model: Model, c: list[Array]) -> Found:
+    def found(self, model: Model, c: list[Array]) -> Configurations:
         """The differentials at configurations that belong together."""
-        at = Found(model, [c[0]], [], None)
-        for layer, y in zip(self.layers, c[1:], strict=True):
-            at = at.with_layer(y, layer.differential(at, y))
+        at = Configurations(model, [c[0]], [], None)
+        for layer, y in zip(self.constraints, c[1:], strict=True):
+            at = at.extended(y, layer.differential(at, y))
         return at
 
-    def place(self, model: Model, c: list[Array]) -> Place:
+    def place(self, model: Model, c: list[Array]) -> EvaluatedMap:
         """Everything at configurations that belong together."""
-        below, top = Embedding(self.layers[:-1]), self.layers[-1]
+        below, top = CoordinateMap(self.constraints[:-1]), self.constraints[-1]
         at = below.found(model, c[:-1])
         G = top.differential(at, c[-1])
         T, E = top.velocity(at, c[-1], G)
-        return Place(self, at.with_layer(c[-1], G), T if at.total is None else at.total @ T, E)
+        return EvaluatedMap(self, at.extended(c[-1], G), T if at.total is None else at.total @ T, E)
 
-    def at(self, model: Model, y: Array) -> Place:
+    def at(self, model: Model, y: Array) -> EvaluatedMap:
         """Everything at y."""
         return self.place(model, self.lifted(model, y))
 
-    def differentiable(self) -> Embedding:
+    def differentiable(self) -> CoordinateMap:
         """The same map, with tapes whose first and second derivatives are right."""
-        return Embedding(tuple(layer.differentiable() if hasattr(layer, "differentiable") else layer for layer in self.layers))
+        return CoordinateMap(
+            tuple(layer.differentiable() if hasattr(layer, "differentiable") else layer for layer in self.constraints)
+        )
 
-    def patient(self) -> Embedding:
+    def with_iterations(self) -> CoordinateMap:
         """The same map, for robots whose lengths are others than those it was made with."""
-        return Embedding(tuple(layer.patient() if hasattr(layer, "patient") else layer for layer in self.layers))
+        return CoordinateMap(
+            tuple(layer.with_iterations() if hasattr(layer, "with_iterations") else layer for layer in self.constraints)
+        )
 
     def key(self) -> str:
         """A text that differs whenever the map may."""
-        return hashlib.sha256("\n".join(f"{type(layer).__name__} {layer.key()}" for layer in self.layers).encode()).hexdigest()
+        return hashlib.sha256(
+            "\n".join(f"{type(layer).__name__} {layer.key()}" for layer in self.constraints).encode()
+        ).hexdigest()
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

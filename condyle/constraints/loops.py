@@ -1,8 +1,8 @@
 """Closed loops: coordinates that follow from the others because conditions phi(q) = 0 hold, found by steps of Newton.
 
 The steps are a fixed number of them, from a first guess that is a function of the coordinates that remain: so a configuration
-has one answer, whatever came before it. The physics never differentiates the search (embedding.py). For functions whose tapes
-are to be differentiated, steps of Newton whose value is zero carry the derivatives: one the first, two up to the third.
+has one answer, whatever came before it. The physics never differentiates the search (coordinate_map.py). For functions whose
+tapes are to be differentiated, steps of Newton whose value is zero carry the derivatives: one the first, two up to the third.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.chart import places, velocity_names
-from condyle.dynamics.conditions import Conditions, all_rows, labels
-from condyle.dynamics.elimination import Block, Solved
-from condyle.dynamics.embedding import Embedding, Found, following, listed, named
-from condyle.dynamics.guess import Guess
+from condyle.constraints.block_triangular import Block, Solved
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap, following, listed, named
+from condyle.constraints.initial_guess import InitialGuess
+from condyle.constraints.loop_residuals import Conditions, all_rows, labels
+from condyle.constraints.reduced_coordinates import entries, velocity_names
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.joints import Revolute
 from condyle.robot.model import Model
@@ -27,7 +27,7 @@ from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
 from condyle.tape.loop import loop
 
 LEAST = 2  # steps: one of Newton, and one more with its slopes
-PATIENT = 10  # steps where the guess is that of another robot
+MAX_ITERATIONS = 10  # steps where the guess is that of another robot
 FAR = 0.5  # the longest step towards a solution, as a part of the size of a coordinate (a radian, or the robot's length)
 LAST = 1e-8  # the longest last step: the error it leaves is as much smaller again
 LAST_SINGLE = 3e-5  # the same in float32, where rounding alone makes a step of 1e-7 and more
@@ -40,7 +40,7 @@ class Loops:
     """The layer of closed loops. Chosen once, in assembly.py and branch.py: rows, dependent joints, blocks, guess and steps."""
 
     below: Model
-    chart: Model
+    reduced: Model
     conditions: Conditions
     rows: tuple[int, ...]  # conditions that are independent of each other
     dependent: tuple[int, ...]  # joints of `below`
@@ -48,11 +48,11 @@ class Loops:
     scales: np.ndarray  # their determinants at the first pose
     first: np.ndarray  # the pose of `below` at which the loops were first closed
     units: np.ndarray  # of the dependent coordinates: 1 rad, or the robot's length
-    guess: Guess
+    guess: InitialGuess
     steps: int = LEAST
     stages: int = 0  # on a straight way from the first pose, where there is no better guess
     through: bool = False  # whether the branch may go straight on beyond singular poses, as that of a parallelogram does
-    carried: int = 0  # steps that carry derivatives
+    derivative_order: int = 0  # Newton steps of value zero through which tape derivatives of this order pass
 
     @property
     def start(self) -> np.ndarray:
@@ -60,7 +60,7 @@ class Loops:
 
     @property
     def velocity_names(self) -> list[str]:
-        return velocity_names(self.chart)
+        return velocity_names(self.reduced)
 
     @property
     def holonomic(self) -> bool:
@@ -77,24 +77,24 @@ class Loops:
 
     @property
     def kept(self) -> tuple[np.ndarray, np.ndarray]:
-        return places(self.below, [i for i in range(len(self.below.links)) if i not in self.dependent])
+        return entries(self.below, [i for i in range(len(self.below.links)) if i not in self.dependent])
 
-    def sharper(self, bits: int) -> Loops:
+    def for_precision(self, bits: int) -> Loops:
         """With the steps that numbers of so many bits take."""
         return replace(self, steps=self.steps + max(0, ceil(log2(bits / 53.0))) + 1)
 
-    def patient(self) -> Loops:
+    def with_iterations(self) -> Loops:
         """With steps enough for other lengths, for which the guess is not made."""
-        return replace(self, steps=max(self.steps, PATIENT))
+        return replace(self, steps=max(self.steps, MAX_ITERATIONS))
 
     def differentiable(self) -> Loops:
         """With tapes whose first and second derivatives are right."""
-        return replace(self, carried=2)
+        return replace(self, derivative_order=2)
 
     # ---- the search
 
-    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
-        dependent, _ = places(self.below, self.dependent)
+    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+        dependent, _ = entries(self.below, self.dependent)
         calm = stop_gradient(y)
         x = self._with(calm, self.guess.at(self, calm))
         for _ in range(min(self.stages, 1)):
@@ -110,44 +110,44 @@ class Loops:
         good = (size <= _last(size)) & (weakest >= SINGULAR)
         # what does not close is not a number: it is reported, and not integrated through
         x = self._with(y, stop_gradient(where(good, x[dependent], np.nan)))
-        for _ in range(self.carried):
+        for _ in range(self.derivative_order):
             at = self._at(model, lower, x)
             phi = self.values(at)
             change = np.zeros(self.below.nv, dtype=object)
-            columns = places(self.below, self.dependent)[1]
+            columns = entries(self.below, self.dependent)[1]
             change[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(phi - stop_gradient(phi))
             x = integrate(self.below, x, change)
         return x
 
-    def _on_the_way(self, model: Model, lower: Embedding, y: Array) -> Array:
+    def _on_the_way(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         """The dependent coordinates, followed on the straight way from the first pose to y."""
-        dependent, _ = places(self.below, self.dependent)
-        away = difference(self.chart, self.start, y)
-        for link in self.chart.links:
+        dependent, _ = entries(self.below, self.dependent)
+        away = difference(self.reduced, self.start, y)
+        for link in self.reduced.links:
             if isinstance(link.kind, Revolute) and link.limits.lower is None:
                 # a joint that turns without end is as far as it is within one turn
                 k = link.v.start
                 away[k] = away[k] - np.rint(away[k] * (0.5 / np.pi)) * (2.0 * np.pi)
 
         def body(i: Any, d: Any) -> Any:
-            here = integrate(self.chart, self.start, away * ((i + 1.0) * (1.0 / self.stages)))
+            here = integrate(self.reduced, self.start, away * ((i + 1.0) * (1.0 / self.stages)))
             for _ in range(CORRECTIONS):
                 d = self._step(model, lower, self._with(here, d))[0][dependent]
             return d
 
         return loop(body, np.array(self.first[dependent], dtype=object), self.stages)
 
-    def _at(self, model: Model, lower: Embedding, x: Array) -> Found:
-        return lower.found(model, lower.lifted(model, x)) if lower.layers else Found(model, [x], [], None)
+    def _at(self, model: Model, lower: CoordinateMap, x: Array) -> Configurations:
+        return lower.found(model, lower.lifted(model, x)) if lower.constraints else Configurations(model, [x], [], None)
 
     def _with(self, y: Array, d: Array) -> Array:
         x = np.zeros(self.below.nq, dtype=object)
-        x[self.kept[0]], x[places(self.below, self.dependent)[0]] = y, d
+        x[self.kept[0]], x[entries(self.below, self.dependent)[0]] = y, d
         return x
 
-    def _step(self, model: Model, lower: Embedding, x: Array, known: Solved | None = None) -> tuple[Array, Any, Any, Solved]:
+    def _step(self, model: Model, lower: CoordinateMap, x: Array, known: Solved | None = None) -> tuple[Array, Any, Any, Solved]:
         """(x one step of Newton further, the size of the step, the weakest block, the slopes used: those known, or new ones)."""
-        _, columns = places(self.below, self.dependent)
+        _, columns = entries(self.below, self.dependent)
         at = self._at(model, lower, x)
         found = Solved.of(self.slopes(at, columns), self.blocks) if known is None else known
         step = -found.solve(self.values(at))
@@ -166,11 +166,11 @@ class Loops:
 
     # ---- the conditions and their differentials
 
-    def values(self, at: Found) -> Array:
+    def values(self, at: Configurations) -> Array:
         """phi."""
         return all_rows(self.conditions, at.model, at.q)[list(self.rows)]
 
-    def slopes(self, at: Found, columns: Any) -> Array:
+    def slopes(self, at: Configurations, columns: Any) -> Array:
         """dphi by these coordinates of `below`, where the configurations have been found."""
 
         def moved(d: Array) -> Any:
@@ -180,44 +180,44 @@ class Loops:
 
         return jacobian_at_zero(moved, len(columns))["phi"]
 
-    def _moved(self, at: Found, step: Array) -> Found:
+    def _moved(self, at: Configurations, step: Array) -> Configurations:
         """Only the robot's own configuration, moved by a small step in the tangent space of `below`."""
         full = step if at.total is None else at.total @ step
-        return Found(at.model, [integrate(at.model, at.q, full), *at.c[1:]], at.G, at.total)
+        return Configurations(at.model, [integrate(at.model, at.q, full), *at.c[1:]], at.G, at.total)
 
-    def differential(self, at: Found, y: Array) -> Array:
+    def differential(self, at: Configurations, y: Array) -> Array:
         """1 for what remains, -phi_d^-1 phi_y for what follows (the implicit function theorem)."""
         _, kept = self.kept
-        _, columns = places(self.below, self.dependent)
+        _, columns = entries(self.below, self.dependent)
         G = np.zeros((self.below.nv, len(kept)), dtype=object)
         G[kept, np.arange(len(kept))] = 1.0
         G[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(self.slopes(at, kept))
         return G
 
-    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+    def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
         """-phi_d^-1 d2phi/dt2, while what remains moves on at v."""
-        _, columns = places(self.below, self.dependent)
+        _, columns = entries(self.below, self.dependent)
         speed = self.differential(at, y) @ v
         second = derivative_at_zero(
             lambda t: {"rate": derivative_at_zero(lambda s: {"phi": self.values(self._moved(at, speed * (t + s)))})["phi"]}
         )["rate"]
         if drifts is not None:
             along = derivative_at_zero(
-                lambda t: {"phi": self.values(Found(at.model, [integrate(at.model, at.q, drifts * t)], [], None))}
+                lambda t: {"phi": self.values(Configurations(at.model, [integrate(at.model, at.q, drifts * t)], [], None))}
             )
             second = second + along["phi"]
         out = np.zeros(self.below.nv, dtype=object)
         out[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(second)
         return out
 
-    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+    def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
         return G, None
 
-    def reaction_rows(self, at: Found) -> Array:
+    def reaction_rows(self, at: Configurations) -> Array:
         """The gradients of the conditions, along all coordinates."""
 
         def moved(d: Array) -> Any:
-            return {"phi": self.values(Found(at.model, [integrate(at.model, at.q, d)], [], None))}
+            return {"phi": self.values(Configurations(at.model, [integrate(at.model, at.q, d)], [], None))}
 
         return jacobian_at_zero(moved, at.model.nv)["phi"]
 
@@ -234,7 +234,7 @@ class Loops:
             "steps": self.steps,
             "stages": self.stages,
             "through": self.through,
-            "carried": self.carried,
+            "derivative_order": self.derivative_order,
         }
         return named(law | search) + " ".join(c.key() for c in self.conditions)
 

@@ -10,7 +10,7 @@ from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, cross
 
 
 @dataclass(frozen=True)
-class Turning:
+class CoriolisOperator:
     """B of moving bodies: the forces that act on them because they move while a joint's axis turns them.
 
     A particle at r that moves at r' has, for the axis (v, w), the velocity v + w x r, which r' changes at the rate w x r'. Summed
@@ -22,19 +22,19 @@ class Turning:
     N: Array
 
     @staticmethod
-    def of(I: Inertia, V: Motion) -> Turning:
+    def of(I: Inertia, V: Motion) -> CoriolisOperator:
         """A rigid body moving at V:  p = m v + w x h,  N = v h^T + [w] sum dm r r^T."""
         second = np.eye(3) * (0.5 * np.trace(I.I)) - I.I
         spin = np.array([cross(V.angular, second[:, k]) for k in range(3)]).T
-        return Turning((I @ V).linear, np.outer(V.linear, I.h) + spin)
+        return CoriolisOperator((I @ V).linear, np.outer(V.linear, I.h) + spin)
 
-    def __add__(self, other: Turning) -> Turning:
-        return Turning(self.p + other.p, self.N + other.N)
+    def __add__(self, other: CoriolisOperator) -> CoriolisOperator:
+        return CoriolisOperator(self.p + other.p, self.N + other.N)
 
-    def seen_from(self, X_ab: Pose) -> Turning:
+    def seen_from(self, X_ab: Pose) -> CoriolisOperator:
         """Given in b, as seen from a; velocities stay those in the world."""
         p = X_ab.R @ self.p
-        return Turning(p, X_ab.R @ self.N @ X_ab.R.T + np.outer(p, X_ab.p))
+        return CoriolisOperator(p, X_ab.R @ self.N @ X_ab.R.T + np.outer(p, X_ab.p))
 
     def __matmul__(self, axis: Motion) -> Force:
         """B S."""

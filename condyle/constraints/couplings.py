@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.chart import chart_of, places, velocity_names
-from condyle.dynamics.embedding import Embedding, Found, following, listed, named
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap, following, listed, named
+from condyle.constraints.reduced_coordinates import entries, reduced_model, velocity_names
 from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
@@ -31,7 +31,7 @@ class Coupled:
 
     below: Model
     couplings: tuple[Coupling, ...]
-    chart: Model = field(init=False)
+    reduced: Model = field(init=False)
     G: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,24 +42,24 @@ class Coupled:
         kept = [i for i in range(len(below.links)) if i not in followers]
         if not kept:
             raise RobotError([f"robot '{below.name}': the couplings leave no joint free; leave at least one without a coupling"])
-        chart = chart_of(below.name, [below.links[i] for i in kept])
-        column = {below.links[i].joint: chart.links[k].v.start for k, i in enumerate(kept)}
-        G = np.zeros((below.nv, chart.nv))
-        _, free = places(below, kept)
-        G[free, np.arange(chart.nv)] = 1.0
+        reduced = reduced_model(below.name, [below.links[i] for i in kept])
+        column = {below.links[i].joint: reduced.links[k].v.start for k, i in enumerate(kept)}
+        G = np.zeros((below.nv, reduced.nv))
+        _, free = entries(below, kept)
+        G[free, np.arange(reduced.nv)] = 1.0
         for i, coupling in followers.items():
             for other, ratio in coupling.ratios.items():
                 G[below.links[i].v.start, column[other]] += ratio
-        object.__setattr__(self, "chart", chart)
+        object.__setattr__(self, "reduced", reduced)
         object.__setattr__(self, "G", G)
 
     @property
     def start(self) -> np.ndarray:
-        return self.chart.neutral()
+        return self.reduced.neutral()
 
     @property
     def velocity_names(self) -> list[str]:
-        return velocity_names(self.chart)
+        return velocity_names(self.reduced)
 
     @property
     def holonomic(self) -> bool:
@@ -69,37 +69,37 @@ class Coupled:
     def passive(self) -> set[str]:
         return {c.joint for c in self.couplings}
 
-    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         below = self.below
         followers = {only(below, c.joint): c for c in self.couplings}
-        kept, _ = places(below, [i for i in range(len(below.links)) if i not in followers])
+        kept, _ = entries(below, [i for i in range(len(below.links)) if i not in followers])
         x = np.zeros(below.nq, dtype=object)
         x[kept] = y
         for i, c in followers.items():
-            leaders = [(self.chart.links[only(self.chart, other)].q.start, ratio) for other, ratio in c.ratios.items()]
+            leaders = [(self.reduced.links[only(self.reduced, other)].q.start, ratio) for other, ratio in c.ratios.items()]
             x[below.links[i].q.start] = sum((y[k] * ratio for k, ratio in leaders), 0.0) + c.offset
         return x
 
-    def differential(self, at: Found, y: Array) -> Array:
+    def differential(self, at: Configurations, y: Array) -> Array:
         return self.G.astype(object)
 
-    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+    def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
         return np.zeros(self.below.nv, dtype=object)
 
-    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+    def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
         return G, None
 
     @property
     def reaction_names(self) -> list[str]:
         return [c.joint for c in self.couplings]
 
-    def reaction_rows(self, at: Found) -> Array:
+    def reaction_rows(self, at: Configurations) -> Array:
         rows = np.zeros((len(self.couplings), self.below.nv), dtype=object)
         for row, c in zip(rows, self.couplings, strict=True):
             row[self.below.links[only(self.below, c.joint)].v.start] = 1.0
             for other, ratio in c.ratios.items():
                 row[self.below.links[only(self.below, other)].v.start] = -ratio
-        # below may itself be a chart: its coordinates are those of joints with the same names
+        # below may itself be reduced: its coordinates are those of joints with the same names
         full = np.zeros((len(rows), at.model.nv), dtype=object)
         for link in self.below.links:
             full[:, at.model.links[only(at.model, link.joint)].v] = rows[:, link.v]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.dynamics.chart import places
-from condyle.dynamics.embedding import named
+from condyle.constraints.coordinate_map import named
+from condyle.constraints.reduced_coordinates import entries
 from condyle.robot.spatial import Array
 
 if TYPE_CHECKING:
-    from condyle.dynamics.loops import Loops
+    from condyle.constraints.loops import Loops
 
 NEAR = 2e-6  # the error of a guess, rad or m, at which no more terms are taken
 TERMS = 16  # at most
@@ -54,7 +54,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Guess:
+class InitialGuess:
     """A series for some dependent coordinates; the others begin where they are at the first pose."""
 
     series: tuple[Series, ...] = ()
@@ -63,7 +63,7 @@ class Guess:
         x = np.array(loops.first, dtype=object)
         for one in self.series:
             x[one.place] = one.at(y[one.driver])
-        return x[places(loops.below, loops.dependent)[0]]
+        return x[entries(loops.below, loops.dependent)[0]]
 
     def key(self) -> str:
         return " ".join(named(vars(one)) for one in self.series)

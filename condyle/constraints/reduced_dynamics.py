@@ -2,7 +2,7 @@
 
     T^T M T dw/dt = tau - T^T (c + M Tdot w)
 
-All functions have the arguments of those of a free robot, with y, w in the places of q, v; `tau` are the forces along the
+All functions have the arguments of those of a free robot, with y, w in the entries of q, v; `tau` are the forces along the
 velocities that remain, T^T of the joint forces.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap, EvaluatedMap
+from condyle.constraints.couplings import Coupled
 from condyle.dynamics import coriolis, energy, kernels, kinematics, manifold
-from condyle.dynamics.coupled import Coupled
 from condyle.dynamics.crba import mass_matrix as full_mass_matrix
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives as full_derivatives
-from condyle.dynamics.embedding import Embedding, Found, Place
 from condyle.dynamics.kernels import Kernel
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.rnea import inverse_dynamics as full_inverse_dynamics
@@ -30,11 +30,11 @@ from condyle.tape.local_derivatives import jacobian_at_zero
 
 
 @dataclass(frozen=True)
-class Constrained:
+class ReducedSystem:
     """A robot with the map from the coordinates that remain to its own."""
 
     model: Model
-    embedding: Embedding
+    coordinate_map: CoordinateMap
 
     @property
     def name(self) -> str:
@@ -42,24 +42,26 @@ class Constrained:
 
     @property
     def nq(self) -> int:
-        return self.embedding.chart.nq
+        return self.coordinate_map.reduced.nq
 
     @property
     def nv(self) -> int:
-        return self.embedding.nv
+        return self.coordinate_map.nv
 
     @property
-    def may_be_unmet(self) -> bool:
+    def may_not_converge(self) -> bool:
         """Whether there may be configurations at which the constraint cannot be met: linear couplings have none."""
-        return not all(isinstance(layer, Coupled) for layer in self.embedding.layers)
+        return not all(isinstance(layer, Coupled) for layer in self.coordinate_map.constraints)
 
-    def at(self, y: Array) -> Place:
-        return self.embedding.at(self.model, y)
+    def at(self, y: Array) -> EvaluatedMap:
+        return self.coordinate_map.at(self.model, y)
 
-    def sharper(self, bits: int) -> Constrained:
+    def for_precision(self, bits: int) -> ReducedSystem:
         """With searches that go on until numbers of so many bits are right."""
-        layers = tuple(layer.sharper(bits) if hasattr(layer, "sharper") else layer for layer in self.embedding.layers)
-        return Constrained(self.model, Embedding(layers))
+        constraints = tuple(
+            layer.for_precision(bits) if hasattr(layer, "for_precision") else layer for layer in self.coordinate_map.constraints
+        )
+        return ReducedSystem(self.model, CoordinateMap(constraints))
 
 
 def congruence(T: Array, M: Array) -> Array:
@@ -72,13 +74,13 @@ def congruence(T: Array, M: Array) -> Array:
     return out
 
 
-def lift(system: Constrained, y: Array, w: Array) -> dict[str, Array]:
+def lift(system: ReducedSystem, y: Array, w: Array) -> dict[str, Array]:
     """q and v of all coordinates."""
     place = system.at(y)
     return {"q": place.q, "v": place.T @ w}
 
 
-def all_lifted(system: Constrained, arrays: dict[str, Array]) -> dict[str, Array]:
+def all_lifted(system: ReducedSystem, arrays: dict[str, Array]) -> dict[str, Array]:
     """Arguments called q, v and a, made of y, w and dw/dt; the others as they are."""
     place = system.at(arrays["q"]) if "q" in arrays else None
     out = dict(arrays)
@@ -92,55 +94,55 @@ def all_lifted(system: Constrained, arrays: dict[str, Array]) -> dict[str, Array
     return out
 
 
-def mass_matrix(system: Constrained, y: Array) -> Array:
+def mass_matrix(system: ReducedSystem, y: Array) -> Array:
     place = system.at(y)
     return congruence(place.T, full_mass_matrix(system.model, place.q))
 
 
-def inverse_mass_matrix(system: Constrained, y: Array) -> Array:
+def inverse_mass_matrix(system: ReducedSystem, y: Array) -> Array:
     return cholesky_solve(mass_matrix(system, y), np.eye(system.nv).astype(object))
 
 
-def inverse_dynamics(system: Constrained, y: Array, w: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
+def inverse_dynamics(system: ReducedSystem, y: Array, w: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
     place = system.at(y)
     full = full_inverse_dynamics(system.model, place.q, place.T @ w, place.T @ a + place.drift(w), wrenches)
     return place.T.T @ full
 
 
-def bias_forces(system: Constrained, y: Array, w: Array) -> Array:
+def bias_forces(system: ReducedSystem, y: Array, w: Array) -> Array:
     return inverse_dynamics(system, y, w, np.zeros(system.nv))
 
 
-def gravity_forces(system: Constrained, y: Array) -> Array:
+def gravity_forces(system: ReducedSystem, y: Array) -> Array:
     place = system.at(y)
     return place.T.T @ coriolis.gravity_forces(system.model, place.q)
 
 
-def forward_dynamics(system: Constrained, y: Array, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
+def forward_dynamics(system: ReducedSystem, y: Array, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
     return _acceleration(system, system.at(y), w, tau, wrenches)
 
 
-def _acceleration(system: Constrained, place: Place, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
+def _acceleration(system: ReducedSystem, place: EvaluatedMap, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
     bias = full_inverse_dynamics(system.model, place.q, place.T @ w, place.drift(w), wrenches)
     M = congruence(place.T, full_mass_matrix(system.model, place.q))
     return cholesky_solve(M, np.array(tau - place.T.T @ bias, dtype=object))
 
 
-def coriolis_matrix(system: Constrained, y: Array, w: Array) -> Array:
+def coriolis_matrix(system: ReducedSystem, y: Array, w: Array) -> Array:
     """T^T (C T + M Tdot): its product with w is c - g, and Mdot - 2 C is skew-symmetric as it is for the full robot."""
     place = system.at(y)
     C = coriolis.coriolis_matrix(system.model, place.q, place.T @ w)
     return place.T.T @ (C @ place.T + full_mass_matrix(system.model, place.q) @ place.map_rate(w))
 
 
-def inverse_dynamics_derivatives(system: Constrained, y: Array, w: Array, a: Array) -> tuple[Array, Array, Array]:
+def inverse_dynamics_derivatives(system: ReducedSystem, y: Array, w: Array, a: Array) -> tuple[Array, Array, Array]:
     """(dtau/dy, dtau/dw, dtau/da); y in its tangent space."""
     place = system.at(y)
     by_y, by_w, M = _derivatives(system, place, w, a)
     return by_y, by_w, congruence(place.T, M)
 
 
-def forward_dynamics_derivatives(system: Constrained, y: Array, w: Array, tau: Array) -> tuple[Array, Array, Array]:
+def forward_dynamics_derivatives(system: ReducedSystem, y: Array, w: Array, tau: Array) -> tuple[Array, Array, Array]:
     place = system.at(y)
     a = _acceleration(system, place, w, tau)
     by_y, by_w, M = _derivatives(system, place, w, a)
@@ -149,7 +151,7 @@ def forward_dynamics_derivatives(system: Constrained, y: Array, w: Array, tau: A
     return answer[:, :m], answer[:, m : m + n], answer[:, m + n :]
 
 
-def _derivatives(system: Constrained, place: Place, w: Array, a: Array) -> tuple[Array, Array, Array]:
+def _derivatives(system: ReducedSystem, place: EvaluatedMap, w: Array, a: Array) -> tuple[Array, Array, Array]:
     """(by y, by w, the full M): the recursions for the full robot, and tape derivatives of the map around them."""
     model, T = system.model, place.T
     v, acceleration = T @ w, T @ a + place.drift(w)
@@ -163,92 +165,92 @@ def _derivatives(system: Constrained, place: Place, w: Array, a: Array) -> tuple
     def faster(d: Array) -> Any:
         return {"a": place.drift(w + d)}
 
-    move, speed = jacobian_at_zero(displaced, system.embedding.chart.nv), jacobian_at_zero(faster, system.nv)
-    by_y = move["tau"] + T.T @ (by_q @ place.by_y + by_v @ move["v"] + M @ move["a"])
+    move, speed = jacobian_at_zero(displaced, system.coordinate_map.reduced.nv), jacobian_at_zero(faster, system.nv)
+    by_y = move["tau"] + T.T @ (by_q @ place.dq_dy + by_v @ move["v"] + M @ move["a"])
     return by_y, T.T @ (by_v @ T + M @ speed["a"]), M
 
 
-def constraint_forces(system: Constrained, y: Array, w: Array, tau: Array) -> Array:
+def constraint_forces(system: ReducedSystem, y: Array, w: Array, tau: Array) -> Array:
     """What the full equations lack,  M a + c - tau, for joint forces tau of the full robot: the constraint exerts it."""
     return _lacking(system, system.at(y), w, tau)
 
 
-def _lacking(system: Constrained, place: Place, w: Array, tau: Array) -> Array:
+def _lacking(system: ReducedSystem, place: EvaluatedMap, w: Array, tau: Array) -> Array:
     a = _acceleration(system, place, w, place.T.T @ tau)
     return full_inverse_dynamics(system.model, place.q, place.T @ w, place.T @ a + place.drift(w)) - tau
 
 
-def reactions(system: Constrained, y: Array, w: Array, tau: Array) -> dict[str, Array]:
+def reactions(system: ReducedSystem, y: Array, w: Array, tau: Array) -> dict[str, Array]:
     """The forces by which the constraints are held: those along their rows that add up to `constraint_forces`."""
     place = system.at(y)
-    at = Found(system.model, [place.q], [], None)
-    rows = np.vstack([layer.reaction_rows(at) for layer in system.embedding.layers])
+    at = Configurations(system.model, [place.q], [], None)
+    rows = np.vstack([layer.reaction_rows(at) for layer in system.coordinate_map.constraints])
     return {"r": cholesky_solve(rows @ rows.T, np.array(rows @ _lacking(system, place, w, tau), dtype=object))}
 
 
-def reduced_forces(system: Constrained, y: Array, tau: Array) -> Array:
+def reduced_forces(system: ReducedSystem, y: Array, tau: Array) -> Array:
     """T^T tau."""
     return system.at(y).T.T @ tau
 
 
-def kinetic_energy(system: Constrained, y: Array, w: Array) -> Any:
+def kinetic_energy(system: ReducedSystem, y: Array, w: Array) -> Any:
     place = system.at(y)
     return energy.kinetic_energy(system.model, place.q, place.T @ w)
 
 
-def momentum(system: Constrained, y: Array, w: Array) -> Array:
+def momentum(system: ReducedSystem, y: Array, w: Array) -> Array:
     place = system.at(y)
     return energy.momentum(system.model, place.q, place.T @ w)
 
 
-def potential_energy(system: Constrained, y: Array) -> Any:
-    return energy.potential_energy(system.model, system.embedding.lifted(system.model, y)[0])
+def potential_energy(system: ReducedSystem, y: Array) -> Any:
+    return energy.potential_energy(system.model, system.coordinate_map.lifted(system.model, y)[0])
 
 
-def center_of_mass(system: Constrained, y: Array) -> Array:
-    return energy.center_of_mass(system.model, system.embedding.lifted(system.model, y)[0])
+def center_of_mass(system: ReducedSystem, y: Array) -> Array:
+    return energy.center_of_mass(system.model, system.coordinate_map.lifted(system.model, y)[0])
 
 
-def com_jacobian(system: Constrained, y: Array) -> Array:
+def com_jacobian(system: ReducedSystem, y: Array) -> Array:
     place = system.at(y)
     return energy.com_jacobian(system.model, place.q) @ place.T
 
 
-def frame_pose(system: Constrained, y: Array, frame: str) -> dict[str, Any]:
-    return kernels.frame_pose(system.model, system.embedding.lifted(system.model, y)[0], frame)
+def frame_pose(system: ReducedSystem, y: Array, frame: str) -> dict[str, Any]:
+    return kernels.frame_pose(system.model, system.coordinate_map.lifted(system.model, y)[0], frame)
 
 
-def jacobian(system: Constrained, y: Array, frame: str, reference: str) -> dict[str, Any]:
+def jacobian(system: ReducedSystem, y: Array, frame: str, reference: str) -> dict[str, Any]:
     place = system.at(y)
     return {"J": kinematics.jacobian(system.model, place.q, frame, reference) @ place.T}
 
 
-def jacobian_rate(system: Constrained, y: Array, w: Array, frame: str, reference: str) -> dict[str, Any]:
+def jacobian_rate(system: ReducedSystem, y: Array, w: Array, frame: str, reference: str) -> dict[str, Any]:
     place = system.at(y)
     rate = kinematics.jacobian_rate(system.model, place.q, place.T @ w, frame, reference)
     return {"dJ": rate @ place.T + kinematics.jacobian(system.model, place.q, frame, reference) @ place.map_rate(w)}
 
 
-def applied(system: Constrained, y: Array, where: Sequence[tuple[str, str]], wrenches: Sequence[Any]) -> dict[int, Force]:
-    return kernels.applied(system.model, system.embedding.lifted(system.model, y)[0], where, wrenches)
+def applied(system: ReducedSystem, y: Array, where: Sequence[tuple[str, str]], wrenches: Sequence[Any]) -> dict[int, Force]:
+    return kernels.applied(system.model, system.coordinate_map.lifted(system.model, y)[0], where, wrenches)
 
 
-def integrate(system: Constrained, y: Array, dw: Array) -> Array:
+def integrate(system: ReducedSystem, y: Array, dw: Array) -> Array:
     """y moved by velocity times time; where only velocities obey the constraint, to first order."""
-    if system.embedding.holonomic:
-        return manifold.integrate(system.embedding.chart, y, dw)
-    return manifold.integrate(system.embedding.chart, y, system.at(y).rate(dw))
+    if system.coordinate_map.holonomic:
+        return manifold.integrate(system.coordinate_map.reduced, y, dw)
+    return manifold.integrate(system.coordinate_map.reduced, y, system.at(y).rate(dw))
 
 
-def difference(system: Constrained, y0: Array, y1: Array) -> Array:
-    if not system.embedding.holonomic:
+def difference(system: ReducedSystem, y0: Array, y1: Array) -> Array:
+    if not system.coordinate_map.holonomic:
         raise RobotError(
             [
                 f"robot '{system.name}' has velocities that are not the rates of its coordinates, so none leads straight from "
                 "one configuration to another; subtract the coordinates instead"
             ]
         )
-    return manifold.difference(system.embedding.chart, y0, y1)
+    return manifold.difference(system.coordinate_map.reduced, y0, y1)
 
 
 # fmt: off

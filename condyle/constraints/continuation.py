@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from condyle.dynamics.chart import places
-from condyle.dynamics.embedding import Embedding
-from condyle.dynamics.guess import Guess, Series, fitted
-from condyle.dynamics.loops import LAST, LEAST, Loops
+from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.constraints.initial_guess import InitialGuess, Series, fitted
+from condyle.constraints.loops import LAST, LEAST, Loops
+from condyle.constraints.mechanism import Mechanism
+from condyle.constraints.reduced_coordinates import entries
 from condyle.dynamics.manifold import integrate
-from condyle.dynamics.mechanism import Mechanism
 from condyle.robot.joints import Revolute
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
@@ -35,7 +35,7 @@ def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
             y, x, periodic = _followed(mechanism, loops, driver)
             for place in [p for p, d in drivers.items() if d == driver]:
                 series.append(fitted(driver, place, y, x[:, place], periodic, _endless(loops, driver) and not periodic))
-        fit = replace(loops, guess=Guess(tuple(series)))
+        fit = replace(loops, guess=InitialGuess(tuple(series)))
         return replace(fit, steps=_steps(mechanism, fit))
     return _staged(mechanism, loops)
 
@@ -43,8 +43,8 @@ def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
 def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
     """Entry of x of each dependent coordinate -> the only entry of y that moves it; None if several do."""
     below, rng = mechanism.below, np.random.default_rng(3)
-    _, columns = places(below, loops.dependent)
-    _, kept = places(below, [i for i in range(len(below.links)) if i not in loops.dependent])
+    _, columns = entries(below, loops.dependent)
+    _, kept = entries(below, [i for i in range(len(below.links)) if i not in loops.dependent])
     moves = np.zeros((len(columns), len(kept)), dtype=bool)
     for _ in range(3):
         start = mechanism.moved(loops.first, 1e-2 * rng.standard_normal(below.nv))
@@ -59,8 +59,8 @@ def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
         link = below.links[i]
         for k in range(link.kind.nq):
             by = np.flatnonzero(moves[row]) if link.kind.nv == 1 else np.zeros(2)
-            single = len(by) <= 1 and all(loops.chart.links[j].kind.nv == 1 for j in _owners(loops, by))
-            entry = 0 if not len(by) else int(loops.chart.links[_owners(loops, by)[0]].q.start) if single else None
+            single = len(by) <= 1 and all(loops.reduced.links[j].kind.nv == 1 for j in _owners(loops, by))
+            entry = 0 if not len(by) else int(loops.reduced.links[_owners(loops, by)[0]].q.start) if single else None
             out[link.q.start + k] = entry if single else None
         row += link.kind.nv
     return out
@@ -68,17 +68,17 @@ def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
 
 def _endless(loops: Loops, driver: int) -> bool:
     """Whether a coordinate is that of a hinge without limits: a turn more is the same pose."""
-    link = next(link for link in loops.chart.links if link.q.start == driver)
+    link = next(link for link in loops.reduced.links if link.q.start == driver)
     return isinstance(link.kind, Revolute) and link.limits.lower is None
 
 
 def _owners(loops: Loops, coordinates: np.ndarray) -> list[int]:
-    return [i for i, link in loops.chart.outward() for c in coordinates if link.v.start <= c < link.v.stop]
+    return [i for i, link in loops.reduced.outward() for c in coordinates if link.v.start <= c < link.v.stop]
 
 
 def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarray, np.ndarray, bool]:
     """(y, x in rows, whether a whole turn closes) along one coordinate, both ways from the first pose."""
-    link = next(link for link in loops.chart.links if link.q.start == driver)
+    link = next(link for link in loops.reduced.links if link.q.start == driver)
     below = mechanism.below
     place = next(b.q.start for b in below.links if b.joint == link.joint)
     reach = np.pi if isinstance(link.kind, Revolute) else 4.0 * mechanism.length
@@ -88,20 +88,20 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
         # limits give way a little
         more = BEYOND * (link.limits.upper - link.limits.lower) + 1e-3
         lower, upper = min(link.limits.lower, here) - more, max(link.limits.upper, here) + more
-    _, columns = places(below, loops.dependent)
+    _, columns = entries(below, loops.dependent)
     first = mechanism.closed(loops.first, columns)[0]
     sides = [_side(mechanism, loops, first, place, end) for end in (lower, upper)]
     x = np.vstack([sides[0][:0:-1], sides[1]])
     whole = x[0, place] == lower and x[-1, place] == upper and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
     if whole:
-        apart = (x[-1] - x[0])[places(below, loops.dependent)[0]] / (2 * np.pi)
+        apart = (x[-1] - x[0])[entries(below, loops.dependent)[0]] / (2 * np.pi)
         whole = bool(np.max(np.abs(apart - np.round(apart))) < 1e-6)
     return x[:, place], x, whole
 
 
 def _side(mechanism: Mechanism, loops: Loops, first: np.ndarray, place: int, end: float) -> np.ndarray:
     """Poses from the first one on, until the coordinate is at its end or the branch is; if that is near, in shorter steps."""
-    _, columns = places(mechanism.below, loops.dependent)
+    _, columns = entries(mechanism.below, loops.dependent)
     weak = WEAK * mechanism.step(first, loops.rows, columns)[2]
     for _ in range(CLOSER):
         rows, taken = [first], 0
@@ -132,14 +132,14 @@ def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:
 
 def _beyond(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> bool:
     """Whether a block of the conditions has another sign than at the first pose."""
-    _, columns = places(mechanism.below, loops.dependent)
+    _, columns = entries(mechanism.below, loops.dependent)
     A = mechanism.at(x)[1][list(loops.rows)][:, columns]
     return any(np.linalg.det(A[np.ix_(r, c)]) * scale < 0.0 for (r, c), scale in zip(loops.blocks, loops.scales, strict=True))
 
 
 def _steps(mechanism: Mechanism, loops: Loops) -> int:
     """How many steps of Newton the guess takes, so that the last one is a short one, over all poses of the fit."""
-    dependent, columns = places(mechanism.below, loops.dependent)
+    dependent, columns = entries(mechanism.below, loops.dependent)
     most = LEAST
     for one in loops.guess.series[: 1 if len({s.driver for s in loops.guess.series}) == 1 else None]:
         for y in np.linspace(one.middle - one.half, one.middle + one.half, 97):
@@ -176,8 +176,8 @@ def _staged(mechanism: Mechanism, loops: Loops) -> Loops:
 
 def _somewhere(mechanism: Mechanism, loops: Loops, rng: np.random.Generator) -> np.ndarray:
     """A pose within the limits, or within a turn or the robot's length where there are none; half of them near the first."""
-    step = np.zeros(loops.chart.nv)
-    for link in loops.chart.links:
+    step = np.zeros(loops.reduced.nv)
+    for link in loops.reduced.links:
         turns = np.any(link.axes[0].angular)
         for k in range(link.v.start, link.v.stop):
             reach = (np.pi if turns else mechanism.length) if link.kind.nv == 1 else 0.5
@@ -186,13 +186,13 @@ def _somewhere(mechanism: Mechanism, loops: Loops, rng: np.random.Generator) -> 
                 here = loops.start[link.q.start]
                 lower, upper = max(lower, link.limits.lower - here), min(upper, link.limits.upper - here)
             step[k] = rng.uniform(min(lower, 0.0), max(upper, 0.0))
-    return np.asarray(integrate(loops.chart, loops.start, step * rng.choice([0.2, 1.0])), dtype=float)
+    return np.asarray(integrate(loops.reduced, loops.start, step * rng.choice([0.2, 1.0])), dtype=float)
 
 
 def _values(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> np.ndarray:
     """x for each y, as the kernel finds it."""
-    lower: Embedding = mechanism.lower
+    lower: CoordinateMap = mechanism.lower
     model = mechanism.model
-    function = Function(trace(lambda y: {"x": loops.up(model, lower, y)}, y=loops.chart.nq))
+    function = Function(trace(lambda y: {"x": loops.up(model, lower, y)}, y=loops.reduced.nq))
     found: np.ndarray = function(y)
     return found

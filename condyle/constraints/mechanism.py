@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from condyle.dynamics.conditions import Conditions, all_rows
-from condyle.dynamics.embedding import Embedding, Found
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap
+from condyle.constraints.loop_residuals import Conditions, all_rows
 from condyle.dynamics.kinematics import poses
 from condyle.dynamics.manifold import integrate
 from condyle.robot.model import Model
@@ -28,7 +28,7 @@ class Mechanism:
     """The conditions of a robot as functions of numbers."""
 
     model: Model
-    lower: Embedding
+    lower: CoordinateMap
     below: Model
     conditions: Conditions
     function: Function
@@ -37,12 +37,12 @@ class Mechanism:
     length: float
 
     @staticmethod
-    def of(model: Model, lower: Embedding, conditions: Conditions) -> Mechanism:
-        below = lower.chart if lower.layers else model
+    def of(model: Model, lower: CoordinateMap, conditions: Conditions) -> Mechanism:
+        below = lower.reduced if lower.constraints else model
         seen: list[np.ndarray] = []
 
         def traced(x: Array) -> dict[str, Array]:
-            at = lower.found(model, lower.lifted(model, x)) if lower.layers else Found(model, [x], [], None)
+            at = lower.found(model, lower.lifted(model, x)) if lower.constraints else Configurations(model, [x], [], None)
 
             def moved(d: Array) -> dict[str, Array]:
                 step = d if at.total is None else at.total @ d

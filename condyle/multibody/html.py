@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from condyle.robot.joints import Revolute
 
 if TYPE_CHECKING:
-    from condyle.dynamics.robot import Robot
+    from condyle.multibody.robot import Robot
     from condyle.robot.model import Link
 
 MOST_ROWS = 60
@@ -18,7 +18,7 @@ CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
 def robot_html(robot: Robot) -> str:
     """The robot's joints, links, masses and limits as an HTML table; all names are escaped."""
     links = robot.model.links
-    tied = "" if robot.embedding is None else f" of {robot.model.nv}"
+    tied = "" if robot.coordinate_map is None else f" of {robot.model.nv}"
     head = (
         f"<b>{escape(robot.name)}</b>: {len(links)} joints, {robot.nq} coordinates, "
         f"{robot.nv}{tied} velocities, {robot.mass:.6g} kg"

@@ -15,7 +15,7 @@ from condyle.robot.model import Link, Model
 from condyle.robot.spatial import Inertia, Pose
 
 
-def chart_of(name: str, joints: Sequence[Link]) -> Model:
+def reduced_model(name: str, joints: Sequence[Link]) -> Model:
     """The configurations of these joints, one after the other."""
     links, q, v = [], 0, 0
     for joint in joints:
@@ -26,23 +26,23 @@ def chart_of(name: str, joints: Sequence[Link]) -> Model:
     return Model(name, tuple(links), (), (0.0, 0.0, 0.0))
 
 
-def plain_chart(name: str, names: Sequence[str]) -> Model:
+def scalar_coordinates(name: str, names: Sequence[str]) -> Model:
     """Coordinates that are just numbers, with these names."""
     if not names or len(set(names)) != len(names):
         raise RobotError([f"robot '{name}': coordinates need names that differ, at least one; got {', '.join(names) or 'none'}"])
     number = Prismatic((1.0, 0.0, 0.0))
     zero = slice(0, 1)
-    return chart_of(name, [Link(n, n, -1, number, Pose.identity(), Inertia.zero(), zero, zero) for n in names])
+    return reduced_model(name, [Link(n, n, -1, number, Pose.identity(), Inertia.zero(), zero, zero) for n in names])
 
 
-def places(chart: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(entries of q, entries of v) of these joints of a chart or model."""
-    q = [n for i in links for n in range(chart.links[i].q.start, chart.links[i].q.stop)]
-    v = [n for i in links for n in range(chart.links[i].v.start, chart.links[i].v.stop)]
+def entries(reduced: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(entries of q, entries of v) of these joints of a model."""
+    q = [n for i in links for n in range(reduced.links[i].q.start, reduced.links[i].q.stop)]
+    v = [n for i in links for n in range(reduced.links[i].v.start, reduced.links[i].v.stop)]
     return np.array(q, dtype=int), np.array(v, dtype=int)
 
 
-def numbers(model: Model, what: str, given: Any) -> np.ndarray:
+def floats(model: Model, what: str, given: Any) -> np.ndarray:
     """What a user gave, as an array of floats."""
     try:
         return np.asarray(given, dtype=float)
@@ -50,17 +50,17 @@ def numbers(model: Model, what: str, given: Any) -> np.ndarray:
         raise RobotError([f"robot '{model.name}': {what} must be numbers, got {given!r:.60}"]) from None
 
 
-def remaining(model: Model, chart: Model, joint: str) -> Link:
-    """The joint of this name among the coordinates of a chart; a sentence for one that the model has and the chart has not."""
-    names = [link.joint for link in chart.links]
+def remaining_joint(model: Model, reduced: Model, joint: str) -> Link:
+    """The joint of this name among the reduced coordinates; an error that says so for one that follows others."""
+    names = [link.joint for link in reduced.links]
     if joint not in names and joint in [link.joint for link in model.links]:
         raise RobotError([f"robot '{model.name}': joint '{joint}' follows others; those that remain are {', '.join(names[:12])}"])
-    return chart.links[only(chart, joint)]
+    return reduced.links[only(reduced, joint)]
 
 
-def velocity_names(chart: Model) -> list[str]:
+def velocity_names(reduced: Model) -> list[str]:
     """The name of each coordinate of the velocity: its joint's, numbered where a joint has several."""
     out = []
-    for link in chart.links:
+    for link in reduced.links:
         out += [link.joint] if link.kind.nv == 1 else [f"{link.joint}[{k}]" for k in range(link.kind.nv)]
     return out

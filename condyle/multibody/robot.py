@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condyle.constraints.reduced_coordinates import remaining_joint, velocity_names
 from condyle.dynamics import kernels, manifold
-from condyle.dynamics.chart import remaining, velocity_names
-from condyle.dynamics.compiled import Compiled
-from condyle.dynamics.constraining import Constraining
-from condyle.dynamics.html import robot_html
 from condyle.errors import RobotError
+from condyle.multibody.builders import Constraining
+from condyle.multibody.compiled import Compiled
+from condyle.multibody.html import robot_html
 from condyle.robot import edit
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
@@ -22,8 +22,8 @@ from condyle.tape.function import Function
 from condyle.tape.trace import trace
 
 if TYPE_CHECKING:
-    from condyle.dynamics.constrained import Constrained
-    from condyle.dynamics.embedding import Embedding
+    from condyle.constraints.coordinate_map import CoordinateMap
+    from condyle.constraints.reduced_dynamics import ReducedSystem
 
 REFERENCES = ("local", "world", "world_aligned")
 Wrenches = Mapping[str | tuple[str, str], Any]
@@ -62,28 +62,28 @@ class Robot(Constraining):
     q, v as in Pinocchio: a free joint has position and quaternion (x, y, z, w), and its velocity is in the body's frame, linear
     then angular. Common options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array,
     or one per result, to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states
-    with non-finite entries instead of raising. A constrained robot (see condyle/dynamics/constraining.py) has the same
+    with non-finite entries instead of raising. A constrained robot (see condyle/multibody/builders.py) has the same
     functions in the coordinates that remain; `model` is that of all coordinates.
     """
 
-    def __init__(self, model: Model, locked: edit.Locked | None = None, embedding: Embedding | None = None) -> None:
+    def __init__(self, model: Model, locked: edit.Locked | None = None, coordinate_map: CoordinateMap | None = None) -> None:
         self.model = model
         self.locked = locked
-        self.embedding = embedding
-        self.chart, identity = model, digest(model)
-        self.system: Model | Constrained = model
+        self.coordinate_map = coordinate_map
+        self.reduced, identity = model, digest(model)
+        self.system: Model | ReducedSystem = model
         self._physics_of: Any = kernels
-        if embedding is not None:
-            from condyle.dynamics import constrained
+        if coordinate_map is not None:
+            from condyle.constraints import reduced_dynamics
 
-            self.chart, identity = embedding.chart, f"{identity} {embedding.key()}"
-            self.system, self._physics_of = constrained.Constrained(model, embedding), constrained
+            self.reduced, identity = coordinate_map.reduced, f"{identity} {coordinate_map.key()}"
+            self.system, self._physics_of = reduced_dynamics.ReducedSystem(model, coordinate_map), reduced_dynamics
         self._compiled = Compiled(self.system, identity, self.explain)
         self._quick = self._compiled.quick
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are made of what the robot is; they compile, or find in the cache, what they are asked for."""
-        return Robot, (self.model, self.locked, self.embedding), {"described": self.described, "rolled": self.rolled}
+        return Robot, (self.model, self.locked, self.coordinate_map), {"described": self.described, "rolled": self.rolled}
 
     # ---- what it is
 
@@ -107,12 +107,12 @@ class Robot(Constraining):
     @property
     def joint_names(self) -> list[str]:
         """The moving joints, in the order of v; of a constrained robot, the coordinates that remain."""
-        return [link.joint for link in self.chart.links]
+        return [link.joint for link in self.reduced.links]
 
     @property
     def velocity_names(self) -> list[str]:
         """One name for each entry of v."""
-        return velocity_names(self.model) if self.embedding is None else self.embedding.layers[-1].velocity_names
+        return velocity_names(self.model) if self.coordinate_map is None else self.coordinate_map.constraints[-1].velocity_names
 
     @property
     def frame_names(self) -> list[str]:
@@ -122,11 +122,11 @@ class Robot(Constraining):
     def report(self) -> list[str]:
         """What was repaired, kept although doubtful, or ignored while loading, and what is constrained."""
         found = [f"{note.where}: {note.what}" if note.where else note.what for note in self.model.notes]
-        layers = () if self.embedding is None else self.embedding.layers
-        return found + [f"constrained: {layer.summary()}" for layer in layers]
+        constraints = () if self.coordinate_map is None else self.coordinate_map.constraints
+        return found + [f"constrained: {layer.summary()}" for layer in constraints]
 
     def __repr__(self) -> str:
-        tied = "" if self.embedding is None else f" of {self.model.nv}"
+        tied = "" if self.coordinate_map is None else f" of {self.model.nv}"
         joints = len(self.model.links)
         return f"<condyle robot {self.name}: {joints} joints, nq {self.nq}, nv {self.nv}{tied}, {self.mass:.6g} kg>"
 
@@ -136,19 +136,19 @@ class Robot(Constraining):
 
     def neutral(self) -> np.ndarray:
         """The configuration with every joint at zero; of a constrained robot, where its constraint begins."""
-        return self.model.neutral() if self.embedding is None else self.embedding.layers[-1].start.copy()
+        return self.model.neutral() if self.coordinate_map is None else self.coordinate_map.constraints[-1].start.copy()
 
     def random_configuration(self, rng: np.random.Generator, count: int | None = None) -> np.ndarray:
         """A configuration within the limits, uniform orientations; (count, nq) when a count is given."""
-        return manifold.random_configuration(self.chart, rng, count)
+        return manifold.random_configuration(self.reduced, rng, count)
 
     def q_slice(self, joint: str) -> slice:
         """Where a joint's coordinates are in q."""
-        return remaining(self.model, self.chart, joint).q
+        return remaining_joint(self.model, self.reduced, joint).q
 
     def v_slice(self, joint: str) -> slice:
         """Where a joint's velocity is in v."""
-        return remaining(self.model, self.chart, joint).v
+        return remaining_joint(self.model, self.reduced, joint).v
 
     def integrate(self, q: Any, dv: Any, **options: Any) -> Any:
         """q moved by the tangent dv (velocity times time)."""
@@ -243,8 +243,8 @@ class Robot(Constraining):
 
         Its `full(q)` and `full_velocity(v)` give the coordinates of this one.
         """
-        if self.embedding is not None:
-            from condyle.dynamics.described import locked_as_described
+        if self.coordinate_map is not None:
+            from condyle.multibody.from_description import locked_as_described
 
             return locked_as_described(self, names_or_prefixes, q)
         locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
@@ -252,12 +252,12 @@ class Robot(Constraining):
 
     def full(self, q: Any) -> np.ndarray:
         """The configuration of the robot this one was locked from; of a constrained robot, all its coordinates."""
-        q = q if self.embedding is None else self.lift(q, np.zeros(self.nv))[0]
+        q = q if self.coordinate_map is None else self.lift(q, np.zeros(self.nv))[0]
         return self._embedded(q, None if self.locked is None else (self.locked.q, self.locked.standing))
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
-        if self.embedding is not None:
+        if self.coordinate_map is not None:
             raise RobotError([f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)"])
         return self._embedded(v, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
 
@@ -275,12 +275,12 @@ class Robot(Constraining):
 
         def traced(**arrays: Any) -> Any:
             model = edit.with_free(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
-            if self.embedding is None:
+            if self.coordinate_map is None:
                 return _named(physics(model, **arrays), outputs)
-            embedding = self.embedding.differentiable()
+            coordinate_map = self.coordinate_map.differentiable()
             if any(name.endswith(".position") for name in free):
-                embedding = embedding.patient()
-            system = self._physics_of.Constrained(model, embedding)
+                coordinate_map = coordinate_map.with_iterations()
+            system = self._physics_of.ReducedSystem(model, coordinate_map)
             if isinstance(what, str):
                 return _named(physics(system, *arrays.values()), outputs)
             return physics(model, **self._physics_of.all_lifted(system, arrays))
@@ -336,10 +336,10 @@ class Robot(Constraining):
     def _embedded(self, x: Any, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
         if into is None:
             return np.asarray(x, dtype=float)
-        places, rest = into
+        entries, rest = into
         x = np.asarray(x, dtype=float)
         full = np.broadcast_to(rest, (*x.shape[:-1], len(rest))).copy()
-        full[..., places] = x
+        full[..., entries] = x
         return full
 
 

@@ -1,4 +1,4 @@
-"""Robots that roll: the layers of wheels in the plane, and of wheels in space, whose sliding velocities are zero."""
+"""Robots that roll: the constraints of wheels in the plane, and of wheels in space, whose sliding velocities are zero."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.assembly import assembled, determinants
-from condyle.dynamics.branch import with_guess
-from condyle.dynamics.chart import chart_of, velocity_names
-from condyle.dynamics.conditions import Condition
-from condyle.dynamics.elimination import Block, Solved, blocks_of
-from condyle.dynamics.embedding import Embedding, Found, Layer, following, listed, named
-from condyle.dynamics.explicit import Explicit, explicit
-from condyle.dynamics.loops import SINGULAR
-from condyle.dynamics.mechanism import RANK
-from condyle.dynamics.wheels import PlanarWheel, Wheel
+from condyle.constraints.assembly import assembled, determinants
+from condyle.constraints.block_triangular import Block, Solved, blocks_of
+from condyle.constraints.continuation import with_guess
+from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap, following, listed, named
+from condyle.constraints.explicit_map import Explicit, explicit
+from condyle.constraints.loop_residuals import Condition
+from condyle.constraints.loops import SINGULAR
+from condyle.constraints.mechanism import RANK
+from condyle.constraints.reduced_coordinates import reduced_model, velocity_names
+from condyle.constraints.wheels import PlanarWheel, Wheel
 from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
@@ -39,15 +39,15 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
         )
     names = [f"{wheel.joint}.{axis}" for axis in CONTACT[:2]]
     if ground is None:
-        chart = chart_of(model.name, [model.links[i] for i in others])
-        layer = explicit(model, _filled(planar.flat, others), None, [k.joint for k in chart.links], None, None, chart)
+        reduced = reduced_model(model.name, [model.links[i] for i in others])
+        layer = explicit(model, _filled(planar.flat, others), None, [k.joint for k in reduced.links], None, None, reduced)
         return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: wheel.contact_rows(m, q)[:2])
     if not callable(ground):
         raise RobotError(
             [f"robot '{model.name}': the ground under a wheel is a function of x, written with NumPy; got {ground!r:.40}"]
         )
     kept = [*others, wheel.link]
-    chart = chart_of(model.name, [model.links[i] for i in kept])
+    reduced = reduced_model(model.name, [model.links[i] for i in kept])
     gamma = _filled(planar.on_curve, kept)
 
     def velocity(m: Model, y: Array) -> Array:
@@ -65,7 +65,9 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
             T[m.links[wheel.link].v.start, column] = turn * planar.senses[wheel.link]
         return T
 
-    layer = explicit(model, gamma, velocity, [k.joint for k in chart.links], None, [k.joint for k in chart.links[:-1]], chart)
+    layer = explicit(
+        model, gamma, velocity, [k.joint for k in reduced.links], None, [k.joint for k in reduced.links[:-1]], reduced
+    )
     trouble = f"wheel '{wheel.joint}' is too large for the hollow of the ground that it is in"
     return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: _on_slope(planar, m, q), trouble=trouble)
 
@@ -108,7 +110,7 @@ class Rolling:
     start: np.ndarray
 
     @property
-    def chart(self) -> Model:
+    def reduced(self) -> Model:
         return self.below
 
     @property
@@ -128,21 +130,21 @@ class Rolling:
     def passive(self) -> set[str]:
         return set()
 
-    def up(self, model: Model, lower: Embedding, y: Array) -> Array:
+    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         return y
 
-    def differential(self, at: Found, y: Array) -> Array:
+    def differential(self, at: Configurations, y: Array) -> Array:
         return np.eye(self.below.nv).astype(object)
 
-    def drift(self, at: Found, y: Array, v: Array, drifts: Array | None) -> Array:
+    def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
         return np.zeros(self.below.nv, dtype=object)
 
-    def sliding(self, at: Found) -> Array:
+    def sliding(self, at: Configurations) -> Array:
         """How the lowest points of the wheels slide, by the velocities below."""
         rows = sliding_rows(self.wheels, at)
         return rows[list(self.rows)]
 
-    def velocity(self, at: Found, y: Array, G: Array) -> tuple[Array, Array | None]:
+    def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
         A = self.sliding(at)
         T = np.zeros((self.below.nv, len(self.free)), dtype=object)
         T[self.free, np.arange(len(self.free))] = 1.0
@@ -159,7 +161,7 @@ class Rolling:
         names = [f"{wheel.joint}.{axis}" for wheel in self.wheels for axis in CONTACT[1:]]
         return [names[r] for r in self.rows]
 
-    def reaction_rows(self, at: Found) -> Array:
+    def reaction_rows(self, at: Configurations) -> Array:
         return np.vstack([w.contact_rows(at.model, at.q)[1:] for w in self.wheels])[list(self.rows)]
 
     def summary(self) -> str:
@@ -172,25 +174,27 @@ class Rolling:
         return named({"wheels": self.wheels, **choice, "at": self.start})
 
 
-def sliding_rows(wheels: Sequence[Wheel], at: Found) -> Array:
+def sliding_rows(wheels: Sequence[Wheel], at: Configurations) -> Array:
     """(forward, side) velocities of all lowest points, by the velocities of the highest configuration found."""
     rows = np.vstack([wheel.contact_rows(at.model, at.q)[1:] for wheel in wheels])
     return rows if at.total is None else rows @ at.total
 
 
-def rolling(model: Model, lower: Embedding, wheels: tuple[Wheel, ...], independent: Sequence[str] | None) -> list[Layer]:
-    """The layers of wheels in space: each on the ground z = 0, and none sliding."""
-    base = [link.joint for link in (lower.chart if lower.layers else model).links if link.joint.startswith("root_")]
+def rolling(
+    model: Model, lower: CoordinateMap, wheels: tuple[Wheel, ...], independent: Sequence[str] | None
+) -> list[ConstraintMap]:
+    """The constraints of wheels in space: each on the ground z = 0, and none sliding."""
+    base = [link.joint for link in (lower.reduced if lower.constraints else model).links if link.joint.startswith("root_")]
     conditions = tuple(Condition.of(model, f"{w.joint}.normal", _height(w)) for w in wheels)
-    below = lower.chart if lower.layers else model
-    x0 = lower.layers[-1].start.copy() if lower.layers else model.neutral()
+    below = lower.reduced if lower.constraints else model
+    x0 = lower.constraints[-1].start.copy() if lower.constraints else model.neutral()
     for link in below.links:
         if link.joint == "root_z":
             x0[link.q.start] = max(w.radius for w in wheels) - min(0.0, *[_lowest(model, lower, w, x0) for w in wheels])
     upright = [name for name in base if name in ("root_z", "root_roll", "root_pitch")]
     mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(upright, len(wheels)))
     loops = with_guess(mechanism, loops)
-    standing = Embedding((*lower.layers, loops))
+    standing = CoordinateMap((*lower.constraints, loops))
     return [loops, _rolling_layer(model, standing, wheels, independent)]
 
 
@@ -204,13 +208,15 @@ def _height(wheel: Wheel) -> Callable[[Model, Array], Any]:
     return lambda model, q: wheel.height(model, q)
 
 
-def _lowest(model: Model, lower: Embedding, wheel: Wheel, x: np.ndarray) -> float:
+def _lowest(model: Model, lower: CoordinateMap, wheel: Wheel, x: np.ndarray) -> float:
     function = Function(trace(lambda x: {"h": wheel.center(model, lower.lifted(model, x)[0])}, x=len(x)), "reference")
     return float(function(x)[2])
 
 
-def _rolling_layer(model: Model, standing: Embedding, wheels: tuple[Wheel, ...], independent: Sequence[str] | None) -> Rolling:
-    below, start = standing.chart, standing.layers[-1].start
+def _rolling_layer(
+    model: Model, standing: CoordinateMap, wheels: tuple[Wheel, ...], independent: Sequence[str] | None
+) -> Rolling:
+    below, start = standing.reduced, standing.constraints[-1].start
 
     def slides(x: Array) -> Any:
         return {"A": sliding_rows(wheels, standing.found(model, standing.lifted(model, x)))}
