@@ -61,7 +61,7 @@ def twin(world: cd.Simulation, *, servos: bool = False, elliptic: bool = False) 
     if elliptic:
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], friction=[FRICTION, 0.005, 0.0001])
-    for point in world.world.points:
+    for point in world.contact_points:
         # massless shapes: bodies have their inertia already
         spec.body(model.links[point.link].name).add_geom(
             type=mujoco.mjtGeom.mjGEOM_SPHERE,
@@ -72,7 +72,7 @@ def twin(world: cd.Simulation, *, servos: bool = False, elliptic: bool = False) 
         )
     for link in model.links[1:]:
         joint = spec.joint(link.joint)
-        if world.world.joints[link.v.start].lower is not None:
+        if world.joint_forces[link.v.start].lower is not None:
             joint.limited, joint.range = True, [link.limits.lower, link.limits.upper]
         motor = spec.add_actuator(name=link.joint, target=link.joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         if servos:

@@ -26,7 +26,7 @@ def counted(block: Block) -> Count:
 
 def operations(world: cd.Simulation) -> dict[str, Count]:
     """The operations of the parts of one step of the physics."""
-    model, inner = world.robot.model, world.world
+    model, inner = world.robot.model, world._world
     sizes = {"q": model.nq, "v": model.nv, "u": world.nu}
 
     def dynamics(q: Any, v: Any, u: Any) -> Any:
@@ -41,7 +41,7 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
         return {"M": now.M, "p": now.p, **laws, **scales}
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
-    whole = compiled(world.setup, "step", x=world.nx, u=world.nu).lowered().block
+    whole = compiled(world._setup, "step", x=world.nx, u=world.nu).lowered().block
     # the tries without idle limits, in them the iterations
     tries = next(node.data for node in whole.nodes if node.op == "loop").body
     iteration = next(node.data for node in tries.nodes if node.op == "loop").body
@@ -71,7 +71,7 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
 
     def traced(x: Any, u: Any) -> Any:
         nq, nv = world.robot.nq, world.robot.nv
-        next_velocity(world.world, Inputs(x[:nq], x[nq : nq + nv], u))
+        next_velocity(world._world, Inputs(x[:nq], x[nq : nq + nv], u))
         return {"n": found[0]}
 
     with patch.object(solver, "loop", counting):

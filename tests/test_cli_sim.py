@@ -46,10 +46,10 @@ def test_feet_are_found_by_their_names():
 def test_a_robot_is_placed_on_its_lowest_contact(base, ground):
     simulation = Scene(Origin("fourlimb", base), ground=ground).simulation()
     q = placed(simulation, posed(simulation.robot, ["pitch_1_f*=0.4"]), 0.03)
-    under = simulation.world.ground
+    under = simulation.ground
     gaps = [
         float(under.distance(p)[0]) - point.radius
-        for p, point in zip(places(simulation, q), simulation.world.points, strict=True)
+        for p, point in zip(places(simulation, q), simulation.contact_points, strict=True)
     ]
     assert min(gaps) == pytest.approx(0.03, abs=1e-12)
 

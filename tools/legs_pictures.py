@@ -44,12 +44,12 @@ def seen(
     shapes = body(robot, "visual")
     points = np.concatenate([shapes.at(*link_poses(robot, done.q[i])).vertices for i in steps])
     arrows = []
-    for point, force in zip(done.simulation.world.points, done.contact_forces[k], strict=True):
+    for point, force in zip(done.simulation.contact_points, done.contact_forces[k], strict=True):
         R, p = (part[point.link] for part in link_poses(robot, done.q[k]))
         foot = R @ point.position + p - (0.0, 0.0, point.radius)
         if np.linalg.norm(force) * per_newton > 1e-3:
             arrows.append(Arrow(foot, force * per_newton, FORCE))
-    for (frame, _), wrench in zip(done.simulation.world.wrenches, done.wrenches[k], strict=True):
+    for frame, wrench in zip(done.simulation.wrench_frames, done.wrenches[k], strict=True):
         if np.any(wrench):
             # it ends at the side of the torso
             along = wrench[:3] * per_newton

@@ -8,7 +8,6 @@ Rows: the normal force, and the first and second derivative of the next vertical
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +29,7 @@ def falling(power: int) -> cd.Simulation:
     """A ball whose contact strength grows with this power of the depth."""
     shape = sphere(RADIUS, name="ball")
     robot = cd.load(Description("ball", (link("ball", solid(MASS, shape), [], [shape]),), ()), base="free")
-    simulation = cd.Simulation(robot, DT, cd.Plane(friction=0.5), actuated=robot.joint_names[:1])
-    simulation.world = replace(simulation.world, power=power)
-    simulation.setup = replace(simulation.setup, world=simulation.world)
-    return simulation
+    return cd.Simulation(robot, DT, cd.Plane(friction=0.5), actuated=robot.joint_names[:1], depth_exponent=power)
 
 
 def curves(power: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

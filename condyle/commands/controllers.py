@@ -145,7 +145,7 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
         _own_pose(plan)
         simulation, _ = standing(scene, plan)
         x = pidog.placed(simulation)
-        if plan.height or simulation.world.ground != Plane(scene.friction):
+        if plan.height or simulation.ground != Plane(scene.friction):
             x = simulation.state(placed(simulation, simulation.split(x)[0], plan.height))
         control = pidog.standing(simulation, x) if gait == "stand" else pidog.walking(simulation, x, gait)
         return Start(simulation, x, control)
@@ -162,12 +162,12 @@ def _hover(scene: Scene, plan: Plan) -> Start:
     flying = birotor.world(dt)
     simulation = flying
     if plan.push:
-        frames = [frame for frame, _ in flying.world.wrenches]
+        frames = flying.wrench_frames
         simulation = Simulation(flying.robot, dt, integrator=flying.integrator, wrenches=[*frames, base_frame(flying.robot)])
     q = flying.robot.neutral()
     q[2] = plan.height or 1.0
     x = simulation.state(q)
-    return Start(simulation, x, birotor.hover(flying, x), len(flying.world.wrenches))
+    return Start(simulation, x, birotor.hover(flying, x), len(flying.wrench_frames))
 
 
 def _balance(scene: Scene, plan: Plan) -> Start:

@@ -29,9 +29,9 @@ def state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndarray]:
         q[i] = np.clip(0.5 * (low + high) if not low < 0.0 < high else 0.0, low, high) + 0.05 * (high - low) * rng.uniform(
             -1.0, 1.0
         )
-    q = placed(simulation, q, -simulation.world.depth)
+    q = placed(simulation, q, -simulation.rest_depth)
     v = 0.1 * rng.normal(size=robot.nv)
-    effort = [simulation.world.joints[k].load for k in simulation.world.actuated]
+    effort = [simulation.joint_forces[k].load for k in simulation.actuated]
     return simulation.state(q, v), 0.1 * rng.normal(size=simulation.nu) * effort
 
 

@@ -56,7 +56,7 @@ def about_step(dt: float) -> list[str]:
 
 def sunk(simulation: Simulation, x: np.ndarray) -> list[str]:
     """Whether links are under the ground, because none of their shapes may touch it."""
-    under, robot = simulation.world.ground, simulation.robot
+    under, robot = simulation.ground, simulation.robot
     if under is None:
         return []
     q, v = simulation.split(x)

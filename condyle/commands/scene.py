@@ -128,12 +128,12 @@ def limits(link: Link) -> tuple[float, float]:
 
 def placed(simulation: Simulation, q: np.ndarray, height: float) -> np.ndarray:
     """q with its base moved up or down until the lowest contact is `height` above the ground, where there are both."""
-    up, under = upward(simulation.robot), simulation.world.ground
+    up, under = upward(simulation.robot), simulation.ground
     if up is None or under is None:
         return q
     gap, rise = min(
         (float(distance) - point.radius, float(normal[2]))
-        for point, (distance, normal) in zip(simulation.world.points, map(under.distance, places(simulation, q)), strict=True)
+        for point, (distance, normal) in zip(simulation.contact_points, map(under.distance, places(simulation, q)), strict=True)
     )
     q = q.copy()
     q[up] += (height - gap) / rise
@@ -144,7 +144,7 @@ def places(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
     """Where the centres of the contact points are in the world."""
     robot = simulation.robot
     X = poses(robot.model, q if robot.coordinate_map is None else robot.lift(q, np.zeros(robot.nv))[0])
-    return [np.asarray(X[p.link].point(p.position), dtype=float) for p in simulation.world.points]
+    return [np.asarray(X[p.link].point(p.position), dtype=float) for p in simulation.contact_points]
 
 
 def upward(robot: Robot) -> int | None:

@@ -56,7 +56,7 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
         start = begin(scene, plan)
         simulation, control = start.simulation, start.control
         steps = _steps(plan.seconds, simulation.dt)
-        push = _pushing(start.wrenches, len(simulation.world.wrenches), plan, steps, simulation.dt)
+        push = _pushing(start.wrenches, len(simulation.wrench_frames), plan, steps, simulation.dt)
         simulation.step(start.x, np.zeros(simulation.nu))  # compiled before the clock starts
         say(name, 0, steps)
         title = f"{simulation.robot.name}: {plan.named}"
@@ -175,7 +175,7 @@ def facts(done: Outcome) -> dict[str, Any]:
         "speed": float(np.abs(v).max()),
         "energy": {"first": float(energy[0]), "last": float(energy[1])},
         "contacts": {name: forces[k].tolist() for k, name in enumerate(simulation.contact_names)},
-        "weight": robot.mass * simulation.world.gravity,
+        "weight": simulation.weight,
         "worst_residual": done.residual,
         "real_time_factor": seconds / done.wall,
         "notes": list(done.notes),

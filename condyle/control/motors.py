@@ -46,26 +46,28 @@ class Motors:
 
 def motors(simulation: Simulation, purpose: str) -> Motors:
     """The motors in joints with one coordinate each; ControlError if there are none for the `purpose`."""
-    world, robot = simulation.world, simulation.robot
+    robot = simulation.robot
     names = robot.velocity_names
     places = {
-        link.joint: (link.q.start, link.v.start if world.holonomic else names.index(link.joint))
+        link.joint: (link.q.start, link.v.start if simulation.holonomic else names.index(link.joint))
         for link in robot.reduced.links
-        if link.kind.nv == 1 and (world.holonomic or link.joint in names)
+        if link.kind.nv == 1 and (simulation.holonomic or link.joint in names)
     }
-    owners = [next(link for link in world.model.links if link.v.start <= k < link.v.stop) for k in world.actuated]
+    owners = [next(link for link in robot.model.links if link.v.start <= k < link.v.stop) for k in simulation.actuated]
     found = [
-        (column, k, link) for column, (k, link) in enumerate(zip(world.actuated, owners, strict=True)) if link.joint in places
+        (column, k, link)
+        for column, (k, link) in enumerate(zip(simulation.actuated, owners, strict=True))
+        if link.joint in places
     ]
     if not found:
         raise ControlError(
             f"robot '{robot.name}' has no motor in a joint with one coordinate, so there is nothing to {purpose}; "
             "leave the controller out, or give the robot joints that move"
         )
-    forces = [world.joints[k] for _, k, _ in found]
-    g = float(np.linalg.norm(world.model.gravity)) or EARTH
+    forces = [simulation.joint_forces[k] for _, k, _ in found]
+    g = float(np.linalg.norm(robot.model.gravity)) or EARTH
     inertia, load = np.array([f.inertia for f in forces]), np.array([f.load for f in forces])
-    standing = bool(base_coordinates(world.model))
+    standing = bool(base_coordinates(robot.model))
     if standing:
         # load = g sqrt(inertia mass): the mass beyond a joint, and the square of its arm
         mass = (load / g) ** 2 / inertia

@@ -34,7 +34,7 @@ class Sensed:
             )
         self.controller, self.simulation, self.level, self.seed = controller, simulation, level, seed
         self.spread = np.concatenate(spreads(simulation))
-        self._moved = _moved(simulation.world.reduced)
+        self._moved = _moved(simulation.robot.reduced)
         self.measured = np.zeros(simulation.nx)
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
@@ -49,7 +49,7 @@ class Sensed:
 
 def spreads(simulation: Simulation) -> tuple[Array, Array]:
     """Standard deviations at level 1 of the small change of q that the sensors add, and of v."""
-    reduced, robot = simulation.world.reduced, simulation.robot
+    robot, reduced = simulation.robot, simulation.robot.reduced
     coordinates = base_coordinates(robot.model)
     base = {link.joint for link in robot.model.links if link.v.start in coordinates}
     places, speeds = np.empty(reduced.nv), np.empty(reduced.nv)
@@ -61,7 +61,7 @@ def spreads(simulation: Simulation) -> tuple[Array, Array]:
         places[link.v] = [of["place"] if slide else of["angle"] for slide in slides]
         speeds[link.v] = [of["speed"] if slide else of["rate"] for slide in slides]
     # where only velocities are constrained, they are no longer those of the coordinates
-    return places, speeds if simulation.world.holonomic else np.full(simulation.world.nv, BASE["speed"])
+    return places, speeds if simulation.holonomic else np.full(robot.nv, BASE["speed"])
 
 
 def _moved(reduced: Model) -> Function:

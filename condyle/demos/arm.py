@@ -66,7 +66,7 @@ class Tracking:
         self.wanted = np.reshape(wanted, (-1, 3, len(KP)))
         self.law = compiled(simulation.robot)
         # a push is not the controller's: wrenches are zero unless somebody gives them
-        self.wrenches = np.zeros((len(simulation.world.wrenches), 6)) if simulation.world.wrenches else None
+        self.wrenches = np.zeros((len(simulation.wrench_frames), 6)) if simulation.wrench_frames else None
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
         wanted = self.wanted[min(k, len(self.wanted) - 1)]

@@ -47,7 +47,7 @@ class Flight:
 
     def __init__(self, simulation: Simulation, references: Array) -> None:
         """`references`: (18,) to stay, or (times, 18), one for each call of the law; the last one is kept."""
-        frames = tuple(frame for frame, _ in simulation.world.wrenches)
+        frames = simulation.wrench_frames
         if frames != ROTORS or simulation.nu != len(GIMBALS):
             raise ControlError(
                 f"the birotor flies by wrenches at {' and '.join(ROTORS)} and by a motor in each gimbal; this simulation of "

@@ -81,7 +81,7 @@ def _legged(run: Run) -> list[Chart]:
     shade, t = pushes(run), run.t[:-1]
     forces = run.contact_forces
     names = run.simulation.contact_names
-    weight = run.robot.mass * run.simulation.world.gravity
+    weight = run.simulation.weight
     base = {axis: run.q[:, k] - (run.q[0, k] if k < 2 else 0.0) for k, axis in enumerate("xyz")}
     return [
         Chart("where the body is, m", run.t, base, shade),

@@ -84,9 +84,9 @@ class Holding:
     """A controller: a spring and a damper in every joint, within the motors' effort; wrenches while it is pushed."""
 
     def __init__(self, simulation: Simulation, q: Array, damping: float | None, pushed: tuple[int, int], push: Array) -> None:
-        robot, world = simulation.robot, simulation.world
+        robot = simulation.robot
         by_velocity = {k: link for link in robot.model.links if link.kind.nv == 1 for k in (link.v.start,)}
-        links = [by_velocity[k] for k in world.actuated]
+        links = [by_velocity[k] for k in simulation.actuated]
         self.at_q = np.array([link.q.start for link in links])
         self.at_v = np.array([robot.nq + link.v.start for link in links])
         self.wanted = q[self.at_q]
@@ -109,11 +109,11 @@ def holding(
 ) -> Controller:
     """It holds the joints where they are in x0. `damping`: the same in all joints, or as in D. `push`: N, at the simulation's
     first wrench frame, for `pushed_for` seconds from `pushed_at` on."""
-    if any(push) and not simulation.world.wrenches:
+    if any(push) and not simulation.wrench_frames:
         raise CondyleError('a push needs a frame to push at: make the simulation with wrenches=["torso"]')
     if damping is not None and not damping >= 0.0:
         raise CondyleError(f"the damping of a joint must not be negative, got {damping!r:.40}")
-    wrenches = np.zeros((len(simulation.world.wrenches), 6))
+    wrenches = np.zeros((len(simulation.wrench_frames), 6))
     if any(push):
         wrenches[0, :3] = push
     begin = round(pushed_at / simulation.dt)

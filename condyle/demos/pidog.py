@@ -71,7 +71,7 @@ def placed(simulation: Simulation, pose: str = "stand") -> Array:
     q[6] = np.sqrt(0.5 * (1.0 + ahead / far))
     q[4] = up / (2.0 * far * q[6])
     lowest = min(float(robot.frame_pose(q, foot)[1][2]) for foot in FEET)
-    q[2] = FOOT_RADIUS - simulation.world.depth - lowest
+    q[2] = FOOT_RADIUS - simulation.rest_depth - lowest
     return simulation.state(q)
 
 
@@ -87,7 +87,7 @@ class Following:
         self.joints = np.array([robot.q_slice(name).start for name in SERVOS])
         self.motors = _motors(simulation)
         self.nu = simulation.nu
-        efforts = [simulation.world.joints[robot.v_slice(name).start].effort for name in SERVOS]
+        efforts = [simulation.joint_forces[robot.v_slice(name).start].effort for name in SERVOS]
         self.effort = np.array([EFFORT if effort is None else effort for effort in efforts])
         self.reference = np.zeros(len(SERVOS))
         # a pulse carries the latest tick
@@ -107,7 +107,7 @@ class Following:
 
 def _motors(simulation: Simulation) -> Array:
     """Which control moves each servo's joint."""
-    robot, actuated = simulation.robot, list(simulation.world.actuated)
+    robot, actuated = simulation.robot, list(simulation.actuated)
     try:
         return np.array([actuated.index(robot.v_slice(name).start) for name in SERVOS])
     except (CondyleError, ValueError):

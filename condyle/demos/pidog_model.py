@@ -117,10 +117,12 @@ def limits(model: Model) -> Iterator[Row]:
     yield apart(group, "speeds, off 7", [link.limits.velocity for link in each], [F.SPEED] * F.SERVOS, "rad/s", 0.0)
     # what a motor gives falls to nothing at full speed
     yield apart(group, "damping, off torque by speed", [link.damping for link in each], [F.EFFORT / F.SPEED] * F.SERVOS, "N m s")
-    here = pidog.world().world
+    here = pidog.world()
     friction = np.nan if here.ground is None else here.ground.friction
     yield near(group, "friction of the feet", friction, F.FRICTION, 0.0, "", ".1f")
-    yield apart(group, "radii of the feet, off 8 mm", [point.radius for point in here.points], [F.FOOT_RADIUS] * 4, "m", 0.0)
+    yield apart(
+        group, "radii of the feet, off 8 mm", [point.radius for point in here.contact_points], [F.FOOT_RADIUS] * 4, "m", 0.0
+    )
     yield near(group, "gravity", -model.gravity[2], GRAVITY, 0.0, "m/s^2", ".2f")
 
 

@@ -15,15 +15,14 @@ Array = np.ndarray
 
 def power(simulation: Simulation, x: Array, u: Array, wrenches: Array) -> Array:
     """What motors and wrenches put in, less what the joints' damping takes, W: (...,) for batches of states."""
-    world, robot = simulation.world, simulation.robot
+    robot = simulation.robot
     q, v = simulation.split(x)
     total = np.zeros(x.shape[:-1])
-    for k, coordinate in enumerate(world.actuated):
-        effort = world.joints[coordinate].effort or np.inf
+    for k, (coordinate, effort) in enumerate(zip(simulation.actuated, simulation.effort_limits, strict=True)):
         total += np.clip(u[..., k], -effort, effort) * v[..., coordinate]
-    for k, joint in enumerate(world.joints):
+    for k, joint in enumerate(simulation.joint_forces):
         total -= joint.damping * v[..., k] ** 2
-    for k, (frame, _) in enumerate(world.wrenches):
+    for k, frame in enumerate(simulation.wrench_frames):
         moving = np.sum(robot.jacobian(q, frame) * v[..., None, :], axis=-1)
         total += np.sum(moving * wrenches[..., k, :], axis=-1)
     return total

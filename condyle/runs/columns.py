@@ -14,21 +14,20 @@ PLACE, TURN, SPEED, SPIN = ("x", "y", "z"), ("qx", "qy", "qz", "qw"), ("vx", "vy
 
 def columns_of(simulation: Simulation) -> dict[str, Any]:
     """{"x": [[name, unit], ...], "u": [[name, unit], ...], "wrenches": [frame, ...], "contacts": [name, ...]} as plain data."""
-    robot, world = simulation.robot, simulation.world
+    robot = simulation.robot
     x = [row for link in robot.reduced.links for row in _places(link)]
     if robot.velocity_names == velocity_names(robot.reduced):
         x += [row for link in robot.reduced.links for row in _speeds(link)]
     else:
         units = {row[0]: row[1] for link in robot.reduced.links for row in _speeds(link)}
         x += [[f"v.{name}", units.get(f"v.{name}", "")] for name in robot.velocity_names]
-    x += [["ticks", ""]] * world.timed
+    x += [["ticks", ""]] * simulation.timed
     u = []
-    for k in world.actuated:
+    for k, name in zip(simulation.actuated, simulation.control_names, strict=True):
         link = next(link for link in robot.model.links if link.v.start <= k < link.v.stop)
-        name = f"u.{link.joint}" if link.kind.nv == 1 else f"u.{link.joint}.{k - link.v.start}"
         slides = isinstance(link.kind, Prismatic) or (isinstance(link.kind, Free) and k - link.v.start < 3)
-        u.append([name, "N" if slides else "N m"])
-    return {"x": x, "u": u, "wrenches": [frame for frame, _ in world.wrenches], "contacts": simulation.contact_names}
+        u.append([f"u.{name}", "N" if slides else "N m"])
+    return {"x": x, "u": u, "wrenches": list(simulation.wrench_frames), "contacts": simulation.contact_names}
 
 
 def _places(link: Link) -> list[list[str]]:

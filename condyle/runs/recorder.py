@@ -63,7 +63,7 @@ class Recorder:
         self.run: Run | None = None
         self._start = start.copy()
         self._at = 0, start  # replaced at once: an interrupt finds all of a step, or nothing of it
-        self._layout = file.Layout(simulation.nx, simulation.nu, len(simulation.world.wrenches))
+        self._layout = file.Layout(simulation.nx, simulation.nu, len(simulation.wrench_frames))
         self._extras: dict[str, tuple[int, ...]] | None = None
         self._blocks: list[list[np.ndarray]] = []  # states, controls, wrenches and further signals, BLOCK steps each
         self._since = monotonic()

@@ -156,8 +156,8 @@ class Run:
     def contact_forces(self) -> np.ndarray:
         """The forces of the ground on each contact point during each step, world axes, N: (T, contacts, 3)."""
         here = self.simulation
-        if not here.world.points or not self.steps:
-            return np.zeros((self.steps, len(here.world.points), 3))
+        if not here.contact_points or not self.steps:
+            return np.zeros((self.steps, len(here.contact_points), 3))
         return here.contact_forces(self.x[:-1], self.u, wrenches=self.wrenches if self.wrenches.shape[1] else None)
 
     # ---- again

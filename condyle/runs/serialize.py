@@ -39,21 +39,22 @@ def data_of_robot(robot: Robot) -> dict[str, Any]:
 
 def data_of_simulation(simulation: Simulation) -> dict[str, Any]:
     """All that the simulation was made of; Unwritable says what cannot be written down."""
-    options, world = simulation.options, simulation.world
+    options = simulation.options
     if options["force"] is not None:
         raise Unwritable("its force= is a function")
     springs = options["springs"]
     return {
         "robot": data_of_robot(simulation.robot),
         "dt": simulation.dt,
-        "ground": _data_of_ground(world.ground),
+        "ground": _data_of_ground(simulation.ground),
         "contacts": [
             [p.name, p.link, json_codec.table(p.position), json_codec.data_of(p.radius), json_codec.optional(p.friction)]
-            for p in world.points
+            for p in simulation.contact_points
         ],
         "options": {
             "integrator": str(options["integrator"]),
             "substeps": int(options["substeps"]),
+            "depth_exponent": int(options["depth_exponent"]),
             "cone": options["cone"] if isinstance(options["cone"], str) else int(options["cone"]),
             **{name: float(options[name]) for name in NUMBERS},
             **{name: bool(options[name]) for name in SWITCHES},
@@ -205,6 +206,7 @@ def _read_options(data: Any) -> dict[str, Any]:
     return {
         "integrator": json_codec.text(entry(data, "integrator", at), f"{at}.integrator"),
         "substeps": json_codec.whole(entry(data, "substeps", at), f"{at}.substeps", 1, MOST_SUBSTEPS),
+        "depth_exponent": json_codec.whole(entry(data, "depth_exponent", at), f"{at}.depth_exponent", 1, 16),
         "cone": cone if isinstance(cone, str) else json_codec.whole(cone, f"{at}.cone", 3, 32),
         **{name: float(json_codec.number(entry(data, name, at), f"{at}.{name}")) for name in NUMBERS},
         **{name: json_codec.truth(entry(data, name, at), f"{at}.{name}") for name in SWITCHES},
@@ -216,4 +218,4 @@ def _read_options(data: Any) -> dict[str, Any]:
 
 def robot_hash(simulation: Simulation) -> str:
     """The hash of all that physics can depend on in the robot's model."""
-    return digest(simulation.world.model)
+    return digest(simulation.robot.model)

@@ -47,7 +47,7 @@ class Precise:
             raise SimulationError(f"derivatives are checked with {BITS[0]} to {BITS[1]} bits, not {bits}; 512 is a good choice")
         self.gmpy2 = require("gmpy2", "precision", "derivatives in high precision")
         self.simulation, self.bits = simulation, bits
-        world = simulation.world
+        world = simulation._world
         self.reduced, nq, nd = world.reduced, world.reduced.nq, world.nd
         # what is found by Newton's method is found with all the digits
         tied = (
@@ -56,7 +56,7 @@ class Precise:
             else ReducedSystem(world.model, world.coordinate_map).for_precision(bits).coordinate_map
         )
         precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), coordinate_map=tied)
-        setup = replace(simulation.setup, world=precise)
+        setup = replace(simulation._setup, world=precise)
         shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:
             shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class Precise:
 
     def moved(self, x: Array, dx: Array) -> Array:
         """The state x, changed by dx in its tangent space."""
-        nq, nd, nv = self.reduced.nq, self.reduced.nv, self.simulation.world.nv
+        nq, nd, nv = self.reduced.nq, self.reduced.nv, self.simulation._world.nv
         out = np.array(x, dtype=object)
         out[:nq] = self._integrate(x[:nq], dx[:nd])
         with self.gmpy2.context(precision=self.bits):
@@ -99,7 +99,7 @@ class Precise:
 
     def apart(self, x0: Array, x1: Array) -> Array:
         """The change of state in the tangent space that leads from x0 to x1."""
-        nq, nv = self.reduced.nq, self.simulation.world.nv
+        nq, nv = self.reduced.nq, self.simulation._world.nv
         with self.gmpy2.context(precision=self.bits):
             return np.concatenate([self._difference(x0[:nq], x1[:nq]), x1[nq : nq + nv] - x0[nq : nq + nv]])
 
@@ -169,9 +169,9 @@ class _Point:
     def __post_init__(self) -> None:
         self.simulation = self.precise.simulation
         self.extra = () if self.wrenches is None else (np.asarray(self.wrenches, dtype=float),)
-        if self.wrenches is None and self.simulation.world.wrenches:
-            self.extra = (np.zeros((len(self.simulation.world.wrenches), 6)),)
-        nd, n, nu = self.simulation.world.nd, self.simulation.ndx, self.simulation.nu
+        if self.wrenches is None and self.simulation._world.wrenches:
+            self.extra = (np.zeros((len(self.simulation._world.wrenches), 6)),)
+        nd, n, nu = self.simulation._world.nd, self.simulation.ndx, self.simulation.nu
         self.parts = {"q": slice(0, nd), "v": slice(nd, n)}
         self.blocks = {**self.parts, **({"u": slice(n, n + nu)} if nu else {})}
         self.width = n + nu

@@ -12,7 +12,7 @@ import numpy as np
 from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot import edit
-from condyle.simulate.numbers import finite, not_negative, positive
+from condyle.simulate.numbers import finite, not_negative, positive, whole
 from condyle.simulate.points import ContactPoint, Contacts, contact_points
 from condyle.simulate.terrain import Ground
 from condyle.simulate.world import JointForces, World, base_coordinates, joint_forces
@@ -40,6 +40,7 @@ def make_world(
     actuated: Sequence[str] | None,
     wrenches: Sequence[str],
     force: Callable[..., Any] | None,
+    depth_exponent: int,
 ) -> World:
     """The world of a simulation whose physics makes steps of h."""
     model = robot.model
@@ -68,6 +69,7 @@ def make_world(
         ground,
         _points(robot, ground, contacts),
         pyramid=_directions(cone),
+        power=whole("Simulation", "depth_exponent", depth_exponent, 1),
         depth=depth,
         smoothing=positive("Simulation", "smoothing", smoothing),
         joints=_with_springs(robot, joints, springs or {}),

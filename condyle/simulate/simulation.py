@@ -17,10 +17,11 @@ from condyle.robot.model import digest
 from condyle.simulate import record
 from condyle.simulate.make import make_world
 from condyle.simulate.numbers import positive, whole
-from condyle.simulate.points import Contacts
+from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.setup import INTEGRATORS, Setup
 from condyle.simulate.status import Status, judge
 from condyle.simulate.terrain import Ground
+from condyle.simulate.world import JointForces
 from condyle.tape.function import Function
 
 CHUNKS = (64, 8, 1)  # steps that one call of a rollout makes
@@ -35,6 +36,7 @@ class Simulation:
     whether what the robot's joints say counts. `springs`: {joint: (stiffness, rest)}. `actuated`: joints with a motor, all
     but the base by default. `wrenches`: frames at which each step may be given a wrench, world axes. `force`: a function
     (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
+    `depth_exponent`: p of the largest contact force k depth^p.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Simulation:
         actuated: Sequence[str] | None = None,
         wrenches: Sequence[str] = (),
         force: Callable[..., Any] | None = None,
+        depth_exponent: int = 3,
         threads: int | None = None,
     ) -> None:
         if not isinstance(robot, Robot):
@@ -80,10 +83,11 @@ class Simulation:
             "actuated": None if actuated is None else tuple(actuated),
             "wrenches": tuple(wrenches),
             "force": force,
+            "depth_exponent": depth_exponent,
         }
-        self.world = make_world(robot, self.dt / substeps, ground, contacts, integrator=integrator, **options)
+        self._world = make_world(robot, self.dt / substeps, ground, contacts, integrator=integrator, **options)
         self.options = {**options, "integrator": integrator, "substeps": substeps}  # how it was made, for those who write it down
-        self.setup = Setup(self.world, integrator, substeps)
+        self._setup = Setup(self._world, integrator, substeps)
         self.integrator, self.substeps = integrator, substeps
         self.status: Status | None = None
         self._functions: dict[Any, Function] = {}
@@ -93,24 +97,90 @@ class Simulation:
     @property
     def nx(self) -> int:
         """Entries of a state: q, v, and the count of steps if forces depend on time."""
-        return self.setup.nx
+        return self._setup.nx
 
     @property
     def ndx(self) -> int:
         """Entries of a small change of state: 2 nv, or more for a robot with more coordinates than velocities."""
-        return self.world.nd + self.world.nv
+        return self._world.nd + self._world.nv
 
     @property
     def nu(self) -> int:
-        return self.world.nu
+        """Entries of a control."""
+        return self._world.nu
+
+    @property
+    def timed(self) -> bool:
+        """Whether `force` depends on time; a state then ends with the count of physics steps."""
+        return self._world.timed
+
+    @property
+    def holonomic(self) -> bool:
+        """Whether velocities are the rates of the coordinates; not for wheels that roll without slip."""
+        return self._world.holonomic
+
+    @property
+    def actuated(self) -> tuple[int, ...]:
+        """The index of each control's joint force in the velocities of `robot.model`."""
+        return self._world.actuated
+
+    @property
+    def control_names(self) -> list[str]:
+        """The joint of each entry of u; "joint.k" for coordinate k of a joint that has several."""
+        names = []
+        for k in self.actuated:
+            link = next(link for link in self.robot.model.links if link.v.start <= k < link.v.stop)
+            names.append(link.joint if link.kind.nv == 1 else f"{link.joint}.{k - link.v.start}")
+        return names
+
+    @property
+    def effort_limits(self) -> np.ndarray:
+        """The largest joint force of each control, N or N m: (nu,), inf where there is no limit."""
+        return np.array([self._world.joints[k].effort or np.inf for k in self.actuated])
+
+    @property
+    def joint_forces(self) -> tuple[JointForces, ...]:
+        """Damping, spring, friction, limits, effort, inertia and load of each velocity coordinate of `robot.model`."""
+        return self._world.joints
+
+    @property
+    def ground(self) -> Ground | None:
+        """The ground; None for a robot without."""
+        return self._world.ground
+
+    @property
+    def contact_points(self) -> tuple[ContactPoint, ...]:
+        """The spheres by which the robot touches the ground, in the order of `contact_forces`."""
+        return self._world.points
 
     @property
     def contact_names(self) -> list[str]:
-        return [point.name for point in self.world.points]
+        """The names of the contact points."""
+        return [point.name for point in self._world.points]
+
+    @property
+    def wrench_frames(self) -> tuple[str, ...]:
+        """The frames at which each step may be given a wrench."""
+        return tuple(frame for frame, _ in self._world.wrenches)
+
+    @property
+    def wrench_axes(self) -> tuple[str, ...]:
+        """The axes of each wrench: "world_aligned" or "local"."""
+        return tuple(axes for _, axes in self._world.wrenches)
+
+    @property
+    def rest_depth(self) -> float:
+        """The depth of a contact under its share of the weight at rest, m."""
+        return self._world.depth
+
+    @property
+    def weight(self) -> float:
+        """mass * gravity, N; gravity is 9.81 m/s^2 where the model has none."""
+        return self.robot.mass * self._world.gravity
 
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
         """The packed state: zero pose and rest where nothing is given; batches broadcast."""
-        chart, nv = self.world.reduced, self.world.nv
+        chart, nv = self._world.reduced, self._world.nv
         q = self.robot.neutral() if q is None else self._array("q", q, chart.nq)
         v = np.zeros(nv) if v is None else self._array("v", v, nv)
         for link in chart.links:
@@ -192,7 +262,7 @@ class Simulation:
 
     def contact_forces(self, x: Any, u: Any = None, *, wrenches: Any = None, **options: Any) -> np.ndarray:
         """The force of the ground on each contact point during the next step, world axes, N: (..., contacts, 3)."""
-        if not self.world.points:
+        if not self._world.points:
             return np.zeros((*np.shape(x)[:-1], 0, 3))
         out: np.ndarray = self._function("forces", ("x", "u"), options)(*self._inputs(x, u, wrenches))
         return out
@@ -205,13 +275,13 @@ class Simulation:
 
     def save(self, path: str | PathLike[str], **arrays: Any) -> None:
         """Write states, trajectories or controls to a file, atomically, with what they belong to: save(path, x=x, us=us)."""
-        about = {"robot": self.robot.name, "robot_hash": digest(self.world.model), "world_hash": self.hash, "dt": self.dt}
+        about = {"robot": self.robot.name, "robot_hash": digest(self._world.model), "world_hash": self.hash, "dt": self.dt}
         record.save(path, {name: np.asarray(value) for name, value in arrays.items()}, about)
 
     def load(self, path: str | PathLike[str], *, strict: bool = True) -> dict[str, np.ndarray]:
         """The arrays of a file, checked; one that another robot or world wrote is refused, unless strict=False."""
         saved = record.load(path)
-        for what, mine in (("robot", digest(self.world.model)), ("world", self.hash)):
+        for what, mine in (("robot", digest(self._world.model)), ("world", self.hash)):
             if strict and saved.about.get(f"{what}_hash") != mine:
                 raise SimulationError(
                     f"{path} belongs to another {what} (robot '{saved.about.get('robot')}', dt {saved.about.get('dt')}); make "
@@ -222,10 +292,12 @@ class Simulation:
     @property
     def hash(self) -> str:
         """A hash of everything a step depends on."""
-        return hashlib.sha256(f"{self.world.key()} {self.integrator} {self.substeps}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._world.key()} {self.integrator} {self.substeps}".encode()).hexdigest()
 
     def __repr__(self) -> str:
-        ground = "no ground" if self.world.ground is None else f"{len(self.world.points)} contacts on {self.world.ground!r:.60}"
+        ground = (
+            "no ground" if self._world.ground is None else f"{len(self._world.points)} contacts on {self._world.ground!r:.60}"
+        )
         return (
             f"<condyle simulation of {self.robot.name}: dt {self.dt} s, {self.integrator}, {ground}, nx {self.nx}, nu {self.nu}>"
         )
@@ -246,9 +318,9 @@ class Simulation:
             nu = max(self.nu, 1)
             sizes = {"x": self.nx, "u": nu, "us": (n, nu), "worst": (), "weight": self.ndx}
             shapes = {i: sizes[i] for i in inputs}
-            if self.world.wrenches and kernel != "energy":
-                shapes["wrenches"] = (len(self.world.wrenches), 6)
-            self._functions[key] = compiled(self.setup, kernel, **shapes).on(backend, lanes=lanes, threads=threads)
+            if self._world.wrenches and kernel != "energy":
+                shapes["wrenches"] = (len(self._world.wrenches), 6)
+            self._functions[key] = compiled(self._setup, kernel, **shapes).on(backend, lanes=lanes, threads=threads)
         return self._functions[key]
 
     def _slopes(self, arrays: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -260,9 +332,9 @@ class Simulation:
             return A, B
         from condyle.simulate.kernels import compiled
 
-        chained = compiled(self.setup, "chained", whole=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
+        chained = compiled(self._setup, "chained", whole=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
         inner = object.__new__(Simulation)
-        inner.__dict__.update(self.__dict__, setup=replace(self.setup, substeps=1), substeps=1, _functions={})
+        inner.__dict__.update(self.__dict__, _setup=replace(self._setup, substeps=1), substeps=1, _functions={})
         x, u, *extra = arrays
         whole = np.concatenate([A, B], axis=-1)
         for _ in range(self.substeps - 1):
@@ -281,7 +353,7 @@ class Simulation:
         return u if self.nu else np.zeros((*u.shape[:-1], 1))
 
     def _wrenches(self, wrenches: Any) -> tuple[Any, ...]:
-        count = len(self.world.wrenches)
+        count = len(self._world.wrenches)
         if not count:
             if wrenches is not None:
                 raise SimulationError('this simulation takes no wrenches; name their frames when it is made: wrenches=["frame"]')

@@ -49,7 +49,7 @@ def judge(simulation: Simulation, residual: Any, freeze: bool, arrays: tuple[Any
 
 def _explain(simulation: Simulation, x: np.ndarray) -> None:
     """Raise an error if the robot's constraint cannot be met at a state, or where it would be next."""
-    if simulation.world.coordinate_map is None:
+    if simulation._world.coordinate_map is None:
         return
     robot = simulation.robot
     q, v = simulation.split(x)

@@ -87,11 +87,10 @@ def frame_positions(robot: Robot, R: np.ndarray, p: np.ndarray, frame: str) -> n
 
 def contact_positions(simulation: Simulation, R: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The point of each contact sphere that is nearest to the ground, (..., contacts, 3), at link poses R, p."""
-    world = simulation.world
-    out = np.empty((*p.shape[:-2], len(world.points), 3))
-    for k, point in enumerate(world.points):
+    out = np.empty((*p.shape[:-2], len(simulation.contact_points), 3))
+    for k, point in enumerate(simulation.contact_points):
         centre = R[..., point.link, :, :] @ point.position + p[..., point.link, :]
-        out[..., k, :] = centre - point.radius * _normals(world.ground, centre)
+        out[..., k, :] = centre - point.radius * _normals(simulation.ground, centre)
     return out
 
 
@@ -108,17 +107,16 @@ def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
         return replace(trajectory(robot, np.asarray(run.t)[which], q), title=str(run.title))
     # a force belongs to the step that begins at the sample: the last state has that of the last step
     steps = np.minimum(which, max(run.steps - 1, 0))
-    world = simulation.world
-    count = len(world.points)
+    count = len(simulation.contact_points)
     forces = _forces(run, simulation, steps) if run.steps and count else np.zeros((len(q), count, 3))
-    names = tuple(frame for frame, _ in world.wrenches)
+    names = simulation.wrench_frames
     given = np.asarray(run.wrenches)[steps] if run.steps and names else np.zeros((len(q), len(names), 6))
     pushes, points = np.zeros((len(q), len(names), 3)), np.zeros((len(q), len(names), 3))
-    for k, (name, reference) in enumerate(world.wrenches):
+    for k, (name, axes) in enumerate(zip(names, simulation.wrench_axes, strict=True)):
         frame = robot.model.frame(name)
         points[:, k] = frame_positions(robot, R, p, name)
         pushes[:, k] = given[:, k, :3]
-        if reference == "local":
+        if axes == "local":
             R_frame = np.asarray(frame.pose.R, dtype=float)
             R_0f = R[:, frame.link] @ R_frame if frame.link >= 0 else np.broadcast_to(R_frame, (len(q), 3, 3))
             pushes[:, k] = np.einsum("nij,nj->ni", R_0f, given[:, k, :3])
@@ -136,7 +134,7 @@ def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
         title=str(run.title),
         contact_names=tuple(simulation.contact_names),
         push_names=names,
-        ground=_level(world.ground),
+        ground=_level(simulation.ground),
     )
 
 

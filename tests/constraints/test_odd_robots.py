@@ -93,7 +93,7 @@ def test_steps_of_a_rolling_robot_with_a_ball_joint_have_derivatives(integrator:
     robot = with_hand().roll(["left_wheel", "right_wheel"], 0.04)
     world = cd.Simulation(robot, dt=0.002, integrator=integrator)
     rng = np.random.default_rng(0)
-    reduced, n = robot.reduced, world.world.nd
+    reduced, n = robot.reduced, robot.reduced.nv
     y = np.asarray(integrate(reduced, robot.neutral(), 0.5 * rng.standard_normal(n)), dtype=float)
     x, u = world.state(y, rng.standard_normal(robot.nv)), rng.standard_normal(world.nu)
 

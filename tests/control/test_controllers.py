@@ -45,7 +45,7 @@ def test_motors_know_their_places_and_limits(arm):
 def test_a_robot_on_legs_is_carried_by_its_joints():
     simulation = cd.Simulation(cd.load("pidog"), 0.002, cd.Plane(), "*_foot")
     at = motors(simulation, "hold")
-    own = [simulation.world.joints[k].load for k in simulation.world.actuated]
+    own = [simulation.joint_forces[k].load for k in simulation.actuated]
     assert at.standing and np.all(at.load >= np.array(own) * (1.0 - 1e-12))
     hip = at.load[at.names.index("lf_hip")]
     assert 0.02 < hip < simulation.robot.mass * 9.81 * 0.118 / 4.0 * 1.5, "N m: a quarter of the weight at the length of a leg"

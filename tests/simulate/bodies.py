@@ -170,9 +170,9 @@ def held(simulation: cd.Simulation, xs: np.ndarray) -> np.ndarray:
     x, y, z, w = np.moveaxis(xs[..., 3:7], -1, 0)
     up = np.stack([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)], axis=-1)
     total = np.zeros(xs.shape[:-1])
-    for point in simulation.world.points:
+    for point in simulation._world.points:
         depth = np.maximum(point.radius - xs[..., 2] - up @ point.position, 0.0)
-        total += simulation.world.stiffness / 6.0 * depth**4
+        total += simulation._world.stiffness / 6.0 * depth**4
     return total
 
 
@@ -197,7 +197,7 @@ class Standing:
             for leg, side in (("lf", 1.0), ("lh", 1.0), ("rf", -1.0), ("rh", -1.0)):
                 q[robot.q_slice(f"{leg}_hip")], q[robot.q_slice(f"{leg}_knee")] = 0.2 * side, 1.2 * side
         feet = [f for f in robot.frame_names if "foot" in f]
-        q[2] = 0.03 + s.world.points[0].radius - min(robot.frame_pose(q, f)[1][2] for f in feet)
+        q[2] = 0.03 + s._world.points[0].radius - min(robot.frame_pose(q, f)[1][2] for f in feet)
         # what one step of explicit damping bears, joint by joint
         kd = 0.8 / (np.diag(np.linalg.inv(robot.mass_matrix(q)))[6:] * dt)
         return Standing(s, q, 100.0 * kd, kd)

@@ -61,7 +61,7 @@ def test_a_step_without_contact_is_the_reduced_acceleration() -> None:
             y, w = robot.neutral() + 0.3 * rng.standard_normal(robot.nq), rng.standard_normal(robot.nv)
             u = 0.1 * rng.standard_normal(world.nu)
             tau = np.zeros(robot.model.nv)
-            tau[list(world.world.actuated)] = u
+            tau[list(world.actuated)] = u
             a = robot.forward_dynamics(y, w, robot.reduce_forces(y, tau))
             after = world.split(world.step(world.state(y, w), u))[1]
             assert np.max(np.abs(after - (w + 0.001 * a))) <= 1e-12 * (1.0 + np.max(np.abs(a)))
@@ -159,7 +159,7 @@ def test_only_joints_that_remain_have_motors_unless_others_are_named() -> None:
     robot = legged("free")
     names = [link.joint for link in robot.model.links]
     world = cd.Simulation(robot)
-    assert [names[robot.model.links.index(link)] for link in robot.model.links if link.v.start in world.world.actuated] == [
+    assert [names[robot.model.links.index(link)] for link in robot.model.links if link.v.start in world.actuated] == [
         "hip_roll",
         "hip_pitch",
         "knee_motor",

@@ -174,14 +174,14 @@ def made(name: str, h: float = 0.005) -> World:
     elif name == "arm":
         robot = cd.load("ur3")
         sim = cd.Simulation(robot, dt=h, torque_limits=False)
-        joints = tuple(replace(j, friction=0.5, damping=0.2, lower=-1.0, upper=1.0) for j in sim.world.joints)
-        sim.world = replace(sim.world, joints=(replace(joints[0], spring=30.0, rest=0.2), *joints[1:]))
+        joints = tuple(replace(j, friction=0.5, damping=0.2, lower=-1.0, upper=1.0) for j in sim._world.joints)
+        sim._world = replace(sim._world, joints=(replace(joints[0], spring=30.0, rest=0.2), *joints[1:]))
     elif name == "pyramid":
         sim = cd.Simulation(hopper(), dt=h, ground=cd.Slope(5.0), cone=6)
     else:
         robot = cd.load("fourlimb", base="planar").lock("roll_")
         sim = cd.Simulation(robot, dt=h, ground=cd.Plane(friction=0.7), contacts="foot_*", torque_limits=False)
-    return replace(sim.world, actuated=tuple(range(sim.world.model.nv)))
+    return replace(sim._world, actuated=tuple(range(sim._world.model.nv)))
 
 
 def states(name: str, count: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -358,7 +358,7 @@ def test_backward_euler_derivatives() -> None:
 def swing(h: float, stiffness: float, seconds: float, angle: float) -> np.ndarray:
     """The angles of a pendulum with a spring, by backward Euler."""
     robot = cd.load("pendulum")
-    world = cd.Simulation(robot, dt=h, springs={robot.joint_names[0]: (stiffness, 0.0)}).world
+    world = cd.Simulation(robot, dt=h, springs={robot.joint_names[0]: (stiffness, 0.0)})._world
 
     def step(q: Any, v: Any) -> Any:
         end = backward_step(world, Inputs(q, v, np.zeros(world.nu)))

@@ -155,7 +155,7 @@ def test_other_worlds_too(name):
     x[:, :17] = states()[:24]
     u = controls()[:24, 0]
     # worlds that take a wrench at a frame are given one
-    extra = {"wrenches": np.linspace(-1.0, 1.0, 24 * 6).reshape(24, 1, 6)} if w.world.wrenches else {}
+    extra = {"wrenches": np.linspace(-1.0, 1.0, 24 * 6).reshape(24, 1, 6)} if w._world.wrenches else {}
     few = {key: value[:2] for key, value in extra.items()}
 
     def results(**options: Any) -> tuple[np.ndarray, ...]:

@@ -168,7 +168,7 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
     The robot is a free body with points for contacts on the plane z = 0; its mass matrix and bias are the robot's own.
     """
-    robot, world, h = s.robot, s.world, s.dt
+    robot, world, h = s.robot, s._world, s.dt
     M, bias = robot.mass_matrix(q), robot.bias_forces(q, v)
     # axes that stand still during the step: no w x v
     standing = np.concatenate([np.cross(v[3:], v[:3]), np.zeros(3)])

@@ -55,7 +55,7 @@ def runs() -> tuple[Run, Run]:
     for push in (0.0, 6.0):
         recorder = Recorder(simulation, simulation.state([0.9, 0.3]), title=f"pushed by {push:g} N", controller="none")
         for k in range(400):
-            wrenches = np.zeros((len(simulation.world.wrenches), 6))
+            wrenches = np.zeros((len(simulation.wrench_frames), 6))
             wrenches[-1, 0] = push if 100 <= k < 160 else 0.0
             recorder.step(None, wrenches)
         found.append(recorder.finish())

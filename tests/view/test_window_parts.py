@@ -206,7 +206,7 @@ def test_the_mouse_pulls_at_the_point_it_holds(arm: Pushes) -> None:
     assert couple == pytest.approx(np.cross(arm_of, force), abs=1e-12)
     assert np.count_nonzero(np.delete(found, k, axis=0)) == 0
     # and it is drawn on the line on which it acts
-    points, forces = acting(robot, arm.simulation.world.wrenches, R, p, found)
+    points, forces = acting(arm.simulation, R, p, found)
     assert forces[k] == pytest.approx(force)
     assert np.cross(points[k] - point, force) == pytest.approx(np.zeros(3), abs=1e-9)
 

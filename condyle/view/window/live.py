@@ -66,7 +66,7 @@ class LiveView:
         self.marks = Marks(server, "/robot", self.body.size, self.pushes.weight)
         R, p = link_poses(self.robot, q0)
         low, high = bounds(self.body.looks, R, p)
-        self.stage = Stage(server, low - 0.1 * (high - low), high + 0.1 * (high - low), simulation.world.ground, dark=dark)
+        self.stage = Stage(server, low - 0.1 * (high - low), high + 0.1 * (high - low), simulation.ground, dark=dark)
         self._own, self._controls = control, dict[str, Controller]()
         self.choose(HOLD if control is None else OWN)
         self.playing, self.speed, self.pace = True, 1.0, 1.0
@@ -102,14 +102,14 @@ class LiveView:
         with tabs.add_tab("Push"):
             self._build_push()
         with tabs.add_tab("Plot"):
-            plots = [name for name in PLOTS if name != PLOTS[3] or self.simulation.world.points]
+            plots = [name for name in PLOTS if name != PLOTS[3] or self.simulation.contact_points]
             self.plot = Plot(self.panel, plots, self._lines, PLOTS[0], cursor=False)
             self.plot.draw()
         with tabs.add_tab("Show"):
             self.show = Show(self.panel, self.stage, [self.body], [self.marks], [name for name in MOVING if name != "trail"])
         with tabs.add_tab("About"):
             rows = [*about(self.robot), ("step", f"{self.simulation.dt * 1e3:g} ms"), ("integrator", self.simulation.integrator)]
-            ground = self.simulation.world.ground
+            ground = self.simulation.ground
             gui.add_html(table([*rows, ("ground", "none" if ground is None else short(repr(ground), 120))]))
             notes = [*self.robot.report, *self.body.notes]
             if notes:
@@ -271,7 +271,7 @@ class LiveView:
         return link_poses(self.robot, self.simulation.split(self.x)[0])
 
     def _forces(self) -> np.ndarray:
-        if not self.simulation.world.points:
+        if not self.simulation.contact_points:
             return np.zeros((0, 3))
         return np.asarray(self.simulation.contact_forces(self.x, self._u, wrenches=self._wrenches))
 
@@ -280,7 +280,7 @@ class LiveView:
         joints = [q[link.q.start] for link in self.robot.reduced.links if link.kind.nv == 1]
         pushed = 0.0 if self._wrenches is None else float(np.linalg.norm(self._wrenches[:, :3], axis=1).max(initial=0.0))
         found = {PLOTS[0]: np.array([mass_center(self.robot, q)[2]]), PLOTS[1]: np.array(joints), PLOTS[2]: np.array([pushed])}
-        if self.simulation.world.points:
+        if self.simulation.contact_points:
             found[PLOTS[3]] = self._forces()[:, 2]
         return found
 
@@ -300,7 +300,7 @@ class LiveView:
         contacts = contact_positions(self.simulation, R, p) if len(forces) else forces
         points = pushes = np.zeros((0, 3))
         if wrenches is not None:
-            points, pushes = acting(self.robot, self.simulation.world.wrenches, R, p, wrenches)
+            points, pushes = acting(self.simulation, R, p, wrenches)
         with self._server.atomic():
             self.body.place(R, p)
             self.marks.draw(Moment(R, p, mass_center(self.robot, q), contacts, forces, points, pushes))

@@ -13,6 +13,7 @@ from condyle.multibody.robot import Robot
 from condyle.runs.json_codec import Wrong
 from condyle.runs.run import Run
 from condyle.runs.serialize import robot_of_data
+from condyle.simulate.simulation import Simulation
 from condyle.simulate.world import base_coordinates
 from condyle.view.geometry import bounds
 from condyle.view.trajectory import contact_positions, frame_positions, link_poses, mass_center
@@ -53,11 +54,11 @@ class Track:
 
     @property
     def ground(self) -> Any:
-        return None if self.simulation is None else self.simulation.world.ground
+        return None if self.simulation is None else self.simulation.ground
 
     def compute(self) -> None:
         """Work out the forces of the ground, which may take a compilation."""
-        if self.simulation is not None and self.simulation.world.points:
+        if self.simulation is not None and self.simulation.contact_points:
             self._forces = np.asarray(self.run.contact_forces)
 
     def state(self, time: float) -> int:
@@ -73,11 +74,11 @@ class Track:
         contacts = forces = points = pushes = none
         step = min(k, self.run.steps - 1)
         if self.simulation is not None and step >= 0:
-            if self.simulation.world.points:
+            if self.simulation.contact_points:
                 contacts = contact_positions(self.simulation, R, p)
                 forces = self._forces[step] if self._forces is not None else np.zeros_like(contacts)
-            if self.simulation.world.wrenches:
-                points, pushes = acting(self.robot, self.simulation.world.wrenches, R, p, self.run.wrenches[step])
+            if self.simulation.wrench_frames:
+                points, pushes = acting(self.simulation, R, p, self.run.wrenches[step])
         return Moment(R, p, mass_center(self.robot, q), contacts, forces, points, pushes)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -271,21 +272,19 @@ class RunView:
                 client.camera.position = client.camera.position + (centre - before)
 
 
-def acting(
-    robot: Any, frames: Sequence[tuple[str, str]], R: np.ndarray, p: np.ndarray, wrenches: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(points, forces), (n, 3) each: where wrenches (n, 6) at frames act, world axes; a couple moves the point aside."""
-    points, forces = np.zeros((len(frames), 3)), np.zeros((len(frames), 3))
-    for k, (name, reference) in enumerate(frames):
-        frame = robot.model.frame(name)
-        force, couple = wrenches[k, :3], wrenches[k, 3:]
-        if reference == "local":
+def acting(simulation: Simulation, R: np.ndarray, p: np.ndarray, wrenches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(points, forces), (n, 3) each: where wrenches (n, 6) at frames act, world axes; a torque moves the point aside."""
+    points, forces = np.zeros((len(wrenches), 3)), np.zeros((len(wrenches), 3))
+    for k, (name, axes) in enumerate(zip(simulation.wrench_frames, simulation.wrench_axes, strict=True)):
+        frame = simulation.robot.model.frame(name)
+        force, torque = wrenches[k, :3], wrenches[k, 3:]
+        if axes == "local":
             R_0f = np.asarray(frame.pose.R, dtype=float)
             R_0f = R[frame.link] @ R_0f if frame.link >= 0 else R_0f
-            force, couple = R_0f @ force, R_0f @ couple
-        points[k], forces[k] = frame_positions(robot, R, p, name), force
+            force, torque = R_0f @ force, R_0f @ torque
+        points[k], forces[k] = frame_positions(simulation.robot, R, p, name), force
         squared = float(force @ force)
         if squared > 0.0:
             # the point of the line of action that is nearest to the frame
-            points[k] += np.cross(force, couple) / squared
+            points[k] += np.cross(force, torque) / squared
     return points, forces

@@ -43,10 +43,10 @@ class Pushes:
 
     def __init__(self, simulation: Simulation, size: float) -> None:
         self.simulation, self.robot = simulation, simulation.robot
-        frames = [self.robot.model.frame(name) for name, _ in simulation.world.wrenches]
+        frames = [self.robot.model.frame(name) for name in simulation.wrench_frames]
         self.frames: list[Frame] = frames
         self.by_link = {frame.link: k for k, frame in reversed(list(enumerate(frames)))}
-        self.weight = self.robot.mass * simulation.world.gravity
+        self.weight = simulation.weight
         # a pull over half the robot's size is as strong as its weight
         self.stiffness = self.weight / (0.5 * size)
         self._lock = threading.Lock()
