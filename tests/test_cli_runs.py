@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from condyle.cli import app
 from condyle.commands import film as filming
-from condyle.commands import panels
 from condyle.errors import install_command
+from condyle.runs import plot
 from condyle.runs.run import read_run
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -133,21 +133,24 @@ def test_plot_as_svg_has_what_it_should(folder):
 
 def test_the_panels_of_a_run(folder):
     run = read_run(folder / "run.cdl")
-    found = {panel.label: panel for panel in panels.panels(run)}
+    found = {panel.label: panel for panel in plot.panels(run)}
     assert list(found) == ["energy, J", "joint angles, rad", "torques, N m"], "an arm has no height and no contacts"
     joints = found["joint angles, rad"]
     assert list(joints.lines) == ["pan", "lift", "elbow", "wrist_1", "wrist_2", "wrist_3"]
     assert np.array_equal(joints.lines["elbow"], run.x[:, 2]) and len(joints.t) == 151
-    ((begin, end),) = panels.pushed(run)
+    ((begin, end),) = plot.pushed(run)
     assert (begin, end) == pytest.approx((0.1, 0.2))
-    assert [p.label for p in panels.panels(run, ["pushes", "velocities"])] == ["pushes, N", "joint velocities, rad/s"]
-    assert [p.label for p in panels.panels(read_run(folder / "other.cdl"), ["measured"])] == ["measured"]
+    assert [p.label for p in plot.panels(run, ["external_forces", "velocities"])] == [
+        "external forces, N",
+        "joint velocities, rad/s",
+    ]
+    assert [p.label for p in plot.panels(read_run(folder / "other.cdl"), ["measured"])] == ["measured"]
 
 
 def test_what_plot_refuses(folder):
     assert "did you mean 'joints'" in refused("plot", folder / "run.cdl", "--signals", "joint")
     assert "has no height; it has energy, joints" in refused("plot", folder / "run.cdl", "--signals", "height")
-    assert "try -o run.png" in refused("plot", folder / "run.cdl", "-o", folder / "run.bmp")
+    assert "try run.png" in refused("plot", folder / "run.cdl", "-o", folder / "run.bmp")
     assert "try run.gif" in refused("plot", folder / "run.cdl", "--film", folder / "run.avi")
     assert "leave out" in refused("plot", folder / "run.cdl", "--film", folder / "run.gif", "--compare", folder / "other.cdl")
     assert "--fps" in refused("plot", folder / "run.cdl", "--film", folder / "run.gif", "--fps", "0")

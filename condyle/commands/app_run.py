@@ -112,14 +112,12 @@ def sim(
     scene = options.scene(robot, Scene.dt if dt is None else dt, ground, friction, contacts, integrator)
     plan = Plan(seconds, height, controller, gain, push, tuple(joint or ()), noise, seed, dt)
     if plot is not None:
-        from condyle.commands.plot import check_suffix
+        from condyle.runs.plot import check_suffix
 
-        check_suffix("--plot", plot)
+        check_suffix(plot)
     done = simulating.simulate(scene, plan, terminal(stderr=True), out, force=force)
     if plot is not None:
-        from condyle.commands.plot import plot as draw
-
-        draw(done.run, plot)
+        done.run.plot(plot)
     if as_json:
         print_json(simulating.facts(done))
     else:

@@ -145,7 +145,7 @@ def info(
 @verb(
     SEE,
     "condyle plot run.cdl",
-    "condyle plot run.cdl -o picture.svg --signals height --signals forces",
+    "condyle plot run.cdl -o picture.svg --signals height --signals contact_forces",
     "condyle plot run.cdl --compare other.cdl",
     "condyle plot run.cdl --film run.gif",
 )
@@ -188,8 +188,6 @@ def plot(
         write_film(done, film, fps, terminal(stderr=True))
         typer.echo(f"{film}: a film of {done.t[-1]:g} s")
         return
-    from condyle.commands.plot import plot as draw
-
     target = out or Path(run).with_suffix(".png")
-    draw(done, target, signals=signals or (), other=None if compare is None else read_run(compare))
+    done.plot(target, signals=signals or (), compare=None if compare is None else read_run(compare))
     typer.echo(str(target))

@@ -73,7 +73,7 @@ def controllers(incomplete: str) -> Found:
 
 
 def signals(incomplete: str) -> list[str]:
-    from condyle.commands.panels import PANELS
+    from condyle.runs.plot import PANELS
 
     return [name for name in PANELS if name.startswith(incomplete)]
 

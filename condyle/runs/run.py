@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -172,6 +173,17 @@ class Run:
             return self.with_simulation(simulation).check(**options)
         found = replayed(self.simulation, self.x, self.u, self.wrenches, self.names, **options)
         return replace(found, lost=self.lost, changed=self.changed)
+
+    def plot(self, path: PathLike | None = None, *, signals: Sequence[str] = (), compare: Run | None = None) -> Any:
+        """The matplotlib figure of the run over time, also written to `path` (.png, .svg, .pdf) if given; needs extra `plot`.
+
+        `signals`: what to draw, of "height", "contact_forces", "energy", "joints", "velocities", "controls", "external_forces",
+        "position", "orientation", "velocity", "angular_velocity" (of the base), or names of further signals; by default height,
+        contact forces, energy, joints and controls, where the run has them. `compare`: another run, drawn dotted over this one.
+        """
+        from condyle.runs.plot import plot
+
+        return plot(self, path, signals, compare)
 
     def save(self, path: PathLike) -> None:
         """None; the file `path` holds the run afterwards, whole, or is what it was before if there is a FileError."""

@@ -31,9 +31,9 @@ GROUPS = {
     ("q", False, "m"): "joint positions",
     ("q", False, ""): "joint orientations",
     ("v", True, "m/s"): "base velocity",
-    ("v", True, "rad/s"): "base turning rate",
+    ("v", True, "rad/s"): "base angular velocity",
     ("v", False, "rad/s"): "joint velocities",
-    ("v", False, "m/s"): "joint speeds",
+    ("v", False, "m/s"): "joint linear velocities",
 }
 
 
@@ -43,7 +43,7 @@ def signals(run: Run) -> dict[str, Signal]:
     members: dict[tuple[str, str], list[int]] = {}
     for i, (name, unit) in enumerate(columns["x"]):
         letter, _, rest = name.partition(".")
-        group = GROUPS.get((letter, rest.partition(".")[0] in BASE, unit), "further states")
+        group = GROUPS.get((letter, rest.partition(".")[0] in BASE, unit), "other states")
         members.setdefault((group, unit), []).append(i)
     found: dict[str, Signal] = {}
     for (group, unit), where in members.items():
@@ -53,7 +53,7 @@ def signals(run: Run) -> dict[str, Signal]:
         if where:
             found[group] = run.u[:, where], unit, [columns["u"][i][0].partition(".")[2] for i in where]
     if columns["wrenches"]:
-        for part, unit, group in ((slice(0, 3), "N", "pushes"), (slice(3, 6), "N m", "couples")):
+        for part, unit, group in ((slice(0, 3), "N", "external forces"), (slice(3, 6), "N m", "external torques")):
             names = [f"{frame}.{axis}" for frame in columns["wrenches"] for axis in "xyz"]
             found[group] = run.wrenches[:, :, part].reshape(run.steps, len(names)), unit, names
     for name, array in run.extras.items():

@@ -194,3 +194,15 @@ def test_what_is_known_of_a_run() -> None:
     assert {unit for _, unit in groups.values()} == {"rad", "rad/s", "N m", "N", ""}
     assert groups["error"][0].shape == (3, 4) and names["error"] == ["error.0.0", "error.0.1", "error.1.0", "error.1.1"]
     assert all(values.shape[1] == len(names[group]) for group, (values, _) in groups.items())
+
+
+def test_plot_returns_a_figure_and_writes_it(tmp_path: Path) -> None:
+    run = swing(20)
+    figure = run.plot(tmp_path / "a.svg", signals=["joints", "controls", "level"], compare=swing(10))
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["joint angles, rad", "torques, N m", "level"] and (tmp_path / "a.svg").read_text().startswith("<?xml")
+    assert len(run.plot().axes) == 4 and list(tmp_path.iterdir()) == [tmp_path / "a.svg"]
+    with pytest.raises(cd.CondyleError, match=r"try a\.png"):
+        run.plot(tmp_path / "a.bmp")
+    with pytest.raises(cd.CondyleError, match="has no 'joint'; did you mean 'joints'"):
+        run.plot(signals=["joint"])

@@ -99,7 +99,7 @@ def test_what_cannot_be_written_down_is_passed(tmp_path: Path) -> None:
     assert run.check(simulation=simulation).identical and cd.read_run(path, simulation=simulation).check().identical
     # the robot is there all the same, and time is counted in the state
     assert run.robot.joint_names == robot.joint_names and run.names[-1] == "ticks" and run.x[-1, -1] == 20.0
-    assert run.q.shape == run.v.shape == (21, 2) and "further states" in run.signals()
+    assert run.q.shape == run.v.shape == (21, 2) and "other states" in run.signals()
 
 
 def test_a_line_with_fewer_points_keeps_its_peaks() -> None:
