@@ -124,17 +124,18 @@ def caller(kernel: Any, tape: cd.Tape) -> Callable[[], object]:
 def cached(tape: cd.Tape) -> float:
     """Seconds to find a kernel in the cache on disk: hash the tape, read, verify and load; nothing of it kept in memory."""
     from condyle.tape import cpu
+    from condyle.tape.cache import shared_cache
 
     before = os.environ.get("CONDYLE_CACHE")
     with tempfile.TemporaryDirectory(prefix="condyle-bench-") as folder:
         os.chmod(folder, 0o700)
         os.environ["CONDYLE_CACHE"] = folder
-        cpu.shared_cache.cache_clear()
+        shared_cache.cache_clear()
         try:
             cpu.compiled(tape, PRECISION, LANES)
             times = []
             for _ in range(5):
-                cpu._compiler.cache_clear()
+                cpu._code_generator.cache_clear()
                 fresh = replace(tape)  # a copy knows no hash
                 times.append(once(lambda fresh=fresh: cpu.compiled(fresh, PRECISION, LANES)))
             return min(times)
@@ -142,7 +143,7 @@ def cached(tape: cd.Tape) -> float:
             os.environ.pop("CONDYLE_CACHE")
             if before is not None:
                 os.environ["CONDYLE_CACHE"] = before
-            cpu.shared_cache.cache_clear()
+            shared_cache.cache_clear()
 
 
 # ---- tables

@@ -32,8 +32,9 @@ from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.function import Function
+from condyle.tape.source_key import trace_key
 from condyle.tape.trace import trace
-from condyle.tape.trace_cache import cached_trace, source_hash
+from condyle.tape.trace_cache import cached_trace
 
 FOLDERS = ("tape", "robot", "dynamics", "simulate", "compat")
 
@@ -164,5 +165,5 @@ def kernel(world: World, mode: Mode, *, with_derivatives: bool) -> Function:
         return {"by_x": by_x, "by_tau": np.array(by_tau, dtype=object) + 0.0 * x[0]}
 
     traced.__name__ = mode.value.lower() + ("_derivatives" if with_derivatives else "")
-    key = f"{source_hash('tape', 'robot', 'dynamics', 'constraints', 'simulate', 'compat')} {world.key()} {traced.__name__}"
+    key = f"{trace_key(traced)} {world.key()} {traced.__name__}"
     return Function(cached_trace(key, partial(trace, traced, x=n * len(mode.parts), tau=n, gains=(3, n))))

@@ -12,8 +12,9 @@ from condyle.dynamics import kernels
 from condyle.errors import CondyleError, RobotError
 from condyle.tape.function import Function
 from condyle.tape.single import single_state
-from condyle.tape.trace import trace
-from condyle.tape.trace_cache import cached_trace, source_hash
+from condyle.tape.source_key import trace_key
+from condyle.tape.trace import trace, with_finite_check
+from condyle.tape.trace_cache import cached_trace
 
 
 class Compiled:
@@ -60,8 +61,11 @@ class Compiled:
         if not system.nv:
             raise RobotError([f"robot '{system.name}' has no joint that moves, so there is nothing to compute"])
         sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](system) for n in names}
-        make = partial(trace, _with_check(physics, system, key), **sizes)
-        source = source_hash("tape", "robot", "dynamics", "constraints", "multibody")
+        # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
+        # but for configurations that a constraint cannot meet
+        unmet = getattr(system, "may_not_converge", False)
+        make = partial(trace, with_finite_check(partial(physics, system), name=_name(key), matrices=unmet), **sizes)
+        source = trace_key(physics, system)
         return Function(cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make))
 
     def _on(self, key: Any, function: Function, options: dict[str, Any], made: Callable[[int], Function]) -> Function:
@@ -100,17 +104,5 @@ class Compiled:
         )
 
 
-def _with_check(physics: Callable[..., Any], system: Any, key: Any) -> Callable[..., Any]:
-    """The physics with one more output, x - x summed over inputs and results: zero if all are finite, NaN otherwise."""
-
-    def traced(**arrays: Any) -> dict[str, Any]:
-        result = dict(physics(system, **arrays))
-        # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
-        # but for configurations that a constraint cannot meet
-        unmet = getattr(system, "may_not_converge", False)
-        small = [x for x in result.values() if np.ndim(x) < 2 or unmet]
-        result["check"] = sum((x - x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
-        return result
-
-    traced.__name__ = key if isinstance(key, str) else key[0]
-    return traced
+def _name(key: Any) -> str:
+    return key if isinstance(key, str) else str(key[0])

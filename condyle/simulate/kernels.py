@@ -19,8 +19,9 @@ from condyle.simulate.tied import full_state
 from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
+from condyle.tape.source_key import trace_key
 from condyle.tape.trace import trace
-from condyle.tape.trace_cache import cached_trace, source_hash
+from condyle.tape.trace_cache import cached_trace
 
 
 def unpacked(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> Inputs:
@@ -122,6 +123,5 @@ def compiled(setup: Setup, name: str, **shapes: Any) -> Function:
         return KERNELS[name](setup, **arrays)
 
     traced.__name__ = name
-    source = source_hash("tape", "robot", "dynamics", "constraints", "simulate")
-    key = f"{source} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
+    key = f"{trace_key(KERNELS[name], setup)} {setup.world.key()} {setup.integrator} {setup.substeps} {name} {shapes!r}"
     return Function(cached_trace(key, partial(trace, traced, **shapes)))

@@ -12,7 +12,9 @@ import stat
 import struct
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from condyle.atomic_write import replacing
@@ -73,6 +75,15 @@ class ObjectCache:
                 file.write(_header(key, payload) + payload)
             self._evict(directory, keep=name)
 
+    def found(self, text: str, make: Callable[[], bytes]) -> bytes:
+        """The payload stored under the hash of `text`, or else what `make` gives, stored now."""
+        key = hashlib.sha256(text.encode()).hexdigest()
+        payload = self.load(key)
+        if payload is None:
+            payload = make()
+            self.store(key, payload)
+        return payload
+
     def _private_directory(self) -> Path | None:
         """The directory if only this user can reach into it; else None, with a warning unless it is merely absent."""
         directory = self.directory
@@ -122,6 +133,12 @@ def default_cache() -> ObjectCache:
         return ObjectCache((Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "condyle")
     except RuntimeError:  # there is no home directory
         return ObjectCache(None)
+
+
+@cache
+def shared_cache() -> ObjectCache:
+    """The default cache, one for the process."""
+    return default_cache()
 
 
 def _entry_name(key: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import struct
 from collections.abc import Callable
@@ -11,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import BackendError
-from condyle.tape.cache import ObjectCache, default_cache
+from condyle.tape.cache import shared_cache
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
+from condyle.tape.source_key import source_hash
 from condyle.tape.tape import Tape
 
 ALIGN = 64
@@ -78,20 +77,12 @@ def default_lanes(precision: str) -> int:
 
 
 @cache
-def _compiler() -> str:
-    """A hash of everything besides tape and options that decides what machine code comes out."""
-    llvm, here = _llvm(), host()
+def _code_generator() -> str:
+    """A hash of everything besides the lowered tape and the options that decides what machine code comes out."""
     import llvmlite
 
-    digest = hashlib.sha256(f"{llvmlite.__version__} {llvm.llvm_version_info} {here}".encode())
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-@cache
-def shared_cache() -> ObjectCache:
-    return default_cache()
+    source = source_hash("condyle.tape.llvm", "condyle.tape.schedule")
+    return f"{source} {llvmlite.__version__} {_llvm().llvm_version_info} {host()}"
 
 
 class Kernel:
@@ -152,16 +143,21 @@ def available_threads() -> int:
 
 
 def compiled(tape: Tape, precision: str, lanes: int, *, lowered: Callable[[], Tape] | None = None) -> Kernel:
-    """The kernel of a tape, from the cache if it was compiled before."""
-    key = hashlib.sha256(f"{_compiler()} {tape.hash} {precision} {lanes}".encode()).hexdigest()
-    stored = shared_cache().load(key)
-    if stored is None:
-        low = lowered() if lowered else lower(tape, precision)
-        text, scratch = kernel_ir(low, precision, lanes, host().triple)
-        stored = struct.pack("<qq", scratch, low.operations) + _target_machine().emit_object(_module(text))
-        shared_cache().store(key, stored)
-    scratch, operations = struct.unpack_from("<qq", stored)
-    return Kernel(stored[16:], scratch, lanes, operations)
+    """The kernel of a tape, from the cache if the same operations were compiled before."""
+    low = lowered or cache(lambda: lower(tape, precision))
+    operations = shared_cache().found(
+        f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}", lambda: low().hash.encode()
+    )
+    stored = shared_cache().found(f"{_code_generator()} {operations!r} {lanes}", lambda: _object(low(), precision, lanes))
+    scratch, count = struct.unpack_from("<qq", stored)
+    return Kernel(stored[16:], scratch, lanes, count)
+
+
+def _object(low: Tape, precision: str, lanes: int) -> bytes:
+    """Bytes of scratch memory, number of operations, object code."""
+    text, scratch = kernel_ir(low, precision, lanes, host().triple)
+    code: bytes = _target_machine().emit_object(_module(text))
+    return struct.pack("<qq", scratch, low.operations) + code
 
 
 def assembly(text: str) -> str:
