@@ -1,4 +1,4 @@
-"""Runs on the command line: replay, plot, film, export, import, and how each refuses."""
+"""Runs on the command line: replay, plot, video, export, import, and how each refuses."""
 
 import json
 import shutil
@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from condyle.cli import app
-from condyle.commands import film as filming
 from condyle.errors import install_command
 from condyle.runs import plot
 from condyle.runs.run import read_run
@@ -151,9 +150,9 @@ def test_what_plot_refuses(folder):
     assert "did you mean 'joints'" in refused("plot", folder / "run.cdl", "--signals", "joint")
     assert "has no height; it has energy, joints" in refused("plot", folder / "run.cdl", "--signals", "height")
     assert "try run.png" in refused("plot", folder / "run.cdl", "-o", folder / "run.bmp")
-    assert "try run.gif" in refused("plot", folder / "run.cdl", "--film", folder / "run.avi")
-    assert "leave out" in refused("plot", folder / "run.cdl", "--film", folder / "run.gif", "--compare", folder / "other.cdl")
-    assert "--fps" in refused("plot", folder / "run.cdl", "--film", folder / "run.gif", "--fps", "0")
+    assert "try run.gif" in refused("plot", folder / "run.cdl", "--video", folder / "run.avi")
+    assert "leave out" in refused("plot", folder / "run.cdl", "--video", folder / "run.gif", "--compare", folder / "other.cdl")
+    assert "fps must be more than 0" in refused("plot", folder / "run.cdl", "--video", folder / "run.gif", "--fps", "0")
 
 
 def test_without_matplotlib_the_exit_code_is_3(folder, monkeypatch):
@@ -164,10 +163,9 @@ def test_without_matplotlib_the_exit_code_is_3(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", ["gif", "mp4"])
-def test_a_film_is_written(folder, monkeypatch, suffix):
-    monkeypatch.setattr(filming, "SIZE", (128, 72))
+def test_a_video_is_written(folder, suffix):
     target = folder / f"run.{suffix}"
-    done = condyle("plot", folder / "run.cdl", "--film", target, "--fps", "10")
+    done = condyle("plot", folder / "run.cdl", "--video", target, "--fps", "10")
     assert done.exit_code == 0, done.output
     content = target.read_bytes()
     if suffix == "mp4":
@@ -176,7 +174,7 @@ def test_a_film_is_written(folder, monkeypatch, suffix):
     from PIL import Image
 
     with Image.open(target) as image:
-        assert image.n_frames == 4 and image.size == (128, 72)
+        assert image.n_frames == 4 and image.size == (640, 360)
         first = np.asarray(image.convert("RGB"))
         image.seek(3)
         assert np.abs(first.astype(int) - np.asarray(image.convert("RGB"))).max() > 30, "the arm has moved"

@@ -19,7 +19,9 @@ import condyle as cd
 from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
 from condyle.robot.make import Y, body, frame, joint, link, pose
-from condyle.view.animate import HALF_TRACK, LENGTH, RADIUS, FromAbove, draw_path, draw_wheeled_pendulum
+from condyle.view.camera import framed
+from condyle.view.picture import picture
+from condyle.view.trajectory import frame_positions, trajectory
 
 INK, FAINT, BLUE, RED, ORANGE = "#22252b", "#8b909a", "#2a6bbf", "#cc3a2e", "#c05621"
 CRANK, COUPLER, ROCKER, GROUND = 0.25, 0.875, 0.75, 1.0  # m; the crank turns right round, the rocker swings
@@ -45,10 +47,12 @@ def balancing(path: Path) -> None:
     figure.suptitle("The wheeled pendulum leans, rolls under itself, is pushed and comes back", x=0.012, ha="left", weight="bold")
     rows = figure.subfigures(2, 1, height_ratios=(1.0, 1.25))
     moments = (0.0, 0.1, 0.3, 3.9, 4.1, 4.4)
-    for k, (ax, moment) in enumerate(zip(rows[0].subplots(1, len(moments), sharey=True), moments, strict=True)):
-        draw_wheeled_pendulum(ax, done.q[round(moment / done.world.dt)])
-        ax.set(xlim=(-0.09, 0.2), ylim=(-0.03, 0.29), title=f"{moment:g} s", ylabel="height, m" if k == 0 else "")
-        ax.tick_params(labelsize=8)
+    robot, q = done.world.robot, done.world.split(done.x)[0]
+    camera = framed(np.array([[-0.07, 0.0, -0.01], [0.21, 0.0, 0.27]]), (420, 480), azimuth=-90.0, elevation=5.0)
+    for ax, moment in zip(rows[0].subplots(1, len(moments)), moments, strict=True):
+        ax.imshow(picture(robot, q[round(moment / done.world.dt)], size=(420, 480), camera=camera, label=False))
+        ax.set_title(f"{moment:g} s")
+        ax.set_axis_off()
     middle = done.t[:-1]
     panels = [
         ("Where it is", "", [(done.t, done.x[:, 1], BLUE, "angle, rad"), (done.t, done.x[:, 0], ORANGE, "upper end, m")]),
@@ -80,13 +84,15 @@ def driving(path: Path) -> None:
     figure.suptitle("On two wheels once around a figure of eight, balancing", x=0.012, ha="left", weight="bold")
     left, right = figure.subfigures(1, 2, width_ratios=(1.55, 1.0))
     ax = left.subplots()
-    draw_path(ax, done.q, stations=0, reference=done.plan.way.position)
-    # stations evenly along the way, away from the crossing
-    way = np.cumsum(np.abs(done.plan.speed))
-    for k in np.searchsorted(way / way[-1], (np.arange(10) + 0.5) / 10.0):
-        FromAbove(ax, LENGTH, RADIUS, HALF_TRACK).show(done.q[k])
-    ax.set(xlim=(-0.66, 0.66), ylim=(-0.36, 0.36))
-    ax.set_title("from above: wheels red, the body a blue line up to its top", loc="left", color=INK, fontsize=11)
+    shown = trajectory(done.world.robot, done.t, done.world.split(done.x)[0])
+    # poses evenly spaced along the path, away from the crossing
+    length = np.cumsum(np.abs(done.plan.speed))
+    *ghosts, last = shown.q[np.searchsorted(length / length[-1], (np.arange(10) + 0.5) / 10.0)]
+    path_of_axle = frame_positions(shown.robot, shown.R, shown.p, "axle")[::20]
+    camera = framed(path_of_axle, (1200, 720), azimuth=-90.0, elevation=50.0, margin=0.72)
+    ax.imshow(picture(shown.robot, last, ghosts=ghosts, trail=path_of_axle, size=(1200, 720), camera=camera))
+    ax.set_axis_off()
+    ax.set_title("the path of the axle's centre and ten poses along it", loc="left", color=INK, fontsize=11)
     top, middle, low = right.subplots(3, 1, sharex=True)
     now = done.motion
     top.plot(done.t, now.speed, color=BLUE, lw=1.5, label="speed ahead, m/s")

@@ -66,7 +66,7 @@ def verify(
     machine: Annotated[str, typer.Argument(help="birotor, arm, wheeled-pendulum, ...", autocompletion=complete.machines)],
     mistakes: Annotated[bool, typer.Option("--mistakes", help="Show what each usual mistake in the equations does.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,
-    animate: Annotated[Path | None, typer.Option(help="Write a film of the run, .gif or .mp4.")] = None,
+    animate: Annotated[Path | None, typer.Option(help="Write a video of the run, .gif or .mp4.")] = None,
     as_json: Json = False,
 ) -> None:
     """Everything known about a machine, checked.

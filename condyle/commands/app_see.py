@@ -147,7 +147,7 @@ def info(
     "condyle plot run.cdl",
     "condyle plot run.cdl -o picture.svg --signals height --signals contact_forces",
     "condyle plot run.cdl --compare other.cdl",
-    "condyle plot run.cdl --film run.gif",
+    "condyle plot run.cdl --video run.gif",
 )
 def plot(
     run: RunFile,
@@ -169,24 +169,28 @@ def plot(
     compare: Annotated[
         str | None, typer.Option(metavar="RUN", help="Another run, drawn dashed over the first.", autocompletion=complete.runs)
     ] = None,
-    film: Annotated[Path | None, typer.Option(help="A film of the robot instead: .gif or .mp4.", rich_help_panel=OUTPUT)] = None,
-    fps: Annotated[float, typer.Option(help="Pictures of the film in a second.", rich_help_panel=OUTPUT)] = 20.0,
+    video: Annotated[
+        Path | None, typer.Option(help="Write a video of the robot instead: .gif or .mp4.", rich_help_panel=OUTPUT)
+    ] = None,
+    fps: Annotated[float, typer.Option(help="Frames of the video per second.", rich_help_panel=OUTPUT)] = 20.0,
 ) -> None:
-    """A run as a picture over time, or as a film.
+    """A run as a picture over time, or as a video.
 
     Heights, contact forces, energy, joints and controls, pushes shaded. Needs the extra `plot`.
     """
     from condyle.runs.run import read_run
 
     done = read_run(run)
-    if film is not None:
-        from condyle.commands.film import check_suffix, write_film
+    if video is not None:
+        from condyle.commands.bar import bar
+        from condyle.view.video import check_suffix, save_video
 
-        check_suffix(film)
+        check_suffix(video)
         if out is not None or compare is not None or signals:
-            raise CondyleError("--film writes a film and no picture: leave out -o, --signals and --compare")
-        write_film(done, film, fps, terminal(stderr=True))
-        typer.echo(f"{film}: a film of {done.t[-1]:g} s")
+            raise CondyleError("--video writes a video and no picture: leave out -o, --signals and --compare")
+        with bar(terminal(stderr=True)) as say:
+            save_video(done, video, fps=fps, progress=lambda k, frames: say(f"drawing {video.name}", k, frames))
+        typer.echo(f"{video}: a video of {done.t[-1]:g} s")
         return
     target = out or Path(run).with_suffix(".png")
     done.plot(target, signals=signals or (), compare=None if compare is None else read_run(compare))

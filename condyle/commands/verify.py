@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from condyle.demos.mistakes import SECONDS, Mistake, table
 from condyle.demos.row import Row, Say
 from condyle.errors import CondyleError
 from condyle.robot.names import nearest
-from condyle.view.video import SUFFIXES
+from condyle.view.video import check_suffix, save_video
 
 TOLD = "[dim]told[/]"  # a number without a bound: no check
 VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]skipped[/]"}
@@ -25,30 +25,31 @@ VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]sk
 
 @dataclass(frozen=True)
 class Machine:
-    """What it is, what it does, how that is checked, and how it is filmed."""
+    """What it is, what it does, how that is checked, and how a video shows it."""
 
     title: str
     run: Callable[[Say], Any]
     checks: Callable[..., Iterator[Row]]
-    film: Callable[..., None] | None = None
+    trajectory: Callable[[Any], Any] = lambda run: run
+    video: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _wheeled_pendulum() -> Machine:
-    from condyle.demos.films import film_balancing
-    from condyle.demos.wheel_run import checks, run, told
+    from condyle.demos.wheel_run import checks, run
 
-    def film(path: Path, done: Any, progress: Any = None) -> None:
-        film_balancing(path, told(done), progress)
-
-    return Machine("the wheeled pendulum, rolling", lambda say: run(say=say), checks, film)
+    return Machine("the wheeled pendulum, rolling", lambda say: run(say=say), checks, video={"azimuth": -90.0, "elevation": 5.0})
 
 
 def _two_wheeled() -> Machine:
-    from condyle.demos.films import film_driving
     from condyle.demos.two_wheeled import drive
     from condyle.demos.two_wheeled_checks import checks
+    from condyle.view.trajectory import trajectory
 
-    return Machine("the robot on two wheels, rolling", lambda say: drive(), checks, film_driving)
+    def shown(run: Any) -> Any:
+        return trajectory(run.world.robot, run.t, run.world.split(run.x)[0])
+
+    video = {"trace": "axle", "azimuth": -90.0, "elevation": 50.0}
+    return Machine("the robot on two wheels, rolling", lambda say: drive(), checks, shown, video)
 
 
 def _compiler() -> Machine:
@@ -57,7 +58,7 @@ def _compiler() -> Machine:
     return Machine("what the compiler promises", lambda say: None, checks)
 
 
-# those that are no part of the demo, or are filmed in their own way; the others are in condyle/machines/table.py
+# those that are no part of the demo, or are shown in their own way; the others are in condyle/machines/table.py
 OWN = {"wheeled-pendulum": _wheeled_pendulum, "two-wheeled": _two_wheeled, "compiler": _compiler}
 
 
@@ -83,21 +84,17 @@ def machine(name: str) -> Machine:
 
 
 def verify(name: str, console: Console, *, quick: bool = False, animate: Path | None = None) -> list[Row]:
-    """All rows, and the film if one is wanted, with a bar that shows how far."""
+    """All rows, and the video if one is wanted, with a bar that shows how far."""
     found = machine(name)
-    if animate is not None and animate.suffix.lower() not in SUFFIXES:
-        raise CondyleError(f"--animate writes {' or '.join(SUFFIXES)}, and {animate.name} is neither: try {animate.stem}.gif")
+    if animate is not None:
+        check_suffix(animate)
     if animate is not None and name == "compiler":
-        raise CondyleError("--animate: the compiler does not move, so there is no film of it; leave --animate out")
+        raise CondyleError("--animate: the compiler does not move, so there is no video of it; leave --animate out")
     with bar(console) as say:
         say("simulating", 0, 1)
         run = found.run(say)
-        if animate is not None and found.film is not None:
-            found.film(animate, run, progress=lambda done, frames: say(f"writing {animate.name}", done, frames))
-        elif animate is not None:
-            from condyle.commands.film import write_film
-
-            write_film(run, animate, 30.0, Console(quiet=True))
+        if animate is not None:
+            save_video(found.trajectory(run), animate, **found.video, progress=lambda k, n: say(f"writing {animate.name}", k, n))
         return list(found.checks(run, quick=quick, say=say))
 
 

@@ -13,8 +13,8 @@ from condyle.multibody.robot import Robot
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.runs.html import run_html
 from condyle.view.geometry import bounds, pieces
-from condyle.view.picture import BELOW
 from condyle.view.player import framed_page
+from condyle.view.scene import BELOW
 from condyle.view.trajectory import Trajectory, link_poses, sample_run, trajectory
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from condyle.multibody.robot import Robot
 from condyle.view.camera import NEAREST, Camera, framed
 from condyle.view.ground import draw_ground, grid_step
 from condyle.view.raster import nearest, weights
-from condyle.view.scene import Arrow, Triangles, arrow_triangles, body, trail_triangles
+from condyle.view.scene import BELOW, Arrow, Triangles, arrow_triangles, body, trail_triangles
 from condyle.view.shadow import Shadow
 from condyle.view.theme import DARK, LIGHT, Theme, rgb, to_linear, to_srgb
 from condyle.view.trajectory import link_poses
@@ -24,7 +24,6 @@ from condyle.view.trajectory import link_poses
 FINE = 2  # pixels of the renderer for one of the picture, each way
 LARGEST = 4096  # pixels, each way
 GHOSTS = (0.26, 0.50)  # how opaque the first and the last ghost are
-BELOW = 0.02  # of the robot's size: how far under zero it may reach before the ground goes down with it
 
 
 def picture(
@@ -40,20 +39,22 @@ def picture(
     trail: Any = None,
     which: str = "visual",
     label: bool = True,
+    extent: float | None = None,
 ) -> np.ndarray:
     """The robot at q as a picture (height, width, 3) uint8, y down.
 
     `ghosts`: earlier configurations, shown translucent. `arrows`: see scene.Arrow. `ground`: its height; True is zero, or the
     lowest point of a robot that reaches below it. `trail`: points (n, 3), or a list of such. `camera`: framed(...) makes one; by
-    default all that is shown is in the picture.
+    default all that is shown is in the picture. `extent`: the robot's size in metres, which sets the grid and the thickness of
+    arrows; by default that of this configuration.
     """
-    width, height = _size(size)
+    width, height = image_size(size)
     theme = DARK if dark else LIGHT
     shown = body(robot, which)
     scenes = [shown.at(*link_poses(robot, each)) for each in (*ghosts, q)]
     main = scenes[-1]
     points = np.concatenate([scene.vertices for scene in scenes]) if len(main.vertices) else np.array([[-0.1] * 3, [0.1] * 3])
-    extent = _extent(main, points)
+    extent = _extent(main, points) if extent is None else extent
     trails = [] if trail is None else [trail] if np.ndim(trail) == 2 else list(trail)
     extras = [arrow_triangles(arrows, extent), *(trail_triangles(way, 0.006 * extent) for way in trails)]
     points = np.concatenate([points, *(extra.vertices for extra in extras)])
@@ -230,7 +231,8 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 # -- the rest
 
 
-def _size(size: tuple[int, int]) -> tuple[int, int]:
+def image_size(size: tuple[int, int]) -> tuple[int, int]:
+    """(width, height) in pixels, if it is one that can be drawn."""
     try:
         width, height = (int(n) for n in size)
     except (TypeError, ValueError):

@@ -16,16 +16,28 @@ from condyle.errors import MissingExtraError, ShapeError
 from condyle.view.camera import Camera, framed
 from condyle.view.geometry import tube
 from condyle.view.ground import grid_step
-from condyle.view.picture import BELOW, picture, png
-from condyle.view.scene import ARROW, FORCE, LONGEST_ARROW, PUSH, TRAIL, Body, body, force_arrows, force_scale
-from condyle.view.theme import DARK, LIGHT, Theme
+from condyle.view.picture import picture, png
+from condyle.view.scene import (
+    ARROW,
+    FORCE,
+    LONGEST_ARROW,
+    PUSH,
+    TRAIL,
+    Body,
+    Survey,
+    body,
+    force_arrows,
+    force_scale,
+    spread,
+    survey,
+)
+from condyle.view.theme import DARK, LIGHT
 from condyle.view.trajectory import Trajectory, quaternions, sample_run
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
 
 POSTER = (640, 360)  # pixels
-LOOKS = 12  # poses by which the camera is placed
 TRAIL_POINTS = 400
 CENTER = (0.96, 0.77, 0.10)
 AWAY = 0.6  # of the robot's size: who goes farther is followed
@@ -105,14 +117,15 @@ def _element(
 def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
     """All that the player needs, as plain data; numbers are little-endian float32 in base64."""
     shown = body(m.robot)
-    camera, size, middle, follow = _camera(m, shown, follow)
-    level = _lowest(m, shown) if m.ground is None else m.ground
-    level = level if m.ground is not None or level < -BELOW * size else 0.0
+    camera, seen, follow = _camera(m, follow)
+    size = seen.extent
+    first = shown.at(m.R[0], m.p[0]).vertices if len(shown.vertices) else np.zeros((1, 3))
+    middle = 0.5 * (first.max(axis=0) + first.min(axis=0)).astype(float)
     starts, ways = _arrows(m, size)
-    points = m.center[_some(len(m), TRAIL_POINTS)]
+    points = m.center[spread(len(m), TRAIL_POINTS)]
     trail = tube(points, 0.005 * size, 6) if len(m) > 1 else None
     poses = np.concatenate([quaternions(m.R), m.p], axis=-1) if len(m.model.links) else np.zeros((len(m), 0))
-    themes = {name: _plain(theme) for name, theme in (("light", LIGHT), ("dark", DARK))}
+    themes = {name: asdict(theme) for name, theme in (("light", LIGHT), ("dark", DARK))}
     return {
         "t": _floats(m.t - m.t[0]),
         "links": len(m.model.links),
@@ -128,7 +141,7 @@ def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
         "size": size,
         "arrowSize": ARROW * size,
         "square": grid_step(size),
-        "level": level,
+        "level": seen.level,
         "lampShift": (middle - m.center[0]).tolist(),
         "follow": follow,
         "themes": themes,
@@ -136,23 +149,13 @@ def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
     }
 
 
-def _camera(m: Trajectory, shown: Body, follow: bool | None) -> tuple[Camera, float, np.ndarray, bool]:
-    """(camera, size of the robot, middle of it at first, whether it is followed)."""
-    clouds = [shown.at(m.R[k], m.p[k]).vertices for k in _some(len(m), LOOKS)]
-    clouds = [cloud if len(cloud) else np.array([[-0.1] * 3, [0.1] * 3], np.float32) for cloud in clouds]
-    size = max(*(float(np.linalg.norm(cloud.max(axis=0) - cloud.min(axis=0))) for cloud in clouds), 1e-6, 1e-6)
-    middle = 0.5 * (clouds[0].max(axis=0) + clouds[0].min(axis=0)).astype(float)
-    gone = float(np.ptp(m.center[:, :2], axis=0).max())
-    follow = gone > AWAY * size if follow is None else bool(follow)
-    if follow:
-        shift = (m.center - m.center[0]) * (1.0, 1.0, 0.0)
-        clouds = [cloud - shift[k] for cloud, k in zip(clouds, _some(len(m), LOOKS), strict=True)]
-    return framed(np.concatenate(clouds), (16, 9), margin=0.74), size, middle, follow
-
-
-def _lowest(m: Trajectory, shown: Body) -> float:
-    """The lowest point of the robot over the motion."""
-    return min((float(shown.at(m.R[k], m.p[k]).vertices[:, 2].min(initial=0.0)) for k in _some(len(m), LOOKS)), default=0.0)
+def _camera(m: Trajectory, follow: bool | None) -> tuple[Camera, Survey, bool]:
+    """(camera, the space of the trajectory, whether the camera follows the robot)."""
+    still = survey(m)
+    travelled = float(np.ptp(m.center[:, :2], axis=0).max())
+    follow = travelled > AWAY * still.extent if follow is None else bool(follow)
+    seen = survey(m, follow=True) if follow else still
+    return framed(seen.points, (16, 9), margin=0.74), seen, follow
 
 
 def _arrows(m: Trajectory, size: float) -> tuple[np.ndarray, np.ndarray]:
@@ -231,15 +234,6 @@ def script_json(data: Any) -> str:
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
-
-
-def _plain(theme: Theme) -> dict[str, Any]:
-    return asdict(theme)
-
-
-def _some(count: int, most: int) -> np.ndarray:
-    """At most so many numbers from 0 to count - 1, the first and the last included."""
-    return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(int))
 
 
 def _floats(array: np.ndarray) -> str:

@@ -22,6 +22,8 @@ TRAIL: Rgb = (0.13, 0.60, 0.85)
 WEIGHT_LENGTH = 1.0  # of an arrow as long as the robot's weight, over the robot's size
 LONGEST_ARROW = 1.2  # over the robot's size
 ARROW = 0.007  # radius of a shaft, over the robot's size
+POSES = 12  # of a trajectory, which must all be in view
+BELOW = 0.02  # of the robot's size: how far under zero it may reach before the ground goes down with it
 
 _bodies: WeakKeyDictionary[Robot, dict[str, Body]] = WeakKeyDictionary()
 
@@ -156,6 +158,34 @@ def force_arrows(shown: Trajectory, k: int, size: float) -> list[Arrow]:
     return arrows
 
 
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """The space of a trajectory: points (n, 3) of some of its poses, the robot's size and the height of the ground, m."""
+
+    points: np.ndarray
+    extent: float
+    level: float
+
+
+def survey(shown: Trajectory, *, follow: bool = False) -> Survey:
+    """The space that a trajectory takes up; with `follow`, less the horizontal path of its centre of mass."""
+    geometry, which = body(shown.robot), spread(len(shown), POSES)
+    empty = np.array([[-0.1] * 3, [0.1] * 3], np.float32)
+    clouds = [geometry.at(shown.R[k], shown.p[k]).vertices if len(geometry.vertices) else empty for k in which]
+    extent = max(*(float(np.linalg.norm(np.ptp(cloud, axis=0))) for cloud in clouds), 1e-6, 1e-6)
+    lowest = min(float(cloud[:, 2].min()) for cloud in clouds)
+    level = shown.ground if shown.ground is not None else lowest if lowest < -BELOW * extent else 0.0
+    if follow:
+        shift = (shown.center - shown.center[0]) * (1.0, 1.0, 0.0)
+        clouds = [cloud - shift[k] for cloud, k in zip(clouds, which, strict=True)]
+    return Survey(np.concatenate(clouds), extent, level)
+
+
+def spread(count: int, most: int) -> np.ndarray:
+    """At most so many indices from 0 to count - 1, the first and the last included."""
+    return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(int))
+
+
 def force_scale(robot: Robot, size: float) -> float:
     """Metres of arrow for one newton."""
     gravity = float(np.linalg.norm(robot.model.gravity)) or 9.81
@@ -175,6 +205,3 @@ def _colored(mesh: Any, color: Rgb) -> Triangles:
         return NOTHING
     v, n, f = shaded(mesh.vertices, mesh.faces)
     return Triangles(v, n, f, np.tile(np.array([*color, 1.0], np.float32), (len(f), 1)))
-
-
-__all__ = ["Arrow", "Body", "Triangles", "arrow_triangles", "body", "force_arrows", "trail_triangles"]

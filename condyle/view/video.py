@@ -1,92 +1,120 @@
-"""Films: a figure that changes from frame to frame, written as GIF or MP4 (needs the extra `plot`)."""
+"""Videos: frames of the software renderer, written as GIF by Pillow or as MP4 by ffmpeg (needs the extra `plot`)."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from subprocess import CalledProcessError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from condyle.atomic_write import atomic_file
-from condyle.errors import FileError, MissingExtraError, ShapeError, SimulationError, install_command, require
+from condyle.errors import FileError, MissingExtraError, ShapeError, install_command, require
+from condyle.view.camera import VIEW, framed
+from condyle.view.picture import image_size, picture
+from condyle.view.scene import FORCE, PUSH, TRAIL, force_arrows, spread, survey
+from condyle.view.trajectory import Trajectory, frame_positions, sample_run
+
+if TYPE_CHECKING:
+    from condyle.runs.run import Run
 
 Progress = Callable[[int, int], object]
 SUFFIXES = (".gif", ".mp4")
-BLUE, RED, BLACK, INK, FAINT = INKS = ("#2a6bbf", "#cc3a2e", "#000000", "#22252b", "#8b909a")
-MOST_FRAMES = 20_000  # eleven minutes at thirty a second
-SHADES = 12  # of each ink on white, in a GIF
-PIXELS = (840, 460)  # even, as H.264 wants them
-DPI = 100
+MOST_FRAMES = 3_000
+MOST_FPS = 100.0
+STRIPE = 24  # pixels: height of the colour stripes from which the palette of a GIF is made
+TRACE_POINTS = 400
 
 
-def figure() -> Any:
-    """An empty matplotlib figure of the size of a film, on no screen."""
-    require("matplotlib", "plot", "pictures and films")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    out = Figure(figsize=(PIXELS[0] / DPI, PIXELS[1] / DPI), dpi=DPI, facecolor="white")
-    FigureCanvasAgg(out)
-    return out
-
-
-def frame_indices(t: Any, fps: float, speed: float) -> np.ndarray:
-    """Which samples of the times t are shown: the nearest to each frame's time, frames `speed / fps` seconds apart."""
-    times = np.asarray(t, dtype=float)
-    if times.ndim != 1 or len(times) == 0:
-        raise ShapeError(f"t must have shape (frames,), got {times.shape}")
-    if not np.all(np.isfinite(times)) or not np.all(np.diff(times) > 0.0):
-        raise SimulationError("t must be finite and increase from each time to the next")
-    for name, value in (("fps", fps), ("speed", speed)):
-        if not (np.isfinite(value) and value > 0.0):
-            raise SimulationError(f"{name} must be a positive number, got {value}")
-    count = (times[-1] - times[0]) * fps / speed
-    if count >= MOST_FRAMES:
-        raise SimulationError(f"{count:,.0f} frames are more than a film may have, {MOST_FRAMES:,}: raise speed or lower fps")
-    shown = times[0] + np.arange(int(count + 1e-6) + 1) * (speed / fps)
-    halfway = (times[1:] + times[:-1]) / 2.0
-    return np.asarray(np.searchsorted(halfway, shown))
-
-
-def write_movie(
+def save_video(
+    run_or_trajectory: Run | Trajectory,
     path: str | os.PathLike[str],
-    of: Any,
-    show: Callable[[int], object],
-    frames: int,
     *,
-    fps: float,
+    fps: float = 30.0,
+    speed: float = 1.0,
+    size: tuple[int, int] = (640, 360),
+    dark: bool = False,
+    azimuth: float = VIEW[0],
+    elevation: float = VIEW[1],
+    trace: bool | str = False,
     progress: Progress | None = None,
 ) -> None:
-    """Call `show(k)` for each frame, which changes the figure `of`, and write what it shows; the suffix decides the format.
+    """Write the motion as .gif or .mp4, seen from one camera that has all of it in view; forces are drawn as arrows.
 
-    The file appears at once, when it is complete: an interrupted film leaves what was there before. `progress(done, frames)` is
-    called after each frame.
+    `speed`: simulated seconds per second of video, 0.5 is slow motion. `azimuth`, `elevation`: the direction of the camera in
+    degrees. `trace`: True draws the path of the centre of mass up to each frame, a name that of this frame. `progress(done,
+    frames)` is called after each frame. The file appears when it is complete.
     """
-    target = Path(path)
-    suffix = target.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise FileError(f"'{target}': a film is written as {' or '.join(SUFFIXES)}, got the suffix '{target.suffix}'")
-    films = {".gif": _gif, ".mp4": _mp4}
-    program = ffmpeg() if suffix == ".mp4" else ""
+    target = check_suffix(path)
+    if not (np.isfinite(fps) and 0.0 < fps <= MOST_FPS):
+        raise ShapeError(f"fps must be more than 0 and at most {MOST_FPS:g}, got {fps:g}")
+    if not (np.isfinite(speed) and speed > 0.0):
+        raise ShapeError(f"speed must be more than 0, got {speed:g}")
+    size = image_size(size)
+    if target.suffix.lower() == ".mp4" and (size[0] % 2 or size[1] % 2):
+        raise ShapeError(f"an MP4 needs an even number of pixels each way, got {size[0]} x {size[1]}")
+    require("PIL", "plot", "videos")
+    duration = float(run_or_trajectory.t[-1] - run_or_trajectory.t[0])
+    if duration * fps / speed > MOST_FRAMES:
+        count = f"{duration * fps / speed:,.0f}"
+        raise ShapeError(f"{count} frames are more than a video may have, {MOST_FRAMES:,}: raise speed or lower fps")
+    shown = run_or_trajectory if isinstance(run_or_trajectory, Trajectory) else sample_run(run_or_trajectory, fps / speed)
+    path_points = _trace(shown, trace)
+    scene = survey(shown)
+    view = {"azimuth": azimuth, "elevation": elevation}
+    camera = framed(np.concatenate([scene.points, *([path_points] if trace else [])]), size, **view)
+    which = frame_indices(shown.t, fps, speed)
 
-    def pictures() -> Iterator[None]:
-        for k in range(frames):
-            show(k)
-            yield
+    def frames() -> Iterator[np.ndarray]:
+        for number, k in enumerate(which):
+            yield picture(
+                shown.robot,
+                shown.q[k],
+                size=size,
+                camera=camera,
+                dark=dark,
+                arrows=force_arrows(shown, k, scene.extent),
+                ground=scene.level,
+                extent=scene.extent,
+                trail=path_points[spread(k + 1, TRACE_POINTS)] if trace and k else None,
+            )
             if progress is not None:
-                progress(k + 1, frames)
+                progress(number + 1, len(which))
 
-    with atomic_file(target, suffix=suffix, parents=True) as temporary:
-        films[suffix](temporary, of, pictures(), fps, program)
+    write_video(target, frames(), fps, size)
+
+
+def frame_indices(t: np.ndarray, fps: float, speed: float) -> np.ndarray:
+    """Which samples of the increasing times t (n,) are shown: the nearest to each frame's time, `speed / fps` seconds apart."""
+    frames = int((t[-1] - t[0]) * fps / speed + 1e-6) + 1
+    return np.asarray(np.searchsorted((t[1:] + t[:-1]) / 2.0, t[0] + np.arange(frames) * (speed / fps)))
+
+
+def check_suffix(path: str | os.PathLike[str]) -> Path:
+    """The path of a video, if it ends in .gif or .mp4."""
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        raise FileError(f"a video is written as {' or '.join(SUFFIXES)}, and '{target.name}' is neither: try {target.stem}.gif")
+    return target
+
+
+def write_video(path: str | os.PathLike[str], frames: Iterator[np.ndarray], fps: float, size: tuple[int, int]) -> None:
+    """Encode frames (height, width, 3) uint8 as .gif or .mp4; the file appears when it is complete."""
+    target = check_suffix(path)
+    program = ffmpeg() if target.suffix.lower() == ".mp4" else ""
+    with atomic_file(target, parents=True) as temporary:
+        if program:
+            _mp4(temporary, frames, fps, size, program)
+        else:
+            _gif(temporary, frames, fps)
 
 
 def ffmpeg() -> str:
-    """The path of an ffmpeg: that of the package imageio-ffmpeg, or one of this machine."""
+    """The path of an ffmpeg: that of the package imageio-ffmpeg, or one on the PATH."""
     with suppress(ImportError, RuntimeError):
         import imageio_ffmpeg
 
@@ -94,53 +122,50 @@ def ffmpeg() -> str:
     found = shutil.which("ffmpeg")
     if found is None:
         raise MissingExtraError(
-            f"ffmpeg is needed for films as MP4: {install_command('plot')}, or write a .gif", name="imageio_ffmpeg"
+            f"ffmpeg is needed for videos as MP4: {install_command('plot')}, or write a .gif", name="imageio_ffmpeg"
         )
     return found
 
 
-def _gif(path: Path, of: Any, pictures: Iterator[None], fps: float, _: str) -> None:
-    """By Pillow. A GIF counts in hundredths of a second: frames get 3, 3 and 4 of them, where each should have 3.33."""
-    require("PIL", "plot", "films as GIF")
+def _trace(shown: Trajectory, trace: bool | str) -> np.ndarray:
+    """The points (n, 3) of the path to draw."""
+    return frame_positions(shown.robot, shown.R, shown.p, trace) if isinstance(trace, str) else shown.center
+
+
+def _gif(path: Path, frames: Iterator[np.ndarray], fps: float) -> None:
+    """By Pillow, with one palette for all frames so that none flickers. Durations are whole hundredths of a second."""
     from PIL import Image
 
-    palette, nearest = _palette()
     images: list[Any] = []
-    for _frame in pictures:
-        of.canvas.draw()
-        r, g, b = np.moveaxis(np.asarray(of.canvas.buffer_rgba())[..., :3] >> 3, -1, 0).astype(np.uint16)
-        shades = nearest[(r << 10) | (g << 5) | b]
-        image = Image.frombytes("P", shades.shape[::-1], shades.tobytes())
-        image.putpalette(palette.tobytes())
-        images.append(image)
+    for frame in frames:
+        if not images:
+            palette = Image.fromarray(_with_stripes(frame)).quantize(255, method=Image.Quantize.MEDIANCUT)
+        images.append(Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE))
     ticks = np.diff(np.rint(np.arange(len(images) + 1) * (100.0 / fps)).astype(int))
-    durations = [10 * max(int(tick), 2) for tick in ticks]  # shorter ones are shown slowly by browsers
+    durations = [10 * max(int(tick), 2) for tick in ticks]  # browsers slow down shorter ones
     images[0].save(path, "gif", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=False)
 
 
-def _palette() -> tuple[np.ndarray, np.ndarray]:
-    """(colors, (n, 3); the nearest of them for every color of five bits each): the same for all frames, so that none flickers."""
-    inks = np.array([[int(ink[i : i + 2], 16) for i in (1, 3, 5)] for ink in INKS], dtype=float)
-    shade = np.linspace(0.0, 1.0, SHADES)[:, None, None]
-    colors = np.unique(np.rint((1.0 - shade) * inks + shade * 255.0).astype(np.uint8).reshape(-1, 3), axis=0)
-    level = np.arange(32) * 8.0 + 4.0
-    cells = np.stack(np.meshgrid(level, level, level, indexing="ij"), axis=-1).reshape(-1, 1, 3)
-    distance = ((cells - colors) ** 2).sum(axis=-1)
-    return colors, distance.argmin(axis=1).astype(np.uint8)
+def _with_stripes(image: np.ndarray) -> np.ndarray:
+    """The first frame above stripes in all shades of arrows and traces, which appear only in later frames."""
+    shade = np.linspace(0.25, 1.15, image.shape[1])[None, :, None]
+    stripes = [np.clip(255.0 * shade * np.array(color), 0.0, 255.0).repeat(STRIPE, axis=0) for color in (FORCE, PUSH, TRAIL)]
+    return np.concatenate([image, *[stripe.astype(np.uint8) for stripe in stripes]])
 
 
-def _mp4(path: Path, of: Any, pictures: Iterator[None], fps: float, program: str) -> None:
+def _mp4(path: Path, frames: Iterator[np.ndarray], fps: float, size: tuple[int, int], program: str) -> None:
     """By ffmpeg, as H.264 that every browser plays."""
-    import matplotlib
-    from matplotlib.animation import FFMpegWriter
-
-    rate: Any = fps  # matplotlib's types want a whole number; ffmpeg takes any
-    options = ["-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart"]
-    with matplotlib.rc_context({"animation.ffmpeg_path": program}):
-        writer = FFMpegWriter(fps=rate, codec="libx264", extra_args=options)
+    given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size[0]}x{size[1]}", "-r", f"{fps:g}", "-i", "-"]
+    made = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart", "-f", "mp4"]
+    command = [program, "-loglevel", "error", "-y", *given, *made, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as encoder:
+        assert encoder.stdin is not None and encoder.stderr is not None
         try:
-            with writer.saving(of, str(path), DPI):
-                for _frame in pictures:
-                    writer.grab_frame()
-        except CalledProcessError as error:
-            raise FileError(f"ffmpeg, {program}, gave up with the exit status {error.returncode}; or write a .gif") from error
+            for frame in frames:
+                encoder.stdin.write(np.ascontiguousarray(frame).tobytes())
+            encoder.stdin.close()
+        except BrokenPipeError:
+            pass
+        message = encoder.stderr.read().decode(errors="replace").strip()
+    if encoder.returncode:
+        raise FileError(f"ffmpeg, {program}, failed: {message[:200] or encoder.returncode}; or write a .gif")
