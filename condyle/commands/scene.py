@@ -21,7 +21,6 @@ from condyle.simulate.numbers import finite
 from condyle.simulate.points import ContactPoint, contact_points
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Ground, Plane, Slope
-from condyle.simulate.world import base_coordinates
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Scene:
     def simulation(self, **options: Any) -> Simulation:
         """The robot in its world; a base that moves stands on a plane unless told otherwise."""
         robot = self.origin.load()
-        text = self.ground or ("plane" if base_coordinates(robot.model) else "none")
+        text = self.ground or ("plane" if robot.model.base_coordinates else "none")
         under = ground(text, self.friction)
         if under is None and self.contacts:
             raise SimulationError("there are --contacts but no ground to touch: add --ground plane")
@@ -152,21 +151,20 @@ def upward(robot: Robot) -> int | None:
     first = robot.reduced.links[0]
     if isinstance(first.kind, Free):
         return int(first.q.start) + 2
-    names = robot.joint_names
-    return int(robot.q_slice("root_z").start) if "root_z" in names else None
+    vertical = robot.reduced.base_link("z")
+    return None if vertical is None else int(robot.reduced.links[vertical].q.start)
 
 
 def base_frame(robot: Robot) -> str:
     """The frame of the link that the base moves, or of the first link that moves at all."""
-    base = base_coordinates(robot.model)
-    last = max((i for i, link in robot.model.outward() if link.v.start in base), default=0)
+    last = max((i for i, link in robot.model.outward() if link.base), default=0)
     return next(frame.name for frame in robot.model.frames if frame.link == last)
 
 
 def push_frame(robot: Robot) -> str | None:
     """The frame that a push acts on: the base, or the tip of an arm; None if no push on either would move anything."""
     links = robot.model.links
-    if base_coordinates(robot.model) or isinstance(links[0].kind, Prismatic):
+    if robot.model.base_coordinates or isinstance(links[0].kind, Prismatic):
         return base_frame(robot)
     if any(link.parent != i - 1 for i, link in enumerate(links)):
         return None
@@ -177,7 +175,5 @@ def push_frame(robot: Robot) -> str | None:
 
 def named_joints(robot: Robot) -> Sequence[tuple[str, int, int]]:
     """(name, place in q, place in v) of every joint with one coordinate that is not part of the base and follows nothing."""
-    coordinates = base_coordinates(robot.model)
-    base = {link.joint for link in robot.model.links if link.v.start in coordinates}
-    links = [link for link in robot.reduced.links if link.kind.nv == 1 and link.joint not in base]
+    links = [link for link in robot.reduced.links if link.kind.nv == 1 and not link.base]
     return [(link.joint, link.q.start, link.v.start) for link in links]

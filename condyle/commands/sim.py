@@ -23,7 +23,6 @@ from condyle.commands.scene import Scene, base_frame, named_joints
 from condyle.errors import CondyleError, SimulationError
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
-from condyle.simulate.world import base_coordinates
 
 MOST_STEPS = 10_000_000
 PUSH = 0.1  # seconds that a push lasts
@@ -166,7 +165,7 @@ def facts(done: Outcome) -> dict[str, Any]:
         "interrupted": done.interrupted,
         "integrator": simulation.integrator,
         "base": {
-            "fixed": not base_coordinates(robot.model),
+            "fixed": not robot.model.base_coordinates,
             "frame": base_frame(robot),
             "position": position.tolist(),
             "roll_pitch_yaw": _angles(rotation).tolist(),

@@ -21,7 +21,6 @@ from condyle.demos import pidog
 from condyle.errors import CondyleError, FileError
 from condyle.robot import library
 from condyle.runs.run import read_run
-from condyle.simulate.world import base_coordinates
 from condyle.view import server
 from condyle.view.window import Window, open_gallery, open_window, pushable
 
@@ -102,7 +101,7 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
         )
     first, x = standing(scene, Plan(height=height, joints=tuple(joints)))
     simulation = scene.simulation(wrenches=pushable(first.robot))
-    if not joints and library.meant(scene.origin.source) == "pidog" and base_coordinates(first.robot.model):
+    if not joints and library.meant(scene.origin.source) == "pidog" and first.robot.model.base_coordinates:
         # at zero its legs lie flat: it begins as it stands
         q = placed(simulation, simulation.split(pidog.placed(simulation))[0], height)
     else:

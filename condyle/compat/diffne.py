@@ -42,7 +42,7 @@ from condyle.simulate.numbers import finites, not_negative, positive, whole
 from condyle.simulate.points import ContactPoint, contact_points, point_on
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.terrain import Ground, Plane
-from condyle.simulate.world import World, base_coordinates, joint_forces
+from condyle.simulate.world import World, joint_forces
 from condyle.tape.function import Function
 
 FRICTION, DIRECTIONS, COEFFICIENT = 0.7, 6, 1e6
@@ -174,7 +174,7 @@ class DiffNESimulator:
             world = replace(world, tolerance=10.0 ** -min(round(0.234 * self.accuracy), 300))
         self.world = world
         self.threads: int | None = None
-        base = base_coordinates(robot.model)
+        base = robot.model.base_coordinates
         self._motors = np.array([0.0 if k in base else 1.0 for k in range(self.N)])
         self._gains = np.zeros((3, self.N))
         kept = slice(None) if robot.locked is None else robot.locked.q

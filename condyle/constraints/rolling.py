@@ -184,23 +184,21 @@ def rolling(
     model: Model, lower: CoordinateMap, wheels: tuple[Wheel, ...], independent: Sequence[str] | None
 ) -> list[ConstraintMap]:
     """The constraints of wheels in space: each on the ground z = 0, and none sliding."""
-    base = [link.joint for link in (lower.reduced if lower.constraints else model).links if link.joint.startswith("root_")]
     conditions = tuple(Condition.of(model, f"{w.joint}.normal", _height(w)) for w in wheels)
     below = lower.reduced if lower.constraints else model
     x0 = lower.constraints[-1].start.copy() if lower.constraints else model.neutral()
     for link in below.links:
-        if link.joint == "root_z":
+        if link.base == "z":
             x0[link.q.start] = max(w.radius for w in wheels) - min(0.0, *[_lowest(model, lower, w, x0) for w in wheels])
-    upright = [name for name in base if name in ("root_z", "root_roll", "root_pitch")]
-    mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(upright, len(wheels)))
+    mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(below, len(wheels)))
     loops = with_guess(mechanism, loops)
     standing = CoordinateMap((*lower.constraints, loops))
     return [loops, _rolling_layer(model, standing, wheels, independent)]
 
 
-def _supports(upright: list[str], wheels: int) -> list[str] | None:
+def _supports(below: Model, wheels: int) -> list[str] | None:
     """The joints that hold the wheels on the ground: the base's height and roll, and its pitch for three wheels or more."""
-    order: list[str] = [n for n in ("root_z", "root_roll", "root_pitch") if n in upright]
+    order = [below.links[i].joint for motion in ("z", "roll", "pitch") if (i := below.base_link(motion)) is not None]
     return order[: max(min(wheels, 3), 1)] if len(order) >= min(wheels, 3) else None
 
 
@@ -234,7 +232,7 @@ def _rolling_layer(
         raise RobotError([f"robot '{model.name}': there is no velocity '{unknown[0]}'; there are {', '.join(names)}"])
     held = {names.index(n) for n in independent} if independent else set()
     # the base's own velocities follow from the wheels', which are never singular
-    wanted = [k for k, n in enumerate(names) if k not in held and n.startswith("root_")]
+    wanted = [k for k in range(len(names)) if k not in held and k in below.base_coordinates]
     wanted += [k for k in range(len(names)) if k not in held and k not in wanted]
     dependent: list[int] = []
     for k in wanted:

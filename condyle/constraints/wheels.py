@@ -100,8 +100,8 @@ class PlanarWheel:
     @staticmethod
     def of(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None) -> PlanarWheel:
         who = f"robot '{model.name}': wheel '{wheel.joint}'"
-        names = {link.joint: i for i, link in model.outward()}
-        if "root_x" not in names or "root_z" not in names:
+        x, z = model.base_link("x"), model.base_link("z")
+        if x is None or z is None:
             raise RobotError(
                 [f"{who} in the plane needs the base planar (slides along x and z): load the robot with base='planar'"]
             )
@@ -116,7 +116,7 @@ class PlanarWheel:
                 senses[i] = float(np.sign(axis[1]))
             if leaves:
                 raise RobotError([f"{who}: joint '{model.links[i].joint}' leaves the x-z plane, so it does not roll in it"])
-        return PlanarWheel(wheel, names["root_x"], names["root_z"], senses, ground)
+        return PlanarWheel(wheel, x, z, senses, ground)
 
     def flat(self, model: Model, x: Array) -> Array:
         """x with the base's height and the wheel's angle set so that it rolls on z = 0, angle zero with its centre at x = 0."""

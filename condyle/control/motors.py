@@ -9,7 +9,7 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.robot.joints import Revolute
 from condyle.simulate.simulation import Simulation
-from condyle.simulate.world import EARTH, STANDING, base_coordinates
+from condyle.simulate.world import EARTH, STANDING
 
 Array = np.ndarray
 
@@ -67,7 +67,7 @@ def motors(simulation: Simulation, purpose: str) -> Motors:
     forces = [simulation.joint_forces[k] for _, k, _ in found]
     g = float(np.linalg.norm(robot.model.gravity)) or EARTH
     inertia, load = np.array([f.inertia for f in forces]), np.array([f.load for f in forces])
-    standing = bool(base_coordinates(robot.model))
+    standing = bool(robot.model.base_coordinates)
     if standing:
         # load = g sqrt(inertia mass): the mass beyond a joint, and the square of its arm
         mass = (load / g) ** 2 / inertia

@@ -13,7 +13,6 @@ from condyle.robot.joints import Free, Prismatic
 from condyle.robot.model import Model
 from condyle.runs.noise import normal
 from condyle.simulate.simulation import Simulation
-from condyle.simulate.world import base_coordinates
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
 
@@ -49,19 +48,17 @@ class Sensed:
 
 def spreads(simulation: Simulation) -> tuple[Array, Array]:
     """Standard deviations at level 1 of the small change of q that the sensors add, and of v."""
-    robot, reduced = simulation.robot, simulation.robot.reduced
-    coordinates = base_coordinates(robot.model)
-    base = {link.joint for link in robot.model.links if link.v.start in coordinates}
+    reduced = simulation.robot.reduced
     places, speeds = np.empty(reduced.nv), np.empty(reduced.nv)
     for link in reduced.links:
-        of = BASE if link.joint in base else JOINT
+        of = BASE if link.base else JOINT
         slides = [isinstance(link.kind, Prismatic)] * link.kind.nv
         if isinstance(link.kind, Free):
             slides = [True] * 3 + [False] * 3
         places[link.v] = [of["place"] if slide else of["angle"] for slide in slides]
         speeds[link.v] = [of["speed"] if slide else of["rate"] for slide in slides]
     # where only velocities are constrained, they are no longer those of the coordinates
-    return places, speeds if simulation.holonomic else np.full(robot.nv, BASE["speed"])
+    return places, speeds if simulation.holonomic else np.full(simulation.robot.nv, BASE["speed"])
 
 
 def _moved(reduced: Model) -> Function:

@@ -75,7 +75,8 @@ def above(simulation: Simulation, height: float = 0.0) -> Array:
     robot = simulation.robot
     q = crouched(robot)
     lowest = min(float(robot.frame_pose(q, foot)[1][2]) for foot in FEET)
-    up = robot.q_slice("root_z").start if "root_z" in robot.joint_names else 2
+    vertical = robot.reduced.base_link("z")
+    up = 2 if vertical is None else robot.reduced.links[vertical].q.start
     q[up] += height + FOOT_RADIUS - lowest
     return simulation.state(q)
 

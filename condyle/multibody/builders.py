@@ -150,12 +150,11 @@ class Constraining:
         found = tuple(Wheel.of(self.model, name, radius) for name in hinges)
         remain = [independent] if isinstance(independent, str) else None if independent is None else list(independent)
         below = self._below()
-        names = [link.joint for link in self.model.links]
-        if "root_joint" in names:
+        if self.model.base_link("free") is not None:
             raise RobotError(
                 [f"robot '{self.model.name}': in space wheels roll under the base 'euler': load it with base='euler'"]
             )
-        if "root_y" not in names:
+        if self.model.base_link("y") is None:
             if len(found) > 1 or self.coordinate_map is not None:
                 raise RobotError(
                     [

@@ -57,6 +57,7 @@ class _Body:
     armature: float = 0.0
     mimic: Mimic | None = None
     written: tuple[float, ...] = ()
+    base: str = ""
     visuals: list[Shape] = field(default_factory=list)
     collisions: list[Shape] = field(default_factory=list)
 
@@ -116,7 +117,8 @@ class _Builder:
             name = f"root_{suffix or 'joint'}"
             while name in taken:
                 name += "_"
-            self.bodies.append(_Body(f"{root}_{suffix}" if suffix else root, name, at, kind, Pose.identity()))
+            link = f"{root}_{suffix}" if suffix else root
+            self.bodies.append(_Body(link, name, at, kind, Pose.identity(), base=suffix or "free"))
             at = len(self.bodies) - 1
         return at, Pose.identity()
 
@@ -129,6 +131,7 @@ class _Builder:
         for number, (name, kind) in enumerate(parts):
             last = number == len(parts) - 1
             body = _Body(joint.child if last else f"{joint.child}_{number}", name, at, kind, placement)
+            body.base = "free" if joint.kind == "free" else ""
             self.bodies.append(body)
             body.damping, body.friction, body.armature = joint.damping, joint.friction, joint.armature
             if len(parts) == 1:
@@ -154,7 +157,7 @@ class _Builder:
             links.append(
                 Link(
                     b.link, b.joint, b.parent, b.kind, b.placement, b.inertia, slice(q, q + nq), slice(v, v + nv), b.limits,
-                    b.damping, b.friction, b.armature, b.mimic, tuple(b.visuals), tuple(b.collisions), b.written,
+                    b.damping, b.friction, b.armature, b.mimic, tuple(b.visuals), tuple(b.collisions), b.written, b.base,
                 )
             )  # fmt: skip
             q, v = q + nq, v + nv

@@ -15,6 +15,9 @@ from condyle.robot.joints import Kind
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Motion, Pose
 
+# motions that place a robot in the world, which no motor drives: of a free joint, and of a planar or euler base
+BASE_MOTIONS = ("free", "x", "y", "z", "yaw", "pitch", "roll")
+
 
 @dataclass(frozen=True)
 class Link:
@@ -36,6 +39,7 @@ class Link:
     visuals: tuple[Shape, ...] = ()
     collisions: tuple[Shape, ...] = ()
     written: tuple[float, ...] = ()  # its coordinates in the pose in which the robot is written; zero where nothing is said
+    base: str = ""  # the motion of the base that this joint is, one of BASE_MOTIONS; "" for a joint of the robot itself
 
     def pose(self, q: Any) -> Pose:
         """X_pi: this link in its parent."""
@@ -109,6 +113,15 @@ class Model:
             if frame.name == name:
                 return frame
         raise RobotError([f"robot '{self.name}' has no frame '{name}'{nearest(name, [f.name for f in self.frames])}"])
+
+    @property
+    def base_coordinates(self) -> frozenset[int]:
+        """The entries of v that place the robot in the world and have no motor; empty for a fixed base."""
+        return frozenset(k for link in self.links if link.base for k in range(link.v.start, link.v.stop))
+
+    def base_link(self, motion: str) -> int | None:
+        """The first link that the base moves so, `motion` one of BASE_MOTIONS; None if the base does not move so."""
+        return next((i for i, link in self.outward() if link.base == motion), None)
 
     def neutral(self) -> np.ndarray:
         """The configuration with every joint at zero."""

@@ -13,7 +13,8 @@ PLACE, TURN, SPEED, SPIN = ("x", "y", "z"), ("qx", "qy", "qz", "qw"), ("vx", "vy
 
 
 def columns_of(simulation: Simulation) -> dict[str, Any]:
-    """{"x": [[name, unit], ...], "u": [[name, unit], ...], "wrenches": [frame, ...], "contacts": [name, ...]} as plain data."""
+    """{"x": [[name, unit], ...], "u": [[name, unit], ...], "wrenches": [frame, ...], "contacts": [name, ...],
+    "base": [joint, ...]} as plain data."""
     robot = simulation.robot
     x = [row for link in robot.reduced.links for row in _places(link)]
     if robot.velocity_names == velocity_names(robot.reduced):
@@ -27,7 +28,8 @@ def columns_of(simulation: Simulation) -> dict[str, Any]:
         link = next(link for link in robot.model.links if link.v.start <= k < link.v.stop)
         slides = isinstance(link.kind, Prismatic) or (isinstance(link.kind, Free) and k - link.v.start < 3)
         u.append([f"u.{name}", "N" if slides else "N m"])
-    return {"x": x, "u": u, "wrenches": list(simulation.wrench_frames), "contacts": simulation.contact_names}
+    frames, base = list(simulation.wrench_frames), [link.joint for link in robot.model.links if link.base]
+    return {"x": x, "u": u, "wrenches": frames, "contacts": simulation.contact_names, "base": base}
 
 
 def _places(link: Link) -> list[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 from condyle.robot.description import LOOP_AXES, Limits, Mimic, Note, Shape
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.mesh import mesh_hash
-from condyle.robot.model import Frame, Link, Loop, Model
+from condyle.robot.model import BASE_MOTIONS, Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose
 from condyle.runs import json_codec
 from condyle.runs.json_codec import Unwritable, Wrong, entry
@@ -58,6 +58,7 @@ def _link(link: Link) -> dict[str, Any]:
         "visuals": [_shape(shape) for shape in link.visuals],
         "collisions": [_shape(shape) for shape in link.collisions],
         "written": [json_codec.data_of(x) for x in link.written],
+        "base": link.base,
     }
 
 
@@ -153,7 +154,14 @@ def _read_link(row: Any, at: str, before: list[Link]) -> Link:
         visuals=json_codec.items(*at_of("visuals"), _read_shape),
         collisions=json_codec.items(*at_of("collisions"), _read_shape),
         written=_numbers(*at_of("written"), kind.nq if entry(row, "written", at) else 0),
+        base=_read_base(*at_of("base")),
     )
+
+
+def _read_base(data: Any, at: str) -> str:
+    if data not in ("", *BASE_MOTIONS):
+        raise Wrong(f"{at} is not one of {', '.join(BASE_MOTIONS)}, or empty")
+    return str(data)
 
 
 def _read_kind(row: Any, at: str) -> Kind:

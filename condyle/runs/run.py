@@ -262,7 +262,7 @@ def checked_about(about: Any, nx: int) -> None:
 
     for name in ("x", "u"):
         json_codec.items(columns[name], f"about.columns.{name}", pair)
-    for name in ("wrenches", "contacts"):
+    for name in ("wrenches", "contacts", "base"):
         json_codec.items(json_codec.entry(columns, name, "about.columns"), f"about.columns.{name}", json_codec.text)
     if not isinstance(json_codec.entry(about, "versions", at), dict):
         raise json_codec.Wrong("about.versions is not a table")

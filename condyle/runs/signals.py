@@ -12,15 +12,6 @@ if TYPE_CHECKING:
     from condyle.runs.run import Run
 
 Signal = tuple[np.ndarray, str, list[str]]  # values (rows, columns), unit, a name for each column
-BASE = {
-    "root_joint",
-    "root_x",
-    "root_y",
-    "root_z",
-    "root_roll",
-    "root_pitch",
-    "root_yaw",
-}  # the joints of a free, planar or euler base
 
 # (letter, whether of the base, unit) -> the name of the group
 GROUPS = {
@@ -40,10 +31,11 @@ GROUPS = {
 def signals(run: Run) -> dict[str, Signal]:
     """Group -> values, unit and names, states first; groups without columns are left out."""
     columns = run.about["columns"]
+    base = set(columns["base"])
     members: dict[tuple[str, str], list[int]] = {}
     for i, (name, unit) in enumerate(columns["x"]):
         letter, _, rest = name.partition(".")
-        group = GROUPS.get((letter, rest.partition(".")[0] in BASE, unit), "other states")
+        group = GROUPS.get((letter, rest in base or rest.rpartition(".")[0] in base, unit), "other states")
         members.setdefault((group, unit), []).append(i)
     found: dict[str, Signal] = {}
     for (group, unit), where in members.items():

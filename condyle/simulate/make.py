@@ -15,7 +15,7 @@ from condyle.robot import edit
 from condyle.simulate.numbers import finite, not_negative, positive, whole
 from condyle.simulate.points import ContactPoint, Contacts, contact_points
 from condyle.simulate.terrain import Ground
-from condyle.simulate.world import JointForces, World, base_coordinates, joint_forces
+from condyle.simulate.world import JointForces, World, joint_forces
 from condyle.tape.trace import trace
 
 MANY = 64  # contact points that are taken without being asked for
@@ -109,7 +109,7 @@ def _directions(cone: str | int) -> int:
 
 def _actuated(robot: Robot, names: Sequence[str] | None) -> tuple[int, ...]:
     if names is None:
-        base = base_coordinates(robot.model)
+        base = robot.model.base_coordinates
         passive = set() if robot.coordinate_map is None else robot.coordinate_map.passive
         links = [link for link in robot.model.links if link.joint not in passive]
         return tuple(k for link in links for k in range(link.v.start, link.v.stop) if k not in base)

@@ -267,15 +267,4 @@ def _of_joint(forces: JointForces, link: Link, limits: bool, friction: bool, dam
     )
 
 
-def base_coordinates(model: Model) -> set[int]:
-    """The coordinates that place the robot in the world and have no motor: of free joints, and of a planar or euler base."""
-    out: set[int] = set()
-    leading = True
-    for i, link in model.outward():
-        leading = leading and link.joint.startswith("root_") and link.parent == i - 1
-        if leading or type(link.kind).__name__ == "Free":
-            out |= set(range(link.v.start, link.v.stop))
-    return out
-
-
-__all__ = ["JointForces", "World", "base_coordinates", "joint_forces"]
+__all__ = ["JointForces", "World", "joint_forces"]

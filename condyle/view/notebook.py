@@ -64,7 +64,7 @@ def sweep(robot: Robot) -> Trajectory:
     """The robot moving one joint after the other to both limits and back, its base at rest; at most LONGEST seconds."""
     middle = robot.neutral()
     joints = [link for link in robot.reduced.links if isinstance(link.kind, Revolute | Prismatic)]
-    joints = [link for link in joints if not link.joint.startswith("root_")]
+    joints = [link for link in joints if not link.base]
     if not joints:
         return trajectory(robot, [0.0], middle[None])
     each = min(SWEEP, LONGEST / len(joints))

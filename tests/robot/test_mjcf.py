@@ -436,3 +436,11 @@ def test_q_is_qpos() -> None:
     q = q_from_mujoco(model, theirs.qpos0)
     np.testing.assert_allclose(frame_pose(model, q, "a").p.astype(float), [0.1, 0.2, 0.3], atol=1e-15)
     np.testing.assert_array_equal(q_to_mujoco(model, q), theirs.qpos0)
+
+
+def test_a_free_joint_is_a_base_whatever_its_name() -> None:
+    leg = '<body name="leg"><joint name="root_x"/><geom size="0.1" pos="1 0 0"/></body>'
+    torso = f'<body name="torso"><freejoint name="floating"/><geom size="0.1"/>{leg}</body>'
+    model = build(read_mjcf(f"<mujoco><worldbody>{torso}</worldbody></mujoco>"))
+    assert [(link.joint, link.base) for link in model.links] == [("floating", "free"), ("root_x", "")]
+    assert model.base_coordinates == set(range(6)) and model.base_link("free") == 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from published import PACKAGE_DIRS, REFUSED, URDFS, name
 
+import condyle as cd
 from condyle.errors import RobotError
 from condyle.robot.description import Description, JointSpec
 from condyle.robot.spatial import Inertia, Pose
@@ -192,3 +193,24 @@ def test_published_robots_read_as_in_pinocchio(path: Path) -> None:
             assert joint.limits.upper == model.upperPositionLimit[model.joints[i].idx_q]
         if joint.limits.effort is not None and joint.kind != "free":
             assert joint.limits.effort == model.upperEffortLimit[model.joints[i].idx_v]
+
+
+def test_a_joint_named_like_one_of_a_base_keeps_its_motor(tmp_path: Path) -> None:
+    joint = '<joint name="{}" type="continuous"><parent link="{}"/><child link="{}"/></joint>'
+    body = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+    links = '<link name="world"/>' + "".join(f'<link name="{name}">{body}</link>' for name in "ab")
+    file = tmp_path / "arm.urdf"
+    file.write_text(
+        f'<robot name="arm">{links}{joint.format("root_yaw", "world", "a")}{joint.format("root_x", "a", "b")}</robot>'
+    )
+    robot = cd.load(file)
+    assert robot.model.base_coordinates == set() and [link.base for link in robot.model.links] == ["", ""]
+    simulation = cd.Simulation(robot, 0.01)
+    assert simulation.nu == 2 and np.any(
+        simulation.step(simulation.state(), [1.0, 0.0]) != simulation.step(simulation.state(), [0.0, 0.0])
+    )
+    # the joints of a base keep their names apart from those of the file
+    euler = cd.load(file, base="euler").model
+    assert [link.base for link in euler.links] == ["x", "y", "z", "yaw", "pitch", "roll", "", ""]
+    assert euler.base_coordinates == set(range(6)) and euler.links[3].joint == "root_yaw_"
+    assert euler.base_link("yaw") == 3 and euler.base_link("free") is None

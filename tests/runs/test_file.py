@@ -197,9 +197,9 @@ def forged(path: Path, *records: tuple[bytes, Any]) -> Path:
 
 HOSTILE: list[tuple[str, Any]] = [
     ("columns", None),
-    ("columns", {"x": [], "u": [], "wrenches": [], "contacts": []}),
-    ("columns", {"x": 3, "u": [], "wrenches": [], "contacts": []}),
-    ("columns", {"x": [["q", 1]] * 4, "u": [], "wrenches": [], "contacts": []}),
+    ("columns", {"x": [], "u": [], "wrenches": [], "contacts": [], "base": []}),
+    ("columns", {"x": 3, "u": [], "wrenches": [], "contacts": [], "base": []}),
+    ("columns", {"x": [["q", 1]] * 4, "u": [], "wrenches": [], "contacts": [], "base": []}),
     ("columns", {"x": [["q", ""]] * 4, "u": [], "wrenches": []}),
     ("dt", 0.0),
     ("dt", "0.002"),
@@ -269,7 +269,7 @@ def test_any_shape_comes_back(
         return np.where(np.isfinite(bits.view(np.float64)), bits.view(np.float64), -0.0)
 
     names = {"x": [[f"q.{k}", "rad"] for k in range(nx)], "u": [[f"u.{k}", "N m"] for k in range(nu)]}
-    columns = {**names, "wrenches": [f"f{k}" for k in range(frames)], "contacts": []}
+    columns = {**names, "wrenches": [f"f{k}" for k in range(frames)], "contacts": [], "base": []}
     texts = dict.fromkeys(("robot", "title", "controller", "robot_hash", "world_hash", "created"), "a")
     about = {"dt": 0.1, "nq": nx, "nv": 0, "columns": columns, "versions": {}, "steps": steps, **texts}
     extras = {name: numbers(steps, *shape) for name, shape in shapes.items()}

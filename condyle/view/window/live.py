@@ -19,7 +19,6 @@ from condyle.control.simple import floating, holding, nothing, swaying
 from condyle.errors import ControlError
 from condyle.runs.recorder import Recorder
 from condyle.simulate.simulation import Simulation
-from condyle.simulate.world import base_coordinates
 from condyle.view.geometry import bounds
 from condyle.view.trajectory import contact_positions, link_poses, mass_center
 from condyle.view.window.body import Body
@@ -124,7 +123,7 @@ class LiveView:
         gui.add_html(paragraph("drag a link with the mouse to pull it, or push it for a moment:", small=True))
         labels = {f"{k + 1}. {short(frame.name, 50)}": k for k, frame in enumerate(self.pushes.frames)}
         # a base is pushed, and the far end of what is fixed
-        first_place = list(labels)[0 if base_coordinates(self.robot.model) else -1]
+        first_place = list(labels)[0 if self.robot.model.base_coordinates else -1]
         where = gui.add_dropdown("where", tuple(labels), initial_value=first_place)
         step = nice(self.pushes.weight / 20.0)
         most = round(3.0 * self.pushes.weight / step) * step

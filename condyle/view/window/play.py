@@ -14,7 +14,6 @@ from condyle.runs.json_codec import Wrong
 from condyle.runs.run import Run
 from condyle.runs.serialize import robot_of_data
 from condyle.simulate.simulation import Simulation
-from condyle.simulate.world import base_coordinates
 from condyle.view.geometry import bounds
 from condyle.view.trajectory import contact_positions, frame_positions, link_poses, mass_center
 from condyle.view.window.body import Body
@@ -93,7 +92,7 @@ class Track:
         which = np.unique(np.linspace(0, self.run.steps, TRAILED).astype(int))
         q, model = np.asarray(self.run.q[which]), self.robot.model
         moving = [frame for frame in model.frames if frame.link >= 0]
-        if base_coordinates(model) or not moving:
+        if model.base_coordinates or not moving:
             return mass_center(self.robot, q)
         return frame_positions(self.robot, *link_poses(self.robot, q), moving[-1].name)
 
