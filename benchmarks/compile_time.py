@@ -95,7 +95,7 @@ def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], sec
 
 def build(low: cd.Tape, **options: int) -> tuple[Any, float, float]:
     """(kernel, seconds to write the LLVM text, seconds LLVM takes to compile and load it)."""
-    from condyle.tape import cpu
+    from condyle.tape.backends import cpu
     from condyle.tape.llvm import kernel_ir
 
     made: dict[str, Any] = {}
@@ -123,7 +123,7 @@ def caller(kernel: Any, tape: cd.Tape) -> Callable[[], object]:
 
 def cached(tape: cd.Tape) -> float:
     """Seconds to find a kernel in the cache on disk: hash the tape, read, verify and load; nothing of it kept in memory."""
-    from condyle.tape import cpu
+    from condyle.tape.backends import cpu
     from condyle.tape.cache import shared_cache
 
     before = os.environ.get("CONDYLE_CACHE")

@@ -102,7 +102,7 @@ class Rivals:
     """Our kernel and gcc's for one precision."""
 
     def __init__(self, function: cd.Function, precision: str) -> None:
-        from condyle.tape.cpu import host
+        from condyle.tape.backends.cpu import host
 
         self.precision, self.dtype = precision, DTYPES[precision]
         self.ours = function.on("cpu", threads=1)
@@ -142,7 +142,7 @@ class Rivals:
 
 def kernel_alone(function: cd.Function, precision: str, x: np.ndarray, y: np.ndarray) -> Callable[[], object]:
     """A call of the machine code with everything prepared."""
-    from condyle.tape.cpu import aligned
+    from condyle.tape.backends.cpu import aligned
 
     kernel = function.kernel(precision)
     ports = np.array([(a.ctypes.data, a.strides[0]) for a in (x, y)], dtype=np.int64)
@@ -171,7 +171,7 @@ def operation_counts(function: cd.Function, precision: str) -> dict[str, int]:
 
 def measured_peaks(precision: str, seconds: float) -> dict[str, float]:
     """Independent fma, div and sqrt of full vectors per nanosecond, and clock cycles per nanosecond."""
-    from condyle.tape.cpu import host
+    from condyle.tape.backends.cpu import host
 
     source = peaks(precision, host().vector_bytes)
     if source is None:

@@ -14,7 +14,7 @@ from condyle.robot import library
 from condyle.runs import convert
 from condyle.runs.json_codec import printable
 from condyle.runs.run import read_run
-from condyle.tape.export_c import c_header, c_source
+from condyle.tape.export.c import c_header, c_source
 
 KINDS = {"csv": "a CSV table", "parquet": "a Parquet table", "mcap": "an MCAP log"}
 RUN = ".cdl"

@@ -32,9 +32,8 @@ from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.function import Function
-from condyle.tape.source_key import trace_key
 from condyle.tape.trace import trace
-from condyle.tape.trace_cache import cached_trace
+from condyle.tape.trace_cache import cached_trace, trace_key
 
 FOLDERS = ("tape", "robot", "dynamics", "simulate", "compat")
 

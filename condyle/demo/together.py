@@ -11,7 +11,7 @@ from queue import Empty
 from typing import Any
 
 from condyle.demo.performance import Performance, perform
-from condyle.tape.cpu import available_threads
+from condyle.tape.backends.cpu import available_threads
 
 MOST = 3  # processes: each holds its own compiler
 _words: Any = None  # in a worker: where it says what it does

@@ -12,9 +12,8 @@ from condyle.dynamics import kernels
 from condyle.errors import CondyleError, RobotError
 from condyle.tape.function import Function
 from condyle.tape.single import single_state
-from condyle.tape.source_key import trace_key
 from condyle.tape.trace import trace, with_finite_check
-from condyle.tape.trace_cache import cached_trace
+from condyle.tape.trace_cache import cached_trace, trace_key
 
 
 class Compiled:

@@ -19,9 +19,8 @@ from condyle.simulate.tied import full_state
 from condyle.tape.array import where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
-from condyle.tape.source_key import trace_key
 from condyle.tape.trace import trace
-from condyle.tape.trace_cache import cached_trace
+from condyle.tape.trace_cache import cached_trace, trace_key
 
 
 def unpacked(setup: Setup, x: Array, u: Array, wrenches: Array | None) -> Inputs:

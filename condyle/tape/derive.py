@@ -12,10 +12,10 @@ from condyle.tape.forward import TableTangent, Tangent, forward
 from condyle.tape.graph import Graph
 from condyle.tape.loop import Table, make_table, recording, repeat
 from condyle.tape.passes import dead_code
-from condyle.tape.pattern import backward_masks, forward_masks
+from condyle.tape.pytree import assemble
 from condyle.tape.reverse import TableAdjoint, reverse
 from condyle.tape.scalar import Scalar
-from condyle.tape.structure import assemble
+from condyle.tape.sparsity import backward_masks, forward_masks
 from condyle.tape.tape import Port, Tape
 from condyle.tape.trace import outputs_of
 

@@ -9,8 +9,8 @@ from condyle.tape.graph import Block, Loop
 from condyle.tape.inline import Replay
 from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
-from condyle.tape.pattern import loop_forward, seeds, smooth
 from condyle.tape.scalar import Scalar
+from condyle.tape.sparsity import loop_forward, seeds, smooth
 
 Tangent = dict[int, Any]  # seed -> traced scalar
 

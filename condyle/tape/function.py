@@ -94,13 +94,13 @@ class Function:
     @property
     def threads(self) -> int:
         """Threads that share a large batch."""
-        from condyle.tape.cpu import available_threads
+        from condyle.tape.backends.cpu import available_threads
 
         return self._threads or available_threads()
 
     def lanes(self, precision: str = "f64") -> int:
         """States computed side by side in one vector."""
-        from condyle.tape.cpu import default_lanes
+        from condyle.tape.backends.cpu import default_lanes
 
         return self._lanes or default_lanes(precision)
 
@@ -117,8 +117,8 @@ class Function:
     def kernel(self, precision: str = "f64") -> Any:
         """The compiled kernel; the first call compiles it or finds it in the cache."""
         if precision not in self._kernels:
-            from condyle.tape.cpu import compiled
-            from condyle.tape.golden import check
+            from condyle.tape.backends.cpu import compiled
+            from condyle.tape.backends.golden import check
 
             lanes = self.lanes(precision)
             check(precision, lanes)
@@ -130,11 +130,11 @@ class Function:
         if language == "tape":
             return str(self.lowered(precision))
         if language == "c":
-            from condyle.tape.export_c import c_source
+            from condyle.tape.export.c import c_source
 
             return c_source(self.lowered(precision), {"f64": "float64", "f32": "float32"}[precision])
         if language in ("llvm", "asm"):
-            from condyle.tape.cpu import assembly, host
+            from condyle.tape.backends.cpu import assembly, host
             from condyle.tape.llvm import kernel_ir
 
             text, _ = kernel_ir(self.lowered(precision), precision, self.lanes(precision), host().triple)
@@ -143,7 +143,7 @@ class Function:
 
     def casadi(self) -> Any:
         """The same function for CasADi (needs the extra `casadi`)."""
-        from condyle.tape.export_casadi import casadi_function
+        from condyle.tape.export.casadi import casadi_function
 
         return casadi_function(self.tape)
 
@@ -197,7 +197,7 @@ class Function:
         return self.backend in ("mpfr", "interval")
 
     def _interpreter(self, dtype: np.dtype[Any]) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-        from condyle.tape.interpreted import IntervalBackend, MpfrBackend, Reference
+        from condyle.tape.backends.reference import IntervalBackend, MpfrBackend, Reference
 
         if self.backend == "reference":
             return partial(Reference().run, self.lowered(_PRECISION[dtype]))

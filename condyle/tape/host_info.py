@@ -18,8 +18,8 @@ def versions() -> dict[str, Any]:
     import llvmlite.binding as llvm
 
     from condyle import __version__  # here, because the package may still be loading when this file is
+    from condyle.tape.backends.cpu import available_threads, default_lanes, host
     from condyle.tape.cache import default_cache
-    from condyle.tape.cpu import available_threads, default_lanes, host
 
     found: dict[str, Any] = {
         "condyle": __version__,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from condyle.tape.blocks import BlockText, Values
+from condyle.tape.emit_block import BlockText, Values
 from condyle.tape.entry import entries
 from condyle.tape.graph import Node
 from condyle.tape.layout import WHOLE, Cut, cut
 from condyle.tape.tape import Tape
-from condyle.tape.tiles import Rows, tile_starts, tile_width
-from condyle.tape.vectors import Format
+from condyle.tape.transpose import Rows, tile_starts, tile_width
+from condyle.tape.vector_type import Format
 
 GROUP = 128  # entries of a row that one piece moves in or out
 

@@ -12,8 +12,8 @@ from condyle.tape.graph import Graph
 from condyle.tape.inline import inline
 from condyle.tape.loop import current, recording
 from condyle.tape.passes import dead_code
+from condyle.tape.pytree import assemble
 from condyle.tape.scalar import Scalar
-from condyle.tape.structure import assemble
 from condyle.tape.tape import Port, Tape
 from condyle.tape.trace import outputs_of
 

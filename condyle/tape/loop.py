@@ -13,8 +13,8 @@ import numpy as np
 from condyle.errors import TraceError
 from condyle.tape.array import where
 from condyle.tape.graph import Graph, Loop
+from condyle.tape.pytree import assemble, flatten, same_shape
 from condyle.tape.scalar import Bool, Scalar, caller
-from condyle.tape.structure import assemble, flatten, same_shape
 
 _threads = local()
 

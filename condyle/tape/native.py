@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from condyle.tape.cpu import Kernel
+    from condyle.tape.backends.cpu import Kernel
     from condyle.tape.tape import Tape
 
 DIMENSIONS = 3  # at most, of an argument
@@ -156,7 +156,7 @@ class _Method(ctypes.Structure):
 @cache
 def _loaded() -> Any:
     """The engine that holds the code."""
-    from condyle.tape.cpu import loaded_text
+    from condyle.tape.backends.cpu import loaded_text
 
     return loaded_text(CODE)
 

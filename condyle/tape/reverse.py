@@ -15,8 +15,8 @@ from condyle.tape.inline import Replay
 from condyle.tape.interpret import evaluate, evaluate_nodes
 from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
-from condyle.tape.pattern import loop_backward, seeds, smooth
 from condyle.tape.scalar import Scalar
+from condyle.tape.sparsity import loop_backward, seeds, smooth
 
 Adjoint = dict[int, Any]  # seed -> traced scalar
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.tape.cpu import Kernel, aligned
+from condyle.tape.backends.cpu import Kernel, aligned
 from condyle.tape.native import native_call
 from condyle.tape.tape import Tape
 

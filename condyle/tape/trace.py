@@ -11,8 +11,8 @@ from condyle.errors import TraceError
 from condyle.tape.graph import Graph
 from condyle.tape.loop import Table, recording
 from condyle.tape.passes import dead_code
+from condyle.tape.pytree import assemble, flatten
 from condyle.tape.scalar import Scalar
-from condyle.tape.structure import assemble, flatten
 from condyle.tape.tape import Port, Tape
 
 Shape = int | tuple[int, ...]

@@ -1,14 +1,35 @@
-"""Tapes that need not be traced again: what they compute is known by a key, and their ports and hash are in the cache."""
+"""Traces kept between processes, and hashes of the source that decides a trace or a kernel.
+
+A module is hashed by its syntax tree, and a set of modules with everything of the package that they import, directly or not.
+Digests and imports are remembered in the object cache by path, modification time and size, so a warm start only asks for dates.
+"""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import json
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property, partial
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
 
 from condyle.tape.cache import shared_cache
 from condyle.tape.graph import Block
 from condyle.tape.tape import Port, Tape
+
+ROOT = Path(__file__).parents[2]  # the folder that holds the package
+# a backend computes what the tape defines, and errors are sentences: no trace depends on them
+IRRELEVANT = (
+    "condyle.errors",
+    "condyle.tape.backends",
+    "condyle.tape.export",
+    "condyle.tape.function",
+    "condyle.tape.trace_cache",
+)
+
+Source = tuple[str, list[str]]  # digest of a module, modules of the package that it imports
 
 
 class CachedTape(Tape):
@@ -44,3 +65,134 @@ def cached_trace(key: str, make: Callable[[], Tape]) -> Tape:
         return traced[0]
     inputs, outputs = (tuple(Port(n, tuple(s), t) for n, s, t in record[side]) for side in ("inputs", "outputs"))
     return CachedTape(record["name"], inputs, outputs, record["hash"], make)
+
+
+# ---- keys
+
+
+def trace_key(*values: Any) -> str:
+    """Sha256 of the source that decides what is traced from `values`: functions, and the objects they are given."""
+    return source_hash(*sorted({"condyle.tape.trace", *_modules_of(values)}))
+
+
+def source_hash(*modules: str, without: tuple[str, ...] = IRRELEVANT) -> str:
+    """Sha256 of these modules and of all that they import from the package, but for modules that begin with `without`."""
+    return _hashed(modules, without, ROOT)
+
+
+@cache
+def _hashed(modules: tuple[str, ...], without: tuple[str, ...], root: Path) -> str:
+    sources = Sources(root)
+    found = sources.closure(modules, without)
+    sources.remember()
+    return hashlib.sha256(json.dumps(sorted((name, digest) for name, (digest, _) in found.items())).encode()).hexdigest()
+
+
+class Sources:
+    """The modules of the package in the folder `root`; what is known of them is kept in the object cache."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._place = hashlib.sha256(f"sources {root}".encode()).hexdigest()
+        stored = shared_cache().load(self._place)
+        self._known: dict[str, Any] = {} if stored is None else json.loads(stored)  # module -> time, size, digest, imports
+        self._new = False
+
+    def closure(self, modules: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, Source]:
+        """{module: its source} of the modules and of all they import, but for those that begin with `without`."""
+        found: dict[str, Source] = {}
+        waiting = list(modules)
+        while waiting:
+            name = waiting.pop()
+            if name not in found and not name.startswith(without):
+                found[name] = self.source(name)
+                waiting += found[name][1]
+        return found
+
+    def source(self, module: str) -> Source:
+        """(digest, imports) of a module."""
+        path = self.path(module)
+        if path is None:
+            raise ValueError(f"there is no module {module} in {self.root}: pass the name of a module of the package")
+        info = path.stat()
+        known = self._known.get(module)
+        if known is None or known[:2] != [info.st_mtime_ns, info.st_size]:
+            tree = ast.parse(path.read_bytes())
+            known = self._known[module] = [info.st_mtime_ns, info.st_size, _digest(tree), self._imports(tree)]
+            self._new = True
+        return known[2], known[3]
+
+    def remember(self) -> None:
+        """Keep what was learned for the next process."""
+        if self._new:
+            shared_cache().store(self._place, json.dumps(self._known).encode())
+            self._new = False
+
+    def path(self, module: str) -> Path | None:
+        """The file of a module; None when there is none."""
+        place = self.root.joinpath(*module.split("."))
+        return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
+
+    def _imports(self, tree: ast.Module) -> list[str]:
+        found = set()
+        for node in _outside_type_checking(tree):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                # a name of a package is a module of it, or something that its __init__ defines
+                parts = [f"{node.module}.{alias.name}" for alias in node.names]
+                found |= {part if self.path(part) else node.module for part in parts}
+        return sorted(name for name in found if name.partition(".")[0] == "condyle" and self.path(name))
+
+
+def _outside_type_checking(tree: ast.AST) -> Iterable[ast.AST]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def _digest(tree: ast.Module) -> str:
+    """Sha256 of a syntax tree without its docstrings; positions and comments are no part of it."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                del node.body[0]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _modules_of(values: Iterable[Any]) -> set[str]:
+    """The modules of the package that define these functions and objects, and the ones they hold."""
+    found: set[str] = set()
+    seen: dict[int, Any] = {}
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, (tuple, list, set, frozenset)):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, partial):
+            waiting += [value.func, *value.args, *value.keywords.values()]
+        elif isinstance(value, (FunctionType, MethodType)):
+            found.add(value.__module__)
+            waiting += [cell.cell_contents for cell in value.__closure__ or ()] + [getattr(value, "__self__", None)]
+        else:
+            module = (value if isinstance(value, type) else type(value)).__module__
+            found.add(module)
+            # what a compiled function holds is data, and data belongs to the other part of the key
+            if module.startswith("condyle.") and not module.startswith("condyle.tape.") and not isinstance(value, type):
+                waiting += (
+                    vars(value).values() if hasattr(value, "__dict__") else [getattr(value, n, None) for n in _slots(value)]
+                )
+    return {name for name in found if name.startswith("condyle.")}
+
+
+def _slots(value: Any) -> list[str]:
+    return [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]

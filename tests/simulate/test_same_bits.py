@@ -18,7 +18,7 @@ from tape.random_tapes import same_bits
 import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
 from condyle.robot.make import Y, body, link, pose, sphere
-from condyle.tape import cpu
+from condyle.tape.backends import cpu
 
 BATCH = 256
 SOME = 8  # steps of a rollout that is one call of a kernel

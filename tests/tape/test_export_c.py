@@ -14,8 +14,8 @@ from tape.random_tapes import inputs_from, same_bits, tape_from
 
 from condyle.errors import BackendError
 from condyle.tape.array import array, where
-from condyle.tape.export_c import c_header, c_source
-from condyle.tape.interpreted import Reference
+from condyle.tape.backends.reference import Reference
+from condyle.tape.export.c import c_header, c_source
 from condyle.tape.loop import loop, scan
 from condyle.tape.passes import lower
 from condyle.tape.tape import Tape

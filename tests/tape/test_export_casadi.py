@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tape.random_tapes import inputs_from, tape_from
 
-from condyle.tape import export_casadi
 from condyle.tape.array import array, fma, where
-from condyle.tape.export_casadi import casadi_function
-from condyle.tape.interpreted import MpfrBackend, interpreted
+from condyle.tape.backends.mpfr import Mpfr
+from condyle.tape.backends.reference import MpfrBackend, interpreted
+from condyle.tape.export import casadi as export_casadi
+from condyle.tape.export.casadi import casadi_function
 from condyle.tape.loop import loop, scan
-from condyle.tape.mpfr import Mpfr
 from condyle.tape.scalar import emit
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace

@@ -14,11 +14,11 @@ from tape.random_tapes import inputs_for, random_tapes, same_bits
 
 from condyle.errors import BackendError, ShapeError
 from condyle.tape.array import array, fma, where
+from condyle.tape.backends.interval import Interval
+from condyle.tape.backends.mpfr import Mpfr
+from condyle.tape.backends.reference import IntervalBackend, MpfrBackend, Reference, interpreted
 from condyle.tape.interpret import Ieee
-from condyle.tape.interpreted import IntervalBackend, MpfrBackend, Reference, interpreted
-from condyle.tape.interval import Interval
 from condyle.tape.loop import loop, scan
-from condyle.tape.mpfr import Mpfr
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import emit
 from condyle.tape.trace import trace

@@ -16,10 +16,10 @@ from tape import random_tapes
 from tape.random_tapes import inputs_for, inputs_from, same_bits, tape_from
 
 import condyle as cd
-from condyle.tape import cpu, golden
+from condyle.tape.backends import cpu, golden
+from condyle.tape.backends.reference import Reference
 from condyle.tape.derive import jacobian
 from condyle.tape.graph import Block, Node
-from condyle.tape.interpreted import Reference
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
 from condyle.tape.tape import Tape

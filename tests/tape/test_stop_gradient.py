@@ -9,7 +9,7 @@ from tape.random_tapes import inputs_from, same_bits, tape_from
 
 import condyle as cd
 from condyle.tape.array import stop_gradient
-from condyle.tape.interpreted import Reference
+from condyle.tape.backends.reference import Reference
 from condyle.tape.ops import OPS
 from condyle.tape.passes import lower
 from condyle.tape.scalar import emit

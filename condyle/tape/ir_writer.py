@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from condyle.tape.vectors import Format
+from condyle.tape.vector_type import Format
 
 
 class Text:

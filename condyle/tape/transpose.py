@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from condyle.tape.vectors import Format
+from condyle.tape.vector_type import Format
 
 Put = Callable[[str], str]  # writes `%new = text` and returns %new
 

@@ -66,7 +66,7 @@ def digest(outputs: np.ndarray) -> str:
 @cache
 def check(precision: str, lanes: int) -> None:
     """Raise unless this processor gives the golden bits."""
-    from condyle.tape.cpu import compiled
+    from condyle.tape.backends.cpu import compiled
 
     inputs = states().astype(np.float64 if precision == "f64" else np.float32)
     outputs = np.empty((len(inputs), tape().outputs[0].size), inputs.dtype)

@@ -18,8 +18,8 @@ from condyle.errors import BackendError
 from condyle.tape.cache import shared_cache
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
-from condyle.tape.source_key import source_hash
 from condyle.tape.tape import Tape
+from condyle.tape.trace_cache import source_hash
 
 ALIGN = 64
 PARALLEL = 2_000_000  # operations in a batch below which waking a thread costs more than it saves

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from condyle.tape.graph import Block, Loop
+from condyle.tape.ir_writer import Close, Text
 from condyle.tape.layout import IN_LOOPS, Cut, Scratch, cut
 from condyle.tape.ops import BOOL, OPS
-from condyle.tape.text import Close, Text
-from condyle.tape.vectors import Format
+from condyle.tape.vector_type import Format
 
 Values = dict[int, str]  # node -> vector
 

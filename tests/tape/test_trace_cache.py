@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import condyle as cd
-from condyle.tape import source_key
-from condyle.tape.source_key import Sources, source_hash, trace_key
+from condyle.tape import trace_cache
+from condyle.tape.trace_cache import Sources, source_hash, trace_key
 
 FILES = {
     "__init__": '"""The package."""\nfrom condyle.b import g\n',
@@ -77,7 +77,7 @@ def test_what_is_known_of_a_file_is_kept_until_the_file_changes(tmp_path: Path, 
     sources = Sources(tmp_path)
     first = sources.source("condyle.a")
     sources.remember()
-    monkeypatch.setattr(source_key, "_digest", lambda tree: "read again")
+    monkeypatch.setattr(trace_cache, "_digest", lambda tree: "read again")
     assert Sources(tmp_path).source("condyle.a") == tuple(first)
     os.utime(path, ns=(1, 1))
     assert Sources(tmp_path).source("condyle.a")[0] == "read again"
@@ -89,7 +89,7 @@ def test_a_name_that_is_no_module_is_an_error() -> None:
 
 
 def closure(*modules: str) -> set[str]:
-    return set(Sources(source_key.ROOT).closure(modules, source_key.IRRELEVANT))
+    return set(Sources(trace_cache.ROOT).closure(modules, trace_cache.IRRELEVANT))
 
 
 def test_forward_dynamics_depends_on_its_own_algorithm() -> None:
@@ -109,7 +109,7 @@ class Held:
 
 def test_the_modules_of_what_a_function_is_given_count(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(source_key, "source_hash", lambda *modules: asked.append(modules) or "")
+    monkeypatch.setattr(trace_cache, "source_hash", lambda *modules: asked.append(modules) or "")
     model = cd.load("pendulum").model
 
     def physics() -> Any:

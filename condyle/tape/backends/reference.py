@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import BackendError, ShapeError
+from condyle.tape.backends.interval import Interval
+from condyle.tape.backends.mpfr import Mpfr
 from condyle.tape.graph import Block
 from condyle.tape.interpret import Arithmetic, Ieee, evaluate
-from condyle.tape.interval import Interval
-from condyle.tape.mpfr import Mpfr
 from condyle.tape.ops import OPS
 from condyle.tape.tape import Tape
 

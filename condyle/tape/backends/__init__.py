@@ -1,0 +1,1 @@
+"""Backends: what computes a tape, one file each."""

@@ -1,0 +1,1 @@
+"""Exports: a tape written for other programs."""
