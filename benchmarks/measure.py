@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import which
 
-from condyle.commands.bench import processor
+from condyle.commands.version import processor
 
 SECONDS = 1.0  # spent on each competitor of a race
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import condyle as cd
-from condyle.commands.bench import FILES, SAME, example_robots
-from condyle.commands.peers import mujoco_compiled, mujoco_spec
+from benchmarks.peers import mujoco_compiled, mujoco_spec
+from benchmarks.robots import FILES, SAME, example_robots
 from condyle.errors import CondyleError
 from condyle.robot.layouts import q_to_mujoco, v_from_mujoco, v_to_mujoco
 

@@ -1,6 +1,6 @@
 """`python -m condyle` is the command `condyle`."""
 
-from condyle.commands.main import main
+from condyle.cli import main
 
 if __name__ == "__main__":
     main()

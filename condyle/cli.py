@@ -1,10 +1,37 @@
-"""The command `condyle`: its verbs are in condyle/commands, one file app_*.py for each group."""
+"""The entry point of `condyle`: all commands of condyle/commands, one file each."""
 
 from __future__ import annotations
 
-from condyle.commands.main import app, main
+import os
+
+from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
+    bench,
+    demo,
+    doctor,
+    export,
+    gradcheck,
+    info,
+    plot,
+    replay,
+    sim,
+    verify,
+    version,
+    video,
+    view,
+)
+from condyle.commands.app import app
 
 __all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command line, or answer the shell's request for completions."""
+    if version.COMPLETE_VARIABLE in os.environ:
+        from typer.completion import completion_init
+
+        completion_init()
+    app(prog_name="condyle")
+
 
 if __name__ == "__main__":
     main()

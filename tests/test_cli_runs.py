@@ -84,7 +84,7 @@ def test_replay_finds_a_difference_behind_the_first_block(folder, monkeypatch):
 
     from condyle.commands import replay
 
-    monkeypatch.setattr(replay, "AT_ONCE", 40)
+    monkeypatch.setattr(replay, "BATCH", 40)
     run = read_run(folder / "run.cdl")
     x = run.x.copy()
     x[101, 0] += 1e-9
@@ -150,9 +150,6 @@ def test_what_plot_refuses(folder):
     assert "did you mean 'joints'" in refused("plot", folder / "run.cdl", "--signals", "joint")
     assert "has no height; it has energy, joints" in refused("plot", folder / "run.cdl", "--signals", "height")
     assert "try run.png" in refused("plot", folder / "run.cdl", "-o", folder / "run.bmp")
-    assert "try run.gif" in refused("plot", folder / "run.cdl", "--video", folder / "run.avi")
-    assert "leave out" in refused("plot", folder / "run.cdl", "--video", folder / "run.gif", "--compare", folder / "other.cdl")
-    assert "fps must be more than 0" in refused("plot", folder / "run.cdl", "--video", folder / "run.gif", "--fps", "0")
 
 
 def test_without_matplotlib_the_exit_code_is_3(folder, monkeypatch):
@@ -165,7 +162,7 @@ def test_without_matplotlib_the_exit_code_is_3(folder, monkeypatch):
 @pytest.mark.parametrize("suffix", ["gif", "mp4"])
 def test_a_video_is_written(folder, suffix):
     target = folder / f"run.{suffix}"
-    done = condyle("plot", folder / "run.cdl", "--video", target, "--fps", "10")
+    done = condyle("video", folder / "run.cdl", "-o", target, "--fps", "10")
     assert done.exit_code == 0, done.output
     content = target.read_bytes()
     if suffix == "mp4":
@@ -178,6 +175,11 @@ def test_a_video_is_written(folder, suffix):
         first = np.asarray(image.convert("RGB"))
         image.seek(3)
         assert np.abs(first.astype(int) - np.asarray(image.convert("RGB"))).max() > 30, "the arm has moved"
+
+
+def test_what_video_refuses(folder):
+    assert "try run.gif" in refused("video", folder / "run.cdl", "-o", folder / "run.avi")
+    assert "fps" in refused("video", folder / "run.cdl", "--fps", "0")
 
 
 # ---- export and import
@@ -208,7 +210,7 @@ def test_export_names(folder):
 
 def test_what_export_and_import_refuse(folder):
     run = folder / "run.cdl"
-    assert "what to write?" in refused("export", run)
+    assert "no format was given" in refused("export", run)
     assert "names one file" in refused("export", run, "--csv", "--mcap", "-o", folder / "x")
     assert "--csv" in refused("export", run, "-o", folder / "x.xlsx")
     assert "leave one or the other out" in refused("export", run, "--csv", "--c", folder / "x.c")

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 import condyle as cd
 from condyle.cli import app
 from condyle.commands import gradcheck as checking
-from condyle.commands.scene import Scene, feet, placed, places, posed
-from condyle.commands.source import Origin
+from condyle.commands.scene import Origin, Scene, contact_centers, feet, initial_configuration, place_on_ground
 from condyle.runs.run import read_run
 from condyle.simulate.gradcheck import Row
 
@@ -45,11 +44,11 @@ def test_feet_are_found_by_their_names():
 @pytest.mark.parametrize("ground", ["plane", "slope:15"])
 def test_a_robot_is_placed_on_its_lowest_contact(base, ground):
     simulation = Scene(Origin("fourlimb", base), ground=ground).simulation()
-    q = placed(simulation, posed(simulation.robot, ["pitch_1_f*=0.4"]), 0.03)
+    q = place_on_ground(simulation, initial_configuration(simulation.robot, ["pitch_1_f*=0.4"]), 0.03)
     under = simulation.ground
     gaps = [
         float(under.distance(p)[0]) - point.radius
-        for p, point in zip(places(simulation, q), simulation.contact_points, strict=True)
+        for p, point in zip(contact_centers(simulation, q), simulation.contact_points, strict=True)
     ]
     assert min(gaps) == pytest.approx(0.03, abs=1e-12)
 
@@ -65,7 +64,7 @@ def test_sim_tells_what_happened_and_records_it(tmp_path):
     facts = json.loads(done.stdout)
     assert facts["steps"] == 150 and set(facts["contacts"]) == {"lf_foot", "rf_foot", "lh_foot", "rh_foot"}
     assert facts["controller"] == "hold" and facts["file"] == str(run) and not facts["interrupted"]
-    assert facts["worst_residual"] < 1e-10 and facts["real_time_factor"] > 0.0
+    assert facts["largest_residual"] < 1e-10 and facts["real_time_factor"] > 0.0
     assert sum(force[2] for force in facts["contacts"].values()) == pytest.approx(facts["weight"], rel=0.5)
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["run.cdl", "run.png"], "no temporary files are left"
@@ -105,7 +104,7 @@ def test_every_controller_for_any_robot(controller, tmp_path):
     ("robot", "controller", "seconds", "frames"),
     [("pidog", "stand", 0.5, 0), ("pidog", "walk", 0.2, 0), ("pidog", "trot", 0.2, 0), ("birotor", "hover", 0.3, 2)],
 )
-def test_controllers_of_one_machine(robot, controller, seconds, frames, tmp_path):
+def test_controllers_of_one_robot(robot, controller, seconds, frames, tmp_path):
     run = tmp_path / "run.cdl"
     done = condyle("sim", robot, "-c", controller, "--seconds", str(seconds), "-o", str(run), "--json")
     assert done.exit_code == 0, done.stderr
@@ -152,7 +151,7 @@ def test_a_simulation_that_fails_keeps_what_was_recorded(tmp_path, monkeypatch):
     def failing(simulation):
         def control(k, x):
             if k == 20:
-                raise SimulationError("the solver does not arrive; take a smaller dt")
+                raise SimulationError("the solver does not converge; take a smaller dt")
             return np.zeros(simulation.nu), None
 
         return control
@@ -160,7 +159,7 @@ def test_a_simulation_that_fails_keeps_what_was_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(simple, "nothing", failing)
     run = tmp_path / "run.cdl"
     said = refused("sim", "pendulum", "--seconds", "1", "-o", str(run))
-    assert "after 0.04 s: the solver does not arrive" in said and f"the 20 steps before are in {run}" in said
+    assert "after 0.04 s: the solver does not converge" in said and f"the 20 steps before are in {run}" in said
     found = read_run(run)
     assert found.steps == 20 and "solver" in found.about["stopped"]
 
@@ -180,7 +179,7 @@ def test_a_push_moves_the_robot_and_the_table_is_readable():
     moved = float(line.split("y ")[-1].split()[0])
     # 0.1 s of 5 N on 1.44 kg from 0.132 s on, not quite at the centre of mass
     assert moved == pytest.approx(5.0 * 0.1 / 1.44442 * 0.218, rel=0.2)
-    assert "worst residual" in done.stdout and "real time" in done.stdout
+    assert "largest residual" in done.stdout and "real time" in done.stdout
 
 
 # ---- gradcheck
@@ -208,9 +207,9 @@ def test_gradcheck_fails_with_exit_code_1(monkeypatch):
 
 def test_the_state_that_is_checked_touches_the_ground_within_limits():
     simulation = Scene(Origin("pidog")).simulation()
-    x, u = checking.state(simulation, 3)
+    x, u = checking.random_state(simulation, 3)
     assert np.abs(simulation.contact_forces(x, u)).max() > 0.1
-    again, _ = checking.state(simulation, 3)
+    again, _ = checking.random_state(simulation, 3)
     assert np.array_equal(x, again)
 
 
@@ -225,11 +224,11 @@ def test_wrong_use_is_one_sentence(tmp_path):
     assert "NAME=VALUE" in refused("sim", "pendulum", "--joint", "swing")
     assert "integrator must be one of" in refused("sim", "pendulum", "--integrator", "magic")
     assert "1 to 10,000,000" in refused("sim", "pendulum", "--seconds", "0")
-    assert "try --plot run.png" in refused("sim", "pendulum", "--plot", str(tmp_path / "run.bmp"))
+    assert "try run.png" in refused("sim", "pendulum", "--plot", str(tmp_path / "run.bmp"))
     assert "try -o run.cdl" in refused("sim", "pendulum", "-o", str(tmp_path / "run.csv"))
     assert "did you mean 'hold'" in refused("sim", "pendulum", "-c", "holt")
     assert "none, hold, gravity" in refused("sim", "pendulum", "-c", "xyz")
-    assert "'walk' is for pidog, not for ur3: take one of none, hold" in refused("sim", "arm", "-c", "walk")
+    assert "'walk' is for pidog, not for ur3: use one of none, hold" in refused("sim", "arm", "-c", "walk")
     assert "leave --joint out" in refused("sim", "pidog", "-c", "walk", "--joint", "lf_hip=1")
     assert "leave --dt out" in refused("sim", "wheeled_pendulum", "-c", "balance", "--dt", "0.01")
     assert "belongs to --controller hold" in refused("sim", "pendulum", "-c", "swing", "--gain", "1", "1")

@@ -1,1 +1,1 @@
-"""What the commands of a robot do: tell, measure, export."""
+"""The commands of the program `condyle`, one file each."""

@@ -1,279 +1,132 @@
-"""How fast: forward dynamics and its relatives for a batch on one thread, against Pinocchio and MuJoCo in the same process.
-
-All compute the same robot, which is built for the others joint by joint from our model, and the results are compared before
-anything is timed. Competitors take turns and the smallest time of each counts, so that a busy moment hurts all alike.
-"""
+"""`condyle bench`: the time of a robot's dynamics on one thread; `python -m benchmarks robots` compares with other libraries."""
 
 from __future__ import annotations
 
 import json
 import os
-import platform
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
+from rich.table import Table
 
-from condyle.commands.peers import mujoco_acceleration, mujoco_twin, pinocchio_twin
-from condyle.commands.source import Origin
-from condyle.commands.tables import KERNELS, Measured, call_table, kernel_table
-from condyle.errors import CondyleError, install_command
-from condyle.multibody.robot import Robot, load
-from condyle.promises.bits import elsewhere
+from condyle.commands import completion
+from condyle.commands.app import command
+from condyle.commands.options import Arguments, Base, Json, Lock, PackageDirs
+from condyle.commands.scene import Origin, origin
+from condyle.commands.terminal import print_json, terminal
+from condyle.commands.version import processor
+from condyle.errors import CondyleError
+from condyle.multibody.robot import load
 
 BUILT_IN = ("ur3", "pidog", "fourlimb")
-# (file in example-robot-data, base, joints to lock)
-FILES = {
-    "panda": ("panda_description/urdf/panda.urdf", "fixed", ("panda_finger",)),
-    "anymal": ("anymal_b_simple_description/robots/anymal.urdf", "free", ()),
-    "talos": ("talos_data/robots/talos_reduced.urdf", "free", ()),
-}
-HOW = (
-    "Pinocchio: abaInParallel and rneaInParallel with one thread; crba and computeABADerivatives from a Python loop, calls\n"
-    "included; these two keep only the last result, while Condyle writes all of them. mj_step also integrates.\n"
-    "difference: the largest, over the largest entry. first result: trace and compile."
-)
-# largest difference from a peer over the largest entry; rounding times the condition number of M
-SAME = 1e-8
-
-Call = Callable[[], object]
+KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_dynamics_derivatives")
 
 
-@dataclass(frozen=True)
-class Setting:
-    """How much to measure: states in a batch, seconds for each race, and calls counted together for one state."""
+@command("condyle bench ur3", "condyle bench my.urdf --batch 1024 --json")
+def bench(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ROBOT]", help="As for `info`; by default ur3, pidog and fourlimb.", autocompletion=completion.robots
+        ),
+    ] = None,
+    base: Base = None,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    lock: Lock = None,
+    batch: Annotated[int, typer.Option(min=1, help="Number of states in a batch.")] = 4096,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time spent on each measurement, s.")] = 0.5,
+    as_json: Json = False,
+) -> None:
+    """Time the dynamics of a robot on one thread.
 
-    batch: int = 4096
-    seconds: float = 1.0
-    calls: int = 1000
+    The smallest of several times counts. `python -m benchmarks robots`, in a checkout, compares with Pinocchio and MuJoCo.
+    """
+    names = BUILT_IN if source is None else (source,)
+    robots = []
+    for name in names:
+        with terminal(stderr=True).status(f"measuring {name}"):
+            robots.append(measure(origin(name, base, package_dir, arg, lock=lock), batch, seconds))
+    found = {"processor": processor(), "load": load_average(), "batch": batch, "robots": robots}
+    if as_json:
+        print_json(found)
+    else:
+        show(found, terminal())
 
 
-def measure(origins: Sequence[Origin], setting: Setting, console: Console) -> dict[str, Any]:
-    """Print the tables and return their numbers."""
-    missing = [name for name in ("pinocchio", "mujoco") if find_spec(name) is None]
-    found = []
-    for origin in origins:
-        with console.status(origin.source) as status:
-            found.append(measure_one(origin, setting, missing, status.update))
-    console.print(f"{processor()}, one thread, batches of {setting.batch:,} ({busy()})", highlight=False)
-    console.print(kernel_table(found), call_table(found))
-    console.print(HOW, highlight=False, soft_wrap=True)
-    notes = [f"{name} is not installed, so nothing is compared with it: {install_command('peers')}" for name in missing]
-    for note in [*notes, *dict.fromkeys(f"{m.robot}: {note}" for m in found for note in m.notes)]:
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
-    return {"processor": processor(), "busy": busy(), "batch": setting.batch, "robots": [vars(m) for m in found], "notes": notes}
-
-
-def measure_one(origin: Origin, setting: Setting, missing: Sequence[str], say: Callable[[str], None]) -> Measured:
-    """All numbers of one robot."""
-    say(f"{origin.source}: loading")
-    # the others compute the tree, with its mimic joints and loops left free
-    robot = origin.load(constraints=False)
+def measure(of: Origin, batch: int, seconds: float) -> dict[str, Any]:
+    """Nanoseconds per state of a batch, microseconds per call with one state, operations, and seconds to the first result."""
+    robot = of.load(constraints=False)
     if not robot.nv:
         raise CondyleError(f"{robot.name} has no moving joint: there is nothing to measure; --base free lets it move")
-    found = Measured(robot.name, robot.nv)
     rng = np.random.default_rng(0)
-    n = setting.batch
-    q = robot.random_configuration(rng, n)
-    v, tau = rng.normal(size=(n, robot.nv)), rng.normal(size=(n, robot.nv))
-    twin = None if "pinocchio" in missing else pinocchio_twin(robot.model)
+    q = robot.random_configuration(rng, batch)
+    states = (q, rng.normal(size=(batch, robot.nv)), rng.normal(size=(batch, robot.nv)))
+    functions = {}
     for name in KERNELS:
-        say(f"{robot.name}: {name}")
-        found.kernels[name] = race_kernel(robot, name, (q, v, tau), twin, setting)
-    say(f"{robot.name}: one state")
-    found.call = race_call(robot, (q[0], v[0], tau[0]), twin, setting)
-    if "mujoco" not in missing:
-        say(f"{robot.name}: MuJoCo")
-        try:
-            found.mujoco_step = mujoco_step(robot, (q, v, tau), setting)
-        except CondyleError as reason:
-            found.notes.append(f"not compared with MuJoCo: {reason}")
-    say(f"{robot.name}: compiling")
-    found.compile = compile_times(origin)
-    return found
+        function = robot.function(name).on("cpu", threads=1)
+        arrays = states[: len(function.inputs)]
+        out, first = function(*arrays), [a[0] for a in arrays]
+        per_state = shortest(lambda f=function, a=arrays, out=out: f(*a, out=out), seconds) / batch
+        per_call = shortest(lambda f=function, a=first: [f(*a) for _ in range(100)], seconds) / 100
+        functions[name] = {"operations": function.operations, "batch_ns": 1e9 * per_state, "call_us": 1e6 * per_call}
+    return {"robot": robot.name, "nv": robot.nv, "functions": functions, "first_result_s": first_results(of)}
 
 
-# ---- one kernel
-
-
-def race_kernel(robot: Robot, name: str, states: tuple[np.ndarray, ...], twin: Any, setting: Setting) -> dict[str, float]:
-    """Nanoseconds per state of ours and Pinocchio's, our operations, and how far the results are apart."""
-    function = robot.function(name).on("cpu", threads=1)
-    arrays = states[: len(function.inputs)]
-    out = first = function(*arrays)
-    competitors: dict[str, Call] = {"condyle": lambda: function(*arrays, out=out)}
-    numbers: dict[str, float] = {"operations": function.operations}
-    if twin is not None:
-        call, results = pinocchio_call(name, twin, arrays)
-        competitors["pinocchio"] = call
+def shortest(call: Callable[[], object], seconds: float) -> float:
+    """The smallest time of a call, s."""
+    times, end = [], perf_counter() + seconds
+    while not times or perf_counter() < end:
+        start = perf_counter()
         call()
-        some = min(64, setting.batch)
-        numbers["difference"] = difference(name, [a[:some] for a in as_list(first)], results(some))
-    times = race(competitors, setting.seconds)
-    return numbers | {who: 1e9 * seconds / setting.batch for who, seconds in times.items()}
+        times.append(perf_counter() - start)
+    return min(times)
 
 
-def pinocchio_call(name: str, twin: Any, arrays: Sequence[np.ndarray]) -> tuple[Call, Callable[[int], list[np.ndarray]]]:
-    """(what computes the whole batch, what gives the results of the first states)."""
-    import pinocchio as pin
-
-    q = arrays[0]
-    if name in ("forward_dynamics", "inverse_dynamics"):
-        parallel = pin.abaInParallel if name == "forward_dynamics" else pin.rneaInParallel
-        pool = pin.ModelPool(twin, 1)
-        columns = [np.asfortranarray(a.T) for a in arrays]
-        result = np.zeros((twin.nv, len(q)), order="F")
-        return lambda: parallel(1, pool, *columns, result), lambda some: [result.T[:some]]
-    data = twin.createData()
-    one = pin.crba if name == "mass_matrix" else pin.computeABADerivatives
-
-    def all_of_them() -> None:
-        for state in zip(*arrays, strict=True):
-            one(twin, data, *state)
-
-    def results(some: int) -> list[np.ndarray]:
-        rows: list[list[np.ndarray]] = []
-        for state in zip(*[a[:some] for a in arrays], strict=True):
-            one(twin, data, *state)
-            if name == "mass_matrix":
-                M = np.triu(data.M)
-                rows.append([M + np.triu(M, 1).T])
-            else:
-                rows.append([data.ddq_dq.copy(), data.ddq_dv.copy(), data.Minv.copy()])
-        return [np.stack(column) for column in zip(*rows, strict=True)]
-
-    return all_of_them, results
-
-
-def difference(name: str, ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
-    """The largest difference over the largest entry; more than rounding explains is an error, not a number in a table."""
-    found = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(ours, theirs, strict=True))
-    if not found < SAME:
-        raise CondyleError(
-            f"{name}: the results differ by {found:.1e} of the largest entry, so their times say nothing; "
-            "has every joint something with inertia to move by itself?"
-        )
-    return found
-
-
-def race_call(robot: Robot, state: tuple[np.ndarray, ...], twin: Any, setting: Setting) -> dict[str, float]:
-    """Microseconds of forward dynamics called from Python on one state."""
-    q, v, tau = state
-    robot.forward_dynamics(q, v, tau)
-    competitors: dict[str, Call] = {"condyle": lambda: robot.forward_dynamics(q, v, tau)}
-    if twin is not None:
-        import pinocchio as pin
-
-        data = twin.createData()
-        competitors["pinocchio"] = lambda: pin.aba(twin, data, q, v, tau)
-    many = {who: repeated(call, setting.calls) for who, call in competitors.items()}
-    return {who: 1e6 * seconds / setting.calls for who, seconds in race(many, setting.seconds).items()}
-
-
-def mujoco_step(robot: Robot, states: tuple[np.ndarray, ...], setting: Setting) -> float:
-    """Nanoseconds of one mj_step, many of them inside MuJoCo; it also integrates, and has no shapes to collide."""
-    import mujoco
-
-    twin = mujoco_twin(robot.model)
-    data = mujoco.MjData(twin)
-    q, v, tau = (a[:4] for a in states)
-    ours = robot.forward_dynamics(q, v, tau)
-    rows = zip(q, v, tau, strict=True)
-    theirs = np.stack([mujoco_acceleration(robot.model, twin, data, *row) for row in rows])
-    difference("mj_forward", [ours], [theirs])
-
-    def fall() -> None:
-        mujoco.mj_resetData(twin, data)
-        mujoco.mj_step(twin, data, setting.calls)
-
-    return 1e9 * race({"mujoco": fall}, setting.seconds)["mujoco"] / setting.calls
-
-
-def compile_times(origin: Origin) -> dict[str, float]:
-    """Seconds from a loaded robot to its first result, in a process with an empty cache and in one that finds it filled."""
-    code = f"from condyle.commands.bench import first_result; first_result({json.dumps(json.dumps(origin.data()))})"
+def first_results(of: Origin) -> dict[str, float]:
+    """Seconds from a loaded robot to its first result, in a process with an empty cache, then in one with that cache."""
+    code = f"from condyle.commands.bench import Origin, print_first_result; print_first_result({of!r})"
     with tempfile.TemporaryDirectory(prefix="condyle-bench-") as cache:
-        runs = [elsewhere(code, CONDYLE_CACHE=cache) for _ in range(2)]
-    return {"cold": runs[0]["seconds"], "cached": runs[1]["seconds"]}
+        environment = {**os.environ, "CONDYLE_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        words = [sys.executable, "-c", code]
+        runs = [subprocess.run(words, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
+    return {"compiled": json.loads(runs[0].stdout), "cached": json.loads(runs[1].stdout)}
 
 
-def first_result(data: str) -> None:
-    """Print as JSON the seconds that the first call of forward dynamics takes: trace, compile, compute."""
-    robot = Origin.of(json.loads(data)).load(constraints=False)
+def print_first_result(of: Origin) -> None:
+    """Print the seconds that the first call of forward dynamics takes: trace, compile, compute."""
+    robot = of.load(constraints=False)
     load("pendulum").forward_dynamics(np.zeros(1), np.zeros(1), np.zeros(1))  # start LLVM
     q, v = robot.neutral(), np.zeros(robot.nv)
     start = perf_counter()
     robot.forward_dynamics(q, v, v)
-    print(json.dumps({"seconds": perf_counter() - start}))
+    print(perf_counter() - start)
 
 
-# ---- which robots
+def show(found: dict[str, Any], console: Console) -> None:
+    """Print the times as a table."""
+    title = f"{found['processor']}, one thread, batches of {found['batch']:,} ({found['load']})"
+    table = Table(title=title, title_justify="left", caption="first result: trace and compile, or load from the cache")
+    for head in ("robot", "nv", "function", "operations", "ns per state", "us per call", "first result, s", "from the cache, s"):
+        table.add_column(head, justify="left" if head in ("robot", "function") else "right")
+    for robot in found["robots"]:
+        first = robot["first_result_s"]
+        for k, (name, row) in enumerate(robot["functions"].items()):
+            cells = (f"{row['operations']:,}", f"{row['batch_ns']:,.0f}", f"{row['call_us']:.2f}")
+            ends = ("", "") if k else (f"{first['compiled']:.2f}", f"{first['cached']:.3f}")
+            table.add_row(*(("", "") if k else (robot["robot"], str(robot["nv"]))), name.replace("_", " "), *cells, *ends)
+        table.add_section()
+    console.print(table)
 
 
-def standard() -> list[Origin]:
-    """Panda, ANYmal and Talos where example-robot-data is installed, else built-in robots."""
-    folder = example_robots()
-    if folder is None:
-        return [Origin(name) for name in BUILT_IN]
-    return [Origin(str(folder / file), base, lock=lock) for file, base, lock in FILES.values()]
-
-
-def example_robots() -> Path | None:
-    """Where the package example-robot-data keeps its robots; it lies beside Pinocchio."""
-    spec = find_spec("pinocchio")
-    for parent in Path(spec.origin).parents if spec is not None and spec.origin else ():
-        if (folder := parent / "share" / "example-robot-data" / "robots").is_dir():
-            return folder
-    return None
-
-
-# ---- timing
-
-
-def race(competitors: dict[str, Call], seconds: float) -> dict[str, float]:
-    """The smallest time of each call in seconds; they take turns of three calls, so that each finds its own data in the cache."""
-    times: dict[str, list[float]] = {name: [] for name in competitors}
-    end = perf_counter() + seconds * len(competitors)
-    while perf_counter() < end or not all(times.values()):
-        for name, call in competitors.items():
-            for _ in range(3):
-                start = perf_counter()
-                call()
-                times[name].append(perf_counter() - start)
-    return {name: min(spent) for name, spent in times.items()}
-
-
-def repeated(call: Call, count: int) -> Call:
-    """A call that is `count` calls."""
-
-    def many() -> None:
-        for _ in range(count):
-            call()
-
-    return many
-
-
-def as_list(results: Any) -> list[np.ndarray]:
-    """One array or several, as a list."""
-    return [results] if isinstance(results, np.ndarray) else list(results)
-
-
-def processor() -> str:
-    """The name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def busy() -> str:
-    """The load average of the last minute over the cores."""
-    load_average = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    return f"load {load_average:.1f} on {os.cpu_count()} cores"
+def load_average() -> str:
+    """The load average of the last minute, and the number of cores."""
+    average = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    return f"load {average:.1f} on {os.cpu_count()} cores"

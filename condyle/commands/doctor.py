@@ -1,4 +1,4 @@
-"""A robot file examined: what is wrong with it and how to cure it, and the corrected file next to it on request."""
+"""`condyle doctor`: the problems of a robot file and their remedies, and a corrected file on request."""
 
 from __future__ import annotations
 
@@ -7,24 +7,52 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from condyle.atomic_write import write_bytes
-from condyle.commands.notes import command
-from condyle.commands.source import is_run
+from condyle.commands import completion
+from condyle.commands.app import command
+from condyle.commands.hints import shell_command
+from condyle.commands.options import Arguments, Json, PackageDirs, Strict
+from condyle.commands.scene import is_run, origin
+from condyle.commands.terminal import print_json, terminal
 from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, corrected_path, diagnose
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
 from condyle.errors import FileError, RobotError
 from condyle.robot.report import quoted
 
-HEALTHY, CURED, ILL = 0, 1, 2  # exit codes: nothing wrong; doubts, or errors that --fix cured; errors that remain
+OK, FIXED, ERRORS = 0, 1, 2  # exit codes: no problems; warnings, or errors that --fix corrected; errors that remain
 COLORS = {ERROR: "bold red", DOUBT: "yellow", HINT: "cyan"}
 VERDICTS = {LOADS: "bold green", DOUBTFUL: "bold yellow", STUCK: "bold red", FAILS: "bold red"}
 SHOWN = {ERROR: 30, DOUBT: 20, HINT: 8}  # findings of each severity
+
+
+@command("condyle doctor my.urdf", "condyle doctor my.urdf --fix", "condyle doctor arm.urdf.xacro --arg hand:=true --json")
+def doctor(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A URDF, xacro or MJCF file.", autocompletion=completion.robots)],
+    fix: Annotated[bool, typer.Option("--fix", help="Write a corrected file next to it, my.fixed.urdf.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --fix, overwrite a corrected file that exists.")] = False,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    strict: Strict = False,
+    as_json: Json = False,
+) -> None:
+    """Problems of a robot file, and how to fix them.
+
+    Exit codes: 0 ok; 1 warnings, or errors that --fix corrected; 2 errors remain, or there is no such file.
+    """
+    of = origin(file, None, package_dir, arg)
+    found = examine(file, of.package_dirs, dict(of.xacro_args), fix=fix, force=force, strict=strict)
+    if as_json:
+        print_json(facts(found))
+    else:
+        show(found, terminal())
+    raise typer.Exit(exit_code(found))
 
 
 def examine(
@@ -38,19 +66,20 @@ def examine(
 ) -> Diagnosis:
     """The diagnosis of a file; with `fix`, NAME.fixed.urdf is written beside it if anything can be corrected.
 
-    The file itself is never touched, and a NAME.fixed.urdf that is there only with `force`. With `strict`, doubts are errors.
+    The file itself is never changed; a NAME.fixed.urdf that exists is overwritten only with `force`. `strict` makes warnings
+    errors.
     """
     path = Path(path)
     if not path.exists() and not path.suffix and path.parent == Path():
         from condyle.robot import library
 
         if library.meant(path.name) in library.ROBOTS:
-            raise RobotError([f"{path} is a built-in robot, not a file: {command('info', path)} shows it"])
+            raise RobotError([f"{path} is a built-in robot, not a file: {shell_command('info', path)} shows it"])
     if is_run(str(path)):
-        raise RobotError([f"{path} is a run, not a robot: {command('replay', path)} --check examines it"])
+        raise RobotError([f"{path} is a run, not a robot: {shell_command('replay', path)} --check examines it"])
     target = corrected_path(path)
     if fix and os.path.lexists(target) and not force:  # also a link that leads nowhere yet
-        raise FileError(f"{target} is already there: move it away, or add --force to write over it")
+        raise FileError(f"{target} exists already: move it away, or add --force to overwrite it")
     found = diagnose(path, package_dirs=package_dirs, xacro_args=arguments, cure=fix, strict=strict)
     if found.corrected is None:
         return found
@@ -62,34 +91,34 @@ def examine(
 
 
 def exit_code(found: Diagnosis) -> int:
-    """0 when nothing is wrong; 1 for doubts, and for errors that the corrected file no longer has; 2 for errors that remain."""
+    """0 without problems; 1 for warnings, and for errors that the corrected file no longer has; 2 for errors that remain."""
     last = found.findings if found.corrected is None else found.remains
     grave = (ERROR, DOUBT) if found.strict else (ERROR,)
     if any(finding.severity in grave for finding in last):
-        return ILL
-    return CURED if any(finding.severity in (ERROR, DOUBT) for finding in found.findings) else HEALTHY
+        return ERRORS
+    return FIXED if any(finding.severity in (ERROR, DOUBT) for finding in found.findings) else OK
 
 
 def facts(found: Diagnosis) -> dict[str, Any]:
-    """Everything `show` prints, as plain data."""
+    """Everything that `show` prints, for JSON."""
     return {
         "file": str(found.path),
         "format": found.format,
         "verdict": found.verdict,
         "exit_code": exit_code(found),
         "counts": {severity: found.count(severity) for severity in COLORS},
-        "findings": [_plain(finding) for finding in found.findings],
+        "findings": [_finding(finding) for finding in found.findings],
         "robot": found.summary,
         "corrected": None if found.corrected is None else {
             "file": str(found.written) if found.written else None,
             "verdict": found.verdict_after,
-            "fixed": [_plain(finding) for finding in found.fixed],
-            "remains": [_plain(finding) for finding in found.remains],
+            "fixed": [_finding(finding) for finding in found.fixed],
+            "remains": [_finding(finding) for finding in found.remains],
         },
     }  # fmt: skip
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     file, _, line = finding.where.rpartition(":")
     place = {"file": file, "line": int(line)} if line.isdigit() else {"file": finding.where, "line": None}
     words = {"severity": finding.severity, "kind": finding.kind, "where": finding.where, **place}
@@ -97,7 +126,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 
 def show(found: Diagnosis, console: Console) -> None:
-    """Print the verdict, the findings with their cures, the robot, and what to type next."""
+    """Print the verdict, the findings with their remedies, the robot, and commands to type next."""
     head = Text.assemble((found.path.name, "bold"), f" ({found.format}): ", (found.verdict, VERDICTS[found.verdict]))
     if found.findings:
         head.append(f"; {_counts(found.findings)}")
@@ -112,7 +141,7 @@ def show(found: Diagnosis, console: Console) -> None:
     console.print()
     after = str(found.verdict_after)
     line = Text.assemble((written.name, "bold"), ": ", (after, VERDICTS[after]))
-    line.append(f"; what remains: {_counts(found.remains)}" if found.remains else "; nothing remains")
+    line.append(f"; remaining: {_counts(found.remains)}" if found.remains else "; no findings remain")
     console.print(line, highlight=False, soft_wrap=True)
     _list(found.remains, console, written)
     _robot(found, console, "It is now")
@@ -125,7 +154,7 @@ def _counts(findings: Sequence[Finding]) -> str:
 
 
 def _list(findings: Sequence[Finding], console: Console, path: Path, done: bool = False) -> None:
-    """One row each: how grave, where, what, and below it the cure, or what was done."""
+    """One row per finding: severity, place, what is wrong, and below it the remedy or what was done."""
     if not findings:
         return
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -152,7 +181,7 @@ def _list(findings: Sequence[Finding], console: Console, path: Path, done: bool 
 
 
 def _short(place: str) -> str:
-    """A place in another file, by the file's name."""
+    """The name of another file, with the line."""
     return place.replace("\\", "/").rpartition("/")[2][-40:]
 
 
@@ -169,16 +198,16 @@ def _robot(found: Diagnosis, console: Console, begin: str) -> None:
 
 
 def _next(found: Diagnosis, console: Console) -> None:
-    """What to type next."""
+    """Print commands to type next."""
     lines, target = [], corrected_path(found.path)
     if found.corrected is None:
-        curable = [finding for finding in found.findings if finding.fixable]
-        if curable and found.format in ("URDF", "xacro"):
-            lines.append(f"{command('doctor', found.path)} --fix   # cures {len(curable)} of these, in {target.name}")
+        fixable = [finding for finding in found.findings if finding.fixable]
+        if fixable and found.format in ("URDF", "xacro"):
+            lines.append(f"{shell_command('doctor', found.path)} --fix   # fixes {len(fixable)} of these, in {target.name}")
         if found.verdict in (LOADS, DOUBTFUL):
-            lines.append(command("view", found.path))
+            lines.append(shell_command("view", found.path))
     elif found.verdict_after in (LOADS, DOUBTFUL):
-        lines.append(command("view", found.written or target))
+        lines.append(shell_command("view", found.written or target))
     if lines:
         console.print()
         for line in lines:

@@ -1,13 +1,20 @@
-"""Runs as tables and logs for other programs and back, and a kernel of a robot as C99."""
+"""`condyle export` and `condyle import`: runs as tables and logs and back, and a function of a robot as C99."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from condyle.atomic_write import write_bytes
-from condyle.commands.notes import command
+from condyle.commands import completion
+from condyle.commands.app import command
+from condyle.commands.hints import shell_command
+from condyle.commands.options import Arguments, Base, Force, Lock, PackageDirs
+from condyle.commands.scene import origin
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
 from condyle.robot import library
@@ -18,67 +25,141 @@ from condyle.tape.export.c import c_header, c_source
 
 KINDS = {"csv": "a CSV table", "parquet": "a Parquet table", "mcap": "an MCAP log"}
 RUN = ".cdl"
+CODE = "C code of a robot"
 
 
-def export(robot: Robot, kernel: str, source: Path, header: Path | None, *, single: bool, force: bool) -> list[str]:
-    """Write the files and say in one line each what they are; an existing file stops it unless `force`."""
+@command(
+    "condyle export run.cdl --csv",
+    "condyle export run.cdl --csv --parquet --mcap",
+    "condyle export run.cdl --csv -o table.csv",
+    "condyle export ur3 --c ur3.c --header ur3.h --kernel forward_dynamics",
+)
+def export(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|ROBOT", help="A run, or a robot for --c, as for `info`.", autocompletion=completion.robots_and_runs
+        ),
+    ],
+    csv: Annotated[bool, typer.Option("--csv", help="Write a CSV table, run.csv next to the run.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write a Parquet table, run.parquet.")] = False,
+    mcap: Annotated[bool, typer.Option("--mcap", help="Write a log for Foxglove and ROS tools, run.mcap.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Name of the file, if only one is written.")] = None,
+    c: Annotated[
+        Path | None, typer.Option("--c", help="Write a function of the robot into this C file.", rich_help_panel=CODE)
+    ] = None,
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="The function to write, as listed in docs/robots.md.", autocompletion=completion.kernels, rich_help_panel=CODE
+        ),
+    ] = "forward_dynamics",
+    header: Annotated[Path | None, typer.Option(help="Also write a header file.", rich_help_panel=CODE)] = None,
+    float32: Annotated[bool, typer.Option("--float32", help="Use single precision.", rich_help_panel=CODE)] = False,
+    force: Force = False,
+    base: Base = None,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    lock: Lock = None,
+) -> None:
+    """A run as CSV, Parquet or MCAP; a robot's function as C.
+
+    Tables keep every bit, and `condyle import` makes them runs again. C is C99 without dependencies, with the same bits as
+    the compiled function. Parquet and MCAP need the extra `export`.
+    """
+    kinds = [kind for kind, wanted in (("csv", csv), ("parquet", parquet), ("mcap", mcap)) if wanted]
+    if c is not None and (kinds or out is not None):
+        raise CondyleError("--c is for robots, and --csv, --parquet, --mcap and -o are for runs: leave one or the other out")
+    if c is not None:
+        robot = origin(source, base, package_dir, arg, lock=lock).load()
+        lines = export_c(robot, kernel, c, header, single=float32, force=force)
+    else:
+        lines = export_run(source, kinds, out, force=force)
+    for line in lines:
+        typer.echo(line)
+
+
+@command("condyle import run.csv -o again.cdl", "condyle import run.parquet -o again.cdl")
+def import_(
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="A .csv, .parquet or .mcap that `condyle export` wrote.", autocompletion=completion.tables
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The run to write, .cdl; by default next to the table.")] = None,
+    force: Force = False,
+) -> None:
+    """An exported table made a run again, bit for bit.
+
+    `condyle replay --check` compares it with a new computation.
+    """
+    for line in import_run(Path(table), out, force=force):
+        typer.echo(line)
+
+
+def export_c(robot: Robot, kernel: str, source: Path, header: Path | None, *, single: bool, force: bool) -> list[str]:
+    """Write a function as C; one line about each file. Files that exist are overwritten only with `force`."""
     function = robot.function(kernel)
     for path in (source, header):
         if path is not None:
-            _free(path, force)
+            _check_target(path, force)
     if header is not None and header.resolve() == source.resolve():
         raise CondyleError(f"--c and --header both name {source}; give two names, as in --c arm.c --header arm.h")
     precision, dtype = ("f32", "float32") if single else ("f64", "float64")
     tape = function.lowered(precision)
     write_bytes(source, c_source(tape, dtype).encode())
     ports = ", ".join(f"{p.name}{list(p.shape)}" for p in (*tape.inputs, *tape.outputs))
-    said = [f"{source}: {kernel}({ports}), {tape.operations:,} operations in {dtype}; compile with -std=c99 -ffp-contract=off"]
+    lines = [f"{source}: {kernel}({ports}), {tape.operations:,} operations in {dtype}; compile with -std=c99 -ffp-contract=off"]
     if header is not None:
         write_bytes(header, c_header(tape, dtype).encode())
-        said.append(f"{header}: its declaration, for C and C++")
-    return said
+        lines.append(f"{header}: its declaration, for C and C++")
+    return lines
 
 
 def export_run(source: str, kinds: Sequence[str], out: Path | None, *, force: bool) -> list[str]:
-    """Write a run as tables of these kinds, beside it or as `out`, and say in one line each what they are."""
-    if not kinds and out is None:
-        raise CondyleError("what to write? --csv, --parquet or --mcap for a run, --c FILE for a robot")
-    if not kinds and out is not None:
+    """Write a run as tables of these kinds, next to it or as `out`; one line about each file."""
+    if not kinds:
+        if out is None:
+            raise CondyleError("no format was given: add --csv, --parquet or --mcap for a run, or --c FILE for a robot")
         kinds = [out.suffix[1:].lower()]
     if out is not None and len(kinds) > 1:
-        raise CondyleError(f"-o names one file, and {len(kinds)} kinds are asked for: leave -o out, or ask for one kind")
+        raise CondyleError(f"-o names one file, and {len(kinds)} formats were given: leave -o out, or give one format")
     if kinds[0] not in KINDS:
-        raise CondyleError(f"-o {out}: a run is written as .csv, .parquet or .mcap; take one of these names, or add --csv")
+        raise CondyleError(f"-o {out}: a run is written as .csv, .parquet or .mcap; use one of these suffixes, or add --csv")
     path = Path(source)
     if not path.exists() and (library.meant(source) in library.ROBOTS):
-        recorded = command("sim", source, "-o", f"{source}.cdl")
+        recorded = shell_command("sim", source, "-o", f"{source}.cdl")
         raise CondyleError(f"{source} is a robot, and tables are of runs: record one with {recorded}")
     targets = [out or path.with_suffix(f".{kind}") for kind in kinds]
     run = read_run(path)
     for target in targets:
-        _free(target, force)
-    said = []
+        _check_target(target, force)
+    lines = []
     for kind, target in zip(kinds, targets, strict=True):
         convert.export_run(run, target, kind)
-        said.append(f"{target}: {run.steps:,} steps as {KINDS[kind]}, {target.stat().st_size:,} bytes")
-    return said + ([f"note: {run.lost}"] if run.lost is not None else [])
+        lines.append(f"{target}: {run.steps:,} steps as {KINDS[kind]}, {target.stat().st_size:,} bytes")
+    return lines + ([f"note: {run.lost}"] if run.lost is not None else [])
 
 
 def import_run(table: Path, out: Path | None, *, force: bool) -> list[str]:
-    """Write the run that a table was made of."""
+    """Write the run that a table was exported from; one line about the file."""
     target = out or table.with_suffix(RUN)
     if target.suffix.lower() != RUN:
         raise CondyleError(f"-o writes a run, and {target.name} does not end in {RUN}: try -o {target.stem}{RUN}")
     run = convert.import_run(table)
-    _free(target, force)
+    _check_target(target, force)
     run.save(target)
     note = [f"note: {run.lost}"] if run.lost is not None else []
-    return [f"{target}: {run.steps:,} steps of {printable(run.about['robot'])}; next: {command('replay', target)} --check", *note]
+    return [
+        f"{target}: {run.steps:,} steps of {printable(run.about['robot'])}; next: {shell_command('replay', target)} --check",
+        *note,
+    ]
 
 
-def _free(path: Path, force: bool) -> None:
-    """A sentence if the file may not be written."""
+def _check_target(path: Path, force: bool) -> None:
+    """CondyleError if the file cannot be written, or exists and `force` is not given."""
     if path.is_dir():
         raise CondyleError(f"{path} is a folder; give the name of a file to write")
     if os.path.lexists(path) and not force:  # also a link that leads nowhere yet
-        raise CondyleError(f"{path} is there already: --force writes over it")
+        raise CondyleError(f"{path} exists already: --force overwrites it")

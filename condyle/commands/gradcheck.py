@@ -1,75 +1,106 @@
-"""The derivatives of a robot in its world against high precision, as a table."""
+"""`condyle gradcheck`: the derivatives of a simulation compared with finite differences in high precision."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from condyle.commands.scene import Scene, named_joints, placed
+from condyle.commands.app import FAILED, command
+from condyle.commands.options import Arguments, Base, Contacts, Dt, Friction, Ground, Integrator, Json, Lock, PackageDirs, Source
+from condyle.commands.scene import Scene, joint_indices, limits, origin, place_on_ground
+from condyle.commands.terminal import print_json, progress, terminal
 from condyle.errors import CondyleError
 from condyle.simulate.gradcheck import Row, check
 from condyle.simulate.simulation import Simulation
 
-CLOSE = 1e-7  # the largest relative error that passes
-SMALL = 8  # robots with at most so many coordinates have their second derivatives looked at, too
+TOLERANCE = 1e-7  # largest relative error that passes
+SECOND_ORDER = 8  # second derivatives are checked for robots with at most this many velocities
 
 
-def state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A state and a control worth looking at: joints near zero or mid-range, contacts at their depth at rest, in motion."""
+@command("condyle gradcheck pendulum --steps 20", "condyle gradcheck my.urdf --json")
+def gradcheck(
+    source: Source,
+    base: Base = None,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    lock: Lock = None,
+    dt: Dt = 0.002,
+    ground: Ground = None,
+    friction: Friction = 0.8,
+    contacts: Contacts = None,
+    integrator: Integrator = "semi_implicit_euler",
+    bits: Annotated[int, typer.Option(help="Precision of the reference, 128 to 1024 bits.")] = 512,
+    steps: Annotated[int, typer.Option(help="Length of the rollout whose derivatives are checked; 0 for one step only.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the random state and directions.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Every derivative of a robot, against high precision.
+
+    Derivatives of a step and of a rollout are compared with finite differences. The exit code is 1 if any error is above
+    1e-7 of the largest entry. Needs the extra `precision`.
+    """
+    scene = Scene(origin(source, base, package_dir, arg, lock=lock), dt, ground, friction, tuple(contacts or ()), integrator)
+    simulation, rows = measure(scene, terminal(stderr=True), bits=bits, steps=steps, seed=seed)
+    found = facts(simulation, rows, bits)
+    if as_json:
+        print_json(found)
+    else:
+        show(simulation, rows, bits, terminal())
+    if not found["passed"]:
+        raise typer.Exit(FAILED)
+
+
+def random_state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(x, u): joints near zero or mid-range, contacts at their depth at rest, with random velocities and controls."""
     rng, robot = np.random.default_rng(seed), simulation.robot
     q = robot.neutral()
-    for name, i, _ in named_joints(robot):
-        limits = robot.reduced.links[robot.joint_names.index(name)].limits
-        low, high = (b if b is not None and np.isfinite(b) else s for b, s in ((limits.lower, -np.pi), (limits.upper, np.pi)))
-        q[i] = np.clip(0.5 * (low + high) if not low < 0.0 < high else 0.0, low, high) + 0.05 * (high - low) * rng.uniform(
-            -1.0, 1.0
-        )
-    q = placed(simulation, q, -simulation.rest_depth)
+    for name, i in joint_indices(robot).items():
+        span = limits(robot.reduced.links[robot.joint_names.index(name)])
+        low, high = (b if np.isfinite(b) else s for b, s in zip(span, (-np.pi, np.pi), strict=True))
+        middle = 0.0 if low < 0.0 < high else np.clip(0.5 * (low + high), low, high)
+        q[i] = middle + 0.05 * (high - low) * rng.uniform(-1.0, 1.0)
+    q = place_on_ground(simulation, q, -simulation.rest_depth)
     v = 0.1 * rng.normal(size=robot.nv)
     effort = [simulation.joint_forces[k].load for k in simulation.actuated]
     return simulation.state(q, v), 0.1 * rng.normal(size=simulation.nu) * effort
 
 
 def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int) -> tuple[Simulation, list[Row]]:
-    """The errors, with a bar that shows how far."""
+    """The simulation and the errors of its derivatives."""
     if steps < 0:
-        raise CondyleError(f"--steps must not be negative, got {steps}; 0 looks at one step only")
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("compiling", total=None)
+        raise CondyleError(f"--steps must not be negative, got {steps}; 0 checks one step only")
+    with progress(console) as say:
+        say("compiling", 0, 1)
         simulation = scene.simulation()
-        x, u = state(simulation, seed)
-
-        def say(what: str, done: int, of: int) -> None:
-            bar.update(task, description=f"{simulation.robot.name}: {what}", completed=done, total=of)
-
-        second = simulation.robot.nv <= SMALL and simulation.substeps == 1
+        x, u = random_state(simulation, seed)
+        second = simulation.robot.nv <= SECOND_ORDER and simulation.substeps == 1
         us = np.tile(u, (steps, 1)) if steps else None
         rows = check(simulation, x, u, us=us, second=second, bits=bits, seed=seed, say=say)
     return simulation, rows
 
 
 def facts(simulation: Simulation, rows: list[Row], bits: int) -> dict[str, Any]:
-    """The numbers of the table, as plain data."""
-    passed = all(row.error < CLOSE for row in rows)
-    return {"robot": simulation.robot.name, "bits": bits, "close": CLOSE, "passed": passed, "rows": [asdict(row) for row in rows]}
+    """The errors, for JSON."""
+    passed = all(row.error < TOLERANCE for row in rows)
+    found = {"robot": simulation.robot.name, "bits": bits, "tolerance": TOLERANCE, "passed": passed}
+    return {**found, "rows": [asdict(row) for row in rows]}
 
 
 def show(simulation: Simulation, rows: list[Row], bits: int, console: Console) -> None:
-    """Print the table, green where the error is small."""
+    """Print the table of errors."""
     table = Table(title=f"{simulation.robot.name}: derivatives against differences in {bits} bits", title_justify="left")
     for head in ("derivative", "relative error", "largest entry", "columns or directions"):
         table.add_column(head, justify="left" if head == "derivative" else "right")
     for row in rows:
-        good = row.error < CLOSE
+        good = row.error < TOLERANCE
         color = "green" if good else "red"
         table.add_row(row.what, f"[{color}]{row.error:.1e}{'' if good else ' FAILED'}[/]", f"{row.size:.3g}", str(row.seen))
     console.print(table)
     worst = max(rows, key=lambda row: row.error)
-    verdict = "all" if worst.error < CLOSE else "not all"
-    console.print(f"{verdict} within {CLOSE:.0e}; the worst is {worst.what}, {worst.error:.1e}", highlight=False)
+    verdict = "all" if worst.error < TOLERANCE else "not all"
+    console.print(f"{verdict} within {TOLERANCE:.0e}; the largest error is {worst.error:.1e}, of {worst.what}", highlight=False)

@@ -1,16 +1,21 @@
-"""What a robot is: its tree, its numbers, its frames, and what its file left to be said."""
+"""`condyle info`: a robot's tree of joints and links, its totals, its frames, and notes from loading its file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
-from condyle.commands.notes import Examined, command
+from condyle.commands.app import command
+from condyle.commands.hints import FileHints, file_hints, shell_command
+from condyle.commands.options import Arguments, Base, Json, PackageDirs, Source, Strict
+from condyle.commands.scene import origin
+from condyle.commands.terminal import print_json, terminal
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Ball, Free, Prismatic, Revolute
 from condyle.robot.model import Link
@@ -20,17 +25,41 @@ UNITS = {Revolute: ("rad", "rad/s", "N m"), Prismatic: ("m", "m/s", "N")}
 NAMES = {Revolute: "revolute", Prismatic: "prismatic", Ball: "ball", Free: "free"}
 AXES = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
 
-# what each kind of remark means for the person who loads the file
-CURES = {
-    REPAIRED: "Repaired while loading: write the repaired value into the file, or --strict to be stopped.",
+# what to do about each kind of note
+ADVICE = {
+    REPAIRED: "Repaired while loading: write the repaired value into the file; --strict makes it an error.",
     KEPT: "Kept as written, though it looks wrong: check it against the real robot.",
-    IGNORED: "Not used: nothing to do, unless you relied on it.",
+    IGNORED: "Ignored: not used by the simulation.",
 }
 SHOWN_FRAMES = 60
 
 
+@command("condyle info ur3", "condyle info my.urdf --base free", "condyle info pidog --json")
+def info(
+    source: Source,
+    base: Base = None,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    strict: Strict = False,
+    as_json: Json = False,
+) -> None:
+    """A robot's joints, links and frames, and notes on its file.
+
+    A file that cannot be loaded gives the list of its problems and exit code 2.
+    """
+    of = origin(source, base, package_dir, arg, strict=strict)
+    robot, hints = of.load(), file_hints(of)
+    if as_json:
+        print_json(facts(robot))
+    else:
+        show(robot, terminal(width=1000))
+        show_next(hints, robot, terminal(width=1000))
+    for hint in hints.sentences:
+        typer.echo(f"note: {hint}", err=True)
+
+
 def facts(robot: Robot) -> dict[str, Any]:
-    """Everything `show` prints, as plain data."""
+    """Everything that `show` prints, for JSON."""
     return {
         "name": robot.name,
         "mass": robot.mass,
@@ -47,7 +76,7 @@ def facts(robot: Robot) -> dict[str, Any]:
 
 
 def constraints(robot: Robot) -> dict[str, Any] | None:
-    """What remains of all coordinates, which joints follow, and the loops; None for a robot that is free."""
+    """Independent coordinates, dependent joints and loops; None for a robot without constraints."""
     if robot.coordinate_map is None:
         return None
     return {
@@ -80,25 +109,25 @@ def joint(link: Link, robot: Robot) -> dict[str, Any]:
 
 
 def show(robot: Robot, console: Console) -> None:
-    """Print the tree, the totals, the frames and the remarks."""
+    """Print the tree, the totals, the constraints, the frames and the notes."""
     console.print(tree(robot), highlight=False)
-    parts = Group(totals(robot), *ties(robot), *frames(robot), *remarks(robot))
+    parts = Group(totals(robot), *constraint_lines(robot), *frames(robot), *notes(robot))
     console.print(parts, highlight=False, soft_wrap=True)
 
 
-def show_next(found: Examined, robot: Robot, console: Console) -> None:
-    """What to type to go on."""
-    source, own = found.source, Path(found.source).is_file()
+def show_next(hints: FileHints, robot: Robot, console: Console) -> None:
+    """Print commands to type next."""
+    source, own = hints.source, Path(hints.source).is_file()
     run = f"{Path(source).name.partition('.')[0] if own else robot.name}.cdl"
-    how = ["--base", "free", "--controller", "hold"] if found.nailed else ["--controller", "swing"]
-    lines = [command("view", source), command("sim", source, *how, "-o", run)]
-    if own and (found.doubts or robot.model.notes):
-        lines.insert(0, command("doctor", source))
+    how = ["--base", "free", "--controller", "hold"] if hints.fixed_in_air else ["--controller", "swing"]
+    lines = [shell_command("view", source), shell_command("sim", source, *how, "-o", run)]
+    if own and (hints.warnings or robot.model.notes):
+        lines.insert(0, shell_command("doctor", source))
     console.print(Text("\nNext:  " + "\n       ".join(lines)), highlight=False, soft_wrap=True)
 
 
 def tree(robot: Robot) -> Tree:
-    """Links hang from the links that carry them; each line is a joint and what it moves."""
+    """The kinematic tree; each line is a joint and the link that it moves."""
     root = Tree(f"[bold]{escape(robot.name)}[/]  [dim](world)", guide_style="dim")
     branches: list[Tree] = []
     for _, link in robot.model.outward():
@@ -131,7 +160,7 @@ def axis_name(axis: tuple[float, float, float]) -> str:
 
 
 def limits(link: Link) -> str:
-    """The limits that were written, with their units."""
+    """The limits, with their units."""
     if type(link.kind) not in UNITS:
         return ""
     place, speed, force = UNITS[type(link.kind)]
@@ -154,8 +183,8 @@ def totals(robot: Robot) -> Text:
     return Text.assemble(mass, f" in {n} moving link{'s' * (n != 1)}; ", sizes, f"; gravity ({x:g}, {y:g}, {z:g}) m/s^2")
 
 
-def ties(robot: Robot) -> list[Text]:
-    """What the constraints leave, and what each of them ties."""
+def constraint_lines(robot: Robot) -> list[Text]:
+    """The independent velocities, and each constraint."""
     if robot.coordinate_map is None:
         return []
     first = f"\nConstrained: {robot.nv} of {robot.model.nv} velocities remain ({', '.join(robot.velocity_names[:SHOWN_FRAMES])})."
@@ -165,20 +194,20 @@ def ties(robot: Robot) -> list[Text]:
 
 
 def frames(robot: Robot) -> list[Text]:
-    """The frames that can be named, in one paragraph."""
+    """The names of the frames."""
     names = robot.frame_names
     more = f", and {len(names) - SHOWN_FRAMES} more (--json lists all)" if len(names) > SHOWN_FRAMES else ""
     return [Text(f"\n{len(names)} frames: {', '.join(names[:SHOWN_FRAMES])}{more}")] if names else []
 
 
-def remarks(robot: Robot) -> list[Text]:
-    """What was repaired, kept or ignored, each group under the sentence that says what to do."""
+def notes(robot: Robot) -> list[Text]:
+    """What was repaired, kept or ignored while loading, each group under its advice."""
     found: list[Text] = []
-    for kind, cure in CURES.items():
-        notes = [note for note in robot.model.notes if note.what.startswith(kind)]
-        if notes:
-            found.append(Text(f"\n{cure}", "yellow" if kind != IGNORED else "dim"))
-        found += [Text(f"  {note.where + ': ' if note.where else ''}{note.what.removeprefix(kind)}") for note in notes]
-    rest = [note for note in robot.model.notes if not note.what.startswith(tuple(CURES))]
+    for kind, advice in ADVICE.items():
+        group = [note for note in robot.model.notes if note.what.startswith(kind)]
+        if group:
+            found.append(Text(f"\n{advice}", "yellow" if kind != IGNORED else "dim"))
+        found += [Text(f"  {note.where + ': ' if note.where else ''}{note.what.removeprefix(kind)}") for note in group]
+    rest = [note for note in robot.model.notes if not note.what.startswith(tuple(ADVICE))]
     found += [Text(f"  {note.where + ': ' if note.where else ''}{note.what}") for note in rest]
     return found

@@ -1,32 +1,56 @@
-"""A run read again: what it holds, and whether it happens again bit for bit."""
+"""`condyle replay`: what a run contains, and whether computing it again gives the same bits."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from condyle.commands.bar import bar
-from condyle.commands.notes import command
+from condyle.commands.app import FAILED, command
+from condyle.commands.hints import shell_command
+from condyle.commands.options import Json, RunFile
+from condyle.commands.terminal import print_json, progress, terminal
 from condyle.runs.json_codec import printable
 from condyle.runs.replay import Replay
-from condyle.runs.run import Run
+from condyle.runs.run import Run, read_run
 
-AT_ONCE = 2048  # steps compared between two moves of the bar
+BATCH = 2048  # steps compared at once
+
+
+@command("condyle replay run.cdl", "condyle replay run.cdl --check")
+def replay(
+    run: RunFile,
+    check: Annotated[bool, typer.Option("--check", help="Compute every step again, and compare all bits.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What a run contains, and whether it repeats bit for bit.
+
+    The exit code of --check is 0 if all steps of the file repeat bit for bit, also those of a truncated run, and 1 if a step
+    differs, which is named, or if the file was damaged or changed after it was recorded.
+    """
+    done = read_run(run)
+    compared = compare(done, terminal(stderr=True)) if check else None
+    if as_json:
+        print_json(facts(done, compared))
+    else:
+        show(done, compared, terminal())
+    if compared is not None and not compared:
+        raise typer.Exit(FAILED)
 
 
 def compare(run: Run, console: Console) -> Replay:
-    """Every step computed again, with a bar that shows how far; it ends at the first block that differs."""
-    with bar(console) as say:
+    """The comparison of every step computed again, up to the first block that differs."""
+    with progress(console) as say:
         say("compiling", 0, 1)
-        return run.check(batch=AT_ONCE, say=lambda done, steps: say("comparing", done, steps))
+        return run.check(batch=BATCH, say=lambda done, steps: say("comparing", done, steps))
 
 
 def facts(run: Run, compared: Replay | None) -> dict[str, Any]:
-    """All that `show` prints, as plain data."""
+    """Everything that `show` prints, for JSON."""
     about = {name: value for name, value in run.about.items() if name not in ("recipe", "robot_recipe", "columns")}
     columns = run.about["columns"]
     return {
@@ -47,7 +71,7 @@ def facts(run: Run, compared: Replay | None) -> dict[str, Any]:
 
 
 def show(run: Run, compared: Replay | None, console: Console) -> None:
-    """Print what the run holds, what was lost, and what came of the comparison."""
+    """Print what the run contains, what was lost, and the result of the comparison."""
     f, about = facts(run, compared), run.about
     table = Table(title=Text(run.title), title_justify="left", show_header=False)
     table.add_column("")
@@ -56,13 +80,13 @@ def show(run: Run, compared: Replay | None, console: Console) -> None:
     rows = {
         "file": f["file"] or "in memory",
         "robot": about["robot"],
-        "controller": f"{about['controller'] or 'not named'}{seed}",
+        "controller": f"{about['controller'] or 'unnamed'}{seed}",
         "length": f"{f['seconds']:g} s, {run.steps:,} steps of {run.dt * 1e3:g} ms",
-        "a state has": f"{len(f['states'])} entries: {_some(f['states'])}",
-        "a control has": f"{len(f['controls'])} entries: {_some(f['controls'])}" if f["controls"] else "nothing",
+        "state": f"{len(f['states'])} entries: {_some(f['states'])}",
+        "control": f"{len(f['controls'])} entries: {_some(f['controls'])}" if f["controls"] else "no entries",
         "wrenches at": ", ".join(f["wrenches"]) or "no frame",
         "further signals": _some([f"{name} {tuple(shape)}" for name, shape in f["signals"].items()]) or "none",
-        "recorded": f"{about['created']}, by condyle {about['versions'].get('condyle', '?')} on {_machine(about)}",
+        "recorded": f"{about['created']}, by condyle {about['versions'].get('condyle', '?')} on {_computer(about)}",
         "sha256": str(f["sha256"])[:16],
     }
     if about.get("stopped"):
@@ -76,16 +100,14 @@ def show(run: Run, compared: Replay | None, console: Console) -> None:
         color = "bold red" if not compared else "bold green" if compared.lost is None else "bold yellow"
         console.print(Text(printable(str(compared)), color), soft_wrap=True)
     elif run.path is not None:
-        console.print(
-            Text(f"next: {command('replay', run.path)} --check, {command('view', run.path)}, {command('plot', run.path)}"),
-            soft_wrap=True,
-        )
+        again = [f"{shell_command('replay', run.path)} --check", shell_command("view", run.path), shell_command("plot", run.path)]
+        console.print(Text(f"next: {', '.join(again)}"), soft_wrap=True)
 
 
 def _some(names: list[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f", ... {names[-1]}" if len(names) > most else "")
 
 
-def _machine(about: dict[str, Any]) -> str:
-    machine = about.get("machine")
-    return str(machine.get("cpu", "an unknown machine")) if isinstance(machine, dict) else "an unknown machine"
+def _computer(about: dict[str, Any]) -> str:
+    host = about.get("machine")
+    return str(host.get("cpu", "an unknown computer")) if isinstance(host, dict) else "an unknown computer"

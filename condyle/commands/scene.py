@@ -1,4 +1,4 @@
-"""A robot in its world, as given on a command line: which ground, which contacts, and where the robot stands."""
+"""The robot and its world as given on a command line: where the robot is loaded from, its ground, contacts and initial pose."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from condyle.commands.source import Origin
+from condyle.commands.hints import shell_command
 from condyle.dynamics.kinematics import poses
-from condyle.errors import SimulationError
-from condyle.multibody.robot import Robot
+from condyle.errors import RobotError, SimulationError
+from condyle.multibody.robot import Robot, load
+from condyle.robot import library
 from condyle.robot.joints import Free, Prismatic
 from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
@@ -22,10 +24,77 @@ from condyle.simulate.points import ContactPoint, contact_points
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Ground, Plane, Slope
 
+# ---- where a robot comes from
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The arguments of `condyle.load`, and the joints to lock afterwards."""
+
+    source: str
+    base: str | None = None
+    package_dirs: tuple[str, ...] = ()
+    xacro_args: tuple[tuple[str, str], ...] = ()
+    strict: bool = False
+    lock: tuple[str, ...] = ()
+
+    def load(self, *, constraints: bool = True) -> Robot:
+        """The robot; `constraints` as in `condyle.load`."""
+        check_source(self.source)
+        options = {"package_dirs": self.package_dirs, "xacro_args": dict(self.xacro_args), "strict": self.strict}
+        robot = load(self.source, self.base, constraints=constraints, **options)
+        return robot.lock(self.lock) if self.lock else robot
+
+
+def origin(
+    source: str,
+    base: str | None = None,
+    package_dirs: Sequence[str] | None = None,
+    arguments: Sequence[str] | None = None,
+    *,
+    strict: bool = False,
+    lock: Sequence[str] | None = None,
+) -> Origin:
+    """The origin of a robot from the options of a command; `arguments` are written name:=value, as in ROS."""
+    pairs = []
+    for text in arguments or ():
+        name, separator, value = text.partition(":=")
+        if not separator or not name:
+            raise RobotError([f"--arg {text!r}: write it as name:=value, as in --arg hand:=true"])
+        pairs.append((name, value))
+    return Origin(source, base, tuple(package_dirs or ()), tuple(pairs), strict, tuple(lock or ()))
+
+
+def is_run(target: str) -> bool:
+    """Whether this is a file that begins as a run does."""
+    from condyle.runs.file import MAGIC
+
+    try:
+        with Path(target).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        return False
+
+
+def check_source(source: str) -> None:
+    """RobotError if a run or a folder is given in place of a robot."""
+    path = Path(source)
+    if is_run(source):
+        raise RobotError(
+            [f"{source} is a run, not a robot: view, plot and replay show it, as in {shell_command('view', source)}"]
+        )
+    if library.meant(source) in library.ROBOTS or not path.is_dir():
+        return
+    inside = sorted(p.name for p in path.iterdir() if p.suffix in (".urdf", ".xacro"))[:1]
+    raise RobotError([f"{source} is a folder, not a robot: give a file" + (f", as {path / inside[0]}" if inside else " in it")])
+
+
+# ---- its world
+
 
 @dataclass(frozen=True)
 class Scene:
-    """What a command line says about a world."""
+    """A robot and the options of its world."""
 
     origin: Origin
     dt: float = 0.002
@@ -35,7 +104,7 @@ class Scene:
     integrator: str = "semi_implicit_euler"
 
     def simulation(self, **options: Any) -> Simulation:
-        """The robot in its world; a base that moves stands on a plane unless told otherwise."""
+        """The simulation; by default a moving base has a plane below it, and its feet can touch it."""
         robot = self.origin.load()
         text = self.ground or ("plane" if robot.model.base_coordinates else "none")
         under = ground(text, self.friction)
@@ -62,7 +131,7 @@ def ground(text: str, friction: float = 0.8) -> Ground | None:
 
 
 def feet(model: Model) -> list[ContactPoint]:
-    """The contact points of what is called a foot: shapes of that name, else the spheres about frames of that name."""
+    """The contact points of shapes named as feet, else of the spheres at frames named as feet."""
     from condyle.doctor.stance import is_foot
 
     known = [link.name for link in model.links if link.collisions]
@@ -78,76 +147,82 @@ def feet(model: Model) -> list[ContactPoint]:
     for point in contact_points(model, named) if named else ():
         if not any(p.link == point.link and np.allclose(p.position, point.position, atol=1e-9) for p in found):
             found.append(point)
-    return [_rounded(model, point) for point in found]
+    return [_with_radius(model, point) for point in found]
 
 
-def _rounded(model: Model, point: ContactPoint) -> ContactPoint:
-    """The point with the radius of the collision sphere that it is the centre of."""
+def _with_radius(model: Model, point: ContactPoint) -> ContactPoint:
+    """The point with the radius of the collision sphere centered there."""
     for shape in model.links[point.link].collisions:
         if shape.kind == "sphere" and np.allclose(shape.pose.p, point.position, atol=1e-3):
             return replace(point, position=shape.pose.p, radius=shape.size[0])
     return point
 
 
-def posed(robot: Robot, texts: Sequence[str]) -> np.ndarray:
-    """q with joints, or all joints whose names match, where NAME=VALUE says, else at zero or, beyond their limits, at the nearer.
+# ---- the initial pose
 
-    * stands for any letters.
-    """
-    q, joints = robot.neutral(), named_joints(robot)
+
+def initial_configuration(robot: Robot, texts: Sequence[str]) -> np.ndarray:
+    """q from texts NAME=VALUE, where NAME may contain * wildcards; other joints are at zero or at the limit nearest to it."""
+    q, joints = robot.neutral(), joint_indices(robot)
     spans = {link.joint: limits(link) for link in robot.reduced.links}
-    for joint, i, _ in joints:
+    for joint, i in joints.items():
         low, high = spans[joint]
         q[i] = min(max(q[i], low), high)
     for text in texts:
         name, _, value = text.partition("=")
-        found = [i for joint, i, _ in joints if fnmatchcase(joint, name)]
+        found = {joint: i for joint, i in joints.items() if fnmatchcase(joint, name)}
         if not found:
-            raise SimulationError(
-                f"--joint {text}: robot '{robot.name}' has no joint '{name}'{nearest(name, [j for j, _, _ in joints])}"
-            )
+            raise SimulationError(f"--joint {text}: robot '{robot.name}' has no joint '{name}'{nearest(name, list(joints))}")
         try:
-            q[found] = finite("--joint", name, float(value))
+            number = finite("--joint", name, float(value))
         except ValueError:
             raise SimulationError(f"--joint {text}: write NAME=VALUE with a number, as in --joint {name}=0.5") from None
-        for joint, i, _ in joints:
+        for joint, i in found.items():
             low, high = spans[joint]
-            if i in found and not low <= q[i] <= high:
+            q[i] = number
+            if not low <= q[i] <= high:
                 raise SimulationError(
                     f"--joint {text}: {q[i]:g} is beyond the limits of '{joint}': give a value from {low:.6g} to {high:.6g}"
                 )
     return q
 
 
+def joint_indices(robot: Robot) -> dict[str, int]:
+    """Index in q of each independent joint with one coordinate that is not part of the base."""
+    return {link.joint: link.q.start for link in robot.reduced.links if link.kind.nv == 1 and not link.base}
+
+
 def limits(link: Link) -> tuple[float, float]:
-    """Between which values a joint may be, infinite where the file says nothing."""
+    """Lower and upper limit of a joint, infinite where it has none."""
     low, high = link.limits.lower, link.limits.upper
     return -inf if low is None else low, inf if high is None else high
 
 
-def placed(simulation: Simulation, q: np.ndarray, height: float) -> np.ndarray:
-    """q with its base moved up or down until the lowest contact is `height` above the ground, where there are both."""
-    up, under = upward(simulation.robot), simulation.ground
+def place_on_ground(simulation: Simulation, q: np.ndarray, height: float) -> np.ndarray:
+    """q with its base moved vertically until the lowest contact is `height` above the ground, where there are both."""
+    up, under = height_index(simulation.robot), simulation.ground
     if up is None or under is None:
         return q
     gap, rise = min(
         (float(distance) - point.radius, float(normal[2]))
-        for point, (distance, normal) in zip(simulation.contact_points, map(under.distance, places(simulation, q)), strict=True)
+        for point, (distance, normal) in zip(
+            simulation.contact_points, map(under.distance, contact_centers(simulation, q)), strict=True
+        )
     )
     q = q.copy()
     q[up] += (height - gap) / rise
     return q
 
 
-def places(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
-    """Where the centres of the contact points are in the world."""
+def contact_centers(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
+    """Positions of the contact points' centers in the world."""
     robot = simulation.robot
     X = poses(robot.model, q if robot.coordinate_map is None else robot.lift(q, np.zeros(robot.nv))[0])
     return [np.asarray(X[p.link].point(p.position), dtype=float) for p in simulation.contact_points]
 
 
-def upward(robot: Robot) -> int | None:
-    """The entry of q that lifts the base; None if it cannot be lifted."""
+def height_index(robot: Robot) -> int | None:
+    """Index in q of the base's height; None if the base cannot be lifted."""
     first = robot.reduced.links[0]
     if isinstance(first.kind, Free):
         return int(first.q.start) + 2
@@ -162,7 +237,7 @@ def base_frame(robot: Robot) -> str:
 
 
 def push_frame(robot: Robot) -> str | None:
-    """The frame that a push acts on: the base, or the tip of an arm; None if no push on either would move anything."""
+    """The frame that a push acts on: the base, or the tip of an arm; None if a push on neither would move anything."""
     links = robot.model.links
     if robot.model.base_coordinates or isinstance(links[0].kind, Prismatic):
         return base_frame(robot)
@@ -171,9 +246,3 @@ def push_frame(robot: Robot) -> str | None:
     frames = [frame for frame in robot.model.frames if frame.link == len(links) - 1]
     tip = max(frames, key=lambda frame: float(np.linalg.norm(frame.pose.p)))
     return tip.name if len(links) > 1 or np.linalg.norm(tip.pose.p) > 0.0 else None
-
-
-def named_joints(robot: Robot) -> Sequence[tuple[str, int, int]]:
-    """(name, place in q, place in v) of every joint with one coordinate that is not part of the base and follows nothing."""
-    links = [link for link in robot.reduced.links if link.kind.nv == 1 and not link.base]
-    return [(link.joint, link.q.start, link.v.start) for link in links]

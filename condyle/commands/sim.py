@@ -1,4 +1,4 @@
-"""A robot simulated and recorded: what happens, as a run, a table and plain data."""
+"""`condyle sim`: simulate a robot, record the run, and print its result."""
 
 from __future__ import annotations
 
@@ -10,61 +10,171 @@ from math import isfinite
 from pathlib import Path
 from threading import current_thread, main_thread
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from condyle.commands.bar import bar
-from condyle.commands.controllers import Plan, begin
-from condyle.commands.notes import about_step, command, examined, sunk
-from condyle.commands.scene import Scene, base_frame, named_joints
+from condyle.commands import completion
+from condyle.commands.app import INTERRUPTED, command
+from condyle.commands.controllers import Plan, start
+from condyle.commands.hints import file_hints, ground_hints, shell_command, step_hints
+from condyle.commands.options import (
+    CONTROL,
+    OUTPUT,
+    WORLD,
+    Arguments,
+    Base,
+    Contacts,
+    Force,
+    Friction,
+    Ground,
+    Height,
+    Integrator,
+    JointValues,
+    Json,
+    Lock,
+    PackageDirs,
+    PlotFile,
+    Source,
+)
+from condyle.commands.scene import Scene, base_frame, joint_indices, origin
+from condyle.commands.terminal import print_json, progress, terminal
 from condyle.errors import CondyleError, SimulationError
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
 
 MOST_STEPS = 10_000_000
-PUSH = 0.1  # seconds that a push lasts
+PUSH = 0.1  # s, duration of a push
 SHOWN = 12  # contacts in the table
 SUFFIX = ".cdl"
-FREEZE = ", or freeze=True to leave such states as they are"  # a cure for programs, not for a command line
+FREEZE = ", or freeze=True to leave such states as they are"  # advice for programs, not for a command line
+
+
+@command(
+    "condyle sim my.urdf --controller swing -o run.cdl",
+    "condyle sim pidog --controller walk --seconds 5 -o walk.cdl",
+    "condyle sim fourlimb --height 0.05 --controller hold --push 300 0 0 --plot fall.png",
+    "condyle sim ur3 --controller gravity --noise 1 --seed 7 --json",
+)
+def sim(
+    source: Source,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            "--controller",
+            "-c",
+            help="none, hold, gravity, swing, noise; pidog: stand, walk, trot; birotor: hover; wheeled_pendulum: balance.",
+            autocompletion=completion.controllers,
+            rich_help_panel=CONTROL,
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Duration of the simulation, s.")] = 2.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Record the run in this file, .cdl; missing folders are created.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    height: Height = 0.0,
+    joint: JointValues = None,
+    push: Annotated[
+        tuple[float, float, float] | None,
+        typer.Option(
+            metavar="X Y Z",
+            help="Apply a force to the base, or to an arm's tip, for 0.1 s after a third of the time; world axes, N.",
+            rich_help_panel=CONTROL,
+        ),
+    ] = None,
+    gain: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="P D",
+            help="Gains of --controller hold, N m/rad and N m s/rad; by default computed from the robot's inertia.",
+            rich_help_panel=CONTROL,
+        ),
+    ] = None,
+    noise: Annotated[
+        float, typer.Option(help="Noise of the state that the controller measures; 1 is typical.", rich_help_panel=CONTROL)
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.", rich_help_panel=CONTROL)] = 0,
+    base: Base = None,
+    package_dir: PackageDirs = None,
+    arg: Arguments = None,
+    lock: Lock = None,
+    dt: Annotated[
+        float | None, typer.Option(help="Time step, s; by default 0.002, or that of the controller.", rich_help_panel=WORLD)
+    ] = None,
+    ground: Ground = None,
+    friction: Friction = 0.8,
+    contacts: Contacts = None,
+    integrator: Integrator = "semi_implicit_euler",
+    plot: PlotFile = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Simulate a robot, record the run, and print its result.
+
+    Ctrl-C ends a run early and keeps what was recorded. For a controller of your own see condyle.Recorder.
+    """
+    of = origin(source, base, package_dir, arg, lock=lock)
+    scene = Scene(of, Scene.dt if dt is None else dt, ground, friction, tuple(contacts or ()), integrator)
+    plan = Plan(seconds, height, controller, gain, push, tuple(joint or ()), noise, seed, dt)
+    if plot is not None:
+        from condyle.runs.plot import check_suffix
+
+        check_suffix(plot)
+    done = simulate(scene, plan, terminal(stderr=True), out, force=force)
+    if plot is not None:
+        done.run.plot(plot)
+    if as_json:
+        print_json(facts(done))
+    else:
+        show(done, terminal())
+    for hint in done.hints:
+        typer.echo(f"note: {hint}", err=True)
+    if done.interrupted:
+        kept = "nothing was recorded: -o run.cdl keeps a run" if out is None else "which are kept"
+        typer.echo(f"condyle: interrupted after {done.run.steps:,} steps, {kept}", err=True)
+        raise typer.Exit(INTERRUPTED)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run, the largest residual of its steps, the seconds it took, whether it was interrupted, and what is worth a word."""
+    """A run, the largest residual of its steps, the seconds it took, whether it was interrupted, and hints."""
 
     run: Run
     residual: float
     wall: float
     interrupted: bool = False
-    notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None, *, force: bool = False) -> Outcome:
-    """Simulate and record, with a bar that shows how far; Ctrl-C ends the run and keeps what was recorded."""
+    """The recorded run; Ctrl-C ends it early and keeps what was recorded."""
     if out is not None and out.suffix.lower() != SUFFIX:
         raise CondyleError(f"-o writes a run, and {out.name} does not end in {SUFFIX}: try -o {out.with_suffix(SUFFIX).name}")
     if out is not None and out.exists() and not force:
-        raise CondyleError(f"{out} is there already: --force writes over it, or choose another name")
+        raise CondyleError(f"{out} exists already: --force overwrites it, or choose another name")
     _check_numbers(scene, plan)
     name, residual, wall = scene.origin.source, 0.0, 0.0
-    with bar(console) as say, _interrupts() as interrupted:
+    with progress(console) as say, _interrupts() as interrupted:
         say(f"{name}: compiling", 0, 1)
-        start = begin(scene, plan)
-        simulation, control = start.simulation, start.control
+        begun = start(scene, plan)
+        simulation, control = begun.simulation, begun.control
         steps = _steps(plan.seconds, simulation.dt)
-        push = _pushing(start.wrenches, len(simulation.wrench_frames), plan, steps, simulation.dt)
-        simulation.step(start.x, np.zeros(simulation.nu))  # compiled before the clock starts
+        push = _pushing(begun.wrenches, len(simulation.wrench_frames), plan, steps, simulation.dt)
+        simulation.step(begun.x, np.zeros(simulation.nu))  # compile before the clock starts
         say(name, 0, steps)
         title = f"{simulation.robot.name}: {plan.named}"
         if out is not None:
             out.parent.mkdir(parents=True, exist_ok=True)
         about = {"push": list(plan.push) if plan.push else None, "noise": plan.noise}
         named: dict[str, Any] = {"title": title, "controller": plan.named, "seed": plan.seed, "about": about, "overwrite": force}
-        with Recorder(simulation, start.x, out, **named) as recorder:
-            begun = perf_counter()
+        with Recorder(simulation, begun.x, out, **named) as recorder:
+            clock = perf_counter()
             try:
                 for k in range(steps):
                     u, wrenches = control(k, recorder.x)
@@ -77,15 +187,15 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
                         say(name, k + 1, steps)
             except SimulationError as error:
                 kept = f"; the {recorder.k:,} steps before are in {out}" if out is not None else ""
-                said = str(error).replace(FREEZE, "").replace("a smaller dt", "a smaller --dt")
-                raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {said}{kept}") from error
-            wall = perf_counter() - begun
-        notes = (*examined(scene.origin).notes, *about_step(simulation.dt), *sunk(simulation, recorder.x))
-        return Outcome(recorder.finish(), residual, wall, interrupted(), notes)
+                text = str(error).replace(FREEZE, "").replace("a smaller dt", "a smaller --dt")
+                raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {text}{kept}") from error
+            wall = perf_counter() - clock
+        hints = (*file_hints(scene.origin).sentences, *step_hints(simulation.dt), *ground_hints(simulation, recorder.x))
+        return Outcome(recorder.finish(), residual, wall, interrupted(), hints)
 
 
 def _check_numbers(scene: Scene, plan: Plan) -> None:
-    """Numbers that no simulation could begin with, by the names of their options."""
+    """CondyleError for numbers that are not finite or out of range."""
     dt = scene.dt if plan.dt is None else plan.dt
     numbers = {"--seconds": (plan.seconds, 2), "--dt": (dt, 0.001), "--height": (plan.height, 0.1), "--noise": (plan.noise, 1)}
     for option, (value, usual) in numbers.items():
@@ -103,12 +213,12 @@ def _check_numbers(scene: Scene, plan: Plan) -> None:
 def _steps(seconds: float, dt: float) -> int:
     steps = round(min(seconds / dt, 1e15))
     if not 1 <= steps <= MOST_STEPS:
-        raise CondyleError(f"--seconds {seconds:g} at --dt {dt:g} are {steps:,} steps; take from 1 to {MOST_STEPS:,}")
+        raise CondyleError(f"--seconds {seconds:g} at --dt {dt:g} are {steps:,} steps; give from 1 to {MOST_STEPS:,}")
     return steps
 
 
 def _pushing(own: int, frames: int, plan: Plan, steps: int, dt: float) -> Callable[[int, np.ndarray | None], np.ndarray | None]:
-    """The wrenches of a step: those of the controller, and on the last frame the push for 0.1 s after a third of the time."""
+    """(k, controller's wrenches) -> wrenches of step k, with the push on the last frame for 0.1 s after a third of the time."""
     first = steps // 3
     last = first + max(round(PUSH / dt), 1)
 
@@ -127,7 +237,7 @@ def _pushing(own: int, frames: int, plan: Plan, steps: int, dt: float) -> Callab
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, asked between steps, so that none is torn; pressed again, it interrupts at once."""
+    """A function that tells whether Ctrl-C was pressed, to be asked between steps; pressed again, it interrupts at once."""
     pressed = False
 
     def press(*_: Any) -> None:
@@ -147,7 +257,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
 
 def facts(done: Outcome) -> dict[str, Any]:
-    """Everything `show` prints, as plain data."""
+    """Everything that `show` prints, for JSON."""
     run = done.run
     simulation, robot = run.simulation, run.simulation.robot
     q, v = simulation.split(run.x[-1])
@@ -170,14 +280,14 @@ def facts(done: Outcome) -> dict[str, Any]:
             "position": position.tolist(),
             "roll_pitch_yaw": _angles(rotation).tolist(),
         },
-        "joints": {name: float(q[i]) for name, i, _ in named_joints(robot)},
+        "joints": {name: float(q[i]) for name, i in joint_indices(robot).items()},
         "speed": float(np.abs(v).max()),
         "energy": {"first": float(energy[0]), "last": float(energy[1])},
         "contacts": {name: forces[k].tolist() for k, name in enumerate(simulation.contact_names)},
         "weight": simulation.weight,
-        "worst_residual": done.residual,
+        "largest_residual": done.residual,
         "real_time_factor": seconds / done.wall,
-        "notes": list(done.notes),
+        "notes": list(done.hints),
     }
 
 
@@ -187,7 +297,7 @@ def _angles(R: np.ndarray) -> np.ndarray:
 
 
 def show(done: Outcome, console: Console) -> None:
-    """Print the table, and what to type next."""
+    """Print the result as a table, and commands to type next."""
     f = facts(done)
     title = f"{f['robot']} after {f['seconds']:g} s: {f['steps']:,} steps of {f['dt'] * 1e3:g} ms, controller {f['controller']}"
     table = Table(title=title, title_justify="left", show_header=False)
@@ -199,22 +309,22 @@ def show(done: Outcome, console: Console) -> None:
         table.add_row("base", "fixed")
     table.add_row(f"{f['base']['frame']}, m", f"x {x:.4f}  y {y:.4f}  z {z:.4f}")
     table.add_row("roll, pitch, yaw, degrees", f"{roll:.2f}  {pitch:.2f}  {yaw:.2f}")
-    table.add_row("fastest coordinate, m/s or rad/s", f"{f['speed']:.2e}")
+    table.add_row("largest velocity, m/s or rad/s", f"{f['speed']:.2e}")
     table.add_row("energy, first and last, J", f"{f['energy']['first']:.4f}  {f['energy']['last']:.4f}")
     if f["contacts"]:
         total = sum(force[2] for force in f["contacts"].values())
         table.add_row("upward contact force, N, and weight", f"{total:.3f}  {f['weight']:.3f}")
-    # those that carry something
+    # contacts with a force
     pressed = [(name, force) for name, force in f["contacts"].items() if np.linalg.norm(force) > 1e-6 * f["weight"]]
     for name, force in pressed[:SHOWN]:
         table.add_row(f"  {name}", "  ".join(f"{x:.3f}" for x in force))
     if len(pressed) > SHOWN:
         table.add_row(f"  and {len(pressed) - SHOWN} more", "--json lists all")
-    table.add_row("worst residual", f"{f['worst_residual']:.1e}")
+    table.add_row("largest residual", f"{f['largest_residual']:.1e}")
     table.add_row("times as fast as real time", f"{f['real_time_factor']:.1f}")
     console.print(table)
     if done.run.path is not None:
         name = done.run.path
-        next_ = [command("view", name), command("plot", name), command("replay", name, "--check")]
-        said = [f"{name} holds the run. Next:", *next_]
-        console.print("\n  ".join(said), highlight=False, markup=False, soft_wrap=True)
+        next_ = [shell_command("view", name), shell_command("plot", name), shell_command("replay", name, "--check")]
+        lines = [f"{name} contains the run. Next:", *next_]
+        console.print("\n  ".join(lines), highlight=False, markup=False, soft_wrap=True)

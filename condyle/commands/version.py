@@ -1,18 +1,24 @@
-"""What this machine is, what Condyle is on it, and which extras are there."""
+"""`condyle version` and `condyle completion`: the installed software, the computer, and the shell."""
 
 from __future__ import annotations
 
 import os
 import platform
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
-from condyle.errors import install_command
+from condyle.commands import completion as words
+from condyle.commands.app import EPILOG, app, command
+from condyle.commands.options import Json
+from condyle.commands.terminal import print_json, terminal
+from condyle.errors import CondyleError, install_command
 from condyle.tape.host_info import versions
 
-# the extras for people, each with the modules it brings
+# the optional extras, with the modules of each
 EXTRAS = {
     "viewer": ("viser", "trimesh", "collada"),
     "plot": ("matplotlib", "PIL", "imageio_ffmpeg"),
@@ -23,15 +29,63 @@ EXTRAS = {
     "casadi": ("casadi",),
 }
 GIB = 2**30
+SHELLS = ("bash", "zsh", "fish")
+COMPLETE_VARIABLE = "_CONDYLE_COMPLETE"  # set by a shell that asks for completions
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback(epilog=EPILOG)
+def condyle(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Same as the command `version`.")
+    ] = False,
+) -> None:
+    """A robot simulator that compiles the robot: the same bits everywhere, exact derivatives of everything.
+
+    Start with:
+      [not dim bold]condyle demo[/]                              five robots, checked, in a minute
+      [not dim bold]condyle view ur3[/]                          a robot in the browser
+      [not dim bold]condyle sim my.urdf -c swing -o run.cdl[/]   your own robot, simulated
+    """
+
+
+@command("condyle version", "condyle version --json")
+def version(as_json: Json = False) -> None:
+    """Versions, the computer, and the extras installed."""
+    if as_json:
+        print_json(facts())
+    else:
+        show(terminal())
+
+
+@command("condyle completion bash >> ~/.bashrc", "condyle completion zsh >> ~/.zshrc", "condyle completion fish")
+def completion(
+    shell: Annotated[str, typer.Argument(help="bash, zsh or fish.", autocompletion=words.one_of(*SHELLS))],
+) -> None:
+    """A script for Tab completion of commands, robots and joints.
+
+    Append it to the file that your shell reads when it starts.
+    """
+    from typer.completion import get_completion_script
+
+    if shell not in SHELLS:
+        raise CondyleError(f"completion works in {', '.join(SHELLS)}, not in {shell!r:.40}: try condyle completion bash")
+    names = {"prog_name": "condyle", "complete_var": COMPLETE_VARIABLE, "shell": shell}
+    typer.echo(get_completion_script(**names))
 
 
 def facts() -> dict[str, Any]:
-    """All of it as plain data."""
+    """Versions, computer and extras, for JSON."""
     missing = {extra: [module for module in modules if find_spec(module) is None] for extra, modules in EXTRAS.items()}
     return {
         **versions(),
         "os": f"{_distribution()}, {platform.system()} {platform.release()}, {platform.machine()}",
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "memory": _memory(),
         "extras": {
@@ -42,25 +96,32 @@ def facts() -> dict[str, Any]:
 
 
 def show(console: Console) -> None:
-    """Print the facts, one to a line."""
+    """Print the facts, one per line."""
     found = facts()
-    extras = found.pop("extras")
-    memory = found.pop("memory")
-    found["memory"] = "not known" if memory is None else f"{memory / GIB:.1f} GiB"
-    lines = {name: _text(value) for name, value in found.items()}
+    extras, memory = found.pop("extras"), found.pop("memory")
+    found["memory"] = "unknown" if memory is None else f"{memory / GIB:.1f} GiB"
+    lines = {
+        name: ", ".join(f"{n} of {kind}" for kind, n in value.items()) if isinstance(value, dict) else str(value)
+        for name, value in found.items()
+    }
     lines["extras"] = ", ".join(extras["installed"]) or "none"
     if extras["missing"]:
         lines["missing"] = f"{', '.join(extras['missing'])}: {install_command(*extras['missing'])}"
-    for name, value in lines.items():
-        console.print(f"{name:9} {value}", highlight=False, markup=False, soft_wrap=True)
+    for name, text in lines.items():
+        console.print(f"{name:9} {text}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _text(value: Any) -> str:
-    return ", ".join(f"{n} of {kind}" for kind, n in value.items()) if isinstance(value, dict) else str(value)
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
 
 
 def _memory() -> int | None:
-    """Bytes of memory of the machine; None where it does not say."""
+    """Bytes of memory, None where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -72,13 +133,3 @@ def _distribution() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
-
-
-def _processor() -> str:
-    """As its maker calls it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-        return names[0] if names else platform.processor() or "not known"
-    except OSError:
-        return platform.processor() or "not known"

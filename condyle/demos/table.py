@@ -86,7 +86,7 @@ MACHINES = {
             others=(0.0,),
             filled=0.68,
             next=(
-                "verify wheeled-pendulum --mistakes",
+                "verify wheeled-pendulum",
                 "sim wheeled_pendulum --controller balance -o balance.cdl",
             ),
         ),

@@ -15,7 +15,7 @@ from runs.small import pendulum, same, swing
 from typer.testing import CliRunner
 
 import condyle as cd
-from condyle.commands.main import app
+from condyle.cli import app
 from condyle.errors import FileError, SimulationError
 from condyle.runs import file, json_codec
 from condyle.runs.convert import export_run, import_run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from view.browser import MISSING, Browser, changed, chromium
 
 import condyle as cd
@@ -374,13 +372,11 @@ def test_what_no_window_shows_is_a_sentence() -> None:
         open_window(robot, q=[1.0, 2.0], port=0)
 
 
-def printed(*targets: str, **options: Any) -> str:
-    text = io.StringIO()
-    view(list(targets), port=0, seconds=0.0, console=Console(file=text, width=200), **options)
-    return text.getvalue()
+def test_the_command(runs: tuple[Run, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*targets: str, **options: Any) -> str:
+        view(list(targets), port=0, seconds=0.0, **options)
+        return capsys.readouterr().out
 
-
-def test_the_command(runs: tuple[Run, Run], tmp_path: Path) -> None:
     first, second = (str(tmp_path / name) for name in ("one.cdl", "two.cdl"))
     runs[0].save(first)
     runs[1].save(second)
@@ -395,14 +391,13 @@ def test_the_command(runs: tuple[Run, Run], tmp_path: Path) -> None:
         assert len(lines) == 2 and lines[0].startswith("viewer at http://127.0.0.1:") and lines[1] == "viewer closed"
     assert "without a password" in printed("pendulum", host="0.0.0.0")
     for targets, options, words_ in (
-        ([], {}, "no name was given"),
         ([first, second, "pendulum"], {}, "only runs can be shown together"),
         (["pendulum", first], {}, "only runs can be shown together"),
         ([first], {"live": True}, "--live simulates one robot"),
-        ([first], {"joints": ["a=1"]}, "a run has its own"),
-        (["nosuch.cdl"], {}, "is not there"),
+        ([first], {"joint": ["a=1"]}, "a run has its own"),
+        (["nosuch.cdl"], {}, "does not exist"),
         (["nosuch.urdf"], {}, "no such file"),
-        (["pendulum"], {"joints": ["knee=1"]}, "no joint 'knee'"),
+        (["pendulum"], {"joint": ["knee=1"]}, "no joint 'knee'"),
     ):
         with pytest.raises(CondyleError, match=words_):
             printed(*targets, **options)

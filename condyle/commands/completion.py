@@ -1,4 +1,4 @@
-"""What the shell offers when Tab is pressed: robots, runs, joints, controllers."""
+"""Shell completion: the words that can follow a command line. `condyle completion` itself is in version.py."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import typer
 
 ROBOT_FILES = (".urdf", ".xacro", ".xml", ".mjcf")
 RUN_FILES = (".cdl",)
-MOST = 200  # names that are offered
+MOST = 200  # words offered at once
 
-Found = list[tuple[str, str]]  # (what may be typed, what it is)
+Found = list[tuple[str, str]]  # (word, description)
 
 
 def one_of(*words: str) -> Callable[[str], list[str]]:
-    """Completes to one of a few words."""
+    """A completer of these words."""
 
-    def completed(incomplete: str) -> list[str]:
+    def complete(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]
 
-    return completed
+    return complete
 
 
 def robots(incomplete: str) -> Found:
@@ -37,60 +37,64 @@ def runs(incomplete: str) -> Found:
 
 
 def robots_and_runs(incomplete: str) -> Found:
-    """Whatever has a robot in it."""
+    """Robots, and files that may be runs."""
     return robots(incomplete) + runs(incomplete)
 
 
 def tables(incomplete: str) -> Found:
-    """Files that a run can be made of."""
+    """Exported tables, which can be imported as runs."""
     return _files(incomplete, (".csv", ".parquet", ".mcap"))
 
 
-def machines(incomplete: str) -> list[str]:
-    """The machines that can be verified."""
+def verifiable(incomplete: str) -> list[str]:
+    """What `condyle verify` can verify."""
     from condyle.commands.verify import names
 
     return [name for name in names() if name.startswith(incomplete)]
 
 
-def shown(incomplete: str) -> list[str]:
-    """The machines of the demo."""
+def demos(incomplete: str) -> list[str]:
+    """The robots of the demo."""
     from condyle.demos.table import MACHINES
 
     return [name for name in MACHINES if name.startswith(incomplete)]
 
 
 def integrators(incomplete: str) -> list[str]:
+    """The integrators of a simulation."""
     from condyle.simulate.setup import INTEGRATORS
 
     return [name for name in INTEGRATORS if name.startswith(incomplete)]
 
 
 def controllers(incomplete: str) -> Found:
+    """The controllers of `condyle sim`."""
     from condyle.commands.controllers import CONTROLLERS
 
     return [(name, choice.summary) for name, choice in CONTROLLERS.items() if name.startswith(incomplete)]
 
 
 def signals(incomplete: str) -> list[str]:
+    """The signals that `condyle plot` can draw."""
     from condyle.runs.plot import PANELS
 
     return [name for name in PANELS if name.startswith(incomplete)]
 
 
 def kernels(incomplete: str) -> list[str]:
+    """The functions of a robot."""
     from condyle.dynamics.kernels import KERNELS
 
     return [name for name in KERNELS if name.startswith(incomplete)]
 
 
 def joints(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The joints of the robot that was typed before, where there is one."""
+    """The joints of the robot on the command line."""
     return [name for name in _joint_names(ctx) if name.startswith(incomplete)][:MOST]
 
 
 def joint_values(ctx: typer.Context, incomplete: str) -> list[str]:
-    """NAME= for the joints of the robot that was typed before."""
+    """NAME= for each joint of the robot on the command line."""
     return [f"{name}=" for name in _joint_names(ctx) if name.startswith(incomplete)][:MOST]
 
 
@@ -98,16 +102,16 @@ def _joint_names(ctx: typer.Context) -> Iterable[str]:
     from condyle.errors import CondyleError
     from condyle.multibody.robot import load
 
-    # an option that is not complete leaves the robot among the words that were not understood
+    # an incomplete option leaves the robot among the unparsed words
     words = [word for word in (ctx.params.get("source"), *ctx.args) if word and not word.startswith("-")]
     try:
         return load(words[0], ctx.params.get("base")).joint_names if words else ()
-    except CondyleError:  # nobody to tell: what is wrong is said when the command is run
+    except CondyleError:  # reported when the command is run
         return ()
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> Found:
-    """Files with one of the suffixes, and folders, as far as they are typed."""
+    """Files with one of the suffixes, and folders."""
     folder, _, start = incomplete.rpartition("/")
     before = f"{folder}/" if "/" in incomplete else ""
     try:

@@ -1,0 +1,57 @@
+"""Output of the commands: the terminal, a progress bar, and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import isfinite
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+Say = Callable[[str, int, int], None]  # (what is done, how many are done, of how many)
+COLUMNS = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
+
+
+class Terminal(Console):
+    """A console that raises BrokenPipeError when its reader leaves."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise, instead of exiting with code 1."""
+        self.quiet = True
+        raise BrokenPipeError
+
+
+def terminal(*, stderr: bool = False, width: int = 130) -> Console:
+    """The standard output or error as a console; `width` is that of a pipe, which has none of its own."""
+    return Terminal(stderr=stderr, width=None if (sys.stderr if stderr else sys.stdout).isatty() else width)
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Say]:
+    """say(what, done, total) moves a progress bar, which is shown only on a terminal and removed at the end."""
+    with Progress(*COLUMNS, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def say(what: str, done: int, total: int) -> None:
+            bar.update(task, description=escape(what), completed=done, total=total if total > 1 else None)
+
+        yield say
+
+
+def print_json(data: Any) -> None:
+    """Print data as JSON; numbers that are not finite become null."""
+    typer.echo(json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if isfinite(data) else None
+    if isinstance(data, dict):
+        return {str(key): _finite(value) for key, value in data.items()}
+    return [_finite(value) for value in data] if isinstance(data, list | tuple) else data
