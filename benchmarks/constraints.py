@@ -12,7 +12,7 @@ from rich.table import Table
 import condyle as cd
 from benchmarks.measure import SECONDS, busy, per_call, race
 from condyle.robot.description import Description
-from condyle.robot.make import X, Y, body, frame, joint, link, pose
+from condyle.robot.parts import X, Y, body, frame, joint, link, pose
 
 LENGTH, RADIUS = 0.2, 0.04  # of the wheeled pendulum
 STATES = 1 << 16

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import CondyleError
+from condyle.robot.conventions import a_from_mujoco, q_to_mujoco, v_to_mujoco
 from condyle.robot.joints import Ball, Free, Prismatic, Revolute
-from condyle.robot.layouts import a_from_mujoco, q_to_mujoco, v_to_mujoco
 from condyle.robot.model import Link, Model
 
 AXES = np.eye(3)

@@ -7,7 +7,7 @@ import numpy as np
 
 import condyle as cd
 from condyle.robot.description import Description
-from condyle.robot.make import box, link, solid
+from condyle.robot.parts import box, link, solid
 
 shape = box((0.2, 0.2, 0.1))
 robot = cd.load(Description("box", (link("box", solid(1.0, shape), [], [shape]),), ()), base="free")

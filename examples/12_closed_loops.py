@@ -7,7 +7,7 @@ import numpy as np
 
 import condyle as cd
 from condyle.robot.description import Description
-from condyle.robot.make import X, Y, body, frame, joint, link, pose
+from condyle.robot.parts import X, Y, body, frame, joint, link, pose
 
 CRANK, ROD = 0.25, 0.75  # m; the rod weighs next to nothing
 PISTON, FLYWHEEL = 0.5, 0.05  # kg, and kg m^2 on the crank

@@ -7,7 +7,7 @@ import numpy as np
 
 import condyle as cd
 from condyle.robot.description import Description
-from condyle.robot.make import X, body, frame, joint, link, pose
+from condyle.robot.parts import X, body, frame, joint, link, pose
 
 LEFT, RIGHT, MOTOR = 0.2, 0.3, 5.0  # kg, kg, N
 fingers = {"left": (LEFT, 0.05), "right": (RIGHT, -0.05)}

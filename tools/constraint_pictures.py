@@ -18,7 +18,7 @@ from picture_style import save
 import condyle as cd
 from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
-from condyle.robot.make import Y, body, frame, joint, link, pose
+from condyle.robot.parts import Y, body, frame, joint, link, pose
 from condyle.view.camera import framed
 from condyle.view.picture import picture
 from condyle.view.trajectory import frame_positions, trajectory

@@ -18,7 +18,7 @@ from picture_style import save
 
 import condyle as cd
 from condyle.robot.description import Description
-from condyle.robot.make import box, link, solid, sphere
+from condyle.robot.parts import box, link, solid, sphere
 
 G, MU, DT, REST = 9.81, 0.5, 1e-3, 1e-3
 INK, FAINT, BLUE, ORANGE = "#22252b", "#8b909a", "#2b6cb0", "#c05621"

@@ -11,7 +11,7 @@ from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, VIOLET, labelled, sav
 import condyle as cd
 from condyle.compat.diffne import DiffNERobotModel
 from condyle.robot.description import Description
-from condyle.robot.make import link, solid, sphere
+from condyle.robot.parts import link, solid, sphere
 from condyle.view.picture import picture
 
 G = 9.81

@@ -17,7 +17,7 @@ from picture_style import save
 
 import condyle as cd
 from condyle.robot.description import Description
-from condyle.robot.make import link, solid, sphere
+from condyle.robot.parts import link, solid, sphere
 
 RADIUS, MASS, DT = 0.1, 1.0, 0.002
 INK, FAINT, SMOOTH, SHARP = "#22252b", "#8b909a", "#2b6cb0", "#c05621"

@@ -24,7 +24,7 @@ from condyle.commands.terminal import print_json, terminal
 from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, corrected_path, diagnose
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
 from condyle.errors import FileError, RobotError
-from condyle.robot.report import quoted
+from condyle.robot.names import quoted
 
 OK, FIXED, ERRORS = 0, 1, 2  # exit codes: no problems; warnings, or errors that --fix corrected; errors that remain
 COLORS = {ERROR: "bold red", DOUBT: "yellow", HINT: "cyan"}

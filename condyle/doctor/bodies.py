@@ -9,8 +9,8 @@ import numpy as np
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, listed, named, written
 from condyle.doctor.shapes import bounds, estimate, shapes, volume
 from condyle.doctor.text import Edits
-from condyle.robot.masses import MAX_NEGATIVE, ROUNDING, TRIANGLE
-from condyle.robot.report import quoted
+from condyle.robot.check import MAX_NEGATIVE, ROUNDING, TRIANGLE
+from condyle.robot.names import quoted
 from condyle.robot.spatial import Inertia
 from condyle.robot.xml import Element
 

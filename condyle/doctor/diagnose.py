@@ -29,8 +29,9 @@ from condyle.errors import CondyleError, RobotError
 from condyle.robot.check import check
 from condyle.robot.description import Note
 from condyle.robot.load import is_mjcf, package_of
+from condyle.robot.names import quoted
 from condyle.robot.paths import Places
-from condyle.robot.report import IGNORED, KEPT, MAX_PROBLEMS, REPAIRED, quoted
+from condyle.robot.report import IGNORED, KEPT, MAX_PROBLEMS, REPAIRED
 from condyle.robot.urdf import describe
 from condyle.robot.xacro import expand_xacro
 from condyle.robot.xml import Element, read_xml, write_xml

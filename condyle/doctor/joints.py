@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, listed, meant_kind, named, written
 from condyle.doctor.words import alike, degrees
-from condyle.robot.report import quoted
+from condyle.robot.names import quoted
 from condyle.robot.urdf import JOINT_KINDS, UNIT_AXIS, WITH_AXIS
 from condyle.robot.xml import Element
 

@@ -12,8 +12,8 @@ from condyle.doctor.bodies import body
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, listed, named, written
 from condyle.doctor.shapes import bounds, mesh_bounds, shapes
 from condyle.doctor.text import Edits
+from condyle.robot.names import quoted
 from condyle.robot.paths import SCHEME
-from condyle.robot.report import quoted
 from condyle.robot.xml import Element
 
 READABLE = (".stl", ".obj", ".dae")

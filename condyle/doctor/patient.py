@@ -12,12 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from condyle.doctor.text import Edits, Page
-from condyle.robot.numbers import number, numbers
+from condyle.robot.fields import number, numbers
+from condyle.robot.names import quoted
 from condyle.robot.paths import Places
-from condyle.robot.report import quoted
 from condyle.robot.spatial import Pose
-from condyle.robot.urdf import ELSEWHERE, JOINT_KINDS
-from condyle.robot.urdf_shapes import rotation_rpy
+from condyle.robot.urdf import ELSEWHERE, JOINT_KINDS, rotation_rpy
 from condyle.robot.xml import Element
 
 ERROR, DOUBT, HINT = "error", "doubt", "hint"

@@ -10,10 +10,10 @@ import numpy as np
 from condyle.doctor.patient import Patient
 from condyle.errors import CondyleError
 from condyle.robot.description import Shape
-from condyle.robot.make import solid
 from condyle.robot.mesh import OWN_READERS, read_vertices
+from condyle.robot.parts import solid
 from condyle.robot.spatial import Inertia, Pose
-from condyle.robot.urdf_shapes import SIZES
+from condyle.robot.urdf import SIZES
 from condyle.robot.xml import Element
 
 DENSITY = 1000.0  # kg/m3, of a solid primitive: plastic and metal with air between, about that of water

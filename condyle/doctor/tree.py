@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from condyle.doctor.patient import ERROR, HINT, Finding, Patient, close, named
 from condyle.doctor.text import Edits
-from condyle.robot.report import quoted
-from condyle.robot.structure import suggest
+from condyle.robot.names import quoted, suggest
 from condyle.robot.xml import Element, write_xml
 
 

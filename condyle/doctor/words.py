@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from math import pi
 
 from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, close, listed, misspelt, named, written
-from condyle.robot.numbers import number, numbers
-from condyle.robot.report import quoted
+from condyle.robot.fields import number, numbers
+from condyle.robot.names import quoted
 from condyle.robot.urdf import ELSEWHERE
 from condyle.robot.xml import Element, write_xml
 

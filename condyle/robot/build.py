@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from condyle.errors import RobotError
+from condyle.robot.couplings import moving_loops
 from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
-from condyle.robot.loops import moving_loops
 from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose, length
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import RobotError
-from condyle.robot.loops import moving_loops
+from condyle.robot.couplings import moving_loops
 from condyle.robot.model import Frame, Link, Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Pose

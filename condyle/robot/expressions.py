@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from condyle.robot.angles import FARTHEST, cos_sin, tangent
-from condyle.robot.names import nearest
-from condyle.robot.numbers import number
-from condyle.robot.report import quoted
+from condyle.robot.fields import number
+from condyle.robot.names import nearest, quoted
 
 MAX_EXPRESSION = 2_000  # characters
 MAX_STEPS = 100_000  # nodes visited in all expressions of one file

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import CondyleError, FileError, require
-from condyle.robot.numbers import numbers
+from condyle.robot.fields import numbers
 
 Color = tuple[float, float, float, float]
 

@@ -1,20 +1,26 @@
 """An MJCF model gathered into memory: includes put in, and every file it names read by us, from the allowed folders only.
 
 MuJoCo then compiles the gathered text and never opens a file. The text has one element a line, so that a line number in
-MuJoCo's complaint leads back to the file and line where the element was written.
+MuJoCo's complaint leads back to the file and line where the element was written. Its complaints become ours.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
+
 from condyle.errors import RobotError
+from condyle.robot.names import quoted
 from condyle.robot.paths import SCHEME, Places
-from condyle.robot.report import Report, quoted
+from condyle.robot.report import Report
 from condyle.robot.xml import Element, read_xml
 
 MAX_FILES = 2_000  # includes and assets of one model
@@ -189,3 +195,81 @@ def _tags(root: Element) -> Iterator[tuple[Element, bool]]:
         if opens:
             waiting.append((element, False))
             waiting += [(child, True) for child in reversed(element.children)]
+
+
+MAX_BODIES = 10_000
+MAX_NUMBER = 1e10  # MuJoCo's own limit for coordinates (mjMAXVAL), here for every number of the robot
+
+# the tables that are read, by whose numbers they hold
+READ = {
+    "body": ("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia"),
+    "joint": ("jnt_pos", "jnt_axis", "jnt_range"),
+    "geom": ("geom_pos", "geom_quat", "geom_size", "geom_rgba"),
+    "site": ("site_pos", "site_quat"),
+    "actuator": ("actuator_gear", "actuator_armature", "actuator_damping"),
+    "mat": ("mat_rgba",),
+    "eq": ("eq_data",),
+}
+# and those with one row per coordinate
+READ_BY_COORDINATE = ("qpos0", "dof_damping", "dof_frictionloss", "dof_armature")
+
+
+def compiled(mujoco: ModuleType, gathered: Gathered, warnings: list[str]) -> Any:
+    """MuJoCo's model of the text, or a RobotError that says what MuJoCo said, and where."""
+    # left alone, MuJoCo prints its warnings and writes them to a file in the working directory
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(warnings.append)
+    try:
+        model = mujoco.MjModel.from_xml_string(gathered.text, gathered.assets)
+    except (ValueError, mujoco.FatalError) as error:
+        raise RobotError([_sentence(str(error), gathered)]) from None
+    finally:
+        mujoco.set_mju_user_warning(before)
+    file = gathered.lines[0].rpartition(":")[0]
+    if model.nbody > MAX_BODIES:
+        raise RobotError([f"{file}: the model has {model.nbody:,} bodies, more than {MAX_BODIES:,}"])
+    problems = _wild_numbers(model, file)
+    if problems:
+        raise RobotError(problems)
+    return model
+
+
+def _wild_numbers(model: Any, file: str) -> list[str]:
+    """A problem for everything whose numbers are not finite, or larger than any robot has."""
+    problems = []
+    tables = [(kind, column) for kind, columns in READ.items() for column in columns]
+    for kind, column in [*tables, *(("coordinate", column) for column in READ_BY_COORDINATE)]:
+        table = getattr(model, column, ())
+        for i in range(len(table)):
+            if not np.all(np.abs(table[i]) <= MAX_NUMBER):
+                name = "" if kind == "coordinate" else getattr(model, kind)(i).name
+                value = np.asarray(table[i]).tolist()
+                problems.append(
+                    f"{file}: {kind} '{name or i}': {column} is {value}: numbers must be finite and at most {MAX_NUMBER:g}"
+                )
+    return problems
+
+
+def _sentence(message: str, gathered: Gathered) -> str:
+    """MuJoCo's message in one line, after the place it is about."""
+    where = gathered.lines[0].rpartition(":")[0]
+    if (found := re.search(r"line (\d+)", message)) and 0 < int(found[1]) <= len(gathered.lines):
+        where = gathered.lines[int(found[1]) - 1]
+        message = message[: found.start()] + message[found.end() :]
+    for key, path in gathered.paths.items():
+        message = message.replace(key, str(path))
+    parts = [part.strip(" ,") for part in message.splitlines()]
+    said = "; ".join(part for part in parts if part).replace("Error: ", "").replace("XML ", "")
+    return f"{where}: MuJoCo cannot compile this: {said}"
+
+
+def active(mujoco: ModuleType, model: Any, i: int) -> bool:
+    """Whether equality i acts when the simulation begins."""
+    off = mujoco.mjtDisableBit
+    return bool(model.eq_active0[i]) and not model.opt.disableflags & (off.mjDSBL_EQUALITY | off.mjDSBL_CONSTRAINT)
+
+
+def loop_kind(mujoco: ModuleType, model: Any, i: int) -> str:
+    """ "connect" or "weld"; "" for an equality of another kind, and for one that is not active."""
+    kinds = {int(mujoco.mjtEq.mjEQ_CONNECT): "connect", int(mujoco.mjtEq.mjEQ_WELD): "weld"}
+    return kinds.get(int(model.eq_type[i]), "") if active(mujoco, model, i) else ""

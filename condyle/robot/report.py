@@ -12,9 +12,6 @@ REPAIRED, KEPT, IGNORED = "repaired: ", "kept: ", "ignored: "
 # a file can be wrong in more ways than anybody will read
 MAX_PROBLEMS = 100
 
-# values are quoted in sentences; a hostile one may be megabytes long
-MAX_QUOTED = 60
-
 
 @dataclass
 class Report:
@@ -58,9 +55,3 @@ class Report:
 def matters(note: Note) -> bool:
     """Whether a note tells of something wrong in the file, not only of something unused."""
     return note.what.startswith((REPAIRED, KEPT))
-
-
-def quoted(text: str) -> str:
-    """A value from a file, short and printable, in quotes."""
-    short = text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "..."
-    return "'" + "".join(c if c.isprintable() else repr(c)[1:-1] for c in short) + "'"

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from condyle.errors import RobotError
 from condyle.robot.description import Description
-from condyle.robot.names import nearest
+from condyle.robot.names import nearest, quoted
 from condyle.robot.paths import Places
-from condyle.robot.report import quoted
 from condyle.robot.urdf import describe
 from condyle.robot.xacro_text import IDENTIFIER, Macro, Scope, Text, boolean
 from condyle.robot.xml import MAX_BYTES, MAX_DEPTH, Element, read_xml

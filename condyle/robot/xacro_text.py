@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from condyle.robot.expressions import MAX_SIZE, Evaluator, Value
-from condyle.robot.names import nearest
-from condyle.robot.numbers import GRAMMAR, SPACE
+from condyle.robot.fields import GRAMMAR, SPACE
+from condyle.robot.names import nearest, quoted
 from condyle.robot.paths import Places
-from condyle.robot.report import quoted
 from condyle.robot.xml import Element
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -11,7 +11,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from condyle.errors import RobotError
-from condyle.robot.report import quoted
+from condyle.robot.names import quoted
 
 MAX_BYTES = 16 * 2**20  # of one file
 MAX_ELEMENTS = 200_000  # in one file

@@ -10,9 +10,9 @@ import numpy as np
 
 from condyle.errors import CondyleError, RobotError
 from condyle.robot.description import Shape
-from condyle.robot.make import STEEL, rod, sphere
 from condyle.robot.mesh import Mesh, read_mesh
 from condyle.robot.model import Model
+from condyle.robot.parts import STEEL, rod, sphere
 
 Color = tuple[float, float, float, float]
 

@@ -8,7 +8,7 @@ import pytest
 import condyle as cd
 from condyle.compat.diffne import DiffNERobotModel, DiffNESimulator, EndEffectorBounds, Mode
 from condyle.robot.description import Description
-from condyle.robot.make import Y, box, joint, link, pose, rod, solid, sphere
+from condyle.robot.parts import Y, box, joint, link, pose, rod, solid, sphere
 
 DT = 0.004
 CENTRAL = 1e-6  # relative to the largest entry, of central differences in float64

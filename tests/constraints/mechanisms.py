@@ -21,7 +21,7 @@ import numpy as np
 
 import condyle as cd
 from condyle.robot.description import Description, FrameSpec, JointSpec, LinkSpec
-from condyle.robot.make import X, Y, Z, body, frame, joint, link, pose
+from condyle.robot.parts import X, Y, Z, body, frame, joint, link, pose
 from condyle.robot.spatial import Inertia
 
 Point = tuple[float, float]

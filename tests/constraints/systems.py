@@ -23,7 +23,7 @@ from condyle.dynamics.manifold import random_configuration
 from condyle.robot import library
 from condyle.robot.build import build
 from condyle.robot.description import FrameSpec
-from condyle.robot.make import Y, Z, body, joint, link, pose
+from condyle.robot.parts import Y, Z, body, joint, link, pose
 from condyle.robot.spatial import Pose
 
 BITS, STEP = 512, 2.0**-160

@@ -17,7 +17,7 @@ import condyle as cd
 from condyle.cli import app
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.description import Description
-from condyle.robot.make import X, Y, Z, body, frame, joint, link, pose
+from condyle.robot.parts import X, Y, Z, body, frame, joint, link, pose
 
 LEG = """
 <mujoco model="leg">

@@ -51,7 +51,7 @@ import numpy as np
 import condyle as cd
 from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
-from condyle.robot.make import link, pose, solid, sphere
+from condyle.robot.parts import link, pose, solid, sphere
 found = {}
 for name in ("pidog", "fourlimb", "ur3", "birotor"):
     ground = None if name == "ur3" else cd.Plane()

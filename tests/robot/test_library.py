@@ -11,7 +11,7 @@ from condyle.robot.build import build
 from condyle.robot.check import check
 from condyle.robot.description import Description
 from condyle.robot.library import birotor, fourlimb, pidog, two_wheeled, ur3, wheeled_pendulum
-from condyle.robot.make import pose, rod, solid, sphere
+from condyle.robot.parts import pose, rod, solid, sphere
 
 ROBOTS = [name.replace(":n", ":12") for name in library.names()]
 

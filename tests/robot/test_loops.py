@@ -9,12 +9,12 @@ import pytest
 from condyle.errors import RobotError
 from condyle.robot.build import build
 from condyle.robot.check import checked
+from condyle.robot.couplings import displacement
 from condyle.robot.description import LOOP_AXES, Description, LoopSpec
 from condyle.robot.edit import lock
 from condyle.robot.joints import rotation_about
-from condyle.robot.loops import displacement
-from condyle.robot.make import Y, body, frame, joint, link, pose
 from condyle.robot.model import Loop, Model, digest
+from condyle.robot.parts import Y, body, frame, joint, link, pose
 from condyle.robot.spatial import Pose
 
 PLANE = ("x", "z")

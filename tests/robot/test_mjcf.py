@@ -12,7 +12,7 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.errors import RobotError
 from condyle.robot.build import build
 from condyle.robot.check import check
-from condyle.robot.layouts import a_to_mujoco, q_from_mujoco, q_to_mujoco, v_from_mujoco, v_to_mujoco
+from condyle.robot.conventions import a_to_mujoco, q_from_mujoco, q_to_mujoco, v_from_mujoco, v_to_mujoco
 from condyle.robot.mjcf import load_mjcf, read_mjcf
 
 mujoco = pytest.importorskip("mujoco")

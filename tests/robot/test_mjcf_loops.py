@@ -9,8 +9,8 @@ from condyle.dynamics.kinematics import frame_pose
 from condyle.errors import RobotError
 from condyle.robot.build import build
 from condyle.robot.check import check, checked
+from condyle.robot.conventions import q_from_mujoco
 from condyle.robot.description import LOOP_AXES
-from condyle.robot.layouts import q_from_mujoco
 from condyle.robot.mjcf import read_mjcf
 from condyle.robot.model import Loop, Model
 from condyle.robot.spatial import Pose

@@ -10,8 +10,7 @@ import condyle as cd
 from condyle.errors import RobotError
 from condyle.robot.description import Description, JointSpec
 from condyle.robot.spatial import Inertia, Pose
-from condyle.robot.urdf import read_urdf
-from condyle.robot.urdf_shapes import rotation_rpy
+from condyle.robot.urdf import read_urdf, rotation_rpy
 
 # Pinocchio turns roll, pitch, yaw into a quaternion first: the same numbers but for rounding
 SAME = 1e-12

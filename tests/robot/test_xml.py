@@ -3,7 +3,7 @@
 import pytest
 
 from condyle.errors import RobotError
-from condyle.robot.numbers import number, numbers
+from condyle.robot.fields import number, numbers
 from condyle.robot.xml import MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS, MAX_VALUE, read_xml, write_xml
 
 

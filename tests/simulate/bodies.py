@@ -13,7 +13,7 @@ import numpy as np
 
 import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
-from condyle.robot.make import X, Y, Z, body, box, link, pose, solid, sphere
+from condyle.robot.parts import X, Y, Z, body, box, link, pose, solid, sphere
 from condyle.simulate.points import point_on
 
 G = 9.81

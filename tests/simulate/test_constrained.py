@@ -14,7 +14,7 @@ from constraints import references as r
 import condyle as cd
 from benchmarks.constraints import leg
 from condyle.dynamics.kinematics import frame_pose, jacobian
-from condyle.robot.make import frame
+from condyle.robot.parts import frame
 from condyle.simulate.gradcheck import check
 
 RADIUS = 0.04

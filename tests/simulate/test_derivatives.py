@@ -7,7 +7,7 @@ import condyle as cd
 from condyle.multibody.robot import Robot
 from condyle.robot.description import Description, JointSpec, Limits
 from condyle.robot.joints import rotation_of
-from condyle.robot.make import Y, body, box, joint, link, pose, solid, sphere
+from condyle.robot.parts import Y, body, box, joint, link, pose, solid, sphere
 from condyle.simulate.gradcheck import check
 from condyle.simulate.points import contact_points
 

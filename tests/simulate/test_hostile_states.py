@@ -227,7 +227,7 @@ def test_what_else_is_refused(options: dict[str, Any]) -> None:
 
 def test_a_robot_that_cannot_move() -> None:
     from condyle.robot.description import Description
-    from condyle.robot.make import body, link
+    from condyle.robot.parts import body, link
 
     with pytest.raises(SimulationError, match="has no joint that moves"):
         cd.Simulation(cd.load(Description("rock", (link("rock", body(1.0)),), ())))

@@ -10,7 +10,7 @@ import pytest
 import condyle as cd
 from condyle.dynamics.manifold import integrate
 from condyle.robot.description import Description
-from condyle.robot.make import Y, box, joint, link, pose, rod, solid, sphere
+from condyle.robot.parts import Y, box, joint, link, pose, rod, solid, sphere
 from condyle.simulate.backward import backward_residual, backward_step, backward_step_derivatives, differentiable_backward_step
 from condyle.simulate.boxes import Corners
 from condyle.simulate.inverse import (

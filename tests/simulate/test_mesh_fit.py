@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from condyle.errors import SimulationError
 from condyle.robot.build import build
 from condyle.robot.description import Description, Shape
-from condyle.robot.make import body, frame, link, pose
 from condyle.robot.mesh import read_vertices
+from condyle.robot.parts import body, frame, link, pose
 from condyle.simulate.mesh_fit import Cylinder, Sphere, detected, fit_end_effector
 
 EXACT = 2e-9  # exact vertices are fitted to the nanometre that results are rounded to

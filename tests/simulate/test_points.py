@@ -11,7 +11,7 @@ from condyle.errors import SimulationError
 from condyle.robot.build import build
 from condyle.robot.description import Description, Shape
 from condyle.robot.load import load_model
-from condyle.robot.make import body, box, cylinder, frame, joint, link, pose, rod, sphere
+from condyle.robot.parts import body, box, cylinder, frame, joint, link, pose, rod, sphere
 from condyle.simulate.points import ContactPoint, contact_points, mesh_notes, moving_frame, point_on
 
 PIDOG = load_model("pidog")

@@ -17,7 +17,7 @@ from tape.random_tapes import same_bits
 
 import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
-from condyle.robot.make import Y, body, link, pose, sphere
+from condyle.robot.parts import Y, body, link, pose, sphere
 from condyle.tape.backends import cpu
 
 BATCH = 256

@@ -14,9 +14,9 @@ import condyle as cd
 from condyle.errors import FileError, RobotError
 from condyle.robot import mesh as meshes
 from condyle.robot.description import Shape
-from condyle.robot.make import box, cylinder, pose, rod, sphere
 from condyle.robot.mesh import read_mesh
 from condyle.robot.model import Model
+from condyle.robot.parts import box, cylinder, pose, rod, sphere
 from condyle.view.geometry import ROUND, Piece, bounds, pieces, shaded, volume
 
 LENGTH = st.floats(0.01, 3.0)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import condyle as cd
 from condyle.errors import CondyleError
-from condyle.robot.make import X, Y, body, joint, link, pose
 from condyle.robot.model import Link
+from condyle.robot.parts import X, Y, body, joint, link, pose
 from condyle.view.trajectory import frame_positions, link_poses
 from condyle.view.window import body as bodies
 from condyle.view.window import pose as poses

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import pi
 
 from condyle.robot.description import Description
-from condyle.robot.make import BLUE, DARK, RED, STEEL, X, body, box, cylinder, frame, joint, link, pose, rod, total
+from condyle.robot.parts import BLUE, DARK, RED, STEEL, X, body, box, cylinder, frame, joint, link, pose, rod, total
 
 ARM = (0.154, 0.051)  # to the side and up from the root
 REACH = 0.0835  # from the gimbal's axis point to the rotor

@@ -8,7 +8,7 @@ Anderson (1983): cart 1 kg, pole 0.1 kg and 1 m, track +-2.4 m, push 10 N, uprig
 from __future__ import annotations
 
 from condyle.robot.description import Description
-from condyle.robot.make import BLUE, DARK, RED, STEEL, X, Y, body, box, frame, joint, link, pose, rod, solid, sphere
+from condyle.robot.parts import BLUE, DARK, RED, STEEL, X, Y, body, box, frame, joint, link, pose, rod, solid, sphere
 
 MAX_CHAIN = 1_000  # links
 

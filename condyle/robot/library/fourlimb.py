@@ -16,7 +16,7 @@ from __future__ import annotations
 from math import pi
 
 from condyle.robot.description import Description
-from condyle.robot.make import BLUE, DARK, STEEL, Y, body, box, cylinder, frame, joint, link, pose, rod, solid, sphere, total
+from condyle.robot.parts import BLUE, DARK, STEEL, Y, body, box, cylinder, frame, joint, link, pose, rod, solid, sphere, total
 
 TORSO, TORSO_MOMENTS = 40.0, (0.24897, 0.70323, 0.77256)
 HIP = (0.29326, 0.2094, -0.0365)

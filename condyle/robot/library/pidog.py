@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import pi, radians
 
 from condyle.robot.description import Description, JointSpec, LinkSpec
-from condyle.robot.make import BLUE, DARK, RUBBER, STEEL, X, Y, Z, body, box, frame, joint, link, pose, rod, solid, sphere, total
+from condyle.robot.parts import BLUE, DARK, RUBBER, STEEL, X, Y, Z, body, box, frame, joint, link, pose, rod, solid, sphere, total
 from condyle.robot.spatial import Inertia, Pose
 
 UPPER, LOWER = 0.042, 0.076

@@ -13,7 +13,7 @@ from math import pi
 from condyle.robot.description import Description
 from condyle.robot.library.wheeled_pendulum import BODY, LENGTH, RADIUS
 from condyle.robot.library.wheeled_pendulum import WHEEL as BOTH_WHEELS
-from condyle.robot.make import BLUE, DARK, RED, Y, body, cylinder, frame, joint, link, pose, rod
+from condyle.robot.parts import BLUE, DARK, RED, Y, body, cylinder, frame, joint, link, pose, rod
 
 WHEEL = BOTH_WHEELS / 2.0  # the mass of one
 HALF_TRACK = 0.1  # from the middle to a wheel

@@ -10,7 +10,7 @@ from math import pi
 from typing import NamedTuple
 
 from condyle.robot.description import Description
-from condyle.robot.make import BLUE, STEEL, Y, Z, body, cylinder, frame, joint, link, pose, rod
+from condyle.robot.parts import BLUE, STEEL, Y, Z, body, cylinder, frame, joint, link, pose, rod
 
 READY = (0.0, -pi / 2.0, pi / 2.0, -pi / 2.0, 0.0, 0.0)
 MAX_ACCELERATION = 2.0  # rad/s^2, of every joint

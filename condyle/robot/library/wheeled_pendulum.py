@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import pi
 
 from condyle.robot.description import Description
-from condyle.robot.make import BLUE, RED, Y, body, cylinder, frame, joint, link, pose, rod
+from condyle.robot.parts import BLUE, RED, Y, body, cylinder, frame, joint, link, pose, rod
 
 LENGTH = 0.2  # from the body's frame to the axle
 RADIUS = 0.04

@@ -249,7 +249,7 @@ def angles(R: Any) -> np.ndarray:
 
 def rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
     """R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    from condyle.robot.make import pose
+    from condyle.robot.parts import pose
 
     found: Pose = pose((0.0, 0.0, 0.0), (float(roll), float(pitch), float(yaw)))
     return np.asarray(found.R, dtype=float)

@@ -99,9 +99,9 @@ def rod(start: Numbers, end: Numbers, radius: float, color: Color | None = None,
 # -- links, joints, frames
 
 
-def link(name: str, inertia: Inertia | None = None, looks: Sequence[Shape] = (), touches: Sequence[Shape] = ()) -> LinkSpec:
+def link(name: str, inertia: Inertia | None = None, visuals: Sequence[Shape] = (), collisions: Sequence[Shape] = ()) -> LinkSpec:
     """A link with this inertia about its frame, visual shapes and collision shapes."""
-    return LinkSpec(name, inertia, tuple(looks), tuple(touches))
+    return LinkSpec(name, inertia, tuple(visuals), tuple(collisions))
 
 
 def joint(

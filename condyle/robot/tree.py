@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from condyle.robot.description import LOOP_AXES, Description, JointSpec, LoopSpec
-from condyle.robot.names import nearest
-from condyle.robot.report import Report, quoted
+from condyle.robot.names import MAX_NAME, quoted, suggest
+from condyle.robot.report import Report
 
-MAX_NAME = 200  # characters
 MAX_LINKS = 20_000
-MAX_SUGGESTED = 500  # names to choose a suggestion from; more would take long
 
 ONE_COORDINATE = ("revolute", "continuous", "prismatic")
 
@@ -187,10 +185,3 @@ def _mimic_cycle(start: JointSpec, by_name: dict[str, JointSpec], done: set[str]
             shown = " -> ".join(quoted(name) for name in cycle[:9])
             report.problem(joint.where, f"joint {quoted(joint.name)} <mimic>: the joints follow each other in a circle, {shown}")
     done.update(chain)
-
-
-def suggest(name: str, known: Sequence[str]) -> str:
-    """The end of a sentence with the closest valid name, where finding it is quick."""
-    if len(known) > MAX_SUGGESTED or len(name) > MAX_NAME:
-        return ""
-    return nearest(name, [each for each in known if len(each) <= MAX_NAME])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.robot.mjcf_loops import active, loop_kind
+from condyle.robot.mjcf_files import active, loop_kind
 from condyle.robot.report import Report
 
 SHOWN = 8  # names in one note
