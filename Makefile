@@ -18,7 +18,7 @@ lint_extras  := lint
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed-demo ## five machines, simulated, checked and shown, in a minute
+demo: $(VENV)/.installed-demo ## five robots, simulated, checked and reported, in a minute
 	$(BIN)/condyle demo
 
 test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows them

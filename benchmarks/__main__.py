@@ -29,7 +29,7 @@ def main(
     tiny: Annotated[bool, typer.Option(help="a few seconds in all; the numbers mean nothing")] = False,
     list_them: Annotated[bool, typer.Option("--list", help="say what there is")] = False,
 ) -> None:
-    """Measure speeds. Nothing here is a test: the numbers depend on the machine and on what else it does."""
+    """Measure speeds. Nothing here is a test: the numbers depend on the computer and its load."""
     # a pipe has no width: tables keep theirs
     console = Console(width=None if sys.stdout.isatty() else 130)
     unknown = [name for name in names or [] if name not in NAMES]
@@ -42,8 +42,8 @@ def main(
             table.add_row(name, summary(name))
         console.print(table)
         return
-    found: dict[str, Any] = {"machine": about()}
-    console.print(", ".join(f"{key} {value}" for key, value in found["machine"].items()))
+    found: dict[str, Any] = {"computer": about()}
+    console.print(", ".join(f"{key} {value}" for key, value in found["computer"].items()))
     for name in names or NAMES:
         console.rule(f"[bold]{name}")
         console.print(summary(name) + "\n")

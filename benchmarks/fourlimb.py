@@ -1,4 +1,4 @@
-"""Milliseconds of a trajectory of 181 knots of the four-limbed machine, with A and B of every step, in space and in the plane."""
+"""Milliseconds of a trajectory of 181 knots of the four-limbed robot, with A and B of every step, in space and in the plane."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     return {"knots": knots, "bases": found, "busy": busy()}
 
 
-def machine(base: str) -> tuple[cd.Simulation, np.ndarray, np.ndarray]:
+def world_of(base: str) -> tuple[cd.Simulation, np.ndarray, np.ndarray]:
     """(simulation, state just above the ground with bent knees, pose of its joints)."""
     robot = cd.load("fourlimb", base)
     pose = np.tile(np.ravel([(0.0, bend) for bend in BENT]), 4)
@@ -42,7 +42,7 @@ def machine(base: str) -> tuple[cd.Simulation, np.ndarray, np.ndarray]:
 
 
 def trajectory(world: cd.Simulation, x: np.ndarray, pose: np.ndarray, knots: int) -> np.ndarray:
-    """Controls of a machine that lands and bounces on its knees."""
+    """Controls of a robot that lands and bends its knees."""
     n, nq = len(pose), world.robot.nq
     us = np.empty((knots, n))
     for k in range(knots):
@@ -53,8 +53,8 @@ def trajectory(world: cd.Simulation, x: np.ndarray, pose: np.ndarray, knots: int
 
 
 def measure(base: str, knots: int, seconds: float, *, second: bool) -> dict[str, float]:
-    """Milliseconds of each part, two threads and one; if told also of second derivatives."""
-    world, x, pose = machine(base)
+    """Milliseconds of each part, two threads and one, on request also of second derivatives."""
+    world, x, pose = world_of(base)
     us = trajectory(world, x, pose, knots)
     compiling = once(lambda: world.rollout(x, us, derivatives=True))
     xs = world.rollout(x, us)[:-1]

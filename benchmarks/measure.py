@@ -1,4 +1,4 @@
-"""Timing on a shared machine: the smallest of many, competitors in turn, and how busy the machine was meanwhile."""
+"""Timing on a shared computer: the smallest of many times, competitors in turn, with the load average."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def line_fit(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 
 
 def gcc() -> str | None:
-    """The C compiler of this machine, if there is one."""
+    """The installed C compiler, if there is one."""
     return which("gcc")
 
 
@@ -79,11 +79,11 @@ def c_library(source: str) -> tuple[ctypes.CDLL, str]:
         return ctypes.CDLL(str(library)), assembly.read_text()
 
 
-# ---- the machine
+# ---- the computer
 
 
 def about() -> dict[str, str]:
-    """The machine and the compilers, for the head of a report."""
+    """The computer and the compilers, for the head of a report."""
     import llvmlite
     import numpy
 
@@ -99,5 +99,5 @@ def load() -> float:
 
 
 def busy() -> str:
-    """How busy the machine is: load average over its cores."""
+    """Load average over the cores."""
     return f"load {load():.1f} on {os.cpu_count()} cores"

@@ -3,78 +3,94 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from condyle.errors import (
-    BackendError,
-    CondyleError,
-    FileError,
-    MissingExtraError,
-    RobotError,
-    ShapeError,
-    SimulationError,
-    TraceError,
-)
-from condyle.multibody.robot import Robot, load
-from condyle.tape.array import array, fma, stop_gradient, where
-from condyle.tape.function import Function, function
-from condyle.tape.loop import loop, scan
-from condyle.tape.tape import Tape
-from condyle.tape.trace import trace
-
 if TYPE_CHECKING:
-    from condyle.runs.recorder import Recorder
-    from condyle.runs.run import Run, read_run
-    from condyle.simulate.simulation import Simulation
-    from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs, Terrain
+    from condyle.control.lqr import dlqr as dlqr
+    from condyle.control.lqr import lqr as lqr
+    from condyle.doctor.diagnose import diagnose as diagnose
+    from condyle.errors import BackendError as BackendError
+    from condyle.errors import CondyleError as CondyleError
+    from condyle.errors import ControlError as ControlError
+    from condyle.errors import FileError as FileError
+    from condyle.errors import MissingExtraError as MissingExtraError
+    from condyle.errors import RobotError as RobotError
+    from condyle.errors import ShapeError as ShapeError
+    from condyle.errors import SimulationError as SimulationError
+    from condyle.errors import TraceError as TraceError
+    from condyle.multibody.robot import Robot as Robot
+    from condyle.multibody.robot import load as load
+    from condyle.robot.description import Description as Description
+    from condyle.runs.convert import export_run as export_run
+    from condyle.runs.convert import import_run as import_run
+    from condyle.runs.recorder import Recorder as Recorder
+    from condyle.runs.run import Run as Run
+    from condyle.runs.run import read_run as read_run
+    from condyle.simulate.simulation import Simulation as Simulation
+    from condyle.simulate.terrain import HeightField as HeightField
+    from condyle.simulate.terrain import Plane as Plane
+    from condyle.simulate.terrain import Slope as Slope
+    from condyle.simulate.terrain import Stairs as Stairs
+    from condyle.simulate.terrain import Terrain as Terrain
+    from condyle.tape.array import array as array
+    from condyle.tape.array import fma as fma
+    from condyle.tape.array import stop_gradient as stop_gradient
+    from condyle.tape.array import where as where
+    from condyle.tape.function import Function as Function
+    from condyle.tape.function import function as function
+    from condyle.tape.loop import loop as loop
+    from condyle.tape.loop import scan as scan
+    from condyle.tape.tape import Tape as Tape
+    from condyle.tape.trace import trace as trace
+    from condyle.view.notebook import show as show
+    from condyle.view.picture import save_picture as save_picture
+    from condyle.view.video import save_video as save_video
+    from condyle.view.window import open_window as open_window
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CondyleError",
-    "FileError",
-    "Function",
-    "HeightField",
-    "BackendError",
-    "MissingExtraError",
-    "Plane",
-    "Recorder",
-    "Robot",
-    "RobotError",
-    "Run",
-    "ShapeError",
-    "Simulation",
-    "SimulationError",
-    "Slope",
-    "Stairs",
-    "Tape",
-    "Terrain",
-    "TraceError",
-    "array",
-    "fma",
-    "function",
-    "stop_gradient",
-    "load",
-    "loop",
-    "read_run",
-    "scan",
-    "trace",
-    "where",
-]
-
-# loaded when first asked for, so that importing the package stays quick
-_LATER = {
-    "Simulation": "condyle.simulate.simulation",
-    "Recorder": "condyle.runs.recorder",
-    **dict.fromkeys(("Run", "read_run"), "condyle.runs.run"),
-    **dict.fromkeys(("HeightField", "Plane", "Slope", "Stairs", "Terrain"), "condyle.simulate.terrain"),
+# public names by module, in the order of the data flow; each module is imported when one of its names is first used
+_NAMES = {
+    "tape.function": ("function", "Function"),
+    "tape.trace": ("trace",),
+    "tape.tape": ("Tape",),
+    "tape.array": ("array", "where", "fma", "stop_gradient"),
+    "tape.loop": ("loop", "scan"),
+    "robot.description": ("Description",),
+    "doctor.diagnose": ("diagnose",),
+    "multibody.robot": ("load", "Robot"),
+    "simulate.simulation": ("Simulation",),
+    "simulate.terrain": ("Plane", "Slope", "Stairs", "HeightField", "Terrain"),
+    "runs.recorder": ("Recorder",),
+    "runs.run": ("Run", "read_run"),
+    "runs.convert": ("export_run", "import_run"),
+    "control.lqr": ("lqr", "dlqr"),
+    "view.window": ("open_window",),
+    "view.notebook": ("show",),
+    "view.picture": ("save_picture",),
+    "view.video": ("save_video",),
+    "errors": (
+        "CondyleError",
+        "TraceError",
+        "ShapeError",
+        "BackendError",
+        "RobotError",
+        "SimulationError",
+        "ControlError",
+        "FileError",
+        "MissingExtraError",
+    ),
 }
+_MODULES = {name: f"condyle.{module}" for module, names in _NAMES.items() for name in names}
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    """The public object of this name, from its module."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'condyle' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names."""
+    return sorted([*__all__, "__version__"])

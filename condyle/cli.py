@@ -27,7 +27,7 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Run the command line, or answer the shell's request for completions."""
     if version.COMPLETE_VARIABLE in os.environ:
-        from typer.completion import completion_init
+        from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
     app(prog_name="condyle")

@@ -1,4 +1,4 @@
-"""The one family of exceptions: `except CondyleError` catches whatever Condyle raises on purpose."""
+"""All exceptions: `except CondyleError` catches every error that Condyle raises deliberately."""
 
 import os
 import sys
@@ -9,11 +9,11 @@ from types import ModuleType
 
 
 class CondyleError(Exception):
-    """Anything Condyle refuses to do; the message says what was wanted, what was given, where, and what to do."""
+    """Base class of all errors; the message says what was expected, what was given, where, and what to do."""
 
 
 class TraceError(CondyleError):
-    """A function cannot be traced: it asked a traced value for something only a number can answer."""
+    """A function cannot be traced: it used a traced value where a number is needed."""
 
 
 class ShapeError(CondyleError, ValueError):
@@ -21,11 +21,11 @@ class ShapeError(CondyleError, ValueError):
 
 
 class BackendError(CondyleError, RuntimeError):
-    """A backend cannot run here, or cannot run this tape, or did not give the bits it promises."""
+    """A backend cannot run on this computer, cannot run this tape, or gave wrong bits."""
 
 
 class RobotError(CondyleError, ValueError):
-    """A robot description is wrong. `problems` has one sentence each: where, what, and what to do; a file gives all it has."""
+    """A robot description is wrong; `problems` lists all of them, one sentence each: where, what, and what to do."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -33,15 +33,15 @@ class RobotError(CondyleError, ValueError):
 
 
 class SimulationError(CondyleError, ValueError):
-    """A world cannot be simulated as given: a ground, a contact point or a mesh is wrong; one sentence says what to do."""
+    """A simulation cannot be built or run: a ground, a contact point, a mesh or a state is wrong."""
 
 
 class ControlError(CondyleError, ValueError):
-    """No controller exists for what was given, or its costs make no sense; the message names the mode or the number."""
+    """No controller exists for the given system, or its costs are invalid."""
 
 
 class FileError(CondyleError, OSError):
-    """A file cannot be saved or read, or is not what was saved; the message names it and says what to do."""
+    """A file cannot be read or written, or its content is wrong."""
 
 
 class MissingExtraError(CondyleError, ImportError):
@@ -56,7 +56,7 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # a package that is there but lacks something of its own reports that itself
+        # a module missing inside the package is that package's own error
         package = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != package:
             raise
@@ -64,7 +64,7 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
 
 
 def install_command(*extras: str) -> str:
-    """What to type to install extras of Condyle for the Python that runs it; a checkout of the source is installed from there."""
+    """The command that installs extras of Condyle for the running Python, from the checkout if there is one."""
     from shlex import quote
 
     source = Path(__file__).resolve().parent.parent
@@ -76,7 +76,7 @@ def install_command(*extras: str) -> str:
 
 
 def typed(program: str) -> str:
-    """A program as it is typed here: its name where the shell finds it by that, else its path."""
+    """The shortest text that runs a program in the shell: its name if that is on the PATH, else its path."""
     from shlex import quote
     from shutil import which
 

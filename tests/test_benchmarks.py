@@ -15,7 +15,7 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"
     result = CliRunner().invoke(app, [name, "--tiny", "--json", str(file)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    assert set(json.loads(file.read_text())) == {"machine", name}
+    assert set(json.loads(file.read_text())) == {"computer", name}
 
 
 def test_the_list_names_each_one() -> None:

@@ -245,9 +245,9 @@ def test_commands_named_exist(page: Path) -> None:
 
 
 @each_text
-def test_no_place_of_one_machine(page: Path) -> None:
+def test_no_path_of_one_computer(page: Path) -> None:
     for number, line in enumerate(page.read_text().splitlines(), 1):
-        assert not PLACE.search(line), f"{page.name}:{number}: names a folder of one machine: {line.strip()}"
+        assert not PLACE.search(line), f"{page.name}:{number}: names a folder of one computer: {line.strip()}"
 
 
 def test_every_page_is_in_the_index() -> None:

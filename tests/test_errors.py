@@ -1,4 +1,4 @@
-"""One exception family, and a missing optional package is a sentence with its cure."""
+"""One exception family, and a missing optional package is a sentence with its remedy."""
 
 import math
 import os
@@ -26,8 +26,8 @@ def test_require_gives_the_module() -> None:
 @pytest.mark.parametrize("module", ["nosuchpackage", "nosuchpackage.part"])
 def test_require_names_the_extra(module: str) -> None:
     with pytest.raises(MissingExtraError) as caught:
-        require(module, "precision", "the mpfr machine")
-    assert str(caught.value) == "nosuchpackage is needed for the mpfr machine: " + install_command("precision")
+        require(module, "precision", "the mpfr backend")
+    assert str(caught.value) == "nosuchpackage is needed for the mpfr backend: " + install_command("precision")
     assert isinstance(caught.value, ImportError)
 
 
@@ -66,5 +66,5 @@ def test_require_does_not_blame_the_wrong_package(tmp_path, monkeypatch) -> None
     (tmp_path / "halfinstalled.py").write_text("import nosuchpackage\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="nosuchpackage") as caught:
-        require("halfinstalled", "precision", "the mpfr machine")
+        require("halfinstalled", "precision", "the mpfr backend")
     assert not isinstance(caught.value, CondyleError)

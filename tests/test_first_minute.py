@@ -1,4 +1,4 @@
-"""The first minute with a robot of one's own: from --help to a robot that moves, and a cure on every wrong way."""
+"""The first minute with a robot of one's own: from --help to a robot that moves, and advice after every mistake."""
 
 import os
 import re
@@ -43,8 +43,8 @@ INERTIAL = MINE[MINE.index("    <inertial>") : MINE.index("    <visual>")]
 CYLINDER = '<cylinder radius="0.03" length="0.4"/>'
 
 # words that say what to do
-CURE = re.compile(
-    r"did you mean|there are |give |write |add |try |take |put |condyle doctor|--\w+|: (use|save|delete|make)", re.IGNORECASE
+ADVICE = re.compile(
+    r"did you mean|there are |give |write |add |try |use |put |condyle doctor|--\w+|: (use|save|delete|make)", re.IGNORECASE
 )
 
 
@@ -64,19 +64,19 @@ def condyle(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def refused(folder: Path, *arguments: str) -> str:
-    """The one sentence with a cure that a command ends with."""
+    """The error of a command: one sentence with advice."""
     before = sorted(folder.rglob("*"))
     done = condyle(folder, *arguments)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr and "Warning" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == 1 and lines[0].startswith("condyle: "), done.stderr
-    assert len(lines[0]) > 30 and CURE.search(lines[0]), lines[0]
+    assert len(lines[0]) > 30 and ADVICE.search(lines[0]), lines[0]
     assert sorted(folder.rglob("*")) == before, "nothing is left behind"
     return lines[0]
 
 
-# ---- the way that works
+# ---- commands that work
 
 
 def test_three_commands_to_a_robot_that_moves(folder):
@@ -93,7 +93,7 @@ def test_three_commands_to_a_robot_that_moves(folder):
     assert run.check().identical
 
 
-def test_a_broken_robot_is_cured_and_moves_in_three_commands(folder):
+def test_a_broken_robot_is_fixed_and_moves_in_three_commands(folder):
     broken = (
         MINE.replace(INERTIAL, "", 1)
         .replace('link="lower"', 'link="lowr"')
@@ -128,7 +128,7 @@ def test_the_viewer_shows_ones_own_robot(folder):
             child.wait(timeout=30)
 
 
-# ---- the ways that do not
+# ---- commands that fail
 
 
 def test_a_file_that_is_not_there(folder):
@@ -152,7 +152,7 @@ def test_a_wrong_joint_name_names_the_right_ones(folder):
 def test_no_inertia(folder):
     (folder / "my.urdf").write_text(MINE.replace(INERTIAL, ""))
     said = refused(folder, "sim", "my.urdf", "--seconds", "0.1")
-    assert "my.urdf:" in said and "doctor" in said, "the line, and the command that cures it"
+    assert "my.urdf:" in said and "doctor" in said, "the line, and the command that fixes it"
     examined = condyle(folder, "doctor", "my.urdf")
     assert examined.returncode == 2 and "cannot be simulated" in examined.stdout and "--fix" in examined.stdout
 

@@ -40,7 +40,7 @@ AT_THE_TOP = sys.stdlib_module_names | {"condyle", "numpy", "llvmlite", "typer",
 NOT_AT_START = {"llvmlite", "typer", "rich", "gmpy2", "flint", "casadi", "matplotlib", "mujoco", "torch", "viser"}
 
 LONGEST_FILE = 600  # lines
-SLOWEST_IMPORT = 0.6  # s of one processor, at best of five: 0.25 on an idle machine, up to twice that on a busy one
+SLOWEST_IMPORT = 0.6  # s of one processor, at best of five: 0.25 on an idle computer, up to twice that on a busy one
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())

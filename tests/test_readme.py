@@ -102,17 +102,17 @@ def commands(code: str) -> Iterator[tuple[int, list[str]]]:
     """(line in the block, words) of each simple command; where some lines begin with `$`, the others are output."""
     lines = code.splitlines()
     session = any(line.lstrip().startswith("$ ") for line in lines)
-    carried, first = "", 0
+    continued, first = "", 0
     for number, line in enumerate(lines):
         line = line.strip()
-        if session and not carried and not line.startswith("$ "):
+        if session and not continued and not line.startswith("$ "):
             continue
-        first = first if carried else number
-        carried += line.removeprefix("$ ")
-        if carried.endswith("\\"):
-            carried = carried[:-1] + " "
+        first = first if continued else number
+        continued += line.removeprefix("$ ")
+        if continued.endswith("\\"):
+            continued = continued[:-1] + " "
             continue
-        lexer = shlex.shlex(carried, posix=True, punctuation_chars=True)
+        lexer = shlex.shlex(continued, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         words: list[str] = []
         for word in [*lexer, ";"]:
@@ -121,7 +121,7 @@ def commands(code: str) -> Iterator[tuple[int, list[str]]]:
             elif words:
                 yield first, words
                 words = []
-        carried = ""
+        continued = ""
 
 
 def shown(code: str) -> Iterator[tuple[int, str, str]]:

@@ -222,7 +222,7 @@ def _arity(option: str, command: Any) -> str:
 
 def _invalid(error: Any) -> str:
     """After the name of an option: what it takes, and what was given."""
-    found = getattr(error.__cause__, "errors", list)()
+    found: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     first = found[0] if found else {}
     kind, given = first.get("type"), f", got {str(first.get('input'))!r:.60}"
     if kind in EXPECTED:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -74,20 +76,21 @@ def measure(of: Origin, batch: int, seconds: float) -> dict[str, Any]:
         function = robot.function(name).on("cpu", threads=1)
         arrays = states[: len(function.inputs)]
         out, first = function(*arrays), [a[0] for a in arrays]
-        per_state = shortest(lambda f=function, a=arrays, out=out: f(*a, out=out), seconds) / batch
-        per_call = shortest(lambda f=function, a=first: [f(*a) for _ in range(100)], seconds) / 100
+        per_state = shortest(partial(function, *arrays, out=out), seconds) / batch
+        per_call = shortest(partial(function, *first), seconds, 100)
         functions[name] = {"operations": function.operations, "batch_ns": 1e9 * per_state, "call_us": 1e6 * per_call}
     return {"robot": robot.name, "nv": robot.nv, "functions": functions, "first_result_s": first_results(of)}
 
 
-def shortest(call: Callable[[], object], seconds: float) -> float:
-    """The smallest time of a call, s."""
-    times, end = [], perf_counter() + seconds
-    while not times or perf_counter() < end:
+def shortest(call: Callable[[], object], seconds: float, repeat: int = 1) -> float:
+    """The smallest mean time of `repeat` calls, s."""
+    best, end = inf, perf_counter() + seconds
+    while best == inf or perf_counter() < end:
         start = perf_counter()
-        call()
-        times.append(perf_counter() - start)
-    return min(times)
+        for _ in range(repeat):
+            call()
+        best = min(best, (perf_counter() - start) / repeat)
+    return best
 
 
 def first_results(of: Origin) -> dict[str, float]:

@@ -11,7 +11,7 @@ ROBOT_FILES = (".urdf", ".xacro", ".xml", ".mjcf")
 RUN_FILES = (".cdl",)
 MOST = 200  # words offered at once
 
-Found = list[tuple[str, str]]  # (word, description)
+Completions = list[tuple[str, str]]  # (word, description)
 
 
 def one_of(*words: str) -> Callable[[str], list[str]]:
@@ -23,7 +23,7 @@ def one_of(*words: str) -> Callable[[str], list[str]]:
     return complete
 
 
-def robots(incomplete: str) -> Found:
+def robots(incomplete: str) -> Completions:
     """The built-in robots, and files that may describe one."""
     from condyle.robot.library import ALSO, ROBOTS
 
@@ -31,17 +31,17 @@ def robots(incomplete: str) -> Found:
     return built_in + _files(incomplete, ROBOT_FILES)
 
 
-def runs(incomplete: str) -> Found:
+def runs(incomplete: str) -> Completions:
     """Files that may be runs."""
     return _files(incomplete, RUN_FILES)
 
 
-def robots_and_runs(incomplete: str) -> Found:
+def robots_and_runs(incomplete: str) -> Completions:
     """Robots, and files that may be runs."""
     return robots(incomplete) + runs(incomplete)
 
 
-def tables(incomplete: str) -> Found:
+def tables(incomplete: str) -> Completions:
     """Exported tables, which can be imported as runs."""
     return _files(incomplete, (".csv", ".parquet", ".mcap"))
 
@@ -67,7 +67,7 @@ def integrators(incomplete: str) -> list[str]:
     return [name for name in INTEGRATORS if name.startswith(incomplete)]
 
 
-def controllers(incomplete: str) -> Found:
+def controllers(incomplete: str) -> Completions:
     """The controllers of `condyle sim`."""
     from condyle.commands.controllers import CONTROLLERS
 
@@ -110,7 +110,7 @@ def _joint_names(ctx: typer.Context) -> Iterable[str]:
         return ()
 
 
-def _files(incomplete: str, suffixes: tuple[str, ...]) -> Found:
+def _files(incomplete: str, suffixes: tuple[str, ...]) -> Completions:
     """Files with one of the suffixes, and folders."""
     folder, _, start = incomplete.rpartition("/")
     before = f"{folder}/" if "/" in incomplete else ""
@@ -118,7 +118,7 @@ def _files(incomplete: str, suffixes: tuple[str, ...]) -> Found:
         entries = sorted(Path(before or ".").iterdir())
     except OSError:
         return []
-    found: Found = []
+    found: Completions = []
     for entry in entries:
         name = entry.name
         if not name.startswith(start) or not name.isprintable() or (name.startswith(".") and not start):

@@ -41,8 +41,14 @@ class Origin:
     def load(self, *, constraints: bool = True) -> Robot:
         """The robot; `constraints` as in `condyle.load`."""
         check_source(self.source)
-        options = {"package_dirs": self.package_dirs, "xacro_args": dict(self.xacro_args), "strict": self.strict}
-        robot = load(self.source, self.base, constraints=constraints, **options)
+        robot = load(
+            self.source,
+            self.base,
+            package_dirs=self.package_dirs,
+            xacro_args=dict(self.xacro_args),
+            strict=self.strict,
+            constraints=constraints,
+        )
         return robot.lock(self.lock) if self.lock else robot
 
 

@@ -71,7 +71,7 @@ def completion(
 
     Append it to the file that your shell reads when it starts.
     """
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     if shell not in SHELLS:
         raise CondyleError(f"completion works in {', '.join(SHELLS)}, not in {shell!r:.40}: try condyle completion bash")
