@@ -130,10 +130,24 @@ def test_what_is_completed(tmp_path, monkeypatch):
     assert complete.runs("") == [("a.cdl", "a file")], "no hidden files, none that would break a line"
     assert complete.tables("a") == [("a.csv", "a file")]
     assert complete.runs("nosuch/") == []
-    assert (
-        "pidog" in complete.verifiable("pi") and "rk4" in complete.integrators("r") and "mass_matrix" in complete.kernels("mass")
-    )
-    assert complete.signals("he") == ["height"]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "start", "word"),
+    [
+        ("verify", "name", "pi", "pidog"),
+        ("demo", "robots", "bi", "birotor"),
+        ("sim", "controller", "sw", "swing"),
+        ("sim", "integrator", "rk4", "rk4"),
+        ("export", "kernel", "mass", "mass_matrix"),
+        ("plot", "signals", "he", "height"),
+    ],
+)
+def test_options_are_completed_from_the_tables_of_the_package(name, option, start, word):
+    command = COMMAND.commands[name]
+    (param,) = [param for param in command.params if param.name == option]
+    found = param.shell_complete(command.make_context(name, ["x"], resilient_parsing=True), start)
+    assert [item.value for item in found] == [word]
 
 
 # ---- how it ends

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
 import typer
@@ -46,46 +47,13 @@ def tables(incomplete: str) -> Completions:
     return _files(incomplete, (".csv", ".parquet", ".mcap"))
 
 
-def verifiable(incomplete: str) -> list[str]:
-    """What `condyle verify` can verify."""
-    from condyle.commands.verify import names
+def names_in(module: str, table: str) -> Callable[[str], list[str]]:
+    """A completer of the keys of a table, whose module is imported only then."""
 
-    return [name for name in names() if name.startswith(incomplete)]
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in getattr(import_module(module), table) if name.startswith(incomplete)]
 
-
-def demos(incomplete: str) -> list[str]:
-    """The robots of the demo."""
-    from condyle.demos.table import MACHINES
-
-    return [name for name in MACHINES if name.startswith(incomplete)]
-
-
-def integrators(incomplete: str) -> list[str]:
-    """The integrators of a simulation."""
-    from condyle.simulate.setup import INTEGRATORS
-
-    return [name for name in INTEGRATORS if name.startswith(incomplete)]
-
-
-def controllers(incomplete: str) -> Completions:
-    """The controllers of `condyle sim`."""
-    from condyle.commands.controllers import CONTROLLERS
-
-    return [(name, choice.summary) for name, choice in CONTROLLERS.items() if name.startswith(incomplete)]
-
-
-def signals(incomplete: str) -> list[str]:
-    """The signals that `condyle plot` can draw."""
-    from condyle.runs.plot import PANELS
-
-    return [name for name in PANELS if name.startswith(incomplete)]
-
-
-def kernels(incomplete: str) -> list[str]:
-    """The functions of a robot."""
-    from condyle.dynamics.kernels import KERNELS
-
-    return [name for name in KERNELS if name.startswith(incomplete)]
+    return complete
 
 
 def joints(ctx: typer.Context, incomplete: str) -> list[str]:

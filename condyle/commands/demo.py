@@ -17,7 +17,11 @@ from condyle.commands.terminal import print_json, terminal
 def demo(
     robots: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ROBOT]...", help="Some of the five only, such as pidog.", autocompletion=completion.demos),
+        typer.Argument(
+            metavar="[ROBOT]...",
+            help="Some of the five only, such as pidog.",
+            autocompletion=completion.names_in("condyle.demos.table", "MACHINES"),
+        ),
     ] = None,
     out: Annotated[
         Path,

@@ -51,7 +51,9 @@ def export(
     kernel: Annotated[
         str,
         typer.Option(
-            help="The function to write, as listed in docs/robots.md.", autocompletion=completion.kernels, rich_help_panel=CODE
+            help="The function to write, as listed in docs/robots.md.",
+            autocompletion=completion.names_in("condyle.dynamics.kernels", "KERNELS"),
+            rich_help_panel=CODE,
         ),
     ] = "forward_dynamics",
     header: Annotated[Path | None, typer.Option(help="Also write a header file.", rich_help_panel=CODE)] = None,

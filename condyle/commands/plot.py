@@ -28,7 +28,10 @@ def plot(
     ] = None,
     signals: Annotated[
         list[str] | None,
-        typer.Option(help="A signal to plot, such as joints; may repeat; by default all.", autocompletion=completion.signals),
+        typer.Option(
+            help="A signal to plot, such as joints; may repeat; by default all.",
+            autocompletion=completion.names_in("condyle.runs.plot", "PANELS"),
+        ),
     ] = None,
     compare: Annotated[
         str | None, typer.Option(metavar="RUN", help="Another run, drawn dotted over the first.", autocompletion=completion.runs)

@@ -17,29 +17,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from condyle.commands import completion
+from condyle.commands import options
 from condyle.commands.app import INTERRUPTED, command
-from condyle.commands.controllers import Plan, start
+from condyle.commands.controllers import CONTROLLERS, Plan, start
 from condyle.commands.hints import file_hints, ground_hints, shell_command, step_hints
-from condyle.commands.options import (
-    CONTROL,
-    OUTPUT,
-    WORLD,
-    Arguments,
-    Base,
-    Contacts,
-    Force,
-    Friction,
-    Ground,
-    Height,
-    Integrator,
-    JointValues,
-    Json,
-    Lock,
-    PackageDirs,
-    PlotFile,
-    Source,
-)
 from condyle.commands.scene import Scene, base_frame, joint_indices, origin
 from condyle.commands.terminal import print_json, progress, terminal
 from condyle.errors import CondyleError, SimulationError
@@ -53,6 +34,11 @@ SUFFIX = ".cdl"
 FREEZE = ", or freeze=True to leave such states as they are"  # advice for programs, not for a command line
 
 
+def complete_controllers(incomplete: str) -> list[tuple[str, str]]:
+    """The controllers, for the shell."""
+    return [(name, choice.summary) for name, choice in CONTROLLERS.items() if name.startswith(incomplete)]
+
+
 @command(
     "condyle sim my.urdf --controller swing -o run.cdl",
     "condyle sim pidog --controller walk --seconds 5 -o walk.cdl",
@@ -60,32 +46,32 @@ FREEZE = ", or freeze=True to leave such states as they are"  # advice for progr
     "condyle sim ur3 --controller gravity --noise 1 --seed 7 --json",
 )
 def sim(
-    source: Source,
+    source: options.Source,
     controller: Annotated[
         str | None,
         typer.Option(
             "--controller",
             "-c",
             help="none, hold, gravity, swing, noise; pidog: stand, walk, trot; birotor: hover; wheeled_pendulum: balance.",
-            autocompletion=completion.controllers,
-            rich_help_panel=CONTROL,
+            autocompletion=complete_controllers,
+            rich_help_panel=options.CONTROL,
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Duration of the simulation, s.")] = 2.0,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Record the run in this file, .cdl; missing folders are created.", rich_help_panel=OUTPUT
+            "--out", "-o", help="Record the run in this file, .cdl; missing folders are created.", rich_help_panel=options.OUTPUT
         ),
     ] = None,
-    height: Height = 0.0,
-    joint: JointValues = None,
+    height: options.Height = 0.0,
+    joint: options.JointValues = None,
     push: Annotated[
         tuple[float, float, float] | None,
         typer.Option(
             metavar="X Y Z",
             help="Apply a force to the base, or to an arm's tip, for 0.1 s after a third of the time; world axes, N.",
-            rich_help_panel=CONTROL,
+            rich_help_panel=options.CONTROL,
         ),
     ] = None,
     gain: Annotated[
@@ -93,27 +79,29 @@ def sim(
         typer.Option(
             metavar="P D",
             help="Gains of --controller hold, N m/rad and N m s/rad; by default computed from the robot's inertia.",
-            rich_help_panel=CONTROL,
+            rich_help_panel=options.CONTROL,
         ),
     ] = None,
     noise: Annotated[
-        float, typer.Option(help="Noise of the state that the controller measures; 1 is typical.", rich_help_panel=CONTROL)
+        float,
+        typer.Option(help="Noise of the state that the controller measures; 1 is typical.", rich_help_panel=options.CONTROL),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.", rich_help_panel=CONTROL)] = 0,
-    base: Base = None,
-    package_dir: PackageDirs = None,
-    arg: Arguments = None,
-    lock: Lock = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.", rich_help_panel=options.CONTROL)] = 0,
+    base: options.Base = None,
+    package_dir: options.PackageDirs = None,
+    arg: options.Arguments = None,
+    lock: options.Lock = None,
     dt: Annotated[
-        float | None, typer.Option(help="Time step, s; by default 0.002, or that of the controller.", rich_help_panel=WORLD)
+        float | None,
+        typer.Option(help="Time step, s; by default 0.002, or that of the controller.", rich_help_panel=options.WORLD),
     ] = None,
-    ground: Ground = None,
-    friction: Friction = 0.8,
-    contacts: Contacts = None,
-    integrator: Integrator = "semi_implicit_euler",
-    plot: PlotFile = None,
-    force: Force = False,
-    as_json: Json = False,
+    ground: options.Ground = None,
+    friction: options.Friction = 0.8,
+    contacts: options.Contacts = None,
+    integrator: options.Integrator = "semi_implicit_euler",
+    plot: options.PlotFile = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Simulate a robot, record the run, and print its result.
 

@@ -11,7 +11,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from condyle.commands import completion
 from condyle.commands.app import FAILED, command
 from condyle.commands.options import Json
 from condyle.commands.terminal import Say, print_json, progress, terminal
@@ -24,9 +23,14 @@ VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]sk
 TITLES = {"two-wheeled": "the robot on two wheels, rolling", "compiler": "the compiler"}  # not part of the demo
 
 
+def complete_names(incomplete: str) -> list[str]:
+    """What can be verified, for the shell."""
+    return [name for name in names() if name.startswith(incomplete)]
+
+
 @command("condyle verify wheeled-pendulum", "condyle verify pidog --quick --json", "condyle verify arm --video out/arm.gif")
 def verify(
-    name: Annotated[str, typer.Argument(help="birotor, arm, wheeled-pendulum, ...", autocompletion=completion.verifiable)],
+    name: Annotated[str, typer.Argument(help="birotor, arm, wheeled-pendulum, ...", autocompletion=complete_names)],
     quick: Annotated[bool, typer.Option("--quick", help="Skip checks that take long.")] = False,
     video: Annotated[Path | None, typer.Option(help="Also write a video of the run, .gif or .mp4.")] = None,
     as_json: Json = False,
