@@ -62,7 +62,7 @@ def test_replay_check_is_bit_identical(folder):
     assert done.exit_code == 0 and "bit-identical: 150 steps, 12 entries each" in done.stdout
     found = json.loads(condyle("replay", folder / "run.cdl", "--check", "--json").stdout)
     assert found["replay"]["identical"] and found["steps"] == 150 and len(found["sha256"]) == 64
-    assert "recipe" not in found["about"] and found["about"]["controller"] == "swing"
+    assert "simulation_data" not in found["about"] and found["about"]["controller"] == "swing"
 
 
 def test_replay_check_tells_the_first_step_and_entry_that_differ(folder):

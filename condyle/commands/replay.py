@@ -46,12 +46,12 @@ def compare(run: Run, console: Console) -> Replay:
     """The comparison of every step computed again, up to the first block that differs."""
     with progress(console) as say:
         say("compiling", 0, 1)
-        return run.check(batch=BATCH, say=lambda done, steps: say("comparing", done, steps))
+        return run.check(batch=BATCH, progress=lambda done, steps: say("comparing", done, steps))
 
 
 def facts(run: Run, compared: Replay | None) -> dict[str, Any]:
     """Everything that `show` prints, for JSON."""
-    about = {name: value for name, value in run.about.items() if name not in ("recipe", "robot_recipe", "columns")}
+    about = {name: value for name, value in run.about.items() if name not in ("simulation_data", "robot_data", "columns")}
     columns = run.about["columns"]
     return {
         "file": None if run.path is None else str(run.path),
@@ -109,5 +109,5 @@ def _some(names: list[str], most: int = 6) -> str:
 
 
 def _computer(about: dict[str, Any]) -> str:
-    host = about.get("machine")
+    host = about.get("computer")
     return str(host.get("cpu", "an unknown computer")) if isinstance(host, dict) else "an unknown computer"

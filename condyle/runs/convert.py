@@ -1,41 +1,244 @@
-"""Runs for other programs: CSV, Parquet and MCAP, written whole, and read back bit for bit."""
+"""Runs for other programs: CSV, Parquet and MCAP files, written atomically and read back bit for bit.
+
+A table has a row for each state: t, the state, and then controls, wrenches and further signals that act from it to the next,
+which are empty in the last row. What a table cannot hold is one JSON text: in the second line of a CSV file, in the metadata of
+the schema of a Parquet file. Every float comes back exactly.
+"""
 
 from __future__ import annotations
 
 import codecs
+import csv
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from condyle.atomic_write import PathLike, atomic_file, file_errors
-from condyle.errors import FileError
-from condyle.runs import csv_table, file, mcap_log, parquet_table
-from condyle.runs.run import Run, read_run
+import numpy as np
 
-WRITERS = {"csv": csv_table.write_csv, "parquet": parquet_table.write_parquet, "mcap": mcap_log.write_mcap}
+from condyle.atomic_write import READ_ADVICE, PathLike, atomic_file, file_errors
+from condyle.errors import CondyleError, FileError, require
+from condyle.runs import file, mcap
+from condyle.runs.json_codec import DecodeError, decode_text, dumps, loads, printable
+from condyle.runs.run import Run, check_about, read_run
+from condyle.runs.signals import extra_names
+
+CSV_FIRST = "# condyle run 2"
+CSV_MAX_BYTES = 1 << 34
+PARQUET_KEY = b"condyle_run"
+PARQUET_MAX_NUMBERS = 1 << 31
+WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
+CHANGED = (
+    "the numbers are not those that were exported, somebody changed them: check() says from which step on the states are no "
+    "simulation"
+)
 
 
 def export_run(run: Run, path: PathLike, kind: str | None = None) -> None:
-    """None; the file holds the run as "csv", "parquet" or "mcap": by default, what its name ends in. It is whole or as it was."""
+    """None; the file holds the run as "csv", "parquet" or "mcap", by default what its name ends in."""
     chosen = Path(path).suffix[1:].lower() if kind is None else kind
-    if chosen not in WRITERS:
+    if chosen not in FORMATS:
         what = f"its name ends in '.{chosen}'" if kind is None else f"the kind is {kind!r:.20}"
         raise FileError(f"{path} cannot be exported, {what}: take .csv, .parquet or .mcap.")
     with atomic_file(path) as temporary:
-        WRITERS[chosen](run, temporary)
+        FORMATS[chosen][1](run, temporary)
 
 
 def import_run(path: PathLike) -> Run:
     """The run in a file that `export_run` wrote, or in a run file: the same bits.
 
-    Numbers that were changed in between are taken as they are, and `lost` says so; what is no table of a run is a FileError.
+    Numbers that were changed in between are taken as they are, and `lost` says so; any other file is a FileError.
     """
-    with file_errors(path, "read", "check its name and its permissions"), open(path, "rb") as start:
-        first = start.read(16)
+    with file_errors(path, "read", READ_ADVICE), open(path, "rb") as stream:
+        first = stream.read(16)
     if first.startswith(file.MAGIC):
         return read_run(path)
-    if first.startswith(parquet_table.MAGIC):
-        return parquet_table.read_parquet(path)
-    if first.startswith(mcap_log.MAGIC):
-        return mcap_log.read_mcap(path)
-    if first.removeprefix(codecs.BOM_UTF8).startswith(csv_table.FIRST.encode()[: 16 - len(codecs.BOM_UTF8)]):
-        return csv_table.read_csv(path)
+    for kind, (magic, _, reader) in FORMATS.items():
+        if first.removeprefix(codecs.BOM_UTF8).startswith(magic):
+            with file_errors(path, "read", READ_ADVICE):
+                try:
+                    return reader(path)
+                except (CondyleError, OSError, MemoryError):
+                    raise
+                except Exception as error:  # whatever a package raises for a damaged file
+                    reason = f"{error!s:.200}"
+                raise FileError(f"{path} is not a run that was exported as {kind.upper()}, {reason}: export it again.")
     raise FileError(f"{path} is not a run: give a file that condyle export wrote, as .csv, .parquet or .mcap, or a run file.")
+
+
+# ---- a run as one table
+
+
+def metadata(run: Run) -> bytes:
+    """What a table cannot hold, as JSON: `about`, the shapes of further signals, what was lost, and the hash of all numbers."""
+    extras = [[name, list(array.shape[1:])] for name, array in run.extras.items()]
+    return dumps({**run.about, "extras": extras, "lost": run.lost, "changed": run.changed, "sha256": run.hash})
+
+
+def headings(run: Run) -> tuple[list[str], list[str]]:
+    """(names of the columns of states, names of all other columns)."""
+    columns = run.about["columns"]
+    others = [str(row[0]) for row in columns["u"]]
+    others += [f"wrench.{frame}.{axis}" for frame in columns["wrenches"] for axis in WRENCH]
+    for name, array in run.extras.items():
+        others += extra_names(f"extra.{name}", array.shape[1:])
+    return run.names, others
+
+
+def between_states(run: Run) -> np.ndarray:
+    """Controls, wrenches and further signals, one row for each step."""
+    parts = [run.u, run.wrenches, *run.extras.values()]
+    return np.concatenate([part.reshape(run.steps, math.prod(part.shape[1:])) for part in parts], axis=1)
+
+
+def run_of(about: dict[str, Any], x: np.ndarray, between: np.ndarray, path: PathLike, t: np.ndarray | None = None) -> Run:
+    """The run of states x, (T + 1, nx), and of all between them, (T, columns); `lost` says if numbers were changed.
+
+    `t`: the times as they are in the table, if they are to be compared.
+    """
+    layout = file.layout_of_table(about)
+    check_about(about, layout.nx)
+    if len(x) != len(between) + 1:
+        raise DecodeError(f"it has {len(x)} states and {len(between)} steps between them, not one less")
+    if not (np.isfinite(x).all() and np.isfinite(between).all()):
+        raise DecodeError("it has numbers that are not finite")
+    parts, at = [], 0
+    for shape in layout.shapes[1:]:
+        size = math.prod(shape)
+        parts.append(np.ascontiguousarray(between[:, at : at + size]).reshape(len(between), *shape))
+        at += size
+    about = {name: value for name, value in about.items() if name != "extras"}
+    lost, hash, changed = about.pop("lost", None), about.pop("sha256", None), about.pop("changed", False) is True
+    about["steps"] = len(between)
+    u, wrenches, *extras = parts
+    named = dict(zip(layout.extras, extras, strict=True))
+    lost = None if lost is None else printable(decode_text(lost, "about.lost"))
+    run = Run(about, np.ascontiguousarray(x), u, wrenches, named, lost, Path(path), changed)
+    same = run.hash == hash and (t is None or t.tobytes() == run.t.tobytes())
+    return run if same else replace(run, lost=CHANGED, changed=True)
+
+
+# ---- CSV
+
+
+def write_csv(run: Run, path: Path) -> None:
+    """None; two lines that begin with "# ", one of names, then the rows."""
+    states, others = headings(run)
+    with open(path, "x", newline="", encoding="utf-8") as out:
+        out.write(f"{CSV_FIRST}\n# {metadata(run).decode()}\n")
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(["t", *states, *others])
+        # Python writes the shortest decimals that give the same float again
+        for t, x, rest in zip(run.t.tolist(), run.x.tolist(), [*between_states(run).tolist(), [""] * len(others)], strict=True):
+            rows.writerow([t, *x, *rest])
+
+
+def read_csv(path: PathLike) -> Run:
+    """The run of a CSV file that `write_csv` wrote; numbers that were changed since are taken, and `lost` says so."""
+    with open(path, newline="", encoding="utf-8-sig") as text:
+        if os.fstat(text.fileno()).st_size > CSV_MAX_BYTES:
+            raise DecodeError(f"more than {CSV_MAX_BYTES:,} bytes")
+        if text.readline(100).rstrip("\r\n") != CSV_FIRST:
+            raise DecodeError(f"its first line is not '{CSV_FIRST}'")
+        line = text.readline(1 << 24)
+        if not line.startswith("# "):
+            raise DecodeError("its second line does not begin with '# '")
+        about = loads(line[2:])
+        layout = file.layout_of_table(about)
+        rows = csv.reader(text)
+        names, width = next(rows, []), layout.row_bytes // 8 + 1
+        if len(names) != width:
+            raise DecodeError(f"line 3 does not have {width} names")
+        states, between = _csv_rows(rows, layout.nx + 1, width)
+    run = run_of(about, states[:, 1:], between, path, np.ascontiguousarray(states[:, 0]))
+    for k, (name, found) in enumerate(zip(["t", *itertools.chain(*headings(run))], names, strict=True), 1):
+        if name.splitlines() != found.splitlines():
+            raise DecodeError(f"column {k} is called {found!r:.40}, not {name!r:.40}")
+    return run
+
+
+def _csv_rows(rows: Iterator[list[str]], first: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the `first` columns of each row; the others of each row but the last, where they are empty)."""
+    states, between, rest, blank = list[np.ndarray](), list[np.ndarray](), None, 0
+    for number, row in enumerate(rows, 4):
+        if not any(cell.strip() for cell in row):
+            blank = blank or number
+            continue
+        if blank:
+            raise DecodeError(f"line {blank} is empty, and it goes on after it")
+        if rest is not None:
+            between.append(_floats(rest, number - 1))
+        if len(row) != width:
+            raise DecodeError(f"line {number} has {len(row)} entries, not {width}")
+        states.append(_floats(row[:first], number))
+        rest = row[first:]
+    if rest is None or any(rest):
+        raise DecodeError("its last row must be a state, with nothing behind it")
+    return np.array(states), np.array(between).reshape(len(between), width - first)
+
+
+def _floats(row: list[str], line: int) -> np.ndarray:
+    found = np.empty(len(row))
+    for k, cell in enumerate(row):
+        try:
+            found[k] = float(cell)
+        except ValueError:
+            raise DecodeError(f"line {line} has {cell!r:.40}, which is not a number") from None
+    if not np.all(np.isfinite(found)):
+        raise DecodeError(f"line {line} has a number that is not finite")
+    return found
+
+
+# ---- Parquet
+
+
+def write_parquet(run: Run, path: Path) -> None:
+    """None; a float64 column for each number, with nulls in the last row of what acts between states."""
+    pa, parquet = _pyarrow()
+    states, others = headings(run)
+    columns = [pa.array(run.t), *[pa.array(np.ascontiguousarray(column)) for column in run.x.T]]
+    columns += [pa.array([*column, None], pa.float64()) for column in between_states(run).T.tolist()]
+    fields = [pa.field(name, pa.float64()) for name in ("t", *states, *others)]
+    schema = pa.schema(fields, metadata={PARQUET_KEY: metadata(run)})
+    # a dictionary of values might take -0.0 for 0.0
+    parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path, use_dictionary=False, compression="zstd")
+
+
+def read_parquet(path: PathLike) -> Run:
+    """The run of a Parquet file that `write_parquet` wrote."""
+    stored = _pyarrow()[1].ParquetFile(path)
+    about = loads((stored.schema_arrow.metadata or {}).get(PARQUET_KEY, b"no metadata of a run"))
+    layout = file.layout_of_table(about)
+    width, rows = layout.row_bytes // 8 + 1, stored.metadata.num_rows
+    if stored.metadata.num_columns != width or rows < 1 or rows * width > PARQUET_MAX_NUMBERS:
+        raise DecodeError(f"it has {stored.metadata.num_columns} columns, not {width}, or no rows")
+    table = stored.read()
+    if any(str(field.type) != "double" for field in table.schema):
+        raise DecodeError("it has columns that are not float64")
+    columns = [table.column(k).slice(0, rows if k <= layout.nx else rows - 1) for k in range(1, width)]
+    if any(column.null_count for column in columns):
+        raise DecodeError("it has empty entries")
+    if any(table.column(k).slice(rows - 1).null_count != 1 for k in range(layout.nx + 1, width)):
+        raise DecodeError("its last row has more than a state")
+    arrays = [column.to_numpy() for column in columns]
+    between = np.stack(arrays[layout.nx :], axis=1) if width - 1 > layout.nx else np.zeros((rows - 1, 0))
+    return run_of(about, np.stack(arrays[: layout.nx], axis=1), between, path)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    return require("pyarrow", "export", "Parquet tables"), require("pyarrow.parquet", "export", "Parquet tables")
+
+
+# kind -> (how a file begins, writer, reader)
+FORMATS: dict[str, tuple[bytes, Callable[[Run, Path], None], Callable[[PathLike], Run]]] = {
+    "csv": (CSV_FIRST.encode()[:13], write_csv, read_csv),
+    "parquet": (b"PAR1", write_parquet, read_parquet),
+    "mcap": (
+        mcap.MAGIC,
+        lambda run, path: mcap.write_mcap(run, path, metadata(run)),
+        lambda path: run_of(*mcap.read_mcap(path), path),
+    ),
+}

@@ -1,55 +1,61 @@
-"""The file of a run, written while it happens: records one after the other, each with a checksum of all before it.
+"""The file of a run, written while it is recorded: a sequence of records, each with a checksum of all before it.
 
     magic, version | HEAD | STRT | COLS | DATA | DATA | ... | END
 
-    record   kind (4 letters), bytes of the payload, crc32 of these two | payload | sha256 of the checksum before and all this
-    HEAD     JSON: what the run is about
+    record   kind (4 letters), bytes of the payload, crc32 of these two | payload | sha256 of the previous checksum and all this
+    HEAD     JSON: what is known before the first step
     STRT     the first state
     COLS     JSON: names and shapes of the further signals
     DATA     first step, number of steps | states | controls | wrenches | each further signal
     END      JSON: how many steps, and the sha256 of all numbers
 
-Numbers are raw little-endian float64. A process killed at any moment leaves whole records and perhaps a part of one; reading
-takes all up to the first that is not whole and right, and says what was lost. Nothing in the file is ever executed.
+Numbers are raw little-endian float64. A process killed at any moment leaves complete records and perhaps a part of one; reading
+takes all records up to the first that is incomplete or wrong, and says what was lost. Nothing in the file is ever executed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from condyle.atomic_write import PathLike, file_errors
+from condyle.atomic_write import READ_ADVICE, WRITE_ADVICE, PathLike, atomic_file, exclusive, file_errors, try_lock
 from condyle.errors import FileError
-from condyle.runs import json_codec
-from condyle.runs.json_codec import Wrong, entry
-from condyle.simulate.record import MAGIC as ARRAYS_MAGIC
+from condyle.runs.json_codec import DecodeError, EncodeError, decode, dumps, entry, loads, printable
 
-MAGIC, VERSION = b"\x89CDR\r\n\x1a\n", 1
+if TYPE_CHECKING:
+    from condyle.runs.run import Run
+
+MAGIC, VERSION = b"\x89CDR\r\n\x1a\n", 2
 PREFIX = struct.Struct("<8sI")
 RECORD = struct.Struct("<4sQ")
 CRC = struct.Struct("<I")
 ROWS = struct.Struct("<QQ")
-SUM_BYTES = 32
+CHECKSUM_BYTES = 32
 FRONT = RECORD.size + CRC.size
 
 BLOCK = 64  # steps in a block, at most
-MOST_HEADER_BYTES, MOST_ROW_BYTES, MOST_FILE_BYTES = 1 << 24, 1 << 24, 1 << 36
-MOST_SIGNALS, MOST_AXES = 1000, 8
+MAX_HEADER_BYTES, MAX_ROW_BYTES, MAX_FILE_BYTES = 1 << 24, 1 << 24, 1 << 36
+MAX_SIGNALS, MAX_AXES = 1000, 8
 FLOAT = np.dtype("<f8")
+SYNC_SECONDS = 1.0
 DAMAGED = "is damaged"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a step has: entries of a state and of a control, frames with wrenches, and the shapes of further signals."""
+    """The sizes of a step: entries of a state and of a control, frames with wrenches, and the shapes of further signals."""
 
     nx: int
     nu: int
@@ -58,6 +64,7 @@ class Layout:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of state, control, wrenches and further signals of one step."""
         return [(self.nx,), (self.nu,), (self.frames, 6), *self.extras.values()]
 
     @property
@@ -68,7 +75,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Content:
-    """What could be read of a file."""
+    """What could be read of a file; `changed` if it was damaged rather than cut."""
 
     about: dict[str, Any]
     x: np.ndarray
@@ -77,10 +84,19 @@ class Content:
     extras: dict[str, np.ndarray]
     end: dict[str, Any]
     lost: str | None
-    changed: bool = False  # damaged rather than cut
+    changed: bool = False
 
 
-# ---- writing
+def digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """The sha256, in hex, of names, shapes and bits in the order of the names: 0.0 and -0.0 differ."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        found.update(json.dumps([name, arrays[name].shape]).encode())
+        found.update(np.ascontiguousarray(arrays[name], dtype=FLOAT).tobytes())
+    return found.hexdigest()
+
+
+# ---- records
 
 
 def prefix() -> tuple[bytes, bytes]:
@@ -90,36 +106,189 @@ def prefix() -> tuple[bytes, bytes]:
 
 
 def record(kind: bytes, payload: bytes, before: bytes) -> tuple[bytes, bytes]:
-    """(the bytes of a record, its checksum)."""
+    """(the bytes of a record, its checksum); `before`: the checksum of the record before it."""
     front = RECORD.pack(kind, len(payload))
     front += CRC.pack(zlib.crc32(front))
     checksum = hashlib.sha256(before + front + payload).digest()
     return front + payload + checksum, checksum
 
 
+def header(about: dict[str, Any]) -> bytes:
+    """The payload of the HEAD record."""
+    try:
+        text = dumps(about)
+    except EncodeError as error:
+        raise FileError(f"a run cannot be written because its `about` is {error}.") from None
+    if len(text) > MAX_HEADER_BYTES:
+        size = f"{len(text):,} bytes, more than {MAX_HEADER_BYTES:,}"
+        raise FileError(f"a run cannot be written because its header would have {size}: make `about` shorter.")
+    return text
+
+
+def signals(extras: Mapping[str, tuple[int, ...]]) -> bytes:
+    """The payload of a COLS record."""
+    return dumps([[name, list(shape)] for name, shape in extras.items()])
+
+
 def rows(first: int, arrays: Sequence[np.ndarray]) -> bytes:
     """The payload of a DATA record: steps `first` + 1 and on; each array has one entry for each of these steps."""
-    parts = [ROWS.pack(first, len(arrays[0])), *[np.ascontiguousarray(a, dtype=FLOAT).tobytes() for a in arrays]]
-    return b"".join(parts)
+    return b"".join([ROWS.pack(first, len(arrays[0])), *[np.ascontiguousarray(a, dtype=FLOAT).tobytes() for a in arrays]])
 
 
-def columns(extras: Mapping[str, tuple[int, ...]]) -> bytes:
-    """The payload of a COLS record."""
-    return json_codec.text_of([[name, list(shape)] for name, shape in extras.items()])
+def end(run: Run) -> bytes:
+    """The payload of the END record."""
+    facts = {"stopped": run.about.get("stopped"), "lost": run.lost, "changed": run.changed or None}
+    return dumps({"steps": run.steps, "sha256": run.hash, **{k: v for k, v in facts.items() if v is not None}})
+
+
+# ---- writing
+
+
+def save(run: Run, path: PathLike) -> None:
+    """None; the file holds the run, all of it, or is what it was before."""
+    with exclusive(path), atomic_file(path) as temporary, open(temporary, "xb") as out:
+        out.writelines(_records(run))
+
+
+def _records(run: Run) -> Iterator[bytes]:
+    """The bytes of the file of a run, in parts."""
+    if not all(np.isfinite(array).all() for array in (run.x, run.u, run.wrenches, *run.extras.values())):
+        raise FileError("a run cannot be written because it has numbers that are not finite, which no step makes.")
+    part, checksum = prefix()
+    yield part
+    extras = {name: array.shape[1:] for name, array in run.extras.items()}
+    # what is known only at the end is in the END record
+    about = {name: value for name, value in run.about.items() if name not in ("steps", "stopped")}
+    start = np.ascontiguousarray(run.x[0], dtype=FLOAT).tobytes()
+    for kind, payload in ((b"HEAD", header(about)), (b"STRT", start), (b"COLS", signals(extras))):
+        part, checksum = record(kind, payload, checksum)
+        yield part
+    for first in range(0, run.steps, BLOCK):
+        last = min(first + BLOCK, run.steps)
+        arrays = [run.x[first + 1 : last + 1], *[a[first:last] for a in (run.u, run.wrenches, *run.extras.values())]]
+        part, checksum = record(b"DATA", rows(first, arrays), checksum)
+        yield part
+    yield record(b"END ", end(run), checksum)[0]
+
+
+class Written(NamedTuple):
+    """How much of a file is written: replaced in one assignment, so that an interrupt sees the old value or the new."""
+
+    size: int  # bytes, up to the end of the last complete record
+    checksum: bytes
+    steps: int
+
+
+class Writer:
+    """A file that grows by complete records. Written records survive a kill of the process; fsync follows each second."""
+
+    def __init__(self, path: PathLike, about: dict[str, Any], start: np.ndarray, overwrite: bool) -> None:
+        self.path = Path(path)
+        first, checksum = prefix()
+        parts = [first]
+        for kind, payload in ((b"HEAD", header(about)), (b"STRT", start.astype(FLOAT).tobytes())):
+            part, checksum = record(kind, payload, checksum)
+            parts.append(part)
+        self.handle = -1
+        self.failed: FileError | None = None
+        self.written = Written(0, checksum, 0)
+        exists = False
+        with file_errors(path, "written", WRITE_ADVICE):
+            try:
+                self._create(self.path, b"".join(parts))
+            except FileExistsError:
+                exists = True
+        if exists and not overwrite:
+            raise FileError(f"{path} exists already: give another name, or pass overwrite=True.")
+        if exists:
+            # the old file stays until the new one has its header
+            with exclusive(path), atomic_file(path) as temporary:
+                self._create(temporary, b"".join(parts))
+        self.synced = monotonic()
+
+    def block(self, arrays: list[np.ndarray], extras: dict[str, tuple[int, ...]]) -> None:
+        """None; the next steps are in the file, or none of them. `extras`: the shapes of further signals."""
+        parts, checksum, first = [], self.written.checksum, self.written.steps
+        if not first:
+            part, checksum = record(b"COLS", signals(extras), checksum)
+            parts.append(part)
+        part, checksum = record(b"DATA", rows(first, arrays), checksum)
+        self._append(b"".join([*parts, part]), checksum, first + len(arrays[0]))
+        if monotonic() - self.synced > SYNC_SECONDS:
+            with suppress(OSError):
+                os.fsync(self.handle)
+            self.synced = monotonic()
+
+    def close(self, payload: bytes | None) -> None:
+        """None; the file has its END record, if there is a payload for it, and is on the disk."""
+        if self.handle < 0:
+            return
+        try:
+            if payload is not None and self.failed is None:
+                self._append(*record(b"END ", payload, self.written.checksum), self.written.steps)
+                with file_errors(self.path, "synced", "it is complete, but a power failure may cut it"):
+                    os.fsync(self.handle)
+        finally:
+            handle, self.handle = self.handle, -1
+            os.close(handle)
+
+    def __del__(self) -> None:
+        """A writer that was not closed releases its file."""
+        if getattr(self, "handle", -1) >= 0:
+            with suppress(OSError):
+                os.close(self.handle)
+
+    def _create(self, path: Path, first: bytes) -> None:
+        """None; a new file with these first bytes, locked; no file after an error."""
+        self.handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        try:
+            try_lock(self.handle)
+            self._write_at(first, 0)
+            self.written = self.written._replace(size=len(first))
+        except BaseException:
+            handle, self.handle = self.handle, -1
+            os.close(handle)
+            os.unlink(path)
+            raise
+
+    def _append(self, data: bytes, checksum: bytes, steps: int) -> None:
+        """None; all of the data is in the file, or none of it after an error or an interrupt."""
+        if self.failed is not None:
+            raise self.failed
+        safe = f"the first {self.written.steps:,} steps are safe in it"
+        advice = f"{safe}; make room, or save all of them elsewhere: recorder.finish().save(path)"
+        try:
+            with file_errors(self.path, "written further", advice):
+                self._write_at(data, self.written.size)
+            self.written = Written(self.written.size + len(data), checksum, steps)
+        except BaseException as error:
+            if isinstance(error, FileError):
+                self.failed = error
+            # remove a partial record
+            with suppress(OSError):
+                os.ftruncate(self.handle, self.written.size)
+            raise
+
+    def _write_at(self, data: bytes, at: int) -> None:
+        """None; the data is written at this offset."""
+        os.lseek(self.handle, at, os.SEEK_SET)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.handle, rest) :]
 
 
 # ---- reading
 
 
 def read(path: PathLike) -> Content:
-    """All that is whole and right in the file, and what was lost; a FileError for a file that is not a run."""
-    with file_errors(path, "read", "check its name, its permissions and the free memory"), open(path, "rb") as file:
+    """All complete records of a file, and what was lost; a FileError for a file that is not a run."""
+    with file_errors(path, "read", READ_ADVICE), open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         before = _checked_prefix(path, file.read(PREFIX.size), size)
         try:
             return _Reader(file, size, before).content()
-        except Wrong as error:
-            what = json_codec.printable(str(error))
+        except DecodeError as error:
+            what = printable(str(error))
             raise FileError(f"{path} cannot be read as a run, {what}: copy it again from where it came.") from None
 
 
@@ -127,8 +296,6 @@ def _checked_prefix(path: PathLike, first: bytes, size: int) -> bytes:
     """The checksum of the prefix."""
     if not first:
         raise FileError(f"{path} is empty, so there is no run in it: record it again.")
-    if first.startswith(ARRAYS_MAGIC):
-        raise FileError(f"{path} holds arrays that Simulation.save wrote, not a run: read it with simulation.load(path).")
     if first[: len(MAGIC)] != MAGIC[: len(first)]:
         raise FileError(f"{path} is not a run: give a file that condyle sim -o, condyle.Recorder or Run.save wrote.")
     if len(first) < PREFIX.size:
@@ -136,57 +303,63 @@ def _checked_prefix(path: PathLike, first: bytes, size: int) -> bytes:
     _, version = PREFIX.unpack(first)
     if version > VERSION:
         raise FileError(f"{path} was made by a newer Condyle, in format {version}, not {VERSION}: pip install --upgrade condyle.")
-    if version != VERSION or size > MOST_FILE_BYTES:
+    if 0 < version < VERSION:
+        reason = f"in format {version}, and this Condyle reads format {VERSION} only"
+        raise FileError(
+            f"{path} was made by an older Condyle, {reason}: record it again, or read it with the Condyle that wrote it."
+        )
+    if version != VERSION or size > MAX_FILE_BYTES:
         raise FileError(f"{path} is damaged, format {version} and {size} bytes cannot be: copy it again from where it came.")
     return hashlib.sha256(first).digest()
 
 
 class Stop(Exception):
-    """The first record that is not whole or not right; the message is half a sentence."""
+    """The first incomplete or wrong record; the message completes "the file ..."."""
 
 
 class _Reader:
-    """Reads records in their order, each as large as it may be."""
+    """Reads records in order, with limits on their sizes."""
 
     def __init__(self, file: BinaryIO, size: int, before: bytes) -> None:
         self.file, self.size, self.before, self.at = file, size, before, PREFIX.size
 
     def content(self) -> Content:
+        """All records up to the first that is incomplete or wrong."""
         try:
-            about = json_codec.from_text(self.next(b"HEAD", MOST_HEADER_BYTES)[1])
+            about = loads(self.next(b"HEAD", MAX_HEADER_BYTES)[1])
             layout = layout_of(about)
             start = np.frombuffer(self.next(b"STRT", 8 * layout.nx)[1], FLOAT)
         except Stop as stop:
-            raise Wrong(f"it {stop} before its header is whole, so nothing of the run can be known") from None
+            raise DecodeError(f"it {stop} before its header is complete, so nothing of the run can be known") from None
         if start.shape != (layout.nx,):
-            raise Wrong(f"its first state has {start.size} entries, not {layout.nx}")
+            raise DecodeError(f"its first state has {start.size} entries, not {layout.nx}")
         if not np.isfinite(start).all():
-            raise Wrong("its first state has a number that is not finite")
+            raise DecodeError("its first state has a number that is not finite")
         blocks: list[list[np.ndarray]] = []
-        steps, end, lost, changed, known = 0, dict[str, Any](), None, False, False
+        steps, ending, lost, changed, known = 0, dict[str, Any](), None, False, False
         try:
             while True:
-                kind, payload = self.next(None, max(MOST_HEADER_BYTES, ROWS.size + BLOCK * layout.row_bytes))
+                kind, payload = self.next(None, max(MAX_HEADER_BYTES, ROWS.size + BLOCK * layout.row_bytes))
                 if kind == b"COLS" and not known:
-                    layout, known = with_extras(layout, json_codec.from_text(payload)), True
+                    layout, known = with_extras(layout, loads(payload)), True
                 elif kind == b"DATA":
                     blocks.append(_block(payload, layout, steps))
                     steps += len(blocks[-1][0])
                 elif kind == b"END ":
-                    end = _read_end(json_codec.from_text(payload), steps)
+                    ending = _read_end(loads(payload), steps)
                     break
                 else:
-                    raise Wrong(f"it has a record {kind!r} out of place after step {steps:,}")
+                    raise DecodeError(f"it has a record {kind!r} out of place after step {steps:,}")
             if self.at != self.size:
                 lost, changed = f"the file goes on for {self.size - self.at:,} bytes after its end, which were not read", True
         except Stop as stop:
             lost, changed = _what_was_lost(str(stop), steps), str(stop) == DAMAGED
         parts = [np.concatenate(p) for p in zip(*blocks, strict=True)] if blocks else [np.zeros((0, *s)) for s in layout.shapes]
         x = np.concatenate([start[None], parts[0]])
-        return Content(about, x, parts[1], parts[2], dict(zip(layout.extras, parts[3:], strict=True)), end, lost, changed)
+        return Content(about, x, parts[1], parts[2], dict(zip(layout.extras, parts[3:], strict=True)), ending, lost, changed)
 
     def next(self, kind: bytes | None, most: int) -> tuple[bytes, bytes]:
-        """(kind, payload) of the next record; Stop if it is not whole and right."""
+        """(kind, payload) of the next record; Stop if it is incomplete or wrong."""
         if self.at == self.size:
             raise Stop("ends")
         front = self.file.read(FRONT)
@@ -196,13 +369,13 @@ class _Reader:
         if CRC.unpack(front[RECORD.size :])[0] != zlib.crc32(front[: RECORD.size]):
             raise Stop(DAMAGED)
         if length > most or (kind is not None and found != kind):
-            raise Wrong(f"it has a record {found!r} of {length:,} bytes where there cannot be one")
-        if self.at + FRONT + length + SUM_BYTES > self.size:
+            raise DecodeError(f"it has a record {found!r} of {length:,} bytes where there cannot be one")
+        if self.at + FRONT + length + CHECKSUM_BYTES > self.size:
             raise Stop("ends in the middle of a block")
-        payload, checksum = self.file.read(length), self.file.read(SUM_BYTES)
+        payload, checksum = self.file.read(length), self.file.read(CHECKSUM_BYTES)
         if hashlib.sha256(self.before + front + payload).digest() != checksum:
             raise Stop(DAMAGED)
-        self.before, self.at = checksum, self.at + FRONT + length + SUM_BYTES
+        self.before, self.at = checksum, self.at + FRONT + length + CHECKSUM_BYTES
         return found, payload
 
 
@@ -218,30 +391,31 @@ def layout_of(about: Any) -> Layout:
     names = entry(about, "columns", "the header")
 
     def count(what: str) -> int:
-        return len(json_codec.items(entry(names, what, "the header.columns"), f"the header.columns.{what}", lambda row, at: row))
+        return len(decode(tuple[Any, ...], entry(names, what, "the header.columns"), f"the header.columns.{what}"))
 
     layout = Layout(count("x"), count("u"), count("wrenches"))
-    if not layout.nx or layout.row_bytes > MOST_ROW_BYTES:
-        raise Wrong("its header has no states, or states that are too large")
+    if not layout.nx or layout.row_bytes > MAX_ROW_BYTES:
+        raise DecodeError("its header has no states, or states that are too large")
     return layout
 
 
-def with_extras(layout: Layout, rows: Any) -> Layout:
-    """With the further signals that a COLS record names."""
-    extras: dict[str, tuple[int, ...]] = {}
+def layout_of_table(about: Any) -> Layout:
+    """The sizes of a run exported with this metadata, which has the further signals in its entry "extras"."""
+    return with_extras(layout_of(about), entry(about, "extras", "the header"))
 
-    def signal(row: Any, at: str) -> None:
-        if not isinstance(row, list) or len(row) != 2:
-            raise Wrong(f"{at} is not a name and a shape")
-        name = json_codec.text(row[0], at)
-        if name in extras:
-            raise Wrong(f"{at} repeats the signal '{name:.40}'")
-        extras[name] = json_codec.items(row[1], at, lambda n, where: json_codec.whole(n, where, 0, MOST_ROW_BYTES), MOST_AXES)
 
-    json_codec.items(rows, "the further signals", signal, MOST_SIGNALS)
+def with_extras(layout: Layout, data: Any) -> Layout:
+    """The layout with the further signals that a COLS record names."""
+    where = "the further signals"
+    pairs = decode(tuple[tuple[str, tuple[int, ...]], ...], data, where)
+    extras = dict(pairs)
+    if len(extras) != len(pairs) or len(pairs) > MAX_SIGNALS:
+        raise DecodeError(f"{where} have two of one name, or are more than {MAX_SIGNALS:,}")
+    if any(len(shape) > MAX_AXES or not all(0 <= n <= MAX_ROW_BYTES for n in shape) for shape in extras.values()):
+        raise DecodeError(f"{where} have a shape that is too large")
     full = Layout(layout.nx, layout.nu, layout.frames, extras)
-    if full.row_bytes > MOST_ROW_BYTES:
-        raise Wrong("its further signals are too large")
+    if full.row_bytes > MAX_ROW_BYTES:
+        raise DecodeError(f"{where} are too large")
     return full
 
 
@@ -249,18 +423,18 @@ def _block(payload: bytes, layout: Layout, steps: int) -> list[np.ndarray]:
     """States, controls, wrenches and further signals of the steps in a DATA record, the first of which must be the next."""
     first, count = ROWS.unpack_from(payload) if len(payload) >= ROWS.size else (0, 0)
     if first != steps or not 1 <= count <= BLOCK or len(payload) != ROWS.size + count * layout.row_bytes:
-        raise Wrong(f"it has a block of {count:,} steps after step {first:,} that does not fit after step {steps:,}")
+        raise DecodeError(f"it has a block of {count:,} steps after step {first:,} that does not fit after step {steps:,}")
     at, found = ROWS.size, []
     for shape in layout.shapes:
         size = math.prod(shape)
         found.append(np.frombuffer(payload, FLOAT, count * size, at).reshape(count, *shape))
         if not np.isfinite(found[-1]).all():
-            raise Wrong(f"it has a number that is not finite among the {count:,} steps after step {steps:,}")
+            raise DecodeError(f"it has a number that is not finite among the {count:,} steps after step {steps:,}")
         at += 8 * count * size
     return found
 
 
 def _read_end(data: Any, steps: int) -> dict[str, Any]:
     if entry(data, "steps", "its end") != steps:
-        raise Wrong(f"it says that it has {data['steps']!r:.20} steps, and has {steps:,}")
+        raise DecodeError(f"it says that it has {data['steps']!r:.20} steps, and has {steps:,}")
     return dict(data)

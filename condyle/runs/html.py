@@ -12,19 +12,19 @@ from condyle.runs.signals import extremes
 if TYPE_CHECKING:
     from condyle.runs.run import Run
 
-WIDE, HIGH = 300, 44  # units of a plot
+WIDTH, HEIGHT = 300, 44  # units of a plot
 POINTS = 150  # pairs of points in a line
-MOST_LINES = 16
+MAX_LINES = 16
 COLORS = ("#2a6fc9", "#d8572a", "#2d9a5b", "#8b57c9", "#b8860b", "#c23a6b", "#2596a8", "#7a7f87")
 CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:middle"
 
 
 def run_html(run: Run) -> str:
-    """What the run is and how its positions, velocities and controls went, as an HTML table; all text is escaped."""
+    """An HTML table of what the run is, with small plots of its positions, velocities and controls; all text is escaped."""
     about = run.about
     rows = {
         "robot": about.get("robot", ""),
-        "lasts": f"{run.dt * run.steps:g} s, {run.steps:,} steps of {run.dt:g} s",
+        "duration": f"{run.dt * run.steps:g} s, {run.steps:,} steps of {run.dt:g} s",
         "controller": about.get("controller", ""),
         "seed": about.get("seed"),
         "recorded": about.get("created", ""),
@@ -46,14 +46,14 @@ def sparkline(values: np.ndarray) -> str:
     low, high = (float(f(values[np.isfinite(values)], initial=0.0)) for f in (np.min, np.max))
     span = (high - low) or 1.0
     lines = []
-    for k, column in enumerate(values.T[:MOST_LINES]):
+    for k, column in enumerate(values.T[:MAX_LINES]):
         y = np.nan_to_num(column, nan=0.0, posinf=high, neginf=low)
         y = y[extremes(y, POINTS)]
-        x = np.linspace(1.0, WIDE - 1.0, len(y))
-        points = " ".join(f"{a:.1f},{HIGH - 2 - (b - low) / span * (HIGH - 4):.1f}" for a, b in zip(x, y, strict=True))
+        x = np.linspace(1.0, WIDTH - 1.0, len(y))
+        points = " ".join(f"{a:.1f},{HEIGHT - 2 - (b - low) / span * (HEIGHT - 4):.1f}" for a, b in zip(x, y, strict=True))
         lines.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[k % len(COLORS)]}" stroke-width="1.2"/>')
-    svg = f'<svg viewBox="0 0 {WIDE} {HIGH}" width="{WIDE}" height="{HIGH}" role="img">{"".join(lines)}</svg>'
-    more = f", {values.shape[1] - MOST_LINES} more not shown" if values.shape[1] > MOST_LINES else ""
+    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">{"".join(lines)}</svg>'
+    more = f", {values.shape[1] - MAX_LINES} more not shown" if values.shape[1] > MAX_LINES else ""
     return (
         f'<span style="display:inline-flex;align-items:center;gap:8px">{svg}<small>{low:.3g} to {high:.3g}{more}</small></span>'
     )

@@ -1,9 +1,10 @@
-"""A recorder: it steps a simulation and keeps everything, in memory and in a file that survives its process."""
+"""A recorder: steps a simulation and keeps every step, in memory and in a file that survives a kill of the process."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from math import isfinite
@@ -15,15 +16,16 @@ import numpy as np
 
 from condyle.atomic_write import PathLike
 from condyle.errors import SimulationError
-from condyle.runs import file, json_codec
-from condyle.runs.columns import columns_of
-from condyle.runs.run import Run, checked_about
-from condyle.runs.serialize import data_of_robot, data_of_simulation, robot_hash
-from condyle.runs.writing import Writer, end, header
+from condyle.robot.model import digest
+from condyle.runs import file
+from condyle.runs.json_codec import DecodeError, EncodeError
+from condyle.runs.run import Run, check_about
+from condyle.runs.serialize import encode_robot, encode_simulation
+from condyle.runs.signals import columns_of
 from condyle.simulate.simulation import Simulation
 
 BLOCK_SECONDS = 0.25  # after which a block is written, however few steps it has
-FORMAT = "condyle run 1"
+FORMAT = f"condyle run {file.VERSION}"
 
 
 class Recorder:
@@ -54,30 +56,30 @@ class Recorder:
         if start.ndim != 1 or not np.all(np.isfinite(start)):
             raise SimulationError(f"x0 must be one state of {simulation.nx} finite numbers, got the shape {start.shape}")
         self.about = about_of(simulation, title, controller, seed, about or {})
-        # what could not be read again is said now
-        header(self.about)
+        # refuse now what could not be read again
+        file.header(self.about)
         try:
-            checked_about(self.about, simulation.nx)
-        except json_codec.Wrong as error:
+            check_about(self.about, simulation.nx)
+        except DecodeError as error:
             raise SimulationError(f"a run of robot '{simulation.robot.name:.60}' cannot be recorded: {error}") from None
         self.run: Run | None = None
         self._start = start.copy()
-        self._at = 0, start  # replaced at once: an interrupt finds all of a step, or nothing of it
+        self._now = 0, start  # (k, x) in one assignment, so that an interrupt sees the old pair or the new
         self._layout = file.Layout(simulation.nx, simulation.nu, len(simulation.wrench_frames))
         self._extras: dict[str, tuple[int, ...]] | None = None
         self._blocks: list[list[np.ndarray]] = []  # states, controls, wrenches and further signals, BLOCK steps each
         self._since = monotonic()
-        self._writer = None if path is None else Writer(path, self.about, self._start, overwrite)
+        self._writer = None if path is None else file.Writer(path, self.about, self._start, overwrite)
 
     @property
     def k(self) -> int:
-        """How many steps were made."""
-        return self._at[0]
+        """The number of steps so far."""
+        return self._now[0]
 
     @property
     def x(self) -> np.ndarray:
         """The present state."""
-        return self._at[1]
+        return self._now[1]
 
     def step(self, u: Any = None, wrenches: Any = None, **extras: Any) -> np.ndarray:
         """The state after one step under the control u, (nu,), and wrenches, (frames, 6); none are zeros.
@@ -86,16 +88,15 @@ class Recorder:
         """
         if self.run is not None:
             raise SimulationError("this recorder has finished: make another one for another run")
-        here = self.simulation
-        x1: np.ndarray = here.step(self.x, u, wrenches=wrenches)
+        x1: np.ndarray = self.simulation.step(self.x, u, wrenches=wrenches)
         if x1.ndim != 1:
             raise SimulationError(f"a recorder takes one control and one set of wrenches a step, got u of shape {np.shape(u)}")
         if self._extras is None or extras or self._extras:
             extras = self._checked(extras)
-        place, n = divmod(self.k, file.BLOCK)
-        if place == len(self._blocks):
+        index, n = divmod(self.k, file.BLOCK)
+        if index == len(self._blocks):
             self._blocks.append([np.zeros((file.BLOCK, *shape)) for shape in self._layout.shapes])
-        block = self._blocks[place]
+        block = self._blocks[index]
         block[0][n] = x1
         for what, row, value in (("u", block[1], u), ("wrenches", block[2], wrenches)):
             row[n] = 0.0 if value is None else value
@@ -104,20 +105,20 @@ class Recorder:
         for row, value in zip(block[3:], extras.values(), strict=True):
             row[n] = value
         x1.setflags(write=False)  # the next step starts from it
-        self._at = self.k + 1, x1
+        self._now = self.k + 1, x1
         if n + 1 == file.BLOCK or monotonic() - self._since > BLOCK_SECONDS:
             self._flush()
         return x1
 
     def finish(self) -> Run:
-        """The run; the file, if there is one, is whole and closed."""
+        """The run; its file, if there is one, is complete and closed."""
         return self._finished(None)
 
     def __enter__(self) -> Recorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """The run is finished here as well; one that an error stopped says so in about["stopped"]."""
+        """None; the run is finished, and about["stopped"] has the error that ended the block, if any."""
         if error is None or (self._writer is not None and self._writer.failed is error):
             self._finished(None)
         else:
@@ -139,7 +140,7 @@ class Recorder:
         if self._extras is None:
             try:
                 self._layout = file.with_extras(self._layout, [[name, list(shape)] for name, shape in shapes.items()])
-            except json_codec.Wrong as error:
+            except DecodeError as error:
                 raise SimulationError(f"the further signals of a run cannot be recorded: {error}") from None
             self._extras = shapes
         if shapes != self._extras:
@@ -150,11 +151,11 @@ class Recorder:
         return {name: arrays[name] for name in self._extras}
 
     def _flush(self) -> None:
-        """All steps are in the file, if there is one; also those that an interrupt kept from it before."""
+        """None; all steps are in the file, if there is one, also those that an interrupt kept from it before."""
         self._since = monotonic()
-        while self._writer is not None and (first := self._writer.done.steps) < self.k:
-            place, n = divmod(first, file.BLOCK)
-            self._writer.block([array[n : self.k - first + n] for array in self._blocks[place]], self._extras or {})
+        while self._writer is not None and (first := self._writer.written.steps) < self.k:
+            index, n = divmod(first, file.BLOCK)
+            self._writer.block([array[n : self.k - first + n] for array in self._blocks[index]], self._extras or {})
 
     def _finished(self, stopped: str | None) -> Run:
         if self.run is not None:
@@ -163,12 +164,12 @@ class Recorder:
             if self._writer is None or self._writer.failed is None:
                 self._flush()
         finally:
-            self.run = self._made(stopped)
+            self.run = self._run(stopped)
             if self._writer is not None:
-                self._writer.close(end(self.run) if self._writer.done.steps == self.k else None)
+                self._writer.close(file.end(self.run) if self._writer.written.steps == self.k else None)
         return self.run
 
-    def _made(self, stopped: str | None) -> Run:
+    def _run(self, stopped: str | None) -> Run:
         parts = [np.zeros((0, *shape)) for shape in self._layout.shapes]
         if self.k:
             parts = [np.concatenate(p)[: self.k] for p in zip(*self._blocks, strict=True)]
@@ -181,17 +182,15 @@ class Recorder:
 
 
 def about_of(simulation: Simulation, title: str, controller: str, seed: int | None, more: Mapping[str, Any]) -> dict[str, Any]:
-    """All that is known of a run before it begins, as plain data."""
-    recipe: dict[str, Any] = {}
+    """All that is known of a run before its first step, as JSON data."""
+    data: dict[str, Any] = {}
     try:
-        recipe["recipe"] = data_of_simulation(simulation)
-    except json_codec.Unwritable as error:
-        recipe = {"recipe": None, "recipe_missing": str(error)}
-        try:
-            recipe["robot_recipe"] = data_of_robot(simulation.robot)
-        except json_codec.Unwritable:
-            recipe["robot_recipe"] = None
-    numbers, computer = versions()
+        data["simulation_data"] = encode_simulation(simulation)
+    except EncodeError as error:
+        data = {"simulation_data": None, "simulation_missing": str(error), "robot_data": None}
+        with suppress(EncodeError):
+            data["robot_data"] = encode_robot(simulation.robot)
+    versions, computer = software()
     about = {
         "format": FORMAT,
         "title": str(title),
@@ -202,12 +201,12 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
         "nq": simulation.robot.nq,
         "nv": simulation.robot.nv,
         "columns": columns_of(simulation),
-        "robot_hash": robot_hash(simulation),
+        "robot_hash": digest(simulation.robot.model),
         "world_hash": simulation.hash,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": numbers,
-        "machine": computer,
-        **recipe,
+        "versions": versions,
+        "computer": computer,
+        **data,
     }
     taken = [name for name in more if name in about or name in ("steps", "stopped", "sha256", "extras", "lost")]
     if taken:
@@ -215,19 +214,18 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
     return {**about, **more}
 
 
-def versions() -> tuple[dict[str, str], dict[str, Any]]:
+def software() -> tuple[dict[str, str], dict[str, Any]]:
     """(versions of all that a step depends on, this computer): no names of people or folders."""
-
     from condyle.tape import host_info
 
     found = host_info.versions()
-    numbers = {name: str(found.pop(name)) for name in ("condyle", "numpy", "python", "llvmlite", "llvm")}
-    return numbers, {"cpu": _processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]}
+    versions = {name: str(found.pop(name)) for name in ("condyle", "numpy", "python", "llvmlite", "llvm")}
+    return versions, {"cpu": _processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]}
 
 
 @cache
 def _processor() -> str:
-    """The name of the processor, as its maker writes it where that is known."""
+    """The name of the processor."""
     name = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:

@@ -1,8 +1,8 @@
-"""A run repeated: every step computed again from the state before it, and compared bit by bit."""
+"""The replay of a run: every step computed again from the state before it, and compared bit by bit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,9 @@ BATCH = 1 << 17  # steps that are computed at once
 class Replay:
     """Whether a run repeats bit for bit; if not, the first state and entry that differ. `ulps`: how many floats lie between.
 
-    State k is the one after k steps; `expected` is what was recorded, `got` what was computed. `reason` is half a sentence if
-    that step cannot be computed at all. `lost` is what the run says of itself when it is not whole, and `changed` whether it was
-    damaged or changed after it was recorded, rather than cut. True is a run whose steps repeat and that nobody changed.
+    State k is the one after k steps; `expected` is what was recorded, `got` what was computed. `reason` says why that
+    step cannot be computed at all. `lost` is what the run lacks, and `changed` whether it was damaged or changed after it was
+    recorded, rather than cut. True for a run whose steps repeat and that was not changed.
     """
 
     identical: bool
@@ -56,25 +56,23 @@ class Replay:
         return f"differs first at step {self.step:,} in {self.entry}: {self.expected!r} recorded, {self.got!r} computed ({apart})"
 
 
-def replayed(
+def replay(
     simulation: Simulation,
-    x: np.ndarray,
-    u: np.ndarray,
-    wrenches: np.ndarray,
-    names: list[str],
-    *,
-    batch: int | None = None,
-    say: Callable[[int, int], None] | None = None,
-    **options: Any,
+    arrays: tuple[np.ndarray, np.ndarray, np.ndarray],
+    names: Sequence[str],
+    options: Mapping[str, Any],
+    batch: int | None,
+    progress: Callable[[int, int], None] | None,
 ) -> Replay:
-    """The replay of states x (T + 1, nx) under controls u (T, nu) and wrenches (T, frames, 6).
+    """The replay of states x (T + 1, nx) under controls u (T, nu) and wrenches (T, frames, 6); see Run.check.
 
     The steps are computed `batch` at once, each from the recorded state before it. If all agree, then by induction the whole run
     follows from its first state; if not, the first that differs is the first that a run from the first state would have. A step
-    that cannot be computed differs, whatever was recorded after it. `say` hears how many of how many steps are done.
+    that cannot be computed differs, whatever was recorded after it.
     """
+    x, u, wrenches = arrays
     steps, entries = u.shape[0], x.shape[1]
-    # the kernel that recorded it is of one lane, and so at hand; any other gives the same bits
+    # the kernel that recorded it has one lane and is compiled already; any other gives the same bits
     options = options if options.keys() & {"lanes", "backend"} else {"lanes": 1, **options}
     for first in range(0, steps, batch or BATCH):
         part = slice(first, min(first + (batch or BATCH), steps))
@@ -89,22 +87,22 @@ def replayed(
             k = int(wrong[0])
             found = Replay(False, steps, entries, first + k + 1)
             if failed[k]:
-                return replace(found, reason=_why(simulation, (x, u, wrenches), first + k, float(simulation.status.residual[k])))
+                return replace(found, reason=_why(simulation, arrays, first + k, float(simulation.status.residual[k])))
             i = int(np.flatnonzero(apart[k])[0])
             a, b = float(expected[k, i]), float(got[k, i])
             return replace(found, entry=names[i], expected=a, got=b, ulps=abs(_rank(b) - _rank(a)))
-        if say is not None:
-            say(part.stop, steps)
+        if progress is not None:
+            progress(part.stop, steps)
     return Replay(True, steps, entries)
 
 
 def _why(simulation: Simulation, arrays: tuple[np.ndarray, ...], k: int, residual: float) -> str:
-    """Why step k + 1 cannot be computed, in half a sentence."""
+    """Why step k + 1 cannot be computed."""
     for what, array in zip(("state", "control", "wrench"), arrays, strict=True):
         if not np.isfinite(array[k]).all():
             return f"the {what} before it has a number that is not finite"
     if not np.isfinite(residual):
-        return "it grows beyond all numbers"
+        return "it overflows"
     return f"its solver ends with a residual of {residual:.1e}"
 
 

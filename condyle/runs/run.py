@@ -1,8 +1,8 @@
-"""A run: what happened to a robot, step by step, with all that is needed to let it happen again."""
+"""A recorded run: states, controls and wrenches of every step, and all that is needed to simulate them again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from condyle.atomic_write import PathLike, atomic_file, exclusive
+from condyle.atomic_write import PathLike
 from condyle.errors import FileError, SimulationError
 from condyle.multibody.robot import Robot
-from condyle.runs import file, json_codec
-from condyle.runs.replay import Replay, replayed
-from condyle.simulate.record import digest_of
+from condyle.robot.model import digest as model_digest
+from condyle.runs import file
+from condyle.runs.html import run_html
+from condyle.runs.json_codec import DecodeError, decode, entry, printable
+from condyle.runs.replay import Replay, replay
+from condyle.runs.signals import columns_of, signals
 from condyle.simulate.simulation import Simulation
 
 PASS_IT = "pass the simulation: run.check(simulation=...) or read_run(path, simulation=...)"
@@ -25,15 +28,15 @@ PASS_IT = "pass the simulation: run.check(simulation=...) or read_run(path, simu
 class Run:
     """T steps of a simulation. State k is the one after k steps; control, wrenches and further signals k act from it to the next.
 
-    `about` is plain data: robot, title, controller, seed, dt, versions, machine, hashes, names of columns, and the recipe of the
-    simulation. `lost` is a sentence if something of the run is missing or was changed, and `changed` says that it was damaged or
-    changed after it was recorded, not only cut. The arrays cannot be written to.
+    `about` is JSON data: robot, title, controller, seed, dt, versions, computer, hashes, names of columns, and the simulation
+    itself. `lost` is a sentence if something of the run is missing or was changed, and `changed` says that it was damaged or
+    changed after it was recorded, not only cut. The arrays are read-only.
     """
 
     about: dict[str, Any]
     x: np.ndarray  # (T + 1, nx)
     u: np.ndarray  # (T, nu)
-    wrenches: np.ndarray  # (T, frames, 6), force then couple, world axes; (T, 0, 6) if none
+    wrenches: np.ndarray  # (T, frames, 6), force then torque, world axes; (T, 0, 6) if none
     extras: dict[str, np.ndarray] = field(default_factory=dict)  # further signals, (T, ...)
     lost: str | None = None
     path: Path | None = None
@@ -47,10 +50,12 @@ class Run:
 
     @property
     def steps(self) -> int:
+        """How many steps it has."""
         return len(self.u)
 
     @property
     def dt(self) -> float:
+        """The time step, s."""
         return float(self.about["dt"])
 
     @property
@@ -61,7 +66,7 @@ class Run:
     @property
     def title(self) -> str:
         """Its title, or the robot's name."""
-        return json_codec.printable(str(self.about.get("title") or self.about.get("robot") or "run"))
+        return printable(str(self.about.get("title") or self.about.get("robot") or "run"))
 
     @property
     def t(self) -> np.ndarray:
@@ -87,62 +92,61 @@ class Run:
     def hash(self) -> str:
         """The sha256 of all numbers: the same only for the same bits."""
         extras = {f"extras.{name}": array for name, array in self.extras.items()}
-        return digest_of({"x": self.x, "u": self.u, "wrenches": self.wrenches, **extras})
+        return file.digest({"x": self.x, "u": self.u, "wrenches": self.wrenches, **extras})
 
     def signals(self) -> dict[str, tuple[np.ndarray, str]]:
         """Group -> (values, unit): values (T + 1, n) of states and (T, n) of all else; `signal_names` has the same groups."""
-        from condyle.runs.signals import signals
-
         return {group: (values, unit) for group, (values, unit, _) in signals(self).items()}
 
     def signal_names(self) -> dict[str, list[str]]:
         """Group -> the name of each column."""
-        from condyle.runs.signals import signals
-
         return {group: names for group, (_, _, names) in signals(self).items()}
 
     def __repr__(self) -> str:
         cut = "" if self.lost is None else f"; {self.lost}"
-        robot = json_codec.printable(str(self.about.get("robot")))
+        robot = printable(str(self.about.get("robot")))
         return f"<condyle run '{self.title}' of {robot}: {self.steps:,} steps of {self.dt:g} s{cut}>"
 
     def _repr_html_(self) -> str:
-        from condyle.runs.html import run_html
-
         return run_html(self)
 
-    # ---- its world
+    # ---- its simulation
 
     @cached_property
     def simulation(self) -> Simulation:
-        """The simulation, made again from the recipe; a FileError if there is none, or if it is not the one that was recorded."""
-        from condyle.runs.serialize import simulation_of_data
+        """The simulation, built from the data in the file; a FileError if there is none, or if it is not the recorded one."""
+        from condyle.runs.serialize import decode_simulation
 
-        recipe = self.about.get("recipe")
-        if recipe is None:
-            reason = self.about.get("recipe_missing") or "it was not written down"
+        data = self.about.get("simulation_data")
+        if data is None:
+            reason = printable(str(self.about.get("simulation_missing") or "it was not written"))
             raise FileError(f"{self._name} does not hold its simulation, {reason}: {PASS_IT}.")
         try:
-            made = simulation_of_data(recipe)
-        except json_codec.Wrong as error:
-            raise FileError(
-                f"{self._name}: its recipe cannot be followed, {json_codec.printable(str(error))}; {PASS_IT}."
-            ) from error
+            made = decode_simulation(data)
+        except DecodeError as error:
+            raise FileError(f"{self._name}: its simulation cannot be built, {printable(str(error))}; {PASS_IT}.") from error
         self._compare(made)
         return made
 
     @cached_property
     def robot(self) -> Robot:
-        """The robot, also where the simulation could not be written down but the robot could."""
-        from condyle.runs.serialize import robot_of_data
+        """The robot, also of a run whose simulation cannot be built while its robot can."""
+        from condyle.runs.serialize import decode_robot
 
-        alone = self.about.get("robot_recipe")
-        if "simulation" in self.__dict__ or self.about.get("recipe") is not None or alone is None:
-            return self.simulation.robot
         try:
-            return robot_of_data(alone)
-        except json_codec.Wrong as error:
-            raise FileError(f"{self._name}: its robot cannot be made, {json_codec.printable(str(error))}; {PASS_IT}.") from error
+            return self.simulation.robot
+        except FileError:
+            simulation = self.about.get("simulation_data")
+            data = simulation.get("robot") if isinstance(simulation, dict) else self.about.get("robot_data")
+            if data is None:
+                raise
+            try:
+                robot = decode_robot(data)
+            except DecodeError as error:
+                raise FileError(f"{self._name}: its robot cannot be built, {printable(str(error))}; {PASS_IT}.") from error
+            if (robot.nq, robot.nv) != (self.about["nq"], self.about["nv"]):
+                raise
+            return robot
 
     def with_simulation(self, simulation: Simulation) -> Run:
         """The same run with this simulation, which must be the one that was recorded."""
@@ -156,23 +160,38 @@ class Run:
     @cached_property
     def contact_forces(self) -> np.ndarray:
         """The forces of the ground on each contact point during each step, world axes, N: (T, contacts, 3)."""
-        here = self.simulation
-        if not here.contact_points or not self.steps:
-            return np.zeros((self.steps, len(here.contact_points), 3))
-        return here.contact_forces(self.x[:-1], self.u, wrenches=self.wrenches if self.wrenches.shape[1] else None)
+        simulation = self.simulation
+        if not simulation.contact_points or not self.steps:
+            return np.zeros((self.steps, len(simulation.contact_points), 3))
+        return simulation.contact_forces(self.x[:-1], self.u, wrenches=self.wrenches if self.wrenches.shape[1] else None)
 
     # ---- again
 
-    def check(self, simulation: Simulation | None = None, **options: Any) -> Replay:
-        """Every step computed again and compared bit by bit. `options`: backend, lanes or threads, as for Simulation.step.
+    def check(
+        self,
+        simulation: Simulation | None = None,
+        *,
+        backend: str | None = None,
+        lanes: int | None = None,
+        threads: int | None = None,
+        batch: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Replay:
+        """Every step computed again and compared bit by bit; `backend`, `lanes` and `threads` as for Simulation.step.
 
-        This is about states. That the controls beyond a limit and the further signals are those that were recorded is told by the
-        hash of all numbers, which is compared when a file is read: the result is not true for a run that was `changed`.
+        `batch`: how many steps are computed at once. `progress(done, steps)` is called after each batch. This compares states;
+        that controls beyond a limit and further signals are those that were recorded follows from the hash of all numbers, which
+        is compared when a file is read: the result is false for a run that was `changed`.
         """
-        if simulation is not None:
-            return self.with_simulation(simulation).check(**options)
-        found = replayed(self.simulation, self.x, self.u, self.wrenches, self.names, **options)
+        run = self if simulation is None else self.with_simulation(simulation)
+        options = {"backend": backend, "lanes": lanes, "threads": threads}
+        options = {name: value for name, value in options.items() if value is not None}
+        found = replay(run.simulation, (self.x, self.u, self.wrenches), self.names, options, batch, progress)
         return replace(found, lost=self.lost, changed=self.changed)
+
+    def save(self, path: PathLike) -> None:
+        """None; the file `path` holds the run afterwards, or is what it was before if there is a FileError."""
+        file.save(self, path)
 
     def plot(self, path: PathLike | None = None, *, signals: Sequence[str] = (), compare: Run | None = None) -> Any:
         """The matplotlib figure of the run over time, also written to `path` (.png, .svg, .pdf) if given; needs extra `plot`.
@@ -185,14 +204,6 @@ class Run:
 
         return plot(self, path, signals, compare)
 
-    def save(self, path: PathLike) -> None:
-        """None; the file `path` holds the run afterwards, whole, or is what it was before if there is a FileError."""
-        from condyle.runs.writing import parts_of
-
-        with exclusive(path), atomic_file(path) as temporary, open(temporary, "xb") as out:
-            for part in parts_of(self):
-                out.write(part)
-
     # ---- inside
 
     @property
@@ -202,12 +213,10 @@ class Run:
     def _compare(self, simulation: Simulation) -> None:
         """A FileError if this is not the simulation that was recorded."""
         from condyle import __version__
-        from condyle.runs.columns import columns_of
-        from condyle.runs.serialize import robot_hash
 
         recorded = self.about.get("versions", {}).get("condyle")
         version = "" if recorded == __version__ else f" (it was recorded with Condyle {recorded}, this is {__version__})"
-        for what, found in (("robot", robot_hash(simulation)), ("world", simulation.hash)):
+        for what, found in (("robot", model_digest(simulation.robot.model)), ("world", simulation.hash)):
             if self.about.get(f"{what}_hash") != found:
                 raise FileError(
                     f"{self._name} was recorded with another {what}{version}: its {what}_hash is "
@@ -223,19 +232,19 @@ class Run:
 def read_run(path: PathLike, simulation: Simulation | None = None) -> Run:
     """The run in a file, with `lost` saying what is missing; a FileError for a file that is not a run.
 
-    `simulation`: the one it was recorded with, for a run whose simulation could not be written down.
+    `simulation`: the one it was recorded with, for a run whose simulation could not be written.
     """
     content = file.read(path)
     about = content.about
     try:
-        checked_about(about, content.x.shape[1])
-    except json_codec.Wrong as error:
-        what = json_codec.printable(str(error))
+        check_about(about, content.x.shape[1])
+    except DecodeError as error:
+        what = printable(str(error))
         raise FileError(f"{path} was not written by Condyle, its header is wrong ({what}): do not use it.") from None
     about["steps"] = len(content.u)
     if "stopped" in content.end:
-        about["stopped"] = json_codec.printable(str(content.end["stopped"]))
-    lost = content.lost or (json_codec.printable(str(content.end["lost"])) if "lost" in content.end else None)
+        about["stopped"] = printable(str(content.end["stopped"]))
+    lost = content.lost or (printable(str(content.end["lost"])) if "lost" in content.end else None)
     changed = content.changed or content.end.get("changed") is True
     run = Run(about, content.x, content.u, content.wrenches, content.extras, lost, Path(path), changed)
     if content.end and content.end.get("sha256") != run.hash:
@@ -243,26 +252,25 @@ def read_run(path: PathLike, simulation: Simulation | None = None) -> Run:
     return run if simulation is None else run.with_simulation(simulation)
 
 
-def checked_about(about: Any, nx: int) -> None:
-    """None for a header that a recorder writes; Wrong for any other."""
-    at = "about"
-    dt = json_codec.number(json_codec.entry(about, "dt", at), "about.dt")
-    if not dt > 0.0:
-        raise json_codec.Wrong("about.dt is not positive")
-    for name in ("robot", "title", "controller", "robot_hash", "world_hash", "created"):
-        json_codec.text(json_codec.entry(about, name, at), f"about.{name}")
-    nq, nv = (json_codec.whole(json_codec.entry(about, name, at), f"about.{name}", 0, nx) for name in ("nq", "nv"))
-    if nq + nv > nx:
-        raise json_codec.Wrong("about.nq and about.nv are more than a state has")
-    columns = about["columns"]
+HEADER: dict[str, Any] = {
+    "dt": float,
+    **dict.fromkeys(("robot", "title", "controller", "robot_hash", "world_hash", "created"), str),
+    **dict.fromkeys(("nq", "nv"), int),
+    "versions": dict[str, Any],
+}
+COLUMNS: dict[str, Any] = {
+    **dict.fromkeys(("x", "u"), tuple[tuple[str, str], ...]),
+    **dict.fromkeys(("wrenches", "contacts", "base"), tuple[str, ...]),
+}
 
-    def pair(row: Any, where: str) -> None:
-        if len(json_codec.items(row, where, json_codec.text, 2)) != 2:
-            raise json_codec.Wrong(f"{where} is not a name and a unit")
 
-    for name in ("x", "u"):
-        json_codec.items(columns[name], f"about.columns.{name}", pair)
-    for name in ("wrenches", "contacts", "base"):
-        json_codec.items(json_codec.entry(columns, name, "about.columns"), f"about.columns.{name}", json_codec.text)
-    if not isinstance(json_codec.entry(about, "versions", at), dict):
-        raise json_codec.Wrong("about.versions is not a table")
+def check_about(about: Any, nx: int) -> None:
+    """None for a header that a recorder writes; a DecodeError for any other."""
+    for name, kind in HEADER.items():
+        decode(kind, entry(about, name, "about"), f"about.{name}")
+    for name, kind in COLUMNS.items():
+        decode(kind, entry(entry(about, "columns", "about"), name, "about.columns"), f"about.columns.{name}")
+    if not about["dt"] > 0.0:
+        raise DecodeError("about.dt is not positive")
+    if min(about["nq"], about["nv"]) < 0 or about["nq"] + about["nv"] > nx:
+        raise DecodeError("about.nq and about.nv are not the sizes of a part of the state")

@@ -1,221 +1,192 @@
-"""A simulation as plain data, and back: robot, ground, contact points and options. Functions cannot be written down."""
+"""A simulation as JSON data and back: robot, ground, contact points and options. Functions cannot be written to a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
-from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
-from condyle.robot.model import digest
-from condyle.runs import json_codec
-from condyle.runs.json_codec import Unwritable, Wrong, entry
-from condyle.runs.model_data import data_of_model, model_of_data
+from condyle.robot.description import LOOP_AXES, Limits, Shape
+from condyle.robot.mesh import mesh_hash
+from condyle.robot.model import BASE_MOTIONS, Model
+from condyle.robot.spatial import Inertia, Pose
+from condyle.runs.json_codec import DecodeError, EncodeError, Floats, Infinite, build, decode, encode
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.simulation import Simulation
-from condyle.simulate.terrain import Ground, HeightField, Plane, Slope, Stairs
+from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs
 
-T = TypeVar("T")
+MAX_LINKS = 20_000
+MAX_SUBSTEPS = 10_000
+SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "mesh": 3}  # kind -> numbers in its size
 
-NUMBERS = ("rest_depth_mm", "smoothing", "limit_depth")
-SWITCHES = ("limits", "joint_friction", "damping", "torque_limits")
-MOST_SUBSTEPS = 10_000
+# what the annotation of a field does not say
+FIELDS: dict[tuple[type, str], Any] = {
+    (Pose, "R"): Floats((3, 3)),
+    (Pose, "p"): Floats((3,)),
+    (Inertia, "mass"): float,
+    (Inertia, "h"): Floats((3,)),
+    (Inertia, "I"): Floats((3, 3)),
+    (ContactPoint, "position"): Floats((3,)),
+    (HeightField, "heights"): Floats((None, None)),
+    **{(Limits, name): Infinite | None for name in ("lower", "upper", "velocity", "effort")},
+}
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """How wheels roll on flat ground: the arguments of Robot.roll."""
+
+    wheels: tuple[str, ...]
+    radius: float
+    independent: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class RobotData:
+    """A robot: its model, whether the couplings and loops of its description hold, and how its wheels roll."""
+
+    model: Model
+    described: bool
+    rolling: Rolling | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keyword arguments of a Simulation, but `force` and `threads`."""
+
+    integrator: str
+    substeps: int
+    cone: str | int
+    rest_depth_mm: float
+    smoothing: float
+    limits: bool
+    limit_depth: float
+    joint_friction: bool
+    damping: bool
+    torque_limits: bool
+    springs: dict[str, tuple[float, float]] | None
+    actuated: tuple[str, ...] | None
+    wrenches: tuple[str, ...]
+    depth_exponent: int
+
+
+@dataclass(frozen=True)
+class SimulationData:
+    """All that a simulation is made of."""
+
+    robot: RobotData
+    dt: float
+    ground: Plane | Slope | Stairs | HeightField | None
+    contacts: tuple[ContactPoint, ...]
+    options: Options
+
 
 # ---- to data
 
 
-def data_of_robot(robot: Robot) -> dict[str, Any]:
-    """The robot's model and how it is constrained; Unwritable if that took a function."""
-    constraints: Any = "none"
-    if robot.coordinate_map is not None:
-        if robot.rolled is not None:
-            constraints = dict(robot.rolled)
-        elif robot.described:
-            constraints = "described"
-        else:
-            raise Unwritable(f"robot '{robot.name}' has constraints other than those of its file and wheels on flat ground")
-    return {"model": data_of_model(robot.model), "constraints": constraints}
+def encode_robot(robot: Robot) -> Any:
+    """The robot as JSON data; an EncodeError if a constraint is a function."""
+    return encode(_robot_data(robot), "robot")
 
 
-def data_of_simulation(simulation: Simulation) -> dict[str, Any]:
-    """All that the simulation was made of; Unwritable says what cannot be written down."""
-    options = simulation.options
-    if options["force"] is not None:
-        raise Unwritable("its force= is a function")
-    springs = options["springs"]
-    return {
-        "robot": data_of_robot(simulation.robot),
-        "dt": simulation.dt,
-        "ground": _data_of_ground(simulation.ground),
-        "contacts": [
-            [p.name, p.link, json_codec.table(p.position), json_codec.data_of(p.radius), json_codec.optional(p.friction)]
-            for p in simulation.contact_points
-        ],
-        "options": {
-            "integrator": str(options["integrator"]),
-            "substeps": int(options["substeps"]),
-            "depth_exponent": int(options["depth_exponent"]),
-            "cone": options["cone"] if isinstance(options["cone"], str) else int(options["cone"]),
-            **{name: float(options[name]) for name in NUMBERS},
-            **{name: bool(options[name]) for name in SWITCHES},
-            "springs": None if springs is None else {str(name): [float(x) for x in pair] for name, pair in springs.items()},
-            "actuated": None if options["actuated"] is None else [str(name) for name in options["actuated"]],
-            "wrenches": [str(name) for name in options["wrenches"]],
-        },
-    }
+def encode_simulation(simulation: Simulation) -> Any:
+    """The simulation as JSON data; an EncodeError says what cannot be written."""
+    options = dict(simulation.options)
+    encode(options.pop("force"), "its force")
+    data = SimulationData(
+        _robot_data(simulation.robot),
+        simulation.dt,
+        simulation.ground,  # type: ignore[arg-type]
+        simulation.contact_points,
+        Options(**options),
+    )
+    return encode(data, "simulation")
 
 
-def _data_of_ground(ground: Ground | None) -> dict[str, Any] | None:
-    if ground is None:
-        return None
-    fields: dict[str, Any]
-    if isinstance(ground, Plane):
-        fields = {"friction": ground.friction, "normal": list(ground.normal), "offset": ground.offset}
-    elif isinstance(ground, Slope):
-        fields = {"degrees": ground.degrees, "azimuth": ground.azimuth, "friction": ground.friction}
-    elif isinstance(ground, Stairs):
-        fields = {name: getattr(ground, name) for name in ("rise", "run", "count", "friction", "rounding", "start")}
-    elif isinstance(ground, HeightField):
-        spacing, origin = ground.spacing, ground.origin
-        fields = {
-            "heights": json_codec.table(ground.heights),
-            "spacing": json_codec.table(spacing),
-            "origin": json_codec.table(origin),
-        }
-        fields["friction"] = ground.friction
-    else:
-        raise Unwritable(f"its ground is a {type(ground).__name__}, which is a function")
-    return {"kind": type(ground).__name__, **fields}
+def _robot_data(robot: Robot) -> RobotData:
+    rolled = robot.rolled
+    if robot.coordinate_map is not None and rolled is None and not robot.described:
+        raise EncodeError(f"robot '{robot.name}' has constraints other than those of its file and wheels on flat ground")
+    described = robot.described if rolled is None else bool(rolled["described"])
+    rolling = None if rolled is None else Rolling(rolled["wheels"], rolled["radius"], rolled["independent"])
+    return RobotData(_with_mesh_hashes(robot.model), described and robot.coordinate_map is not None, rolling)
+
+
+def _with_mesh_hashes(model: Model) -> Model:
+    """The model with the sha256 of each mesh file, except where a shape has one already, as in a model that was read."""
+
+    def hashed(of: Any) -> Any:
+        return replace(of, **{name: tuple(map(_hashed, getattr(of, name))) for name in ("visuals", "collisions")})
+
+    return hashed(replace(model, links=tuple(map(hashed, model.links))))  # type: ignore[no-any-return]
+
+
+def _hashed(shape: Shape) -> Shape:
+    return shape if shape.mesh is None or shape.sha256 is not None else replace(shape, sha256=mesh_hash(shape.mesh))
 
 
 # ---- from data
 
 
-def robot_of_data(data: Any) -> Robot:
-    """The robot; Wrong says where the data has its first fault, or why no robot can be made of it."""
-    model, how = model_of_data(entry(data, "model", "robot")), entry(data, "constraints", "robot")
-    rolled = _read_rolling(how) if isinstance(how, dict) else None
-    if rolled is None and how not in ("none", "described"):
-        raise Wrong('robot.constraints is not "none", "described" or how its wheels roll')
-    return _made("robot", lambda: _constrained(Robot(model), rolled, how == "described"))
+def decode_robot(data: Any) -> Robot:
+    """The robot; a DecodeError says where the data is wrong, or why no robot can be built from it."""
+    return _robot(decode(RobotData, data, "robot", FIELDS))
 
 
-def _constrained(robot: Robot, rolled: dict[str, Any] | None, described: bool) -> Robot:
-    if described or (rolled is not None and rolled["described"]):
-        robot = robot.constrain_as_described()
-    if rolled is not None:
-        robot = robot.roll(rolled["wheels"], rolled["radius"], independent=rolled["independent"])
-    return robot
+def decode_simulation(data: Any) -> Simulation:
+    """The simulation; a DecodeError says where the data is wrong, or why no simulation can be built from it."""
+    found: SimulationData = decode(SimulationData, data, "simulation", FIELDS)
+    if not 1 <= found.options.substeps <= MAX_SUBSTEPS:
+        raise DecodeError(f"simulation.options.substeps is not between 1 and {MAX_SUBSTEPS:,}")
+    robot, options = _robot(found.robot), vars(found.options)
+    return build("simulation", lambda: Simulation(robot, found.dt, found.ground, found.contacts or None, **options))
 
 
-def _read_rolling(data: Any) -> dict[str, Any]:
-    at = "robot.constraints"
-    independent = entry(data, "independent", at)
-    return {
-        "wheels": list(json_codec.items(entry(data, "wheels", at), f"{at}.wheels", json_codec.text)),
-        "radius": json_codec.number(entry(data, "radius", at), f"{at}.radius"),
-        "independent": None if independent is None else list(json_codec.items(independent, f"{at}.independent", json_codec.text)),
-        "described": json_codec.truth(entry(data, "described", at), f"{at}.described"),
-    }
+def _robot(data: RobotData) -> Robot:
+    _check_model(data.model)
+
+    def make() -> Robot:
+        robot = Robot(data.model)
+        if data.described:
+            robot = robot.constrain_as_described()
+        if (rolling := data.rolling) is not None:
+            robot = robot.roll(rolling.wheels, rolling.radius, independent=rolling.independent)
+        return robot
+
+    return build("robot", make)
 
 
-def simulation_of_data(data: Any) -> Simulation:
-    """The simulation; Wrong says where the data has its first fault, or why no simulation can be made of it."""
-    robot = robot_of_data(entry(data, "robot", "recipe"))
-    dt = json_codec.number(entry(data, "dt", "recipe"), "recipe.dt")
-    ground = _read_ground(entry(data, "ground", "recipe"))
-    contacts = json_codec.items(entry(data, "contacts", "recipe"), "recipe.contacts", _read_point)
-    options = _read_options(entry(data, "options", "recipe"))
-    return _made("simulation", lambda: Simulation(robot, dt, ground, contacts or None, **options))
+def _check_model(model: Model) -> None:
+    """None; a DecodeError if the entries of the model do not belong together."""
+    links, q, v = model.links, 0, 0
+    if len(links) > MAX_LINKS or len({link.joint for link in links}) != len(links):
+        raise DecodeError(f"robot.model.links has two joints of one name, or more than {MAX_LINKS:,}")
+    for i, link in enumerate(links):
+        where = f"robot.model.links[{i}]"
+        _check(-1 <= link.parent < i, f"{where}.parent is not a link before it")
+        coordinates = (link.q, link.v) == (slice(q, q + link.kind.nq), slice(v, v + link.kind.nv))
+        _check(coordinates, f"{where}.q or .v does not follow the link before it")
+        _check(link.base in ("", *BASE_MOTIONS), f"{where}.base is not one of {', '.join(BASE_MOTIONS)}, or empty")
+        _check(len(link.written) in (0, link.kind.nq), f"{where}.written does not have {link.kind.nq} entries")
+        q, v = q + link.kind.nq, v + link.kind.nv
+    for frame in model.frames:
+        _check(-1 <= frame.link < len(links), f"robot.model.frames: '{frame.name:.40}' is on a link that does not exist")
+    known = {frame.name for frame in model.frames}
+    for loop in model.loops:
+        exist = {loop.frame_a, loop.frame_b} <= known and set(loop.axes) <= set(LOOP_AXES)
+        _check(exist, f"robot.model.loops: '{loop.name:.40}' names a frame or an axis that does not exist")
+    shapes = [shape for link in links for shape in (*link.visuals, *link.collisions)]
+    for shape in (*model.visuals, *model.collisions, *shapes):
+        size = SHAPE_SIZES.get(shape.kind)
+        _check(size is not None, f"robot.model: the kind of a shape is not one of {', '.join(SHAPE_SIZES)}")
+        _check(len(shape.size) == size, f"robot.model: the size of a {shape.kind} does not have {size} entries")
+        # a file without a hash would be any file of this disk
+        _check((shape.mesh is None) == (shape.sha256 is None), "robot.model: a mesh has no sha256")
 
 
-def _made(what: str, make: Callable[[], T]) -> T:
-    """What `make` makes; Wrong if these numbers make none."""
-    try:
-        return make()
-    except Wrong:
-        raise
-    except CondyleError as error:
-        raise Wrong(f"they make no {what}: {error}") from error
-    except (ValueError, ArithmeticError, LookupError, TypeError) as error:
-        raise Wrong(f"they make no {what} ({error!s:.80})" if str(error) else f"they make no {what}") from error
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise DecodeError(message)
 
 
-def _read_point(row: Any, at: str) -> ContactPoint:
-    parts = json_codec.items(row, at, lambda data, _: data, 5)
-    if len(parts) != 5:
-        raise Wrong(f"{at} is not a name, a link, a position, a radius and a friction")
-    name, link, position, radius, friction = parts
-    numbers = json_codec.number(radius, at), json_codec.maybe(friction, at)
-    whole = json_codec.whole(link, at, 0, json_codec.MOST_ITEMS)
-    return _made(
-        "contact point", lambda: ContactPoint(json_codec.text(name, at), whole, json_codec.array(position, at, (3,)), *numbers)
-    )
-
-
-def _read_ground(data: Any) -> Ground | None:
-    if data is None:
-        return None
-    at = "recipe.ground"
-    kind = entry(data, "kind", at)
-
-    def numbers(*names: str) -> dict[str, Any]:
-        return {name: json_codec.number(entry(data, name, at), f"{at}.{name}") for name in names}
-
-    def row(name: str, count: int) -> Any:
-        return tuple(json_codec.array(entry(data, name, at), f"{at}.{name}", (count,)).tolist())
-
-    if kind == "Plane":
-        fields = {**numbers("friction", "offset"), "normal": row("normal", 3)}
-        return _made("ground", lambda: _plane(fields))
-    if kind == "Slope":
-        return _made("ground", lambda: Slope(**numbers("degrees", "azimuth", "friction")))
-    if kind == "Stairs":
-        return _made("ground", lambda: Stairs(**numbers("rise", "run", "count", "friction", "rounding", "start")))
-    if kind == "HeightField":
-        heights = entry(data, "heights", at)
-        columns = len(heights[0]) if isinstance(heights, list) and heights and isinstance(heights[0], list) else 0
-        rows = json_codec.items(heights, f"{at}.heights", lambda r, where: json_codec.array(r, where, (columns,)), 4096)
-        spacing, origin = row("spacing", 2), row("origin", 2)
-        return _made("ground", lambda: HeightField(list(rows), spacing, origin, **numbers("friction")))  # type: ignore[arg-type]
-    raise Wrong(f"{at}.kind is not Plane, Slope, Stairs or HeightField")
-
-
-def _plane(fields: dict[str, Any]) -> Plane:
-    """The plane, with its normal as it was: a unit vector may change in its last digit when it is scaled again."""
-    plane = Plane(**fields)
-    if max(abs(a - b) for a, b in zip(plane.normal, fields["normal"], strict=True)) > 1e-12:
-        raise Wrong("the normal of the plane has not the length 1")
-    object.__setattr__(plane, "normal", fields["normal"])
-    return plane
-
-
-def _read_options(data: Any) -> dict[str, Any]:
-    at = "recipe.options"
-
-    def names(name: str) -> Any:
-        found = entry(data, name, at)
-        return None if found is None else json_codec.items(found, f"{at}.{name}", json_codec.text)
-
-    cone, springs = entry(data, "cone", at), entry(data, "springs", at)
-    if springs is not None and (not isinstance(springs, dict) or len(springs) > json_codec.MOST_ITEMS):
-        raise Wrong(f"{at}.springs is not a table of joints")
-    pairs = None
-    if springs is not None:
-        pairs = {name: tuple(json_codec.array(pair, f"{at}.springs", (2,)).tolist()) for name, pair in springs.items()}
-    return {
-        "integrator": json_codec.text(entry(data, "integrator", at), f"{at}.integrator"),
-        "substeps": json_codec.whole(entry(data, "substeps", at), f"{at}.substeps", 1, MOST_SUBSTEPS),
-        "depth_exponent": json_codec.whole(entry(data, "depth_exponent", at), f"{at}.depth_exponent", 1, 16),
-        "cone": cone if isinstance(cone, str) else json_codec.whole(cone, f"{at}.cone", 3, 32),
-        **{name: float(json_codec.number(entry(data, name, at), f"{at}.{name}")) for name in NUMBERS},
-        **{name: json_codec.truth(entry(data, name, at), f"{at}.{name}") for name in SWITCHES},
-        "springs": pairs,
-        "actuated": names("actuated"),
-        "wrenches": names("wrenches") or (),
-    }
-
-
-def robot_hash(simulation: Simulation) -> str:
-    """The hash of all that physics can depend on in the robot's model."""
-    return digest(simulation.robot.model)
+__all__ = ["decode_robot", "decode_simulation", "encode_robot", "encode_simulation"]

@@ -1,15 +1,19 @@
-"""What can be seen in a run, in groups of one unit each: for plots, tables and logs."""
+"""Names and units of the numbers of a run, and the groups in which they are shown."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.runs import json_codec
+from condyle.constraints.reduced_coordinates import velocity_names
+from condyle.robot.joints import Ball, Free, Prismatic
+from condyle.robot.model import Link
+from condyle.runs.json_codec import printable
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run
+    from condyle.simulate.simulation import Simulation
 
 Signal = tuple[np.ndarray, str, list[str]]  # values (rows, columns), unit, a name for each column
 
@@ -26,6 +30,42 @@ GROUPS = {
     ("v", False, "rad/s"): "joint velocities",
     ("v", False, "m/s"): "joint linear velocities",
 }
+
+
+def columns_of(simulation: Simulation) -> dict[str, Any]:
+    """{"x": [[name, unit], ...], "u": [[name, unit], ...], "wrenches": [frame, ...], "contacts": [name, ...],
+    "base": [joint, ...]} as JSON data; "base" are the joints that place the robot in the world."""
+    robot = simulation.robot
+    x = [row for link in robot.reduced.links for row in _positions(link)]
+    velocities = [row for link in robot.reduced.links for row in _velocities(link)]
+    if robot.velocity_names != velocity_names(robot.reduced):
+        units = dict(velocities)
+        velocities = [(f"v.{name}", units.get(f"v.{name}", "")) for name in robot.velocity_names]
+    x += velocities + [("ticks", "")] * simulation.timed
+    u = []
+    for k, name in zip(simulation.actuated, simulation.control_names, strict=True):
+        link = next(link for link in robot.model.links if link.v.start <= k < link.v.stop)
+        slides = isinstance(link.kind, Prismatic) or (isinstance(link.kind, Free) and k - link.v.start < 3)
+        u.append([f"u.{name}", "N" if slides else "N m"])
+    frames, contacts = list(simulation.wrench_frames), simulation.contact_names
+    base = [link.joint for link in robot.model.links if link.base]
+    return {"x": [list(row) for row in x], "u": u, "wrenches": frames, "contacts": contacts, "base": base}
+
+
+def _positions(link: Link) -> list[tuple[str, str]]:
+    joint = f"q.{link.joint}"
+    if isinstance(link.kind, Free | Ball):
+        axes = [(f"{joint}.{axis}", "m") for axis in "xyz"] if isinstance(link.kind, Free) else []
+        return [*axes, *[(f"{joint}.{axis}", "") for axis in ("qx", "qy", "qz", "qw")]]
+    return [(joint, "m" if isinstance(link.kind, Prismatic) else "rad")]
+
+
+def _velocities(link: Link) -> list[tuple[str, str]]:
+    joint = f"v.{link.joint}"
+    if isinstance(link.kind, Free | Ball):
+        axes = [(f"{joint}.v{axis}", "m/s") for axis in "xyz"] if isinstance(link.kind, Free) else []
+        return [*axes, *[(f"{joint}.w{axis}", "rad/s") for axis in "xyz"]]
+    return [(joint, "m/s" if isinstance(link.kind, Prismatic) else "rad/s")]
 
 
 def signals(run: Run) -> dict[str, Signal]:
@@ -51,8 +91,7 @@ def signals(run: Run) -> dict[str, Signal]:
     for name, array in run.extras.items():
         group = f"signal {name}" if name in found else name
         found[group] = array.reshape(run.steps, int(np.prod(array.shape[1:]))), "", extra_names(name, array.shape[1:])
-    shown = json_codec.printable
-    return {shown(group): (values, unit, [*map(shown, names)]) for group, (values, unit, names) in found.items()}
+    return {printable(group): (values, unit, [*map(printable, names)]) for group, (values, unit, names) in found.items()}
 
 
 def extra_names(name: str, shape: tuple[int, ...]) -> list[str]:
@@ -61,8 +100,8 @@ def extra_names(name: str, shape: tuple[int, ...]) -> list[str]:
 
 
 def extremes(values: np.ndarray, spans: int) -> np.ndarray:
-    """Places in `values` (n,) that a drawing needs: in each of so many spans the least and the greatest, in the order of time, so
-    that no peak is lost; all places if they are no more than that."""
+    """Indices into `values` (n,) for drawing: the least and the greatest of each of so many spans, in the order of time; all
+    indices if they are no more than that."""
     if len(values) <= 2 * spans:
         return np.arange(len(values))
     parts = np.array_split(np.arange(len(values)), spans)

@@ -15,7 +15,7 @@ from runs.small import same, swing
 
 import condyle as cd
 from condyle.errors import FileError
-from condyle.runs import table
+from condyle.runs import convert
 from condyle.runs.convert import export_run, import_run
 from condyle.runs.run import Run
 
@@ -67,7 +67,7 @@ def test_csv_is_plain(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     export_run(run, path)
     first, about, *lines = path.read_text().splitlines()
-    assert first == "# condyle run 1" and json.loads(about[2:])["robot"] == "double_pendulum"
+    assert first == "# condyle run 2" and json.loads(about[2:])["robot"] == "double_pendulum"
     rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
     frame = run.about["columns"]["wrenches"][0]
     assert list(rows[0])[:3] == ["t", "q.joint1", "q.joint2"] or list(rows[0])[1:3] == run.names[:2]
@@ -102,15 +102,15 @@ def test_an_edited_table_is_taken_and_said(run: Run, tmp_path: Path) -> None:
     cells[1] = "0.25"
     path.write_text("\n".join([*lines[:23], ",".join(cells), *lines[24:]]))
     edited = import_run(path)
-    assert edited.lost == table.CHANGED and edited.x[20, 0] == 0.25
+    assert edited.lost == convert.CHANGED and edited.x[20, 0] == 0.25
     assert edited.check().step == 20
     # it says so in a run file too
     edited.save(tmp_path / "edited.cdl")
-    assert cd.read_run(tmp_path / "edited.cdl").lost == table.CHANGED
+    assert cd.read_run(tmp_path / "edited.cdl").lost == convert.CHANGED
     # rows left out at the end are a change as well
     path.write_text("\n".join([*lines[:53], ",".join(lines[53].split(",")[:5]) + "," * (len(cells) - 5)]))
     shorter = import_run(path)
-    assert shorter.steps == 50 and shorter.lost == table.CHANGED and shorter.check().identical
+    assert shorter.steps == 50 and shorter.lost == convert.CHANGED and shorter.check().identical
 
 
 def edits(lines: list[str]) -> dict[str, list[str]]:

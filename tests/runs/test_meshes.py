@@ -13,7 +13,8 @@ import condyle as cd
 from condyle.multibody.robot import Robot
 from condyle.robot.description import Shape
 from condyle.robot.mesh import mesh_hash, read_mesh
-from condyle.runs import model_data
+from condyle.runs.json_codec import DecodeError
+from condyle.runs.serialize import decode_robot, encode_robot
 from condyle.view.geometry import Piece, pieces
 
 PART = "v 0 0 0\nv 1.25 0 0\nv 0 7.5 0\nf 1 2 3\n"
@@ -59,22 +60,22 @@ def test_a_stranger_names_a_file_that_he_does_not_know(sha256: Any, tmp_path: Pa
     part = tmp_path / "secret.obj"
     part.write_text(PART)
     robot = with_mesh(part)
-    data = json.loads(json.dumps(model_data.data_of_model(robot.model)))
-    shape = data["links"][0]["visuals"][0]
-    assert shape["mesh_sha256"] == mesh_hash(part)
+    data = json.loads(json.dumps(encode_robot(robot)))
+    shape = data["model"]["links"][0]["visuals"][0]
+    assert shape["sha256"] == mesh_hash(part)
     if sha256 == "missing":
-        del shape["mesh_sha256"]
+        del shape["sha256"]
     else:
-        shape["mesh_sha256"] = sha256
-    if sha256 == 7:
-        with pytest.raises(model_data.Wrong, match="mesh_sha256"):
-            model_data.model_of_data(data)
+        shape["sha256"] = sha256
+    if sha256 in (7, None, "missing"):
+        with pytest.raises(DecodeError, match="sha256"):
+            decode_robot(data)
         return
-    model = model_data.model_of_data(data)
-    assert not any(np.any(piece.vertices == 7.5) for piece in pieces(model))
+    read = decode_robot(data)
+    assert not any(np.any(piece.vertices == 7.5) for piece in pieces(read.model))
     # recording it again does not make the file known
-    again = model_data.model_of_data(json.loads(json.dumps(model_data.data_of_model(model))))
-    assert again.links[0].visuals[0].sha256 == (sha256 if sha256 not in (None, "missing") else "")
+    again = decode_robot(json.loads(json.dumps(encode_robot(read))))
+    assert again.model.links[0].visuals[0].sha256 == sha256
 
 
 @pytest.mark.parametrize("name", [r"\\host\share\x.obj", "//host/share/x.obj"])

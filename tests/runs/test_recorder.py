@@ -183,7 +183,7 @@ def test_what_is_known_of_a_run() -> None:
     assert (
         about["robot"] == "double_pendulum" and about["seed"] == 3 and about["friction"] == 0.5 and about["controller"] == "noise"
     )
-    assert about["versions"]["condyle"] == cd.__version__ and about["machine"]["lanes"]["float64"] in (2, 4, 8)
+    assert about["versions"]["condyle"] == cd.__version__ and about["computer"]["lanes"]["float64"] in (2, 4, 8)
     assert set(about["versions"]) >= {"condyle", "numpy", "python", "llvmlite"} and about["created"].endswith("+00:00")
     assert about["world_hash"] == run.simulation.hash and about["dt"] == run.dt == 0.002 and run.seconds == 0.006
     groups = run.signals()
@@ -204,5 +204,5 @@ def test_plot_returns_a_figure_and_writes_it(tmp_path: Path) -> None:
     assert len(run.plot().axes) == 4 and list(tmp_path.iterdir()) == [tmp_path / "a.svg"]
     with pytest.raises(cd.CondyleError, match=r"try a\.png"):
         run.plot(tmp_path / "a.bmp")
-    with pytest.raises(cd.CondyleError, match="has no 'joint'; did you mean 'joints'"):
+    with pytest.raises(cd.CondyleError, match="did you mean 'joints'"):
         run.plot(signals=["joint"])

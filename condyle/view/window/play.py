@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import CondyleError
-from condyle.multibody.robot import Robot
-from condyle.runs.json_codec import Wrong
 from condyle.runs.run import Run
-from condyle.runs.serialize import robot_of_data
 from condyle.simulate.simulation import Simulation
 from condyle.view.geometry import bounds
 from condyle.view.trajectory import contact_positions, frame_positions, link_poses, mass_center
@@ -28,7 +25,7 @@ FRAMED = 16  # states that the first camera sees
 TRAILED = 600  # points of a trail
 SLIDER_BEAT, PLOT_BEAT = 1.0 / 15.0, 1.0 / 10.0  # s between updates of the slider and of the plot
 WAYS = ("ghost", "side by side", "hidden")
-SKIPPED = ("recipe", "robot_recipe", "columns", "format", "extras")
+SKIPPED = ("simulation_data", "robot_data", "columns", "format", "extras")
 FIRST = ("joint angles", "joint positions", "base position")
 
 
@@ -36,7 +33,7 @@ class Track:
     """One run on the stage."""
 
     def __init__(self, server: Any, run: Run, root: str, *, ghost: bool = False) -> None:
-        self.run, self.robot = run, robot_of(run)
+        self.run, self.robot = run, run.robot
         self.body = Body(server, self.robot, root, ghost=ghost)
         self.problems = [] if run.lost is None else [run.lost]
         if run.about.get("stopped"):
@@ -103,24 +100,6 @@ class Track:
             return None
         values, unit = found
         return Signal(self.run.t[: len(values)], np.asarray(values), unit, self.run.signal_names()[group])
-
-
-def robot_of(run: Run) -> Robot:
-    """The robot of a run; also where the world cannot be made as it was, so that what was recorded can be seen at least."""
-    try:
-        return run.robot
-    except CondyleError:
-        recipe = run.about.get("recipe")
-        alone = recipe.get("robot") if isinstance(recipe, dict) else None
-        if alone is None:
-            raise
-        try:
-            robot = robot_of_data(alone)
-        except Wrong:
-            robot = None
-        if robot is None or (robot.nq, robot.nv) != (run.about["nq"], run.about["nv"]):
-            raise
-        return robot
 
 
 class RunView:
