@@ -1,8 +1,8 @@
 """Runs for other programs: CSV, Parquet and MCAP files, written atomically and read back bit for bit.
 
-A table has a row for each state: t, the state, and then controls, wrenches and further signals that act from it to the next,
-which are empty in the last row. What a table cannot hold is one JSON text: in the second line of a CSV file, in the metadata of
-the schema of a Parquet file. Every float comes back exactly.
+A CSV or Parquet table has a row for each state: t, the state, and then controls, wrenches and further signals that act from it to
+the next, which are empty in the last row. What a table cannot hold is one JSON text: in the second line of a CSV file, in the
+metadata of the schema of a Parquet file. An MCAP log has messages by topic, and the run file as an attachment.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import codecs
 import csv
 import itertools
+import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,17 @@ import numpy as np
 
 from condyle.atomic_write import READ_ADVICE, PathLike, atomic_file, file_errors
 from condyle.errors import CondyleError, FileError, require
-from condyle.runs import file, mcap
+from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, decode_text, dumps, loads, printable
-from condyle.runs.run import Run, check_about, read_run
+from condyle.runs.run import Run, check_about, read_run, run_of
 from condyle.runs.signals import extra_names
 
 CSV_FIRST = "# condyle run 2"
 CSV_MAX_BYTES = 1 << 34
 PARQUET_KEY = b"condyle_run"
 PARQUET_MAX_NUMBERS = 1 << 31
+MCAP_ATTACHMENT = "run.cdl"
+STATES, WRENCHES, SIGNALS = "/joint_states", "/wrenches", "/signals"
 WRENCH = ("fx", "fy", "fz", "tx", "ty", "tz")
 CHANGED = (
     "the numbers are not those that were exported, somebody changed them: check() says from which step on the states are no "
@@ -94,7 +98,7 @@ def between_states(run: Run) -> np.ndarray:
     return np.concatenate([part.reshape(run.steps, math.prod(part.shape[1:])) for part in parts], axis=1)
 
 
-def run_of(about: dict[str, Any], x: np.ndarray, between: np.ndarray, path: PathLike, t: np.ndarray | None = None) -> Run:
+def run_of_table(about: dict[str, Any], x: np.ndarray, between: np.ndarray, path: PathLike, t: np.ndarray | None = None) -> Run:
     """The run of states x, (T + 1, nx), and of all between them, (T, columns); `lost` says if numbers were changed.
 
     `t`: the times as they are in the table, if they are to be compared.
@@ -153,7 +157,7 @@ def read_csv(path: PathLike) -> Run:
         if len(names) != width:
             raise DecodeError(f"line 3 does not have {width} names")
         states, between = _csv_rows(rows, layout.nx + 1, width)
-    run = run_of(about, states[:, 1:], between, path, np.ascontiguousarray(states[:, 0]))
+    run = run_of_table(about, states[:, 1:], between, path, np.ascontiguousarray(states[:, 0]))
     for k, (name, found) in enumerate(zip(["t", *itertools.chain(*headings(run))], names, strict=True), 1):
         if name.splitlines() != found.splitlines():
             raise DecodeError(f"column {k} is called {found!r:.40}, not {name!r:.40}")
@@ -225,20 +229,85 @@ def read_parquet(path: PathLike) -> Run:
         raise DecodeError("its last row has more than a state")
     arrays = [column.to_numpy() for column in columns]
     between = np.stack(arrays[layout.nx :], axis=1) if width - 1 > layout.nx else np.zeros((rows - 1, 0))
-    return run_of(about, np.stack(arrays[: layout.nx], axis=1), between, path)
+    return run_of_table(about, np.stack(arrays[: layout.nx], axis=1), between, path)
 
 
 def _pyarrow() -> tuple[Any, Any]:
     return require("pyarrow", "export", "Parquet tables"), require("pyarrow.parquet", "export", "Parquet tables")
 
 
+# ---- MCAP
+
+
+def write_mcap(run: Run, path: Path) -> None:
+    """None; the log has JSON messages for Foxglove, PlotJuggler and others, and the run file itself as an attachment.
+
+    /joint_states   step, time, positions {name: value}, velocities {name: value}, efforts {name: value}
+    /wrenches       step, time, frames {name: [fx, fy, fz, tx, ty, tz]}
+    /signals        step, time, values {name: number or lists of numbers}
+    """
+    writing = require("mcap.writer", "export", "MCAP logs")
+    columns, nq = run.about["columns"], run.about["nq"]
+    names = [row[0].partition(".")[2] or row[0] for row in columns["x"]]
+    position, velocity = _unique(names[:nq]), _unique(names[nq:])
+    effort = _unique([row[0].partition(".")[2] for row in columns["u"]])
+    frames = _unique(columns["wrenches"])
+    with open(path, "xb") as out:
+        log = writing.Writer(out, enable_data_crcs=True)
+        log.start(profile="", library="condyle")
+        log.add_attachment(0, 0, MCAP_ATTACHMENT, "application/octet-stream", b"".join(file.records(run)))
+        topics = [STATES, *[WRENCHES] * bool(frames), *[SIGNALS] * bool(run.extras)]
+        channels = {topic: _channel(log, topic) for topic in topics}
+        x, u, wrenches = run.x.tolist(), run.u.tolist(), run.wrenches.tolist()
+        extras = {name: array.tolist() for name, array in run.extras.items()}
+        for k, t in enumerate(run.t.tolist()):
+            messages: dict[str, dict[str, Any]] = {STATES: {"positions": dict(zip(position, x[k][:nq], strict=True))}}
+            messages[STATES]["velocities"] = dict(zip(velocity, x[k][nq:], strict=True))
+            messages[STATES]["efforts"] = dict(zip(effort, u[k], strict=True)) if k < run.steps else {}
+            if k < run.steps:
+                messages[WRENCHES] = {"frames": dict(zip(frames, wrenches[k], strict=True))}
+                messages[SIGNALS] = {"values": {name: rows[k] for name, rows in extras.items()}}
+            for topic, channel in channels.items():
+                if topic in messages:
+                    data = json.dumps({"step": k, "time": t, **messages[topic]}, allow_nan=False).encode()
+                    log.add_message(channel, round(t * 1e9), data, round(t * 1e9), k % (1 << 32))
+        log.finish()
+
+
+def _channel(log: Any, topic: str) -> int:
+    table = {"type": "object", "additionalProperties": {"type": "number"}}
+    properties: dict[str, Any] = {"step": {"type": "integer"}, "time": {"type": "number"}}
+    if topic == STATES:
+        properties |= {"positions": table, "velocities": table, "efforts": table}
+    schema = {"type": "object", "properties": properties}
+    identity = log.register_schema(f"condyle.{topic[1:]}", "jsonschema", json.dumps(schema).encode())
+    return int(log.register_channel(topic, "json", identity))
+
+
+def read_mcap(path: PathLike) -> Run:
+    """The run of an MCAP log that `write_mcap` wrote: its attachment. The messages are not read."""
+    reading = require("mcap.reader", "export", "MCAP logs")
+    with open(path, "rb") as stream:
+        attachments = reading.make_reader(stream, validate_crcs=True).iter_attachments()
+        found = [attachment.data for attachment in attachments if attachment.name == MCAP_ATTACHMENT]
+    if len(found) != 1:
+        raise DecodeError("it has no run attached")
+    return run_of(file.read_stream(BytesIO(found[0]), len(found[0]), path), path)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind those that were there before."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return out
+
+
 # kind -> (how a file begins, writer, reader)
 FORMATS: dict[str, tuple[bytes, Callable[[Run, Path], None], Callable[[PathLike], Run]]] = {
     "csv": (CSV_FIRST.encode()[:13], write_csv, read_csv),
     "parquet": (b"PAR1", write_parquet, read_parquet),
-    "mcap": (
-        mcap.MAGIC,
-        lambda run, path: mcap.write_mcap(run, path, metadata(run)),
-        lambda path: run_of(*mcap.read_mcap(path), path),
-    ),
+    "mcap": (b"\x89MCAP0\r\n", write_mcap, read_mcap),
 }

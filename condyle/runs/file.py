@@ -147,11 +147,11 @@ def end(run: Run) -> bytes:
 def save(run: Run, path: PathLike) -> None:
     """None; the file holds the run, all of it, or is what it was before."""
     with exclusive(path), atomic_file(path) as temporary, open(temporary, "xb") as out:
-        out.writelines(_records(run))
+        out.writelines(records(run))
 
 
-def _records(run: Run) -> Iterator[bytes]:
-    """The bytes of the file of a run, in parts."""
+def records(run: Run) -> Iterator[bytes]:
+    """The bytes of the file of a run, record by record."""
     if not all(np.isfinite(array).all() for array in (run.x, run.u, run.wrenches, *run.extras.values())):
         raise FileError("a run cannot be written because it has numbers that are not finite, which no step makes.")
     part, checksum = prefix()
@@ -283,13 +283,17 @@ class Writer:
 def read(path: PathLike) -> Content:
     """All complete records of a file, and what was lost; a FileError for a file that is not a run."""
     with file_errors(path, "read", READ_ADVICE), open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        before = _checked_prefix(path, file.read(PREFIX.size), size)
-        try:
-            return _Reader(file, size, before).content()
-        except DecodeError as error:
-            what = printable(str(error))
-            raise FileError(f"{path} cannot be read as a run, {what}: copy it again from where it came.") from None
+        return read_stream(file, os.fstat(file.fileno()).st_size, path)
+
+
+def read_stream(stream: BinaryIO, size: int, path: PathLike) -> Content:
+    """The same for a stream of `size` bytes; `path` is its name in errors."""
+    before = _checked_prefix(path, stream.read(PREFIX.size), size)
+    try:
+        return _Reader(stream, size, before).content()
+    except DecodeError as error:
+        what = printable(str(error))
+        raise FileError(f"{path} cannot be read as a run, {what}: copy it again from where it came.") from None
 
 
 def _checked_prefix(path: PathLike, first: bytes, size: int) -> bytes:

@@ -234,7 +234,12 @@ def read_run(path: PathLike, simulation: Simulation | None = None) -> Run:
 
     `simulation`: the one it was recorded with, for a run whose simulation could not be written.
     """
-    content = file.read(path)
+    run = run_of(file.read(path), path)
+    return run if simulation is None else run.with_simulation(simulation)
+
+
+def run_of(content: file.Content, path: PathLike) -> Run:
+    """The run of what was read from a file; a FileError if its header or hash is not that of a run."""
     about = content.about
     try:
         check_about(about, content.x.shape[1])
@@ -249,7 +254,7 @@ def read_run(path: PathLike, simulation: Simulation | None = None) -> Run:
     run = Run(about, content.x, content.u, content.wrenches, content.extras, lost, Path(path), changed)
     if content.end and content.end.get("sha256") != run.hash:
         raise FileError(f"{path} was not written by Condyle, the hash of its numbers is wrong: do not use it.")
-    return run if simulation is None else run.with_simulation(simulation)
+    return run
 
 
 HEADER: dict[str, Any] = {
