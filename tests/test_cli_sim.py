@@ -192,11 +192,17 @@ def test_gradcheck_passes_on_small_robots():
         assert what in done.stdout
 
 
-def test_gradcheck_as_json_with_contact():
-    done = condyle("gradcheck", "pidog", "--steps", "1", "--json")
+BALL = """<robot name="ball"><link name="foot"><inertial><mass value="1"/>
+<inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><geometry><sphere radius="0.1"/></geometry></collision></link></robot>"""
+
+
+def test_gradcheck_as_json_with_contact(tmp_path):
+    (tmp_path / "ball.urdf").write_text(BALL)
+    done = condyle("gradcheck", str(tmp_path / "ball.urdf"), "--base", "free", "--steps", "1", "--bits", "128", "--json")
     assert done.exit_code == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
-    assert found["passed"] and len(found["rows"]) == 12 and max(row["error"] for row in found["rows"]) < 1e-9
+    assert found["passed"] and len(found["rows"]) >= 8 and max(row["error"] for row in found["rows"]) < 1e-9
 
 
 def test_gradcheck_fails_with_exit_code_1(monkeypatch):
