@@ -15,9 +15,8 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks import standing
-from benchmarks.measure import SECONDS, busy
+from benchmarks.measure import SECONDS, busy, in_new_process
 from benchmarks.step_parts import iterations, operations
-from condyle.promises.bits import elsewhere
 
 Call = Callable[[], object]
 Calls = dict[str, tuple[Call, int]]  # (what is timed, how many steps that is)
@@ -198,7 +197,7 @@ class Bench:
         for what in ("step", "derivatives", "rollout"):
             code = f"from benchmarks.contact import first_result; first_result({what!r})"
             with tempfile.TemporaryDirectory(prefix="condyle-bench-") as cache:
-                runs = [elsewhere(code, CONDYLE_CACHE=cache) for _ in range(2)]
+                runs = [in_new_process(code, CONDYLE_CACHE=cache) for _ in range(2)]
             found[what] = {"cold": runs[0]["seconds"], "cached": runs[1]["seconds"]}
         return found
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 from condyle.commands.version import processor
 
@@ -101,3 +104,14 @@ def load() -> float:
 def busy() -> str:
     """Load average over the cores."""
     return f"load {load():.1f} on {os.cpu_count()} cores"
+
+
+def in_new_process(code: str, **environment: str) -> dict[str, Any]:
+    """What Python code printed as JSON in a new process."""
+    path = os.pathsep.join(p for p in (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")) if p)
+    settings = {**os.environ, "PYTHONPATH": path, **environment}
+    done = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(f"another Python process failed: {done.stderr.strip()[-300:]}")
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed

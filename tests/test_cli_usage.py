@@ -123,13 +123,13 @@ def test_names_are_known_however_they_are_written():
     for name in ("UR3", "Arm", "wheeled-pendulum", "Two_Wheeled", "CHAIN:3"):
         assert condyle("info", name, "--json").exit_code == 0, name
     assert "did you mean 'pidog'" in refused("info", "pidogg")
-    from condyle.commands.verify import known_name, names
-    from condyle.demos import table
+    from condyle.commands.verify import names
+    from condyle.demos.registry import find
 
     for name in ("wheeled_pendulum", "Wheeled-Pendulum", "UR3", "PiDog"):
-        assert known_name(name) in names() and table.machine(name).name in table.MACHINES
-    with pytest.raises(cd.CondyleError, match="there is no machine"):
-        table.machine("ur4")
+        assert find(name).name in names()
+    with pytest.raises(cd.CondyleError, match="there is no demo"):
+        find("ur4")
 
 
 # ---- numbers

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from condyle.cli import app
 from condyle.commands import verify
-from condyle.demos import table
-from condyle.demos.row import Row
+from condyle.demos import registry
+from condyle.demos.checks import Check
 
 
 def condyle(*arguments):
@@ -27,30 +27,29 @@ def refused(*arguments):
 def pretend(monkeypatch, *rows):
     """The arm has these checks."""
 
-    class Pretended(table.Machine):
-        def run(self, *, say):
-            say("simulating", 1, 2)
+    class Pretended(registry.Demo):
+        def run(self, path=None, *, progress):
+            progress("simulating", 1, 2)
             return "run"
 
-        @property
-        def checks(self):
-            return lambda run, quick, say: iter(rows)
+        def checks(self, run):
+            return iter(rows)
 
-    monkeypatch.setitem(table.MACHINES, "arm", Pretended("arm", "Arm", "", "", "", ""))
+    monkeypatch.setitem(registry.DEMOS, "arm", Pretended("arm", "Arm", ""))
 
 
 @pytest.mark.parametrize("name", ["wheeled-pendulum", "two-wheeled"])
 def test_verify_passes_and_prints_everything_as_json(name):
-    done = condyle("verify", name, "--quick", "--json")
+    done = condyle("verify", name, "--json")
     assert done.exit_code == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
-    assert found["name"] == name and found["passed"]
-    assert all(row["passed"] is not False for row in found["rows"]) and any(row["passed"] is None for row in found["rows"])
-    assert {"group", "check", "value", "unit", "low", "high", "said", "told", "passed"} == set(found["rows"][0])
+    assert found["name"] == name and found["ok"]
+    assert all(check["ok"] for check in found["checks"])
+    assert {"group", "name", "value", "unit", "low", "high", "detail", "ok"} == set(found["checks"][0])
 
 
 def test_the_table_is_readable(monkeypatch):
-    pretend(monkeypatch, Row("heights", "of the wheel", 2e-17, "m", high=1e-15), Row("skips", "a million", None, high=1.0))
+    pretend(monkeypatch, Check("heights", "of the wheel", 2e-17, "m", high=1e-15), Check("skips", "a million", None, high=1.0))
     done = condyle("verify", "arm")
     assert done.exit_code == 0
     for word in ("heights", "of the wheel", "2.0e-17 m", "at most 1e-15", "ok", "skipped", "all 1 passed; 1 skipped"):
@@ -58,23 +57,23 @@ def test_the_table_is_readable(monkeypatch):
 
 
 def test_a_check_that_fails_ends_with_exit_code_1(monkeypatch):
-    pretend(monkeypatch, Row("g", "slip", 1e-3, "m/s", high=1e-14), Row("g", "height", 0.0, "m", high=1e-15))
+    pretend(monkeypatch, Check("g", "slip", 1e-3, "m/s", high=1e-14), Check("g", "height", 0.0, "m", high=1e-15))
     done = condyle("verify", "arm")
     assert done.exit_code == 1 and "FAILED" in done.stdout and "1 of 2 failed: slip" in done.stdout
     done = condyle("verify", "arm", "--json")
-    assert done.exit_code == 1 and json.loads(done.stdout)["passed"] is False
+    assert done.exit_code == 1 and json.loads(done.stdout)["ok"] is False
 
 
 def test_a_value_that_is_not_a_number_fails(monkeypatch):
-    pretend(monkeypatch, Row("g", "slip", float("nan"), "m/s", high=1e-14))
+    pretend(monkeypatch, Check("g", "slip", float("nan"), "m/s", high=1e-14))
     assert condyle("verify", "arm").exit_code == 1
-    row = json.loads(condyle("verify", "arm", "--json").stdout, parse_constant=pytest.fail)["rows"][0]
-    assert row["value"] is None and row["passed"] is False, "JSON has no NaN"
+    row = json.loads(condyle("verify", "arm", "--json").stdout, parse_constant=pytest.fail)["checks"][0]
+    assert row["value"] is None and row["ok"] is False, "JSON has no NaN"
 
 
 def test_names_that_can_be_verified():
-    assert set(verify.names()) >= {*table.MACHINES, "two-wheeled", "compiler"}
-    assert verify.known_name("UR3") == "arm"
+    assert set(verify.names()) >= {*registry.DEMOS, "two-wheeled", "compiler"}
+    assert registry.find("UR3").name == "arm"
 
 
 def test_what_it_refuses(tmp_path):

@@ -25,8 +25,6 @@ LAYERS = [
     ["control", "plan", "learn"],
     ["view", "compat"],
     ["demos"],
-    ["promises"],
-    ["demo"],
     ["commands"],
     ["cli"],
     ["__main__"],

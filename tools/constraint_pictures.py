@@ -42,22 +42,22 @@ def labelled(ax: Any, title: str, x: str, y: str) -> None:
 
 
 def balancing(path: Path) -> None:
-    done = wheeled_pendulum.balance()
+    done = wheeled_pendulum.run()
     figure = Figure(figsize=(12.5, 7.0), dpi=110, layout="constrained")
     figure.suptitle("The wheeled pendulum leans, rolls under itself, is pushed and comes back", x=0.012, ha="left", weight="bold")
     rows = figure.subfigures(2, 1, height_ratios=(1.0, 1.25))
     moments = (0.0, 0.1, 0.3, 3.9, 4.1, 4.4)
-    robot, q = done.world.robot, done.world.split(done.x)[0]
+    robot, q = done.robot, done.q
     camera = framed(np.array([[-0.07, 0.0, -0.01], [0.21, 0.0, 0.27]]), (420, 480), azimuth=-90.0, elevation=5.0)
     for ax, moment in zip(rows[0].subplots(1, len(moments)), moments, strict=True):
-        ax.imshow(picture(robot, q[round(moment / done.world.dt)], size=(420, 480), camera=camera, label=False))
+        ax.imshow(picture(robot, q[round(moment / done.dt)], size=(420, 480), camera=camera, label=False))
         ax.set_title(f"{moment:g} s")
         ax.set_axis_off()
     middle = done.t[:-1]
     panels = [
         ("Where it is", "", [(done.t, done.x[:, 1], BLUE, "angle, rad"), (done.t, done.x[:, 0], ORANGE, "upper end, m")]),
-        ("What its motor does", "N m", [(middle, done.torque, BLUE, "")]),
-        ("Friction over normal force", "", [(middle, done.needed, BLUE, "needed")]),
+        ("What its motor does", "N m", [(middle, done.u[:, 0], BLUE, "")]),
+        ("Friction over normal force", "", [(middle, wheeled_pendulum.friction_needed(done), BLUE, "needed")]),
     ]
     for ax, (title, unit, lines) in zip(rows[1].subplots(1, 3), panels, strict=True):
         ax.axvspan(wheeled_pendulum.PUSHED_AT, wheeled_pendulum.PUSHED_AT + 0.1, color=RED, alpha=0.15, lw=0.0)
@@ -79,14 +79,14 @@ def balancing(path: Path) -> None:
 
 
 def driving(path: Path) -> None:
-    done = two_wheeled.drive()
+    done = two_wheeled.run()
     figure = Figure(figsize=(12.5, 5.4), dpi=110, layout="constrained")
     figure.suptitle("On two wheels once around a figure of eight, balancing", x=0.012, ha="left", weight="bold")
     left, right = figure.subfigures(1, 2, width_ratios=(1.55, 1.0))
     ax = left.subplots()
-    shown = trajectory(done.world.robot, done.t, done.world.split(done.x)[0])
+    shown = trajectory(done.robot, done.t, done.q)
     # poses evenly spaced along the path, away from the crossing
-    length = np.cumsum(np.abs(done.plan.speed))
+    length = np.cumsum(np.abs(two_wheeled.plan().speed))
     *ghosts, last = shown.q[np.searchsorted(length / length[-1], (np.arange(10) + 0.5) / 10.0)]
     path_of_axle = frame_positions(shown.robot, shown.R, shown.p, "axle")[::20]
     camera = framed(path_of_axle, (1200, 720), azimuth=-90.0, elevation=50.0, margin=0.72)
@@ -94,13 +94,13 @@ def driving(path: Path) -> None:
     ax.set_axis_off()
     ax.set_title("the path of the axle's centre and ten poses along it", loc="left", color=INK, fontsize=11)
     top, middle, low = right.subplots(3, 1, sharex=True)
-    now = done.motion
+    now, forces = two_wheeled.State.of(done.x), two_wheeled.ground_forces(done)
     top.plot(done.t, now.speed, color=BLUE, lw=1.5, label="speed ahead, m/s")
-    top.plot(done.t, now.turning / 10.0, color=ORANGE, lw=1.5, label="turning rate / 10, rad/s")
+    top.plot(done.t, now.yaw_rate / 10.0, color=ORANGE, lw=1.5, label="turning rate / 10, rad/s")
     top.legend(frameon=False, fontsize=9, loc="upper right", bbox_to_anchor=(1.01, 1.0), handlelength=1.2)
     middle.plot(done.t, 1e3 * now.pitch, color=BLUE, lw=1.5)
     for name, color in zip(two_wheeled.MOTORS, (BLUE, ORANGE), strict=True):
-        low.plot(done.t[:-1], done.forces[f"{name}.normal"], color=color, lw=1.5, label=name.replace("_", " "))
+        low.plot(done.t[:-1], forces[f"{name}.normal"], color=color, lw=1.5, label=name.replace("_", " "))
     low.legend(frameon=False, fontsize=9)
     labelled(top, "How it moves", "", "")
     top.set_xlim(-0.4, 12.5)

@@ -20,7 +20,7 @@ DRAWN_IN = {
     "compiler": "pictures_of_numbers",
     "derivatives": "pictures_of_numbers",
     "elementary": "pictures_of_numbers",
-    "machines": "pictures_of_numbers",
+    "backends": "pictures_of_numbers",
     "robots": "pictures_of_robots",
     "conventions": "pictures_of_robots",
     "dynamics": "pictures_of_numbers",

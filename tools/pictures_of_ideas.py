@@ -67,7 +67,7 @@ def pipeline(path: Path) -> None:
             arrow(ax, (x - gap - 0.2, low + high / 2), (x + 0.2, low + high / 2))
             ax.text(x - gap / 2, low + high / 2 + 1.2, verbs[k - 1], ha="center", va="bottom", fontsize=8.5)
     # what stands on it
-    names = ("doctor", "runs", "control", "view", "compat", "machines", "promises", "demo", "commands")
+    names = ("doctor", "runs", "control", "view", "compat", "demos", "commands")
     words = (
         "files\ncured",
         "kept and\nrepeated",

@@ -6,22 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import gmpy2
+import million_pendulums
 import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.promises import numbers
-from condyle.promises import picture as promises
-from condyle.promises.pendulum import compiled
+from condyle.demos.compiler import compiled, period, states
 
 BITS = 512
 BOOL = gmpy2.context(precision=200)
 
 
 def compiler(path: Path) -> None:
-    """A million driven pendulums: where they end, the way of one, and how fast one bit becomes another way."""
-    _, final = numbers.million()
-    promises.draw(final, path)
+    """A million driven pendulums: where they end, one orbit, and how fast a difference of one bit grows."""
+    million_pendulums.draw(compiled()(states(1_000_000)), path)
 
 
 # -- derivatives
@@ -29,7 +27,7 @@ def compiler(path: Path) -> None:
 
 def derivatives(path: Path) -> None:
     """The error of difference quotients against their step, beside that of the derivative of the loop itself."""
-    f = compiled("period")
+    f = compiled(period)
     x, e = np.array([0.5, -0.25]), np.array([1.0, 0.0])
     true = f.jacobian().on(f"mpfr:{BITS}")(x)[:, 0]
     steps = 2.0 ** -np.arange(2.0, 50.5, 0.5)
@@ -105,11 +103,11 @@ def ulps(operation: Any, points: tuple[np.ndarray, ...]) -> np.ndarray:
     return gap / np.spacing(np.abs(true.astype(float)))
 
 
-# -- machines
+# -- backends
 
 
-def machines(path: Path) -> None:
-    """One chaotic orbit in four arithmetics: digits that are right after each step, and what the interval machine proves."""
+def backends(path: Path) -> None:
+    """One chaotic orbit in four arithmetics: digits that are right after each step, and what the interval backend proves."""
     count = 70
 
     def orbit(x: Any) -> Any:

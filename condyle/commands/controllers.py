@@ -115,7 +115,7 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
 
         _check_pose(plan)
         simulation, _ = initial_state(scene, plan)
-        x = pidog.placed(simulation)
+        x = pidog.standing_state(simulation)
         if plan.height or simulation.ground != Plane(scene.friction):
             x = simulation.state(place_on_ground(simulation, simulation.split(x)[0], plan.height))
         control = pidog.standing(simulation, x) if gait == "stand" else pidog.walking(simulation, x, gait)
@@ -148,13 +148,8 @@ def _balance(scene: Scene, plan: Plan) -> Start:
     _check_pose(plan)
     if plan.dt not in (None, wheel.DT):
         raise CondyleError(f"the controller 'balance' is designed for steps of {wheel.DT:g} s: leave --dt out")
-    simulation, K = wheel.world(push=plan.push is not None), wheel.gain()
-
-    def control(k: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        wanted = -(K[0] * x[0] + K[1] * x[1] + K[2] * x[2] + K[3] * x[3])
-        return np.array([min(max(wanted, -wheel.TORQUE), wheel.TORQUE)]), None
-
-    return Start(simulation, simulation.state(wheel.leaning()), control)
+    simulation = wheel.world(push=plan.push is not None)
+    return Start(simulation, simulation.state(wheel.leaning()), wheel.balance)
 
 
 def _check_pose(plan: Plan) -> None:

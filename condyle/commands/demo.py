@@ -20,7 +20,7 @@ def demo(
         typer.Argument(
             metavar="[ROBOT]...",
             help="Some of the five only, such as pidog.",
-            autocompletion=completion.names_in("condyle.demos.table", "MACHINES"),
+            autocompletion=completion.names_in("condyle.demos.registry", "DEMOS"),
         ),
     ] = None,
     out: Annotated[
@@ -36,17 +36,17 @@ def demo(
 
     Writes report.html, which needs no network, and a run of each robot. The exit code is 1 if any check fails.
     """
-    from condyle.demo.show import run
-    from condyle.demos.table import machine
+    from condyle.demos.registry import find
+    from condyle.demos.show import run
 
-    names = list(dict.fromkeys(machine(name).name for name in robots or ()))
+    names = list(dict.fromkeys(find(name).name for name in robots or ()))
     found = run(out, terminal(stderr=as_json), names)
     if as_json:
         print_json(found)
-    if view and found["machines"]:
+    if view and found["demos"]:
         from condyle.commands.view import open_and_wait
 
-        runs = [str(out / shown["run"]) for shown in found["machines"].values()]
+        runs = [str(out / shown["run"]) for shown in found["demos"].values()]
         open_and_wait(runs, console=terminal(stderr=as_json))
-    if not found["passed"]:
+    if not found["ok"]:
         raise typer.Exit(FAILED)

@@ -14,13 +14,11 @@ from rich.text import Text
 from condyle.commands.app import FAILED, command
 from condyle.commands.options import Json
 from condyle.commands.terminal import Say, print_json, progress, terminal
-from condyle.demos.row import Row
+from condyle.demos.checks import Check
+from condyle.demos.registry import DEMOS, OTHERS, find
 from condyle.errors import CondyleError
-from condyle.robot.names import nearest
 
-INFO = "[dim]info[/]"  # a number without a bound
 VERDICT = {True: "[green]ok[/]", False: "[bold red]FAILED[/]", None: "[yellow]skipped[/]"}
-TITLES = {"two-wheeled": "the robot on two wheels, rolling", "compiler": "the compiler"}  # not part of the demo
 
 
 def complete_names(incomplete: str) -> list[str]:
@@ -28,99 +26,73 @@ def complete_names(incomplete: str) -> list[str]:
     return [name for name in names() if name.startswith(incomplete)]
 
 
-@command("condyle verify wheeled-pendulum", "condyle verify pidog --quick --json", "condyle verify arm --video out/arm.gif")
+@command("condyle verify wheeled-pendulum", "condyle verify pidog --json", "condyle verify arm --video out/arm.gif")
 def verify(
     name: Annotated[str, typer.Argument(help="birotor, arm, wheeled-pendulum, ...", autocompletion=complete_names)],
-    quick: Annotated[bool, typer.Option("--quick", help="Skip checks that take long.")] = False,
     video: Annotated[Path | None, typer.Option(help="Also write a video of the run, .gif or .mp4.")] = None,
     as_json: Json = False,
 ) -> None:
-    """All checks of a demo robot, or of the compiler.
+    """The checks of a demo robot, or of the compiler.
 
-    Its parameters, energy, forces, equations and controller. The exit code is 1 if any check fails.
+    Closed forms, energy, forces, published numbers and its controller. The exit code is 1 if any check fails.
     """
-    name = known_name(name)
+    name = find(name, verified=True).name
     with progress(terminal(stderr=True)) as say:
-        rows = checks(name, say, quick=quick, video=video)
+        found = checks(name, say, video=video)
     if as_json:
-        print_json(facts(name, rows))
+        print_json(data(name, found))
     else:
-        show(name, rows, terminal())
-    if not facts(name, rows)["passed"]:
+        show(name, found, terminal())
+    if not data(name, found)["ok"]:
         raise typer.Exit(FAILED)
 
 
 def names() -> list[str]:
     """All that can be verified."""
-    from condyle.demos.table import MACHINES
-
-    return [*MACHINES, *TITLES]
+    return [*DEMOS, *OTHERS]
 
 
-def known_name(name: str) -> str:
-    """The name as `names` lists it, whatever its spelling; CondyleError if there is none."""
-    from condyle.demos.table import ALSO
-
-    spelled = name.lower().replace("_", "-")
-    spelled = ALSO.get(spelled, spelled)
-    if spelled not in names():
-        raise CondyleError(f"there is no robot '{name}' to verify{nearest(name, names())}")
-    return spelled
-
-
-def checks(name: str, say: Say, *, quick: bool = False, video: Path | None = None) -> list[Row]:
+def checks(name: str, say: Say, *, video: Path | None = None) -> list[Check]:
     """The checks of a run, which is simulated first; its video is written to `video`."""
-    from condyle.demos.table import MACHINES
-
-    if video is not None and name not in MACHINES:
-        raise CondyleError(f"--video: there is no run of {name} to show; leave --video out")
-    say("simulating", 0, 1)
-    if name == "compiler":
-        from condyle.promises.checks import checks as compiler_checks
-
-        return list(compiler_checks(None, quick=quick, say=say))
-    if name == "two-wheeled":
-        from condyle.demos.two_wheeled import drive
-        from condyle.demos.two_wheeled_checks import checks as driving_checks
-
-        return list(driving_checks(drive(), quick=quick, say=say))
-    found = MACHINES[name]
+    demo = find(name, verified=True)
+    if video is not None and name == "compiler":
+        raise CondyleError("--video: the compiler has no run to show; leave --video out")
     if video is not None:
         from condyle.view.video import check_suffix
 
         check_suffix(video)
-    run = found.run(say=say)
+    say("simulating", 0, 1)
+    run = demo.run(progress=say)
     if video is not None:
         from condyle.view.video import save_video
 
         save_video(run, video, progress=lambda done, frames: say(f"drawing {video.name}", done, frames))
-    return list(found.checks(run, quick=quick, say=say))
+    say("checking", 0, 1)
+    return list(demo.checks(run))
 
 
-def facts(name: str, rows: list[Row]) -> dict[str, Any]:
+def data(name: str, found: list[Check]) -> dict[str, Any]:
     """The table, for JSON."""
-    return {"name": name, "passed": all(row.passed is not False for row in rows), "rows": [row.facts() for row in rows]}
+    return {"name": name, "ok": all(check.ok is not False for check in found), "checks": [check.data() for check in found]}
 
 
-def show(name: str, rows: list[Row], console: Console) -> None:
+def show(name: str, found: list[Check], console: Console) -> None:
     """Print the table and how many checks passed."""
-    from condyle.demos.table import MACHINES
-
-    out = Table(title=f"{name}: {MACHINES[name].title if name in MACHINES else TITLES[name]}", title_justify="left")
+    out = Table(title=f"{name}: {find(name, verified=True).title}", title_justify="left")
     for head in ("check", "value", "bound", "verdict"):
         out.add_column(head, justify="right" if head == "value" else "left")
     last = ""
-    for row in rows:
-        if row.group != last:
+    for check in found:
+        if check.group != last:
             out.add_section()
-            out.add_row(Text(row.group, "bold"))
-        last = row.group
-        value = Text(row.shown, justify="left" if row.said else "right")
-        verdict = INFO if row.told and row.value is not None else VERDICT[row.passed]
-        out.add_row(Text(f"  {row.check}"), value, row.bound, verdict)
+            out.add_row(Text(check.group, "bold"))
+        last = check.group
+        value = Text(check.shown, justify="left" if check.detail else "right")
+        out.add_row(Text(f"  {check.name}"), value, check.bound, VERDICT[check.ok])
     console.print(out)
-    failed = [row.check for row in rows if row.passed is False]
-    skipped, count = sum(row.passed is None for row in rows), sum(row.counts for row in rows)
+    failed = [check.name for check in found if check.ok is False]
+    skipped = sum(check.ok is None for check in found)
+    count = len(found) - skipped
     text = (
         f"[bold red]{len(failed)} of {count} failed:[/] {escape('; '.join(failed))}"
         if failed

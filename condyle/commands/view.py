@@ -124,7 +124,7 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
     simulation = scene.simulation(wrenches=pushable(first.robot))
     if not joints and library.meant(scene.origin.source) == "pidog" and first.robot.model.base_coordinates:
         # at zero its legs lie flat: begin with the standing pose
-        q = place_on_ground(simulation, simulation.split(pidog.placed(simulation))[0], height)
+        q = place_on_ground(simulation, simulation.split(pidog.standing_state(simulation))[0], height)
     else:
         q = first.split(x)[0]
     return open_window(simulation, q=q, **server)

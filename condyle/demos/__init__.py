@@ -1,1 +1,1 @@
-"""Whole machines: a robot, its constraint, its controller, what it does, and everything that can be checked about it."""
+"""The demo robots: each has a simulation, a controller, a recorded run and the checks of that run; `condyle demo` shows five."""

@@ -2,23 +2,23 @@
 
 simulation = world()
 fly = hover(simulation, simulation.state())      # a controller: (step, state) -> (torques of the servos, wrenches of the rotors)
-done = run()                                     # 13 seconds: it rises, flies a circle, tilted, and goes on
+done = run()                                     # 13 seconds: it rises, flies a circle, tilted, and stops
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from os import PathLike
 
 import numpy as np
 
-from condyle.demos import birotor_plan
+from condyle.demos import birotor_control as control
 from condyle.demos.birotor_control import GIMBALS, ROTORS, compiled
-from condyle.demos.row import Row, Say, silent
+from condyle.demos.checks import Check, Progress, energy_residual, largest, near, replays, silent
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot, load
+from condyle.robot.library.birotor import DRAG, SPIN, THRUST
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
@@ -27,26 +27,27 @@ Array = np.ndarray
 
 DT = 0.001  # s, of the physics
 CONTROL_DT = 0.01  # s, of the controller
-OFF = (0.04, -0.03, -0.05), (0.06, -0.05, 0.15)  # m and rad: where it begins, from where it should be
+INITIAL_ERROR = (0.04, -0.03, -0.05), (0.06, -0.05, 0.15)  # m and rad
+GRAVITY = 9.81
 
 
 @cache
 def robot() -> Robot:
-    """The whole machine: a free base and two gimbals; gravity 9.81."""
+    """The birotor: a free base and two gimbals."""
     return load("birotor")
 
 
 @cache
 def world(dt: float = DT) -> Simulation:
-    """With servos in the gimbals, which have their damping, and wrenches at the rotors."""
+    """A simulation with servos in the gimbals and wrenches at the rotors."""
     return Simulation(robot(), dt, integrator="rk4", wrenches=ROTORS)
 
 
 class Flight:
-    """A controller that follows references, see birotor_plan.py: a new law every 10 ms; rotors and servos at every step."""
+    """A controller that follows references (birotor_control.references): the law every 10 ms, rotors and servos at every step."""
 
     def __init__(self, simulation: Simulation, references: Array) -> None:
-        """`references`: (18,) to stay, or (times, 18), one for each call of the law; the last one is kept."""
+        """`references`: (18,) or (times, 18), one for each call of the law; the last one is kept."""
         frames = simulation.wrench_frames
         if frames != ROTORS or simulation.nu != len(GIMBALS):
             raise ControlError(
@@ -61,6 +62,7 @@ class Flight:
         self._nq, self._end = simulation.robot.nq, simulation.robot.nq + simulation.robot.nv
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array]:
+        """(torques of the servos, wrenches of the rotors)."""
         q = x[: self._nq]
         if k % self.every == 0:
             self.wanted = self.references[min(k // self.every, len(self.references) - 1)]
@@ -74,39 +76,87 @@ def hover(simulation: Simulation, x0: Array) -> Flight:
     robot, (q, _) = simulation.robot, simulation.split(x0)
     R, _ = robot.frame_pose(q, "flight_controller")
     heading = float(np.arctan2(R[1, 0], R[0, 0]))
-    return Flight(simulation, birotor_plan.staying(robot.center_of_mass(q), heading))
+    return Flight(simulation, control.hover_reference(robot.center_of_mass(q), heading))
 
 
-def planned(plan: Callable[[Any], dict[str, Any]], seconds: float) -> Array:
-    """(times, 18): the references for each call of the law."""
-    return birotor_plan.references(plan, CONTROL_DT * np.arange(round(seconds / CONTROL_DT)))
-
-
-def beginning(simulation: Simulation) -> Array:
-    """At rest, with the centre of mass a little off the start, and turned a little."""
+def initial_state(simulation: Simulation) -> Array:
+    """At rest, with a small error of position and attitude."""
     robot = simulation.robot
-    q = robot.integrate(robot.neutral(), np.array([0.0, 0.0, 0.0, *OFF[1], 0.0, 0.0]))
-    q[:3] += birotor_plan.START + OFF[0] - robot.center_of_mass(q)
+    q = robot.integrate(robot.neutral(), np.array([0.0, 0.0, 0.0, *INITIAL_ERROR[1], 0.0, 0.0]))
+    q[:3] += control.START + INITIAL_ERROR[0] - robot.center_of_mass(q)
     return simulation.state(q)
 
 
-def run(path: str | os.PathLike[str] | None = None, *, say: Say = silent) -> Run:
-    """It rises from the origin to (0.3, 0.6, 1.0), flies a circle at a tilt of 18 degrees, turning, and goes to (1, 1, 1)."""
+def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
+    """It rises from the origin to (0.3, 0.6, 1.0), flies a circle at a tilt of 18 degrees, and goes to (1, 1, 1)."""
     here = world()
-    fly = Flight(here, planned(birotor_plan.demonstration, birotor_plan.SECONDS))
-    steps = round(birotor_plan.SECONDS / here.dt)
+    times = CONTROL_DT * np.arange(round(control.SECONDS / CONTROL_DT))
+    fly = Flight(here, control.references(control.trajectory, times))
+    steps = round(control.SECONDS / here.dt)
     title = "birotor: hovering, tilting, travelling"
-    with Recorder(here, beginning(here), path, title=title, controller="fly", overwrite=True) as recorder:
+    with Recorder(here, initial_state(here), path, title=title, controller="fly", overwrite=True) as recorder:
         for k in range(steps):
             if k % 500 == 0:
-                say("flying", k, steps)
+                progress("simulating", k, steps)
             u, wrenches = fly(k, recorder.x)
             recorder.step(u, wrenches, reference=fly.wanted, thrusts=fly.thrusts, commands=fly.commands)
         return recorder.finish()
 
 
-def checks(run: Run | None = None, *, quick: bool = False, say: Say = silent) -> Iterator[Row]:
-    """Everything that is checked about it, one row each: see birotor_checks.py."""
-    from condyle.demos.birotor_checks import checks as rows
+# -- checks
 
-    return rows(run, quick=quick, say=say)
+
+def tilt_and_heading(q: Array) -> tuple[Array, Array]:
+    """(tilt of the body's z axis, heading of its x axis), rad."""
+    R = robot().frame_pose(q, "flight_controller")[0]
+    return np.arctan2(np.hypot(R[..., 0, 2], R[..., 1, 2]), R[..., 2, 2]), np.arctan2(R[..., 1, 0], R[..., 0, 0])
+
+
+def tracking_errors(run: Run) -> tuple[Array, Array, Array]:
+    """(times, distance of the centre of mass from its reference, heading error) whenever the law was called."""
+    every = round(CONTROL_DT / run.dt)
+    wanted = run.extras["reference"][::every]
+    q = run.q[:-1:every]
+    heading = tilt_and_heading(q)[1] - wanted[:, 15]
+    distance = np.linalg.norm(robot().center_of_mass(q) - wanted[:, :3], axis=-1)
+    return run.t[:-1:every], distance, np.arctan2(np.sin(heading), np.cos(heading))
+
+
+def checks(run: Run) -> Iterator[Check]:
+    """Published mass and hover thrust, how it follows its trajectory, its rotors, energy and momentum."""
+    model, q = robot(), robot().neutral()
+    yield near("model", "mass", model.mass, 1.444422, 5e-7, "kg", ".6f")
+    com = model.center_of_mass(q)[2]
+    yield near("model", "centre of mass above the root", com, -0.069980, 1e-6, "m", ".6f")
+    yield near("model", "thrust that hovers", model.mass * GRAVITY / 2.0, 7.0848, 1e-4, "N", ".4f")
+    t, distance, heading = tracking_errors(run)
+    tilt = tilt_and_heading(run.q)[0]
+    begin, end = control.CIRCLE[0] + control.RAMP, control.CIRCLE[0] + control.CIRCLE[1]
+    hovering = int(np.searchsorted(t, control.CIRCLE[0] - CONTROL_DT))
+    circling, in_circle = (t >= begin) & (t <= end), (run.t >= begin) & (run.t <= end)
+    yield Check("flight", "position error, hovering", 1e3 * distance[hovering], "mm", high=2.0, form=".2f")
+    yield Check("flight", "position error, in the circle", 1e3 * float(distance[circling].max()), "mm", high=25.0, form=".1f")
+    wanted = np.degrees(np.arctan2(control.RADIUS * control.RATE**2, GRAVITY))  # tan(tilt) = a / g
+    yield near("flight", "mean tilt in the circle", np.degrees(tilt[in_circle].mean()), wanted, 1.0, "deg", ".2f")
+    yield Check("flight", "position error at the end", 1e3 * distance[-1], "mm", high=0.5, form=".2f")
+    yield Check("flight", "heading error at the end", 1e3 * abs(heading[-1]), "mrad", high=0.02, form=".3f")
+    thrusts = run.extras["thrusts"]
+    expected = model.mass * GRAVITY / 2.0 / np.cos(np.radians(wanted))
+    mean = thrusts[in_circle[:-1]].mean()
+    yield near("rotors", "mean thrust in the circle: weight / (2 cos tilt)", mean, expected, 0.02 * expected, "N", ".3f")
+    saturated = float(run.dt * np.sum((thrusts <= THRUST[0]) | (thrusts >= THRUST[1])))
+    yield Check("rotors", "time at a thrust limit", saturated, "s", high=0.0, form=".3f")
+    for k, (name, spin) in enumerate(zip(ROTORS, SPIN, strict=True)):
+        axis = model.frame_pose(run.q[:-1], name)[0][..., 2]
+        drag = run.wrenches[:, k, 3:] + axis * (spin * DRAG) * thrusts[:, k, None]
+        force = run.wrenches[:, k, :3] - axis * thrusts[:, k, None]
+        error = max(largest(force), largest(drag))
+        yield Check("rotors", f"rotor {k + 1}: force - thrust, torque - drag", error, "N, N m", high=1e-12)
+    residual = energy_residual(world(), world(DT / 2.0), run.x, run.u, run.wrenches)
+    kinetic = float(model.kinetic_energy(run.q, run.v).max())
+    yield Check("balance", "energy - work, by the largest kinetic energy", largest(residual) / kinetic, "", high=5e-6)
+    momentum = model.momentum(run.q, run.v)[:, :3]
+    force = run.wrenches[:, :, :3].sum(axis=1) + model.mass * np.array([0.0, 0.0, -GRAVITY])
+    residual = momentum[1:] - momentum[0] - run.dt * np.cumsum(force, axis=0)
+    yield Check("balance", "momentum - impulses, by the largest", largest(residual) / largest(momentum), "", high=1e-9)
+    yield replays("run", run)

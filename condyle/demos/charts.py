@@ -1,4 +1,4 @@
-"""The charts of each machine's run: what someone who knows the machine would look at first."""
+"""Charts of the demo robots' runs over time, for the report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from condyle.errors import CondyleError
 from condyle.runs.run import Run
 from condyle.view.plots import Chart
 
@@ -14,97 +13,78 @@ Array = np.ndarray
 
 
 def charts(name: str, run: Run) -> list[Chart]:
-    """The charts of the machine of this name."""
-    if name not in CHARTS:
-        raise CondyleError(f"there are no charts for a machine '{name}'; there are {', '.join(CHARTS)}")
+    """The charts of the demo of this name."""
     return CHARTS[name](run)
 
 
-def pushes(run: Run) -> list[tuple[float, float]]:
-    """(begin, end) of the times, s, in which any wrench was given."""
+def push_intervals(run: Run) -> list[tuple[float, float]]:
+    """(begin, end) of the times, s, in which any wrench was applied."""
     pushed = np.any(run.wrenches != 0.0, axis=(1, 2)) if run.wrenches.size else np.zeros(run.steps, dtype=bool)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], pushed.astype(int), [0]])))
     return [(float(a * run.dt), float(b * run.dt)) for a, b in edges.reshape(-1, 2)]
 
 
-def _birotor(run: Run) -> list[Chart]:
-    from condyle.demos.birotor import CONTROL_DT
+def _columns(values: Array, names: list[str] | str) -> dict[str, Array]:
+    return {name: values[:, k] for k, name in enumerate(names)}
 
-    robot, t = run.robot, run.t[:-1]
-    center = robot.center_of_mass(run.q)[:-1]
-    R, _ = robot.frame_pose(run.q, "flight_controller")
-    wanted, thrusts, commands = run.extras["reference"], run.extras["thrusts"], run.extras["commands"]
-    tilt = np.degrees(np.arccos(np.clip(R[:-1, 2, 2], -1.0, 1.0)))
-    off, every = center - wanted[:, :3], round(CONTROL_DT / run.dt)  # where it should be is told with every new command
-    angles = {f"gimbal {i}": np.degrees(run.q[:-1, robot.q_slice(f"tilt_{i}").start]) for i in (1, 2)}
-    asked = {f"gimbal {i}, commanded": np.degrees(commands[:, i - 1]) for i in (1, 2)}
-    where = {axis: center[:, k] for k, axis in enumerate("xyz")}
+
+def _birotor(run: Run) -> list[Chart]:
+    from condyle.demos.birotor import tilt_and_heading, tracking_errors
+
+    times, distance, _ = tracking_errors(run)
+    angles = _columns(np.degrees(run.q[:-1, 7:9]), ["gimbal 1", "gimbal 2"])
+    commands = _columns(np.degrees(run.extras["commands"]), ["gimbal 1, command", "gimbal 2, command"])
     return [
-        Chart("where its centre of mass is, m", t, where),
-        Chart("how far that is from where it should be, mm", t[::every], {"": 1e3 * np.linalg.norm(off[::every], axis=1)}),
-        Chart("thrust of the rotors, N", t, {"rotor 1": thrusts[:, 0], "rotor 2": thrusts[:, 1]}),
-        Chart("gimbals, degrees: they follow their commands late", t, {**angles, **asked}),
-        Chart("tilt of the body, degrees", t, {"": tilt}),
+        Chart("centre of mass, m", run.t, _columns(run.robot.center_of_mass(run.q), "xyz")),
+        Chart("position error, mm", times, {"": 1e3 * distance}),
+        Chart("thrust of the rotors, N", run.t[:-1], _columns(run.extras["thrusts"], ["rotor 1", "rotor 2"])),
+        Chart("gimbal angles and their commands, degrees", run.t[:-1], {**angles, **commands}),
+        Chart("tilt of the body, degrees", run.t, {"": np.degrees(tilt_and_heading(run.q)[0])}),
     ]
 
 
 def _arm(run: Run) -> list[Chart]:
-    robot, shade = run.robot, pushes(run)
-    _, tool = robot.frame_pose(run.q, "tool")
-    _, planned = robot.frame_pose(run.extras["reference"], "tool")
-    away = 1e3 * np.linalg.norm(tool[:-1] - planned, axis=1)
-    names = robot.joint_names
-    joints = {name: np.degrees(run.q[:, k]) for k, name in enumerate(names)}
-    torques = {name: run.u[:, k] for k, name in enumerate(names)}
+    from condyle.demos.arm import TOOL, tool_errors
+
+    bands, names = push_intervals(run), run.robot.joint_names
     return [
-        Chart("where the tool is, m", run.t, {axis: tool[:, k] for k, axis in enumerate("xyz")}, shade),
-        Chart("how far that is from its plan, mm; shaded: pushed", run.t[:-1], {"": away}, shade),
-        Chart("joints, degrees", run.t, joints, shade),
-        Chart("torques, N m", run.t[:-1], torques, shade),
+        Chart("position of the tool, m", run.t, _columns(run.robot.frame_pose(run.q, TOOL)[1], "xyz"), bands),
+        Chart("tool error, mm; shaded: pushed", run.t[:-1], {"": 1e3 * tool_errors(run)}, bands),
+        Chart("joints, degrees", run.t, _columns(np.degrees(run.q), names), bands),
+        Chart("torques, N m", run.t[:-1], _columns(run.u, names), bands),
     ]
 
 
-def _wheel(run: Run) -> list[Chart]:
-    from condyle.demos.wheel_run import told
+def _wheeled_pendulum(run: Run) -> list[Chart]:
+    from condyle.demos.wheeled_pendulum import ground_forces
 
-    done, shade = told(run), pushes(run)
-    t = run.t[:-1]
+    bands, t, (normal, friction) = push_intervals(run), run.t[:-1], ground_forces(run)
     return [
-        Chart("angle of the body, degrees", run.t, {"": np.degrees(run.q[:, 1])}, shade),
-        Chart("how far it has gone, m", run.t, {"": run.q[:, 0]}, shade),
-        Chart("torque of the motor, N m", t, {"": run.u[:, 0]}, shade),
-        Chart("force of the ground, N", t, {"normal": done.normal, "friction": done.friction}, shade),
+        Chart("angle of the body, degrees", run.t, {"": np.degrees(run.q[:, 1])}, bands),
+        Chart("position of its upper end, m", run.t, {"": run.q[:, 0]}, bands),
+        Chart("torque of the motor, N m", t, {"": run.u[:, 0]}, bands),
+        Chart("force of the ground, N", t, {"normal": normal, "friction": friction}, bands),
     ]
 
 
 def _legged(run: Run) -> list[Chart]:
-    shade, t = pushes(run), run.t[:-1]
-    forces = run.contact_forces
-    names = run.simulation.contact_names
+    from condyle.demos.fourlimb import tilt
+
+    bands, t, normal = push_intervals(run), run.t[:-1], run.contact_forces[..., 2]
     weight = run.simulation.weight
-    base = {axis: run.q[:, k] - (run.q[0, k] if k < 2 else 0.0) for k, axis in enumerate("xyz")}
+    total = {"sum": normal.sum(axis=1), "weight": np.full(len(t), weight)}
     return [
-        Chart("where the body is, m", run.t, base, shade),
-        Chart("tilt of the body, degrees", run.t, {"": tilt(run)}, shade),
-        Chart("upward force on the feet, N", t, {name: forces[:, k, 2] for k, name in enumerate(names)}, shade),
-        Chart(
-            f"their sum, and the weight of {weight:.4g} N",
-            t,
-            {"sum": forces[..., 2].sum(axis=1), "weight": np.full(len(t), weight)},
-        ),
+        Chart("position of the base, m", run.t, _columns(run.q[:, :3] - np.append(run.q[0, :2], 0.0), "xyz"), bands),
+        Chart("tilt of the base, degrees", run.t, {"": np.degrees(tilt(run.x))}, bands),
+        Chart("vertical force on the feet, N", t, _columns(normal, run.simulation.contact_names), bands),
+        Chart(f"their sum, and the weight of {weight:.4g} N", t, total),
     ]
-
-
-def tilt(run: Run) -> Array:
-    """How far the body's z axis is from the vertical, degrees."""
-    x, y = run.q[:, 3], run.q[:, 4]
-    return np.asarray(np.degrees(np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0))))
 
 
 CHARTS: dict[str, Callable[[Run], list[Chart]]] = {
     "birotor": _birotor,
     "arm": _arm,
-    "wheeled-pendulum": _wheel,
+    "wheeled-pendulum": _wheeled_pendulum,
     "pidog": _legged,
     "fourlimb": _legged,
 }

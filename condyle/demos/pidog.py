@@ -1,7 +1,7 @@
-"""PiDog stands, and walks its maker's walk on the ground.
+"""PiDog stands, and walks its manufacturer's gait on the ground.
 
 done = run()                              # stands, walks two cycles, stands: 3,000 steps of 2 ms
-done.x, done.u, done.extras["reference"]  # states, torques, what the servos were told
+done.x, done.u, done.extras["reference"]  # states, torques, commands of the servos
 
 walking(...) and standing(...) are controllers for any simulation of the robot: (k, x) -> (u, wrenches).
 """
@@ -17,10 +17,24 @@ from typing import Any
 import numpy as np
 
 from condyle.control.controller import Controller
-from condyle.demos.pidog_gaits import POSES, TICK, frame_ticks, gait_frames, ticks
-from condyle.demos.pidog_legs import FEET, JOINTS
-from condyle.demos.pidog_servo import PERIOD, drive, heard
-from condyle.demos.row import Say, silent
+from condyle.demos.checks import Check, Progress, largest, near, replays, silent
+from condyle.demos.pidog_gaits import (
+    FEET,
+    JOINTS,
+    PERIOD,
+    POSES,
+    STAND,
+    TICK,
+    foot_position,
+    frame_ticks,
+    gait_frames,
+    ideal_advance,
+    leg_angles,
+    quantized,
+    servo_torque,
+    ticks,
+    walk,
+)
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.pidog import EFFORT, FOOT_FRICTION, FOOT_RADIUS
@@ -35,34 +49,35 @@ Array = np.ndarray
 DT = 0.002  # s
 STEPS = 3000
 REST = 0.8  # s of standing before it walks
-SPEED, CYCLES = 98.0, 2  # the maker's examples walk at 98
+SPEED, CYCLES = 98.0, 2  # the manufacturer's examples walk at 98
 SETTLING = 60.0  # the speed at which it goes back to standing
 SERVOS = (*JOINTS, "head_yaw", "head_roll", "head_pitch", "tail_wag")
 
 
 @cache
-def dog() -> Robot:
+def robot() -> Robot:
+    """PiDog with a free base."""
     return load("pidog")
 
 
 @cache
 def world() -> Simulation:
-    """On a plane with the friction of its feet."""
-    return Simulation(dog(), DT, Plane(FOOT_FRICTION), "*_foot")
+    """A simulation on a plane with the friction of its feet."""
+    return Simulation(robot(), DT, Plane(FOOT_FRICTION), "*_foot")
 
 
-def posed(pose: str = "stand") -> Array:
+def pose_angles(pose: str = "stand") -> Array:
     """The eight servo angles of a pose, degrees."""
     if pose not in POSES:
         raise CondyleError(f"PiDog has no pose '{pose}'{nearest(pose, list(POSES))}")
     return np.array(POSES[pose])
 
 
-def placed(simulation: Simulation, pose: str = "stand") -> Array:
-    """The state at rest in a pose, leaning so that front and hind feet touch the ground z = 0, as deep as they will stand."""
+def standing_state(simulation: Simulation, pose: str = "stand") -> Array:
+    """The state at rest in a pose, pitched so that front and hind feet touch the ground z = 0, at their rest depth."""
     robot = simulation.robot
     q = robot.neutral()
-    for name, angle in zip(JOINTS, np.radians(posed(pose)), strict=True):
+    for name, angle in zip(JOINTS, np.radians(pose_angles(pose)), strict=True):
         q[robot.q_slice(name)] = angle
     front, hind = (robot.frame_pose(q, foot)[1] for foot in FEET[::2])
     # the half angle by square roots: sines of NumPy depend on the processor
@@ -75,10 +90,10 @@ def placed(simulation: Simulation, pose: str = "stand") -> Array:
     return simulation.state(q)
 
 
-class Following:
-    """A controller: servos that follow angles, one set of eight for every tick of 10 ms, of which every second one is heard.
+class ServoController:
+    """A controller: servos that follow angles, one set of eight for every tick of 10 ms, of which every second one is sent.
 
-    The servos of head and tail hold zero. `reference` is what the servos were told last, rad.
+    The servos of head and tail hold zero. `reference` is the last command, rad.
     """
 
     def __init__(self, simulation: Simulation, angles: Iterator[Array]) -> None:
@@ -91,17 +106,18 @@ class Following:
         self.effort = np.array([EFFORT if effort is None else effort for effort in efforts])
         self.reference = np.zeros(len(SERVOS))
         # a pulse carries the latest tick
-        self._told = islice(angles, 0, None, round(PERIOD / TICK))
+        self._sent = islice(angles, 0, None, round(PERIOD / TICK))
         self._pulses: list[Array] = []
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
+        """(torques of the servos, None)."""
         number = int(k * self.dt / PERIOD + 1e-9)
         while len(self._pulses) <= number:
-            legs = next(self._told)
-            self._pulses.append(np.radians(heard(np.concatenate([legs, np.zeros(4)]))))
+            legs = next(self._sent)
+            self._pulses.append(np.radians(quantized(np.concatenate([legs, np.zeros(4)]))))
         self.reference = self._pulses[number]
         u = np.zeros(self.nu)
-        u[self.motors] = drive(self.reference, x[self.joints], self.effort)
+        u[self.motors] = servo_torque(self.reference, x[self.joints], self.effort)
         return u, None
 
 
@@ -118,9 +134,9 @@ def _motors(simulation: Simulation) -> Array:
 
 
 def standing(simulation: Simulation, x0: Any, pose: str = "stand", *, speed: float = SETTLING) -> Controller:
-    """It goes to a pose, from where its joints are in x0, and stays."""
-    wanted = posed(pose)
-    return Following(simulation, chain(ticks([wanted], speed, _angles(simulation, x0)), repeat(wanted)))
+    """A controller that moves to a pose, from where the joints are in x0, and stays."""
+    wanted = pose_angles(pose)
+    return ServoController(simulation, chain(ticks([wanted], speed, _angles(simulation, x0)), repeat(wanted)))
 
 
 def walking(
@@ -134,17 +150,17 @@ def walking(
     forward: bool = True,
     turn: str = "",
 ) -> Controller:
-    """It stands for `rest` seconds, then goes: for so many cycles, after which it stands, or for ever."""
-    stand = posed()
+    """A controller that stands for `rest` seconds, then walks: `cycles` times, after which it stands, or without end."""
+    stand = pose_angles()
     cycle = gait_frames(gait, 1, forward=forward, turn=turn)
-    frame_ticks(stand, stand, speed)  # a speed that cannot be is said now
+    frame_ticks(stand, stand, speed)  # an impossible speed is an error now
     begin = ticks([stand], SETTLING, _angles(simulation, x0))
     still = repeat(stand, max(round(rest / TICK) - frame_ticks(_angles(simulation, x0), stand, SETTLING), 0))
     count = repeat(cycle) if cycles is None else repeat(cycle, cycles)
     frames = (frame for one in count for frame in one)
-    went = ticks(frames, speed, stand)
+    steps = ticks(frames, speed, stand)
     end = chain(ticks([stand], SETTLING, cycle[-1]), repeat(stand))
-    return Following(simulation, chain(begin, still, went, end))
+    return ServoController(simulation, chain(begin, still, steps, end))
 
 
 def _angles(simulation: Simulation, x0: Any) -> Array:
@@ -155,28 +171,31 @@ def _angles(simulation: Simulation, x0: Any) -> Array:
 
 
 def timetable(speed: float = SPEED, cycles: int = CYCLES, rest: float = REST) -> list[float]:
-    """s: when each cycle of the walk is told to begin, and when the last one is told to end. The first frame of the first
-    cycle is reached from standing before that."""
+    """When the command of each cycle begins, and when that of the last one ends, s; the first frame of the first cycle is
+    reached from standing before that."""
     cycle = gait_frames("walk", 1)
-    into = frame_ticks(posed(), cycle[0], speed)
+    into = frame_ticks(pose_angles(), cycle[0], speed)
     once = [frame_ticks(before, after, speed) for before, after in zip(np.roll(cycle, 1, axis=0), cycle, strict=True)]
     return [rest + TICK * (into - once[0] + n * sum(once)) for n in range(cycles + 1)]
 
 
-def run(path: str | PathLike[str] | None = None, *, say: Say = silent) -> Run:
+def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
     """It stands for 0.8 s, walks two cycles, and stands: 6 s."""
     here = world()
-    x0 = placed(here)
+    x0 = standing_state(here)
     control = walking(here, x0, cycles=CYCLES)
-    assert isinstance(control, Following)
+    assert isinstance(control, ServoController)
     about = {"gait": "walk", "speed": SPEED, "cycles": CYCLES, "rest": REST}
     with Recorder(here, x0, path, title="PiDog stands and walks", controller="walk", about=about, overwrite=True) as recorder:
         for k in range(STEPS):
             if k % 500 == 0:
-                say("PiDog walks", k, STEPS)
+                progress("simulating", k, STEPS)
             u, _ = control(k, recorder.x)
             recorder.step(u, reference=control.reference)
         return recorder.finish()
+
+
+# -- checks
 
 
 def attitude(x: Any) -> Array:
@@ -187,3 +206,31 @@ def attitude(x: Any) -> Array:
     pitch = np.arcsin(np.clip(2.0 * (w * b - c * a), -1.0, 1.0))
     yaw = np.arctan2(2.0 * (w * c + a * b), 1.0 - 2.0 * (b * b + c * c))
     return np.stack([roll, pitch, yaw], axis=-1)
+
+
+def checks(run: Run) -> Iterator[Check]:
+    """Published mass, leg angles and gait, and how it stands and walks."""
+    yield near("model", "mass: the sum of its parts", robot().mass, 0.629, 1e-9, "kg", ".3f")
+    angles = np.array(POSES["stand"][:2])
+    yield Check("model", "leg angles standing - published 40.61, 15.54", largest(angles - (40.61, 15.54)), "deg", high=0.005)
+    error = largest(foot_position(leg_angles(STAND)) - STAND)
+    yield Check("model", "inverse kinematics of the legs", error, "mm", high=1e-10)
+    yield near("model", "advance of a cycle without slip", ideal_advance(walk()), 91.4, 0.05, "mm", ".2f")
+    k, weight, forces = round(REST / DT) - 1, robot().mass * 9.81, run.contact_forces
+    yield near("standing", "force of the ground / weight", forces[k, :, 2].sum() / weight, 1.0, 1e-3, "", ".5f")
+    lean = -float(np.degrees(np.arctan2(95.0 - 90.0, 2.0 * 58.5 + 15.0 + 5.0)))  # front legs reach 5 mm lower
+    yield near("standing", "pitch", np.degrees(attitude(run.x[k])[1]), lean, 0.25, "deg", ".2f")
+    knee = weight / 4.0 * (42.0 * np.sin(np.radians(40.61)) + 15.0) / 1e3  # a quarter of the weight about a front knee
+    yield near("standing", "largest torque of a knee", largest(run.u[k, 1:8:2]), knee, 0.1 * knee, "N m", ".3f")
+    ends = [round(t / DT) for t in timetable()]
+    advance = 1e3 * float(run.x[ends[-1], 0] - run.x[ends[-2], 0])
+    yield near("walking", f"advance of cycle {CYCLES}", advance, 91.4, 0.05 * 91.4, "mm", ".1f")
+    mean = float(forces[ends[-2] : ends[-1], :, 2].sum(axis=1).mean()) / weight
+    yield near("walking", "mean force of the ground in a cycle / weight", mean, 1.0, 1e-3, "", ".4f")
+    slip = np.hypot(forces[..., 0], forces[..., 1]) - FOOT_FRICTION * forces[..., 2]
+    yield Check("walking", "friction beyond the cone, by the weight", float(slip.max()) / weight, "", high=1e-9)
+    for name, angle, bound in zip(("roll", "pitch"), np.degrees(np.abs(attitude(run.x)).max(axis=0)), (3.5, 3.0), strict=False):
+        yield Check("walking", f"largest {name}", float(angle), "deg", high=bound, form=".2f")
+    yield Check("walking", "lateral drift", 1e3 * largest(run.x[: ends[-1], 1]), "mm", high=7.0, form=".1f")
+    yield Check("walking", "fastest servo", largest(run.v[:, 6:]), "rad/s", high=8.5, form=".2f")
+    yield replays("run", run)

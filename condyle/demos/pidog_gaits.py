@@ -1,22 +1,107 @@
-"""PiDog's poses and gaits as its maker has them: feet in millimetres, servos in degrees, frames in time.
+"""PiDog's legs, gaits and servos as in its manufacturer's library: millimetres and degrees.
 
-A gait is a list of frames, each with four feet (y, z) in the plane of their legs, y backward and z down from the hip. From one
-frame to the next all servos move evenly, in ticks of 10 ms, for as long as the speed says, or longer if a servo would have to be
-faster than it may.
+In the plane of a leg, from the hip, y backward and z down; legs in the order LF, RF, LH, RH. The servos of the right side (odd
+index) are mounted mirrored, so their angles are negated. With k = 42 the upper and l = 76 the lower leg,
+
+    u = sqrt(y^2 + z^2),   beta = acos((l^2 + k^2 - u^2) / (2 l k)),   alpha = acos((k^2 + u^2 - l^2) / (2 k u)) + atan2(y, z)
+    leg = alpha,   foot = beta - 90
+
+alpha is the angle of the upper leg from straight down, beta that in the knee. A gait is a list of frames with four feet (y, z)
+each. From one frame to the next all servos move linearly, in ticks of 10 ms, for as long as the speed says, or longer if a servo
+would exceed its speed limit.
+
+A command is a pulse every 20 ms, 500 to 2500 us for -90 to 90 degrees, in whole counts of 20 ms / 4095: 0.44 degrees. The servo's
+torque is proportional to its error up to BAND, and decreases linearly with its speed, to zero at full speed:
+
+    torque = EFFORT (clip((command - q) / BAND, -1, 1) - v / SPEED)
+
+The first part is the control of a step; the second is the damping of the model's joints, which the simulation treats implicitly.
+BAND = 3 degrees is a gain of 4.1 N m/rad: saturated at seven counts. A gain of 150 would saturate at a fifth of one count; with
+5 degrees the feet hang lower, and the robot stumbles over them where friction is 0.8; with 3 it walks from 0.3 to 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import ceil, cos, pi
+from math import ceil, cos, pi, radians
 from typing import Any
 
 import numpy as np
 
-from condyle.demos.pidog_legs import STAND, servo_angles
 from condyle.errors import CondyleError
+from condyle.robot.library.pidog import EFFORT
+from condyle.robot.library.pidog import LEGS as MODEL_LEGS
 
 Array = np.ndarray
+
+# legs
+UPPER, LOWER = 42.0, 76.0  # mm
+LEGS = ("LF", "RF", "LH", "RH")
+SIDES = np.array([1.0, -1.0, 1.0, -1.0])  # of LEGS: the sign of a servo's angle
+JOINTS = tuple(f"{leg}_{joint}" for leg in MODEL_LEGS for joint in ("hip", "knee"))  # of the model, in the servos' order
+FEET = tuple(f"{leg}_foot" for leg in MODEL_LEGS)
+STAND = np.array([[-15.0, 95.0], [-15.0, 95.0], [5.0, 90.0], [5.0, 90.0]])  # feet (y, z), mm
+
+# the walk
+WALK_WIDTH, WALK_CENTER, WALK_OFFSETS = 80.0, -15.0, (-10.0, -10.0, 20.0, 20.0)  # mm
+WALK_SECTIONS, WALK_STEPS = 8, 6
+WALK_LIFTED: tuple[int | None, ...] = (0, None, 3, None, 1, None, 2, None)  # LF, none, RH, none, RF, none, LH, none
+WALK_STARTS = (0, 2, 3, 1)  # of LF, RF, LH, RH: how many double sections each is ahead
+INNER = 0.3  # the width of a step on the inner side, by that on the outer
+HEIGHT, LIFT = 80.0, 20.0  # mm, of both gaits
+
+# the trot
+TROT_WIDTH, TROT_CENTER, TROT_OFFSETS = 100.0, -17.0, (-5.0, -5.0, 5.0, 5.0)
+TROT_STEPS = 3
+TROT_PAIRS = ((0, 3), (1, 2))  # LF and RH, then RF and LH
+
+# time
+TICK = 0.010  # s
+FASTEST = {"legs": 428.0, "head": 300.0, "tail": 500.0}  # degrees/s
+GAITS = ("walk", "trot")
+
+# servos
+PERIOD = 0.020  # s between pulses
+COUNTS = 4095  # in a period
+SHORTEST, LONGEST = 500.0, 2500.0  # us, for -90 and 90 degrees
+BAND = radians(3.0)  # rad: the error at which the servo saturates
+
+
+# -- legs
+
+
+def leg_angles(foot: Any) -> Array:
+    """(alpha, beta), degrees, (..., 2), that bring a left leg's foot to (y, z), mm; a place out of reach gives the nearest
+    stretch, or the nearest fold, in its direction: cosines are clamped to [-1, 1]."""
+    foot = np.asarray(foot, dtype=float)
+    y, z = foot[..., 0], foot[..., 1]
+    u2 = y * y + z * z
+    u = np.sqrt(u2)
+    in_knee = (LOWER**2 + UPPER**2 - u2) / (2.0 * LOWER * UPPER)
+    at_hip = (UPPER**2 + u2 - LOWER**2) / np.where(u > 0.0, 2.0 * UPPER * u, 1.0)
+    beta = np.arccos(np.clip(in_knee, -1.0, 1.0))
+    alpha = np.arccos(np.clip(at_hip, -1.0, 1.0)) + np.arctan2(y, z)
+    angles: Array = np.degrees(np.stack([alpha, beta], axis=-1))
+    return angles
+
+
+def foot_position(angles: Any) -> Array:
+    """(y, z), mm, of a left leg's foot for (alpha, beta), degrees: the knee at 42 (sin alpha, cos alpha), and from there the
+    shin at alpha - (180 - beta)."""
+    alpha, beta = np.moveaxis(np.radians(np.asarray(angles, dtype=float)), -1, 0)
+    shin = alpha - (np.pi - beta)
+    y = UPPER * np.sin(alpha) + LOWER * np.sin(shin)
+    z = UPPER * np.cos(alpha) + LOWER * np.cos(shin)
+    return np.stack([y, z], axis=-1)
+
+
+def servo_angles(feet: Any) -> Array:
+    """Eight servo angles, degrees, (..., 8) as leg, foot of LF, RF, LH, RH, for four feet (..., 4, 2), mm."""
+    angles = leg_angles(feet)
+    angles[..., 1] -= 90.0
+    angles *= SIDES[:, None]
+    return angles.reshape(*angles.shape[:-2], 8)
+
 
 # servo degrees: leg and foot of LF, RF, LH, RH
 POSES = {
@@ -30,28 +115,9 @@ POSES = {
     "push-up A": (90.0, -30.0, -90.0, 30.0, 80.0, 70.0, -80.0, -70.0),
     "push-up B": (45.0, 35.0, -45.0, -35.0, 80.0, 70.0, -80.0, -70.0),
 }
-WRONG_STAND = (
-    27.02,
-    -55.98,
-)  # a published table has this for every leg; it puts the feet 47 mm in front of the hips, and no lower than them
 
-# the walk
-WALK_WIDTH, WALK_CENTER, WALK_OFFSETS = 80.0, -15.0, (-10.0, -10.0, 20.0, 20.0)  # mm
-WALK_SECTIONS, WALK_STEPS = 8, 6
-WALK_LIFTED: tuple[int | None, ...] = (0, None, 3, None, 1, None, 2, None)  # LF, none, RH, none, RF, none, LH, none
-WALK_STARTS = (0, 2, 3, 1)  # of LF, RF, LH, RH: how many double sections each is ahead
-TURNING = 0.3  # the width of a step on the inner side, by that on the outer
-HEIGHT, LIFT = 80.0, 20.0  # mm, of both gaits
 
-# the trot
-TROT_WIDTH, TROT_CENTER, TROT_OFFSETS = 100.0, -17.0, (-5.0, -5.0, 5.0, 5.0)
-TROT_STEPS = 3
-TROT_PAIRS = ((0, 3), (1, 2))  # LF and RH, then RF and LH
-
-# time
-TICK = 0.010  # s
-FASTEST = {"legs": 428.0, "head": 300.0, "tail": 500.0}  # degrees/s
-GAITS = ("walk", "trot")
+# -- gaits
 
 
 def walk(forward: bool = True, turn: str = "") -> Array:
@@ -64,15 +130,15 @@ def walk(forward: bool = True, turn: str = "") -> Array:
     section = [width / (WALK_SECTIONS - 1) for width in widths]
     start = [[origins[i] - WALK_STARTS[i] * 2.0 * section[i], HEIGHT] for i in range(4)]
     lifted = WALK_LIFTED if forward else WALK_LIFTED[::-1]
-    way = 1.0 if forward else -1.0
+    sign = 1.0 if forward else -1.0
     feet, frames = [list(foot) for foot in start], []
     for number in range(WALK_SECTIONS):
         for step in range(WALK_STEPS):
             for i in range(4):
                 if i == lifted[number]:
-                    feet[i] = _swing(origins[i], widths[i], step, WALK_STEPS, way)
+                    feet[i] = _swing(origins[i], widths[i], step, WALK_STEPS, sign)
                 else:
-                    feet[i] = [feet[i][0] + way * section[i] / WALK_STEPS, HEIGHT]
+                    feet[i] = [feet[i][0] + sign * section[i] / WALK_STEPS, HEIGHT]
             frames.append([list(foot) for foot in feet])
     return np.array([*frames, start])
 
@@ -81,39 +147,43 @@ def trot(forward: bool = True) -> Array:
     """Feet (6, 4, 2) of one cycle: two sections of three steps, two feet across swing in each."""
     origins = [TROT_WIDTH / 2.0 + TROT_CENTER + offset for offset in TROT_OFFSETS]
     feet = [[origin - TROT_WIDTH * (i in TROT_PAIRS[1]), HEIGHT] for i, origin in enumerate(origins)]
-    way = 1.0 if forward else -1.0
+    sign = 1.0 if forward else -1.0
     frames = []
     for pair in TROT_PAIRS if forward else TROT_PAIRS[::-1]:
         for step in range(TROT_STEPS):
             for i in range(4):
                 if i in pair:
-                    feet[i] = _swing(origins[i], TROT_WIDTH, step, TROT_STEPS, way)
+                    feet[i] = _swing(origins[i], TROT_WIDTH, step, TROT_STEPS, sign)
                 else:
-                    feet[i] = [feet[i][0] + way * TROT_WIDTH / TROT_STEPS, HEIGHT]
+                    feet[i] = [feet[i][0] + sign * TROT_WIDTH / TROT_STEPS, HEIGHT]
             frames.append([list(foot) for foot in feet])
     return np.array(frames)
 
 
-def _swing(origin: float, width: float, step: int, steps: int, way: float) -> list[float]:
+def _swing(origin: float, width: float, step: int, steps: int, sign: float) -> list[float]:
     """Forward along half a cosine, and evenly up: with the next frame the foot snaps down."""
     part = step / (steps - 1)
-    return [origin + way * width * (cos(part * pi) - way) / 2.0, HEIGHT - LIFT * part]
+    return [origin + sign * width * (cos(part * pi) - sign) / 2.0, HEIGHT - LIFT * part]
 
 
 def _scales(turn: str) -> tuple[float, float, float, float]:
-    known = {"": (1.0, 1.0, 1.0, 1.0), "left": (TURNING, 1.0, TURNING, 1.0), "right": (1.0, TURNING, 1.0, TURNING)}
+    known = {
+        "": (1.0, 1.0, 1.0, 1.0),
+        "left": (INNER, 1.0, INNER, 1.0),
+        "right": (1.0, INNER, 1.0, INNER),
+    }
     if turn not in known:
         raise CondyleError(f'turn must be "left", "right" or nothing; got {turn!r:.40}')
     return known[turn]
 
 
 def ideal_advance(frames: Array) -> float:
-    """mm that the body moves forward in a cycle if no foot on the ground slips: what a foot on the ground moves back in a
-    frame, times the frames with motion; the mean over the feet where they differ, as they do in a turn."""
-    way = np.diff(np.concatenate([frames[-1:], frames]), axis=0)[:, :, 0]
+    """Distance of the body in a cycle without slip, mm: that of a foot on the ground in a frame, times the frames with motion;
+    the mean over the feet where they differ, as they do in a turn."""
+    step = np.diff(np.concatenate([frames[-1:], frames]), axis=0)[:, :, 0]
     down = (frames[:, :, 1] == HEIGHT) & (np.roll(frames[:, :, 1], 1, axis=0) == HEIGHT)
-    moving = np.any(np.abs(way) > 1e-9, axis=1)
-    back = [float(np.median(way[moving & down[:, i], i])) for i in range(4)]
+    moving = np.any(np.abs(step) > 1e-9, axis=1)
+    back = [float(np.median(step[moving & down[:, i], i])) for i in range(4)]
     return float(np.mean(back) * np.sum(moving))
 
 
@@ -121,8 +191,8 @@ def ideal_advance(frames: Array) -> float:
 
 
 def frame_ticks(before: Any, after: Any, speed: float) -> int:
-    """Ticks of 10 ms from one frame to the next: 1000 - 9.9 speed milliseconds, or as long as the servo with the longest way
-    needs at 428 degrees/s, rounded up."""
+    """Ticks of 10 ms from one frame to the next: 1000 - 9.9 speed milliseconds, or the longest move of a servo at 428 degrees/s,
+    rounded up."""
     if not 0.0 <= speed <= 100.0:
         raise CondyleError(f"speed must be from 0 to 100, got {speed!r:.40}")
     longest = float(np.max(np.abs(np.asarray(after, dtype=float) - np.asarray(before, dtype=float)), initial=0.0))
@@ -149,3 +219,26 @@ def gait_frames(gait: str, cycles: int, *, forward: bool = True, turn: str = "")
         raise CondyleError("the trot goes straight; turn with the walk")
     feet = walk(forward, turn) if gait == "walk" else trot(forward)
     return servo_angles(np.tile(feet, (cycles, 1, 1)))
+
+
+# -- servos
+
+
+def counts(degrees: Any) -> Array:
+    """The pulse for an angle, in whole counts, the nearest; angles beyond +-90 degrees give the longest or shortest pulse."""
+    angle = np.clip(np.asarray(degrees, dtype=float), -90.0, 90.0)
+    pulse = SHORTEST + (angle + 90.0) / 180.0 * (LONGEST - SHORTEST)
+    found: Array = np.rint(pulse * COUNTS / (1e6 * PERIOD))
+    return found
+
+
+def quantized(degrees: Any) -> Array:
+    """The angle of a command's pulse, degrees."""
+    pulse = counts(degrees) * (1e6 * PERIOD) / COUNTS
+    return (pulse - SHORTEST) / (LONGEST - SHORTEST) * 180.0 - 90.0
+
+
+def servo_torque(command: Array, q: Array, effort: Any = EFFORT) -> Array:
+    """EFFORT clip((command - q) / BAND, -1, 1), N m, for commands and joint angles, rad."""
+    u: Array = effort * np.clip((command - q) / BAND, -1.0, 1.0)
+    return u

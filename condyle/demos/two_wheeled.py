@@ -1,206 +1,193 @@
-"""The robot on two wheels, in space: it balances and drives a figure of eight.
+"""The robot on two wheels: it balances and drives a figure of eight without slipping.
 
 robot = rolling()       # y = (x, y, yaw, pitch, both wheels' angles), w = (pitch rate, both wheels' rates): 6 and 3 numbers
-done = drive()          # once around
+done = run()            # once around
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from condyle.control.lqr import dlqr
-from condyle.demos.lemniscate import AROUND, Trip, Way, figure_of_eight
+from condyle.demos.checks import Check, Progress, largest, near, replays, silent
+from condyle.demos.profiles import LEMNISCATE_LENGTH, Path, SpeedProfile, figure_of_eight, lemniscate_distance
+from condyle.demos.wheeled_pendulum import closed_form_pole
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.two_wheeled import HALF_TRACK
 from condyle.robot.library.wheeled_pendulum import LENGTH, RADIUS
+from condyle.runs.recorder import Recorder
+from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 
 Array = np.ndarray
 
 DT = 0.001  # s, of the physics and of the controller
 HALF_WIDTH, SPEED, RAMP, REST = 0.5, 0.5, 1.5, 2.0  # m, m/s, s, s: the figure of eight
-LEAN = 0.05  # rad, how far it leans back or ahead at first
-TORQUE = 0.25  # N m, the most that each motor gives
-AHEAD_COSTS = (200.0, 1.0, 10.0, 0.1), 10.0  # of way, pitch, speed, pitch rate, and of the torques' sum
-SIDE_COSTS = (10000.0, 10.0, 1.0), 1.0  # of distance to the side, heading, turning rate, and of the torques' difference
+LEAN = 0.05  # rad, initial pitch
+TORQUE = 0.25  # N m, limit of each motor
 FRICTION = 0.8
 MOTORS = ("left_wheel", "right_wheel")
 
+# Straight ahead the two motions do not mix: gains of dlqr for one step linearised there, of the errors (distance, pitch, speed,
+# pitch rate) and (lateral distance, heading, yaw rate). tests/demos/test_two_wheeled.py computes all of these numbers again.
+FORWARD_COSTS = (200.0, 1.0, 10.0, 0.1), 10.0  # R: of the sum of both torques
+LATERAL_COSTS = (10000.0, 10.0, 1.0), 1.0  # R: of their difference
+FORWARD_GAIN = (-4.37119373855, -4.14076644941, -2.57227958234, -0.627450311079)
+LATERAL_GAIN = (86.2066309221, 9.21305286917, 0.898408383748)
+YAW_INERTIA = 0.00348  # N m of difference for a yaw acceleration of 1 rad/s^2
+# near upright  speed' = a pitch + b torque  and  pitch'' = c pitch + d torque  with the sum of both torques
+A, B = (-3.92404491018, 68.6707859282), (24.00011118, -170.00194565)  # (a, c), (b, d)
+# so distance - (b/d) pitch, a point HEIGHT above the axle, accelerates with the pitch alone, by pitch / PITCH_GAIN: where that
+# point is planned, everything else follows
+HEIGHT = -B[0] / B[1]
+PITCH_GAIN = 1.0 / (A[0] + HEIGHT * A[1])
+
 
 @cache
-def whole() -> Robot:
-    """All eight coordinates."""
+def unconstrained() -> Robot:
+    """The robot in all eight coordinates."""
     return load("two_wheeled")
 
 
 @cache
 def rolling() -> Robot:
     """The robot on its wheels."""
-    return whole().roll(MOTORS, RADIUS)
+    return unconstrained().roll(MOTORS, RADIUS)
 
 
 @cache
 def world() -> Simulation:
+    """A simulation with a motor in each wheel."""
     return Simulation(rolling(), DT, integrator="rk4", actuated=MOTORS)
 
 
 @dataclass(frozen=True)
-class Motion:
-    """What the controller looks at: the axle's middle (..., 2), heading, pitch, speed ahead, turning rate and pitch rate."""
+class State:
+    """What the controller uses: the axle's middle (..., 2), heading, pitch, forward speed, yaw rate and pitch rate."""
 
     middle: Array
     heading: Array
     pitch: Array
     speed: Array
-    turning: Array
-    pitching: Array
+    yaw_rate: Array
+    pitch_rate: Array
 
     @staticmethod
-    def of(x: Array) -> Motion:
+    def of(x: Array) -> State:
         """From states of the simulation."""
         along = np.stack([np.cos(x[..., 2]), np.sin(x[..., 2])], axis=-1)
         middle = x[..., :2] - LENGTH * np.sin(x[..., 3])[..., None] * along
-        # the wheels' angles are counted from the body
+        # the wheels' angles are relative to the body
         speed = RADIUS * ((x[..., 7] + x[..., 8]) / 2.0 + x[..., 6])
-        turning = RADIUS * (x[..., 8] - x[..., 7]) / (2.0 * HALF_TRACK)
-        return Motion(middle, x[..., 2], x[..., 3], speed, turning, x[..., 6])
-
-
-@dataclass(frozen=True)
-class Controller:
-    """Feedback of the errors ahead (way, pitch, speed, pitch rate) and to the side (distance, heading, turning rate).
-
-    Near upright  speed' = a pitch + b torque  and  pitch'' = c pitch + d torque, so that way - (b/d) pitch, a point of the body,
-    accelerates with the pitch alone: when that point is planned, everything else follows. `A`, `B` are [a, c] and [b, d], with
-    the torque the sum of both; `twist` is the difference of torques for 1 rad/s^2.
-    """
-
-    ahead: Array
-    side: Array
-    A: Array
-    B: Array
-    twist: float
-
-    @property
-    def arm(self) -> float:
-        """How far the planned point is above the axle, m."""
-        return float(-self.B[0] / self.B[1])
-
-    @property
-    def lean(self) -> float:
-        """The pitch for which that point accelerates at 1 m/s^2."""
-        return float(1.0 / (self.A[0] + self.arm * self.A[1]))
-
-    def torques(self, x: Array, plan: Plan, k: int) -> Array:
-        """Left and right, N m."""
-        now, heading = Motion.of(x), plan.way.heading[k]
-        c, s = np.cos(heading), np.sin(heading)
-        dx, dy = now.middle - plan.way.position[k]
-        ahead = [c * dx + s * dy, now.pitch - plan.pitch[k], now.speed - plan.speed[k], now.pitching - plan.pitching[k]]
-        side = [c * dy - s * dx, now.heading - heading, now.turning - plan.way.turning[k]]
-        both = plan.push[k] - self.ahead @ ahead
-        apart = self.twist * (plan.way.turning[k + 1] - plan.way.turning[k]) / DT - self.side @ side
-        return np.asarray(np.clip([(both - apart) / 2.0, (both + apart) / 2.0], -TORQUE, TORQUE))
+        yaw_rate = RADIUS * (x[..., 8] - x[..., 7]) / (2.0 * HALF_TRACK)
+        return State(middle, x[..., 2], x[..., 3], speed, yaw_rate, x[..., 6])
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Where to be at each time: the axle's way and speed, the pitch and its rate, and the sum of the torques."""
+    """At each time: the axle's path and speed, the pitch and its rate, and the sum of the torques."""
 
     t: Array
-    way: Way
+    path: Path
     speed: Array
     pitch: Array
-    pitching: Array
-    push: Array
-
-    @staticmethod
-    def of(act: Controller, trip: Trip) -> Plan:
-        t = DT * np.arange(round((trip.seconds + REST) / DT) + 1)
-        lean, lift = act.lean, act.lean * act.arm
-        pitch = lean * trip.rate(t, 2)
-        push = (lean * trip.rate(t, 4) - act.A[1] * pitch) / act.B[1]
-
-        def speed(t: Any) -> Any:
-            return trip.rate(t, 1) - lift * trip.rate(t, 3)
-
-        return Plan(t, figure_of_eight(HALF_WIDTH, t, speed), speed(t), pitch, lean * trip.rate(t, 3), push)
+    pitch_rate: Array
+    torque: Array
 
 
 @cache
-def controller() -> Controller:
-    """Two regulators for one step of the simulation while it drives straight ahead: there the two motions do not mix."""
-    here = world()
-    _, A, B = here.step(here.state(None, [0.0, SPEED / RADIUS, SPEED / RADIUS]), np.zeros(2), derivatives=True)
-    x, y, yaw, pitch, *_, pitching, left, right = range(9)
-    # what the controller looks at, by a small change of state, and a change of state that gives it
-    see, make = np.zeros((4, 9)), np.zeros((9, 4))
-    see[[0, 0, 1, 2, 2, 2, 3], [x, pitch, pitch, pitching, left, right, pitching]] = [
-        1.0,
-        -LENGTH,
-        1.0,
-        RADIUS,
-        RADIUS / 2.0,
-        RADIUS / 2.0,
-        1.0,
-    ]
-    make[[x, x, pitch, left, right, left, right, pitching], [0, 1, 1, 2, 2, 3, 3, 3]] = [
-        1.0,
-        LENGTH,
-        1.0,
-        1.0 / RADIUS,
-        1.0 / RADIUS,
-        -1.0,
-        -1.0,
-        1.0,
-    ]
-    A_ahead, B_ahead = see @ A @ make, see @ B @ np.array([[0.5], [0.5]])
-    see, make = np.zeros((3, 9)), np.zeros((9, 3))
-    see[[0, 1, 2, 2], [y, yaw, left, right]] = [1.0, 1.0, -RADIUS / (2.0 * HALF_TRACK), RADIUS / (2.0 * HALF_TRACK)]
-    make[[y, yaw, left, right], [0, 1, 2, 2]] = [1.0, 1.0, -HALF_TRACK / RADIUS, HALF_TRACK / RADIUS]
-    A_side, B_side = see @ A @ make, see @ B @ np.array([[-0.5], [0.5]])
-    ahead = dlqr(A_ahead, B_ahead, np.diag(AHEAD_COSTS[0]), [[AHEAD_COSTS[1]]])[0][0]
-    side = dlqr(A_side, B_side, np.diag(SIDE_COSTS[0]), [[SIDE_COSTS[1]]])[0][0]
-    return Controller(ahead, side, A_ahead[2:, 1] / DT, B_ahead[2:, 0] / DT, float(DT / B_side[2, 0]))
+def plan() -> Plan:
+    """Once around the figure of eight, from rest to rest."""
+    profile = SpeedProfile(LEMNISCATE_LENGTH * HALF_WIDTH, SPEED, RAMP)
+    t = DT * np.arange(round((profile.seconds + REST) / DT) + 1)
+    pitch = PITCH_GAIN * profile.derivative(t, 2)
+    torque = (PITCH_GAIN * profile.derivative(t, 4) - A[1] * pitch) / B[1]
+
+    def speed(t: Any) -> Any:
+        return profile.derivative(t, 1) - PITCH_GAIN * HEIGHT * profile.derivative(t, 3)
+
+    path = figure_of_eight(HALF_WIDTH, t, speed)
+    return Plan(t, path, speed(t), pitch, PITCH_GAIN * profile.derivative(t, 3), torque)
 
 
-@dataclass(frozen=True)
-class Run:
-    """What happened: times, states, all coordinates; torques and the wheels' forces between the times."""
-
-    world: Simulation
-    plan: Plan
-    t: Array
-    x: Array
-    q: Array
-    v: Array
-    torques: Array
-    forces: dict[str, Array]
-
-    @property
-    def motion(self) -> Motion:
-        return Motion.of(self.x)
+def follow(k: int, x: Array) -> tuple[Array, Array | None]:
+    """A controller: (left, right) torques, N m, feedforward of the plan and feedback of its errors."""
+    to, now = plan(), State.of(x)
+    heading = to.path.heading[k]
+    c, s = np.cos(heading), np.sin(heading)
+    dx, dy = now.middle - to.path.position[k]
+    forward = [c * dx + s * dy, now.pitch - to.pitch[k], now.speed - to.speed[k], now.pitch_rate - to.pitch_rate[k]]
+    lateral = [c * dy - s * dx, now.heading - heading, now.yaw_rate - to.path.yaw_rate[k]]
+    total = to.torque[k] - np.dot(FORWARD_GAIN, forward)
+    difference = YAW_INERTIA * (to.path.yaw_rate[k + 1] - to.path.yaw_rate[k]) / DT - np.dot(LATERAL_GAIN, lateral)
+    return np.clip([(total - difference) / 2.0, (total + difference) / 2.0], -TORQUE, TORQUE), None
 
 
-def drive(lean: float = LEAN) -> Run:
-    """Once around the figure of eight, from rest."""
-    here, act = world(), controller()
-    plan = Plan.of(act, Trip(AROUND * HALF_WIDTH, SPEED, RAMP))
-    steps, heading = len(plan.t) - 1, plan.way.heading[0]
-    top = LENGTH * np.sin(lean)
-    x = np.empty((steps + 1, here.nx))
-    torques = np.empty((steps, 2))
-    x[0] = here.state([top * np.cos(heading), top * np.sin(heading), heading, lean, 0.0, 0.0])
-    for k in range(steps):
-        torques[k] = act.torques(x[k], plan, k)
-        x[k + 1] = here.step(x[k], torques[k])
-    y, w = here.split(x)
-    q, v = rolling().lift(y, w)
-    tau = np.zeros((steps, whole().nv))
-    tau[:, [whole().v_slice(name).start for name in MOTORS]] = torques
-    forces: dict[str, Any] = rolling().reactions(y[:-1], w[:-1], tau)
-    return Run(here, plan, plan.t, x, q, v, torques, forces)
+def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
+    """Once around the figure of eight, from rest, leaning a little."""
+    here, heading, top = world(), plan().path.heading[0], LENGTH * np.sin(LEAN)
+    x0 = here.state([top * np.cos(heading), top * np.sin(heading), heading, LEAN, 0.0, 0.0])
+    steps = len(plan().t) - 1
+    title = "The robot on two wheels drives a figure of eight"
+    with Recorder(here, x0, path, title=title, controller="follow", overwrite=True) as recorder:
+        for k in range(steps):
+            if k % 1000 == 0:
+                progress("simulating", k, steps)
+            recorder.step(follow(k, recorder.x)[0], reference=plan().path.position[k])
+        return recorder.finish()
+
+
+def ground_forces(run: Run) -> dict[str, Array]:
+    """Forces of the ground on both wheels in every step, N: left_wheel.normal, .forward, .side, ..."""
+    y, w = run.simulation.split(run.x)
+    tau = np.zeros((run.steps, unconstrained().nv))
+    tau[:, [unconstrained().v_slice(name).start for name in MOTORS]] = run.u
+    forces: dict[str, Array] = rolling().reactions(y[:-1], w[:-1], tau)
+    return forces
+
+
+# -- checks
+
+
+def contact_motion(q: Array, v: Array) -> tuple[Array, Array, Array]:
+    """(heights of both wheels' lowest points, velocities of both wheels there, yaw - that of the wheels' angles)."""
+    robot, heights, slips = unconstrained(), [], []
+    for side in ("left", "right"):
+        V = (robot.jacobian(q, f"{side}_center") @ v[..., None])[..., 0]
+        heights.append(robot.frame_pose(q, f"{side}_center")[1][..., 2] - RADIUS)
+        slips.append(V[..., :3] + np.cross(V[..., 3:], (0.0, 0.0, -RADIUS)))
+    rolled = RADIUS * (q[..., 7] - q[..., 6]) / (2.0 * HALF_TRACK)
+    return np.stack(heights), np.stack(slips), q[..., 3] - rolled
+
+
+def checks(run: Run) -> Iterator[Check]:
+    """Rolling, the closed form, energy, forces of the ground, and how it follows the curve."""
+    heights, slips, yaw = contact_motion(*rolling().lift(*run.simulation.split(run.x)))
+    yield Check("rolling", "height of the wheels' centres - radius", largest(heights), "m", high=1e-15)
+    yield Check("rolling", "velocity of the wheels at the contact points", largest(slips), "m/s", high=1e-14)
+    yield Check("rolling", "yaw - that of the wheels' angles", largest(yaw - yaw[0]), "rad", high=1e-12)
+    by_y = rolling().forward_dynamics_derivatives(np.zeros(6), np.zeros(3), np.zeros(3))[0]
+    pole = float(np.sqrt(by_y[0, 3]))
+    yield near("closed form", "unstable pole: the wheeled pendulum's", pole, closed_form_pole(), 1e-11, "rad/s", ".6f")
+    work = (run.u * np.diff(run.x[:, 4:6], axis=0)).sum(axis=1)
+    residual = np.diff(run.simulation.energy(run.x)).cumsum() - work.cumsum()
+    yield Check("energy", "energy - work of the motors", largest(residual), "J", high=1e-9)
+    forces, weight = ground_forces(run), unconstrained().mass * 9.81
+    left, right = (forces[f"{motor}.normal"] for motor in MOTORS)
+    smallest = float(np.minimum(left, right).min()) / (weight / 2.0)
+    yield Check("ground", "smallest normal force of a wheel / half the weight", smallest, "", 0.5, 1.0, ".2f")
+    level = np.hypot(forces["left_wheel.forward"] + forces["right_wheel.forward"], forces["left_wheel.side"])
+    yield Check("ground", "friction coefficient needed", largest(level / (left + right)), "", high=FRICTION, form=".3f")
+    now, group = State.of(run.x), "figure of eight, 1 m wide"
+    distance = 1e3 * largest(lemniscate_distance(now.middle, HALF_WIDTH))
+    yield Check(group, "largest distance from the curve", distance, "mm", high=0.5, form=".3f")
+    error = 1e3 * np.linalg.norm(now.middle - plan().path.position, axis=-1)
+    yield Check(group, "largest position error", largest(error), "mm", high=15.0, form=".2f")
+    yield Check(group, "position error at rest", largest(error[-round(0.5 * REST / DT) - 1 :]), "mm", high=0.1, form=".2f")
+    yield Check(group, "largest torque / the motor's limit", largest(run.u) / TORQUE, "", high=0.5, form=".2f")
+    yield replays("run", run)

@@ -1,15 +1,17 @@
-"""The arm: its rows pass and can fail, its tool goes where it is sent, and it carries its own weight."""
+"""The arm: its checks pass and can fail, its tool goes where it is sent, and it carries its own weight."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from demos import arm_checks
+from demos.recorded import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
 from condyle.control.controller import Controller
-from condyle.demos import arm, arm_checks, arm_plan
-from condyle.demos.smooth import FASTEST, SHARPEST, smooth, smooth_sum
+from condyle.demos import arm
+from condyle.demos.profiles import MAX_ACCELERATION, MAX_SPEED, smooth, smooth_integral
 from condyle.errors import ControlError
 from condyle.multibody.robot import load
 from condyle.robot.library.ur3 import READY
@@ -19,20 +21,20 @@ from condyle.tape.function import function
 
 @pytest.fixture(scope="module")
 def done():
-    return arm.run()
+    return recorded("arm")
 
 
 @pytest.fixture(scope="module")
 def rows(done):
-    return list(arm_checks.checks(done, quick=True))
+    return list(arm_checks.checks(done))
 
 
 def values(found):
-    return {row.check: row for row in found}
+    return {check.name: check for check in found}
 
 
 def test_everything_passes(rows):
-    assert [row.check for row in rows if not row.passed] == []
+    assert [check.name for check in rows if not check.ok] == []
     assert len(rows) >= 25
 
 
@@ -51,27 +53,27 @@ def test_a_tool_off_its_plan_is_seen(done):
     x = done.x.copy()
     x[:, 0] += 0.01
     found = values(arm_checks.drawing(replace(done, x=x)))
-    assert not found["tool from its plan before the push, rms"].passed and not found["tool from its plan in the end"].passed
+    assert not found["tool from its plan before the push, rms"].ok and not found["tool from its plan in the end"].ok
     x = done.x.copy()
     x[10, 6 + 4] = -3.3
-    assert not values(arm_checks.drawing(replace(done, x=x)))["largest speed, by the joint's limit"].passed
+    assert not values(arm_checks.drawing(replace(done, x=x)))["largest speed, by the joint's limit"].ok
     found = values(arm_checks.drawing(replace(done, u=done.u * 30.0)))
-    assert not found["largest torque, by the joint's limit"].passed
+    assert not found["largest torque, by the joint's limit"].ok
 
 
 def test_work_that_is_not_done_is_seen(done):
     for change in ({"u": done.u * 1.0001}, {"wrenches": done.wrenches * 0.99}):
         found = values(arm_checks.accounts(replace(done, **change)))
-        assert not any(row.passed for row in found.values())
+        assert not any(check.ok for check in found.values())
 
 
 def test_softer_gains_are_seen(monkeypatch):
     monkeypatch.setattr(arm_checks, "KP", arm.KP * 1.01)
-    assert not next(iter(arm_checks.stiffness())).passed
+    assert not next(iter(arm_checks.stiffness())).ok
 
 
 def test_the_push_is_felt_and_forgotten(done):
-    away = arm_checks.errors(done)
+    away = arm.tool_errors(done)
     begin = round(arm.PUSHED_AT / arm.DT)
     assert away[: begin + 1].max() < 1e-3 < 0.05 < away[begin:].max() and away[-1] < 1e-3
     assert np.count_nonzero(np.any(done.wrenches != 0.0, axis=(1, 2))) == round(arm.PUSHED_FOR / arm.DT)
@@ -82,43 +84,43 @@ def test_the_push_is_felt_and_forgotten(done):
 
 @given(st.floats(0.22, 0.42), st.floats(-0.2, 0.2), st.floats(0.15, 0.35))
 def test_the_tool_goes_where_it_is_sent(x, y, z):
-    q = arm_plan.joints_for(np.array([x, y, z]))
-    R, p = arm_plan.robot().frame_pose(q, "tool")
+    q = arm.joints_for(np.array([x, y, z]))
+    R, p = arm.robot().frame_pose(q, "tool")
     assert p == pytest.approx([x, y, z], abs=1e-10)
-    assert np.abs(R - arm_plan.DOWN).max() < 1e-10
+    assert np.abs(R - arm.DOWN).max() < 1e-10
     assert np.abs(q).max() <= np.pi
 
 
 def test_published_places_are_reached():
     places = np.array([[0.35, 0.15, 0.30], [0.35, 0.15, 0.20], [0.25, -0.20, 0.32], [0.25, -0.20, 0.22]])
-    q = arm_plan.joints_for(places)
-    assert arm_plan.robot().frame_pose(q, "tool")[1] == pytest.approx(places, abs=1e-12)
+    q = arm.joints_for(places)
+    assert arm.robot().frame_pose(q, "tool")[1] == pytest.approx(places, abs=1e-12)
 
 
 @pytest.mark.parametrize("place", [[1.0, 0.0, 0.2], [0.02, 0.0, 0.3], [np.nan, 0.0, 0.0], [1e300, 0.0, 0.0]])
 def test_out_of_reach_is_said(place):
-    with pytest.raises(ControlError, match=r"no joints were found that put the tool down at \[.*choose a place"):
-        arm_plan.joints_for(np.array([[0.35, 0.0, 0.22], place]))
+    with pytest.raises(ControlError, match=r"no joints were found that put the tool down at \[.*choose a position"):
+        arm.joints_for(np.array([[0.35, 0.0, 0.22], place]))
 
 
 def test_the_plan_is_smooth():
-    way = arm.way()
+    way = arm.trajectory()
     assert np.abs(np.diff(way.q, axis=0)).max() < 1.01 * arm.DT * np.abs(way.v).max()
     assert np.gradient(way.v, way.t, axis=0)[2:-2] == pytest.approx(way.a[2:-2], abs=1e-3)
-    corners = arm_plan.corners()
-    seen = [np.abs(way.place[way.drawing] - corner).max(axis=-1).min() for corner in corners]
+    corners = arm.corners()
+    seen = [np.abs(way.position[way.drawing] - corner).max(axis=-1).min() for corner in corners]
     assert max(seen) < 1e-6 and np.ptp(corners, axis=0) == pytest.approx([0.16, 0.12, 0.0])
 
 
 def test_smooth_motion():
     t = np.linspace(-0.5, 2.5, 3001)
-    ways = function(lambda t: {"s": smooth(t, 0.5, 1.5), "sum": smooth_sum(t, 0.5, 1.5)}, t=())
+    ways = function(lambda t: {"s": smooth(t, 0.5, 1.5), "sum": smooth_integral(t, 0.5, 1.5)}, t=())
     s, total = ways(t)
     rate, of_sum = ways.jacobian()(t)
     assert s[0] == 0.0 and s[-1] == pytest.approx(1.0, abs=1e-14) and np.all(np.diff(s) >= -1e-15)
     assert of_sum == pytest.approx(s, abs=1e-12) and total[-1] == pytest.approx(0.5 * 1.5 + 0.5)
-    assert rate.max() == pytest.approx(FASTEST / 1.5, rel=1e-5)
-    assert np.abs(ways.jacobian().jacobian()(t)[0]).max() == pytest.approx(SHARPEST / 1.5**2, rel=1e-4)
+    assert rate.max() == pytest.approx(MAX_SPEED / 1.5, rel=1e-5)
+    assert np.abs(ways.jacobian().jacobian()(t)[0]).max() == pytest.approx(MAX_ACCELERATION / 1.5**2, rel=1e-4)
 
 
 # ---- controllers
@@ -138,7 +140,7 @@ def test_it_carries_its_own_weight():
 
 
 def test_what_is_left_out_is_seen():
-    here, plan, robot = arm.world(), arm.way(), arm_plan.robot()
+    here, plan, robot = arm.world(), arm.trajectory(), arm.robot()
     # no M a* in the law
     wanted = np.stack([plan.q, plan.v, 0.0 * plan.a], axis=1)
     follow, x, away = arm.Tracking(here, wanted), here.state(READY), 0.0
@@ -155,5 +157,5 @@ def test_what_is_left_out_is_seen():
 
 def test_another_robot_is_refused():
     dog = Simulation(load("pidog"), 0.002)
-    with pytest.raises(ControlError, match=r"gains are for 6 joints.*pidog has 18 velocities.*holding"):
+    with pytest.raises(ControlError, match=r"gains are for 6 joints.*pidog has 18 velocities.*hold"):
         arm.gravity_compensation(dog, dog.state())

@@ -4,13 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from demos import birotor_checks, birotor_rigid_body
+from demos.recorded import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
 from condyle.control.controller import Controller
-from condyle.demos import birotor, birotor_body, birotor_checks, birotor_plan
-from condyle.demos.birotor_control import MOST_SIDEWAYS, ROTORS, allocation, compiled, rotor_geometry, servo, shares
-from condyle.demos.work import repeated, unaccounted
+from condyle.demos import birotor, birotor_control
+from condyle.demos.birotor_control import (
+    MAX_LATERAL_ACCELERATION,
+    ROTORS,
+    allocation,
+    compiled,
+    rotor_components,
+    rotor_geometry,
+    servo,
+)
+from condyle.demos.checks import energy_residual, replays
 from condyle.errors import ControlError
 from condyle.multibody.robot import load
 from condyle.robot.library.birotor import DRAG, SERVO_LAG, THRUST
@@ -21,21 +31,21 @@ angles = st.floats(-1.2, 1.2)
 
 @pytest.fixture(scope="module")
 def done():
-    return birotor.run()
+    return recorded("birotor")
 
 
 @pytest.fixture(scope="module")
 def rows(done):
-    return list(birotor_checks.checks(done, quick=True))
+    return list(birotor_checks.checks(done))
 
 
 def values(found):
-    return {row.check: row for row in found}
+    return {check.name: check for check in found}
 
 
 def test_everything_passes(rows):
-    assert [row.check for row in rows if not row.passed] == []
-    assert len(rows) >= 35 and len({row.check for row in rows}) == len(rows)
+    assert [check.name for check in rows if not check.ok] == []
+    assert len(rows) >= 35 and len({check.name for check in rows}) == len(rows)
 
 
 def test_the_run_is_kept_and_found_again(done, tmp_path):
@@ -58,37 +68,37 @@ def test_a_flight_off_its_plan_is_seen(done):
     x = done.x.copy()
     x[:, 0] += 0.01
     found = values(birotor_checks.flight(replace(done, x=x)))
-    assert not found["off its place, in the end"].passed and not found["off its place, hovering at (0.3, 0.6, 1.0)"].passed
+    assert not found["off its place, in the end"].ok and not found["off its place, hovering at (0.3, 0.6, 1.0)"].ok
     x = done.x.copy()
     x[5000, 9 + 6] = -3.1
-    assert not values(birotor_checks.flight(replace(done, x=x)))["fastest gimbal"].passed
+    assert not values(birotor_checks.flight(replace(done, x=x)))["fastest gimbal"].ok
     extras = {**done.extras, "thrusts": np.minimum(done.extras["thrusts"] * 3.0, 18.0)}
     found = values(birotor_checks.flight(replace(done, extras=extras)))
-    assert not found["time at the least or largest thrust"].passed and not found["farthest from that, by it"].passed
+    assert not found["time at the least or largest thrust"].ok and not found["farthest from that, by it"].ok
 
 
 def test_rotors_that_give_something_else_are_seen(done):
     for change in ((1.0, 1.0, 1.0, 1.01, 1.01, 1.01), (1.0, 1.0, 1.0, -1.0, -1.0, -1.0), (1.001, 1.0, 1.0, 1.0, 1.0, 1.0)):
         found = list(birotor_checks.drag(replace(done, wrenches=done.wrenches * np.array(change))))
-        assert len(found) == 4 and sum(row.passed is False for row in found) == 2
+        assert len(found) == 4 and sum(check.ok is False for check in found) == 2
 
 
 def test_work_that_is_not_done_is_seen(done):
     found = values(birotor_checks.accounts(replace(done, wrenches=done.wrenches * 1.0001)))
-    assert [row.passed for row in found.values()] == [False, False, False]
+    assert [check.ok for check in found.values()] == [False, False, False]
     # couples and torques count too
     for part, change in (("wrenches", np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])), ("u", 1.0)):
         more = getattr(done, part) * (1.0 + 0.01 * change)
         x, u, w = done.x, more if part == "u" else done.u, more if part == "wrenches" else done.wrenches
-        left = unaccounted(birotor.world(), birotor.world(birotor.DT / 2.0), x, u, w)
+        left = energy_residual(birotor.world(), birotor.world(birotor.DT / 2.0), x, u, w)
         assert np.abs(left).max() > 1e-5
 
 
 def test_one_bit_is_seen(done):
     x = done.x.copy()
     x[1234, 3] = np.nextafter(x[1234, 3], 2.0)
-    row = repeated("", replace(done, x=x))
-    assert not row.passed and "1,234" in row.said
+    check = replays("", replace(done, x=x))
+    assert not check.ok and "1,234" in check.detail
 
 
 # ---- rotors
@@ -97,7 +107,7 @@ def test_one_bit_is_seen(done):
 @given(st.floats(1.0, 30.0), *[st.floats(-0.5, 0.5)] * 3)
 def test_shares_give_what_is_asked_for(lift, tx, ty, tz):
     model = birotor.robot().model
-    (s1, c1), (s2, c2) = shares(model, lift, np.array([tx, ty, tz]))
+    (s1, c1), (s2, c2) = rotor_components(model, lift, np.array([tx, ty, tz]))
     force = allocation(model) @ np.array([s1, c1, s2, c2])
     assert force[[2, 3, 4, 5]] == pytest.approx([lift, tx, ty, tz], abs=1e-12)
     # no side force ever, and the forward force that comes with the pitching couple
@@ -107,7 +117,7 @@ def test_shares_give_what_is_asked_for(lift, tx, ty, tz):
 @given(st.tuples(st.floats(*THRUST), st.floats(*THRUST)), st.tuples(angles, angles))
 def test_the_allocation_is_that_of_the_rotors(thrusts, tilts):
     f, a = np.array(thrusts), np.array(tilts)
-    wanted = np.concatenate(birotor_body.rotor_wrench(birotor_checks.rotor_places(), f, a))
+    wanted = np.concatenate(birotor_rigid_body.rotor_wrench(birotor_checks.rotor_places(), f, a))
     s, c = f * np.sin(a), f * np.cos(a)
     assert allocation(birotor.robot().model) @ np.array([s[0], c[0], s[1], c[1]]) == pytest.approx(wanted, abs=1e-12)
 
@@ -136,9 +146,9 @@ def test_only_level_hovers(heading, roll, pitch):
     quaternion = np.array([
         cy * cp * cr + sy * sp * sr, cy * cp * sr - sy * sp * cr, cy * sp * cr + sy * cp * sr, sy * cp * cr - cy * sp * sr,
     ])  # fmt: skip
-    R = birotor_body.rotation(quaternion)
-    thrusts, tilts = birotor_body.hover_reference(robot, R, 9.81)
-    force, couple = birotor_body.rotor_wrench(birotor_checks.rotor_places(), thrusts, tilts)
+    R = birotor_rigid_body.rotation(quaternion)
+    thrusts, tilts = birotor_rigid_body.nearest_hover(robot, R, 9.81)
+    force, couple = birotor_rigid_body.rotor_wrench(birotor_checks.rotor_places(), thrusts, tilts)
     missing = np.concatenate([force - R.T @ [0.0, 0.0, robot.mass * 9.81], couple])
     tilt = np.arccos(np.clip(R[2, 2], -1.0, 1.0))
     assert np.abs(missing).max() >= 0.1 * robot.mass * 9.81 * np.sin(tilt) * rotor_geometry(robot.model)[1]
@@ -149,7 +159,9 @@ def test_only_level_hovers(heading, roll, pitch):
 @pytest.mark.parametrize("heading", [-2.5, 0.0, 1.2])
 def test_level_hovers_at_any_heading(heading):
     c, s = np.cos(heading), np.sin(heading)
-    thrusts, tilts = birotor_body.hover_reference(birotor.robot(), np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]), 9.798)
+    thrusts, tilts = birotor_rigid_body.nearest_hover(
+        birotor.robot(), np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]), 9.798
+    )
     assert thrusts == pytest.approx([7.0762, 7.0762], abs=1e-4) and tilts == pytest.approx([0.0, 0.0], abs=1e-12)
 
 
@@ -190,8 +202,8 @@ def test_it_comes_back_from_a_hit():
 
 def test_far_away_it_asks_for_no_more_tilt_than_it_may():
     law, robot = compiled(birotor.robot())[0], birotor.robot()
-    far = birotor_plan.staying(np.array([1e3, 1e3, 0.0]), 0.0)
-    near = birotor_plan.staying(np.array([MOST_SIDEWAYS, MOST_SIDEWAYS, 0.0]), 0.0)
+    far = birotor_control.hover_reference(np.array([1e3, 1e3, 0.0]), 0.0)
+    near = birotor_control.hover_reference(np.array([MAX_LATERAL_ACCELERATION, MAX_LATERAL_ACCELERATION, 0.0]), 0.0)
     q = robot.neutral()
     for one, other in zip(law(q, np.zeros(8), far), law(q, np.zeros(8), near), strict=True):
         assert np.all(np.isfinite(one)) and one == pytest.approx(other)
@@ -201,7 +213,7 @@ def test_upside_down_the_law_keeps_to_its_limits():
     law, robot, rng = compiled(birotor.robot())[0], birotor.robot(), np.random.default_rng(0)
     q, v = robot.random_configuration(rng, 500), 3.0 * rng.normal(size=(500, robot.nv))
     q[0, 3:7], q[1, 3:7] = (1.0, 0.0, 0.0, 0.0), (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))  # on its back, on its side
-    thrusts, commands = law(q, v, birotor_plan.staying(np.zeros(3), 0.0))
+    thrusts, commands = law(q, v, birotor_control.hover_reference(np.zeros(3), 0.0))
     assert THRUST[0] <= thrusts.min() and thrusts.max() <= THRUST[1] and np.abs(commands).max() <= 1.57
 
 
@@ -217,15 +229,17 @@ def test_a_simulation_without_rotors_is_refused():
 
 
 def test_the_plan_begins_and_ends_at_rest():
-    t = np.array([0.0, 3.6, birotor_plan.SECONDS])
-    found = birotor_plan.references(birotor_plan.demonstration, t)
-    assert found[:, :3] == pytest.approx(np.array([birotor_plan.START, birotor_plan.FIRST, birotor_plan.LAST]), abs=1e-12)
+    t = np.array([0.0, 3.6, birotor_control.SECONDS])
+    found = birotor_control.references(birotor_control.trajectory, t)
+    assert found[:, :3] == pytest.approx(
+        np.array([birotor_control.START, birotor_control.FIRST, birotor_control.LAST]), abs=1e-12
+    )
     assert np.abs(found[:, 3:15]).max() < 1e-9 and found[:, 15:] == pytest.approx(np.zeros((3, 3)), abs=1e-12)
 
 
 def test_derivatives_of_the_plan_are_those_of_its_places():
-    t = np.linspace(0.0, birotor_plan.SECONDS, 13001)
-    found = birotor_plan.references(birotor_plan.demonstration, t)
+    t = np.linspace(0.0, birotor_control.SECONDS, 13001)
+    found = birotor_control.references(birotor_control.trajectory, t)
     for order in range(3):
         slope = np.gradient(found[:, 3 * order : 3 * order + 3], t, axis=0)[2:-2]
         assert slope == pytest.approx(found[2:-2, 3 * order + 3 : 3 * order + 6], abs=2e-2)

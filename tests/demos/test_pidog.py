@@ -4,35 +4,38 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from demos import pidog_checks
+from demos.comparison import sliding_distance
+from demos.facts import PiDog
+from demos.recorded import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condyle as cd
 from condyle.control.controller import Controller
-from condyle.demos import pidog, pidog_checks, pidog_gaits, pidog_legs, pidog_servo
-from condyle.demos.pidog_gaits import HEIGHT, TICK
-from condyle.demos.pidog_legs import LEGS
-from condyle.demos.work import slid
+from condyle.demos import pidog, pidog_gaits
+from condyle.demos.pidog_gaits import HEIGHT, LEGS, TICK
+from condyle.robot.library.pidog import EFFORT, SPEED
 
 CLOSE = 1e-12  # the same formula in float64, relative
 
 
 @pytest.fixture(scope="module")
 def done():
-    return pidog.run()
+    return recorded("pidog")
 
 
 @pytest.fixture(scope="module")
 def rows(done):
-    return list(pidog_checks.checks(done, quick=True))
+    return list(pidog_checks.checks(done))
 
 
 # ---- the whole
 
 
 def test_everything_passes(rows):
-    assert [row.check for row in rows if row.passed is False] == []
-    assert {row.group for row in rows if row.passed is None} == {"with 0.137 N m instead"} and len(rows) >= 50
+    assert [check.name for check in rows if check.ok is False] == []
+    assert len(rows) >= 50
 
 
 def test_rows_fail_for_a_run_that_did_not_happen(done):
@@ -41,8 +44,8 @@ def test_rows_fail_for_a_run_that_did_not_happen(done):
     x[:, 0] = 0.0
     other = replace(done, x=x)
     other.__dict__["simulation"] = done.simulation
-    failed = {row.check for row in pidog_checks.checks(other, quick=True) if row.passed is False}
-    assert {"largest roll", "advance of cycle 2; 91.4 without slip", "repeats bit for bit", "roll"} <= failed
+    failed = {check.name for check in pidog_checks.checks(other) if check.ok is False}
+    assert {"largest roll", "advance of cycle 2; 91.4 without slip", "replays bit for bit", "roll"} <= failed
 
 
 def test_a_run_is_kept_and_repeats(done, tmp_path):
@@ -61,7 +64,7 @@ def test_it_stands_walks_and_stands(done):
     assert done.x[end, 0] - done.x[begin, 0] > 0.16
     # feet leave the ground in the order of the table: LF, RH, RF, LH
     cycle = slice((begin + end) // 2, end)
-    high = np.stack([done.robot.frame_pose(done.q[cycle], foot)[1][:, 2] for foot in pidog_legs.FEET])
+    high = np.stack([done.robot.frame_pose(done.q[cycle], foot)[1][:, 2] for foot in pidog_gaits.FEET])
     assert [LEGS[i] for i in np.argsort(high.argmax(axis=1))] == ["LF", "RH", "RF", "LH"]
 
 
@@ -71,31 +74,31 @@ def test_it_stands_walks_and_stands(done):
 @given(y=st.floats(-60.0, 60.0), z=st.floats(45.0, 100.0))
 def test_there_and_back(y, z):
     foot = np.array([y, z])
-    assert np.abs(pidog_legs.foot_place(pidog_legs.leg_angles(foot)) - foot).max() < 115.0 * CLOSE
-    feet = np.tile(foot, (4, 1))
-    assert np.abs(pidog_legs.feet_of(pidog_legs.servo_angles(feet)) - feet).max() < 115.0 * CLOSE
+    assert np.abs(pidog_gaits.foot_position(pidog_gaits.leg_angles(foot)) - foot).max() < 115.0 * CLOSE
+    angles = pidog_gaits.servo_angles(np.tile(foot, (4, 1))).reshape(4, 2) * pidog_gaits.SIDES[:, None] + [0.0, 90.0]
+    assert np.abs(pidog_gaits.foot_position(angles) - foot).max() < 115.0 * CLOSE
 
 
 @given(y=st.floats(-300.0, 300.0), z=st.floats(-300.0, 300.0))
 def test_any_place_gives_angles(y, z):
-    angles = pidog_legs.leg_angles([y, z])
-    reach = np.hypot(*pidog_legs.foot_place(angles))
+    angles = pidog_gaits.leg_angles([y, z])
+    reach = np.hypot(*pidog_gaits.foot_position(angles))
     assert np.all(np.isfinite(angles)) and 34.0 - 1e-9 <= reach <= 118.0 + 1e-9
     u = np.hypot(y, z)
     if u > 118.0:
-        assert reach == pytest.approx(118.0, abs=1e-9) and not pidog_legs.reachable([y, z])
+        assert reach == pytest.approx(118.0, abs=1e-9)
 
 
 def test_stand_angles_and_the_wrong_table():
     stand = np.array(pidog_gaits.POSES["stand"]).reshape(4, 2)
     assert stand.round(2).tolist() == [[40.61, 15.54], [-40.61, -15.54], [60.28, 5.26], [-60.28, -5.26]]
-    wrong = pidog_legs.foot_place(np.array(pidog_gaits.WRONG_STAND) + np.array([0.0, 90.0]))
+    wrong = pidog_gaits.foot_position(np.array(PiDog.WRONG_STAND) + np.array([0.0, 90.0]))
     assert wrong[1] < 1.0, "by that table the feet are no lower than the hips"
 
 
 @pytest.mark.parametrize("pose", pidog_gaits.POSES)
 def test_poses_are_within_the_limits_and_alike_on_both_sides(pose):
-    angles = pidog.posed(pose).reshape(4, 2)
+    angles = pidog.pose_angles(pose).reshape(4, 2)
     assert np.abs(angles).max() <= 90.0
     assert np.array_equal(angles[::2], -angles[1::2])
 
@@ -139,7 +142,7 @@ def test_no_servo_is_told_to_be_too_fast(speed, way):
 @pytest.mark.parametrize("speed", [-1.0, 100.5, float("nan")])
 def test_a_speed_that_cannot_be(speed):
     with pytest.raises(cd.CondyleError, match="from 0 to 100"):
-        pidog.walking(pidog.world(), pidog.placed(pidog.world()), speed=speed)
+        pidog.walking(pidog.world(), pidog.standing_state(pidog.world()), speed=speed)
 
 
 # ---- servos
@@ -147,8 +150,8 @@ def test_a_speed_that_cannot_be(speed):
 
 @given(angle=st.floats(-90.0, 90.0))
 def test_a_command_is_heard_within_half_a_count(angle):
-    heard = float(pidog_servo.heard(angle))
-    assert abs(heard - angle) <= 0.22 + 1e-6 and float(pidog_servo.counts(angle)).is_integer()
+    heard = float(pidog_gaits.quantized(angle))
+    assert abs(heard - angle) <= 0.22 + 1e-6 and float(pidog_gaits.counts(angle)).is_integer()
 
 
 def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
@@ -158,15 +161,15 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
     x = here.state()
     angles = np.zeros(8)
     angles[0] = 40.0
-    control = pidog.Following(here, iter([angles] * 200))
+    control = pidog.ServoController(here, iter([angles] * 200))
     xs = [x]
     for k in range(400):
         xs.append(here.step(xs[-1], control(k, xs[-1])[0]))
     q, v = (np.array(part)[:, index] for part, index in zip(here.split(np.array(xs)), (7, 6), strict=True))
     told = float(control.reference[0])
-    assert v.max() <= pidog_servo.SPEED * 1.05 and v.max() > 0.8 * pidog_servo.SPEED
+    assert v.max() <= SPEED * 1.05 and v.max() > 0.8 * SPEED
     assert q[-1] == pytest.approx(told, abs=np.radians(0.5)) and q.max() < told + np.radians(3.0)
-    assert np.abs(np.array(pidog_servo.drive(np.ones(12), np.zeros(12)))).max() == pidog_servo.EFFORT
+    assert np.abs(np.array(pidog_gaits.servo_torque(np.ones(12), np.zeros(12)))).max() == EFFORT
 
 
 # ---- controllers
@@ -176,7 +179,7 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
 @given(turn=st.sampled_from(["", "left", "right"]), forward=st.booleans())
 def test_it_walks_any_way_upright(turn, forward):
     here = pidog.world()
-    x0 = x = pidog.placed(here)
+    x0 = x = pidog.standing_state(here)
     control = pidog.walking(here, x0, turn=turn, forward=forward, rest=0.3)
     assert isinstance(control, Controller)
     for k in range(1400):
@@ -191,12 +194,12 @@ def test_it_walks_any_way_upright(turn, forward):
 
 def test_it_lies_down():
     here = pidog.world()
-    x = pidog.placed(here)
+    x = pidog.standing_state(here)
     control = pidog.standing(here, x, "lie")
     for k in range(500):
         x = here.step(x, control(k, x)[0])
     # its belly touches nothing here: the hind knees carry all they can, and give way
-    assert np.degrees(x[7:15]) == pytest.approx(pidog.posed("lie"), abs=6.0) and x[2] < 0.07
+    assert np.degrees(x[7:15]) == pytest.approx(pidog.pose_angles("lie"), abs=6.0) and x[2] < 0.07
 
 
 @pytest.mark.parametrize(
@@ -211,13 +214,13 @@ def test_it_lies_down():
 )
 def test_errors_say_what_to_do(make, words):
     with pytest.raises(cd.CondyleError, match=words):
-        make(pidog.world(), pidog.placed(pidog.world()))
+        make(pidog.world(), pidog.standing_state(pidog.world()))
 
 
 @pytest.mark.parametrize("friction", [0.3, 1.0])
 def test_it_walks_on_other_floors(friction):
-    here = cd.Simulation(pidog.dog(), 0.002, cd.Plane(friction), "*_foot")
-    x = pidog.placed(here)
+    here = cd.Simulation(pidog.robot(), 0.002, cd.Plane(friction), "*_foot")
+    x = pidog.standing_state(here)
     control = pidog.walking(here, x, rest=0.3)
     for k in range(1200):
         x = here.step(x, control(k, x)[0])
@@ -226,15 +229,15 @@ def test_it_walks_on_other_floors(friction):
 
 
 def test_a_servo_that_is_too_weak_or_too_slow_is_seen(monkeypatch):
-    assert [row.passed for row in pidog_checks.servo()] == [True, True]
-    monkeypatch.setattr(pidog, "drive", lambda command, q, effort: 0.9 * pidog_servo.drive(command, q, effort))
-    assert next(iter(pidog_checks.servo())).passed is False
+    assert [check.ok for check in pidog_checks.servo()] == [True, True]
+    monkeypatch.setattr(pidog, "servo_torque", lambda command, q, effort: 0.9 * pidog_gaits.servo_torque(command, q, effort))
+    assert next(iter(pidog_checks.servo())).ok is False
 
 
 def test_feet_that_stick_do_not_slide(done):
     # a foot's centre moves as the ball rolls: the point that touches is what counts
     standing = slice(200, 390)
-    way = slid(done, pidog_legs.FEET, 0.008)[standing].sum(axis=0)
+    way = sliding_distance(done, pidog_gaits.FEET, 0.008)[standing].sum(axis=0)
     assert way.max() < 2e-5
-    cycle = slid(done, pidog_legs.FEET, 0.008)[1500:2000].sum(axis=0)
+    cycle = sliding_distance(done, pidog_gaits.FEET, 0.008)[1500:2000].sum(axis=0)
     assert np.all(cycle > 1e-4)

@@ -57,8 +57,8 @@ for name in ("pidog", "fourlimb", "ur3", "birotor"):
     ground = None if name == "ur3" else cd.Plane()
     world = cd.Simulation(cd.load(name), 0.002, ground, None if ground is None else "collisions")
     found[name] = [world.hash, [x.hex() for x in (*world._world.felt, *world._world.lightness)]]
-for machine in (wheeled_pendulum, two_wheeled):
-    found[machine.__name__] = machine.world().hash
+for demo in (wheeled_pendulum, two_wheeled):
+    found[demo.__name__] = demo.world().hash
 shape = sphere(0.05, (0.01, 0.02, 0.03), name="ball")
 ball = cd.load(Description("ball", (link("ball", solid(1.0, shape), [], [shape]),), ()), base="free")
 for cone in ("round", 20):
