@@ -1,4 +1,4 @@
-"""What every test relies on: reproducible examples, a private cache of compiled objects, plots without a screen."""
+"""Set-up of all tests: reproducible examples, one private cache of compiled objects, plots without a screen."""
 
 import os
 import tempfile
@@ -16,12 +16,15 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 # set while this file is imported, not in the fixture: a test module may compile when it is collected
 # CONDYLE_TEST_CACHE=DIRECTORY keeps compiled objects from one test run to the next
 CACHE = tempfile.TemporaryDirectory(prefix="condyle-tests-")
-os.environ["CONDYLE_CACHE"] = os.environ.get("CONDYLE_TEST_CACHE", CACHE.name)
+if (
+    "PYTEST_XDIST_WORKER" not in os.environ
+):  # workers inherit the cache of the process that starts them: each kernel compiles once
+    os.environ["CONDYLE_CACHE"] = os.environ.get("CONDYLE_TEST_CACHE", CACHE.name)
 os.environ["MPLBACKEND"] = "Agg"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_directory() -> Iterator[Path]:
-    """The private, empty cache of this test run; the user's own is never touched."""
+    """The private cache of this test run; the user's own is never used."""
     yield Path(os.environ["CONDYLE_CACHE"])
     CACHE.cleanup()
