@@ -14,7 +14,7 @@ import condyle as cd
 from condyle.robot import library
 from condyle.view.camera import framed
 from condyle.view.picture import picture
-from condyle.view.scene import Arrow, body
+from condyle.view.scene import Arrow, robot_mesh
 from condyle.view.trajectory import link_poses
 
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
@@ -88,7 +88,9 @@ def conventions(path: Path) -> None:
     ]
     arrows = [Arrow(start, along, color, 0.006 if name == "q[:3]" else 0.011) for name, start, along, color in vectors]
     ends = np.array([point for _, start, along, _ in vectors for point in (start, start + along)])
-    camera = framed(np.concatenate([body(robot).at(*link_poses(robot, q)).vertices, ends]), size, azimuth=-38.0, elevation=16.0)
+    camera = framed(
+        np.concatenate([robot_mesh(robot).at(*link_poses(robot, q)).vertices, ends]), size, azimuth=-38.0, elevation=16.0
+    )
     sheet = Image.fromarray(picture(robot, q, size=size, camera=camera, arrows=arrows, ground=0.0))
     for name, start, along, color in vectors:
         at = start + (0.5 if name == "q[:3]" else 1.0) * along
@@ -143,7 +145,7 @@ def faq(path: Path) -> None:
     for k, (words, quaternion) in enumerate(panels):
         q = posed(robot, STAND)
         q[3:7] = quaternion
-        points = body(robot).at(*link_poses(robot, q)).vertices
+        points = robot_mesh(robot).at(*link_poses(robot, q)).vertices
         q[2] -= points[:, 2].min()
         R, at = robot.frame_pose(q, "torso")
         arrows = [

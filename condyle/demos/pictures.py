@@ -14,7 +14,7 @@ from condyle.errors import require
 from condyle.runs.run import Run
 from condyle.view.camera import framed
 from condyle.view.picture import picture, png
-from condyle.view.scene import PUSH, Arrow, body, force_arrows
+from condyle.view.scene import PUSH, Arrow, force_arrows, robot_mesh
 from condyle.view.trajectory import frame_positions, sample_run
 
 SIZE = (1200, 675)
@@ -28,7 +28,7 @@ def draw(demo: Demo, run: Run, path: Path) -> None:
     """Write the robot at its time, with the path of its frame, other poses, and the forces on it."""
     robot, seen = run.robot, sample_run(run, fps=60.0)
     k, *others = (int(np.argmin(np.abs(seen.t - time))) for time in (demo.time, *demo.ghosts))
-    shown = body(robot)
+    shown = robot_mesh(robot)
     scenes = [shown.at(seen.R[i], seen.p[i]).vertices for i in (*others, k)]
     extent = float(np.max(np.ptp(scenes[-1], axis=0)))
     arrows = [_from_outside(arrow, extent) if demo.pushed else arrow for arrow in force_arrows(seen, k, extent)]

@@ -1,4 +1,4 @@
-"""The triangles of a robot: every shape of every link, closed, with faces that turn counter-clockwise seen from outside."""
+"""The triangles of a robot: every shape of every link, closed, faces counter-clockwise seen from outside."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from condyle.robot.parts import STEEL, rod, sphere
 
 Color = tuple[float, float, float, float]
 
-ROUND = 32  # sides of a cylinder or capsule
-BALL = (24, 16)  # meridians and parallels of a sphere
+SIDES = 32  # of a cylinder or capsule
+MERIDIANS, PARALLELS = 24, 16  # of a sphere
 WORLD = -1
-PLAIN: Color = STEEL  # of a shape without a colour
-TOUCHING: Color = (0.93, 0.58, 0.18, 0.55)  # of a collision shape
-BONE: Color = (0.55, 0.58, 0.63, 1.0)  # of rods between joints
-JOINT: Color = (0.16, 0.42, 0.75, 1.0)  # of balls at joints
+COLLISION_COLOR: Color = (0.93, 0.58, 0.18, 0.55)
+ROD_COLOR: Color = (0.55, 0.58, 0.63, 1.0)  # of rods between joints
+JOINT_COLOR: Color = (0.16, 0.42, 0.75, 1.0)  # of balls at joints
 CREASE = 40.0  # degrees between faces, up to which a surface looks smooth
-MOST_CORNERS = 128  # at one vertex, to be smoothed
+MAX_CORNERS = 128  # at one vertex, to be smoothed
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,29 +35,29 @@ class Piece:
     faces: np.ndarray
     color: Color
     name: str
-    note: str = ""
+    warning: str = ""
 
 
 def pieces(model: Model, *, which: str = "visual") -> list[Piece]:
     """The pieces of a robot, `which` "visual" or "collision", links in order, the world first.
 
     A robot without shapes of one kind shows those of the other, and one without any shows rods between its joints. A mesh that
-    cannot be read is replaced by its link's collision shapes, or by rods, and `note` says why.
+    cannot be read is replaced by its link's collision shapes, or by rods, and `warning` says why.
     """
     if which not in ("visual", "collision"):
         raise RobotError([f'the shapes to show are "visual" or "collision", got {which!r:.40}'])
-    homes = [(WORLD, model.visuals, model.collisions), *((i, l.visuals, l.collisions) for i, l in model.outward())]
+    shapes_of = [(WORLD, model.visuals, model.collisions), *((i, l.visuals, l.collisions) for i, l in model.outward())]
     if which == "collision":
-        homes = [(link, collisions, visuals) for link, visuals, collisions in homes]
-    if not any(wanted for _, wanted, _ in homes):
-        homes = [(link, other, ()) for link, _, other in homes]
-    if not any(wanted for _, wanted, _ in homes):
-        return [piece for link, _, _ in homes for piece in _bones(model, link)]
-    plain = TOUCHING if which == "collision" else PLAIN
-    return [piece for link, wanted, other in homes for piece in _link_pieces(model, link, wanted, other, plain)]
+        shapes_of = [(link, collisions, visuals) for link, visuals, collisions in shapes_of]
+    if not any(wanted for _, wanted, _ in shapes_of):
+        shapes_of = [(link, other, ()) for link, _, other in shapes_of]
+    if not any(wanted for _, wanted, _ in shapes_of):
+        return [piece for link, _, _ in shapes_of for piece in _rods(model, link)]
+    default = COLLISION_COLOR if which == "collision" else STEEL
+    return [piece for link, wanted, other in shapes_of for piece in _link_pieces(model, link, wanted, other, default)]
 
 
-def shaded(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def with_normals(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(vertices, normals, faces) with a vertex for each normal: round surfaces are smooth, edges above CREASE stay sharp."""
     corners = faces.ravel()
     n = _face_normals(vertices, faces)
@@ -66,7 +65,7 @@ def shaded(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndar
     order = np.argsort(corners, kind="stable")
     counts = np.bincount(corners, minlength=len(vertices))
     firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    many = np.where(counts > MOST_CORNERS, 0, counts)[corners]
+    many = np.where(counts > MAX_CORNERS, 0, counts)[corners]
     left = np.repeat(np.arange(len(corners)), many)
     step = np.arange(len(left)) - np.repeat(np.cumsum(many) - many, many)
     right = order[firsts[corners[left]] + step]
@@ -90,41 +89,42 @@ def shaded(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndar
 # -- links
 
 
-def _link_pieces(model: Model, link: int, shapes: Iterable[Shape], others: Iterable[Shape], plain: Color) -> list[Piece]:
+def _link_pieces(model: Model, link: int, shapes: Iterable[Shape], others: Iterable[Shape], default: Color) -> list[Piece]:
     found, bad = [], ""
     owner = model.links[link].name if link >= 0 else "world"
     for shape in shapes:
         name = shape.name or owner
         try:
-            for mesh in _triangles(shape):
-                found.append(_placed(link, mesh, shape, shape.color or mesh.color or plain, name))
+            for mesh in triangles(shape):
+                found.append(_placed(link, mesh, shape, shape.color or mesh.color or default, name))
         except CondyleError as error:
             bad = str(error)
     if bad and found:
-        # the other shapes of the link tell enough of it
-        return [*found[:-1], replace(found[-1], note=f"{bad}: left out")]
+        # the other shapes of the link suffice
+        return [*found[:-1], replace(found[-1], warning=f"{bad}: left out")]
     if bad:
         simple = [shape for shape in others if shape.kind != "mesh"]
-        note = f"{bad}: {'collision shapes' if simple else 'rods'} shown instead"
+        warning = f"{bad}: {'collision shapes' if simple else 'rods'} shown instead"
         for shape in simple:
-            for mesh in _triangles(shape):
-                found.append(_placed(link, mesh, shape, shape.color or plain, shape.name or owner, note))
+            for mesh in triangles(shape):
+                found.append(_placed(link, mesh, shape, shape.color or default, shape.name or owner, warning))
         if not simple:
-            found += _bones(model, link, note) or [_dot(link, owner, _extent(model), note)]
+            ball = sphere(0.03 * _extent(model), color=JOINT_COLOR)
+            found += _rods(model, link, warning) or [_placed(link, triangles(ball)[0], ball, JOINT_COLOR, owner, warning)]
     return found
 
 
-def _placed(link: int, mesh: Mesh, shape: Shape, color: Color, name: str, note: str = "") -> Piece:
-    """The mesh in the frame of its link; a mirrored one has its faces turned round."""
+def _placed(link: int, mesh: Mesh, shape: Shape, color: Color, name: str, warning: str = "") -> Piece:
+    """The mesh in the frame of its link; a mirrored one has its faces reversed."""
     scale = np.array(shape.size if shape.kind == "mesh" else (1.0, 1.0, 1.0), dtype=float)
     R, p = np.asarray(shape.pose.R, dtype=float), np.asarray(shape.pose.p, dtype=float)
     vertices = (mesh.vertices.astype(float) * scale) @ R.T + p
     faces = mesh.faces[:, ::-1] if np.prod(scale) < 0.0 else mesh.faces
     r, g, b, a = (float(min(max(c, 0.0), 1.0)) if np.isfinite(c) else 0.5 for c in color)
-    return Piece(link, np.ascontiguousarray(vertices, dtype=np.float32), np.ascontiguousarray(faces), (r, g, b, a), name, note)
+    return Piece(link, np.ascontiguousarray(vertices, dtype=np.float32), np.ascontiguousarray(faces), (r, g, b, a), name, warning)
 
 
-def _bones(model: Model, link: int, note: str = "") -> list[Piece]:
+def _rods(model: Model, link: int, warning: str = "") -> list[Piece]:
     """Rods from a link's joint to those of its children, to its frames at the tips, and a ball at the joint."""
     extent = _extent(model)
     thick = 0.018 * extent
@@ -137,19 +137,14 @@ def _bones(model: Model, link: int, note: str = "") -> list[Piece]:
             ends.append(np.asarray(inertia.com, dtype=float))
     name = model.links[link].name if link >= 0 else "world"
     far = [end for end in ends if np.all(np.isfinite(end)) and np.linalg.norm(end) > 1e-3 * extent]
-    shapes = [rod((0.0, 0.0, 0.0), tuple(end), thick, BONE) for end in far]
+    shapes = [rod((0.0, 0.0, 0.0), tuple(end), thick, ROD_COLOR) for end in far]
     if link >= 0 and (shapes or model.links[link].inertia.mass > 0.0):
-        shapes.append(sphere(1.7 * thick, color=JOINT))
-    return [_placed(link, mesh, shape, shape.color or BONE, name, note) for shape in shapes for mesh in _triangles(shape)]
-
-
-def _dot(link: int, name: str, extent: float, note: str) -> Piece:
-    shape = sphere(0.03 * extent, color=JOINT)
-    return _placed(link, _triangles(shape)[0], shape, JOINT, name, note)
+        shapes.append(sphere(1.7 * thick, color=JOINT_COLOR))
+    return [_placed(link, mesh, shape, shape.color or ROD_COLOR, name, warning) for shape in shapes for mesh in triangles(shape)]
 
 
 def _extent(model: Model) -> float:
-    """About the robot's size, by the way from its base to the farthest joint or centre of mass; 0.1 m if all is one point."""
+    """The distance along the links from the base to the farthest joint or centre of mass; 0.1 m if all is one point."""
     reach = [0.0] * len(model.links)
     far = 0.0
     for i, link in model.outward():
@@ -163,8 +158,8 @@ def _extent(model: Model) -> float:
 # -- shapes
 
 
-def _triangles(shape: Shape) -> tuple[Mesh, ...]:
-    """The shape about its own origin."""
+def triangles(shape: Shape) -> tuple[Mesh, ...]:
+    """The meshes of a shape about its own origin."""
     if shape.kind == "mesh":
         if shape.mesh is None:
             raise RobotError(["mesh not found"])
@@ -179,16 +174,16 @@ def _simple(kind: str, size: tuple[float, ...]) -> Mesh:
     if kind == "box":
         return _box(*size)
     if kind == "sphere":
-        angles = np.linspace(-np.pi / 2.0, np.pi / 2.0, BALL[1] + 1)
-        return _turned(size[0] * np.cos(angles), size[0] * np.sin(angles), BALL[0])
+        angles = np.linspace(-np.pi / 2.0, np.pi / 2.0, PARALLELS + 1)
+        return _revolved(size[0] * np.cos(angles), size[0] * np.sin(angles), MERIDIANS)
     radius, half = size[0], size[1] / 2.0
     if kind == "cylinder":
-        return _turned(np.array([0.0, radius, radius, 0.0]), np.array([-half, -half, half, half]), ROUND)
+        return _revolved(np.array([0.0, radius, radius, 0.0]), np.array([-half, -half, half, half]), SIDES)
     if kind == "capsule":
-        angles = np.linspace(0.0, np.pi / 2.0, BALL[1] // 2 + 1)
+        angles = np.linspace(0.0, np.pi / 2.0, PARALLELS // 2 + 1)
         across = np.concatenate([radius * np.sin(angles), radius * np.cos(angles)])
         along = np.concatenate([-half - radius * np.cos(angles), half + radius * np.sin(angles)])
-        return _turned(across, along, ROUND)
+        return _revolved(across, along, SIDES)
     raise RobotError([f"the shape '{kind}' cannot be shown: a box, sphere, cylinder, capsule or mesh can"])
 
 
@@ -199,8 +194,8 @@ def _box(x: float, y: float, z: float) -> Mesh:
     return Mesh((signs * (x, y, z)).astype(np.float32), np.array(faces, dtype=np.int32))
 
 
-def _turned(across: np.ndarray, along: np.ndarray, count: int) -> Mesh:
-    """The profile (distance from z, height), from the lower to the upper end on the axis, turned about z."""
+def _revolved(across: np.ndarray, along: np.ndarray, count: int) -> Mesh:
+    """The profile (distance from z, height), from the lower to the upper end on the axis, revolved about z."""
     turns = np.arange(count) * (2.0 * np.pi / count)
     rings = len(across) - 2
     middle = np.stack(
@@ -238,7 +233,7 @@ def tube(points: np.ndarray, radius: float, sides: int) -> Mesh:
         return Mesh(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.int32))
     along = np.gradient(points, axis=0)
     along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)
-    # an axis across, carried along the way so that the tube does not twist
+    # an axis across, transported along the path so that the tube does not twist
     across = np.empty_like(points)
     side = np.eye(3)[int(np.argmin(np.abs(along[0])))]
     for k, d in enumerate(along):
@@ -253,7 +248,7 @@ def tube(points: np.ndarray, radius: float, sides: int) -> Mesh:
     return Mesh(vertices.astype(np.float32), _ring_faces(len(points), sides))
 
 
-def cone_on(base: np.ndarray, tip: np.ndarray, radius: float, sides: int) -> Mesh:
+def cone(base: np.ndarray, tip: np.ndarray, radius: float, sides: int) -> Mesh:
     """A cone from the middle of its base to its tip."""
     ring = tube(np.stack([base, tip]), radius, sides).vertices[1 : 1 + sides]
     vertices = np.concatenate([np.asarray(base)[None], ring, np.asarray(tip)[None]]).astype(np.float32)
@@ -280,29 +275,3 @@ def _angles(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
         sine = np.linalg.norm(np.cross(one, two), axis=1)
         out[:, k] = np.arctan2(sine, np.einsum("ij,ij->i", one, two))
     return out
-
-
-def volume(piece: Piece | Mesh) -> float:
-    """The volume inside a closed piece, negative if its faces look inward."""
-    a, b, c = (piece.vertices[piece.faces[:, k]].astype(float) for k in range(3))
-    return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0)
-
-
-def bounds(found: Iterable[Piece], R: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(lowest, highest) corner of the box around the pieces at link poses R (links, 3, 3), p (links, 3)."""
-    low, high = np.full(3, np.inf), np.full(3, -np.inf)
-    for piece in found:
-        points = placed(piece, R, p)
-        low, high = np.minimum(low, points.min(axis=0)), np.maximum(high, points.max(axis=0))
-    return (low, high) if np.all(np.isfinite(low)) else (np.full(3, -0.1), np.full(3, 0.1))
-
-
-def placed(piece: Piece, R: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The vertices of a piece in the world, (n, 3), at link poses R (links, 3, 3), p (links, 3)."""
-    if piece.link < 0:
-        return piece.vertices.astype(float)
-    moved: np.ndarray = piece.vertices @ R[piece.link].T + p[piece.link]
-    return moved
-
-
-__all__ = ["Piece", "bounds", "pieces", "placed", "shaded", "volume"]

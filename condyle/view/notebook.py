@@ -1,9 +1,9 @@
-"""Robots and runs in notebooks: an inline viewer that needs no server and no network, and plain tables."""
+"""Robots and runs in notebooks: an inline player that needs no server and no network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,17 +11,15 @@ from condyle.errors import CondyleError, ShapeError
 from condyle.multibody.html import robot_html
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Prismatic, Revolute
+from condyle.robot.model import Link
 from condyle.runs.html import run_html
-from condyle.view.geometry import bounds, pieces
+from condyle.runs.run import Run
 from condyle.view.player import framed_page
-from condyle.view.scene import BELOW
+from condyle.view.scene import BELOW, robot_mesh
 from condyle.view.trajectory import Trajectory, link_poses, sample_run, trajectory
 
-if TYPE_CHECKING:
-    from condyle.runs.run import Run
-
 SWEEP = 1.6  # s for each joint, from its middle to both limits and back
-LONGEST = 24.0  # s for all joints
+MAX_SWEEP = 24.0  # s for all joints
 FPS = 30.0
 
 __all__ = ["Inline", "robot_html", "run_html", "show", "sweep"]
@@ -29,7 +27,7 @@ __all__ = ["Inline", "robot_html", "run_html", "show", "sweep"]
 
 @dataclass(frozen=True, eq=False)
 class Inline:
-    """What a notebook shows as a player: `html` is one <iframe> with everything inside."""
+    """A player that a notebook displays: `html` is one <iframe> with everything inside."""
 
     html: str
     text: str
@@ -41,60 +39,54 @@ class Inline:
         return f"<condyle player of {self.text}>"
 
 
-def show(run_or_robot: Run | Trajectory | Robot, height: int = 420, *, q: Any = None, title: str = "", **options: Any) -> Inline:
-    """A player for a notebook: of a run, of a motion, or of a robot that moves each joint between its limits.
+def show(shown: Run | Trajectory | Robot, height: int = 420, *, q: Any = None, title: str = "", **options: Any) -> Inline:
+    """A player for a notebook: of a run, of a trajectory, or of a robot that moves each joint between its limits.
 
-    `q`: the configuration in which a robot stands still instead. Further options as of condyle.view.player.player_html.
+    `q`: shows a robot at rest at this configuration instead. Further options as of condyle.view.player.player_html.
     """
-    if isinstance(run_or_robot, Robot):
-        robot = run_or_robot
-        shown = sweep(robot) if q is None else trajectory(robot, [0.0], np.asarray(q, dtype=float)[None])
+    if isinstance(shown, Robot):
         options = {"autoplay": q is None, **options}
-    elif isinstance(run_or_robot, Trajectory):
-        shown = run_or_robot
-    elif hasattr(run_or_robot, "steps") and hasattr(run_or_robot, "about"):
-        shown = sample_run(run_or_robot, options.pop("fps", FPS))
-    else:
-        raise ShapeError(f"show() takes a robot, a run or a trajectory, got {type(run_or_robot).__name__}")
+        shown = sweep(shown) if q is None else trajectory(shown, [0.0], np.asarray(q, dtype=float)[None])
+    elif isinstance(shown, Run):
+        shown = sample_run(shown, options.pop("fps", FPS))
+    elif not isinstance(shown, Trajectory):
+        raise ShapeError(f"show() takes a robot, a run or a trajectory, got {type(shown).__name__}")
     title = title or shown.title or shown.robot.name
     return Inline(framed_page(shown, title=title, height=height, **options), f"{title!r} ({shown.robot.name})")
 
 
 def sweep(robot: Robot) -> Trajectory:
-    """The robot moving one joint after the other to both limits and back, its base at rest; at most LONGEST seconds."""
-    middle = robot.neutral()
+    """The robot moving one joint after the other to both limits and back, its base at rest; at most MAX_SWEEP seconds."""
+    neutral = robot.neutral()
     joints = [link for link in robot.reduced.links if isinstance(link.kind, Revolute | Prismatic)]
     joints = [link for link in joints if not link.base]
     if not joints:
-        return trajectory(robot, [0.0], middle[None])
-    each = min(SWEEP, LONGEST / len(joints))
-    count = max(2, round(each * FPS))
+        return trajectory(robot, [0.0], neutral[None])
+    count = max(2, round(min(SWEEP, MAX_SWEEP / len(joints)) * FPS))
     phase = np.sin(np.linspace(0.0, 2.0 * np.pi, count, endpoint=False))
-    rows = np.tile(middle, (count * len(joints) + 1, 1))
-    for number, link in enumerate(joints):
-        place = link.q.start
-        down, up = _room(link, float(middle[place]))
-        part = rows[number * count : (number + 1) * count, place]
-        part += np.where(phase > 0.0, up * phase, down * -phase)
+    q = np.tile(neutral, (count * len(joints) + 1, 1))
+    for k, link in enumerate(joints):
+        index = link.q.start
+        down, up = _range(link, float(neutral[index]))
+        q[k * count : (k + 1) * count, index] += np.where(phase > 0.0, up * phase, down * -phase)
     try:
-        shown = trajectory(robot, np.arange(len(rows)) / FPS, rows)
+        link_poses(robot, q)
     except CondyleError:
-        # a constraint may not let a joint go so far: those poses are left out
-        rows = rows[[_possible(robot, row) for row in rows]]
-        shown = trajectory(robot, np.arange(len(rows)) / FPS, rows)
+        # a constraint may not let a joint go so far: those configurations are left out
+        q = q[[_possible(robot, row) for row in q]]
+    shown = trajectory(robot, np.arange(len(q)) / FPS, q)
     # the robot stands on the ground at first, wherever its joints take it
-    low, high = bounds(pieces(robot.model), shown.R[0], shown.p[0])
+    low, high = robot_mesh(robot).bounds(shown.R[0], shown.p[0])
     below = float(low[2]) < -BELOW * float(np.linalg.norm(high - low))
     return replace(shown, ground=float(low[2]) if below else 0.0)
 
 
-def _room(link: Any, at: float) -> tuple[float, float]:
-    """(down, up): how far the joint goes from `at`, negative and positive, within its limits and not too far."""
+def _range(link: Link, at: float) -> tuple[float, float]:
+    """(down, up): how far the joint goes from `at`, within its limits and at most 1.2 rad or 0.25 m."""
     far = 1.2 if isinstance(link.kind, Revolute) else 0.25
-    lower, upper = link.limits.lower, link.limits.upper
-    down = -far if lower is None or not np.isfinite(lower) else float(np.clip(lower - at, -far, 0.0))
-    up = far if upper is None or not np.isfinite(upper) else float(np.clip(upper - at, 0.0, far))
-    return down, up
+    ends = [None if end is None or not np.isfinite(end) else end - at for end in (link.limits.lower, link.limits.upper)]
+    down, up = -far if ends[0] is None else ends[0], far if ends[1] is None else ends[1]
+    return float(np.clip(down, -far, 0.0)), float(np.clip(up, 0.0, far))
 
 
 def _possible(robot: Robot, q: np.ndarray) -> bool:

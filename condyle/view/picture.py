@@ -14,13 +14,14 @@ from condyle.atomic_write import write_bytes
 from condyle.errors import ShapeError, require
 from condyle.multibody.robot import Robot
 from condyle.view.camera import NEAREST, Camera, framed
-from condyle.view.ground import draw_ground, grid_step
-from condyle.view.raster import nearest, weights
-from condyle.view.scene import BELOW, Arrow, Triangles, arrow_triangles, body, trail_triangles
-from condyle.view.shadow import Shadow
-from condyle.view.theme import DARK, LIGHT, Theme, rgb, to_linear, to_srgb
+from condyle.view.plots import round_up
+from condyle.view.raster import Shadow, nearest, weights
+from condyle.view.scene import BELOW, NO_POINTS, Arrow, Triangles, arrow_triangles, robot_mesh, trail_triangles
+from condyle.view.theme import DARK, LIGHT, Theme, light_direction, rgb, to_linear, to_srgb
 from condyle.view.trajectory import link_poses
 
+SQUARES = 5.0  # about so many to the robot's size
+FADE = (1.3, 6.0)  # of the robot's size: the ground is clear up to here, and lost in the background from there on
 FINE = 2  # pixels of the renderer for one of the picture, each way
 LARGEST = 4096  # pixels, each way
 GHOSTS = (0.26, 0.50)  # how opaque the first and the last ghost are
@@ -50,10 +51,10 @@ def picture(
     """
     width, height = image_size(size)
     theme = DARK if dark else LIGHT
-    shown = body(robot, which)
+    shown = robot_mesh(robot, which)
     scenes = [shown.at(*link_poses(robot, each)) for each in (*ghosts, q)]
     main = scenes[-1]
-    points = np.concatenate([scene.vertices for scene in scenes]) if len(main.vertices) else np.array([[-0.1] * 3, [0.1] * 3])
+    points = np.concatenate([scene.vertices for scene in scenes]) if len(main.vertices) else NO_POINTS
     extent = _extent(main, points) if extent is None else extent
     trails = [] if trail is None else [trail] if np.ndim(trail) == 2 else list(trail)
     extras = [arrow_triangles(arrows, extent), *(trail_triangles(way, 0.006 * extent) for way in trails)]
@@ -63,9 +64,9 @@ def picture(
     main = Triangles.joined([main, *extras])
     shadow = Shadow.of(main, eye, level, extent)
     if level is None:
-        image = theme.background(eye, (width, height))
+        image = theme.background((width, height))
     else:
-        image = draw_ground(eye, (width, height), level, extent, points, shadow, theme)
+        image = _draw_ground(eye, (width, height), level, extent, points, shadow, theme)
     _draw_robot(image, main, scenes[:-1], eye, level, extent, shadow, theme)
     out = (np.clip(image, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
     return _labelled(out, grid_step(extent), theme) if label and level is not None else out
@@ -206,7 +207,7 @@ def _lit(
     # what shows its back is seen from inside
     normal = np.where((facing < -0.15)[:, None], -normal, normal)
     facing = np.abs(facing)
-    lamp = theme.lamp(camera)
+    lamp = light_direction(camera)
     lit = np.clip(normal @ lamp, 0.0, 1.0)
     if shadow is not None:
         some = np.flatnonzero(lit > 0.02)
@@ -228,7 +229,57 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return out
 
 
-# -- the rest
+# -- the ground
+
+
+def grid_step(extent: float) -> float:
+    """The side of a square of the ground's grid, m, for a robot of this size: 1, 2 or 5 times a power of ten."""
+    return round_up(extent / SQUARES)
+
+
+def _draw_ground(
+    camera: Camera, size: tuple[int, int], level: float, extent: float, points: np.ndarray, shadow: Shadow, theme: Theme
+) -> np.ndarray:
+    """(height, width, 3) in 0 to 1: background, ground at height `level`, grid, shadow; points (n, 3) are what stands on it."""
+    image = theme.background(size)
+    rays = camera.rays(size).astype(np.float32)
+    drop = camera.eye[2] - level
+    down = -rays[..., 2] * np.sign(drop or 1.0)
+    rows = np.flatnonzero(down.max(axis=1) > 1e-4)
+    if not len(rows) or drop == 0.0:
+        return image
+    part = slice(rows[0], rows[-1] + 1)
+    far = abs(drop) / np.maximum(down[part], 1e-4)
+    x = camera.eye[0] + rays[part, :, 0] * far
+    y = camera.eye[1] + rays[part, :, 1] * far
+    middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
+    spread = 0.5 * float(np.linalg.norm((points.max(axis=0) - points.min(axis=0))[:2]))
+    away = np.maximum(np.hypot(x - middle[0], y - middle[1]) - max(spread - 0.5 * extent, 0.0), 0.0) / extent
+    clear = np.clip((FADE[1] - away) / (FADE[1] - FADE[0]), 0.0, 1.0)
+    clear = (clear * clear * (3.0 - 2.0 * clear)) * (down[part] > 1e-4)
+    step = grid_step(extent)
+    lines = np.maximum(0.55 * _lines(x, y, step), _lines(x, y, 5.0 * step)) * clear * theme.line_strength
+    ground = rgb(theme.floor) * np.ones((*x.shape, 1), np.float32)
+    ground += lines[..., None] * (rgb(theme.line) - rgb(theme.floor))
+    if drop > 0.0:
+        dark = shadow.on_ground(np.stack([x, y, np.full_like(x, level)], axis=-1)) * clear
+        ground += dark[..., None] * (rgb(theme.shade) - ground) * 0.8
+    image[part] += clear[..., None] * (ground - image[part])
+    return image
+
+
+def _lines(x: np.ndarray, y: np.ndarray, step: float) -> np.ndarray:
+    """1 on the lines of a grid and 0 beside them, smooth over a pixel; nothing where squares are smaller than pixels."""
+    strength = np.zeros(x.shape, np.float32)
+    for along in (x, y):
+        u = along / np.float32(step)
+        width = np.abs(np.gradient(u, axis=0)) + np.abs(np.gradient(u, axis=1)) + 1e-9
+        away = np.abs(u - np.rint(u)) / width
+        strength = np.maximum(strength, np.clip(1.15 - away, 0.0, 1.0) * np.clip(1.6 - 4.0 * width, 0.0, 1.0))
+    return strength
+
+
+# -- sizes and labels
 
 
 def image_size(size: tuple[int, int]) -> tuple[int, int]:

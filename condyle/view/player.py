@@ -13,24 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condyle.errors import MissingExtraError, ShapeError
+from condyle.robot.mesh import Mesh
+from condyle.view import scene
 from condyle.view.camera import Camera, framed
 from condyle.view.geometry import tube
-from condyle.view.ground import grid_step
-from condyle.view.picture import picture, png
-from condyle.view.scene import (
-    ARROW,
-    FORCE,
-    LONGEST_ARROW,
-    PUSH,
-    TRAIL,
-    Body,
-    Survey,
-    body,
-    force_arrows,
-    force_scale,
-    spread,
-    survey,
-)
+from condyle.view.picture import grid_step, picture, png
+from condyle.view.scene import RobotMesh, Survey, arrow_vectors, force_arrows, robot_mesh, robot_weight, spread, survey
 from condyle.view.theme import DARK, LIGHT
 from condyle.view.trajectory import Trajectory, quaternions, sample_run
 
@@ -40,9 +28,8 @@ if TYPE_CHECKING:
 POSTER = (640, 360)  # pixels
 TRAIL_POINTS = 400
 CENTER = (0.96, 0.77, 0.10)
-AWAY = 0.6  # of the robot's size: who goes farther is followed
-LEAST, MOST = 160, 4000  # pixels, the height of a player
-BAR = 44  # pixels, of the buttons
+AWAY = 0.6  # of the robot's size: the camera follows a robot that goes farther
+MIN_HEIGHT, MAX_HEIGHT = 160, 4000  # pixels, of a player
 
 
 def player_html(
@@ -60,9 +47,24 @@ def player_html(
     """A piece of HTML that plays the motion; several may be on one page.
 
     `poster`: a picture for before it plays and for browsers without WebGL 2. `follow`: whether the camera goes with the robot;
-    None: if it goes away. `path`: whether the way of the centre of mass is shown at first. All text is escaped.
+    None: if it goes far. `path`: whether the path of the centre of mass is shown at first. All text is escaped.
     """
-    return f"{_style()}{_element(run_or_trajectory, title, height, fps, autoplay, loop, poster, follow, path)}{_scripts()}"
+    height = int(height)
+    if not MIN_HEIGHT <= height <= MAX_HEIGHT:
+        raise ShapeError(f"a player is {MIN_HEIGHT} to {MAX_HEIGHT} pixels high, got {height}")
+    m = run_or_trajectory if isinstance(run_or_trajectory, Trajectory) else sample_run(run_or_trajectory, fps)
+    data = player_data(m, follow=follow)
+    data |= {"title": title or m.title or m.robot.name, "autoplay": bool(autoplay), "loop": bool(loop), "path": bool(path)}
+    heading = f'<div class="condyle-title">{escape(title)}</div>' if title else ""
+    return (
+        f"<style>{_web('player.css')}</style>"
+        f'<div class="condyle-player" tabindex="0" style="height:{height}px">'
+        f'<script type="application/json">{script_json(data)}</script>'
+        f'<div class="condyle-stage">{_poster(m, data) if poster else ""}{heading}'
+        f'<div class="condyle-scale">squares {data["square"]:g} m</div></div>'
+        '<div class="condyle-bar" role="group" aria-label="Player"></div></div>'
+        f"<script>{_web('draw.js')}</script><script>{_web('player.js')}</script>"
+    )
 
 
 def player_page(run_or_trajectory: Run | Trajectory, *, title: str = "", height: int = 420, **options: Any) -> str:
@@ -87,65 +89,39 @@ def framed_page(run_or_trajectory: Run | Trajectory, *, title: str = "", height:
 # -- the parts
 
 
-def _element(
-    source: Run | Trajectory,
-    title: str,
-    height: int,
-    fps: float,
-    autoplay: bool,
-    loop: bool,
-    poster: bool,
-    follow: bool | None,
-    path: bool,
-) -> str:
-    height = int(height)
-    if not LEAST <= height <= MOST:
-        raise ShapeError(f"a player is {LEAST} to {MOST} pixels high, got {height}")
-    m = source if isinstance(source, Trajectory) else sample_run(source, fps)
-    data = player_data(m, follow=follow)
-    data |= {"title": title or m.title or m.robot.name, "autoplay": bool(autoplay), "loop": bool(loop), "path": bool(path)}
-    heading = f'<div class="condyle-title">{escape(title)}</div>' if title else ""
-    return (
-        f'<div class="condyle-player" tabindex="0" style="height:{height}px">'
-        f'<script type="application/json">{script_json(data)}</script>'
-        f'<div class="condyle-stage">{_poster(m, data) if poster else ""}{heading}'
-        f'<div class="condyle-scale">squares {data["square"]:g} m</div></div>'
-        '<div class="condyle-bar" role="group" aria-label="Player"></div></div>'
-    )
-
-
 def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
     """All that the player needs, as plain data; numbers are little-endian float32 in base64."""
-    shown = body(m.robot)
+    shown = robot_mesh(m.robot)
     camera, seen, follow = _camera(m, follow)
     size = seen.extent
     first = shown.at(m.R[0], m.p[0]).vertices if len(shown.vertices) else np.zeros((1, 3))
     middle = 0.5 * (first.max(axis=0) + first.min(axis=0)).astype(float)
-    starts, ways = _arrows(m, size)
+    starts = np.concatenate([m.contacts, m.push_points], axis=1)
+    arrows = arrow_vectors(np.concatenate([m.forces, m.pushes], axis=1), robot_weight(m.robot), size)
     points = m.center[spread(len(m), TRAIL_POINTS)]
     trail = tube(points, 0.005 * size, 6) if len(m) > 1 else None
-    poses = np.concatenate([quaternions(m.R), m.p], axis=-1) if len(m.model.links) else np.zeros((len(m), 0))
+    poses = np.concatenate([quaternions(m.R), m.p], axis=-1) if len(m.robot.model.links) else np.zeros((len(m), 0))
     themes = {name: asdict(theme) for name, theme in (("light", LIGHT), ("dark", DARK))}
     return {
         "t": _floats(m.t - m.t[0]),
-        "links": len(m.model.links),
+        "links": len(m.robot.model.links),
         "poses": _floats(poses),
         "center": _floats(m.center),
         "contacts": m.contacts.shape[1],
         "arrows": starts.shape[1],
         "starts": _floats(starts),
-        "ways": _floats(ways),
+        "ways": _floats(arrows),
         **_body_data(shown),
         "trail": None if trail is None or not len(trail.faces) else _trail_data(trail),
         "camera": {"eye": camera.eye, "target": camera.target, "fov": camera.fov, "distance": camera.distance},
         "size": size,
-        "arrowSize": ARROW * size,
+        "arrowSize": scene.ARROW * size,
         "square": grid_step(size),
         "level": seen.level,
         "lampShift": (middle - m.center[0]).tolist(),
         "follow": follow,
         "themes": themes,
-        "colors": {"force": FORCE, "push": PUSH, "path": TRAIL, "center": CENTER},
+        "colors": {"force": scene.FORCE, "push": scene.PUSH, "path": scene.TRAIL, "center": CENTER},
     }
 
 
@@ -158,15 +134,7 @@ def _camera(m: Trajectory, follow: bool | None) -> tuple[Camera, Survey, bool]:
     return framed(seen.points, (16, 9), margin=0.74), seen, follow
 
 
-def _arrows(m: Trajectory, size: float) -> tuple[np.ndarray, np.ndarray]:
-    """(starts, ways) (n, arrows, 3) of contact forces and pushes, in metres; arrows that never have a length are left out."""
-    starts = np.concatenate([m.contacts, m.push_points], axis=1)
-    ways = np.concatenate([m.forces, m.pushes], axis=1) * force_scale(m.robot, size)
-    length = np.linalg.norm(ways, axis=-1, keepdims=True)
-    return starts, ways * np.minimum(1.0, LONGEST_ARROW * size / np.maximum(length, 1e-12))
-
-
-def _body_data(shown: Body) -> dict[str, Any]:
+def _body_data(shown: RobotMesh) -> dict[str, Any]:
     """The triangles, sorted by link and by whether they are solid, and the ranges of each."""
     link = shown.link[shown.faces[:, 0]] if len(shown.faces) else np.zeros(0, int)
     solid = shown.color[:, 3] > 0.98
@@ -190,7 +158,7 @@ def _body_data(shown: Body) -> dict[str, Any]:
     return {"body": packed, "groups": groups}
 
 
-def _trail_data(trail: Any) -> dict[str, str]:
+def _trail_data(trail: Mesh) -> dict[str, str]:
     middle = np.repeat(trail.vertices[1:-1].reshape(-1, 6, 3).mean(axis=1), 6, axis=0)
     normals = np.concatenate([trail.vertices[:1] * 0.0, trail.vertices[1:-1] - middle, trail.vertices[:1] * 0.0])
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-12)
@@ -218,14 +186,6 @@ def _poster(m: Trajectory, data: dict[str, Any]) -> str:
 @cache
 def _web(name: str) -> str:
     return files("condyle.view").joinpath("web", name).read_text(encoding="utf-8")
-
-
-def _style() -> str:
-    return f"<style>{_web('player.css')}</style>"
-
-
-def _scripts() -> str:
-    return f"<script>{_web('draw.js')}</script><script>{_web('player.js')}</script>"
 
 
 def script_json(data: Any) -> str:

@@ -1,4 +1,4 @@
-"""Lines over time as a small piece of HTML with SVG inside: no script, nothing fetched, colours that follow the page's theme."""
+"""Line plots over time as HTML with SVG inside: no script, nothing fetched, colours that follow the page's theme."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = np.ndarray
 
 WIDTH, HEIGHT = 640, 210
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 10, 34  # what the axes' numbers need
-MOST_POINTS = 600  # of a line: more than its pixels would not be seen
+MAX_POINTS = 600  # of a line
 COLORS = 8  # of the palette; further lines begin again with it
 
 STYLE = """
@@ -36,7 +36,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class Chart:
-    """Named lines over the same times; `bands` are (begin, end) of what is worth a shade, such as a push."""
+    """Named lines over the same times; `bands` are intervals (begin, end) that are shaded, such as pushes."""
 
     title: str
     t: Array
@@ -53,7 +53,7 @@ def chart_html(plot: Chart) -> str:
     """The chart; put STYLE into the page once."""
     t = np.asarray(plot.t, dtype=float)
     values = [np.asarray(y, dtype=float) for y in plot.lines.values()]
-    low, high = _range(values)
+    low, high = value_range(values)
     ticks, decimals = _ticks(low, high, 5)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
     times, time_decimals = _ticks(float(t[0]), float(t[-1]), 8)
@@ -72,16 +72,24 @@ def chart_html(plot: Chart) -> str:
     for tick in ticks:
         y = down(tick)
         out.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        out.append(f'<text x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{_number(tick, decimals)}</text>')
+        out.append(f'<text x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{_tick_label(tick, decimals)}</text>')
     for tick in times:
-        x, label = across(tick), _number(tick, time_decimals)
+        x, label = across(tick), _tick_label(tick, time_decimals)
         out.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{label}</text>')
     out.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 2}" text-anchor="end">time, s</text>')
     for k, line in enumerate(values):
-        points = " ".join(f"{across(a):.1f},{down(b):.1f}" for a, b in _thinned(t, line))
+        finite = np.flatnonzero(np.isfinite(line))
+        which = finite[drawn_samples(line[finite, None], MAX_POINTS)] if len(finite) else finite
+        points = " ".join(f"{across(t[i]):.1f},{down(line[i]):.1f}" for i in which)
         out.append(f'<polyline class="line" style="stroke:var(--c{k % COLORS})" points="{points}"/>')
     out.append("</svg>")
     return f'<div class="chart"><h4>{escape(plot.title)}</h4>{"".join(out)}{_legend(list(plot.lines))}</div>'
+
+
+def round_up(length: float) -> float:
+    """The smallest number 1, 2 or 5 times a power of ten that is not below a length."""
+    power = 10.0 ** np.floor(np.log10(length))
+    return float(next((f * power for f in (1.0, 2.0, 5.0) if f * power >= 0.999 * length), 10.0 * power))
 
 
 def _legend(names: list[str]) -> str:
@@ -91,37 +99,34 @@ def _legend(names: list[str]) -> str:
     return f'<div class="legend">{"".join(keys)}</div>'
 
 
-def _range(values: Sequence[Array]) -> tuple[float, float]:
-    """(lowest, highest) of all finite values; a line that does not move gets room, so that its rounding is not magnified."""
+def value_range(values: Sequence[Array]) -> tuple[float, float]:
+    """(lowest, highest) of all finite values; a constant line gets room, so that its rounding is not magnified."""
     finite = np.concatenate([y[np.isfinite(y)] for y in values] or [np.zeros(0)])
     if not len(finite):
         return 0.0, 1.0
     low, high = float(finite.min()), float(finite.max())
     if high - low < 1e-9 * max(abs(high), abs(low), 1e-3):
-        reach = max(0.1 * abs(high), 1e-3)
-        return low - reach, high + reach
+        margin = max(0.1 * abs(high), 1e-3)
+        return low - margin, high + margin
     return low, high
+
+
+def drawn_samples(values: Array, most: int) -> Array:
+    """About `most` indices of values (n, lines) that a drawing needs: the first, the last, and every peak of every line."""
+    if len(values) <= most:
+        return np.arange(len(values))
+    spans = max(most // (2 * max(values.shape[1], 1)), 1)
+    peaks = [extremes(column, spans) for column in values.T]
+    return np.unique(np.concatenate([[0, len(values) - 1], *peaks]).astype(int))
 
 
 def _ticks(low: float, high: float, count: int) -> tuple[list[float], int]:
     """(about `count` round numbers from `low` to `high`, the decimals they need)."""
-    rough = (high - low) / count
-    power = 10.0 ** np.floor(np.log10(rough))
-    step = next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= rough * 0.999)
+    step = round_up((high - low) / count)
     first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
-    decimals = max(0, -int(np.floor(np.log10(step) + 1e-9))) + (1 if round(step / power, 3) == 2.5 else 0)
+    decimals = max(0, -int(np.floor(np.log10(step) + 1e-9)))
     return [k * step for k in range(first, last + 1)] or [low, high], decimals
 
 
-def _number(value: float, decimals: int) -> str:
+def _tick_label(value: float, decimals: int) -> str:
     return f"{value:z.{decimals}f}" if decimals <= 6 and abs(value) < 1e7 else f"{value:.3g}"
-
-
-def _thinned(t: Array, y: Array) -> list[tuple[float, float]]:
-    """The points to draw, the first and the last included."""
-    good = np.isfinite(y)
-    t, y = t[good], y[good]
-    if not len(t):
-        return []
-    which = np.unique([0, *extremes(y, MOST_POINTS // 2), len(t) - 1])
-    return list(zip(t[which].tolist(), y[which].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""A scene: the triangles of a robot with their normals and colours in the world, and arrows and trails beside it."""
+"""Triangles in the world: of a robot at its link poses, of force arrows and of paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from condyle.errors import ShapeError
 from condyle.multibody.robot import Robot
-from condyle.view.geometry import Piece, cone_on, pieces, shaded, tube
+from condyle.robot.mesh import Mesh
+from condyle.view.geometry import Piece, cone, pieces, tube, with_normals
 from condyle.view.trajectory import Trajectory
 
 Rgb = tuple[float, float, float]
@@ -19,13 +20,12 @@ Rgb = tuple[float, float, float]
 FORCE: Rgb = (0.95, 0.36, 0.13)  # of the ground on the robot
 PUSH: Rgb = (0.55, 0.30, 0.85)  # wrenches given by hand
 TRAIL: Rgb = (0.13, 0.60, 0.85)
-WEIGHT_LENGTH = 1.0  # of an arrow as long as the robot's weight, over the robot's size
 LONGEST_ARROW = 1.2  # over the robot's size
 ARROW = 0.007  # radius of a shaft, over the robot's size
 POSES = 12  # of a trajectory, which must all be in view
 BELOW = 0.02  # of the robot's size: how far under zero it may reach before the ground goes down with it
 
-_bodies: WeakKeyDictionary[Robot, dict[str, Body]] = WeakKeyDictionary()
+_meshes: WeakKeyDictionary[Robot, dict[str, RobotMesh]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class RobotMesh:
     """A robot's triangles in the frames of their links: vertices, normals (n, 3), link (n,), faces (m, 3), color (m, 4)."""
 
     vertices: np.ndarray
@@ -56,6 +56,11 @@ class Body:
         p = np.concatenate([p, np.zeros((1, 3))]).astype(np.float32)
         vertices = np.einsum("nij,nj->ni", R[self.link], self.vertices) + p[self.link]
         return Triangles(vertices, np.einsum("nij,nj->ni", R[self.link], self.normals), self.faces, self.color)
+
+    def bounds(self, R: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(lowest, highest) corner of the box around the robot, (3,) each; a small box for a robot without triangles."""
+        points = self.at(R, p).vertices.astype(float) if len(self.vertices) else NO_POINTS
+        return points.min(axis=0), points.max(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,36 +94,25 @@ NOTHING = Triangles(
 )
 
 
-def body(robot: Robot, which: str = "visual") -> Body:
-    """The triangles of a robot, made once."""
-    kept = _bodies.setdefault(robot, {})
-    if which not in kept:
-        kept[which] = body_of(pieces(robot.model, which=which))
-    return kept[which]
+NO_POINTS = np.array([[-0.1] * 3, [0.1] * 3])
 
 
-def body_of(found: Sequence[Piece]) -> Body:
+def robot_mesh(robot: Robot, which: str = "visual") -> RobotMesh:
+    """The triangles of a robot's "visual" or "collision" shapes, built once."""
+    known = _meshes.setdefault(robot, {})
+    if which not in known:
+        known[which] = merge(pieces(robot.model, which=which))
+    return known[which]
+
+
+def merge(found: Sequence[Piece]) -> RobotMesh:
     """The triangles of pieces, with normals."""
-    vertices, normals, link, faces, color = [], [], [], [], []
-    count = 0
+    parts, links = [], [np.zeros(0, int)]
     for piece in found:
-        v, n, f = shaded(piece.vertices, piece.faces)
-        vertices.append(v)
-        normals.append(n)
-        link.append(np.full(len(v), piece.link))
-        faces.append(f + count)
-        color.append(np.tile(np.array(piece.color, np.float32), (len(f), 1)))
-        count += len(v)
-    if not count:
-        return Body(NOTHING.vertices, NOTHING.normals, np.zeros(0, int), NOTHING.faces, NOTHING.color, ())
-    return Body(
-        np.concatenate(vertices),
-        np.concatenate(normals),
-        np.concatenate(link),
-        np.concatenate(faces),
-        np.concatenate(color),
-        tuple(found),
-    )
+        parts.append(_triangles(piece.vertices, piece.faces, piece.color))
+        links.append(np.full(len(parts[-1].vertices), piece.link))
+    all_ = Triangles.joined(parts)
+    return RobotMesh(all_.vertices, all_.normals, np.concatenate(links), all_.faces, all_.color, tuple(found))
 
 
 def arrow_triangles(arrows: Iterable[Arrow], size: float) -> Triangles:
@@ -132,8 +126,8 @@ def arrow_triangles(arrows: Iterable[Arrow], size: float) -> Triangles:
         thick = ARROW * size if arrow.thick is None else arrow.thick
         head = min(6.0 * thick, 0.6 * length)
         neck = start + along * (1.0 - head / length)
-        parts.append(_colored(tube(np.stack([start, neck]), thick, 16), arrow.color))
-        parts.append(_colored(cone_on(neck, start + along, min(2.6 * thick, 0.5 * head), 24), arrow.color))
+        parts.append(_solid(tube(np.stack([start, neck]), thick, 16), arrow.color))
+        parts.append(_solid(cone(neck, start + along, min(2.6 * thick, 0.5 * head), 24), arrow.color))
     return Triangles.joined(parts)
 
 
@@ -142,20 +136,30 @@ def trail_triangles(points: Any, thick: float, color: Rgb = TRAIL) -> Triangles:
     points = np.asarray(points, dtype=float)
     if points.ndim != 2 or points.shape[1] != 3 or not np.all(np.isfinite(points)):
         raise ShapeError(f"a trail is an array (n, 3) of finite points, got shape {points.shape}")
-    return _colored(tube(points, thick, 8), color)
+    return _solid(tube(points, thick, 8), color)
 
 
 def force_arrows(shown: Trajectory, k: int, size: float) -> list[Arrow]:
-    """The forces of the ground and the pushes at picture k, an arrow as long as the robot's weight being WEIGHT_LENGTH `size`."""
-    scale = force_scale(shown.robot, size)
-    found = [(shown.contacts[k], shown.forces[k], FORCE), (shown.push_points[k], shown.pushes[k], PUSH)]
-    arrows = []
-    for starts, forces, color in found:
-        for start, force in zip(starts, forces, strict=True):
-            along = force * scale
-            length = float(np.linalg.norm(along))
-            arrows.append(Arrow(start, along * min(1.0, LONGEST_ARROW * size / max(length, 1e-12)), color))
-    return arrows
+    """The forces of the ground and the pushes at sample k as arrows; see `arrow_vectors`."""
+    drawn = [(shown.contacts[k], shown.forces[k], FORCE), (shown.push_points[k], shown.pushes[k], PUSH)]
+    weight = robot_weight(shown.robot)
+    return [
+        Arrow(start, along, color)
+        for starts, forces, color in drawn
+        for start, along in zip(starts, arrow_vectors(forces, weight, size), strict=True)
+    ]
+
+
+def arrow_vectors(forces: np.ndarray, weight: float, size: float, longest: float = LONGEST_ARROW) -> np.ndarray:
+    """Arrows (..., 3) in metres of forces (..., 3): a robot's weight is as long as the robot's `size`, none exceeds `longest`."""
+    along = forces * (size / max(weight, 1e-9))
+    length = np.linalg.norm(along, axis=-1, keepdims=True)
+    return np.asarray(along * np.minimum(1.0, longest * size / np.maximum(length, 1e-12)))
+
+
+def robot_weight(robot: Robot) -> float:
+    """mass * gravity, N, with 9.81 m/s^2 where the model has no gravity."""
+    return robot.mass * (float(np.linalg.norm(robot.model.gravity)) or 9.81)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +173,8 @@ class Survey:
 
 def survey(shown: Trajectory, *, follow: bool = False) -> Survey:
     """The space that a trajectory takes up; with `follow`, less the horizontal path of its centre of mass."""
-    geometry, which = body(shown.robot), spread(len(shown), POSES)
-    empty = np.array([[-0.1] * 3, [0.1] * 3], np.float32)
-    clouds = [geometry.at(shown.R[k], shown.p[k]).vertices if len(geometry.vertices) else empty for k in which]
+    mesh, which = robot_mesh(shown.robot), spread(len(shown), POSES)
+    clouds = [mesh.at(shown.R[k], shown.p[k]).vertices if len(mesh.vertices) else NO_POINTS for k in which]
     extent = max(*(float(np.linalg.norm(np.ptp(cloud, axis=0))) for cloud in clouds), 1e-6, 1e-6)
     lowest = min(float(cloud[:, 2].min()) for cloud in clouds)
     level = shown.ground if shown.ground is not None else lowest if lowest < -BELOW * extent else 0.0
@@ -186,12 +189,6 @@ def spread(count: int, most: int) -> np.ndarray:
     return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(int))
 
 
-def force_scale(robot: Robot, size: float) -> float:
-    """Metres of arrow for one newton."""
-    gravity = float(np.linalg.norm(robot.model.gravity)) or 9.81
-    return WEIGHT_LENGTH * size / max(robot.mass * gravity, 1e-9)
-
-
 def vector(what: str, given: Any) -> np.ndarray:
     """Three finite numbers."""
     out = np.asarray(given, dtype=float)
@@ -200,8 +197,10 @@ def vector(what: str, given: Any) -> np.ndarray:
     return out
 
 
-def _colored(mesh: Any, color: Rgb) -> Triangles:
-    if not len(mesh.faces):
-        return NOTHING
-    v, n, f = shaded(mesh.vertices, mesh.faces)
-    return Triangles(v, n, f, np.tile(np.array([*color, 1.0], np.float32), (len(f), 1)))
+def _solid(mesh: Mesh, color: Rgb) -> Triangles:
+    return _triangles(mesh.vertices, mesh.faces, (*color, 1.0)) if len(mesh.faces) else NOTHING
+
+
+def _triangles(vertices: np.ndarray, faces: np.ndarray, color: Sequence[float]) -> Triangles:
+    v, n, f = with_normals(vertices, faces)
+    return Triangles(v, n, f, np.tile(np.array(color, np.float32), (len(f), 1)))

@@ -1,4 +1,4 @@
-"""Light and dark: the colours and lamps of a picture. Colours are sRGB from 0 to 1, strengths of lamps are linear."""
+"""Colours and lights of a picture, light and dark. Colours are sRGB from 0 to 1, strengths of lights are linear."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAMMA = 2.2
 
 @dataclass(frozen=True)
 class Theme:
-    """The look of a picture."""
+    """The colours and lights of one style."""
 
     above: Rgb  # the background at the top
     horizon: Rgb  # the background elsewhere, and the ground far away
@@ -31,20 +31,21 @@ class Theme:
     shine: float
     rim: float
 
-    def lamp(self, camera: Camera) -> np.ndarray:
-        """The way to the lamp: over the left shoulder of who takes the picture."""
-        right, _, forward = camera.axes
-        flat = np.array([forward[0], forward[1], 0.0])
-        flat = flat / max(float(np.linalg.norm(flat)), 1e-9)
-        way = -0.52 * right - 0.42 * flat + np.array([0.0, 0.0, 1.0])
-        return np.asarray(way / np.linalg.norm(way), dtype=np.float32)
-
-    def background(self, camera: Camera, size: tuple[int, int]) -> np.ndarray:
-        """(height, width, 3): from the horizon to what is above."""
+    def background(self, size: tuple[int, int]) -> np.ndarray:
+        """(height, width, 3): a gradient from the horizon to what is above."""
         width, height = size
         mix = np.linspace(1.0, 0.0, height, dtype=np.float32)[:, None, None] ** 1.5
         rows = mix * rgb(self.above) + (1.0 - mix) * rgb(self.horizon)
         return np.broadcast_to(rows, (height, width, 3)).astype(np.float32).copy()
+
+
+def light_direction(camera: Camera) -> np.ndarray:
+    """The unit vector towards the lamp, which is above, behind and to the left of the camera."""
+    right, _, forward = camera.axes
+    flat = np.array([forward[0], forward[1], 0.0])
+    flat = flat / max(float(np.linalg.norm(flat)), 1e-9)
+    toward = -0.52 * right - 0.42 * flat + np.array([0.0, 0.0, 1.0])
+    return np.asarray(toward / np.linalg.norm(toward), dtype=np.float32)
 
 
 def rgb(color: Rgb) -> np.ndarray:

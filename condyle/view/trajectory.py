@@ -1,8 +1,9 @@
-"""Where everything of a robot is: links, centre of mass, contacts and forces, for one configuration or over a run."""
+"""Link poses, centre of mass, contacts and forces of a robot, at one configuration, at many, or over a run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -20,21 +21,19 @@ if TYPE_CHECKING:
     from condyle.runs.run import Run
     from condyle.simulate.simulation import Simulation
 
-MOST_PICTURES = 20_000  # of one trajectory
-_functions: WeakKeyDictionary[Robot, dict[str, Function]] = WeakKeyDictionary()
+MAX_SAMPLES = 20_000  # of one trajectory
+_kernels: WeakKeyDictionary[Robot, Function] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """A robot over time, all in the axes of the world.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Snapshot:
+    """Poses and forces in the axes of the world, at one time or, with leading axes, at many.
 
-    t (n,) s; R (n, links, 3, 3) and p (n, links, 3) of every link; center (n, 3), the centre of mass; contacts (n, c, 3), where
-    the robot can touch; forces (n, c, 3) of the ground, N; push_points and pushes (n, w, 3), the wrenches' forces and where.
-    A slope, stairs or other terrain is not part of it.
+    R (..., links, 3, 3) and p (..., links, 3) of every link; center (..., 3), the centre of mass; contacts and forces
+    (..., c, 3), where the robot can touch the ground and the ground's force, N; push_points and pushes (..., w, 3), the points
+    and forces of the wrenches.
     """
 
-    robot: Robot
-    t: np.ndarray
     R: np.ndarray
     p: np.ndarray
     center: np.ndarray
@@ -42,15 +41,17 @@ class Trajectory:
     forces: np.ndarray
     push_points: np.ndarray
     pushes: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trajectory(Snapshot):
+    """A robot at times t (n,), s, with configurations q (n, nq). A slope, stairs or other terrain is not part of it."""
+
+    robot: Robot
+    t: np.ndarray
     q: np.ndarray
     title: str = ""
-    contact_names: tuple[str, ...] = ()
-    push_names: tuple[str, ...] = ()
-    ground: float | None = None  # the height of a level ground; None: zero, or the lowest point of a robot that reaches below
-
-    @property
-    def model(self) -> Model:
-        return self.robot.model
+    ground: float | None = None  # height of a level ground, m; None: zero, or the lowest point of a robot that reaches below
 
     def __len__(self) -> int:
         return len(self.t)
@@ -61,7 +62,7 @@ def link_poses(robot: Robot, q: Any) -> tuple[np.ndarray, np.ndarray]:
     q = _configurations(robot, q)
     if not robot.model.links:
         return np.zeros((*q.shape[:-1], 0, 3, 3)), np.zeros((*q.shape[:-1], 0, 3))
-    found = _compiled(robot)(q)
+    found = _kernel(robot)(q)
     if not np.all(np.isfinite(found.p)):
         reason = robot.explain(q) or f"{robot.name}: these configurations are too large to be shown"
         raise RobotError([reason])
@@ -69,73 +70,80 @@ def link_poses(robot: Robot, q: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mass_center(robot: Robot, q: Any) -> np.ndarray:
-    """The centre of mass, (..., 3); the origin of a robot without mass."""
+    """The centre of mass, (..., 3); the origin for a robot without mass."""
     q = _configurations(robot, q)
     if not robot.model.links or robot.mass <= 0.0:
         return np.zeros((*q.shape[:-1], 3))
-    return np.asarray(_compiled(robot)(q).center)
+    return np.asarray(_kernel(robot)(q).center)
 
 
 def frame_positions(robot: Robot, R: np.ndarray, p: np.ndarray, frame: str) -> np.ndarray:
-    """The origin of a frame at link poses R, p: (..., 3)."""
+    """The origin of a frame, (..., 3), at link poses R (..., links, 3, 3), p (..., links, 3)."""
     found = robot.model.frame(frame)
-    at = np.asarray(found.pose.p, dtype=float)
-    if found.link < 0:
-        return np.broadcast_to(at, (*p.shape[:-2], 3)).copy()
-    return np.asarray(R[..., found.link, :, :] @ at + p[..., found.link, :])
+    R_0l, p_0l = _link(R, p, found.link)
+    return np.asarray(R_0l @ np.asarray(found.pose.p, dtype=float) + p_0l)
 
 
 def contact_positions(simulation: Simulation, R: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The point of each contact sphere that is nearest to the ground, (..., contacts, 3), at link poses R, p."""
     out = np.empty((*p.shape[:-2], len(simulation.contact_points), 3))
     for k, point in enumerate(simulation.contact_points):
-        centre = R[..., point.link, :, :] @ point.position + p[..., point.link, :]
-        out[..., k, :] = centre - point.radius * _normals(simulation.ground, centre)
+        center = R[..., point.link, :, :] @ point.position + p[..., point.link, :]
+        out[..., k, :] = center - point.radius * _normals(simulation.ground, center)
     return out
 
 
-def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
-    """The run at about `fps` pictures a second, the first and the last state included."""
-    which = samples(len(run.x), float(run.dt), fps)
-    robot = run.robot
-    q = np.asarray(run.q, dtype=float)[which]
-    R, p = link_poses(robot, q)
-    try:
-        simulation = run.simulation
-    except FileError:
-        # a run that does not hold its world has no forces to show
-        return replace(trajectory(robot, np.asarray(run.t)[which], q), title=str(run.title))
-    # a force belongs to the step that begins at the sample: the last state has that of the last step
-    steps = np.minimum(which, max(run.steps - 1, 0))
-    count = len(simulation.contact_points)
-    forces = _forces(run, simulation, steps) if run.steps and count else np.zeros((len(q), count, 3))
-    names = simulation.wrench_frames
-    given = np.asarray(run.wrenches)[steps] if run.steps and names else np.zeros((len(q), len(names), 6))
-    pushes, points = np.zeros((len(q), len(names), 3)), np.zeros((len(q), len(names), 3))
-    for k, (name, axes) in enumerate(zip(names, simulation.wrench_axes, strict=True)):
-        frame = robot.model.frame(name)
-        points[:, k] = frame_positions(robot, R, p, name)
-        pushes[:, k] = given[:, k, :3]
+def push_lines(simulation: Simulation, R: np.ndarray, p: np.ndarray, wrenches: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(points, forces), (..., w, 3) each, of wrenches (..., w, 6) at the simulation's frames, in the axes of the world.
+
+    A point is that of the line of action nearest to the frame: p + f x tau / f^2.
+    """
+    wrenches = np.asarray(wrenches, dtype=float)
+    points, forces = np.empty((*p.shape[:-2], wrenches.shape[-2], 3)), wrenches[..., :3].copy()
+    for k, (name, axes) in enumerate(zip(simulation.wrench_frames, simulation.wrench_axes, strict=True)):
+        frame = simulation.robot.model.frame(name)
+        torque = wrenches[..., k, 3:]
         if axes == "local":
-            R_frame = np.asarray(frame.pose.R, dtype=float)
-            R_0f = R[:, frame.link] @ R_frame if frame.link >= 0 else np.broadcast_to(R_frame, (len(q), 3, 3))
-            pushes[:, k] = np.einsum("nij,nj->ni", R_0f, given[:, k, :3])
-    return Trajectory(
-        robot=robot,
-        t=np.asarray(run.t, dtype=float)[which],
-        R=R,
-        p=p,
-        center=mass_center(robot, q),
-        contacts=contact_positions(simulation, R, p),
-        forces=forces,
-        push_points=points,
-        pushes=pushes,
-        q=q,
-        title=str(run.title),
-        contact_names=tuple(simulation.contact_names),
-        push_names=names,
-        ground=_level(simulation.ground),
-    )
+            R_0f = _link(R, p, frame.link)[0] @ np.asarray(frame.pose.R, dtype=float)
+            forces[..., k, :], torque = (np.einsum("...ij,...j->...i", R_0f, f) for f in (wrenches[..., k, :3], torque))
+        force = forces[..., k, :]
+        squared = np.sum(force * force, axis=-1, keepdims=True)
+        shift = np.where(squared > 0.0, np.cross(force, torque) / np.where(squared > 0.0, squared, 1.0), 0.0)
+        points[..., k, :] = frame_positions(simulation.robot, R, p, name) + shift
+    return points, forces
+
+
+def snapshot(robot: Robot, q: Any, simulation: Simulation | None = None, *, forces: Any = None, wrenches: Any = None) -> Snapshot:
+    """The robot at q (..., nq), with contact forces (..., c, 3) and wrenches (..., w, 6) that act on it in a simulation."""
+    R, p = link_poses(robot, q)
+    contacts = pushed = points = np.zeros((*p.shape[:-2], 0, 3))
+    if simulation is not None and simulation.contact_points:
+        contacts = contact_positions(simulation, R, p)
+    if simulation is not None and wrenches is not None:
+        points, pushed = push_lines(simulation, R, p, wrenches)
+    forces = np.zeros_like(contacts) if forces is None else np.asarray(forces)
+    center = mass_center(robot, q)
+    return Snapshot(R=R, p=p, center=center, contacts=contacts, forces=forces, push_points=points, pushes=pushed)
+
+
+def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
+    """The run at about `fps` samples per second, the first and the last state included."""
+    which = samples(len(run.x), float(run.dt), fps)
+    q = np.asarray(run.q, dtype=float)[which]
+    simulation, forces, wrenches, level = None, None, None, None
+    with suppress(FileError):  # a run that does not hold its world has no forces to show
+        simulation = run.simulation
+    if simulation is not None:
+        level = _level(simulation.ground)
+        # a force belongs to the step that begins at the sample: the last state has that of the last step
+        steps = np.minimum(which, max(run.steps - 1, 0))
+        if run.steps and simulation.contact_points:
+            forces = _forces(run, simulation, steps)
+        count = len(simulation.wrench_frames)
+        wrenches = np.asarray(run.wrenches)[steps] if run.steps and count else np.zeros((len(q), count, 6))
+    found = snapshot(run.robot, q, simulation, forces=forces, wrenches=wrenches)
+    t = np.asarray(run.t, dtype=float)[which]
+    return Trajectory(robot=run.robot, t=t, q=q, title=str(run.title), ground=level, **vars(found))
 
 
 def trajectory(robot: Robot, t: Any, q: Any, *, title: str = "") -> Trajectory:
@@ -145,44 +153,36 @@ def trajectory(robot: Robot, t: Any, q: Any, *, title: str = "") -> Trajectory:
         raise ShapeError(
             f"{robot.name}: a trajectory needs times (n,) and configurations (n, {robot.nq}), got {t.shape}, {q.shape}"
         )
-    R, p = link_poses(robot, q)
-    none = np.zeros((len(t), 0, 3))
-    return Trajectory(robot, t, R, p, mass_center(robot, q), none, none, none, none, q, title or robot.name)
+    return Trajectory(robot=robot, t=t, q=q, title=title or robot.name, **vars(snapshot(robot, q)))
 
 
 def samples(states: int, dt: float, fps: float) -> np.ndarray:
-    """The numbers of the states to show: about `fps` a second, never more than there are, the first and last included."""
+    """The indices of the states to show: about `fps` per second, never more than there are, the first and last included."""
     if not (np.isfinite(fps) and fps > 0.0):
-        raise ShapeError(f"pictures a second must be a positive number, got {fps!r:.40}")
+        raise ShapeError(f"frames per second must be a positive number, got {fps!r:.40}")
     wanted = int(np.ceil((states - 1) * dt * fps)) + 1 if states > 1 else 1
-    count = max(min(wanted, states, MOST_PICTURES), min(states, 2))
+    count = max(min(wanted, states, MAX_SAMPLES), min(states, 2))
     return np.unique(np.rint(np.linspace(0, states - 1, count)).astype(int))
 
 
 def quaternions(R: np.ndarray) -> np.ndarray:
-    """(x, y, z, w) of rotations R (..., 3, 3), each of the sign nearest to the one before along the first axis."""
-    m = np.moveaxis(R.reshape(*R.shape[:-2], 9), -1, 0)
-    xx, xy, xz, yx, yy, yz, zx, zy, zz = m
-    # four formulas, each good where its own entry is the largest
-    tries = np.stack(
-        [
-            np.stack([1.0 + xx - yy - zz, xy + yx, xz + zx, zy - yz], axis=-1),
-            np.stack([xy + yx, 1.0 - xx + yy - zz, yz + zy, xz - zx], axis=-1),
-            np.stack([xz + zx, yz + zy, 1.0 - xx - yy + zz, yx - xy], axis=-1),
-            np.stack([zy - yz, xz - zx, yx - xy, 1.0 + xx + yy + zz], axis=-1),
-        ],
-        axis=-2,
-    )
-    best = np.argmax(np.diagonal(tries, axis1=-2, axis2=-1), axis=-1)
-    q = np.take_along_axis(tries, best[..., None, None], axis=-2)[..., 0, :]
+    """(x, y, z, w) of rotations R (..., 3, 3), each with the sign nearest to the one before along the first axis."""
+    xx, xy, xz, yx, yy, yz, zx, zy, zz = np.moveaxis(R.reshape(*R.shape[:-2], 9), -1, 0)
+    # four formulas, each accurate where its own diagonal entry is the largest
+    rows = [
+        [1.0 + xx - yy - zz, xy + yx, xz + zx, zy - yz],
+        [xy + yx, 1.0 - xx + yy - zz, yz + zy, xz - zx],
+        [xz + zx, yz + zy, 1.0 - xx - yy + zz, yx - xy],
+        [zy - yz, xz - zx, yx - xy, 1.0 + xx + yy + zz],
+    ]
+    candidates = np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    best = np.argmax(np.diagonal(candidates, axis1=-2, axis2=-1), axis=-1)
+    q = np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]
     q = np.asarray(q / np.linalg.norm(q, axis=-1, keepdims=True))
     if q.ndim > 1 and len(q) > 1:
-        turns = np.where(np.einsum("n...i,n...i->n...", q[1:], q[:-1]) < 0.0, -1.0, 1.0)
-        q[1:] *= np.cumprod(turns, axis=0)[..., None]
+        signs = np.where(np.einsum("n...i,n...i->n...", q[1:], q[:-1]) < 0.0, -1.0, 1.0)
+        q[1:] *= np.cumprod(signs, axis=0)[..., None]
     return q
-
-
-# -- inside
 
 
 def _forces(run: Run, simulation: Simulation, steps: np.ndarray) -> np.ndarray:
@@ -193,18 +193,25 @@ def _forces(run: Run, simulation: Simulation, steps: np.ndarray) -> np.ndarray:
     return np.asarray(simulation.contact_forces(run.x[steps], run.u[steps], wrenches=wrenches))
 
 
-def _compiled(robot: Robot) -> Any:
-    functions = _functions.setdefault(robot, {})
-    if "places" not in functions:
-        functions["places"] = robot.function(_places if robot.mass > 0.0 else _places_without_mass)
-    return functions["places"]
+def _link(R: np.ndarray, p: np.ndarray, link: int) -> tuple[np.ndarray, np.ndarray]:
+    """(R, p) of a link; of the world for -1."""
+    if link >= 0:
+        return R[..., link, :, :], p[..., link, :]
+    lead = p.shape[:-2]
+    return np.broadcast_to(np.eye(3), (*lead, 3, 3)), np.zeros((*lead, 3))
 
 
-def _places(model: Model, q: Array) -> dict[str, Any]:
-    return {**_places_without_mass(model, q), "center": center_of_mass(model, q)}
+def _kernel(robot: Robot) -> Any:
+    if robot not in _kernels:
+        _kernels[robot] = robot.function(_poses_and_center if robot.mass > 0.0 else _poses)
+    return _kernels[robot]
 
 
-def _places_without_mass(model: Model, q: Array) -> dict[str, Any]:
+def _poses_and_center(model: Model, q: Array) -> dict[str, Any]:
+    return {**_poses(model, q), "center": center_of_mass(model, q)}
+
+
+def _poses(model: Model, q: Array) -> dict[str, Any]:
     X = poses(model, q)
     return {"R": np.array([x.R for x in X]), "p": np.array([x.p for x in X])}
 
@@ -228,12 +235,10 @@ def _level(ground: Any) -> float | None:
 
 
 def _normals(ground: Any, points: np.ndarray) -> np.ndarray:
-    """The way up from the ground at each point, (..., 3)."""
-    up = np.broadcast_to([0.0, 0.0, 1.0], points.shape).copy()
+    """The normal of the ground at each point, (..., 3)."""
     plane = getattr(ground, "plane", ground)
-    if ground is None:
-        return up
-    if hasattr(plane, "normal"):
-        return np.broadcast_to(np.asarray(plane.normal, dtype=float), points.shape).copy()
+    if ground is None or hasattr(plane, "normal"):
+        normal = (0.0, 0.0, 1.0) if ground is None else np.asarray(plane.normal, dtype=float)
+        return np.broadcast_to(normal, points.shape)
     flat = points.reshape(-1, 3)
     return np.array([np.asarray(ground.distance(p)[1], dtype=float) for p in flat]).reshape(points.shape)

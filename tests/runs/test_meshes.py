@@ -36,9 +36,9 @@ def record(robot: Robot, path: Path) -> cd.Run:
 
 
 def first(run: cd.Run) -> tuple[bool, str]:
-    """(whether the mesh is shown, what is noted beside it)."""
+    """(whether the mesh is shown, its warnings)."""
     found: list[Piece] = [piece for piece in pieces(run.robot.model) if piece.link == 0]
-    return any(np.any(piece.vertices == 7.5) for piece in found), " ".join(piece.note for piece in found)
+    return any(np.any(piece.vertices == 7.5) for piece in found), " ".join(piece.warning for piece in found)
 
 
 def test_a_mesh_is_shown_as_long_as_it_is_the_recorded_one(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from condyle.robot.description import Shape
 from condyle.robot.mesh import read_mesh
 from condyle.robot.model import Model
 from condyle.robot.parts import box, cylinder, pose, rod, sphere
-from condyle.view.geometry import ROUND, Piece, bounds, pieces, shaded, volume
+from condyle.view.geometry import SIDES, Piece, pieces, with_normals
+from condyle.view.scene import merge
 
 LENGTH = st.floats(0.01, 3.0)
 
@@ -42,6 +43,12 @@ def assert_closed(piece: Piece) -> None:
     assert set(np.unique(piece.faces)) == set(range(len(piece.vertices))), "a vertex is in no face"
 
 
+def volume(piece: Piece) -> float:
+    """The volume inside a closed piece, negative if its faces look inward."""
+    a, b, c = (piece.vertices[piece.faces[:, k]].astype(float) for k in range(3))
+    return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0)
+
+
 # -- simple shapes
 
 
@@ -53,7 +60,7 @@ def test_simple_shapes_are_closed_and_have_their_volume(a: float, b: float, c: f
     length = float(np.linalg.norm([a, b + c, c + a]))
     true = [a * b * c, 4 / 3 * pi * a**3, pi * a * a * b, pi * b * b * length + 4 / 3 * pi * b**3]
     # a prism of n sides has (n / 2 pi) sin(2 pi / n) of the area of its circle
-    prism = ROUND / (2 * pi) * np.sin(2 * pi / ROUND)
+    prism = SIDES / (2 * pi) * np.sin(2 * pi / SIDES)
     least = [1.0, 0.96, prism, 0.96]
     for piece, wanted, part in zip(pieces(model_with(*shapes)), true, least, strict=True):
         assert_closed(piece)
@@ -69,18 +76,18 @@ def test_robots_of_the_library_are_closed(name: str) -> None:
     for piece in found:
         assert_closed(piece)
         assert volume(piece) > 0.0
-        assert not piece.note
+        assert not piece.warning
 
 
 def test_normals_are_smooth_on_round_sides_and_sharp_on_edges() -> None:
     ball, block, tin = pieces(model_with(sphere(0.5), box((1.0, 2.0, 3.0)), cylinder(0.5, 1.0)))
-    v, n, _ = shaded(ball.vertices, ball.faces)
+    v, n, _ = with_normals(ball.vertices, ball.faces)
     assert len(v) == len(ball.vertices)
     np.testing.assert_allclose(n, v / 0.5, atol=0.02)
-    v, n, _ = shaded(block.vertices, block.faces)
+    v, n, _ = with_normals(block.vertices, block.faces)
     assert len(v) == 24, "each corner of a box has three normals"
     np.testing.assert_allclose(np.sort(np.abs(n), axis=1), [[0.0, 0.0, 1.0]] * 24, atol=1e-6)
-    v, n, f = shaded(tin.vertices, tin.faces)
+    v, n, f = with_normals(tin.vertices, tin.faces)
     side = np.abs(n[:, 2]) < 0.5
     np.testing.assert_allclose(n[side], v[side] * (2.0, 2.0, 0.0), atol=1e-5)
     # the corners of each face are where they were
@@ -114,7 +121,7 @@ def test_rods_reach_from_joint_to_joint() -> None:
 
 
 def test_bounds_hold_all_that_is_shown() -> None:
-    low, high = bounds(pieces(model_with(box((1.0, 2.0, 3.0)))), np.eye(3)[None], np.array([[10.0, 0.0, 0.0]]))
+    low, high = merge(pieces(model_with(box((1.0, 2.0, 3.0))))).bounds(np.eye(3)[None], np.array([[10.0, 0.0, 0.0]]))
     np.testing.assert_allclose(low, [9.5, -1.0, -1.5])
     np.testing.assert_allclose(high, [10.5, 1.0, 1.5])
 
@@ -196,7 +203,7 @@ def test_a_dae_file_with_its_unit_and_color(tmp_path: Path) -> None:
     assert_closed(piece)
     assert volume(piece) == pytest.approx(1e-6 / 6.0, rel=1e-5)
     assert piece.color == (1.0, 0.0, 0.0, 1.0)
-    assert not piece.note
+    assert not piece.warning
 
 
 def test_a_dae_file_that_would_read_other_files_is_not_read(tmp_path: Path) -> None:
@@ -224,7 +231,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_mesh_is_a_note_and_never_stops_the_view(tmp_path: Path, name: str) -> None:
+def test_a_bad_mesh_is_a_warning_and_never_stops_the_view(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(BAD[name])
     with pytest.raises(FileError, match=name):
@@ -232,20 +239,20 @@ def test_a_bad_mesh_is_a_note_and_never_stops_the_view(tmp_path: Path, name: str
     mesh = Shape("mesh", (1.0, 1.0, 1.0), mesh=path)
     shown = pieces(model_with(mesh))
     assert shown
-    assert all(name in piece.note and "rods shown instead" in piece.note for piece in shown)
+    assert all(name in piece.warning and "rods shown instead" in piece.warning for piece in shown)
     shown = pieces(model_with(mesh, collisions=(sphere(0.1),)))
     assert [len(piece.faces) for piece in shown] == [len(pieces(model_with(sphere(0.1)))[0].faces)]
-    assert "collision shapes shown instead" in shown[0].note
+    assert "collision shapes shown instead" in shown[0].warning
     shown = pieces(model_with(mesh, box((1.0, 1.0, 1.0)), collisions=(sphere(0.1),)))
     assert len(shown) == 1, "what can be shown of a link is enough"
-    assert name in shown[0].note
-    assert "left out" in shown[0].note
+    assert name in shown[0].warning
+    assert "left out" in shown[0].warning
 
 
 def test_meshes_that_are_not_there_or_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "mesh not found" in pieces(model_with(Shape("mesh", (1.0, 1.0, 1.0))))[0].note
+    assert "mesh not found" in pieces(model_with(Shape("mesh", (1.0, 1.0, 1.0))))[0].warning
     gone = Shape("mesh", (1.0, 1.0, 1.0), mesh=tmp_path / "gone.stl")
-    assert "no such file" in pieces(model_with(gone))[0].note
+    assert "no such file" in pieces(model_with(gone))[0].warning
     path = cube_stl(tmp_path / "cube.stl")
     monkeypatch.setattr(meshes, "MAX_FACES", 11)
     with pytest.raises(FileError, match="12 faces are more than 11"):
@@ -255,9 +262,9 @@ def test_meshes_that_are_not_there_or_too_large(tmp_path: Path, monkeypatch: pyt
         read_mesh(path)
 
 
-def test_without_trimesh_a_dae_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_trimesh_a_dae_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "trimesh", None)
     path = tmp_path / "other.dae"
     path.write_text(DAE)
-    (note,) = {piece.note for piece in pieces(model_with(Shape("mesh", (1.0, 1.0, 1.0), mesh=path)))}
-    assert "trimesh" in note
+    (warning,) = {piece.warning for piece in pieces(model_with(Shape("mesh", (1.0, 1.0, 1.0), mesh=path)))}
+    assert "trimesh" in warning

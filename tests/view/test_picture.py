@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 import condyle as cd
 from condyle.errors import FileError, ShapeError
 from condyle.view.camera import Camera, framed
-from condyle.view.ground import grid_step
-from condyle.view.picture import picture, png, save_picture
-from condyle.view.raster import nearest, weights
-from condyle.view.scene import FORCE, PUSH, Arrow, arrow_triangles, body, force_arrows
-from condyle.view.shadow import blurred
+from condyle.view.picture import grid_step, picture, png, save_picture
+from condyle.view.raster import blurred, nearest, weights
+from condyle.view.scene import FORCE, PUSH, Arrow, arrow_triangles, force_arrows, robot_mesh
 
 pytest.importorskip("PIL")
 SMALL = (240, 136)
@@ -127,7 +125,7 @@ def test_the_same_picture_twice(arm: cd.Robot) -> None:
 
 
 def test_ghosts_arrows_and_trails_are_drawn(arm: cd.Robot) -> None:
-    camera = framed(body(arm).at(*_poses(arm)).vertices, SMALL)
+    camera = framed(robot_mesh(arm).at(*_poses(arm)).vertices, SMALL)
     plain = picture(arm, READY, size=SMALL, camera=camera).astype(int)
     turned = READY + np.array([0.6, 0.0, 0.0, 0.0, 0.0, 0.0])
     ghost = picture(arm, READY, size=SMALL, camera=camera, ghosts=[turned]).astype(int)

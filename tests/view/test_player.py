@@ -83,7 +83,9 @@ def test_a_piece_of_html_needs_nothing_from_elsewhere() -> None:
 def test_names_are_text() -> None:
     m = moving()
     model = replace(
-        m.model, name=EVIL, links=tuple(replace(link, name=EVIL, joint=EVIL + str(i)) for i, link in m.model.outward())
+        m.robot.model,
+        name=EVIL,
+        links=tuple(replace(link, name=EVIL, joint=EVIL + str(i)) for i, link in m.robot.model.outward()),
     )
     evil = replace(m, robot=Robot(model), title=EVIL)
     html = player_html(evil, title=EVIL, poster=False)

@@ -42,7 +42,7 @@ def test_a_peak_of_one_sample_is_drawn() -> None:
     y = np.zeros(len(t))
     y[77_777] = 1.0
     (line,) = points(chart_html(Chart("a", t, {"": y})))
-    assert len(line) <= plots.MOST_POINTS + 2
+    assert len(line) <= plots.MAX_POINTS + 2
     assert line[:, 1].min() < line[:, 1].max() - 100.0
 
 

@@ -67,7 +67,7 @@ def test_a_run_as_a_motion(push_run: cd.Run) -> None:
     assert shown.t[0] == 0.0
     assert shown.t[-1] == pytest.approx(0.4)
     np.testing.assert_allclose(shown.center[-1], push_run.robot.center_of_mass(push_run.q[-1]))
-    assert shown.push_names == ("cart",)
+    assert shown.pushes.shape == (21, 1, 3)
     # the push acts from step 20 on, and its arrow is at the cart, in the axes of the world
     np.testing.assert_allclose(shown.pushes[:10, 0], 0.0)
     np.testing.assert_allclose(shown.pushes[10:, 0], [[2.0, 0.0, 0.0]] * 11)

@@ -63,7 +63,7 @@ def test_frames_are_at_their_times_though_samples_are_few_or_uneven() -> None:
 def test_the_path_is_drawn_as_far_as_it_was_travelled(monkeypatch: pytest.MonkeyPatch, turning: Trajectory) -> None:
     shown: list[np.ndarray] = []
     monkeypatch.setattr(video, "write_video", lambda path, frames, fps, size: shown.extend(frames))
-    tip = turning.model.frames[-1].name
+    tip = turning.robot.model.frames[-1].name
     save_video(turning, "arm.gif", fps=10, size=(320, 180), trace=tip)
     blue = [int(np.sum(np.abs(frame / 255.0 - TRAIL).max(axis=-1) < 0.2)) for frame in shown]
     assert len(shown) == 6 and blue[0] < blue[2] < blue[-1]

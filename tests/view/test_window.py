@@ -18,9 +18,7 @@ from condyle.control.simple import nothing
 from condyle.errors import CondyleError
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run, read_run
-from condyle.view.window import Window, open_window
-from condyle.view.window.gallery import open_gallery
-from condyle.view.window.push import pushable
+from condyle.view.window import Window, open_gallery, open_window, pushable
 
 pytest.importorskip("viser", reason="the viewer needs viser: pip install 'condyle[viewer]'")
 pytestmark = pytest.mark.skipif(chromium() is None, reason=MISSING)
@@ -161,14 +159,14 @@ def test_sliders_move_the_robot_on_the_screen(browser: Browser) -> None:
         click(browser, "Show", "[role=tab]")
         for label, layer in (("frames", "frames"), ("inertia ellipsoids", "inertias")):
             browser.evaluate(f"{field(label)}.click()")
-            browser.wait_for(lambda layer=layer: window.view.body.shows(layer))
+            browser.wait_for(lambda layer=layer: layer in window.view.node.shown)
         browser.evaluate(f"{field('centre of mass')}.click()")
-        browser.wait_for(lambda: "centre of mass" in window.view.marks.shown)
+        browser.wait_for(lambda: "centre of mass" in window.view.annotations.shown)
         marked = still(browser)
         assert changed(before[SCENE], marked[SCENE]) > 0.01
         # dark
         browser.evaluate(f"{field('dark')}.click()")
-        browser.wait_for(lambda: window.view.stage.dark)
+        browser.wait_for(lambda: window.view.environment.dark)
         dark = still(browser)
         assert dark[SCENE].mean() < 80 < 180 < marked[SCENE].mean()
         # nothing came from anywhere else
@@ -281,8 +279,8 @@ def test_two_runs_are_compared(browser: Browser, runs: tuple[Run, Run]) -> None:
         assert x0 == pytest.approx(runs[0].x[240]) and x1 == pytest.approx(runs[1].x[240])
         # and how they differ
         browser.evaluate(f"{field('difference')}.click()")
-        browser.wait_for(lambda: len(window.view.plot._data) == 3)
-        t, *rows = window.view.plot._data
+        browser.wait_for(lambda: len(window.view.plot.data) == 3)
+        t, *rows = window.view.plot.data
         assert rows[0] == pytest.approx((runs[1].q - runs[0].q)[: len(t), 0], abs=1e-12)
         assert np.abs(rows[0]).max() > 0.1
 

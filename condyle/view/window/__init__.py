@@ -1,7 +1,6 @@
-"""The viewer in the browser: `open_window(robot)`, of a run, two runs or a simulation; `open_gallery(runs)` of several runs."""
+"""The viewer in the browser: `open_window` of a robot, a run, two runs or a simulation; `open_gallery` of several runs."""
 
-from condyle.view.window.gallery import open_gallery
-from condyle.view.window.push import Pushes, pushable
-from condyle.view.window.window import Window, open_window
+from condyle.view.window.live_view import Pushes, pushable
+from condyle.view.window.window import Window, open_gallery, open_window
 
 __all__ = ["Pushes", "Window", "open_gallery", "open_window", "pushable"]

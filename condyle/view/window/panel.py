@@ -1,27 +1,24 @@
-"""The panel at the side: a line for what went wrong, buttons that never fail in silence, and what is to be shown."""
+"""The panel at the side: errors, callbacks that show their errors, check boxes, and text from files as text.
+
+viser runs the HTML and Markdown that it is given, so all text passes `paragraph` or `table`, which escape it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from html import escape
 from typing import Any
 
-from condyle.view.window import body, marks
-from condyle.view.window.body import Body
-from condyle.view.window.marks import Marks
-from condyle.view.window.stage import Stage
-from condyle.view.window.text import paragraph
+from condyle.multibody.robot import Robot
 
 ALERT = "#e03131"
-WORDS = {
-    "visuals": "robot",
-    "collisions": "collision shapes",
-    "frames": "frames",
-    "inertias": "inertia ellipsoids",
-    "centre of mass": "centre of mass",
-    "contacts": "contact forces",
-    "pushes": "pushes",
-    "trail": "trail",
-}
+LABELS = {"visuals": "robot", "collisions": "collision shapes", "inertias": "inertia ellipsoids", "contacts": "contact forces"}
+MAX_LETTERS = 400  # of one value
+MAX_DEPTH = 3  # of nested facts
+MAX_ROWS = 80
+MAX_WARNINGS = 50
+_CELL = "padding:1px 8px 1px 0;vertical-align:top;overflow-wrap:anywhere"
 
 
 class Panel:
@@ -30,27 +27,27 @@ class Panel:
     def __init__(self, server: Any, wake: Callable[[], None]) -> None:
         self.gui = server.gui
         self._wake = wake
-        self._notice = self.gui.add_html("", visible=False)
-        self.failed: str | None = None
+        self._message = self.gui.add_html("", visible=False)
+        self.error: str | None = None
 
     def fail(self, error: Exception) -> None:
-        """Show what went wrong."""
+        """Show an error."""
         text = str(error) or type(error).__name__
-        if self.failed != text:
-            self.failed = text
-            self._notice.content = paragraph(text, color=ALERT)
-            self._notice.visible = True
+        if self.error != text:
+            self.error = text
+            self._message.content = paragraph(text, color=ALERT)
+            self._message.visible = True
 
-    def fine(self) -> None:
-        """Nothing is wrong any more."""
-        if self.failed is not None:
-            self.failed = None
-            self._notice.visible = False
+    def clear(self) -> None:
+        """Hide the last error."""
+        if self.error is not None:
+            self.error = None
+            self._message.visible = False
 
-    def does(self, act: Callable[[], None]) -> Callable[[Any], None]:
-        """A callback of a button or another input: it acts, wakes the drawing, and shows its error if it has one.
+    def callback(self, act: Callable[[], object]) -> Callable[[Any], None]:
+        """A callback of an input: it acts, wakes the render loop, and shows its error if it has one.
 
-        What the program itself sets in an input is no wish of the user: it has no client, and is passed over.
+        Values that the program itself sets come without a client, and are ignored.
         """
 
         def called(event: Any) -> None:
@@ -58,48 +55,119 @@ class Panel:
                 return
             try:
                 act()
-                self.fine()
+                self.clear()
             except Exception as error:  # shown, whatever it is
                 self.fail(error)
             self._wake()
 
         return called
 
+    def button(self, label: str, act: Callable[[], object]) -> Any:
+        """A button that acts when it is clicked."""
+        made = self.gui.add_button(label)
+        made.on_click(self.callback(act))
+        return made
 
-class Show:
-    """Check boxes for what is drawn."""
+    def buttons(self, label: str, acts: Mapping[str, Callable[[], object]]) -> Any:
+        """A row of buttons by name."""
+        made = self.gui.add_button_group(label, tuple(acts))
+        made.on_click(self.callback(lambda: acts[made.value]()))
+        return made
 
-    def __init__(self, panel: Panel, stage: Stage, bodies: Sequence[Body], signs: Sequence[Marks], layers: Sequence[str]) -> None:
-        self._bodies, self._signs = bodies, signs
-        self.boxes: dict[str, Any] = {}
-        gui = panel.gui
+    def linked(self, made: Any, act: Callable[[Any], object]) -> Any:
+        """The input, with `act(value)` called when the user changes it."""
+        made.on_update(self.callback(lambda: act(made.value)))
+        return made
+
+    def about_robot(self, robot: Robot, warnings: Sequence[str], more: Sequence[tuple[object, object]] = ()) -> None:
+        """A table of facts about a robot, and what its file left open."""
+        gravity = " ".join(f"{x:g}" for x in robot.model.gravity)
+        total = "" if robot.coordinate_map is None else f" of {robot.model.nv}"
+        rows: list[tuple[object, object]] = [
+            ("robot", robot.name),
+            ("mass", f"{robot.mass:.6g} kg"),
+            ("links that move", len(robot.model.links)),
+            ("coordinates", f"nq {robot.nq}, nv {robot.nv}{total}"),
+            ("frames", len(robot.model.frames)),
+            ("gravity", f"{gravity} m/s²"),
+        ]
+        self.gui.add_html(table([*rows, *more]))
+        lines = [*robot.report, *warnings]
+        if lines:
+            with self.gui.add_folder(f"warnings ({len(lines)})"):
+                self.gui.add_html(paragraphs(lines[:MAX_WARNINGS], small=True))
+
+
+class LayerBoxes:
+    """Check boxes for the layers of RobotNode and Annotations objects, and for the environment."""
+
+    def __init__(self, panel: Panel, environment: Any, objects: Sequence[Any], layers: Sequence[str]) -> None:
+        self._objects = objects
         for layer in layers:
-            on = bodies[0].shows(layer) if layer in body.LAYERS else layer in signs[0].shown
-            box = self.boxes[layer] = gui.add_checkbox(WORDS[layer], on)
-            box.on_update(panel.does(lambda layer=layer, box=box: self.set(layer, box.value)))  # type: ignore[misc]
-        grid = self.boxes["grid"] = gui.add_checkbox("grid", stage.grid_on)
-        grid.on_update(panel.does(lambda: stage.show_grid(grid.value)))
-        dark = self.boxes["dark"] = gui.add_checkbox("dark", stage.dark)
+            box = panel.gui.add_checkbox(LABELS.get(layer, layer), any(layer in each.shown for each in objects))
+            panel.linked(box, partial(self.set, layer))
+        panel.linked(panel.gui.add_checkbox("grid", environment.grid_on), environment.show_grid)
 
-        def paint() -> None:
-            stage.dark = dark.value
-            stage.paint()
+        def paint(dark: bool) -> None:
+            environment.dark = dark
+            environment.paint()
 
-        dark.on_update(panel.does(paint))
-        if {"contacts", "pushes"} & set(layers):
-            arrows = gui.add_slider("arrow length", 0.1, 5.0, 0.1, 1.0)
+        panel.linked(panel.gui.add_checkbox("dark", environment.dark), paint)
+        if "contacts" in layers:
 
-            def stretch() -> None:
-                for sign in signs:
-                    sign.stretch = arrows.value
+            def stretch(factor: float) -> None:
+                for each in objects:
+                    each.stretch = factor
 
-            arrows.on_update(panel.does(stretch))
+            panel.linked(panel.gui.add_slider("arrow length", 0.1, 5.0, 0.1, 1.0), stretch)
 
     def set(self, layer: str, on: bool) -> None:
         """Show or hide a layer of every robot."""
-        for shown in self._bodies if layer in body.LAYERS else self._signs:
-            shown.show(layer, on)
+        for each in self._objects:
+            if layer in each.layers:
+                each.show(layer, on)
 
 
-POSED = (*body.LAYERS, marks.LAYERS[0])
-MOVING = (*body.LAYERS, *marks.LAYERS)
+def short(value: object, most: int = MAX_LETTERS) -> str:
+    """A value as text on one line, cut where it is too long, without unprintable letters."""
+    text = f"{value:.9g}" if isinstance(value, float) else str(value)
+    text = "".join(c if c.isprintable() else " " for c in text[: most + 1])
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def paragraph(text: object, *, color: str = "", small: bool = False) -> str:
+    """HTML of one paragraph of text."""
+    style = f"margin:0;padding:2px 10px;overflow-wrap:anywhere;font-size:{'0.8em' if small else '0.875em'};line-height:1.4"
+    return f'<p style="{style}{";color:" + color if color else ""}">{escape(short(text))}</p>'
+
+
+def paragraphs(texts: Iterable[object], **style: Any) -> str:
+    """HTML of paragraphs, one after the other."""
+    return "".join(paragraph(text, **style) for text in texts)
+
+
+def table(rows: Iterable[tuple[object, object]]) -> str:
+    """HTML of a table of names and values."""
+    body = "".join(
+        f'<tr><td style="{_CELL};opacity:0.7;max-width:9em">{escape(short(name, 80))}</td>'
+        f'<td style="{_CELL}">{escape(short(value))}</td></tr>'
+        for name, value in rows
+    )
+    return f'<table style="font-size:0.8em;line-height:1.35;margin:2px 10px;border-spacing:0">{body}</table>'
+
+
+def flatten(about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Rows (name, value) of nested data, names of inner parts joined by a dot; the last row says if some are left out."""
+    rows: list[tuple[str, str]] = []
+
+    def add(prefix: str, value: Any, depth: int) -> None:
+        if isinstance(value, Mapping) and depth < MAX_DEPTH:
+            for name, inner in value.items():
+                add(f"{prefix}.{name}" if prefix else str(name), inner, depth + 1)
+        elif isinstance(value, (list, tuple)) and len(value) > 8:
+            rows.append((prefix, f"{len(value)} entries"))
+        elif value is not None and value != "":
+            rows.append((prefix, short(value)))
+
+    add("", about, 0)
+    return rows if len(rows) <= MAX_ROWS else [*rows[:MAX_ROWS], ("", f"and {len(rows) - MAX_ROWS} more")]

@@ -1,38 +1,81 @@
-"""A window: what is in the browser while the program goes on. Open one on a robot, a run, two runs, or a simulation."""
+"""A window: what is in the browser while the program goes on. Open one on a robot, on runs, or on a simulation."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
+from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 from condyle.view import server as servers
-from condyle.view.window.beat import Beat
-from condyle.view.window.panel import Panel
-from condyle.view.window.text import short
+from condyle.view.window.live_view import LiveView
+from condyle.view.window.panel import Panel, short
+from condyle.view.window.pose_view import PoseView
+from condyle.view.window.run_view import RunView
 
 if TYPE_CHECKING:
     from condyle.control.controller import Controller
-    from condyle.runs.run import Run
 
-HEIGHT = 520  # of an inline window, pixels
+HEIGHT = 520  # pixels, of an inline window
+FRAME_TIME = 1.0 / 60.0  # s between frames at least
+IDLE_TIME = 0.25  # s of sleep while nothing moves, unless woken
+
+
+class RenderLoop:
+    """Calls `draw(seconds since the last)` from its own thread; `draw` returns whether more is to come. Errors go to `fail`."""
+
+    def __init__(self, draw: Callable[[float], bool], fail: Callable[[Exception], None]) -> None:
+        self._draw, self._fail = draw, fail
+        self._wake, self._over = threading.Event(), threading.Event()
+        self._wake.set()
+        self._thread = threading.Thread(target=self._run, name="condyle viewer", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Draw soon."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the frame in progress."""
+        self._over.set()
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(5.0)
+
+    def _run(self) -> None:
+        last, busy = time.monotonic(), False
+        while not self._over.is_set():
+            now = time.monotonic()
+            elapsed, last = now - last if busy else 0.0, now
+            try:
+                busy = self._draw(elapsed)
+            except Exception as error:  # shown to the user, who may correct it and go on
+                busy = False
+                self._fail(error)
+            # a short rest always: the threads that serve browsers have work too
+            self._over.wait(max(FRAME_TIME - (time.monotonic() - now), 0.002))
+            if not busy:
+                self._wake.wait(IDLE_TIME)
+            self._wake.clear()
 
 
 class Window:
-    """A viewer that is open: `url` shows it in a browser, `close()` ends it; also for `with`, and shown inline by notebooks.
+    """An open viewer: `url` shows it in a browser, `close()` ends it; also for `with`, and displayed inline by notebooks.
 
     `view` is what it shows: a PoseView (its `q`), a RunView (its `time`) or a LiveView (its `x`).
     """
 
-    def __init__(self, server: Any, url: str) -> None:
-        self.server, self.url = server, url
+    def __init__(self, title: str, host: str, port: int) -> None:
+        self.server = servers.serve(title, host, port)
+        self.url = servers.address(self.server)
         self.view: Any = None
-        self.panel = Panel(server, self._wake)
-        self._beat: Beat | None = None
+        self.panel = Panel(self.server, self._wake)
+        self._loop: RenderLoop | None = None
         self._over = threading.Event()
 
     def __enter__(self) -> Window:
@@ -46,12 +89,13 @@ class Window:
 
     @property
     def closed(self) -> bool:
+        """Whether it was closed."""
         return self._over.is_set()
 
     @property
     def error(self) -> str | None:
-        """What the panel says went wrong last, if it did."""
-        return self.panel.failed
+        """The error that the panel shows, if there is one."""
+        return self.panel.error
 
     def wait(self, seconds: float | None = None) -> bool:
         """Whether it was closed, after waiting for that, or for so many seconds."""
@@ -67,7 +111,7 @@ class Window:
         """End the threads and free the port; nothing if it is closed."""
         if not self._over.is_set():
             self._over.set()
-            self._end()
+            self._stop_loop()
             servers.stop(self.server)
 
     def iframe(self, height: int = HEIGHT) -> str:
@@ -78,19 +122,25 @@ class Window:
     def _repr_html_(self) -> str:
         return "<p>this window is closed</p>" if self.closed else self.iframe()
 
+    def show(self, build: Callable[[Any, Panel], Any]) -> None:
+        """Show the view that `build(server, panel)` returns."""
+        self.view = build(self.server, self.panel)
+        self._loop = RenderLoop(self.view.draw, self.panel.fail)
+
+    def clear(self) -> None:
+        """Stop drawing and remove everything."""
+        self._stop_loop()
+        self.server.scene.reset()
+        self.server.gui.reset()
+        self.panel = Panel(self.server, self._wake)
+
     def _wake(self) -> None:
-        if self._beat is not None:
-            self._beat.wake()
+        if self._loop is not None:
+            self._loop.wake()
 
-    def _end(self) -> None:
-        """Stop drawing."""
-        if self._beat is not None:
-            self._beat.stop()
-
-    def _show(self, view: Any) -> None:
-        self.view = view
-        self._beat = Beat(view.beat, self.panel.fail)
-        self._beat.start()
+    def _stop_loop(self) -> None:
+        if self._loop is not None:
+            self._loop.stop()
 
 
 def open_window(
@@ -103,17 +153,49 @@ def open_window(
     host: str = servers.LOOPBACK,
     port: int = 8080,
 ) -> Window:
-    """A window that shows a robot with sliders, a run with play and scrub, two runs together, or a simulation as it happens.
+    """A window that shows a robot with sliders, a run with play and scrub, two runs together, or a simulation as it runs.
 
-    `q`: the configuration to begin with, of a robot or a simulation. `control`: what drives the simulation, (k, x) -> (u,
-    wrenches); without one its motors hold the pose. It listens at `host` on the first free port from `port` on; the call returns
-    at once, and the window lasts until `close()` or the end of the program.
+    `q`: the initial configuration of a robot or a simulation. `control`: drives the simulation, (k, x) -> (u, wrenches); without
+    one its motors hold the pose. It listens at `host` on the first free port from `port` on; the call returns at once, and the
+    window lasts until `close()` or the end of the program.
     """
-    title = _title(shown, other)
-    server = servers.serve(title, host, port)
-    window = Window(server, servers.address(server))
+
+    def build(server: Any, panel: Panel) -> Any:
+        if other is not None and isinstance(shown, Robot | Simulation):
+            raise CondyleError("only two runs can be shown together: give two runs, or one robot, run or simulation")
+        if isinstance(shown, Robot):
+            return PoseView(server, panel, shown, q=q, dark=dark)
+        if isinstance(shown, Simulation):
+            return LiveView(server, panel, shown, q=q, control=control, dark=dark)
+        if isinstance(shown, Run) and isinstance(other, Run | None):
+            return RunView(server, panel, [shown] if other is None else [shown, other], dark=dark)
+        raise CondyleError(f"a window shows a robot, a run or a simulation, got {shown!r:.60}")
+
+    window = Window(_title(shown, other), host, port)
+    return _or_close(window, lambda: window.show(build))
+
+
+def open_gallery(runs: Sequence[Run], *, dark: bool = False, host: str = servers.LOOPBACK, port: int = 8080) -> Window:
+    """A window that plays one of several runs, chosen by name; options as of `open_window`."""
+    if not runs or not all(isinstance(run, Run) for run in runs):
+        raise CondyleError("a gallery shows runs, at least one: give what condyle.read_run returns")
+    window = Window(f"{len(runs)} runs", host, port)
+    names = [f"{k}. {short(run.title, 50)}" for k, run in enumerate(runs, start=1)]
+
+    def choose(name: str) -> None:
+        is_dark = dark if window.view is None else window.view.environment.dark
+        window.clear()
+        window.panel.linked(window.server.gui.add_dropdown("show", names, initial_value=name), choose)
+        window.show(lambda server, panel: RunView(server, panel, [runs[names.index(name)]], dark=is_dark))
+        window.view.environment.reset_cameras()
+        window.view.play()
+
+    return _or_close(window, lambda: choose(names[0]))
+
+
+def _or_close(window: Window, act: Callable[[], None]) -> Window:
     try:
-        window._show(_view(window, shown, other, q, control, dark))
+        act()
     except BaseException:
         window.close()
         raise
@@ -127,23 +209,3 @@ def _title(shown: Any, other: Any) -> str:
         return f"{short(shown.robot.name, 50)}, live"
     title = str(getattr(shown, "title", "") or "run")
     return short(title if other is None else f"{title} and {getattr(other, 'title', '') or 'run'}", 60)
-
-
-def _view(window: Window, shown: Any, other: Any, q: Any, control: Controller | None, dark: bool) -> Any:
-    if other is not None and isinstance(shown, Robot | Simulation):
-        raise CondyleError("only two runs can be shown together: give two runs, or one robot, run or simulation")
-    if isinstance(shown, Robot):
-        from condyle.view.window.pose import PoseView
-
-        return PoseView(window.server, window.panel, shown, q=q, dark=dark)
-    if isinstance(shown, Simulation):
-        from condyle.view.window.live import LiveView
-
-        return LiveView(window.server, window.panel, shown, q=q, control=control, dark=dark)
-    from condyle.runs.run import Run
-
-    if isinstance(shown, Run) and isinstance(other, Run | None):
-        from condyle.view.window.play import RunView
-
-        return RunView(window.server, window.panel, [shown] if other is None else [shown, other], dark=dark)
-    raise CondyleError(f"a window shows a robot, a run or a simulation, got {shown!r:.60}")

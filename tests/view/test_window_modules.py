@@ -13,14 +13,12 @@ import condyle as cd
 from condyle.errors import CondyleError
 from condyle.robot.model import Link
 from condyle.robot.parts import X, Y, body, joint, link, pose
-from condyle.view.trajectory import frame_positions, link_poses
-from condyle.view.window import body as bodies
-from condyle.view.window import pose as poses
-from condyle.view.window.play import acting
-from condyle.view.window.plots import Signal, apart, span, thinned
-from condyle.view.window.push import STRONGEST, Pushes, pushable
-from condyle.view.window.stage import _from_z, nice
-from condyle.view.window.text import facts, paragraph, short, table
+from condyle.view.plots import round_up, value_range
+from condyle.view.trajectory import frame_positions, link_poses, push_lines
+from condyle.view.window import Pushes, objects, pose_view, pushable
+from condyle.view.window.live_view import MAX_PULL
+from condyle.view.window.panel import flatten, paragraph, short, table
+from condyle.view.window.signal_plot import Signal
 
 # -- text
 
@@ -55,10 +53,10 @@ def test_hostile_text(text: str) -> None:
 
 
 def test_facts_are_flat_and_short() -> None:
-    rows = facts({"a": {"b": 1, "c": {"d": {"e": 2}}}, "long": list(range(100)), "none": None, "text": "x" * 1000})
+    rows = flatten({"a": {"b": 1, "c": {"d": {"e": 2}}}, "long": list(range(100)), "none": None, "text": "x" * 1000})
     assert dict(rows)["a.b"] == "1" and dict(rows)["long"] == "100 entries" and "none" not in dict(rows)
     assert len(dict(rows)["text"]) == 401
-    assert len(facts({str(k): k for k in range(500)})) == 81
+    assert len(flatten({str(k): k for k in range(500)})) == 81
 
 
 # -- sliders
@@ -67,21 +65,19 @@ def test_facts_are_flat_and_short() -> None:
 @pytest.mark.parametrize("name", ["pidog", "ur3", "birotor", "wheeled_pendulum", "two_wheeled", "chain:30"])
 def test_every_coordinate_has_a_slider_and_keeps_its_value(name: str) -> None:
     robot = cd.load(name)
-    dials = poses.dials(robot, 0.5)
-    free = sum(link.kind.nv for link in robot.reduced.links)
-    assert len(dials) == free
+    found = pose_view.coordinates(robot, 0.5)
+    assert len(found) == sum(link.kind.nv for link in robot.reduced.links)
     rng = np.random.default_rng(3)
-    q = poses.within(robot, dials, robot.random_configuration(rng))
-    for dial in dials:
-        value = float(rng.uniform(dial.low, dial.high))
-        moved = poses.write(robot, q, dial, value)
-        assert poses.read(robot, moved, dial) == pytest.approx(value, abs=1e-9)
+    q = pose_view.within(robot, found, robot.random_configuration(rng))
+    for each in found:
+        value = float(rng.uniform(each.low, each.high))
+        moved = each.set(q, value)
+        assert each.of(moved) == pytest.approx(value, abs=1e-9)
         # and the others stay
-        for other in dials:
-            if other is not dial:
-                assert poses.read(robot, moved, other) == pytest.approx(poses.read(robot, q, other), abs=1e-6)
-    chains = poses.chained(robot, dials)
-    assert [dial for chain in chains for dial in chain] == dials
+        for other in found:
+            if other is not each:
+                assert other.of(moved) == pytest.approx(other.of(q), abs=1e-6)
+    assert [each for chain in pose_view.chains(robot, found) for each in chain] == found
 
 
 @given(st.one_of(st.none(), st.floats()), st.one_of(st.none(), st.floats()), st.booleans())
@@ -92,7 +88,7 @@ def test_a_slider_always_has_a_range(lower: float | None, upper: float | None, s
 
     kind = Prismatic(X) if slides else Revolute(X)
     found = Link("l", "j", -1, kind, Pose.identity(), Inertia.zero(), slice(0, 1), slice(0, 1), Limits(lower, upper))
-    low, high = poses.limits(found, 1.0)
+    low, high = pose_view.limits(found, 1.0)
     assert np.isfinite([low, high]).all() and low < high
     if lower is not None and upper is not None and -3.0 < lower < upper - 0.01 < 3.0:
         assert (low, high) == (lower, upper)
@@ -101,8 +97,8 @@ def test_a_slider_always_has_a_range(lower: float | None, upper: float | None, s
 def test_a_configuration_as_text_and_back() -> None:
     robot = cd.load("pidog")
     q = robot.random_configuration(np.random.default_rng(0))
-    assert poses.from_text(robot, poses.as_text(q)) == pytest.approx(q, abs=1e-5)
-    assert poses.from_text(robot, " ".join(map(str, q))) == pytest.approx(q, abs=1e-12)
+    assert pose_view.from_text(robot, pose_view.as_text(q)) == pytest.approx(q, abs=1e-5)
+    assert pose_view.from_text(robot, " ".join(map(str, q))) == pytest.approx(q, abs=1e-12)
     for text, words in (
         ("", "got 0"),
         ("1, 2", "got 2"),
@@ -111,7 +107,7 @@ def test_a_configuration_as_text_and_back() -> None:
         ("nan " * 19, "finite"),
     ):
         with pytest.raises(CondyleError, match=words):
-            poses.from_text(robot, text)
+            pose_view.from_text(robot, text)
 
 
 # -- shapes
@@ -123,7 +119,7 @@ def test_an_ellipsoid_has_the_inertia_of_its_link() -> None:
     moments = mass / 5.0 * (np.sum(half**2) - half**2)
     turned = pose((0.3, -0.2, 0.1), (0.4, 0.5, 0.6))
     robot = cd.load(_one(body(mass, moments=tuple(moments), at=turned)), base="fixed")
-    found = bodies.ellipsoid(robot.model.links[0])
+    found = objects.ellipsoid(robot.model.links[0])
     assert found is not None
     centre, R, axes = found
     assert centre == pytest.approx(turned.p, abs=1e-12)
@@ -141,14 +137,14 @@ def _one(inertia: object) -> object:
 
 @given(st.floats(1e-6, 1e6))
 def test_round_lengths(length: float) -> None:
-    assert 0.55 < nice(length) / length < 1.8
-    assert f"{nice(length):.0e}"[0] in "125"
+    assert 0.999 <= round_up(length) / length < 2.51
+    assert f"{round_up(length):.0e}"[0] in "125"
 
 
 def test_the_ground_is_turned_to_its_normal() -> None:
     for normal in np.random.default_rng(1).standard_normal((20, 3)):
         normal = normal / np.linalg.norm(normal)
-        w, x, y, z = _from_z(normal)
+        w, x, y, z = objects.z_to(normal)
         turned = [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)]
         assert turned == pytest.approx(normal, abs=1e-9)
 
@@ -160,14 +156,14 @@ def test_no_peak_is_lost_in_a_long_signal() -> None:
     t = np.arange(100_000) * 1e-3
     values = np.sin(t)[:, None].copy()
     values[54_321] = 7.0
-    thin = thinned(Signal(t, values, "m", ["y"]))
-    assert len(thin.t) <= 800 and thin.values.max() == 7.0 and np.all(np.diff(thin.t) > 0.0)
+    thin = Signal(t, values, "m", ["y"]).thinned()
+    assert len(thin.t) <= 802 and thin.values.max() == 7.0 and np.all(np.diff(thin.t) > 0.0)
 
 
 def test_the_difference_of_two_signals() -> None:
     one = Signal(np.arange(11) * 0.1, np.outer(np.arange(11.0), [1.0, 2.0]), "m", ["a", "b"])
     two = Signal(np.arange(41) * 0.02, np.outer(np.arange(41.0), [0.4]) + 1.0, "m", ["b"])
-    found = apart(one, two)
+    found = two.minus(one)
     assert found.names == ["b"] and found.t[-1] == pytest.approx(0.8)
     assert found.values[:, 0] == pytest.approx(1.0 + 20.0 * found.t - 20.0 * found.t, abs=1e-9)
 
@@ -175,7 +171,7 @@ def test_the_difference_of_two_signals() -> None:
 @given(st.lists(st.floats(allow_nan=True), max_size=8))
 def test_a_chart_always_has_a_height(values: list[float]) -> None:
     with np.errstate(over="ignore"):
-        low, high = span([np.array(values)])
+        low, high = value_range([np.array(values)])
     assert low < high or not np.isfinite([low, high]).all()
 
 
@@ -193,35 +189,35 @@ def test_the_mouse_pulls_at_the_point_it_holds(arm: Pushes) -> None:
     q = np.array([0.3, -0.5])
     R, p = link_poses(robot, q)
     grip, target = np.array([0.05, 0.02, -0.3]), np.array([0.2, 0.1, -0.4])
-    arm.hold(1, grip, target)
+    arm.pull(1, grip, target)
     found = arm.wrenches(lambda: (R, p), 1e-3)
     arm.release()
     assert found is not None
     point = R[1] @ grip + p[1]
     k = arm.by_link[1]
-    force, couple = found[k, :3], found[k, 3:]
+    force, torque = found[k, :3], found[k, 3:]
     assert force == pytest.approx(arm.stiffness * (target - point), rel=1e-12)
-    # the couple is that of the force at the point, about the frame
+    # the torque is that of the force at the point, about the frame
     arm_of = point - frame_positions(robot, R, p, arm.frames[k].name)
-    assert couple == pytest.approx(np.cross(arm_of, force), abs=1e-12)
+    assert torque == pytest.approx(np.cross(arm_of, force), abs=1e-12)
     assert np.count_nonzero(np.delete(found, k, axis=0)) == 0
     # and it is drawn on the line on which it acts
-    points, forces = acting(arm.simulation, R, p, found)
+    points, forces = push_lines(arm.simulation, R, p, found)
     assert forces[k] == pytest.approx(force)
     assert np.cross(points[k] - point, force) == pytest.approx(np.zeros(3), abs=1e-9)
 
 
 def test_no_pull_is_stronger_than_a_few_weights(arm: Pushes) -> None:
     R, p = link_poses(arm.robot, np.zeros(2))
-    arm.hold(0, np.zeros(3), np.array([1e6, 0.0, 0.0]))
+    arm.pull(0, np.zeros(3), np.array([1e6, 0.0, 0.0]))
     found = arm.wrenches(lambda: (R, p), 1e-3)
     arm.release()
-    assert np.linalg.norm(found[:, :3]) == pytest.approx(STRONGEST * arm.weight)
+    assert np.linalg.norm(found[:, :3]) == pytest.approx(MAX_PULL * arm.weight)
     assert arm.wrenches(lambda: (R, p), 1e-3) == pytest.approx(0.0)
 
 
 def test_a_push_lasts_as_long_as_it_should(arm: Pushes) -> None:
-    arm.shove(1, np.array([0.0, 3.0, 0.0]), 0.1)
+    arm.push(1, np.array([0.0, 3.0, 0.0]), 0.1)
     count = 0
     while arm.active:
         assert arm.wrenches(None, 0.002)[1, 1] == 3.0
