@@ -41,7 +41,7 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
         return {"M": now.M, "p": now.p, **laws, **scales}
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
-    whole = compiled(world._setup, "step", x=world.nx, u=world.nu).lowered().block
+    whole = compiled(world._stepper, "step", x=world.nx, u=world.nu).lowered().block
     # the tries without idle limits, in them the iterations
     tries = next(node.data for node in whole.nodes if node.op == "loop").body
     iteration = next(node.data for node in tries.nodes if node.op == "loop").body

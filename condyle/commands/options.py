@@ -81,7 +81,7 @@ Integrator = Annotated[
     str,
     typer.Option(
         help="Integration method: semi_implicit_euler, rk4, ...; see docs/contact.md.",
-        autocompletion=completion.names_in("condyle.simulate.setup", "INTEGRATORS"),
+        autocompletion=completion.names_in("condyle.simulate.config", "INTEGRATORS"),
         rich_help_panel=WORLD,
     ),
 ]

@@ -19,10 +19,10 @@ from condyle.robot import library
 from condyle.robot.joints import Free, Prismatic
 from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
-from condyle.simulate.numbers import finite
 from condyle.simulate.points import ContactPoint, contact_points
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Ground, Plane, Slope
+from condyle.simulate.validate import finite
 
 # ---- where a robot comes from
 
@@ -224,7 +224,7 @@ def contact_centers(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
     """Positions of the contact points' centers in the world."""
     robot = simulation.robot
     X = poses(robot.model, q if robot.coordinate_map is None else robot.lift(q, np.zeros(robot.nv))[0])
-    return [np.asarray(X[p.link].point(p.position), dtype=float) for p in simulation.contact_points]
+    return [np.asarray(X[p.link].point(np.array(p.position)), dtype=float) for p in simulation.contact_points]
 
 
 def height_index(robot: Robot) -> int | None:

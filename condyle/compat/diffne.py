@@ -38,10 +38,10 @@ from condyle.robot import edit
 from condyle.robot.description import Description
 from condyle.robot.names import nearest
 from condyle.simulate.mesh_fit import detected
-from condyle.simulate.numbers import finites, not_negative, positive, whole
 from condyle.simulate.points import ContactPoint, contact_points, point_on
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.terrain import Ground, Plane
+from condyle.simulate.validate import finites, not_negative, positive, whole
 from condyle.simulate.world import World, joint_forces
 from condyle.tape.function import Function
 

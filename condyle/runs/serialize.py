@@ -11,7 +11,7 @@ from condyle.robot.mesh import mesh_hash
 from condyle.robot.model import BASE_MOTIONS, Model
 from condyle.robot.spatial import Inertia, Pose
 from condyle.runs.json_codec import DecodeError, EncodeError, Floats, Infinite, build, decode, encode
-from condyle.simulate.points import ContactPoint
+from condyle.simulate.config import SimulationConfig
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs
 
@@ -26,7 +26,8 @@ FIELDS: dict[tuple[type, str], Any] = {
     (Inertia, "mass"): float,
     (Inertia, "h"): Floats((3,)),
     (Inertia, "I"): Floats((3, 3)),
-    (ContactPoint, "position"): Floats((3,)),
+    (SimulationConfig, "ground"): Plane | Slope | Stairs | HeightField | None,
+    (SimulationConfig, "force"): None,
     (HeightField, "heights"): Floats((None, None)),
     **{(Limits, name): Infinite | None for name in ("lower", "upper", "velocity", "effort")},
 }
@@ -51,34 +52,11 @@ class RobotData:
 
 
 @dataclass(frozen=True)
-class Options:
-    """The keyword arguments of a Simulation, but `force` and `threads`."""
-
-    integrator: str
-    substeps: int
-    cone: str | int
-    rest_depth_mm: float
-    smoothing: float
-    limits: bool
-    limit_depth: float
-    joint_friction: bool
-    damping: bool
-    torque_limits: bool
-    springs: dict[str, tuple[float, float]] | None
-    actuated: tuple[str, ...] | None
-    wrenches: tuple[str, ...]
-    depth_exponent: int
-
-
-@dataclass(frozen=True)
 class SimulationData:
     """All that a simulation is made of."""
 
     robot: RobotData
-    dt: float
-    ground: Plane | Slope | Stairs | HeightField | None
-    contacts: tuple[ContactPoint, ...]
-    options: Options
+    config: SimulationConfig
 
 
 # ---- to data
@@ -91,16 +69,7 @@ def encode_robot(robot: Robot) -> Any:
 
 def encode_simulation(simulation: Simulation) -> Any:
     """The simulation as JSON data; an EncodeError says what cannot be written."""
-    options = dict(simulation.options)
-    encode(options.pop("force"), "its force")
-    data = SimulationData(
-        _robot_data(simulation.robot),
-        simulation.dt,
-        simulation.ground,  # type: ignore[arg-type]
-        simulation.contact_points,
-        Options(**options),
-    )
-    return encode(data, "simulation")
+    return encode(SimulationData(_robot_data(simulation.robot), simulation.config), "simulation")
 
 
 def _robot_data(robot: Robot) -> RobotData:
@@ -136,10 +105,10 @@ def decode_robot(data: Any) -> Robot:
 def decode_simulation(data: Any) -> Simulation:
     """The simulation; a DecodeError says where the data is wrong, or why no simulation can be built from it."""
     found: SimulationData = decode(SimulationData, data, "simulation", FIELDS)
-    if not 1 <= found.options.substeps <= MAX_SUBSTEPS:
-        raise DecodeError(f"simulation.options.substeps is not between 1 and {MAX_SUBSTEPS:,}")
-    robot, options = _robot(found.robot), vars(found.options)
-    return build("simulation", lambda: Simulation(robot, found.dt, found.ground, found.contacts or None, **options))
+    if found.config.substeps > MAX_SUBSTEPS:
+        raise DecodeError(f"simulation.config.substeps is not between 1 and {MAX_SUBSTEPS:,}")
+    robot = _robot(found.robot)
+    return build("simulation", lambda: Simulation.from_config(robot, found.config))
 
 
 def _robot(data: RobotData) -> Robot:

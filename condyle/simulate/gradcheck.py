@@ -56,7 +56,7 @@ class Precise:
             else ReducedSystem(world.model, world.coordinate_map).for_precision(bits).coordinate_map
         )
         precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), coordinate_map=tied)
-        setup = replace(simulation._setup, world=precise)
+        setup = replace(simulation._stepper, world=precise)
         shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:
             shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import SimulationError
-from condyle.simulate.heights import Heights, settle
-from condyle.simulate.numbers import finites, not_negative
+from condyle.simulate.heights import Heights
 from condyle.simulate.spline import axis_weights, coefficients
+from condyle.simulate.validate import assign, finites, not_negative
 
 MAX_HEIGHTS = 4_096
 
@@ -42,7 +42,7 @@ class HeightField(Heights):
         friction = not_negative("HeightField", "friction", self.friction)
         solved = coefficients(coefficients(heights).T).T
         rows = tuple(tuple(row) for row in solved.tolist())
-        settle(self, heights=heights, spacing=spacing, origin=origin, friction=friction, coefficients=rows)
+        assign(self, heights=heights, spacing=spacing, origin=origin, friction=friction, coefficients=rows)
 
     def surface(self, x: Any, y: Any) -> tuple[Any, Any, Any]:
         """(h, h_x, h_y) with h = sum_ij c_ij B(x - i) B(y - j), in units of the spacing."""
@@ -54,7 +54,14 @@ class HeightField(Heights):
         return _dot(a, along), _dot(a_x, along) / dx, _dot(a, across) / dy
 
     def key(self) -> str:
+        """A text that differs whenever the ground does."""
         return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeightField) and other.key() == self.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
 
     def __repr__(self) -> str:
         shape, digest = self.heights.shape, hashlib.sha256(self.heights.tobytes()).hexdigest()

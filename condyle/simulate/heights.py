@@ -26,9 +26,3 @@ class Heights(ABC):
         h, h_x, h_y = self.surface(p[0], p[1])
         s = np.sqrt(1.0 + h_x * h_x + h_y * h_y)
         return (p[2] - h) / s, vector(-h_x / s, -h_y / s, 1.0 / s)
-
-
-def settle(ground: Any, **values: Any) -> None:
-    """Write checked values into a frozen dataclass that is being made."""
-    for name, value in values.items():
-        object.__setattr__(ground, name, value)

@@ -14,8 +14,8 @@ from condyle.errors import SimulationError
 from condyle.robot.mesh import read_vertices
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
-from condyle.simulate.numbers import finite, finites
 from condyle.simulate.points import ContactPoint, moving_frame
+from condyle.simulate.validate import finite, finites
 
 DIGITS = 9  # after the point, in metres
 FLATTEST = 1e-3  # thickness of a slab over its width, below which it has no curvature to fit
@@ -103,7 +103,7 @@ def detected(
         raise SimulationError(f"link '{link.name}' of robot '{model.name}': {error}") from None
     ends = fitted.ends()
     names = [f"{link_name}_tip{n}" if len(ends) > 1 else f"{link_name}_tip" for n in range(len(ends))]
-    return [ContactPoint(name, frame.link, end, fitted.radius) for name, end in zip(names, ends, strict=True)]
+    return [ContactPoint(name, frame.link, tuple(end), fitted.radius) for name, end in zip(names, ends, strict=True)]
 
 
 # -- inside

@@ -14,7 +14,7 @@ from condyle.robot.description import Note, Shape
 from condyle.robot.model import Frame, Model
 from condyle.robot.names import nearest
 from condyle.robot.report import IGNORED
-from condyle.simulate.numbers import finites, not_negative
+from condyle.simulate.validate import assign, finites, not_negative
 
 # the points on each rim of a cylinder of radius 1
 D = sqrt(0.5)
@@ -26,7 +26,7 @@ WHAT_CAN_BE_PASSED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ContactPoint:
     """A sphere on a moving link: its centre in the link's frame, and its radius, 0 for a point.
 
@@ -35,22 +35,19 @@ class ContactPoint:
 
     name: str
     link: int
-    position: np.ndarray
+    position: tuple[float, float, float]
     radius: float
     friction: float | None = None
 
     def __post_init__(self) -> None:
         what = f"contact point '{self.name}'"
-        position = np.array(finites(what, "position", self.position, 3))
-        position.setflags(write=False)
-        object.__setattr__(self, "position", position)
-        object.__setattr__(self, "radius", not_negative(what, "radius", self.radius))
-        if self.friction is not None:
-            object.__setattr__(self, "friction", not_negative(what, "friction", self.friction))
+        friction = None if self.friction is None else not_negative(what, "friction", self.friction)
+        assign(self, position=finites(what, "position", self.position, 3), friction=friction)
+        assign(self, radius=not_negative(what, "radius", self.radius))
 
     def key(self) -> str:
         """A text that differs whenever the point does, the same in every process."""
-        return f"{self.name!r} {self.link} {self.position.tolist()!r} {self.radius!r} {self.friction!r}"
+        return f"{self.name!r} {self.link} {list(self.position)!r} {self.radius!r} {self.friction!r}"
 
 
 Contacts = str | ContactPoint | Mapping[str, float] | Iterable[str | ContactPoint] | None
@@ -96,8 +93,8 @@ def point_on(
 ) -> ContactPoint:
     """The contact point at `position`, given in a frame of the model."""
     f = moving_frame(model, frame)
-    point = ContactPoint(frame if name is None else name, f.link, np.asarray(position), radius, friction)
-    return replace(point, position=f.pose.point(point.position))
+    point = ContactPoint(frame if name is None else name, f.link, tuple(position), radius, friction)  # type: ignore[arg-type]
+    return replace(point, position=tuple(f.pose.point(np.array(point.position))))
 
 
 def moving_frame(model: Model, name: str) -> Frame:
@@ -166,7 +163,8 @@ def _shape_points(model: Model, i: int, k: int) -> list[ContactPoint]:
     radius = shape.size[0] if shape.kind in ("sphere", "capsule") else 0.0
     places = list(dict.fromkeys(_places(shape)))  # a shape of size zero would have some twice
     return [
-        ContactPoint(f"{stem}{part}{n}" if part else stem, i, shape.pose.point(np.array(p)), radius) for n, p in enumerate(places)
+        ContactPoint(f"{stem}{part}{n}" if part else stem, i, tuple(shape.pose.point(np.array(p))), radius)
+        for n, p in enumerate(places)
     ]
 
 
@@ -204,7 +202,7 @@ def _unique(points: Sequence[ContactPoint]) -> tuple[ContactPoint, ...]:
     """The points with a number added to every name that was there before; a point asked for twice is there once."""
     taken: dict[str, ContactPoint] = {}
     for point in points:
-        if point.name in taken and taken[point.name].key() == point.key():
+        if point.name in taken and taken[point.name] == point:
             continue
         name, number = point.name, 1
         while name in taken:

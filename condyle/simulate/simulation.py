@@ -5,38 +5,41 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Ball, Free
-from condyle.robot.model import digest
-from condyle.simulate import record
-from condyle.simulate.make import make_world
-from condyle.simulate.numbers import positive, whole
+from condyle.simulate.build import Wrenches, build_world, chosen_contacts, spring_list, wrench_frames
+from condyle.simulate.config import SimulationConfig
 from condyle.simulate.points import ContactPoint, Contacts
-from condyle.simulate.setup import INTEGRATORS, Setup
-from condyle.simulate.status import Status, judge
+from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
+from condyle.simulate.validate import whole
 from condyle.simulate.world import JointForces
 from condyle.tape.function import Function
+
+if TYPE_CHECKING:
+    from condyle.simulate.kernels import Stepper
 
 CHUNKS = (64, 8, 1)  # steps that one call of a rollout makes
 
 
 class Simulation:
-    """A robot on its ground. States are packed values x = (q, v), one or any batch of them; nothing is remembered between calls.
+    """A robot on its ground. States are packed values x = (q, v), one or any batch of them; nothing is kept between calls.
 
     `contacts`: where the robot touches, see `condyle.simulate.points.contact_points`. `cone`: "round", or the number of
-    directions of a friction pyramid. `rest_depth_mm`: how deep a contact sinks under its share of the weight. `smoothing`: how
-    far from the sharp law; creep and rounding of corners grow with it. `limits`, `joint_friction`, `damping`, `torque_limits`:
-    whether what the robot's joints say counts. `springs`: {joint: (stiffness, rest)}. `actuated`: joints with a motor, all
-    but the base by default. `wrenches`: frames at which each step may be given a wrench, world axes. `force`: a function
-    (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
-    `depth_exponent`: p of the largest contact force k depth^p.
+    directions of a friction pyramid. `rest_depth_mm`: depth of a contact under its share of the weight; `depth_exponent`: p of
+    the largest contact force k depth^p. `smoothing`: distance from the exact complementarity law; creep and rounding of corners
+    grow with it. `limits`, `joint_friction`, `damping`, `torque_limits`: whether the robot's own values act. `springs`:
+    {joint: (stiffness, rest)}. `actuated`: joints with a motor, all but the base by default. `wrenches`: frames at which each
+    step may be given a wrench: a name, a pattern with *, or a list of names and of (name, axes), axes "world_aligned" (default)
+    or "local". `force`: a function (model, q, v) or (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
+
+    Options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `lanes` (states per vector), `threads`.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Simulation:
         cone: str | int = "round",
         rest_depth_mm: float = 1.0,
         smoothing: float = 1e-3,
+        depth_exponent: int = 3,
         limits: bool = True,
         limit_depth: float = 0.01,
         joint_friction: bool = True,
@@ -58,46 +62,72 @@ class Simulation:
         torque_limits: bool = True,
         springs: Mapping[str, tuple[float, float]] | None = None,
         actuated: Sequence[str] | None = None,
-        wrenches: Sequence[str] = (),
+        wrenches: Wrenches = (),
         force: Callable[..., Any] | None = None,
-        depth_exponent: int = 3,
         threads: int | None = None,
     ) -> None:
         if not isinstance(robot, Robot):
             raise SimulationError(f"a simulation needs a robot, as condyle.load gives it; got {robot!r:.40}")
-        if integrator not in INTEGRATORS:
-            raise SimulationError(f"the integrator must be one of {', '.join(INTEGRATORS)}; got {integrator!r:.40}")
-        self.robot, self.dt = robot, positive("Simulation", "dt", dt)
+        config = SimulationConfig(
+            dt,
+            ground,
+            integrator=integrator,
+            substeps=substeps,
+            cone=cone,
+            rest_depth_mm=rest_depth_mm,
+            smoothing=smoothing,
+            depth_exponent=depth_exponent,
+            limits=limits,
+            limit_depth=limit_depth,
+            joint_friction=joint_friction,
+            damping=damping,
+            torque_limits=torque_limits,
+            springs=spring_list(springs),
+            actuated=None if actuated is None else tuple(actuated),
+            wrenches=wrench_frames(robot, wrenches),
+            force=force,
+        )
+        self._build(robot, replace(config, contacts=chosen_contacts(robot, ground, contacts)), threads)
+
+    @classmethod
+    def from_config(cls, robot: Robot, config: SimulationConfig, threads: int | None = None) -> Simulation:
+        """The simulation of a robot with these options, as `simulation.config` holds them."""
+        simulation = cls.__new__(cls)
+        simulation._build(robot, config, threads)
+        return simulation
+
+    def _build(self, robot: Robot, config: SimulationConfig, threads: int | None) -> None:
+        self.robot, self.config = robot, config
         self.threads = None if threads is None else whole("Simulation", "threads", threads, 1)
-        substeps = whole("Simulation", "substeps", substeps, 1)
-        options: dict[str, Any] = {
-            "cone": cone,
-            "rest_depth_mm": rest_depth_mm,
-            "smoothing": smoothing,
-            "limits": limits,
-            "limit_depth": limit_depth,
-            "joint_friction": joint_friction,
-            "damping": damping,
-            "torque_limits": torque_limits,
-            "springs": None if springs is None else dict(springs),
-            "actuated": None if actuated is None else tuple(actuated),
-            "wrenches": tuple(wrenches),
-            "force": force,
-            "depth_exponent": depth_exponent,
-        }
-        self._world = make_world(robot, self.dt / substeps, ground, contacts, integrator=integrator, **options)
-        self.options = {**options, "integrator": integrator, "substeps": substeps}  # how it was made, for those who write it down
-        self._setup = Setup(self._world, integrator, substeps)
-        self.integrator, self.substeps = integrator, substeps
         self.status: Status | None = None
+        self._world = build_world(robot, config)
         self._functions: dict[Any, Function] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies hold robot and options; compiled functions come again from the cache."""
+        return Simulation.from_config, (self.robot, self.config, self.threads), {"status": self.status}
 
     # ---- sizes and states
 
     @property
+    def dt(self) -> float:
+        """The time step, s."""
+        return self.config.dt
+
+    @property
+    def integrator(self) -> str:
+        """The name of the integrator."""
+        return self.config.integrator
+
+    @property
+    def substeps(self) -> int:
+        """Steps of the physics in one step."""
+        return self.config.substeps
+
+    @property
     def nx(self) -> int:
-        """Entries of a state: q, v, and the count of steps if forces depend on time."""
-        return self._setup.nx
+        """Entries of a state: q, v, and the count of physics steps if forces depend on time."""
+        return self.robot.nq + self.robot.nv + self.timed
 
     @property
     def ndx(self) -> int:
@@ -179,20 +209,22 @@ class Simulation:
         return self.robot.mass * self._world.gravity
 
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
-        """The packed state: zero pose and rest where nothing is given; batches broadcast."""
-        chart, nv = self._world.reduced, self._world.nv
-        q = self.robot.neutral() if q is None else self._array("q", q, chart.nq)
+        """The packed state x = (q, v): neutral configuration and rest by default; batches broadcast."""
+        reduced, nv = self._world.reduced, self._world.nv
+        q = self.robot.neutral() if q is None else self._array("q", q, reduced.nq)
         v = np.zeros(nv) if v is None else self._array("v", v, nv)
-        for link in chart.links:
+        for link in reduced.links:
             if isinstance(link.kind, Ball | Free):
-                quaternion = q[..., link.q][..., -4:]
-                if np.any(np.abs(np.linalg.norm(quaternion, axis=-1) - 1.0) > 1e-6):
+                norms = np.linalg.norm(q[..., link.q][..., -4:], axis=-1).ravel()
+                if not np.all(np.abs(norms - 1.0) <= 1e-6):
+                    off = norms[np.argmax(~(np.abs(norms - 1.0) <= 1e-6))]
                     raise SimulationError(
-                        f"the quaternion of joint '{link.joint}' in q must have length 1; divide it by its norm"
+                        f"the quaternion (x, y, z, w) of joint '{link.joint}' in q must have length 1, got {off:.6g}; divide it "
+                        "by its norm"
                     )
         lead = self._lead(q=q.shape[:-1], v=v.shape[:-1])
         x = np.zeros((*lead, self.nx))
-        x[..., : chart.nq], x[..., chart.nq : chart.nq + nv] = q, v
+        x[..., : reduced.nq], x[..., reduced.nq : reduced.nq + nv] = q, v
         return x
 
     def split(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -203,51 +235,83 @@ class Simulation:
     # ---- in time
 
     def step(
-        self, x: Any, u: Any = None, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any
+        self,
+        x: Any,
+        u: Any = None,
+        *,
+        wrenches: Any = None,
+        derivatives: bool = False,
+        freeze: bool = False,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
     ) -> Any:
         """The state after one step; with derivatives=True (x1, A, B), dx1 = A dx + B du in the tangent space.
 
-        `wrenches`: (frames, 6), force then couple, for the frames the simulation was made with. A state with numbers that are not
-        finite, or whose solver does not arrive, is an error; with freeze=True it stays as it is, and `status.ok` says so.
+        `wrenches`: (..., frames, 6), force then torque in the axes the frames were named with, or {frame: six numbers}. A state
+        that is not finite, or whose solver does not converge, is an error; with freeze=True it stays as it is, and `status.ok`
+        is False for it.
         """
-        arrays = self._inputs(x, u, wrenches)
-        function = self._function("step", ("x", "u"), options, all(array.ndim == 1 for array in arrays[:2]))
+        arrays, on = self._inputs(x, u, wrenches), (backend, lanes, threads)
+        function = self._function("step", ("x", "u"), on, all(array.ndim == 1 for array in arrays[:2]))
         x1, residual = function(*arrays)
-        judge(self, residual, freeze, arrays, arrays[0])
+        self.status = Status.of(residual)
+        if not freeze:
+            require_ok(self, self.status, arrays, arrays[0])
         if not derivatives:
             return x1
-        return (x1, *self._slopes(arrays, options))
+        return (x1, *self._jacobians(arrays, on))
 
     def rollout(
-        self, x: Any, us: Any, *, wrenches: Any = None, derivatives: bool = False, freeze: bool = False, **options: Any
+        self,
+        x: Any,
+        us: Any,
+        *,
+        wrenches: Any = None,
+        derivatives: bool = False,
+        freeze: bool = False,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
     ) -> Any:
         """The states (..., T + 1, nx) under the controls us (..., T, nu), the first one included.
 
-        With derivatives=True also As (..., T, ndx, ndx) and Bs (..., T, ndx, nu) of every step.
+        `wrenches` act at every step. With derivatives=True also As (..., T, ndx, ndx) and Bs (..., T, ndx, nu) of every step.
         """
         x, us = self._array("x", x, self.nx), self._controls("us", us)
         if us.ndim < 2 or us.shape[-2] < 1:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
-        steps = us.shape[-2]
+        steps, on = us.shape[-2], (backend, lanes, threads)
         extra = self._wrenches(wrenches)
         lead = self._lead(x=x.shape[:-1], us=us.shape[:-2], wrenches=extra[0].shape[:-2] if extra else ())
         xs = np.empty((*lead, steps + 1, self.nx))
         xs[..., 0, :] = x
         residual: Any = np.zeros(lead)
-        at = 0
-        while at < steps:
-            n = next(c for c in CHUNKS if c <= steps - at)
-            function = self._function(("rollout", n), ("x", "us", "worst"), options, not lead)
-            part, residual = function(xs[..., at, :], us[..., at : at + n, :], residual, *extra)
-            xs[..., at + 1 : at + 1 + n, :] = part
-            at += n
-        judge(self, residual, freeze, (x, us, *extra), xs[..., -1, :])
+        k = 0
+        while k < steps:
+            n = next(c for c in CHUNKS if c <= steps - k)
+            function = self._function(("rollout", n), ("x", "us", "worst"), on, not lead)
+            chunk, residual = function(xs[..., k, :], us[..., k : k + n, :], residual, *extra)
+            xs[..., k + 1 : k + 1 + n, :] = chunk
+            k += n
+        self.status = Status.of(residual)
+        if not freeze:
+            require_ok(self, self.status, (x, us, *extra), xs[..., -1, :])
         if not derivatives:
             return xs
-        # the same wrenches at every step
-        return (xs, *self._slopes((xs[..., :-1, :], us, *[w[..., None, :, :] for w in extra]), options))
+        return (xs, *self._jacobians((xs[..., :-1, :], us, *[w[..., None, :, :] for w in extra]), on))
 
-    def step_hessian(self, x: Any, u: Any, weight: Any, *, wrenches: Any = None, **options: Any) -> np.ndarray:
+    def step_hessian(
+        self,
+        x: Any,
+        u: Any,
+        weight: Any,
+        *,
+        wrenches: Any = None,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
         """Second derivatives of weight . (next state) by (dx, u): (..., ndx + nu, ndx + nu); `weight` has ndx entries."""
         if self.substeps > 1:
             raise SimulationError(
@@ -255,39 +319,30 @@ class Simulation:
             )
         x, u, *extra = self._inputs(x, u, wrenches)
         weight = self._array("weight", weight, self.ndx)
-        H: np.ndarray = self._function("hessian", ("x", "u", "weight"), options)(x, u, weight, *extra)
+        H: np.ndarray = self._function("hessian", ("x", "u", "weight"), (backend, lanes, threads))(x, u, weight, *extra)
         return H
 
-    # ---- what can be seen
+    # ---- outputs
 
-    def contact_forces(self, x: Any, u: Any = None, *, wrenches: Any = None, **options: Any) -> np.ndarray:
+    def contact_forces(
+        self,
+        x: Any,
+        u: Any = None,
+        *,
+        wrenches: Any = None,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
+    ) -> np.ndarray:
         """The force of the ground on each contact point during the next step, world axes, N: (..., contacts, 3)."""
-        if not self._world.points:
+        if not self.contact_points:
             return np.zeros((*np.shape(x)[:-1], 0, 3))
-        out: np.ndarray = self._function("forces", ("x", "u"), options)(*self._inputs(x, u, wrenches))
+        out: np.ndarray = self._function("forces", ("x", "u"), (backend, lanes, threads))(*self._inputs(x, u, wrenches))
         return out
 
-    def energy(self, x: Any, **options: Any) -> Any:
-        """Kinetic energy, potential energy and that of the springs, J."""
-        return self._function("energy", ("x",), options)(self._array("x", x, self.nx))
-
-    # ---- files
-
-    def save(self, path: str | PathLike[str], **arrays: Any) -> None:
-        """Write states, trajectories or controls to a file, atomically, with what they belong to: save(path, x=x, us=us)."""
-        about = {"robot": self.robot.name, "robot_hash": digest(self._world.model), "world_hash": self.hash, "dt": self.dt}
-        record.save(path, {name: np.asarray(value) for name, value in arrays.items()}, about)
-
-    def load(self, path: str | PathLike[str], *, strict: bool = True) -> dict[str, np.ndarray]:
-        """The arrays of a file, checked; one that another robot or world wrote is refused, unless strict=False."""
-        saved = record.load(path)
-        for what, mine in (("robot", digest(self._world.model)), ("world", self.hash)):
-            if strict and saved.about.get(f"{what}_hash") != mine:
-                raise SimulationError(
-                    f"{path} belongs to another {what} (robot '{saved.about.get('robot')}', dt {saved.about.get('dt')}); make "
-                    "the simulation as it was made then, or pass strict=False to take the numbers as they are"
-                )
-        return saved.arrays
+    def energy(self, x: Any, *, backend: str = "cpu", lanes: int | None = None, threads: int | None = None) -> Any:
+        """Kinetic energy + potential energy + energy of the springs, J."""
+        return self._function("energy", ("x",), (backend, lanes, threads))(self._array("x", x, self.nx))
 
     @property
     def hash(self) -> str:
@@ -295,53 +350,70 @@ class Simulation:
         return hashlib.sha256(f"{self._world.key()} {self.integrator} {self.substeps}".encode()).hexdigest()
 
     def __repr__(self) -> str:
-        ground = (
-            "no ground" if self._world.ground is None else f"{len(self._world.points)} contacts on {self._world.ground!r:.60}"
-        )
+        ground = "no ground" if self.ground is None else f"{len(self.contact_points)} contacts on {self.ground!r:.60}"
         return (
             f"<condyle simulation of {self.robot.name}: dt {self.dt} s, {self.integrator}, {ground}, nx {self.nx}, nu {self.nu}>"
         )
 
     # ---- inside
 
-    def _function(self, name: Any, inputs: tuple[str, ...], options: Mapping[str, Any], single: bool = False) -> Function:
-        backend, lanes = options.get("backend", "cpu"), options.get("lanes", 1 if single else None)
-        threads = options.get("threads", self.threads)
-        unknown = set(options) - {"backend", "lanes", "threads"}
-        if unknown:
-            raise SimulationError(f"there is no option '{min(unknown)}'; there are backend, lanes and threads")
-        from condyle.simulate.kernels import compiled
+    @cached_property
+    def _stepper(self) -> Stepper:
+        from condyle.simulate.kernels import Stepper
 
-        key = (name, backend, lanes, threads)
+        return Stepper(self._world, self.integrator, self.substeps)
+
+    @cached_property
+    def _substep(self) -> Simulation:
+        """The simulation whose step is one step of the physics."""
+        return Simulation.from_config(self.robot, replace(self.config, dt=self.dt / self.substeps, substeps=1), self.threads)
+
+    def _function(
+        self, name: Any, inputs: tuple[str, ...], on: tuple[str, int | None, int | None], single: bool = False
+    ) -> Function:
+        """The compiled kernel `name`, or (name, steps), on (backend, lanes, threads); one state uses one lane by default."""
+        key = (name, single, *on)
         if key not in self._functions:
+            from condyle.simulate.kernels import compiled
+
+            backend, lanes, threads = on
             kernel, n = name if isinstance(name, tuple) else (name, 1)
             nu = max(self.nu, 1)
             sizes = {"x": self.nx, "u": nu, "us": (n, nu), "worst": (), "weight": self.ndx}
             shapes = {i: sizes[i] for i in inputs}
-            if self._world.wrenches and kernel != "energy":
-                shapes["wrenches"] = (len(self._world.wrenches), 6)
-            self._functions[key] = compiled(self._setup, kernel, **shapes).on(backend, lanes=lanes, threads=threads)
+            if self.wrench_frames and kernel != "energy":
+                shapes["wrenches"] = (len(self.wrench_frames), 6)
+            self._functions[key] = compiled(self._stepper, kernel, **shapes).on(
+                backend, lanes=(1 if single else None) if lanes is None else lanes, threads=threads or self.threads
+            )
         return self._functions[key]
 
-    def _slopes(self, arrays: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """(A, B) of a step; with substeps, those of one step of the physics after the other."""
-        function, n = self._function("slopes", ("x", "u"), options), self.ndx
+    def _jacobians(self, arrays: tuple[Any, ...], on: tuple[str, int | None, int | None]) -> tuple[np.ndarray, np.ndarray]:
+        """(A, B) of a step; with substeps, the product of those of each step of the physics."""
+        function, n = self._function("jacobians", ("x", "u"), on), self.ndx
         A, *rest = _results(function(*arrays))
         B = rest[0] if rest else np.zeros((*A.shape[:-1], 0))
         if self.substeps == 1:
             return A, B
         from condyle.simulate.kernels import compiled
 
-        chained = compiled(self._setup, "chained", whole=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
-        inner = object.__new__(Simulation)
-        inner.__dict__.update(self.__dict__, _setup=replace(self._setup, substeps=1), substeps=1, _functions={})
+        chained = compiled(self._stepper, "chained", whole=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
         x, u, *extra = arrays
-        whole = np.concatenate([A, B], axis=-1)
+        backend, lanes, threads = on
+        total = np.concatenate([A, B], axis=-1)
         for _ in range(self.substeps - 1):
-            x = inner.step(x, u[..., : self.nu], wrenches=extra[0] if extra else None, freeze=True, **options)
+            x = self._substep.step(
+                x,
+                u[..., : self.nu],
+                wrenches=extra[0] if extra else None,
+                freeze=True,
+                backend=backend,
+                lanes=lanes,
+                threads=threads,
+            )
             A, *rest = _results(function(x, u, *extra))
-            whole = chained(whole, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1)))
-        return whole[..., :n], whole[..., n:]
+            total = chained(total, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1)))
+        return total[..., :n], total[..., n:]
 
     def _inputs(self, x: Any, u: Any, wrenches: Any) -> tuple[Any, ...]:
         u = np.zeros(self.nu) if u is None else u
@@ -353,17 +425,34 @@ class Simulation:
         return u if self.nu else np.zeros((*u.shape[:-1], 1))
 
     def _wrenches(self, wrenches: Any) -> tuple[Any, ...]:
+        """() or one array (..., frames, 6)."""
         count = len(self._world.wrenches)
         if not count:
             if wrenches is not None:
-                raise SimulationError('this simulation takes no wrenches; name their frames when it is made: wrenches=["frame"]')
+                raise SimulationError('this simulation takes no wrenches; name their frames when it is made: wrenches="frame"')
             return ()
-        given = np.zeros((count, 6)) if wrenches is None else self._array("wrenches", wrenches, 6)
+        if wrenches is None:
+            return (np.zeros((count, 6)),)
+        if isinstance(wrenches, Mapping):
+            return (self._wrench_array(wrenches),)
+        given = self._array("wrenches", wrenches, 6)
         if given.shape[-2:] != (count, 6):
             raise SimulationError(
-                f"wrenches must have the shape (..., {count}, 6), force then couple per frame; got {given.shape}"
+                f"wrenches must have the shape (..., {count}, 6), force then torque per frame; got {given.shape}"
             )
         return (given,)
+
+    def _wrench_array(self, wrenches: Mapping[str, Any]) -> np.ndarray:
+        """(..., frames, 6) from {frame: (..., 6)}; frames that are not named have none."""
+        frames = self.wrench_frames
+        for name in wrenches:
+            if name not in frames:
+                raise SimulationError(f"this simulation takes wrenches at {', '.join(frames)}, not at {name!r:.60}")
+        given = {name: self._array(f"the wrench at '{name}'", value, 6) for name, value in wrenches.items()}
+        out = np.zeros((*self._lead(**{name: value.shape[:-1] for name, value in given.items()}), len(frames), 6))
+        for name, value in given.items():
+            out[..., frames.index(name), :] = value
+        return out
 
     def _array(self, name: str, value: Any, size: int) -> np.ndarray:
         try:

@@ -1,4 +1,4 @@
-"""How a call went: which states went on, and one sentence for those that could not."""
+"""Whether the states of a call were stepped, and the error sentence for those that were not."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """The largest residual of each state's solver, and whether the state went on."""
+    """The largest residual of the solver for each state of a call, and whether the state was stepped."""
 
     residual: np.ndarray
     ok: np.ndarray
 
+    @staticmethod
+    def of(residual: Any) -> Status:
+        """The status after a call whose solver ended with these residuals."""
+        residual = np.asarray(residual)
+        return Status(residual, residual <= LIMIT)
 
-def judge(simulation: Simulation, residual: Any, freeze: bool, arrays: tuple[Any, ...], last: np.ndarray) -> None:
-    """Set the status after a call; unless states may freeze, an error for the first that did not go on. `last`: where it is."""
-    residual = np.asarray(residual)
-    simulation.status = status = Status(residual, residual <= LIMIT)
-    if freeze or np.all(status.ok):
+
+def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], last: np.ndarray) -> None:
+    """Raise a SimulationError for the first state that was not stepped; `arrays`: the inputs, `last`: the states reached."""
+    if np.all(status.ok):
         return
-    name = simulation.robot.name
+    name, residual = simulation.robot.name, status.residual
     for what, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
@@ -49,9 +53,9 @@ def judge(simulation: Simulation, residual: Any, freeze: bool, arrays: tuple[Any
 
 def _explain(simulation: Simulation, x: np.ndarray) -> None:
     """Raise an error if the robot's constraint cannot be met at a state, or where it would be next."""
-    if simulation._world.coordinate_map is None:
-        return
     robot = simulation.robot
+    if robot.coordinate_map is None:
+        return
     q, v = simulation.split(x)
     for ahead in (0.0, 0.5, 1.0):
         reason = robot.explain(robot.integrate(q, v * (ahead * simulation.dt)) if ahead else q)

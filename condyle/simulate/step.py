@@ -139,6 +139,6 @@ def contact_impulses(world: World, x: Inputs) -> Array:
     X_0F, X = root_poses(world.model, now.full.q)
     rows = []
     for point, b, part in zip(world.points, now.laws, solution.parts, strict=False):
-        C = surface(world, point, X_0F, X[point.link].point(point.position)).C
+        C = surface(world, point, X_0F, X[point.link].point(np.array(point.position))).C
         rows.append(X_0F.R @ (C.T @ b.law.impulse(part["y"])))
     return np.array(rows, dtype=object)

@@ -168,7 +168,7 @@ class _Motion:
 
 def _add_contact(world: World, point: ContactPoint, m: _Motion, part: Part, R_q: Array, R_v: Array) -> None:
     i = point.link
-    centre = m.X[i].point(point.position)
+    centre = m.X[i].point(np.array(point.position))
     there = [Motion(at(V[i], centre), V[i].angular) for V in (m.after, m.before)]
     s = slopes(world, point, m.X_0F, centre, there[0], there[1], part)
     f, couple = s.wrench[:3], s.wrench[3:]

@@ -17,8 +17,8 @@ from condyle.errors import SimulationError
 from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, vector
 from condyle.simulate.height_field import HeightField
-from condyle.simulate.heights import Heights, settle
-from condyle.simulate.numbers import finite, finites, not_negative
+from condyle.simulate.heights import Heights
+from condyle.simulate.validate import assign, finite, finites, not_negative
 from condyle.tape.derive import jacobian
 from condyle.tape.function import Function
 from condyle.tape.inline import inline
@@ -61,8 +61,8 @@ class Plane:
             raise SimulationError("Plane: the normal (0, 0, 0) has no direction; give the way up, as in (0, 0, 1)")
         scaled = [x / largest for x in given]
         length = math.sqrt(sum(x * x for x in scaled))
-        settle(self, normal=tuple(x / length + 0.0 for x in scaled), offset=finite("Plane", "offset", self.offset))
-        settle(self, friction=not_negative("Plane", "friction", self.friction))
+        assign(self, normal=tuple(x / length + 0.0 for x in scaled), offset=finite("Plane", "offset", self.offset))
+        assign(self, friction=not_negative("Plane", "friction", self.friction))
 
     def distance(self, p: Array) -> tuple[Any, Array]:
         """(n . p - offset, n)."""
@@ -88,7 +88,7 @@ class Slope:
             raise SimulationError(f"Slope: degrees must be between -90 and 90, a wall is no slope; got {degrees!r}")
         (c, s), (along_x, along_y) = of_degrees(degrees), of_degrees(azimuth)
         plane = Plane(not_negative("Slope", "friction", self.friction), (-s * along_x, -s * along_y, c))
-        settle(self, degrees=degrees, azimuth=azimuth, friction=plane.friction, plane=plane)
+        assign(self, degrees=degrees, azimuth=azimuth, friction=plane.friction, plane=plane)
 
     def distance(self, p: Array) -> tuple[Any, Array]:
         """As of the plane."""
@@ -120,7 +120,7 @@ class Stairs(Heights):
         if isinstance(self.count, bool) or not isinstance(self.count, (int, np.integer)) or self.count < 1:
             raise SimulationError(f"Stairs: count must be a whole number from 1, got {self.count!r:.60}")
         start, friction = finite("Stairs", "start", self.start), not_negative("Stairs", "friction", self.friction)
-        settle(self, rise=rise, run=run, rounding=rounding, count=int(self.count), start=start, friction=friction)
+        assign(self, rise=rise, run=run, rounding=rounding, count=int(self.count), start=start, friction=friction)
 
     def surface(self, x: Any, y: Any) -> tuple[Any, Any, Any]:
         """(h, h_x, 0): whole steps below x, and a part of the one that x is on."""
@@ -159,7 +159,7 @@ class Terrain(Heights):
         slopes = jacobian(tape)
         # one tape for all three, so that what they share is computed once
         whole = trace(lambda x, y: (*_replayed(tape, x, y), *_replayed(slopes, x, y)), x=(), y=())
-        settle(self, friction=friction, tape=whole, _plain=Function(whole, "reference"))
+        assign(self, friction=friction, tape=whole, _plain=Function(whole, "reference"))
         for x, y in PROBES:
             if not np.all(np.isfinite(self.surface(x, y))):
                 raise SimulationError(
@@ -175,7 +175,17 @@ class Terrain(Heights):
         return h, h_x, h_y
 
     def key(self) -> str:
+        """A text that differs whenever the ground does."""
         return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Terrain) and other.key() == self.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Terrain, (self.height, self.friction)
 
     def __repr__(self) -> str:
         return f"Terrain(height=tape sha256:{self.tape.hash}, friction={self.friction!r})"

@@ -64,7 +64,7 @@ def touches(world: World, q: Array, v: Array) -> list[Bounded]:
     turn = ground_axes(world, q)
     out = []
     for point, mass in zip(world.points, world.felt, strict=True):
-        centre = X[point.link].point(point.position)
+        centre = X[point.link].point(np.array(point.position))
         ground = surface(world, point, X_0F, centre)
         path = coordinates(world, point.link)
         J = np.array([at(S[k], centre + ground.arm) for k in path]).T

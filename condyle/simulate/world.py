@@ -133,7 +133,7 @@ class World:
         X = poses(model, q)
         out = []
         for point in self.points:
-            centre = X[point.link].point(point.position)
+            centre = X[point.link].point(np.array(point.position))
             J = np.zeros((3, model.nv))
             for i in ancestors(model, point.link):
                 for k, axis in enumerate(model.links[i].axes):

@@ -137,7 +137,7 @@ def sliding(done: Run) -> Iterator[Check]:
         speed = way[still].sum(axis=0) / (500 * DT)
         forces = done.contact_forces[still]
         part = (np.hypot(forces[..., 0], forces[..., 1]) / forces[..., 2]).mean(axis=0) / FRICTION
-        wanted = 1e3 * world().options["smoothing"] * GRAVITY * DT * 2.0 * part / (FRICTION * (1.0 - part**2))
+        wanted = 1e3 * world().config.smoothing * GRAVITY * DT * 2.0 * part / (FRICTION * (1.0 - part**2))
         i = int(np.argmax(np.abs(speed - wanted)))
         name = f"creep of a foot, {what}; by the law {wanted[i]:.4f}"
         yield near(group, name, speed[i], float(wanted[i]), 0.05 * float(wanted[i]), "mm/s", ".4f")

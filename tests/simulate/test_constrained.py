@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -248,14 +247,6 @@ def test_same_bits(name: str) -> None:
     many = world.step(np.tile(x, (11, 1)), np.tile(us[0, 0], (11, 1)), derivatives=True)
     one = world.step(x, us[0, 0], derivatives=True)
     assert all(np.array_equal(a[7], b) for a, b in zip(many, one, strict=True))
-
-
-def test_a_file_belongs_to_the_robot_with_its_constraint(tmp_path: Path) -> None:
-    world = cd.Simulation(pendulum(), 0.001)
-    world.save(tmp_path / "x.cdl", x=world.state([0.0, 0.1]))
-    assert np.array_equal(world.load(tmp_path / "x.cdl")["x"], world.state([0.0, 0.1]))
-    with pytest.raises(cd.SimulationError, match="belongs to another"):
-        cd.Simulation(pendulum(ground=wavy), 0.001).load(tmp_path / "x.cdl")
 
 
 def test_a_singular_pose_is_reported_and_not_passed() -> None:

@@ -273,19 +273,23 @@ def test_hash_seeds_and_the_cache_change_nothing(tmp_path):
 
 
 RESUME = """
-w, us = me['world']({name!r}), me['controls'](130)[:5]
-saved = w.load({first!r})
-w.save({second!r}, xs=w.rollout(saved["x"], us[:, 50:]))
+import condyle as cd
+w, us, before = me['world']({name!r}), me['controls'](130)[0], cd.read_run({first!r})
+with cd.Recorder(w, before.x[-1], {second!r}) as recorder:
+    for u in us[50:]:
+        recorder.step(u)
 """
 
 
 @pytest.mark.parametrize("name", ["flat", "substeps"])
-def test_another_process_goes_on_bit_for_bit(tmp_path, name):
-    w, us = world(name), controls(130)[:5]
-    x = np.zeros((5, w.nx))
-    x[:, :17] = states()[:5]
+def test_another_process_resumes_from_a_run_file_bit_for_bit(tmp_path, name):
+    w, us = world(name), controls(130)[0]
+    x = np.zeros(w.nx)
+    x[:17] = states()[0]
     whole = w.rollout(x, us)
-    first, second = str(tmp_path / "first.cds"), str(tmp_path / "second.cds")
-    w.save(first, x=w.rollout(x, us[:, :50])[:, -1])
+    first, second = str(tmp_path / "first.cdl"), str(tmp_path / "second.cdl")
+    with cd.Recorder(w, x, first) as recorder:
+        for u in us[:50]:
+            recorder.step(u)
     answer(elsewhere(RESUME.format(name=name, first=first, second=second), PYTHONHASHSEED="3"))
-    assert same_bits(w.load(second)["xs"], whole[:, 50:])
+    assert same_bits(cd.read_run(second).x, whole[50:])

@@ -1,4 +1,4 @@
-"""Numbers that people pass: finite Python floats, or a sentence that says what was wanted."""
+"""Checks of numbers that users pass: finite Python floats, or a SimulationError that says what was wanted."""
 
 from __future__ import annotations
 
@@ -52,3 +52,9 @@ def whole(what: str, name: str, given: Any, least: int) -> int:
     if number != int(number) or number < least:
         raise SimulationError(f"{what}: {name} must be a whole number from {least} up, got {given!r:.60}")
     return int(number)
+
+
+def assign(instance: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass while it is made."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

@@ -1,0 +1,145 @@
+"""From names and options to a World: contact points, frames of wrenches, actuated joints, springs and the user's force."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import SimulationError
+from condyle.multibody.robot import Robot
+from condyle.robot import edit
+from condyle.simulate.config import SimulationConfig
+from condyle.simulate.points import ContactPoint, Contacts, contact_points
+from condyle.simulate.terrain import Ground
+from condyle.simulate.world import JointForces, World, joint_forces
+from condyle.tape.trace import trace
+
+MANY = 64  # contact points that are taken without being asked for
+AXES = ("world_aligned", "local")
+Wrenches = str | Iterable[str | tuple[str, str]]
+
+
+def build_world(robot: Robot, config: SimulationConfig) -> World:
+    """The world of a robot with these options; its time step is that of the physics, dt / substeps."""
+    model = robot.model
+    if not model.nv:
+        raise SimulationError(f"robot '{model.name}' has no joint that moves, so there is nothing to simulate")
+    if robot.coordinate_map is not None and config.integrator == "backward_euler":
+        raise SimulationError(
+            f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
+        )
+    depth = config.rest_depth_mm / 1000.0
+    joints = joint_forces(
+        model,
+        limits=config.limits,
+        friction=config.joint_friction,
+        damping=config.damping,
+        efforts=config.torque_limits,
+        depth=depth,
+        limit_depth=config.limit_depth,
+        coordinate_map=robot.coordinate_map,
+    )
+    world = World(
+        model,
+        config.dt / config.substeps,
+        config.ground,
+        contact_points(model, config.contacts) if config.ground is not None else (),
+        pyramid=config.pyramid,
+        power=config.depth_exponent,
+        depth=depth,
+        smoothing=config.smoothing,
+        joints=_with_springs(robot, joints, config),
+        actuated=_actuated(robot, config.actuated),
+        wrenches=wrench_frames(robot, config.wrenches),
+        implicit=config.integrator in ("semi_implicit_euler", "backward_euler"),
+        coordinate_map=robot.coordinate_map,
+    )
+    if config.force is None:
+        return world
+    timed = len(inspect.signature(config.force).parameters) > 3
+    force = config.force if timed else _without_time(config.force)
+    return replace(world, force=force, force_key=_force_key(world, force), timed=timed)
+
+
+def chosen_contacts(robot: Robot, ground: Ground | None, contacts: Contacts) -> tuple[ContactPoint, ...]:
+    """The contact points that `contacts` names; none without ground, and by default not more than MANY."""
+    if ground is None:
+        return ()
+    points = contact_points(robot.model, contacts)
+    if contacts is None and len(points) > MANY:
+        raise SimulationError(
+            f"the collision shapes of robot '{robot.name}' have {len(points)} contact points, which is slow; name those that "
+            'matter, for example its feet, with contacts=..., or write contacts="collisions" for all'
+        )
+    return points
+
+
+def wrench_frames(robot: Robot, wrenches: Wrenches) -> tuple[tuple[str, str], ...]:
+    """(frame, axes) of each wrench: from a name, a pattern with *, or a list of these and of (name, axes) pairs."""
+    found: list[tuple[str, str]] = []
+    for item in [wrenches] if isinstance(wrenches, str) else wrenches:
+        pair = (item, AXES[0]) if isinstance(item, str) else tuple(item) if isinstance(item, Iterable) else ()
+        if len(pair) != 2 or not isinstance(pair[0], str):
+            raise SimulationError(f"a wrench is named by a frame, or by (frame, axes); got {item!r:.60}")
+        name, axes = pair
+        if axes not in AXES:
+            raise SimulationError(f"the axes of the wrench at '{name}' must be {' or '.join(AXES)}; got {axes!r:.40}")
+        names = [frame for frame in robot.frame_names if fnmatchcase(frame, name)] if "*" in name else []
+        found += [(frame, axes) for frame in names or [robot.model.frame(name).name]]
+    return tuple(dict.fromkeys(found))
+
+
+def spring_list(springs: Mapping[str, tuple[float, float]] | None) -> tuple[tuple[str, float, float], ...]:
+    """(joint, stiffness, rest) of each spring in {joint: (stiffness, rest)}."""
+    out = []
+    for name, pair in (springs or {}).items():
+        try:
+            stiffness, rest = pair
+        except (TypeError, ValueError):
+            raise SimulationError(f"the spring of joint '{name}' must be (stiffness, rest), got {pair!r:.40}") from None
+        out.append((name, stiffness, rest))
+    return tuple(out)
+
+
+def _actuated(robot: Robot, names: tuple[str, ...] | None) -> tuple[int, ...]:
+    """The velocity indices with a motor: those of the named joints, or all but the base's and those of passive joints."""
+    if names is None:
+        base = robot.model.base_coordinates
+        passive = set() if robot.coordinate_map is None else robot.coordinate_map.passive
+        links = [link for link in robot.model.links if link.joint not in passive]
+        return tuple(k for link in links for k in range(link.v.start, link.v.stop) if k not in base)
+    links = [robot.model.links[edit.only(robot.model, name)] for name in names]
+    return tuple(k for link in links for k in range(link.v.start, link.v.stop))
+
+
+def _with_springs(robot: Robot, given: tuple[JointForces, ...], config: SimulationConfig) -> tuple[JointForces, ...]:
+    joints = list(given)
+    for name, stiffness, rest in config.springs:
+        link = robot.model.links[edit.only(robot.model, name)]
+        if link.kind.nv != 1:
+            raise SimulationError(f"joint '{name}' has {link.kind.nv} coordinates; a spring needs a joint with one")
+        joints[link.v.start] = replace(joints[link.v.start], spring=stiffness, rest=rest)
+    return tuple(joints)
+
+
+def _without_time(force: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda model, q, v, t: force(model, q, v)
+
+
+def _force_key(world: World, force: Callable[..., Any]) -> str:
+    """The hash of the tape of a user's force."""
+
+    def traced(q: Any, v: Any, t: Any) -> Any:
+        return {"tau": np.asarray(force(world.model, q, v, t[0]), dtype=object)}
+
+    tape = trace(traced, q=world.model.nq, v=world.model.nv, t=1)
+    if tape.outputs[0].shape != (world.model.nv,):
+        raise SimulationError(
+            f"force must give {world.model.nv} joint forces, one for each entry of v; it gives the shape {tape.outputs[0].shape}"
+        )
+    return tape.hash
