@@ -19,8 +19,8 @@ from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.manifold import integrate, integrate_derivatives
 from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
 from condyle.robot.spatial import Array
+from condyle.simulate.friction_cone import largest
 from condyle.simulate.inverse import Moment, Slopes, needed, needed_slopes
-from condyle.simulate.laws import largest
 from condyle.simulate.step import Inputs, augmented, motors, next_velocity
 from condyle.simulate.step_derivatives import gates
 from condyle.simulate.world import World

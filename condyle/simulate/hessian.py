@@ -14,8 +14,8 @@ import numpy as np
 from condyle.dynamics.manifold import difference, integrate, tangent_rate
 from condyle.dynamics.tree_solve import pattern_factor
 from condyle.robot.spatial import Array
-from condyle.simulate.aligned import turned_back
 from condyle.simulate.backward import differentiable_backward_step
+from condyle.simulate.contact_frame import turned_back
 from condyle.simulate.integrate import TABLES, Moved, acceleration, stage
 from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem

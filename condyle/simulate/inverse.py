@@ -21,14 +21,13 @@ from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.tree_solve import tree_factor
 from condyle.robot.spatial import Array, vector
-from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
-from condyle.simulate.boxes import Corners
-from condyle.simulate.laws import Cone, Part, largest
+from condyle.simulate.contact_frame import ground_axes, turned, turned_back, turned_matrix
+from condyle.simulate.contacts import joint_laws, position, touches
+from condyle.simulate.friction_cone import Cone, Corners, Part, largest
 from condyle.simulate.move import turning, turning_slope
 from condyle.simulate.solver import Bounded, Solution
 from condyle.simulate.step import Inputs, external
 from condyle.simulate.step_derivatives import add_external, add_laws
-from condyle.simulate.touch import joint_laws, position, touches
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient, where
 from condyle.tape.loop import loop

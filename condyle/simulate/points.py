@@ -93,7 +93,7 @@ def point_on(
 ) -> ContactPoint:
     """The contact point at `position`, given in a frame of the model."""
     f = moving_frame(model, frame)
-    point = ContactPoint(frame if name is None else name, f.link, tuple(position), radius, friction)  # type: ignore[arg-type]
+    point = ContactPoint(frame if name is None else name, f.link, position, radius, friction)  # type: ignore[arg-type]
     return replace(point, position=tuple(f.pose.point(np.array(point.position))))
 
 

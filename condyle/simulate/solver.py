@@ -15,8 +15,7 @@ import numpy as np
 
 from condyle.dynamics.tree_solve import pattern_factor
 from condyle.robot.spatial import Array
-from condyle.simulate.boxes import Corners
-from condyle.simulate.laws import Cone, Part, largest
+from condyle.simulate.friction_cone import Cone, Corners, Part, largest
 from condyle.tape.array import where
 from condyle.tape.loop import loop
 

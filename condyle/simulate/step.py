@@ -12,11 +12,10 @@ from condyle.dynamics.kernels import applied
 from condyle.dynamics.kinematics import ancestors, poses, root_poses
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
-from condyle.simulate.aligned import ground_axes, turned, turned_back, turned_matrix
+from condyle.simulate.contact_frame import ground_axes, surface, turned, turned_back, turned_matrix
+from condyle.simulate.contacts import joint_laws, position, touches
 from condyle.simulate.solver import Bounded, Solution, solve
 from condyle.simulate.tied import Tied, turns
-from condyle.simulate.touch import joint_laws, position, touches
-from condyle.simulate.touch_frame import surface
 from condyle.simulate.world import World
 
 

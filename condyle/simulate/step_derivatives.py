@@ -22,15 +22,14 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.tree_solve import pattern_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion, Pose, cross
-from condyle.simulate.aligned import turned, turned_back
-from condyle.simulate.laws import Part
-from condyle.simulate.local import limit_slopes, slopes
+from condyle.simulate.contact_derivatives import limit_slopes, slopes
+from condyle.simulate.contact_frame import at, turned, turned_back
+from condyle.simulate.contacts import coordinates, position
+from condyle.simulate.friction_cone import Part
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, Problem, augmented, external, motors, problem, solved, springs
 from condyle.simulate.tied import any_slopes, turns, turns_slope
-from condyle.simulate.touch import coordinates, position
-from condyle.simulate.touch_frame import at
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
 from condyle.tape.inline import inline

@@ -1,23 +1,27 @@
-"""The ground: planes, slopes, stairs, height fields, and any height a function gives. Each says how far a point is from it.
+"""The ground: planes, slopes, stairs, height fields, and heights given by a function. Each has a signed distance.
 
 `distance(p)` is generic over the scalar: floats give floats, traced scalars are recorded. Stairs, height fields and terrains
-are heights over the plane z = 0 (heights.py says what their distance is).
+are heights over the plane z = 0; a height field is a cubic B-spline that interpolates, with the basis function
+
+    B(t) = (max(2 - |t|, 0)^3 - 4 max(1 - |t|, 0)^3) / 6.
+
+Before the first knot and after the last one the border's coefficient repeats, so the spline is constant from one knot outside on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from condyle.errors import SimulationError
 from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, vector
-from condyle.simulate.height_field import HeightField
-from condyle.simulate.heights import Heights
 from condyle.simulate.validate import assign, finite, finites, not_negative
 from condyle.tape.derive import jacobian
 from condyle.tape.function import Function
@@ -26,27 +30,26 @@ from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
-__all__ = ["Ground", "HeightField", "Plane", "Slope", "Stairs", "Terrain"]
+PROBES = ((0.0, 0.0), (1.0, 0.5), (-0.5, 1.0), (-1.0, -2.0))  # (x, y) at which a height function is evaluated once
+MAX_HEIGHTS = 4_096
 
-PROBES = ((0.0, 0.0), (1.0, 0.5), (-0.5, 1.0), (-1.0, -2.0))  # where a height given as a function is tried out
 
+class Ground(ABC):
+    """The ground of a simulation, with Coulomb's coefficient for every contact point that has none of its own."""
 
-class Ground(Protocol):
-    """What a simulation asks of the ground."""
+    friction: float
 
-    @property
-    def friction(self) -> float:
-        """Coulomb's coefficient, for every contact point that has none of its own."""
-
+    @abstractmethod
     def distance(self, p: Array) -> tuple[Any, Array]:
         """(signed distance, unit outward normal) of the world point p: positive above the ground."""
 
     def key(self) -> str:
         """A text that differs whenever the ground does, the same in every process."""
+        return repr(self)
 
 
 @dataclass(frozen=True)
-class Plane:
+class Plane(Ground):
     """All points with normal . p = offset. The normal is made a unit vector; the offset is in metres along it."""
 
     friction: float = 0.8
@@ -69,12 +72,9 @@ class Plane:
         n = self.normal
         return n[0] * p[0] + n[1] * p[1] + n[2] * p[2] - self.offset, vector(*n)
 
-    def key(self) -> str:
-        return repr(self)
-
 
 @dataclass(frozen=True)
-class Slope:
+class Slope(Ground):
     """A plane through the origin that rises by `degrees` towards `azimuth`: 0 is +x, 90 is +y."""
 
     degrees: float
@@ -94,8 +94,29 @@ class Slope:
         """As of the plane."""
         return self.plane.distance(p)
 
-    def key(self) -> str:
-        return repr(self)
+
+class Heights(Ground):
+    """Ground given by a height h(x, y), twice continuously differentiable.
+
+    The distance is the first-order one: exact on the surface and for a plane, and off by about the curvature times the square
+    of the distance elsewhere.
+    """
+
+    @abstractmethod
+    def surface(self, x: Any, y: Any) -> tuple[Any, Any, Any]:
+        """(h, h_x, h_y): the height and its slopes, for numbers, arrays of numbers, or traced scalars."""
+
+    def distance(self, p: Array) -> tuple[Any, Array]:
+        """((z - h) / s, (-h_x, -h_y, 1) / s) with s = sqrt(1 + |grad h|^2)."""
+        h, h_x, h_y = self.surface(p[0], p[1])
+        s = np.sqrt(1.0 + h_x * h_x + h_y * h_y)
+        return (p[2] - h) / s, vector(-h_x / s, -h_y / s, 1.0 / s)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Heights) and other.key() == self.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
 
 
 @dataclass(frozen=True)
@@ -132,8 +153,49 @@ class Stairs(Heights):
         slope = 30.0 * (u * (1.0 - u)) * (u * (1.0 - u))
         return self.rise * (step + part), (self.rise / self.rounding) * slope, 0.0
 
-    def key(self) -> str:
-        return repr(self)
+
+@dataclass(frozen=True, eq=False)
+class HeightField(Heights):
+    """The smooth surface through heights[i, j] at x = origin[0] + i spacing[0], y = origin[1] + j spacing[1].
+
+    A bicubic B-spline: twice continuously differentiable, and it passes through every height. Beyond the grid it goes on
+    smoothly, and is level in that direction from one spacing outside on. Every height takes part in every evaluation, because
+    a tape cannot look up an entry by a computed index, so there may be MAX_HEIGHTS of them at most.
+    """
+
+    heights: np.ndarray
+    spacing: float | tuple[float, float]
+    origin: tuple[float, float] = (0.0, 0.0)
+    friction: float = 0.8
+    coefficients: tuple[tuple[float, ...], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        heights = _grid(self.heights)
+        both = np.ndim(self.spacing) == 0
+        spacing = finites("HeightField", "spacing", (self.spacing,) * 2 if both else self.spacing, 2)
+        if min(spacing) <= 0.0:
+            raise SimulationError(f"HeightField: the spacing must be positive, got {self.spacing!r}")
+        origin = finites("HeightField", "origin", self.origin, 2)
+        friction = not_negative("HeightField", "friction", self.friction)
+        solved = coefficients(coefficients(heights).T).T
+        rows = tuple(tuple(row) for row in solved.tolist())
+        assign(self, heights=heights, spacing=spacing, origin=origin, friction=friction, coefficients=rows)
+
+    def surface(self, x: Any, y: Any) -> tuple[Any, Any, Any]:
+        """(h, h_x, h_y) with h = sum_ij c_ij B(x - i) B(y - j), in units of the spacing."""
+        (dx, dy), (x0, y0) = self.spacing, self.origin  # type: ignore[misc]
+        a, a_x = axis_weights((x - x0) / dx, len(self.coefficients))
+        b, b_y = axis_weights((y - y0) / dy, len(self.coefficients[0]))
+        along = [_dot(row, b) for row in self.coefficients]
+        across = [_dot(row, b_y) for row in self.coefficients]
+        return _dot(a, along), _dot(a_x, along) / dx, _dot(a, across) / dy
+
+    def __repr__(self) -> str:
+        shape, digest = self.heights.shape, hashlib.sha256(self.heights.tobytes()).hexdigest()
+        return (
+            f"HeightField(heights={shape} sha256:{digest}, spacing={self.spacing!r}, origin={self.origin!r}, "
+            f"friction={self.friction!r})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,24 +236,11 @@ class Terrain(Heights):
             h, h_x, h_y = self._plain(x, y)
         return h, h_x, h_y
 
-    def key(self) -> str:
-        """A text that differs whenever the ground does."""
-        return repr(self)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Terrain) and other.key() == self.key()
-
-    def __hash__(self) -> int:
-        return hash(self.key())
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Terrain, (self.height, self.friction)
 
     def __repr__(self) -> str:
         return f"Terrain(height=tape sha256:{self.tape.hash}, friction={self.friction!r})"
-
-
-# -- inside
 
 
 def _replayed(tape: Tape, x: Any, y: Any) -> list[Any]:
@@ -201,3 +250,71 @@ def _replayed(tape: Tape, x: Any, y: Any) -> list[Any]:
 
 def _clipped(x: Any, low: float, high: float) -> Any:
     return np.minimum(np.maximum(x, low), high)
+
+
+def _grid(given: Any) -> np.ndarray:
+    """A read-only copy of the heights, checked."""
+    try:
+        heights = np.array(given, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise SimulationError("HeightField: heights must be a grid of numbers, one row per x and one column per y") from None
+    if heights.ndim != 2 or min(heights.shape) < 2:
+        raise SimulationError(f"HeightField: heights must be a grid of at least 2 by 2, got shape {heights.shape}")
+    if heights.size > MAX_HEIGHTS:
+        raise SimulationError(
+            f"HeightField: {heights.size:,} heights are more than {MAX_HEIGHTS:,}; every contact computes with all of them, so "
+            "take fewer (heights[::2, ::2] with twice the spacing), or write the height as a function for Terrain"
+        )
+    if not np.all(np.isfinite(heights)):
+        i, j = np.argwhere(~np.isfinite(heights))[0]
+        raise SimulationError(f"HeightField: heights[{i}, {j}] is {heights[i, j]}; fill in what was not measured")
+    heights.setflags(write=False)
+    return heights
+
+
+def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = total + x * y
+    return total
+
+
+def coefficients(values: np.ndarray) -> np.ndarray:
+    """c with (c[i-1] + 4 c[i] + c[i+1]) / 6 = values[i] along the first axis, the border's repeated; at least two values.
+
+    Elimination for three diagonals, row by row: no library decides the last digits.
+    """
+    n = len(values)
+    diagonal = np.full(n, 4.0)
+    diagonal[0] = diagonal[-1] = 5.0
+    c = 6.0 * values
+    for i in range(1, n):
+        diagonal[i] = diagonal[i] - 1.0 / diagonal[i - 1]
+        c[i] = c[i] - c[i - 1] / diagonal[i - 1]
+    c[-1] = c[-1] / diagonal[-1]
+    for i in reversed(range(n - 1)):
+        c[i] = (c[i] - c[i + 1]) / diagonal[i]
+    return c
+
+
+def axis_weights(t: Any, n: int) -> tuple[list[Any], list[Any]]:
+    """(weights, their derivatives by t) of the n coefficients at t, a number, an array or a traced scalar; knots at 0 ... n-1."""
+    # where the spline is constant, any point will do
+    t = np.minimum(np.maximum(t, -1.0), float(n))
+    bumps = [_bump(t - float(i)) for i in range(-2, n + 2)]
+    values, slopes = ([b[k] for b in bumps] for k in (0, 1))
+    return _folded(values), _folded(slopes)
+
+
+def _folded(x: list[Any]) -> list[Any]:
+    """The two knots outside counted with the border on either side."""
+    return [x[0] + x[1] + x[2], *x[3:-3], x[-3] + x[-2] + x[-1]]
+
+
+def _bump(t: Any) -> tuple[Any, Any]:
+    """(B(t), B'(t))."""
+    size = abs(t)
+    outer, inner = np.maximum(2.0 - size, 0.0), np.maximum(1.0 - size, 0.0)
+    value = (outer * outer * outer - 4.0 * (inner * inner * inner)) / 6.0
+    fall = 0.5 * (outer * outer) - 2.0 * (inner * inner)
+    return value, np.where(t < 0.0, fall, -fall)

@@ -12,7 +12,7 @@ from condyle.dynamics.manifold import integrate
 from condyle.robot.description import Description
 from condyle.robot.parts import Y, box, joint, link, pose, rod, solid, sphere
 from condyle.simulate.backward import backward_residual, backward_step, backward_step_derivatives, differentiable_backward_step
-from condyle.simulate.boxes import Corners
+from condyle.simulate.friction_cone import Cone, Corners
 from condyle.simulate.inverse import (
     Moment,
     inverse_step,
@@ -24,7 +24,6 @@ from condyle.simulate.inverse import (
     limiting_inverse_derivatives,
     local_impulse,
 )
-from condyle.simulate.laws import Cone
 from condyle.simulate.move import turning
 from condyle.simulate.step import Inputs, next_velocity, problem, solved
 from condyle.simulate.world import World

@@ -146,7 +146,7 @@ def test_detected_cylinders_have_two_ends(tmp_path: Path) -> None:
     (tmp_path / "wheel.obj").write_text("\n".join(f"v {x!r} {z!r} {y!r}" for x, y, z in roller(0.04, 0.02).tolist()))
     points = detected(robot(tmp_path / "wheel.obj"), "leg", thickness=0.02, kind="cylinder")
     assert [p.name for p in points] == ["leg_tip0", "leg_tip1"]
-    assert np.linalg.norm(points[1].position - points[0].position) == pytest.approx(0.02, rel=AXIS)
+    assert np.linalg.norm(np.subtract(points[1].position, points[0].position)) == pytest.approx(0.02, rel=AXIS)
 
 
 def test_detected_refuses(tmp_path: Path) -> None:

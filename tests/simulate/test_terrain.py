@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 import condyle
 from condyle.errors import CondyleError, SimulationError, TraceError
-from condyle.simulate.height_field import MAX_HEIGHTS
-from condyle.simulate.heights import Heights
-from condyle.simulate.terrain import Ground, HeightField, Plane, Slope, Stairs, Terrain
+from condyle.simulate.terrain import MAX_HEIGHTS, Ground, HeightField, Heights, Plane, Slope, Stairs, Terrain
 
 HEIGHTS = np.random.default_rng(1).normal(scale=0.2, size=(6, 5))
 FIELD = HeightField(HEIGHTS, (0.5, 0.4), (-1.0, -0.5))

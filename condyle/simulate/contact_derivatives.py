@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from condyle.robot.spatial import Array, Motion, Pose, cross
-from condyle.simulate.boxes import Corners
-from condyle.simulate.laws import Cone, Part
+from condyle.simulate.contact_frame import surface
+from condyle.simulate.contacts import contact_law, limit_law
+from condyle.simulate.friction_cone import Cone, Corners, Part
 from condyle.simulate.points import ContactPoint
-from condyle.simulate.touch import contact_law, limit_law
-from condyle.simulate.touch_frame import surface
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jacobian

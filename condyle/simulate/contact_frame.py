@@ -1,19 +1,57 @@
-"""Coordinates for the solver in which contacts are sparse: a free base that moves along the axes of flat ground.
+"""Frames of the ground: under each contact point, and for a free base on flat ground.
 
-A point at r on a body with velocity (v, w) in these axes moves at v - [r] w: the contact's own axes need no rotation inside
-the loop. The change of coordinates is orthogonal, so nothing is lost by it.
+On flat ground the solver's base velocity is given along the ground's axes. A point at r on a body with velocity (v, w) in these
+axes moves at v - [r] w, so the contact's own axes need no rotation inside the solver's loop. The change of coordinates is
+orthogonal.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from condyle.dynamics.kinematics import root_poses
 from condyle.robot.joints import Free
-from condyle.robot.spatial import Array
+from condyle.robot.spatial import Array, Motion, Pose, cross, vector
+from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Plane, Slope
-from condyle.simulate.touch_frame import tangents
 from condyle.simulate.world import World
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The ground under a contact point, in the frame F: axes (normal, two tangents) as rows, the depth, the point's arm."""
+
+    C: Array
+    depth: Any
+    arm: Array  # from the sphere's centre to where it touches
+
+
+def surface(world: World, point: ContactPoint, X_0F: Pose, centre: Array) -> Surface:
+    """The ground under a sphere with this centre."""
+    assert world.ground is not None
+    distance, n = world.ground.distance(X_0F.R @ centre + X_0F.p)
+    t1, t2 = tangents(n)
+    C = np.array([X_0F.R.T @ n, X_0F.R.T @ t1, X_0F.R.T @ t2])
+    return Surface(C, point.radius - distance, C[0] * -point.radius)
+
+
+def tangents(n: Array) -> tuple[Array, Array]:
+    """Two unit vectors that make a right-handed frame with n, smooth except straight down (Duff and others 2017)."""
+    a = 1.0 / (1.0 + n[2]) if not _straight_down(n) else 0.0
+    b = -(n[0] * n[1] * a)
+    return vector(1.0 - n[0] * n[0] * a, b, -n[0]), vector(b, 1.0 - n[1] * n[1] * a, -n[1])
+
+
+def _straight_down(n: Array) -> bool:
+    return isinstance(n[2], float) and n[2] < -1.0 + 1e-9
+
+
+def at(motion: Motion, point: Array) -> Array:
+    """The velocity of the point that a motion carries."""
+    return motion.linear + cross(motion.angular, point)
 
 
 def ground_axes(world: World, q: Array) -> Array | None:

@@ -9,12 +9,10 @@ import numpy as np
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
 from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, skew
-from condyle.simulate.aligned import ground_axes, turned
-from condyle.simulate.boxes import Corners
-from condyle.simulate.laws import Cone
+from condyle.simulate.contact_frame import at, ground_axes, surface, turned
+from condyle.simulate.friction_cone import Cone, Corners
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Bounded
-from condyle.simulate.touch_frame import at, surface
 from condyle.simulate.world import IMPACT, World
 
 
