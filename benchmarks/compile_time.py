@@ -101,11 +101,10 @@ def build(low: cd.Tape, **options: int) -> tuple[Any, float, float]:
     made: dict[str, Any] = {}
 
     def write() -> None:
-        made["text"], made["scratch"] = kernel_ir(low, PRECISION, LANES, cpu.host().triple, **options)
+        made["text"], made["scratch"] = kernel_ir(low, PRECISION, LANES, replace(cpu.target(), **options))
 
     def translate() -> None:
-        code = cpu._target_machine().emit_object(cpu._module(made["text"]))
-        made["kernel"] = cpu.Kernel(code, made["scratch"], LANES, low.operations)
+        made["kernel"] = cpu.CpuKernel(low, cpu.object_code(made["text"]), made["scratch"], LANES, low.operations)
 
     cpu.host()
     text = once(write)
@@ -118,7 +117,7 @@ def caller(kernel: Any, tape: cd.Tape) -> Callable[[], object]:
     random = np.random.default_rng(1)
     inputs = [random.uniform(-1.0, 1.0, (STATES, p.size)) for p in tape.inputs]
     outputs = [np.empty((STATES, p.size)) for p in tape.outputs]
-    return lambda: kernel.run(inputs, outputs, 1)
+    return lambda: kernel(inputs, outputs)
 
 
 def cached(tape: cd.Tape) -> float:
@@ -132,12 +131,12 @@ def cached(tape: cd.Tape) -> float:
         os.environ["CONDYLE_CACHE"] = folder
         shared_cache.cache_clear()
         try:
-            cpu.compiled(tape, PRECISION, LANES)
+            cpu.cached_kernel(tape, PRECISION, LANES, 1)
             times = []
             for _ in range(5):
                 cpu._code_generator.cache_clear()
                 fresh = replace(tape)  # a copy knows no hash
-                times.append(once(lambda fresh=fresh: cpu.compiled(fresh, PRECISION, LANES)))
+                times.append(once(lambda fresh=fresh: cpu.cached_kernel(fresh, PRECISION, LANES, 1)))
             return min(times)
         finally:
             os.environ.pop("CONDYLE_CACHE")

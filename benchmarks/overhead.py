@@ -64,7 +64,7 @@ def measure(function: Callable[..., Any], count: int, seconds: float, batch: int
     values = [np.arange(3.0) + k for k in range(count)]
     eight = [np.tile(v, (8, 1)) for v in values]
     compiled(*values)
-    compiled(*values)  # from the second call on the quick way is ready
+    compiled(*values)  # from the second call on the fast path is ready
     calls: dict[str, Callable[[], object]] = {
         "numpy": lambda: function(*values),
         "condyle": lambda: compiled(*values),
@@ -72,24 +72,19 @@ def measure(function: Callable[..., Any], count: int, seconds: float, batch: int
         **parts(compiled, values),
     }
     found = {name: 1e6 * per_call(call, seconds, batch) for name, call in calls.items()}
-    found["checks and Python"] = found["condyle"] - found["copies in"] - found["copies out"] - found["machine code"]
+    found["checks and Python"] = found["condyle"] - found["copies out"] - found["machine code"]
     return found
 
 
 def parts(compiled: cd.Function, values: list[np.ndarray]) -> dict[str, Callable[[], object]]:
     """The pieces of a call on one state, each by itself."""
-    from condyle.tape.single import frame
+    from condyle.tape.fastcall import frame
 
     kernel = compiled.kernel("f64")
-    inputs, outputs, address, keep = frame(kernel, compiled.tape)
-    places = [place for place, _ in inputs]
-
-    def copies_in() -> None:
-        for place, value in zip(places, values, strict=False):
-            place[...] = value
-
+    words, outputs, keep = frame(kernel)
+    words[1 : 1 + 2 * len(values) : 2] = [value.ctypes.data for value in values]
+    address = words.ctypes.data
     return {
-        "copies in": copies_in,
         "machine code": lambda: (kernel.single(address), keep)[0],
         "copies out": lambda: [a.copy() for a in outputs],
     }
@@ -126,7 +121,7 @@ def installed_sizes(roots: tuple[str, ...]) -> dict[str, int]:
 
 def call_table(rows: dict[str, dict[str, float]]) -> Table:
     table = Table(title=f"microseconds per call, vectors of three, float64 ({busy()})", title_justify="left")
-    heads = ["condyle", "numpy", "copies in", "machine code", "copies out", "checks and Python", "batch of 8"]
+    heads = ["condyle", "numpy", "machine code", "copies out", "checks and Python", "batch of 8"]
     for head in ("one state", *heads):
         table.add_column(head, justify="left" if head == "one state" else "right")
     for name, row in rows.items():

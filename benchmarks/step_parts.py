@@ -11,8 +11,8 @@ import condyle as cd
 from condyle.simulate import solver
 from condyle.simulate.kernels import compiled
 from condyle.simulate.step import Inputs, next_velocity, problem
-from condyle.tape.graph import Block
 from condyle.tape.ops import OPS
+from condyle.tape.tape import Block
 
 SLOW = ("div", "sqrt")
 Count = tuple[int, int]  # (all operations, divisions and square roots)

@@ -110,11 +110,11 @@ def export_c(robot: Robot, kernel: str, source: Path, header: Path | None, *, si
         raise CondyleError(f"--c and --header both name {source}; give two names, as in --c arm.c --header arm.h")
     precision, dtype = ("f32", "float32") if single else ("f64", "float64")
     tape = function.lowered(precision)
-    write_bytes(source, c_source(tape, dtype).encode())
+    write_bytes(source, c_source(tape, precision).encode())
     ports = ", ".join(f"{p.name}{list(p.shape)}" for p in (*tape.inputs, *tape.outputs))
     lines = [f"{source}: {kernel}({ports}), {tape.operations:,} operations in {dtype}; compile with -std=c99 -ffp-contract=off"]
     if header is not None:
-        write_bytes(header, c_header(tape, dtype).encode())
+        write_bytes(header, c_header(tape, precision).encode())
         lines.append(f"{header}: its declaration, for C and C++")
     return lines
 

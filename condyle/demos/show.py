@@ -23,8 +23,7 @@ from condyle.demos.pictures import draw, montage
 from condyle.demos.registry import DEMOS
 from condyle.demos.report import page, section
 from condyle.errors import FileError, MissingExtraError
-from condyle.tape.backends.cpu import available_threads
-from condyle.tape.host_info import program, versions
+from condyle.tape.host_info import available_threads, program, versions
 
 MAX_PROCESSES = 3  # each holds its own compiler
 WRITTEN = PICTURE, REPORT, NUMBERS = "demo.png", "report.html", "demo.json"

@@ -10,8 +10,8 @@ import numpy as np
 
 from condyle.dynamics import kernels
 from condyle.errors import CondyleError, RobotError
+from condyle.tape.backends.interface import find_backend
 from condyle.tape.function import Function
-from condyle.tape.single import single_state
 from condyle.tape.trace import trace, with_finite_check
 from condyle.tape.trace_cache import cached_trace, trace_key
 
@@ -45,10 +45,10 @@ class Compiled:
             lead = given[0].shape[: given[0].ndim - len(function.tape.outputs[0].shape)]
             out = (*given, np.empty(lead, given[0].dtype))
         *results, check = function(*arrays, out=out)
-        if key not in self.quick and function.backend == "cpu" and check.dtype == np.float64:
-            self.quick[key] = single_state(function.kernel(), function.tape, None, guarded=True)
+        if key not in self.quick and check.dtype == np.float64 and (fast := function.fast_call(guarded=True)) is not None:
+            self.quick[key] = fast
         # a ball of the interval backend says itself whether it is bounded
-        finite = np.full(np.shape(check), True) if function.backend == "interval" else np.asarray(check == 0.0)
+        finite = np.full(np.shape(check), True) if function.encloses else np.asarray(check == 0.0)
         if mask:
             return (*results, finite)
         if not np.all(finite):
@@ -76,7 +76,7 @@ class Compiled:
             other = (key, backend, threads)
             if other not in self._functions:
                 # what is found by steps of Newton takes more of them in more digits
-                bits = int(backend[5:]) if backend.startswith("mpfr:") and backend[5:].isdigit() else 0
+                bits = find_backend(backend).digits
                 if bits and hasattr(self.system, "for_precision"):
                     function = made(bits)
                 self._functions[other] = function.on(backend, threads=threads)

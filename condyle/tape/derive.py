@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.forward import TableTangent, Tangent, forward
+from condyle.tape.forward import StackTangent, Tangent, forward
 from condyle.tape.graph import Graph
-from condyle.tape.loop import Table, make_table, recording, repeat
+from condyle.tape.loop import Stack, make_stack, recording, repeat
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import assemble
-from condyle.tape.reverse import TableAdjoint, reverse
+from condyle.tape.reverse import StackAdjoint, reverse
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import backward_masks, forward_masks
 from condyle.tape.tape import Port, Tape
@@ -35,8 +35,8 @@ def jacobian(tape: Tape, of: Names = None, wrt: Names = None, *, mode: str = "au
             for source in inputs:
                 columns = _places(tape.inputs, source)
                 name, shape = f"d{port.name}_d{source.name}", (*port.shape, *source.shape)
-                if isinstance(entries, TableTangent):
-                    result[name] = _dense_table(entries, port, columns, shape)
+                if isinstance(entries, StackTangent):
+                    result[name] = _dense_stack(entries, port, columns, shape)
                 else:
                     result[name] = assemble([entry.get(c, 0.0) for entry in entries for c in columns], shape)
         return result
@@ -47,7 +47,7 @@ def jacobian(tape: Tape, of: Names = None, wrt: Names = None, *, mode: str = "au
 def sparse_jacobian(tape: Tape, of: str, wrt: str, *, mode: str = "auto") -> tuple[Tape, np.ndarray, np.ndarray]:
     """(tape of the entries that are not structurally zero, their rows, their columns), rows in order."""
     (port,), (source,) = _chosen(tape.outputs, of, "output"), _chosen(tape.inputs, wrt, "input")
-    if port.table:
+    if port.stack:
         raise TraceError(f"the sparse Jacobian of '{of}', which a scan wrote, is not available; use jacobian()")
     columns = _places(tape.inputs, source)
     found: list[tuple[int, int]] = []
@@ -75,8 +75,8 @@ def jvp(tape: Tape, wrt: Names = None) -> Tape:
         _, moves = forward(tape.block, params[: tape.block.params], tangents)
         result: dict[str, Any] = {}
         for port, mine in zip(tape.outputs, _split(tape.outputs, moves), strict=True):
-            if port.table:
-                result[f"{port.name}_tangent"] = _dense_table(mine[0], port, [0], port.shape)
+            if port.stack:
+                result[f"{port.name}_tangent"] = _dense_stack(mine[0], port, [0], port.shape)
             else:
                 result[f"{port.name}_tangent"] = assemble([t.get(0, 0.0) for t in mine], port.shape)
         return result
@@ -94,10 +94,10 @@ def vjp(tape: Tape, wrt: Names = None) -> Tape:
         adjoints: list[Any] = []
         for port in tape.outputs:
             mine, weights = weights[: port.size], weights[port.size :]
-            if port.table:
+            if port.stack:
                 rows, width = port.shape[0], port.size // port.shape[0]
                 place = {(c, 0): c for c in range(width)}
-                adjoints.append(TableAdjoint([(make_table(graph, list(mine), rows, width), place)]))
+                adjoints.append(StackAdjoint([(make_stack(graph, list(mine), rows, width), place)]))
             else:
                 adjoints += [{0: w} for w in mine]
         _, into = reverse(tape.block, params[: tape.block.params], adjoints)
@@ -156,15 +156,15 @@ def _build(tape: Tape, name: str, extra: tuple[Port, ...], build: Callable[[Grap
 
 
 def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: str) -> Callable[[list[Scalar]], dict[str, Any]]:
-    """params -> output name -> one {column: entry} per row of the Jacobian, or the TableTangent of a scan's output."""
+    """params -> output name -> one {column: entry} per row of the Jacobian, or the StackTangent of a scan's output."""
     if mode not in ("auto", "forward", "reverse"):
         raise TraceError(f"mode must be 'auto', 'forward' or 'reverse', got {mode!r}")
-    tables = any(p.table for p in outputs)
-    if tables and mode == "reverse":
+    stacks = any(p.stack for p in outputs)
+    if stacks and mode == "reverse":
         raise TraceError("the Jacobian of what a scan wrote is available in forward mode only; vjp() works backward through it")
     moving = [c for p in inputs for c in _places(tape.inputs, p)]
     if mode == "auto":
-        mode = "forward" if tables or _forward_is_less(tape, outputs, moving) else "reverse"
+        mode = "forward" if stacks or _forward_is_less(tape, outputs, moving) else "reverse"
 
     def by_forward(params: list[Scalar]) -> dict[str, Any]:
         graph = params[0].graph
@@ -173,7 +173,7 @@ def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: 
             tangents[c] = {c: Scalar(graph, graph.const(1.0))}
         _, moves = forward(tape.block, list(params), tangents)
         split = dict(zip([p.name for p in tape.outputs], _split(tape.outputs, moves), strict=True))
-        return {p.name: split[p.name][0] if p.table else split[p.name] for p in outputs}
+        return {p.name: split[p.name][0] if p.stack else split[p.name] for p in outputs}
 
     def by_reverse(params: list[Scalar]) -> dict[str, Any]:
         graph = params[0].graph
@@ -181,8 +181,8 @@ def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: 
         chosen = {place[p.name] + k for p in outputs for k in range(p.size)}
         adjoints: list[Any] = []
         for port, at in zip(tape.outputs, _starts(tape.outputs), strict=True):
-            if port.table:
-                adjoints.append(TableAdjoint())
+            if port.stack:
+                adjoints.append(StackAdjoint())
             else:
                 adjoints += [{at + k: Scalar(graph, graph.const(1.0))} if at + k in chosen else {} for k in range(port.size)]
         _, into = reverse(tape.block, list(params), adjoints)
@@ -202,7 +202,7 @@ def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> 
     seeds: list[Any] = []
     names = {p.name for p in outputs}
     for port, at in zip(tape.outputs, _starts(tape.outputs), strict=True):
-        if port.table:
+        if port.stack:
             seeds.append([0] * (port.size // port.shape[0]))
         else:
             seeds += [1 << (at + k) if port.name in names else 0 for k in range(port.size)]
@@ -213,16 +213,16 @@ def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> 
     return forward_cost <= reverse_cost * (3 if loops else 1)
 
 
-def _dense_table(tangent: TableTangent, port: Port, columns: list[int], shape: tuple[int, ...]) -> Any:
-    """The tangents of a scan's output as a table with every (column, seed), zeros included."""
+def _dense_stack(tangent: StackTangent, port: Port, columns: list[int], shape: tuple[int, ...]) -> Any:
+    """The tangents of a scan's output as a stack with every (column, seed), zeros included."""
     rows, width = port.shape[0], port.size // port.shape[0]
     keys = [(c, s) for c in range(width) for s in columns]
 
     def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         return [], [row[tangent.place[key]] if key in tangent.place else 0.0 for key in keys]
 
-    _, table = repeat(rows, [], [tangent.table] if tangent.table is not None else [], body)
-    return Table(table.graph, table.index, rows, len(keys), shape)
+    _, stack = repeat(rows, [], [tangent.stack] if tangent.stack is not None else [], body)
+    return Stack(stack.graph, stack.index, rows, len(keys), shape)
 
 
 def _zero(entry: Any) -> bool:
@@ -252,20 +252,20 @@ def _places(ports: tuple[Port, ...], port: Port) -> list[int]:
 
 
 def _split(ports: tuple[Port, ...], results: list[Any]) -> list[list[Any]]:
-    """Results of a block, by port: one for a table, else one per entry."""
+    """Results of a block, by port: one for a stack, else one per entry."""
     out, at = [], 0
     for port in ports:
-        count = 1 if port.table else port.size
+        count = 1 if port.stack else port.size
         out.append(results[at : at + count])
         at += count
     return out
 
 
 def _flat(ports: tuple[Port, ...], moves: list[Any]) -> list[Tangent]:
-    """The tangents of all entries of all ports, row after row where a port is a table."""
+    """The tangents of all entries of all ports, row after row where a port is a stack."""
     flat: list[Tangent] = []
     for port, mine in zip(ports, _split(ports, moves), strict=True):
-        if port.table:
+        if port.stack:
             width = port.size // port.shape[0]
             flat += [mine[0].entry(r, c) for r in range(port.shape[0]) for c in range(width)]
         else:

@@ -1,48 +1,50 @@
-"""Blocks as LLVM text: straight code, spilled values, tables, and loops in registers or in memory."""
+"""Blocks as LLVM text: straight code, spilled values, stacks, and loops in registers or in memory."""
 
 from __future__ import annotations
 
-from condyle.tape.graph import Block, Loop
-from condyle.tape.ir_writer import Close, Text
-from condyle.tape.layout import IN_LOOPS, Cut, Scratch, cut
+from condyle.tape.ir_writer import IRWriter, OpenLoop
+from condyle.tape.layout import Cut, Scratch, cut
 from condyle.tape.ops import BOOL, OPS
-from condyle.tape.vector_type import Format
+from condyle.tape.tape import Block, Loop
+from condyle.tape.target import Target
+from condyle.tape.vector_type import VectorType
 
 Values = dict[int, str]  # node -> vector
 
 
-class BlockText(Text):
+class BlockEmitter(IRWriter):
     """Writes blocks; `scratch` grows with what they need."""
 
-    def __init__(self, form: Format, whole: int) -> None:
-        super().__init__(form)
-        self.whole = whole
-        self.templates = form.templates()
+    def __init__(self, vector: VectorType, target: Target) -> None:
+        super().__init__(vector, target)
+        self.templates = vector.templates()
         self.scratch = Scratch()
-        self.tables: dict[int, tuple[int, int, int]] = {}  # table node of the current block -> (place, row size, columns)
+        self.stacks: dict[int, tuple[int, int, int]] = {}  # stack node of the current block -> (place, row size, columns)
 
     # ---- memory
 
     def place(self, offset: int) -> str:
         """Pointer to a vector of scratch memory."""
-        return self.put(f"getelementptr {self.format.vector}, ptr %scratch, i64 {offset}")
+        return self.put(f"getelementptr {self.type.vector}, {self.target.scratch} %scratch, i64 {offset}")
 
-    def row_places(self, table: int, row: str) -> list[str]:
-        """Pointers to the entries of one row of a table."""
-        area, row_size, columns = self.tables[table]
+    def row_places(self, stack: int, row: str) -> list[str]:
+        """Pointers to the entries of one row of a stack."""
+        area, row_size, columns = self.stacks[stack]
         first = self.put(f"add i64 {self.put(f'mul i64 {row}, {row_size}')}, {area}")
-        pointer = self.put(f"getelementptr {self.format.vector}, ptr %scratch, i64 {first}")
-        return [self.put(f"getelementptr {self.format.vector}, ptr {pointer}, i64 {c}") for c in range(columns)]
+        pointer = self.put(f"getelementptr {self.type.vector}, {self.target.scratch} %scratch, i64 {first}")
+        return [self.put(f"getelementptr {self.type.vector}, {self.target.scratch} {pointer}, i64 {c}") for c in range(columns)]
 
     def load(self, pointer: str) -> str:
-        return self.put(f"load {self.format.vector}, ptr {pointer}")
+        """A vector of scratch memory."""
+        return self.put(f"load {self.type.vector}, {self.target.scratch} {pointer}")
 
     def store(self, vector: str, pointer: str) -> None:
-        self.do(f"store {self.format.vector} {vector}, ptr {pointer}")
+        """Write a vector to scratch memory."""
+        self.do(f"store {self.type.vector} {vector}, {self.target.scratch} {pointer}")
 
     # ---- straight code
 
-    def block(self, block: Block, params: Values, plan: Cut, done: int | None = None, close: Close | None = None) -> Values:
+    def block(self, block: Block, params: Values, plan: Cut, done: int | None = None, close: OpenLoop | None = None) -> Values:
         """The vectors of a block's nodes. A long block becomes one function per run, and its values are in their slots.
 
         `done`: the node that, once it is known, may end the loop whose body this is.
@@ -61,14 +63,14 @@ class BlockText(Text):
         if i not in values:
             op, _, data = block.nodes[i]
             if op == "const":
-                return self.format.splat(data)
+                return self.type.splat(data)
             values[i] = self.load(self.place(plan.slots[i]))
             if op in OPS and OPS[op].gives == BOOL:
-                values[i] = self.put(f"fcmp une {self.format.vector} {values[i]}, zeroinitializer")
+                values[i] = self.put(f"fcmp une {self.type.vector} {values[i]}, zeroinitializer")
         return values[i]
 
     def run(
-        self, block: Block, run: range, params: Values, plan: Cut, done: int | None = None, close: Close | None = None
+        self, block: Block, run: range, params: Values, plan: Cut, done: int | None = None, close: OpenLoop | None = None
     ) -> Values:
         """Write a run of nodes into the current function."""
         values: Values = {}
@@ -81,13 +83,13 @@ class BlockText(Text):
                 self.lines.append(self.templates[op].format(r=values[i], **dict(zip("abc", operands, strict=False))))
             elif op == "param" and data in params:
                 values[i] = params[data]
-            elif op == "table" and i not in self.tables:
+            elif op == "stack" and i not in self.stacks:
                 area = self.scratch.area(len(args))
-                self.tables[i] = (area, data[1], data[1])
+                self.stacks[i] = (area, data[1], data[1])
                 for k, a in enumerate(args):
                     self.store(self.operand(block, a, values, plan), self.place(area + k))
-            elif op == "at":
-                area, row_size, _ = self.tables[args[0]]
+            elif op == "index":
+                area, row_size, _ = self.stacks[args[0]]
                 values[i] = self.load(self.place(area + data[0] * row_size + data[1]))
             elif op == "loop":
                 self.loop(block, i, values, plan)
@@ -99,34 +101,34 @@ class BlockText(Text):
 
     def spill(self, op: str, value: str, slot: int) -> None:
         """Keep a value in its slot; a comparison as 1 or 0."""
-        v = self.format.vector
+        v = self.type.vector
         if op in OPS and OPS[op].gives == BOOL:
-            value = self.put(f"select <{self.format.lanes} x i1> {value}, {v} {self.format.splat(1.0)}, {v} zeroinitializer")
+            value = self.put(f"select <{self.type.lanes} x i1> {value}, {v} {self.type.splat(1.0)}, {v} zeroinitializer")
         self.store(value, self.place(slot))
 
     # ---- loops
 
     def loop(self, block: Block, i: int, values: Values, plan: Cut) -> None:
-        """Write a loop; its `get` nodes become vectors and its `rows` nodes tables."""
+        """Write a loop; its `get` nodes become vectors and its `slice` nodes stacks."""
         loop: Loop = block.nodes[i].data
-        start, tables, captured = loop.split(block.nodes[i].args)
+        start, stacks, captured = loop.split(block.nodes[i].args)
         begin = [self.operand(block, a, values, plan) for a in start]
         outside = [self.operand(block, a, values, plan) for a in captured]
         area = self.scratch.area(loop.count * loop.writes)
-        outer_tables = self.tables
-        self.tables = {-1 - k: outer_tables[t] for k, t in enumerate(tables)}
-        self.tables[-1 - len(tables)] = (area, loop.writes, loop.writes)
-        inner = cut(loop.body, self.scratch, self.whole * IN_LOOPS)
+        outer_stacks = self.stacks
+        self.stacks = {-1 - k: outer_stacks[t] for k, t in enumerate(stacks)}
+        self.stacks[-1 - len(stacks)] = (area, loop.writes, loop.writes)
+        inner = cut(loop.body, self.scratch, self.target.whole * self.target.whole_in_loops, self.target.piece)
         write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
         final = write(loop, inner, begin, outside)
-        self.tables = outer_tables
+        self.stacks = outer_stacks
         for k, node in enumerate(block.nodes):
             if node.op == "get" and node.args[0] == i:
                 values[k] = final[node.data]
                 if k in plan.slots:
                     self.store(values[k], self.place(plan.slots[k]))
-            elif node.op == "rows" and node.args[0] == i:
-                self.tables[k] = (area + node.data[0], loop.writes, node.data[1] - node.data[0])
+            elif node.op == "slice" and node.args[0] == i:
+                self.stacks[k] = (area + node.data[0], loop.writes, node.data[1] - node.data[0])
 
     def loop_in_registers(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
         """A short body: carried values are phis. Returns them as they are after the loop."""
@@ -166,14 +168,14 @@ class BlockText(Text):
         """The iteration number as a vector, if the body uses it."""
         if not any(n.op == "param" and n.data == 0 for n in loop.body.nodes):
             return "poison"
-        v, e, lanes = self.format.vector, self.format.element, self.format.lanes
+        v, e, lanes = self.type.vector, self.type.element, self.type.lanes
         first = self.put(f"insertelement {v} poison, {e} {self.put(f'sitofp i64 {row} to {e}')}, i64 0")
         return self.put(f"shufflevector {v} {first}, {v} poison, <{lanes} x i32> zeroinitializer")
 
     def read_rows(self, loop: Loop, row: str) -> list[str]:
-        return [self.load(pointer) for k in range(loop.tables) for pointer in self.row_places(-1 - k, row)]
+        return [self.load(pointer) for k in range(loop.stacks) for pointer in self.row_places(-1 - k, row)]
 
     def write_row(self, loop: Loop, row: str, results: list[str]) -> None:
         if loop.writes:
-            for vector, pointer in zip(results[loop.carried :], self.row_places(-1 - loop.tables, row), strict=True):
+            for vector, pointer in zip(results[loop.carried :], self.row_places(-1 - loop.stacks, row), strict=True):
                 self.store(vector, pointer)

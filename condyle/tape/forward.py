@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from condyle.tape.graph import Block, Loop
-from condyle.tape.inline import Replay
-from condyle.tape.loop import Table, columns, current, make_table, repeat
+from condyle.tape.inline import Recorder
+from condyle.tape.loop import Stack, columns, current, make_stack, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_forward, seeds, smooth
+from condyle.tape.tape import Block, Loop
 
 Tangent = dict[int, Any]  # seed -> traced scalar
 
 
 @dataclass(frozen=True)
-class TableTangent:
-    """Tangents of a table as columns of another: (column, seed) -> column of `table`."""
+class StackTangent:
+    """Tangents of a stack as columns of another: (column, seed) -> column of `stack`."""
 
-    table: Table | None
+    stack: Stack | None
     place: dict[tuple[int, int], int]
 
     def entry(self, row: int, column: int) -> Tangent:
         """The tangent of one entry."""
-        assert self.table is not None or not self.place
-        return {s: self.table.entry(row, k) for (c, s), k in self.place.items() if c == column and self.table}
+        assert self.stack is not None or not self.place
+        return {s: self.stack.entry(row, k) for (c, s), k in self.place.items() if c == column and self.stack}
 
 
-_replay = Replay()
+_recorder = Recorder()
 
 
 def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[list[Any], list[Any]]:
@@ -42,23 +42,23 @@ def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[l
         if op == "param":
             value, move = params[data], tangents[data]
         elif op == "const":
-            value = _replay.number(data)
+            value = _recorder.number(data)
         elif op == "loop":
             value, move = _loop(data, *data.split(xs), *data.split(ts))
         elif op == "get":
             value, move = xs[0][0][data], ts[0][0][data]
-        elif op == "rows":
+        elif op == "slice":
             first, last = data
             value = columns(xs[0][1], first, last, (last - first,))
-            table: TableTangent = ts[0][1]
-            move = TableTangent(table.table, {(c - first, s): k for (c, s), k in table.place.items() if first <= c < last})
-        elif op == "table":
-            value, move = make_table(current(), xs, *data), _table(ts, *data)
-        elif op == "at":
+            stack: StackTangent = ts[0][1]
+            move = StackTangent(stack.stack, {(c - first, s): k for (c, s), k in stack.place.items() if first <= c < last})
+        elif op == "stack":
+            value, move = make_stack(current(), xs, *data), _stack(ts, *data)
+        elif op == "index":
             value, move = xs[0].entry(*data), ts[0].entry(*data)
         else:
             extra = () if data is None else (data,)
-            value = _replay.functions[op](*xs, *extra)
+            value = _recorder.functions[op](*xs, *extra)
             if smooth(op) and any(ts):
                 move = _rule(op, value, xs, ts, extra)
         values.append(value)
@@ -89,42 +89,42 @@ def chosen(op: str, xs: list[Any]) -> Any:
     return xs[0] > xs[1] if op == "max" else None
 
 
-def _table(ts: list[Tangent], rows: int, width: int) -> TableTangent:
+def _stack(ts: list[Tangent], rows: int, width: int) -> StackTangent:
     place: dict[tuple[int, int], int] = {}
     for c in range(width):
         for s in sorted({s for t in ts[c::width] for s in t}):
             place[c, s] = len(place)
     if not place:
-        return TableTangent(None, {})
+        return StackTangent(None, {})
     entries = [ts[r * width + c].get(s, 0.0) for r in range(rows) for c, s in place]
-    return TableTangent(make_table(current(), entries, rows, len(place)), place)
+    return StackTangent(make_stack(current(), entries, rows, len(place)), place)
 
 
 def _loop(
     loop: Loop,
     start: list[Any],
-    tables: list[Table],
+    stacks: list[Stack],
     captured: list[Any],
     start_moves: list[Tangent],
-    table_moves: list[TableTangent],
+    stack_moves: list[StackTangent],
     captured_moves: list[Tangent],
-) -> tuple[tuple[list[Any], Table], tuple[list[Tangent], TableTangent]]:
+) -> tuple[tuple[list[Any], Stack], tuple[list[Tangent], StackTangent]]:
     """One loop that carries values and tangents together."""
-    carried_seeds, written_seeds = _loop_seeds(loop, start_moves, tables, table_moves, captured_moves)
+    carried_seeds, written_seeds = _loop_seeds(loop, start_moves, stacks, stack_moves, captured_moves)
     carried_keys = [(j, s) for j, each in enumerate(carried_seeds) for s in each]
     written_keys = [(c, s) for c, each in enumerate(written_seeds) for s in each]
-    moving = [t for t in table_moves if t.table is not None]
+    moving = [t for t in stack_moves if t.stack is not None]
 
     def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         tangents: list[Tangent] = [{} for _ in range(loop.body.params)]
         for (j, s), x in zip(carried_keys, carried[loop.carried :], strict=True):
             tangents[1 + j][s] = x
         at, column = loop.reads, 0
-        for table, move in zip(tables, table_moves, strict=True):
+        for stack, move in zip(stacks, stack_moves, strict=True):
             for (c, s), k in move.place.items():
                 tangents[1 + loop.carried + column + c][s] = row[at + k]
-            at += move.table.columns if move.table is not None else 0
-            column += table.columns
+            at += move.stack.columns if move.stack is not None else 0
+            column += stack.columns
         tangents[1 + loop.carried + loop.reads :] = captured_moves
         values = [i, *carried[: loop.carried], *row[: loop.reads], *captured]
         results, moves = forward(loop.body, values, tangents)
@@ -134,25 +134,25 @@ def _loop(
         return following, [*results[k:], *[moves[k + c].get(s, 0.0) for c, s in written_keys]]
 
     begin = [*start, *[start_moves[j].get(s, 0.0) for j, s in carried_keys]]
-    all_tables = [*tables, *[t.table for t in moving if t.table is not None]]
-    final, written = repeat(loop.count, begin, all_tables, body, reverse=loop.reverse)
+    all_stacks = [*stacks, *[t.stack for t in moving if t.stack is not None]]
+    final, written = repeat(loop.count, begin, all_stacks, body, reverse=loop.reverse)
     final_moves: list[Tangent] = [{} for _ in range(loop.carried)]
     for (j, s), x in zip(carried_keys, final[loop.carried :], strict=True):
         final_moves[j][s] = x
     width = len(written_keys)
-    tangent_table = columns(written, loop.writes, loop.writes + width, (width,)) if width else None
+    tangent_stack = columns(written, loop.writes, loop.writes + width, (width,)) if width else None
     place = {key: k for k, key in enumerate(written_keys)}
-    return (final[: loop.carried], written), (final_moves, TableTangent(tangent_table, place))
+    return (final[: loop.carried], written), (final_moves, StackTangent(tangent_stack, place))
 
 
 def _loop_seeds(
-    loop: Loop, start: list[Tangent], tables: list[Table], table_moves: list[TableTangent], captured: list[Tangent]
+    loop: Loop, start: list[Tangent], stacks: list[Stack], stack_moves: list[StackTangent], captured: list[Tangent]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """(seeds of each carried value, seeds of each written column)."""
-    table_masks = []
-    for table, move in zip(tables, table_moves, strict=True):
-        table_masks.append([sum(1 << s for (c, s) in move.place if c == column) for column in range(table.columns)])
-    carried, written = loop_forward(loop, [_mask(t) for t in start], table_masks, [_mask(t) for t in captured])
+    stack_masks = []
+    for stack, move in zip(stacks, stack_moves, strict=True):
+        stack_masks.append([sum(1 << s for (c, s) in move.place if c == column) for column in range(stack.columns)])
+    carried, written = loop_forward(loop, [_mask(t) for t in start], stack_masks, [_mask(t) for t in captured])
     return [seeds(m) for m in carried], [seeds(m) for m in written]
 
 

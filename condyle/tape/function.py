@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from condyle.errors import BackendError
 from condyle.tape.arguments import Arguments
+from condyle.tape.backends.interface import FastCall, Kernel, Options, find_backend
 from condyle.tape.passes import lower
 from condyle.tape.tape import Tape
 from condyle.tape.trace import Shape, trace
@@ -31,17 +30,13 @@ class Function:
     """A tape on a backend. It computes in float32 when every array given is float32, otherwise in float64."""
 
     def __init__(self, tape: Tape, backend: str = "cpu", *, lanes: int | None = None, threads: int | None = None) -> None:
-        self.tape = tape
-        self.backend, _, bits = backend.partition(":")
-        self._bits = int(bits) if bits.isdigit() else None
-        self._lanes, self._threads = lanes, threads
+        self.tape, self.backend = tape, backend
+        self._backend, self._options = find_backend(backend), Options(lanes, threads)
         self._arguments = Arguments(tape)
-        self._kernels: dict[str, Any] = {}
-        self._lowered: dict[str, Tape] = {}
-        self._single: Callable[[tuple[Any, ...]], Any] | None = None
+        self._kernels: dict[str, Kernel] = {}
+        self._fast: FastCall | None = None
         names = [p.name for p in tape.outputs]
         self._result: Any = namedtuple("Outputs", names, rename=True) if len(names) > 1 else None
-        self._check_backend(backend)
 
     # ---- calling
 
@@ -50,29 +45,25 @@ class Function:
 
         `out`: an array, or one per output, to write into; they are returned.
         """
-        if self._single is not None and out is None and not named:
-            result = self._single(args)
+        if self._fast is not None and out is None and not named:
+            result = self._fast(args)
             if result is not None:
                 return result
-        inputs, lead, dtype = self._arguments.bind(args, named, objects=self._interprets_objects)
+        inputs, lead, dtype = self._arguments.bind(args, named, objects=self._backend.takes_objects)
         outputs = self._arguments.outputs(lead, dtype, out, inputs)
-        self._run(inputs, outputs, dtype)
+        if len(outputs[0]):
+            self.kernel(_PRECISION.get(dtype, "f64"))(inputs, outputs)
+            if self._fast is None and dtype == np.float64:
+                self._fast = self.fast_call()
         results = self._arguments.shaped(outputs, lead, out)
         return results[0] if self._result is None else self._result(*results)
 
-    def _run(self, inputs: list[np.ndarray], outputs: list[np.ndarray], dtype: np.dtype[Any]) -> None:
-        if not len(outputs[0]):
-            return
-        if self.backend == "cpu":
-            kernel = self.kernel(_PRECISION[dtype])
-            if self._single is None and dtype == np.float64:
-                from condyle.tape.single import single_state
+    def fast_call(self, *, guarded: bool = False) -> FastCall | None:
+        """A function of a tuple of arguments for one float64 state, which gives None for any other; None on most backends.
 
-                self._single = single_state(kernel, self.tape, self._result)
-            kernel.run(inputs, outputs, self.threads)
-            return
-        for array, result in zip(outputs, self._interpreter(dtype)(inputs), strict=True):
-            array[...] = result
+        `guarded`: the last output is a check that is not given back, and where it is not zero the result is None.
+        """
+        return self.kernel().fast_call(None if guarded else self._result, guarded=guarded)
 
     # ---- what it is
 
@@ -94,15 +85,16 @@ class Function:
     @property
     def threads(self) -> int:
         """Threads that share a large batch."""
-        from condyle.tape.backends.cpu import available_threads
+        return self._backend.threads(self._options)
 
-        return self._threads or available_threads()
+    @property
+    def encloses(self) -> bool:
+        """Whether results are enclosures, which say themselves whether they are bounded (the interval backend)."""
+        return self._backend.encloses
 
     def lanes(self, precision: str = "f64") -> int:
         """States computed side by side in one vector."""
-        from condyle.tape.backends.cpu import default_lanes
-
-        return self._lanes or default_lanes(precision)
+        return self._backend.lanes(precision, self._options)
 
     def on(self, backend: str, *, lanes: int | None = None, threads: int | None = None) -> Function:
         """The same function on another backend: "cpu", "reference", "mpfr:BITS", or "interval" ("interval:BITS")."""
@@ -110,36 +102,23 @@ class Function:
 
     def lowered(self, precision: str = "f64") -> Tape:
         """The tape in exact operations, as every backend of this precision computes it."""
-        if precision not in self._lowered:
-            self._lowered[precision] = lower(self.tape, precision)
-        return self._lowered[precision]
+        return lower(self.tape, precision)
 
-    def kernel(self, precision: str = "f64") -> Any:
+    def kernel(self, precision: str = "f64") -> Kernel:
         """The compiled kernel; the first call compiles it or finds it in the cache."""
         if precision not in self._kernels:
-            from condyle.tape.backends.cpu import compiled
-            from condyle.tape.backends.golden import check
-
-            lanes = self.lanes(precision)
-            check(precision, lanes)
-            self._kernels[precision] = compiled(self.tape, precision, lanes, lowered=lambda: self.lowered(precision))
+            self._kernels[precision] = self._backend.compile(self.tape, precision, self._options)
         return self._kernels[precision]
 
     def source(self, language: str, precision: str = "f64") -> str:
-        """The kernel as text: "tape", "llvm", "asm" (of this processor), or "c" (C99 for one state)."""
+        """The kernel as text: "tape", "c" (C99 for one state), or on the cpu backend "llvm" or "asm" (of this processor)."""
         if language == "tape":
             return str(self.lowered(precision))
         if language == "c":
             from condyle.tape.export.c import c_source
 
-            return c_source(self.lowered(precision), {"f64": "float64", "f32": "float32"}[precision])
-        if language in ("llvm", "asm"):
-            from condyle.tape.backends.cpu import assembly, host
-            from condyle.tape.llvm import kernel_ir
-
-            text, _ = kernel_ir(self.lowered(precision), precision, self.lanes(precision), host().triple)
-            return text if language == "llvm" else assembly(text)
-        raise BackendError(f"source() can print 'tape', 'llvm', 'asm' or 'c', not {language!r}")
+            return c_source(self.lowered(precision), precision)
+        return self._backend.source(self.tape, language, precision, self._options)
 
     def casadi(self) -> Any:
         """The same function for CasADi (needs the extra `casadi`)."""
@@ -189,28 +168,4 @@ class Function:
     # ---- inside
 
     def _like(self, tape: Tape) -> Function:
-        backend = self.backend if self._bits is None else f"{self.backend}:{self._bits}"
-        return Function(tape, backend, lanes=self._lanes, threads=self._threads)
-
-    @property
-    def _interprets_objects(self) -> bool:
-        return self.backend in ("mpfr", "interval")
-
-    def _interpreter(self, dtype: np.dtype[Any]) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-        from condyle.tape.backends.reference import IntervalBackend, MpfrBackend, Reference
-
-        if self.backend == "reference":
-            return partial(Reference().run, self.lowered(_PRECISION[dtype]))
-        if self.backend == "mpfr":
-            return partial(MpfrBackend(self._bits or 0).run, self.tape)
-        return partial(IntervalBackend(self._bits or 53).run, self.tape)
-
-    def _check_backend(self, backend: str) -> None:
-        if self.backend not in ("cpu", "reference", "mpfr", "interval") or (self.backend == "mpfr" and not self._bits):
-            raise BackendError(
-                f"there is no backend {backend!r}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
-            )
-        if self._lanes is not None and self._lanes not in (1, 2, 4, 8, 16):
-            raise BackendError(f"lanes must be 1, 2, 4, 8 or 16, got {self._lanes}")
-        if self._threads is not None and self._threads < 1:
-            raise BackendError(f"threads must be at least 1, got {self._threads}")
+        return Function(tape, self.backend, lanes=self._options.lanes, threads=self._options.threads)

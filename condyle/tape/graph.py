@@ -1,62 +1,14 @@
-"""A graph under construction, and the finished block: lists of operations in the order they are computed."""
+"""A graph: operations being recorded, in the order they are computed."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from condyle.errors import TraceError
 from condyle.tape.fold import FOLD
 from condyle.tape.ops import BOOL, OPS
-
-
-class Node(NamedTuple):
-    """One operation: its name, the positions of its arguments in the block, and what else it needs to know."""
-
-    op: str
-    args: tuple[int, ...]
-    data: Any = None
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Operations in order; `params` values go in, the values at `results` come out."""
-
-    nodes: tuple[Node, ...]
-    params: int
-    results: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """A body repeated `count` times.
-
-    The body's params are (iteration number, carried values, one row of each table, captured values); its results are
-    (next carried values, the row to write). A reversed loop counts down: rows are read and written from the last.
-
-    A loop that `exits` writes no rows, and its body has one more result, a comparison: where it holds, this iteration and all
-    later ones leave the carried values as they are. A backend may stop when it holds for all states it computes together.
-    """
-
-    count: int
-    body: Block
-    carried: int
-    reads: int  # entries of a row read, over all tables
-    writes: int  # entries of a row written
-    tables: int = 0
-    reverse: bool = False
-    exits: bool = False
-
-    @property
-    def done(self) -> int | None:
-        """The node of the body that says whether the carried values are final; None for a loop that runs to its end."""
-        return self.body.results[-1] if self.exits else None
-
-    def split(self, args: tuple[Any, ...] | list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """(start values, tables, captured values) of a loop node's arguments."""
-        k, t = self.carried, self.carried + self.tables
-        return list(args[:k]), list(args[k:t]), list(args[t:])
+from condyle.tape.tape import Block, Node
 
 
 class Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from pathlib import Path
@@ -12,13 +13,18 @@ import numpy as np
 from condyle.errors import BackendError, typed
 
 
+def available_threads() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def versions() -> dict[str, Any]:
     """The facts that a result can depend on, as plain data; where no kernel can run, `cpu` says why."""
     import llvmlite
     import llvmlite.binding as llvm
 
     from condyle import __version__  # here, because the package may still be loading when this file is
-    from condyle.tape.backends.cpu import available_threads, default_lanes, host
+    from condyle.tape.backends.cpu import default_lanes, host
     from condyle.tape.cache import default_cache
 
     found: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Replay: a block interpreted with traced scalars, which records it again. Rewriting a tape is interpreting it differently."""
+"""Recorder: a block interpreted with traced scalars, which records it again. Rewriting a tape is interpreting it differently."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from condyle.tape.graph import Block, Graph, Loop
+from condyle.tape.graph import Graph
 from condyle.tape.interpret import Arithmetic, evaluate
-from condyle.tape.loop import Table, columns, current, make_table, recording, repeat
+from condyle.tape.loop import Stack, columns, current, make_stack, recording, repeat
 from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar, compare, emit
-from condyle.tape.tape import Tape
+from condyle.tape.tape import Block, Loop, Tape
 
 
-class Replay(Arithmetic):
-    """Arithmetic that records; subclasses change what some operations become."""
+class Recorder(Arithmetic):
+    """Arithmetic that records operations in the current graph; subclasses change what some operations become."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Callable[..., Any]] = {
@@ -29,24 +29,24 @@ class Replay(Arithmetic):
         graph = current()
         return Scalar(graph, graph.const(value))
 
-    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
             results = evaluate(loop.body, [i, *carried, *row, *captured], self)
             return results[: loop.carried], results[loop.carried :]
 
-        return repeat(loop.count, start, tables, body, reverse=loop.reverse)
+        return repeat(loop.count, start, stacks, body, reverse=loop.reverse)
 
-    def table(self, entries: list[Any], rows: int, columns: int) -> Table:
-        return make_table(current(), entries, rows, columns)
+    def stack(self, entries: list[Any], rows: int, columns: int) -> Stack:
+        return make_stack(current(), entries, rows, columns)
 
-    def columns(self, written: Table, first: int, last: int) -> Table:
+    def slice(self, written: Stack, first: int, last: int) -> Stack:
         return columns(written, first, last, (last - first,))
 
-    def entry(self, table: Table, row: int, column: int) -> Scalar:
-        return table.entry(row, column)
+    def index(self, stack: Stack, row: int, column: int) -> Scalar:
+        return stack.entry(row, column)
 
 
-def replay(block: Block, arithmetic: Arithmetic) -> Block:
+def record_again(block: Block, arithmetic: Arithmetic) -> Block:
     """The block recorded again, in another arithmetic."""
     graph = Graph()
     params = [Scalar(graph, graph.param()) for _ in range(block.params)]
@@ -56,10 +56,10 @@ def replay(block: Block, arithmetic: Arithmetic) -> Block:
 
 
 def positions(graph: Graph, values: Sequence[Any]) -> list[int]:
-    """Where traced values, tables and numbers stand in a graph."""
+    """Where traced values, stacks and numbers stand in a graph."""
     out = []
     for x in values:
-        if isinstance(x, Table):
+        if isinstance(x, Stack):
             out.append(x.index)
         else:
             out.append(graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index))
@@ -68,7 +68,7 @@ def positions(graph: Graph, values: Sequence[Any]) -> list[int]:
 
 def inline(tape: Tape, flat: Sequence[Any]) -> dict[str, np.ndarray]:
     """The results of a tape on traced scalars and numbers, flat and by name, recorded where the caller records."""
-    recorder = Replay()
+    recorder = Recorder()
     values = evaluate(tape.block, [x if isinstance(x, Scalar) else recorder.number(float(x)) for x in flat], recorder)
     out, at = {}, 0
     for port in tape.outputs:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from condyle.tape.graph import Block, Loop
+from condyle.tape.tape import Block, Loop
 
 
 class Arithmetic:
@@ -23,12 +23,12 @@ class Arithmetic:
         """The constant `value` in this arithmetic."""
         return value
 
-    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """(carried values at the end, rows written) of a loop."""
         carried = start
         written: list[Any] = [None] * (loop.count if loop.writes else 0)
         for i in reversed(range(loop.count)) if loop.reverse else range(loop.count):
-            row = [entry for table in tables for entry in table[i]]
+            row = [entry for stack in stacks for entry in stack[i]]
             results = evaluate(loop.body, [self.number(float(i)), *carried, *row, *captured], self)
             carried = results[: loop.carried]
             if loop.writes:
@@ -37,17 +37,17 @@ class Arithmetic:
                 break
         return carried, written
 
-    def table(self, entries: list[Any], rows: int, columns: int) -> Any:
-        """A table of the entries, row after row."""
+    def stack(self, entries: list[Any], rows: int, columns: int) -> Any:
+        """A stack of the entries, row after row."""
         return [entries[i * columns : (i + 1) * columns] for i in range(rows)]
 
-    def columns(self, written: Any, first: int, last: int) -> Any:
-        """The table of some columns of what a loop wrote."""
+    def slice(self, written: Any, first: int, last: int) -> Any:
+        """The stack of some columns of what a loop wrote."""
         return [row[first:last] for row in written]
 
-    def entry(self, table: Any, row: int, column: int) -> Any:
-        """One entry of a table."""
-        return table[row][column]
+    def index(self, stack: Any, row: int, column: int) -> Any:
+        """One entry of a stack."""
+        return stack[row][column]
 
 
 def evaluate(block: Block, params: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
@@ -70,12 +70,12 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
             value = arithmetic.loop(data, *data.split([values[i] for i in args]))
         elif op == "get":
             value = values[args[0]][0][data]
-        elif op == "rows":
-            value = arithmetic.columns(values[args[0]][1], *data)
-        elif op == "table":
-            value = arithmetic.table([values[i] for i in args], *data)
-        elif op == "at":
-            value = arithmetic.entry(values[args[0]], *data)
+        elif op == "slice":
+            value = arithmetic.slice(values[args[0]][1], *data)
+        elif op == "stack":
+            value = arithmetic.stack([values[i] for i in args], *data)
+        elif op == "index":
+            value = arithmetic.index(values[args[0]], *data)
         elif data is None:
             value = functions[op](*[values[i] for i in args])
         else:

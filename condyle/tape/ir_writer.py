@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from condyle.tape.vector_type import Format
+from condyle.tape.target import Target
+from condyle.tape.vector_type import VectorType
 
 
-class Text:
+class IRWriter:
     """Finished functions, and the lines of the current one."""
 
-    def __init__(self, form: Format) -> None:
-        self.format = form
+    def __init__(self, vector: VectorType, target: Target) -> None:
+        self.type, self.target = vector, target
         self.functions: list[str] = []
         self.lines: list[str] = []
         self.label = "entry"
@@ -40,11 +41,12 @@ class Text:
         self.lines, self.label = [], "entry"
         yield
         name = f"piece{len(self.functions)}"
-        self.finish(name, "ptr noalias %ports, i64 %b, i64 %last_row, ptr noalias %scratch")
+        ports, scratch = self.target.ports, self.target.scratch
+        self.finish(name, f"{ports} noalias %ports, i64 %b, i64 %last_row, {scratch} noalias %scratch")
         self.lines, self.label = outer_lines, outer_label
-        self.do(f"call void @{name}(ptr %ports, i64 %b, i64 %last_row, ptr %scratch)")
+        self.do(f"call void @{name}({ports} %ports, i64 %b, i64 %last_row, {scratch} %scratch)")
 
-    def counted(self, count: int, *, reverse: bool = False, carry: list[str] | None = None) -> tuple[str, Close]:
+    def counted(self, count: int, *, reverse: bool = False, carry: list[str] | None = None) -> tuple[str, OpenLoop]:
         """Open a loop: (its counter, what closes it). `carry`: start values; the closing call is given the next ones."""
         self.names += 1
         label, before = f"loop{self.names}", self.label
@@ -56,31 +58,31 @@ class Text:
             phis.append((len(self.lines), f"%{label}.c{j}", f"[ {vector}, %{before} ]"))
             self.lines.append("")
         self.label = label
-        return f"%{label}.i", Close(self, label, end, step, phis)
+        return f"%{label}.i", OpenLoop(self, label, end, step, phis)
 
 
-class Close:
+class OpenLoop:
     """What ends a loop that was opened; `carried` are its values inside."""
 
-    def __init__(self, text: Text, label: str, end: int, step: int, phis: list[tuple[int, str, str]]) -> None:
-        self.text, self.label, self.end, self.step, self.phis = text, label, end, step, phis
+    def __init__(self, writer: IRWriter, label: str, end: int, step: int, phis: list[tuple[int, str, str]]) -> None:
+        self.writer, self.label, self.end, self.step, self.phis = writer, label, end, step, phis
         self.carried = [name for _, name, _ in phis]
         self.left: str | None = None  # the label from which the loop is left early
 
     def leave(self, done: str) -> None:
         """End the loop here if `done` holds in every lane; its values are then the carried ones."""
-        label, truths = self.label, f"<{self.text.format.lanes} x i1>"
-        self.left = self.text.label
-        self.text.lines += [
-            f"%{label}.done = call i1 @llvm.vector.reduce.and.v{self.text.format.lanes}i1({truths} {done})",
+        label, truths = self.label, f"<{self.writer.type.lanes} x i1>"
+        self.left = self.writer.label
+        self.writer.lines += [
+            f"%{label}.done = call i1 @llvm.vector.reduce.and.v{self.writer.type.lanes}i1({truths} {done})",
             f"br i1 %{label}.done, label %{label}.exit, label %{label}.rest",
             f"{label}.rest:",
         ]
-        self.text.label = f"{label}.rest"
+        self.writer.label = f"{label}.rest"
 
     def __call__(self, following: list[str] | None = None) -> list[str]:
         """End the iteration, given the next values; returns them as they are after the loop."""
-        lines, label, vector = self.text.lines, self.label, self.text.format.vector
+        lines, label, vector = self.writer.lines, self.label, self.writer.type.vector
         following = following or []
         # the phis were left open until the next values were known
         for (at, name, begin), value in zip(self.phis, following, strict=True):
@@ -93,7 +95,7 @@ class Close:
             f"br i1 %{label}.stop, label %{label}.exit, label %{label}",
             f"{label}.exit:",
         ]
-        self.text.label = f"{label}.exit"
+        self.writer.label = f"{label}.exit"
         if self.left is None:
             return following
         for j, (old, new) in enumerate(zip(self.carried, following, strict=True)):

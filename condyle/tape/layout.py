@@ -1,18 +1,12 @@
-"""Where a kernel keeps what does not stay in registers: blocks cut into runs, slots for values that cross a cut, tables."""
+"""Where a kernel keeps what does not stay in registers: blocks cut into runs, slots for values that cross a cut, stacks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from condyle.tape.graph import Block
 from condyle.tape.ops import OPS
-
-# LLVM's time per operation grows with the length of a function: up to WHOLE operations stay together, for speed, and
-# longer blocks are cut into functions of about PIECE, which compile several times faster and run within a few percent
-WHOLE = 4000
-IN_LOOPS = 3  # a loop's body may be this many times longer: pieces would bring all that is carried through memory every time
-PIECE = 250
+from condyle.tape.tape import Block
 
 
 class Scratch:
@@ -45,15 +39,15 @@ def weight(block: Block) -> int:
 Groups = Sequence[tuple[int, ...]]  # results that leave the kernel together, by node
 
 
-def cut(block: Block, scratch: Scratch, whole: int = WHOLE, groups: Groups | None = None) -> Cut:
-    """The block in runs of about PIECE operations; one run and no slots when it has at most `whole`.
+def cut(block: Block, scratch: Scratch, whole: int, piece: int, groups: Groups | None = None) -> Cut:
+    """The block in runs of about `piece` operations; one run and no slots when it has at most `whole`.
 
     Results keep their slots to the end, unless they leave in `groups`: then only until their group is complete.
     """
     total = weight(block)
     if total <= whole:
         return Cut([range(len(block.nodes))])
-    goal = min(PIECE, whole)
+    goal = min(piece, whole)
     runs: list[range] = []
     start, load = 0, 0
     for i, node in enumerate(block.nodes):
@@ -74,9 +68,9 @@ def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Group
     born = [run_of[n.args[0]] if n.op == "get" else run_of[i] for i, n in enumerate(nodes)]
     last: dict[int, int] = {}
     for i, node in enumerate(nodes):
-        if node.op not in ("get", "rows", "at"):
+        if node.op not in ("get", "slice", "index"):
             for a in node.args:
-                if nodes[a].op not in ("const", "table", "rows") and (born[a] != run_of[i] or nodes[a].op == "param"):
+                if nodes[a].op not in ("const", "stack", "slice") and (born[a] != run_of[i] or nodes[a].op == "param"):
                     last[a] = max(last.get(a, 0), run_of[i])
     complete: list[list[int]] = [[] for _ in runs]
     for g, group in enumerate(groups or ()):
@@ -86,7 +80,7 @@ def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Group
         for r in computed:
             if born[r] != ready:
                 last[r] = max(last.get(r, 0), ready)
-    results = {r for r in block.results if nodes[r].op not in ("const", "table", "rows")} if groups is None else set()
+    results = {r for r in block.results if nodes[r].op not in ("const", "stack", "slice")} if groups is None else set()
     forever = results | {i for i, n in enumerate(nodes) if n.op == "param"}
     slots = {i: scratch.area(1) for i in sorted(forever)}
     births: list[list[int]] = [[] for _ in runs]

@@ -12,9 +12,10 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.array import where
-from condyle.tape.graph import Graph, Loop
+from condyle.tape.graph import Graph
 from condyle.tape.pytree import assemble, flatten, same_shape
 from condyle.tape.scalar import Bool, Scalar, caller
+from condyle.tape.tape import Loop
 
 _threads = local()
 
@@ -22,25 +23,25 @@ _threads = local()
 @contextmanager
 def recording(graph: Graph) -> Iterator[Graph]:
     """Make `graph` the one that loops and constants are recorded in."""
-    stack = _threads.__dict__.setdefault("stack", [])
-    stack.append(graph)
+    graphs = _threads.__dict__.setdefault("graphs", [])
+    graphs.append(graph)
     try:
         yield graph
     finally:
-        stack.pop()
+        graphs.pop()
 
 
 def current() -> Graph:
     """The graph being recorded."""
-    stack: list[Graph] | None = _threads.__dict__.get("stack")
-    if not stack:
+    graphs: list[Graph] | None = _threads.__dict__.get("graphs")
+    if not graphs:
         raise TraceError(f"{caller()}: loops exist only while a function is being traced; compile it with condyle.function")
-    return stack[-1]
+    return graphs[-1]
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of a graph: rows along time, one entry per column; `shape` is how a user sees it, rows first."""
+class Stack:
+    """A stack of a graph: rows along time, one entry per column; `shape` is how a user sees it, rows first."""
 
     graph: Graph
     index: int
@@ -53,56 +54,56 @@ class Table:
 
     def entry(self, row: int, column: int) -> Scalar:
         """One entry as a traced scalar."""
-        return Scalar(self.graph, self.graph.record("at", (self.index,), (row, column)))
+        return Scalar(self.graph, self.graph.record("index", (self.index,), (row, column)))
 
     def __getitem__(self, row: int) -> Any:
         if not isinstance(row, (int, np.integer)):
             raise TraceError(f"{caller()}: what a scan wrote can be indexed by one whole number, the row; got {row!r:.40}")
         if not -self.rows <= row < self.rows:
-            raise IndexError(f"{caller()}: row {row} of a table of {self.rows} rows")
+            raise IndexError(f"{caller()}: row {row} of a stack of {self.rows} rows")
         return assemble([self.entry(int(row) % self.rows, c) for c in range(self.columns)], self.shape[1:])
 
 
-def make_table(graph: Graph, entries: list[Any], rows: int, columns: int) -> Table:
-    """A table of scalars and numbers, given row after row."""
+def make_stack(graph: Graph, entries: list[Any], rows: int, columns: int) -> Stack:
+    """A stack of scalars and numbers, given row after row."""
     args = tuple(graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in entries)
-    return Table(graph, graph.record("table", args, (rows, columns)), rows, columns, (rows, columns))
+    return Stack(graph, graph.record("stack", args, (rows, columns)), rows, columns, (rows, columns))
 
 
 Body = Callable[[Scalar, list[Scalar], list[Scalar]], tuple[list[Any], list[Any]]]
 
 
-def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Table]:
+def repeat(count: int, start: list[Any], stacks: list[Stack], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Stack]:
     """(carried values at the end, rows written) of `body(i, carried, row) -> (carried, row)`; it may use values from outside.
 
     A body that gives a single comparison as its row writes nothing: the loop `exits` (see Loop).
     """
     outer = current()
-    if any(t.graph is not outer for t in tables):
+    if any(t.graph is not outer for t in stacks):
         raise TraceError(
             f"{caller()}: a loop inside a loop cannot read what a scan outside of it wrote; carry it or pass its rows on"
         )
     inner = Graph(outer)
-    reads = sum(t.columns for t in tables)
+    reads = sum(t.columns for t in stacks)
     params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]
     with recording(inner):
         carried, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
     results = [inner.const(x) if isinstance(x, float) else inner.adopt(x.graph, x.index) for x in (*carried, *row)]
     exits = len(row) == 1 and isinstance(row[0], Bool)
     writes = 0 if exits else len(row)
-    loop = Loop(count, inner.block(results), len(start), reads, writes, len(tables), reverse, exits)
+    loop = Loop(count, inner.block(results), len(start), reads, writes, len(stacks), reverse, exits)
     args = [outer.const(x) if isinstance(x, float) else outer.adopt(x.graph, x.index) for x in start]
-    node = outer.record("loop", (*args, *[t.index for t in tables], *inner.captured), loop)
+    node = outer.record("loop", (*args, *[t.index for t in stacks], *inner.captured), loop)
     final = [Scalar(outer, outer.record("get", (node,), j)) for j in range(len(start))]
-    return final, Table(outer, outer.record("rows", (node,), (0, writes)), count, writes, (count, writes))
+    return final, Stack(outer, outer.record("slice", (node,), (0, writes)), count, writes, (count, writes))
 
 
-def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Table:
+def columns(stack: Stack, first: int, last: int, shape: tuple[int, ...]) -> Stack:
     """Some columns of what a loop wrote, seen with the given shape per row."""
-    (loop,) = table.graph.nodes[table.index].args
-    base = table.graph.nodes[table.index].data[0]
-    index = table.graph.record("rows", (loop,), (base + first, base + last))
-    return Table(table.graph, index, table.rows, last - first, (table.rows, *shape))
+    (loop,) = stack.graph.nodes[stack.index].args
+    base = stack.graph.nodes[stack.index].data[0]
+    index = stack.graph.record("slice", (loop,), (base + first, base + last))
+    return Stack(stack.graph, index, stack.rows, last - first, (stack.rows, *shape))
 
 
 def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Callable[[Any], Any] | None = None) -> Any:
@@ -137,14 +138,14 @@ def scan(
     count: int | None = None,
     reverse: bool = False,
 ) -> tuple[Any, Any]:
-    """(final state, written rows) of `state, out = body(i, state, row)` for each row of `rows`, or `count` times without rows.
+    """(final state, written rows) of `state, out = body(i, state, row)` for each row of `slice`, or `count` times without rows.
 
-    `rows` is an array with the iterations along its first axis, or a tuple or dict of such arrays. What the body gives out is
+    `slice` is an array with the iterations along its first axis, or a tuple or dict of such arrays. What the body gives out is
     stacked the same way: index it by row, or return it from the traced function as an output of shape (count, ...).
     """
     graph = current()
     leaves, rebuild, state_shape = flatten(start)
-    tables, rebuild_row, length = _row_tables(graph, rows)
+    stacks, rebuild_row, length = _row_stacks(graph, rows)
     n = length if length is not None else count
     if n is None or (length is not None and count not in (None, length)) or n < 1:
         raise TraceError(
@@ -160,10 +161,10 @@ def scan(
         written["kind"] = out
         return new_leaves, [leaf for part, _, _ in written["parts"].values() for leaf in part]
 
-    final, table = repeat(n, leaves, tables, record, reverse=reverse)
+    final, stack = repeat(n, leaves, stacks, record, reverse=reverse)
     stacked, at = {}, 0
     for key, (part, _, shape) in written["parts"].items():
-        stacked[key] = columns(table, at, at + len(part), shape)
+        stacked[key] = columns(stack, at, at + len(part), shape)
         at += len(part)
     return rebuild(final), _like(written["kind"], stacked)
 
@@ -175,26 +176,26 @@ def _items(out: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(out)) if isinstance(out, (tuple, list)) else [(0, out)]
 
 
-def _like(kind: Any, stacked: dict[Any, Table]) -> Any:
+def _like(kind: Any, stacked: dict[Any, Stack]) -> Any:
     if isinstance(kind, dict):
         return stacked
     return tuple(stacked.values()) if isinstance(kind, (tuple, list)) else stacked[0]
 
 
-def _row_tables(graph: Graph, rows: Any) -> tuple[list[Table], Callable[[list[Any]], Any], int | None]:
+def _row_stacks(graph: Graph, rows: Any) -> tuple[list[Stack], Callable[[list[Any]], Any], int | None]:
     if rows is None:
         return [], lambda _: None, None
-    if isinstance(rows, Table):
+    if isinstance(rows, Stack):
         shape = rows.shape[1:]
         return [rows], lambda xs: assemble(xs, shape), rows.rows
     arrays = [np.asarray(a, dtype=object) for _, a in _items(rows)]
     if any(a.ndim == 0 for a in arrays) or len({len(a) for a in arrays}) != 1:
         raise TraceError(f"{caller()}: all rows of a scan need the same first axis; got shapes {[a.shape for a in arrays]}")
     n = len(arrays[0])
-    tables = []
+    stacks = []
     for a in arrays:
         entries, _, _ = flatten(a.reshape(-1))
-        tables.append(make_table(graph, entries, n, a.size // n))
+        stacks.append(make_stack(graph, entries, n, a.size // n))
     first_row, at = {}, 0
     for key, a in _items(rows):
         first_row[key] = (at, np.asarray(a, dtype=object).shape[1:])
@@ -204,4 +205,4 @@ def _row_tables(graph: Graph, rows: Any) -> tuple[list[Table], Callable[[list[An
         parts = {k: assemble(xs[i : i + int(np.prod(s, dtype=int))], s) for k, (i, s) in first_row.items()}
         return parts if isinstance(rows, dict) else (tuple(parts.values()) if isinstance(rows, (tuple, list)) else parts[0])
 
-    return tables, rebuild, n
+    return stacks, rebuild, n

@@ -7,11 +7,11 @@ Besides these rows a tape has seven structural operations, which every interpret
 
     param  data = position            a value that comes from outside the block
     const  data = float               a float64 number
-    table  args = rows x columns      a table of values, row after row; data = (rows, columns)
-    loop   args = start values, tables, captured values; data = Loop
+    stack  args = rows x columns      values as a matrix, row after row; data = (rows, columns)
+    loop   args = start values, stacks, captured values; data = Loop
     get    args = (loop,)             data = position: a carried value after the last iteration
-    rows   args = (loop,)             data = (first, last): the columns a loop wrote, one row per iteration, as a table
-    at     args = (table,)            data = (row, column): one entry of a table
+    slice  args = (loop,)             data = (first, last): columns that a loop wrote, one row per iteration, as a stack
+    index  args = (stack,)            data = (row, column): one entry of a stack
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-REAL, BOOL = "real", "truth"
-STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "rows", "at"})
+REAL, BOOL = "real", "bool"
+STRUCTURE = frozenset({"param", "const", "stack", "loop", "get", "slice", "index"})
 
 
 @dataclass(frozen=True)

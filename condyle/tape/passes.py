@@ -6,25 +6,29 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from condyle.errors import BackendError
-from condyle.tape.graph import Block, Graph, Loop, Node
-from condyle.tape.inline import Replay, replay
+from condyle.tape.graph import Graph
+from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import OPS, REAL
 from condyle.tape.scalar import Scalar
-from condyle.tape.schedule import schedule
-from condyle.tape.tape import Tape
+from condyle.tape.tape import Block, Loop, Node, Tape
 
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
 
 
 def lower(tape: Tape, precision: str) -> Tape:
-    """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided."""
+    """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided.
+
+    It is computed once and kept with the tape.
+    """
     if precision not in ("f64", "f32"):
         raise BackendError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
-    block = expand(release(tape.block), precision)
-    block = fold_constants(block, single=precision == "f32")
-    block = contract(block)
-    return Tape(tape.name, schedule(dead_code(block)), tape.inputs, tape.outputs)
+    known: dict[str, Tape] = tape.__dict__.setdefault("_lowered", {})
+    if precision not in known:
+        block = expand(release(tape.block), precision)
+        block = contract(fold_constants(block, single=precision == "f32"))
+        known[precision] = Tape(tape.name, dead_code(block), tape.inputs, tape.outputs)
+    return known[precision]
 
 
 def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = None) -> Block:
@@ -50,9 +54,9 @@ def release(block: Block) -> Block:
     """The block recorded again without `stop_gradient`, as if it had never been written: derivatives have been taken by now."""
     if not _holds(block):
         return block
-    arithmetic = Replay()
+    arithmetic = Recorder()
     arithmetic.functions["stop_gradient"] = lambda a: a
-    return dead_code(replay(block, arithmetic))
+    return dead_code(record_again(block, arithmetic))
 
 
 def _holds(block: Block) -> bool:
@@ -74,6 +78,12 @@ def expand(block: Block, precision: str) -> Block:
         return result.index
 
     return rewrite(block, visit)
+
+
+def inexact(block: Block) -> set[str]:
+    """The elementary operations of a block and its loops."""
+    found = {node.op for node in block.nodes if node.op in OPS and not OPS[node.op].exact}
+    return found.union(*[inexact(node.data.body) for node in block.nodes if node.op == "loop"])
 
 
 def fold_constants(block: Block, *, single: bool) -> Block:
@@ -121,7 +131,7 @@ def _products_only_summed(block: Block) -> set[int]:
 
 
 def dead_code(block: Block) -> Block:
-    """Only what the results need: unused operations, carried values, tables, written columns and captured values are gone."""
+    """Only what the results need: unused operations, carried values, stacks, written columns and captured values are gone."""
     nodes = block.nodes
     needed = bytearray(len(nodes))
     for i in block.results:
@@ -135,7 +145,7 @@ def dead_code(block: Block) -> Block:
         op, args, data = nodes[i]
         if op == "get":
             finals.setdefault(args[0], set()).add(data)
-        elif op == "rows":
+        elif op == "slice":
             ranges.setdefault(args[0], set()).add(data)
         elif op == "loop":
             columns = {c for first, last in ranges.get(i, ()) for c in range(first, last)}
@@ -154,7 +164,7 @@ def dead_code(block: Block) -> Block:
             data, args, _, _ = slim[i]
         elif op == "get":
             data = slim[args[0]][2][data]
-        elif op == "rows":
+        elif op == "slice":
             first, last = data
             start = slim[args[0]][3].get(first, 0)
             data = (start, start + last - first)
@@ -168,7 +178,7 @@ def _slim_loop(
 ) -> tuple[Loop, tuple[int, ...], dict[int, int], dict[int, int]]:
     """(loop, its arguments, new places of carried values, of written columns) with only what is used."""
     body = loop.body
-    start, tables, captured = loop.split(args)
+    start, stacks, captured = loop.split(args)
     written = sorted(columns)
     alive = set(finals)
     while True:
@@ -181,19 +191,19 @@ def _slim_loop(
         if grown == alive:
             break
         alive = grown
-    # params that stay, in order: the iteration, carried values, rows of tables, captured values
+    # params that stay, in order: the iteration, carried values, rows of stacks, captured values
     carried = sorted(alive)
     kept = [0, *[1 + j for j in carried]]
     kept_args = [start[j] for j in carried]
-    at, tables_kept = 1 + loop.carried, 0
-    for table in tables:
-        op, _, (first, last) = nodes[table]
-        row = range(at, at + (last if op == "table" else last - first))
+    at, stacks_kept = 1 + loop.carried, 0
+    for stack in stacks:
+        op, _, (first, last) = nodes[stack]
+        row = range(at, at + (last if op == "stack" else last - first))
         at = row.stop
         if not used.isdisjoint(row):
             kept += row
-            kept_args.append(table)
-            tables_kept += 1
+            kept_args.append(stack)
+            stacks_kept += 1
     reads = len(kept) - 1 - len(carried)
     for j, outside in enumerate(captured):
         if at + j in used:
@@ -202,5 +212,5 @@ def _slim_loop(
     number = {p: k for k, p in enumerate(kept)}
     renumbered = tuple([Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes])
     block = Block(renumbered, len(kept), slim.results)
-    new = replace(loop, body=block, carried=len(carried), reads=reads, writes=len(written), tables=tables_kept)
+    new = replace(loop, body=block, carried=len(carried), reads=reads, writes=len(written), stacks=stacks_kept)
     return new, tuple(kept_args), {j: k for k, j in enumerate(carried)}, {c: k for k, c in enumerate(written)}

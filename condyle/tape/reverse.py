@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from condyle.tape.forward import chosen
-from condyle.tape.graph import Block, Loop
-from condyle.tape.inline import Replay
+from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate, evaluate_nodes
-from condyle.tape.loop import Table, columns, current, make_table, repeat
+from condyle.tape.loop import Stack, columns, current, make_stack, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_backward, seeds, smooth
+from condyle.tape.tape import Block, Loop
 
 Adjoint = dict[int, Any]  # seed -> traced scalar
 
 
 @dataclass
-class TableAdjoint:
-    """What reaches a table: whole columns of other tables, and single entries. Their sum is its adjoint."""
+class StackAdjoint:
+    """What reaches a stack: whole columns of other stacks, and single entries. Their sum is its adjoint."""
 
-    parts: list[tuple[Table, dict[tuple[int, int], int]]] = field(default_factory=list)  # (column, seed) -> column of the part
+    parts: list[tuple[Stack, dict[tuple[int, int], int]]] = field(default_factory=list)  # (column, seed) -> column of the part
     entries: dict[tuple[int, int], Adjoint] = field(default_factory=dict)  # (row, column) -> adjoint
 
     def add_entry(self, row: int, column: int, adjoint: Adjoint) -> None:
@@ -34,48 +34,48 @@ class TableAdjoint:
     def entry(self, row: int, column: int) -> Adjoint:
         """The adjoint of one entry."""
         total: Adjoint = {}
-        for table, place in self.parts:
-            _accumulate(total, {s: table.entry(row, k) for (c, s), k in place.items() if c == column})
+        for stack, place in self.parts:
+            _accumulate(total, {s: stack.entry(row, k) for (c, s), k in place.items() if c == column})
         _accumulate(total, self.entries.get((row, column), {}))
         return total
 
-    def shifted(self, by: int) -> list[tuple[Table, dict[tuple[int, int], int]]]:
-        """All parts with their columns counted from a table that begins `by` columns earlier."""
-        return [(table, {(c + by, s): k for (c, s), k in place.items()}) for table, place in self.parts]
+    def shifted(self, by: int) -> list[tuple[Stack, dict[tuple[int, int], int]]]:
+        """All parts with their columns counted from a stack that begins `by` columns earlier."""
+        return [(stack, {(c + by, s): k for (c, s), k in place.items()}) for stack, place in self.parts]
 
     def as_part(self, rows: int) -> None:
         """Turn the single entries into one more part."""
         keys = sorted({(c, s) for (_, c), adjoint in self.entries.items() for s in adjoint})
         if keys:
             values = [self.entries.get((r, c), {}).get(s, 0.0) for r in range(rows) for c, s in keys]
-            self.parts.append((make_table(current(), values, rows, len(keys)), {key: k for k, key in enumerate(keys)}))
+            self.parts.append((make_stack(current(), values, rows, len(keys)), {key: k for k, key in enumerate(keys)}))
         self.entries = {}
 
 
-class _Saving(Replay):
-    """Replay in which the outermost loops also write their carried values, as the last columns of each row."""
+class _Saving(Recorder):
+    """Recorder in which the outermost loops also write their carried values, as the last columns of each row."""
 
-    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-            results = evaluate(loop.body, [i, *carried, *row, *captured], Replay())
+            results = evaluate(loop.body, [i, *carried, *row, *captured], Recorder())
             return results[: loop.carried], [*results[loop.carried : loop.carried + loop.writes], *carried]
 
-        final, written = repeat(loop.count, start, tables, body, reverse=loop.reverse)
+        final, written = repeat(loop.count, start, stacks, body, reverse=loop.reverse)
         if loop.exits:
             # the values come from the loop as it was, which can end early; if nothing goes back, the one that writes is dead
-            final, _ = Replay().loop(loop, start, tables, captured)
+            final, _ = Recorder().loop(loop, start, stacks, captured)
         return final, written
 
 
 def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[Any], list[Adjoint]]:
     """(values of the results, adjoints of the params), recorded in the current graph, from adjoints of the results.
 
-    The adjoint of a result that is a table is a TableAdjoint.
+    The adjoint of a result that is a stack is a StackAdjoint.
     """
     values = evaluate_nodes(block, params, _Saving())
     adjoints: list[Any] = [_nothing(node.op, node.data) for node in block.nodes]
     for i, adjoint in zip(block.results, results, strict=True):
-        if isinstance(adjoint, TableAdjoint):
+        if isinstance(adjoint, StackAdjoint):
             adjoints[i].parts += adjoint.parts
         else:
             _accumulate(adjoints[i], adjoint)
@@ -87,13 +87,13 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
             into[data] = here
         elif op == "get":
             _accumulate(adjoints[args[0]][0][data], here)
-        elif op == "rows":
+        elif op == "slice":
             here.as_part(values[i].rows)
             adjoints[args[0]][1].parts += here.shifted(data[0])
-        elif op == "at":
+        elif op == "index":
             if here:
                 adjoints[args[0]].add_entry(*data, here)
-        elif op == "table":
+        elif op == "stack":
             for k, a in enumerate(args):
                 _accumulate(adjoints[a], here.entry(k // data[1], k % data[1]))
         elif op == "loop":
@@ -106,8 +106,8 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
 
 def _nothing(op: str, data: Any) -> Any:
     if op == "loop":
-        return [{} for _ in range(data.carried)], TableAdjoint()
-    return TableAdjoint() if op in ("table", "rows") else {}
+        return [{} for _ in range(data.carried)], StackAdjoint()
+    return StackAdjoint() if op in ("stack", "slice") else {}
 
 
 def _accumulate(total: Adjoint, more: Adjoint) -> None:
@@ -127,11 +127,11 @@ def _rule(op: str, y: Scalar, xs: list[Any], extra: tuple[Any, ...], here: Adjoi
             _accumulate(adjoint, {s: factor * g for s, g in here.items()})
 
 
-def _loop(loop: Loop, args: list[Any], written: Table, here: tuple[list[Adjoint], TableAdjoint], into: list[Any]) -> None:
+def _loop(loop: Loop, args: list[Any], written: Stack, here: tuple[list[Adjoint], StackAdjoint], into: list[Any]) -> None:
     """The loop backward, iteration by iteration, from the adjoints of what it gave."""
     finals, rows = here
-    _, tables, captured = loop.split(args)
-    into_start, into_tables, into_captured = loop.split(into)
+    _, stacks, captured = loop.split(args)
+    into_start, into_stacks, into_captured = loop.split(into)
     written_masks = [0] * loop.writes
     for _, place in rows.parts:
         for c, s in place:
@@ -143,17 +143,17 @@ def _loop(loop: Loop, args: list[Any], written: Table, here: tuple[list[Adjoint]
     row_keys = [(c, s) for c, m in enumerate(row_masks) for s in seeds(m)]
     captured_keys = [(c, s) for c, m in enumerate(captured_masks) for s in seeds(m)]
     saved = columns(written, loop.writes, loop.writes + loop.carried, (loop.carried,)) if loop.carried else None
-    sources = [*([saved] if saved is not None else []), *tables, *[table for table, _ in rows.parts]]
+    sources = [*([saved] if saved is not None else []), *stacks, *[stack for stack, _ in rows.parts]]
 
     def body(i: Scalar, state: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         results: list[Adjoint] = [{} for _ in loop.body.results]
         for (j, s), g in zip(carried_keys, state, strict=False):
             results[j][s] = g
         at = loop.carried + loop.reads
-        for table, place in rows.parts:
+        for stack, place in rows.parts:
             for (c, s), k in place.items():
                 _accumulate(results[loop.carried + c], {s: row[at + k]})
-            at += table.columns
+            at += stack.columns
         _, adjoints = reverse(loop.body, [i, *row[: loop.carried + loop.reads], *captured], results)
         outside = adjoints[1 + loop.carried + loop.reads :]
         sums = state[len(carried_keys) :]
@@ -168,8 +168,8 @@ def _loop(loop: Loop, args: list[Any], written: Table, here: tuple[list[Adjoint]
     for (c, s), g in zip(captured_keys, final[len(carried_keys) :], strict=True):
         _accumulate(into_captured[c], {s: g})
     first = 0
-    for table, adjoint in zip(tables, into_tables, strict=True):
-        place = {(c - first, s): k for k, (c, s) in enumerate(row_keys) if first <= c < first + table.columns}
+    for stack, adjoint in zip(stacks, into_stacks, strict=True):
+        place = {(c - first, s): k for k, (c, s) in enumerate(row_keys) if first <= c < first + stack.columns}
         if place:
             adjoint.parts.append((out, place))
-        first += table.columns
+        first += stack.columns

@@ -5,36 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from condyle.tape.graph import Block, Node
-
-# cycles until a result can be used, roughly, on current processors; 1 for what is not listed
-LATENCY = {
-    "fma": 4,
-    "mul": 4,
-    "add": 3,
-    "sub": 3,
-    "div": 13,
-    "sqrt": 20,
-    "lt": 3,
-    "le": 3,
-    "eq": 3,
-    "rint": 6,
-    "floor": 6,
-    "loop": 100,
-}
-REGISTERS = 16  # values alive above which operations that end the life of others come first
+from condyle.tape.tape import Block, Node
+from condyle.tape.target import Target
 
 
-LONGEST = 2500  # nodes; in a longer block the order of the program is kept, for nearness matters more there
-
-
-def schedule(block: Block, early: int | None = None) -> Block:
+def schedule(block: Block, target: Target, early: int | None = None) -> Block:
     """The block, if it is short, in another order, and its loop bodies likewise; `early` comes first, with all it needs."""
-    order = _order(block) if len(block.nodes) <= LONGEST else list(range(len(block.nodes)))
+    order = _order(block, target) if len(block.nodes) <= target.longest_scheduled else list(range(len(block.nodes)))
     if early is not None:
         needed = _needed(block, early)
         order.sort(key=lambda i: i not in needed)
-    return _reordered(block, order)
+    return _reordered(block, order, target)
 
 
 def _needed(block: Block, node: int) -> set[int]:
@@ -46,7 +27,7 @@ def _needed(block: Block, node: int) -> set[int]:
     return needed
 
 
-def _order(block: Block) -> list[int]:
+def _order(block: Block, target: Target) -> list[int]:
     """Nodes by critical path, or, when many values are alive, by how many lives an operation ends."""
     nodes = block.nodes
     n = len(nodes)
@@ -61,7 +42,7 @@ def _order(block: Block) -> list[int]:
         left[r] += 1
     height = [0] * n
     for i in reversed(range(n)):
-        height[i] = LATENCY.get(nodes[i].op, 1) + max([height[u] for u in users[i]], default=0)
+        height[i] = target.latency.get(nodes[i].op, 1) + max([height[u] for u in users[i]], default=0)
     missing = [len(a) for a in args]
     ends = [sum(left[a] == 1 for a in needed) for needed in args]
     placed = [False] * n
@@ -90,7 +71,7 @@ def _order(block: Block) -> list[int]:
     alive = 0
     while len(order) < n:
         i = -1
-        if alive >= REGISTERS:
+        if alive >= target.registers:
             for heap in reversed(ending):
                 i = take(heap)
                 if i >= 0:
@@ -115,7 +96,7 @@ def _order(block: Block) -> list[int]:
     return order
 
 
-def _reordered(block: Block, order: list[int]) -> Block:
+def _reordered(block: Block, order: list[int], target: Target) -> Block:
     place = [0] * len(order)
     for k, i in enumerate(order):
         place[i] = k
@@ -124,6 +105,6 @@ def _reordered(block: Block, order: list[int]) -> Block:
         op, args, data = block.nodes[i]
         if op == "loop":
             # whether a loop may end is known before the rest of the iteration is computed
-            data = replace(data, body=schedule(data.body, data.done))
+            data = replace(data, body=schedule(data.body, target, data.done))
         nodes.append(Node(op, tuple([place[a] for a in args]), data))
     return Block(tuple(nodes), block.params, tuple([place[r] for r in block.results]))

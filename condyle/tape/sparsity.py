@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from condyle.tape.graph import Block, Loop
 from condyle.tape.ops import OPS, REAL
+from condyle.tape.tape import Block, Loop
 
 FLAT = frozenset({"rint", "floor", "pow2", "logb", "stop_gradient"})  # real results whose derivative is zero
 
@@ -16,7 +16,7 @@ def smooth(op: str) -> bool:
 
 
 def forward_masks(block: Block, params: list[int]) -> list[Any]:
-    """The seeds each node depends on; a list per column for a table, (carried, written columns) for a loop."""
+    """The seeds each node depends on; a list per column for a stack, (carried, written columns) for a loop."""
     masks: list[Any] = []
     for op, args, data in block.nodes:
         mask: Any = 0
@@ -26,11 +26,11 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
             mask = loop_forward(data, *data.split([masks[i] for i in args]))
         elif op == "get":
             mask = masks[args[0]][0][data]
-        elif op == "rows":
+        elif op == "slice":
             mask = masks[args[0]][1][data[0] : data[1]]
-        elif op == "at":
+        elif op == "index":
             mask = masks[args[0]][data[1]]
-        elif op == "table":
+        elif op == "stack":
             mask = [union([masks[i] for i in args[c :: data[1]]]) for c in range(data[1])]
         elif smooth(op):
             mask = union([masks[i] for i in (args[1:] if op == "select" else args)])
@@ -38,9 +38,9 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
     return masks
 
 
-def loop_forward(loop: Loop, start: list[int], tables: list[list[int]], captured: list[int]) -> tuple[list[int], list[int]]:
+def loop_forward(loop: Loop, start: list[int], stacks: list[list[int]], captured: list[int]) -> tuple[list[int], list[int]]:
     """Seeds on (carried values, written columns) of a loop."""
-    row = [mask for table in tables for mask in table]
+    row = [mask for stack in stacks for mask in stack]
     carried = start
     while True:
         masks = forward_masks(loop.body, [0, *carried, *row, *captured])
@@ -52,7 +52,7 @@ def loop_forward(loop: Loop, start: list[int], tables: list[list[int]], captured
 
 
 def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[Any]]:
-    """(seeds that reach each param, seeds that reach each node) from seeds on the results; a list per column for a table."""
+    """(seeds that reach each param, seeds that reach each node) from seeds on the results; a list per column for a stack."""
     masks: list[Any] = [_nothing(block, i) for i in range(len(block.nodes))]
     params = [0] * block.params
     for i, seeds in zip(block.results, results, strict=True):
@@ -64,19 +64,19 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
             params[data] = mask
         elif op == "get":
             masks[args[0]][0][data] |= mask
-        elif op == "rows":
+        elif op == "slice":
             for c, seeds in enumerate(mask):
                 masks[args[0]][1][data[0] + c] |= seeds
-        elif op == "at":
+        elif op == "index":
             masks[args[0]][data[1]] |= mask
-        elif op == "table":
+        elif op == "stack":
             for k, a in enumerate(args):
                 masks[a] |= mask[k % data[1]]
         elif op == "loop":
             carried, row, captured = loop_backward(data, *mask)
-            start, tables, outside = data.split(args)
+            start, stacks, outside = data.split(args)
             at = 0
-            for t in tables:
+            for t in stacks:
                 masks[t] = _merge(masks[t], row[at : at + len(masks[t])])
                 at += len(masks[t])
             for a, seeds in zip((*start, *outside), (*carried, *captured), strict=True):
@@ -103,8 +103,8 @@ def _nothing(block: Block, i: int) -> Any:
     op, _, data = block.nodes[i]
     if op == "loop":
         return [0] * data.carried, [0] * data.writes
-    if op in ("table", "rows"):
-        return [0] * (data[1] if op == "table" else data[1] - data[0])
+    if op in ("stack", "slice"):
+        return [0] * (data[1] if op == "stack" else data[1] - data[0])
     return 0
 
 

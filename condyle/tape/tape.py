@@ -10,18 +10,66 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Any, NamedTuple
 
-from condyle.tape.graph import Block, Loop, Node
 from condyle.tape.ops import OPS
+
+
+class Node(NamedTuple):
+    """One operation: its name, the positions of its arguments in the block, and what else it needs to know."""
+
+    op: str
+    args: tuple[int, ...]
+    data: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Operations in order; `params` values go in, the values at `results` come out."""
+
+    nodes: tuple[Node, ...]
+    params: int
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A body repeated `count` times.
+
+    The body's params are (iteration number, carried values, one row of each stack, captured values); its results are
+    (next carried values, the row to write). A reversed loop counts down: rows are read and written from the last.
+
+    A loop that `exits` writes no rows, and its body has one more result, a comparison: where it holds, this iteration and all
+    later ones leave the carried values as they are. A backend may stop when it holds for all states it computes together.
+    """
+
+    count: int
+    body: Block
+    carried: int
+    reads: int  # entries of a row read, over all stacks
+    writes: int  # entries of a row written
+    stacks: int = 0
+    reverse: bool = False
+    exits: bool = False
+
+    @property
+    def done(self) -> int | None:
+        """The node of the body that says whether the carried values are final; None for a loop that runs to its end."""
+        return self.body.results[-1] if self.exits else None
+
+    def split(self, args: tuple[Any, ...] | list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """(start values, stacks, captured values) of a loop node's arguments."""
+        k, t = self.carried, self.carried + self.stacks
+        return list(args[:k]), list(args[k:t]), list(args[t:])
 
 
 @dataclass(frozen=True)
 class Port:
-    """A named array that goes in or comes out. `table`: it is one table of the block rather than single values."""
+    """A named array that goes in or comes out. `stack`: it is one stack of the block rather than single values."""
 
     name: str
     shape: tuple[int, ...]
-    table: bool = False
+    stack: bool = False
 
     @property
     def size(self) -> int:
@@ -42,7 +90,7 @@ class Tape:
         """Sha256 of everything that determines what the tape computes."""
         digest = hashlib.sha256()
         for port in (*self.inputs, *self.outputs):
-            digest.update(f"{port.name}{port.shape}{port.table}\n".encode())
+            digest.update(f"{port.name}{port.shape}{port.stack}\n".encode())
         digest.update(f"{len(self.inputs)}\n".encode())
         _update(digest, self.block)
         return digest.hexdigest()
@@ -57,7 +105,7 @@ class Tape:
         lines = [f"{self.name}({ports})", *listing(self.block, "  ")]
         at = 0
         for port in self.outputs:
-            count = 1 if port.table else port.size
+            count = 1 if port.stack else port.size
             lines.append(f"  {port.name}{list(port.shape)} = " + " ".join(f"%{i}" for i in self.block.results[at : at + count]))
             at += count
         return "\n".join(lines)
@@ -75,7 +123,7 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
         if isinstance(data, float):
             digest.update(struct.pack("<d", data if data == data else math.nan))
         elif isinstance(data, Loop):
-            shape = (data.count, data.carried, data.reads, data.writes, data.tables, data.reverse, data.exits)
+            shape = (data.count, data.carried, data.reads, data.writes, data.stacks, data.reverse, data.exits)
             digest.update(f"{shape}\n".encode())
             _update(digest, data.body)
         else:
@@ -83,11 +131,14 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
     digest.update(f"{block.params} {block.results}\n".encode())
 
 
-def operations(block: Block) -> int:
-    """Number of arithmetic operations of a block; a loop counts its body `count` times."""
+def operations(block: Block, *, until: int | None = None) -> int:
+    """Number of arithmetic operations of a block; a loop counts its body `count` times, one that exits at most `until` times."""
     counts = Counter(node.op for node in block.nodes)
-    loops: list[Loop] = [node.data for node in block.nodes if node.op == "loop"]
-    return sum(n for op, n in counts.items() if op in OPS) + sum(loop.count * operations(loop.body) for loop in loops)
+    total = sum(n for op, n in counts.items() if op in OPS)
+    for loop in [node.data for node in block.nodes if node.op == "loop"]:
+        times = loop.count if until is None or not loop.exits else min(loop.count, until)
+        total += times * operations(loop.body, until=until)
+    return total
 
 
 def listing(block: Block, indent: str) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.graph import Graph
-from condyle.tape.loop import Table, recording
+from condyle.tape.loop import Stack, recording
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import assemble, flatten
 from condyle.tape.scalar import Scalar
@@ -64,32 +64,32 @@ def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:
     ports: list[Port] = []
     results: list[int] = []
     for name, value in named:
-        if isinstance(value, Table):
-            ports.append(Port(name, value.shape, table=True))
+        if isinstance(value, Stack):
+            ports.append(Port(name, value.shape, stack=True))
             results.append(value.index)
             continue
         entries, shape = np.asarray(value, dtype=object), np.shape(value)
         leaves, _, _ = flatten(entries)
         places = [graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in leaves]
-        whole = _whole_table(graph, places, shape)
-        ports.append(Port(name, shape, table=whole is not None))
+        whole = _whole_stack(graph, places, shape)
+        ports.append(Port(name, shape, stack=whole is not None))
         results += places if whole is None else [whole]
     return ports, results
 
 
-def _whole_table(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | None:
-    """The table whose entries these are, all rows in order, so that they can be written row by row; None for anything else."""
-    if not shape or not places or graph.nodes[places[0]].op != "at":
+def _whole_stack(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | None:
+    """The stack whose entries these are, all rows in order, so that they can be written row by row; None for anything else."""
+    if not shape or not places or graph.nodes[places[0]].op != "index":
         return None
     (written,), (_, first) = graph.nodes[places[0]].args, graph.nodes[places[0]].data
     op, args, data = graph.nodes[written]
-    if op != "rows" or graph.nodes[args[0]].data.count != shape[0]:
+    if op != "slice" or graph.nodes[args[0]].data.count != shape[0]:
         return None
     width = len(places) // shape[0]
     for k, place in enumerate(places):
-        if graph.nodes[place] != ("at", (written,), (k // width, first + k % width)):
+        if graph.nodes[place] != ("index", (written,), (k // width, first + k % width)):
             return None
-    return graph.record("rows", args, (data[0] + first, data[0] + first + width))
+    return graph.record("slice", args, (data[0] + first, data[0] + first + width))
 
 
 def _shape(function: str, name: str, shape: Shape) -> tuple[int, ...]:

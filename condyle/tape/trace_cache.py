@@ -16,8 +16,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from condyle.tape.cache import shared_cache
-from condyle.tape.graph import Block
-from condyle.tape.tape import Port, Tape
+from condyle.tape.tape import Block, Port, Tape
 
 ROOT = Path(__file__).parents[2]  # the folder that holds the package
 # a backend computes what the tape defines, and errors are sentences: no trace depends on them
@@ -57,7 +56,7 @@ def cached_trace(key: str, make: Callable[[], Tape]) -> Tape:
     def traced_now() -> bytes:
         tape = make()
         traced.append(tape)
-        ports = {side: [(p.name, p.shape, p.table) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
+        ports = {side: [(p.name, p.shape, p.stack) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
         return json.dumps({"name": tape.name, "hash": tape.hash, **ports}).encode()
 
     record = json.loads(shared_cache().found(f"tape {key}", traced_now))

@@ -1,69 +1,138 @@
-"""Rows in memory to vectors of lanes and back: each lane is one row of the batch, so tiles of entries are transposed."""
+"""Inputs and outputs in memory as vectors of lanes: rows, whose tiles are transposed, or columns (structure of arrays)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 
-from condyle.tape.vector_type import Format
-
-Put = Callable[[str], str]  # writes `%new = text` and returns %new
+from condyle.tape.ir_writer import IRWriter
 
 
-class Rows:
-    """The rows of a lane block in every port. `put` writes one instruction, `do` one that gives nothing."""
+class Ports(ABC):
+    """How a lane block reads and writes the ports of a kernel; the words of a port are in `%ports`, `WORDS` of them each."""
 
-    def __init__(self, form: Format, put: Put, do: Callable[[str], None]) -> None:
-        self.format, self.put, self.do = form, put, do
+    WORDS: int
+
+    def __init__(self, writer: IRWriter) -> None:
+        self.writer, self.type = writer, writer.type
+        self.data = writer.target.data
+
+    @staticmethod
+    @abstractmethod
+    def tile_width(size: int, lanes: int) -> int:
+        """Entries of a port of `size` entries that are moved together."""
+
+    @abstractmethod
+    def point(self, port: int) -> None:
+        """Prepare the access to a port."""
+
+    @abstractmethod
+    def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
+        """entry -> vector for the wanted ones of `size` entries that start `shift` entries into the port."""
+
+    @abstractmethod
+    def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
+        """Write one vector per entry, `shift` entries into the port."""
+
+    def words(self, port: int) -> list[str]:
+        """The words of a port: its address, then numbers of bytes."""
+        kinds = [self.data, *["i64"] * (self.WORDS - 1)]
+        ports = self.writer.target.ports
+        places = [self.writer.put(f"getelementptr i64, {ports} %ports, i64 {self.WORDS * port + k}") for k in range(self.WORDS)]
+        return [self.writer.put(f"load {kind}, {ports} {place}") for kind, place in zip(kinds, places, strict=True)]
+
+
+class ColumnPorts(Ports):
+    """Structure of arrays for one lane: (address, bytes from entry to entry, bytes from state to state). 0 repeats one state."""
+
+    WORDS = 3
+
+    def __init__(self, writer: IRWriter) -> None:
+        super().__init__(writer)
+        assert self.type.lanes == 1, "columns are read by one lane; the threads beside it read the states beside it"
+        self.known: dict[int, tuple[str, str]] = {}  # port -> (pointer to this state, bytes from entry to entry)
+
+    @staticmethod
+    def tile_width(size: int, lanes: int) -> int:
+        return 1
+
+    def point(self, port: int) -> None:
+        base, entry, state = self.words(port)
+        offset = self.writer.put(f"mul i64 %b, {state}")
+        self.known[port] = (self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}"), entry)
+
+    def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
+        kind, bytes_ = self.type.vector, self.type.bytes
+        places = {k: self._at(port, k, shift) for k in sorted(wanted)}
+        return {k: self.writer.put(f"load {kind}, {self.data} {p}, align {bytes_}") for k, p in places.items()}
+
+    def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
+        for k, vector in enumerate(vectors):
+            place = self._at(port, k, shift)
+            self.writer.do(f"store {self.type.vector} {vector}, {self.data} {place}, align {self.type.bytes}")
+
+    def _at(self, port: int, entry: int, shift: str) -> str:
+        pointer, stride = self.known[port]
+        index = str(entry) if shift == "0" else self.writer.put(f"add i64 {shift}, {entry}")
+        offset = self.writer.put(f"mul i64 {stride}, {index}")
+        return self.writer.put(f"getelementptr i8, {self.data} {pointer}, i64 {offset}")
+
+
+class RowPorts(Ports):
+    """A state is a row: (address, bytes from row to row). Tiles of as many rows as there are lanes are transposed."""
+
+    WORDS = 2
+
+    def __init__(self, writer: IRWriter) -> None:
+        super().__init__(writer)
         self.pointers: dict[int, list[str]] = {}
         # lanes beyond the batch repeat its last row: they read and write the same bits as that lane
         self.rows = []
-        first = put(f"mul i64 %b, {form.lanes}")
-        for lane in range(form.lanes):
-            row = put(f"add i64 {first}, {lane}")
-            self.rows.append(put(f"call i64 @llvm.smin.i64(i64 {row}, i64 %last_row)"))
+        first = writer.put(f"mul i64 %b, {self.type.lanes}")
+        for lane in range(self.type.lanes):
+            row = writer.put(f"add i64 {first}, {lane}")
+            self.rows.append(writer.put(f"call i64 @llvm.smin.i64(i64 {row}, i64 %last_row)"))
+
+    @staticmethod
+    def tile_width(size: int, lanes: int) -> int:
+        """The largest power of two that is neither wider than the row nor than the vector."""
+        return min(lanes, 1 << (size.bit_length() - 1))
 
     def point(self, port: int) -> None:
-        """Compute each lane's pointer into a port; the port's address and stride are read from `%ports`."""
-        at = [self.put(f"getelementptr i64, ptr %ports, i64 {2 * port + k}") for k in (0, 1)]
-        base, stride = self.put(f"load ptr, ptr {at[0]}"), self.put(f"load i64, ptr {at[1]}")
-        offsets = [self.put(f"mul i64 {row}, {stride}") for row in self.rows]
-        self.pointers[port] = [self.put(f"getelementptr i8, ptr {base}, i64 {offset}") for offset in offsets]
+        base, stride = self.words(port)
+        offsets = [self.writer.put(f"mul i64 {row}, {stride}") for row in self.rows]
+        self.pointers[port] = [self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}") for offset in offsets]
 
     def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
-        """entry -> vector for the wanted ones of `size` entries that start `shift` entries into each row."""
-        width = tile_width(size, self.format.lanes)
+        width = self.tile_width(size, self.type.lanes)
         found: dict[int, str] = {}
         for start in tile_starts(size, width):
             if not any(start + k in wanted and start + k not in found for k in range(width)):
                 continue
-            tile = f"<{width} x {self.format.element}>"
-            parts = [self.put(f"load {tile}, ptr {p}, align {self.format.bytes}") for p in self._at(port, start, shift)]
-            groups = [self._transpose(parts[g : g + width], width) for g in range(0, self.format.lanes, width)]
+            tile, bytes_ = f"<{width} x {self.type.element}>", self.type.bytes
+            parts = [self.writer.put(f"load {tile}, {self.data} {p}, align {bytes_}") for p in self._at(port, start, shift)]
+            groups = [self._transpose(parts[g : g + width], width) for g in range(0, self.type.lanes, width)]
             for k in range(width):
                 if start + k in wanted:
                     found[start + k] = self._join([group[k] for group in groups], width)
         return found
 
     def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
-        """Write one vector per entry, `shift` entries into each row."""
-        width = tile_width(len(vectors), self.format.lanes)
+        width = self.tile_width(len(vectors), self.type.lanes)
         for start in tile_starts(len(vectors), width):
             pointers = self._at(port, start, shift)
-            for g in range(0, self.format.lanes, width):
+            for g in range(0, self.type.lanes, width):
                 columns = [self._part(vectors[start + k], g, width) for k in range(width)]
                 for row, pointer in zip(self._transpose(columns, width), pointers[g : g + width], strict=True):
-                    self.do(f"store <{width} x {self.format.element}> {row}, ptr {pointer}, align {self.format.bytes}")
+                    self.writer.do(f"store <{width} x {self.type.element}> {row}, {self.data} {pointer}, align {self.type.bytes}")
 
     def _at(self, port: int, start: int, shift: str) -> list[str]:
-        element = self.format.element
-        if shift == "0":
-            return [self.put(f"getelementptr {element}, ptr {p}, i64 {start}") for p in self.pointers[port]]
-        entry = self.put(f"add i64 {shift}, {start}")
-        return [self.put(f"getelementptr {element}, ptr {p}, i64 {entry}") for p in self.pointers[port]]
+        element = self.type.element
+        entry = str(start) if shift == "0" else self.writer.put(f"add i64 {shift}, {start}")
+        return [self.writer.put(f"getelementptr {element}, {self.data} {p}, i64 {entry}") for p in self.pointers[port]]
 
     def _transpose(self, rows: list[str], n: int) -> list[str]:
         """n vectors of n entries, transposed by exchanging halves, quarters, ... of pairs."""
-        kind = f"<{n} x {self.format.element}>"
+        kind = f"<{n} x {self.type.element}>"
         distance = 1
         while distance < n:
             out = list(rows)
@@ -75,7 +144,7 @@ class Rows:
                 high = [j + n if j & distance else j + distance for j in range(n)]
                 for where, mask in ((i, low), (i + distance, high)):
                     lanes = ", ".join(f"i32 {m}" for m in mask)
-                    out[where] = self.put(f"shufflevector {kind} {a}, {kind} {b}, <{n} x i32> <{lanes}>")
+                    out[where] = self.writer.put(f"shufflevector {kind} {a}, {kind} {b}, <{n} x i32> <{lanes}>")
             rows = out
             distance *= 2
         return rows
@@ -83,27 +152,23 @@ class Rows:
     def _join(self, parts: list[str], width: int) -> str:
         """Short vectors side by side as one."""
         while len(parts) > 1:
-            kind = f"<{width} x {self.format.element}>"
+            kind = f"<{width} x {self.type.element}>"
             lanes = ", ".join(f"i32 {m}" for m in range(2 * width))
             mask = f"<{2 * width} x i32> <{lanes}>"
             parts = [
-                self.put(f"shufflevector {kind} {a}, {kind} {b}, {mask}") for a, b in zip(parts[::2], parts[1::2], strict=True)
+                self.writer.put(f"shufflevector {kind} {a}, {kind} {b}, {mask}")
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
             ]
             width *= 2
         return parts[0]
 
     def _part(self, vector: str, first: int, width: int) -> str:
         """`width` lanes of a vector."""
-        if width == self.format.lanes:
+        if width == self.type.lanes:
             return vector
         lanes = ", ".join(f"i32 {first + k}" for k in range(width))
-        kind = self.format.vector
-        return self.put(f"shufflevector {kind} {vector}, {kind} poison, <{width} x i32> <{lanes}>")
-
-
-def tile_width(size: int, lanes: int) -> int:
-    """The largest power of two that is neither wider than the row nor than the vector."""
-    return min(lanes, 1 << (size.bit_length() - 1))
+        kind = self.type.vector
+        return self.writer.put(f"shufflevector {kind} {vector}, {kind} poison, <{width} x i32> <{lanes}>")
 
 
 def tile_starts(size: int, width: int) -> list[int]:

@@ -9,7 +9,7 @@ from condyle.tape.ops import OPS
 
 
 @dataclass(frozen=True)
-class Format:
+class VectorType:
     """A precision, "f64" or "f32", at a number of lanes."""
 
     precision: str

@@ -6,11 +6,11 @@ import random
 import casadi
 import numpy as np
 import pytest
+from tape.evaluation import interpreted, on
 from tape.random_tapes import inputs_from, tape_from
 
 from condyle.tape.array import array, fma, where
 from condyle.tape.backends.mpfr import Mpfr
-from condyle.tape.backends.reference import MpfrBackend, interpreted
 from condyle.tape.export import casadi as export_casadi
 from condyle.tape.export.casadi import casadi_function
 from condyle.tape.loop import loop, scan
@@ -49,8 +49,8 @@ class Watchful(Mpfr):
 def tame(tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray] | None:
     """The true values, or None where CasADi may differ: at a NaN, an infinity, the sign of a zero, or amplified rounding."""
     watchful = Watchful(300)
-    true = interpreted(tape, inputs, watchful, lambda x: watchful.number(float(x)), float, "float64")
-    rounded = interpreted(tape, inputs, Mpfr(53), float, float, "float64")
+    true = interpreted(tape, inputs, watchful, lambda x: watchful.number(float(x)), "float64")
+    rounded = interpreted(tape, inputs, Mpfr(53), float, "float64")
     close = all(np.allclose(a, b, rtol=1e-13, atol=0) for a, b in zip(true, rounded, strict=True))
     return true if close and not watchful.strange else None
 
@@ -86,7 +86,7 @@ def test_every_operation() -> None:
     tape = trace(f, x=2)
     function = casadi_function(tape)
     for point in ([2.5, -1.5], [-3.5, 8.0], [0.5, 0.5], [1023.0, 2.0], [2.0**-40, 7.0], [2.0**40 - 2.0**-12, -3.0]):
-        want = MpfrBackend(100).run(tape, [np.array([point])])[0][0].astype(float)
+        want = on("mpfr:100", tape, [np.array([point])])[0][0].astype(float)
         np.testing.assert_allclose(call(function, tape, [np.array(point)])[0], want, rtol=1e-14, err_msg=str(point))
 
 
@@ -127,7 +127,7 @@ def test_a_long_loop_stays_a_loop_and_is_differentiated() -> None:
     assert f.n_instructions() < 10_000
     x, u = np.array([1.0, 0.0]), np.sin(np.arange(2000.0)).reshape(-1, 1)
     final, q, states = (np.array(out) for out in f(x, u))
-    want = MpfrBackend(100).run(tape, [x[None], u.reshape(1, -1)])
+    want = on("mpfr:100", tape, [x[None], u.reshape(1, -1)])
     np.testing.assert_allclose(final.ravel(), want[0][0].astype(float), rtol=1e-12)
     np.testing.assert_allclose(q.ravel(), want[1][0].astype(float), rtol=1e-10)
     np.testing.assert_allclose(states, want[2][0].astype(float).reshape(2000, 2), rtol=1e-10)

@@ -1,4 +1,4 @@
-"""The quick way for one state takes whole float64 arrays of the right shapes, and nothing else, and has the same bits."""
+"""The fast path for one state takes contiguous float64 arrays and numbers of the right shapes, and has the same bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.tape import native
+from condyle.tape import fastcall
+from condyle.tape.backends.interface import FastCall
 
 
 def double(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -22,16 +23,16 @@ def function() -> cd.Function:
     return cd.function(double, x=3, y=(2, 3))
 
 
-def call_of(function: cd.Function) -> native.Callable:  # type: ignore[name-defined]
-    found = native.native_call(function.kernel(), function.tape, guarded=False)
-    assert found is not None, "objects are laid out in another way here: the quick way is switched off"
+def call_of(function: cd.Function) -> FastCall:
+    found = function.fast_call()
+    assert found is not None, "objects are laid out in another way here: the fast path is switched off"
     return found
 
 
 X, Y = np.array([1.0, 2.0, 3.0]), np.arange(6.0).reshape(2, 3)
 
 
-def test_it_gives_a_new_array_with_the_bits_of_the_long_way(function: cd.Function) -> None:
+def test_it_gives_a_new_array_with_the_bits_of_the_reference(function: cd.Function) -> None:
     call = call_of(function)
     first = call((X, Y))
     assert np.array_equal(first, function.on("reference")(X, Y)) and first.flags.owndata
@@ -77,7 +78,7 @@ def test_none_is_not_used_up(function: cd.Function) -> None:
     assert abs(sys.getrefcount(None) - before) < 100
 
 
-def test_the_long_way_takes_what_the_quick_one_does_not(function: cd.Function) -> None:
+def test_the_general_call_takes_what_the_fast_one_does_not(function: cd.Function) -> None:
     function(X, Y)
     assert np.array_equal(function(np.repeat(X, 2)[::2], np.asfortranarray(Y)), 2.0 * X + Y[0])
     assert np.array_equal(function(X.tolist(), Y), 2.0 * X + Y[0])
@@ -121,7 +122,49 @@ def test_threads_do_not_meet(function: cd.Function) -> None:
     assert not wrong
 
 
+def several(x: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
+    return {"y": h * x, "n": x[0] + h, "A": np.array([x, x])}
+
+
+@pytest.mark.parametrize("h", [0.5, np.float64(0.5), np.array(0.5)])
+def test_several_outputs_and_single_numbers(h: object) -> None:
+    function = cd.function(several, x=3, h=())
+    call = call_of(function)
+    result = call((X, h))
+    assert result is not None and result._fields == ("y", "n", "A") and type(result.n) is np.float64
+    for a, b in zip(result, function.on("reference")(X, h), strict=True):
+        assert np.array_equal(a, b) and np.shape(a) == np.shape(b)
+    assert call((X, 1)) is None and call((X, np.array([0.5]))) is None and call((0.5, X)) is None
+    assert function(X, 2)._fields == ("y", "n", "A")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_check_that_is_not_zero_gives_none(count: int) -> None:
+    function = cd.function(lambda x: [*[x * k for k in range(count)], x[0] - x[0]], x=3)
+    call = function.fast_call(guarded=True)
+    assert call is not None
+    results = call((X,))
+    results = (results,) if count == 1 else results
+    assert type(results) is tuple and [r.tolist() for r in results] == [(X * k).tolist() for k in range(count)]
+    assert call((np.array([np.nan, 1.0, 2.0]),)) is None
+
+
+def test_results_are_neither_lost_nor_kept() -> None:
+    import sys
+
+    call = call_of(cd.function(several, x=3, h=()))
+    kind, key, first = type(call((X, 0.5))), sys.getrefcount(()), call((X, 0.5))
+    before = sys.getrefcount(kind), sys.getrefcount(float)
+    for _ in range(1000):
+        call((X, 0.5))
+    assert abs(sys.getrefcount(kind) - before[0]) < 100 and abs(sys.getrefcount(float) - before[1]) < 100
+    assert abs(sys.getrefcount(()) - key) < 100 and gc.is_tracked(first)
+    array = weakref.ref(first.y)
+    del first
+    assert array() is None
+
+
 def test_it_is_off_where_objects_look_different(function: cd.Function, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_as_expected", lambda: False)
-    assert native.native_call(function.kernel(), function.tape, guarded=False) is None
+    monkeypatch.setattr(fastcall, "layout_is_known", lambda: False)
+    assert function.fast_call() is None
     assert np.array_equal(function(X, Y), 2.0 * X + Y[0])

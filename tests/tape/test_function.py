@@ -107,10 +107,10 @@ def test_what_does_not_fit_is_a_sentence(f, call, words):
         call(f)
 
 
-@pytest.mark.parametrize("machine", ["gpu", "mpfr", "mpfr:", "mpfr:abc", "cpu4", ""])
-def test_machines_are_listed_when_there_is_no_such_one(f, machine):
+@pytest.mark.parametrize("backend", ["gpu", "mpfr", "mpfr:", "mpfr:abc", "cpu4", ""])
+def test_backends_are_listed_when_there_is_no_such_one(f, backend):
     with pytest.raises(cd.BackendError, match="'cpu', 'reference', 'mpfr:BITS'"):
-        f.on(machine)
+        f.on(backend)
 
 
 def test_options_are_checked(f):
@@ -118,7 +118,7 @@ def test_options_are_checked(f):
         f.on("cpu", lanes=3)
     with pytest.raises(cd.BackendError, match="threads must be"):
         f.on("cpu", threads=0)
-    with pytest.raises(cd.BackendError, match="'tape', 'llvm', 'asm' or 'c'"):
+    with pytest.raises(cd.BackendError, match="'tape' or 'c', and on the cpu backend 'llvm' or 'asm'"):
         f.source("cobol")
 
 

@@ -10,13 +10,14 @@ import pytest
 from flint import arb
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tape.evaluation import interpreted, on, reference
 from tape.random_tapes import inputs_for, random_tapes, same_bits
 
 from condyle.errors import BackendError, ShapeError
 from condyle.tape.array import array, fma, where
+from condyle.tape.backends.interface import find_backend
 from condyle.tape.backends.interval import Interval
 from condyle.tape.backends.mpfr import Mpfr
-from condyle.tape.backends.reference import IntervalBackend, MpfrBackend, Reference, interpreted
 from condyle.tape.interpret import Ieee
 from condyle.tape.loop import loop, scan
 from condyle.tape.ops import OPS
@@ -28,7 +29,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e300, -1e-300, 5e-324, math.in
 
 def mpfr(tape, *inputs, bits=256):
     """The outputs of one state, as lists."""
-    return [out[0].tolist() for out in MpfrBackend(bits).run(tape, [np.array([x], dtype=object) for x in inputs])]
+    return [out[0].tolist() for out in on(f"mpfr:{bits}", tape, [np.array([x], dtype=object) for x in inputs])]
 
 
 # ---- the generic machine
@@ -42,8 +43,8 @@ def test_ports_are_flattened_row_after_row() -> None:
     tape = trace(f, A=(3, 2), s=())
     A = np.arange(12.0).reshape(2, 6)
     s = np.array([[10.0], [20.0]])
-    B, rows = Reference().run(tape, [A, s])
-    assert tape.outputs[1].table
+    B, rows = reference(tape, [A, s])
+    assert tape.outputs[1].stack
     assert tape.outputs[1].shape == (3, 2, 2)
     np.testing.assert_array_equal(B[1].reshape(2, 3), A[1].reshape(3, 2).T)
     np.testing.assert_array_equal(rows[0], [10, 1, 0, 10, 10, 3, 1, 10, 12, 5, 2, 10])
@@ -54,26 +55,29 @@ def test_the_reference_takes_its_precision_from_the_arrays() -> None:
     tape = trace(lambda x: x / 3.0, x=2)
     x = np.array([[1.0, 2.0]])
     for dtype in (np.float64, np.float32):
-        (out,) = Reference().run(tape, [x.astype(dtype)])
+        (out,) = reference(tape, [x.astype(dtype)])
         assert same_bits(out, x.astype(dtype) / dtype(3.0))
-    assert Reference().run(tape, [np.empty((0, 2))])[0].shape == (0, 2)
-    assert [m.name for m in (Reference(), MpfrBackend(256), IntervalBackend())] == ["reference", "mpfr:256", "interval:53"]
+    assert reference(tape, [np.empty((0, 2))])[0].shape == (0, 2)
 
 
 def test_wrong_inputs_are_named() -> None:
     tape = trace(lambda x, y: x + y, x=2, y=2)
     good = np.zeros((3, 2))
     for bad in ([good], [good, np.zeros((3, 3))], [good, np.zeros((2, 2))], [good, np.zeros(2)]):
-        for machine in (Reference(), MpfrBackend(100), IntervalBackend()):
+        for backend in ("reference", "mpfr:100", "interval"):
             with pytest.raises(ShapeError, match=r"x \(N, 2\), y \(N, 2\)"):
-                machine.run(tape, bad)
-    with pytest.raises(BackendError, match="float32 and float64"):
-        Reference().run(tape, [good, good.astype(np.float32)])
-    with pytest.raises(BackendError, match="no exp, sin; lower"):
-        Reference().run(trace(lambda x: loop(lambda i, y: np.sin(y), np.exp(x), 2), x=()), [np.zeros((1, 1))])
-    for make in (MpfrBackend(1).run, IntervalBackend(0).run):
+                on(backend, tape, bad)
+    for backend in ("mpfr:1", "interval:1"):
         with pytest.raises(BackendError, match="bits"):
-            make(tape, [good, good])
+            on(backend, tape, [good, good])
+
+
+@pytest.mark.parametrize(
+    "name", ["", "gpu", "mpfr", "mpfr:", "mpfr:many", "mpfr:0", "interval:0", "interval:", "cpu:64", "reference:53"]
+)
+def test_names_of_no_backend(name: str) -> None:
+    with pytest.raises(BackendError, match="there are 'cpu', 'reference', 'mpfr:BITS'"):
+        find_backend(name)
 
 
 # ---- MPFR
@@ -174,15 +178,15 @@ def test_the_callers_context_is_left_alone() -> None:
 def test_threads_with_different_precisions() -> None:
     tape = trace(lambda x: loop(lambda i, y: np.sin(y) + x, x, 200), x=())
     x = [np.array([[1.0]])]
-    machines = [MpfrBackend(60), MpfrBackend(300), IntervalBackend(60), IntervalBackend(300)]
-    alone = [str(m.run(tape, x)[0][0, 0]) for m in machines]
+    backends = ["mpfr:60", "mpfr:300", "interval:60", "interval:300"]
+    alone = [str(on(b, tape, x)[0][0, 0]) for b in backends]
     before = flint.ctx.prec
-    found: list[list[str]] = [[] for _ in machines]
+    found: list[list[str]] = [[] for _ in backends]
 
     def work(k: int) -> None:
-        found[k] += [str(machines[k].run(tape, x)[0][0, 0]) for _ in range(5)]
+        found[k] += [str(on(backends[k], tape, x)[0][0, 0]) for _ in range(5)]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(len(machines))]
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(len(backends))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -195,7 +199,7 @@ def test_threads_with_different_precisions() -> None:
 
 
 def interval(tape, *inputs, bits=53):
-    return [out[0].tolist() for out in IntervalBackend(bits).run(tape, [np.array([x], dtype=object) for x in inputs])]
+    return [out[0].tolist() for out in on(f"interval:{bits}", tape, [np.array([x], dtype=object) for x in inputs])]
 
 
 def one(f, ball):
@@ -229,11 +233,11 @@ def test_balls_hold_what_mpfr_computes(data, elementary: bool, special: bool) ->
     tape = data.draw(random_tapes(elementary=elementary))
     inputs = data.draw(inputs_for(tape, special=special, most=1))
     true = Mpfr(300)
-    want = interpreted(tape, inputs, true, lambda x: true.number(float(x)), lambda x: x)
+    want = interpreted(tape, inputs, true, lambda x: true.number(float(x)))
     # beyond MPFR's exponents its results are no longer those of real numbers
     assume(not true.context.overflow and not true.context.underflow)
     for bits in (53, 20):
-        balls = IntervalBackend(bits).run(tape, inputs)
+        balls = on(f"interval:{bits}", tape, inputs)
         for port, a, b in zip(tape.outputs, balls, want, strict=True):
             for ball, x in zip(a[0], b[0], strict=True):
                 assert holds(ball, x), f"{port.name}: {x} is not in {ball}\n{tape}"

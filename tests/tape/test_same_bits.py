@@ -13,38 +13,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tape import random_tapes
+from tape.evaluation import computed, reference
 from tape.random_tapes import inputs_for, inputs_from, same_bits, tape_from
 
 import condyle as cd
-from condyle.tape.backends import cpu, golden
-from condyle.tape.backends.reference import Reference
+from condyle.tape.backends import cpu
+from condyle.tape.backends.interface import Options, find_backend
+from condyle.tape.backends.reference import GOLDEN, golden_digest, golden_tape
 from condyle.tape.derive import jacobian
-from condyle.tape.graph import Block, Node
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
-from condyle.tape.tape import Tape
+from condyle.tape.tape import Block, Node, Tape
 
 LANES = {"f64": (1, 2, 4, 8), "f32": (1, 2, 4, 8, 16)}
 DTYPE = {"f64": "float64", "f32": "float32"}
 
 
-def kernel(lowered: Tape, precision: str, lanes: int, **options: int) -> cpu.Kernel:
+def kernel(lowered: Tape, precision: str, lanes: int, **cuts: int) -> cpu.CpuKernel:
     """A kernel compiled now, without the cache."""
-    text, scratch = kernel_ir(lowered, precision, lanes, cpu.host().triple, **options)
-    return cpu.Kernel(cpu._target_machine().emit_object(cpu._module(text)), scratch, lanes, lowered.operations)
+    text, scratch = kernel_ir(lowered, precision, lanes, replace(cpu.target(), **cuts))
+    return cpu.CpuKernel(lowered, cpu.object_code(text), scratch, lanes, lowered.operations)
 
 
-def run(compiled: cpu.Kernel, tape: Tape, inputs: list[np.ndarray], threads: int = 1) -> list[np.ndarray]:
-    outputs = [np.full((len(inputs[0]), p.size), 7.0, inputs[0].dtype) for p in tape.outputs]
-    compiled.run(inputs, outputs, threads)
-    return outputs
+def run(compiled: cpu.CpuKernel, tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    return computed(compiled, tape, inputs, inputs[0].dtype)
 
 
-def check_all_lanes(tape: Tape, precision: str, inputs: list[np.ndarray], **options: int) -> None:
+def check_all_lanes(tape: Tape, precision: str, inputs: list[np.ndarray], **cuts: int) -> None:
     lowered = lower(tape, precision)
-    wanted = Reference().run(lowered, inputs)
+    wanted = reference(lowered, inputs)
     for lanes in LANES[precision]:
-        got = run(kernel(lowered, precision, lanes, **options), tape, inputs)
+        got = run(kernel(lowered, precision, lanes, **cuts), tape, inputs)
         for port, a, b in zip(tape.outputs, wanted, got, strict=True):
             assert same_bits(a, b), f"{precision}, {lanes} lanes, output {port.name}: {a} and {b}\n{lowered}"
 
@@ -69,7 +68,7 @@ def test_elementary_functions_too(precision, data):
 def test_cutting_a_block_into_runs_changes_no_bit(seed):
     tape = tape_from(random.Random(seed).randrange, elementary=seed % 2 == 0)
     inputs = inputs_from(random.Random(seed + 1000).randrange, tape)
-    wanted = Reference().run(lower(tape, "f64"), inputs)
+    wanted = reference(lower(tape, "f64"), inputs)
     for whole in (1, 6):
         got = run(kernel(lower(tape, "f64"), "f64", 4, whole=whole), tape, inputs)
         assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), f"whole={whole}\n{tape}"
@@ -94,8 +93,8 @@ def test_ending_a_loop_early_changes_no_bit(monkeypatch, seed):
     inputs = inputs_from(random.Random(-seed).randrange, tape)
     tapes = [tape, jacobian(tape, mode="forward")]
     for each in [lower(t, "f64") for t in tapes]:
-        wanted = Reference().run(Tape(each.name, to_the_end(each.block), each.inputs, each.outputs), inputs)
-        machines = [Reference().run(each, inputs)]
+        wanted = reference(Tape(each.name, to_the_end(each.block), each.inputs, each.outputs), inputs)
+        machines = [reference(each, inputs)]
         machines += [
             run(kernel(each, "f64", lanes, **cuts), each, inputs) for lanes, cuts in ((1, {}), (4, {}), (2, {"whole": 4}))
         ]
@@ -120,7 +119,7 @@ def test_lanes_that_end_at_different_iterations(precision, whole):
     check_all_lanes(tape, precision, inputs, whole=whole)
     lowered = lower(tape, precision)
     full = Tape("full", to_the_end(lowered.block), tape.inputs, tape.outputs)
-    got, wanted = Reference().run(lowered, inputs), Reference().run(full, inputs)
+    got, wanted = reference(lowered, inputs), reference(full, inputs)
     assert all(same_bits(x, y) for x, y in zip(got, wanted, strict=True))
     assert len(np.unique(got[1])) > 8 and got[1].min() == 0 and got[1].max() == 90, "lanes stop at different counts"
 
@@ -156,9 +155,9 @@ def test_long_chaotic_iterations(states, dtype):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_any_split_over_threads(states, threads):
+def test_any_split_over_threads(monkeypatch, states, threads):
     f = cd.function(chaos, x=3, k=())
-    assert f.operations * len(states) > cpu.PARALLEL, "the batch must be large enough to be split"
+    monkeypatch.setattr(cpu, "THREAD_PAYS", 1e-9)
     assert same_bits(f.on("cpu", threads=threads)(states, 0.1), f.on("cpu", threads=1)(states, 0.1))
 
 
@@ -218,17 +217,17 @@ def test_hash_seeds_and_the_cache_change_nothing(tmp_path):
 
 
 def test_the_golden_bits_are_those_of_the_reference():
-    for precision, dtype in DTYPE.items():
-        (outputs,) = Reference().run(lower(golden.tape(), precision), [golden.states().astype(dtype)])
-        assert golden.digest(outputs) == golden.BITS[precision]
+    for precision, bits in GOLDEN.items():
+        kernel = find_backend("reference").compile(golden_tape(), precision, Options())
+        assert golden_digest(kernel, precision) == bits
 
 
-def test_a_machine_with_other_bits_is_refused(monkeypatch):
-    monkeypatch.setitem(golden.BITS, "f64", hashlib.sha256(b"other").hexdigest())
-    golden.check.cache_clear()
+def test_a_processor_with_other_bits_is_refused(monkeypatch):
+    monkeypatch.setitem(GOLDEN, "f64", hashlib.sha256(b"other").hexdigest())
+    cpu._check_processor.cache_clear()
     with pytest.raises(cd.BackendError, match="golden bits"):
         cd.function(lambda x: x + 1.0, x=2)(np.zeros(2))
-    golden.check.cache_clear()
+    cpu._check_processor.cache_clear()
 
 
 def test_rounding_mode_and_flush_to_zero_of_the_caller_are_set_aside_and_restored():
@@ -262,6 +261,6 @@ class _Mxcsr:
             define i32 @read() { %a = alloca i32 call void @llvm.x86.sse.stmxcsr(ptr %a) %v = load i32, ptr %a ret i32 %v }
             define void @write(i32 %v) { %a = alloca i32 store i32 %v, ptr %a call void @llvm.x86.sse.ldmxcsr(ptr %a) ret void }
         """
-        self.engine = cpu._load(cpu._target_machine().emit_object(cpu._module(text)))
+        self.engine = cpu.load_object(cpu.object_code(text))
         self.read = ctypes.PYFUNCTYPE(ctypes.c_uint32)(self.engine.get_function_address("read"))
         self.write = ctypes.PYFUNCTYPE(None, ctypes.c_uint32)(self.engine.get_function_address("write"))

@@ -1,1 +1,1 @@
-"""Backends: what computes a tape, one file each."""
+"""Backends: each computes a tape, in one file that implements the interface (interface.py)."""

@@ -1,28 +1,38 @@
-"""The CPU backend: LLVM code for this processor's vectors, run over a batch by several threads."""
+"""The cpu backend: LLVM code for this processor's vectors, run over a batch by as many threads as pay."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
-from collections.abc import Callable
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import BackendError
+from condyle.tape.backends.interface import Backend, FastCall, Kernel, Options
+from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
+from condyle.tape.host_info import available_threads
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
-from condyle.tape.tape import Tape
+from condyle.tape.tape import Tape, operations
+from condyle.tape.target import Target, cpu_target
 from condyle.tape.trace_cache import source_hash
 
-ALIGN = 64
-PARALLEL = 2_000_000  # operations in a batch below which waking a thread costs more than it saves
+ALIGN = 64  # bytes: scratch memory begins at a multiple of a vector's size
+# how many threads pay is decided by the expected time of a batch
+SECONDS_PER_OPERATION = 0.3e-9  # for one lane block, before the kernel has been timed
+UNTIL = 8  # iterations expected of a loop that ends when its lanes are done
+THREAD_PAYS = 100e-6  # s of work that each thread gets at least
+PIECES = 4  # pieces per thread, which even out the load
+
+
+# ---- the processor
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,20 @@ def host() -> Host:
 
 
 @cache
+def target() -> Target:
+    """This processor as the emitter sees it."""
+    return cpu_target(host().triple)
+
+
+def default_lanes(precision: str) -> int:
+    """Lanes that fill one vector register."""
+    return host().vector_bytes // (8 if precision == "f64" else 4)
+
+
+# ---- LLVM
+
+
+@cache
 def _llvm() -> Any:
     import llvmlite.binding as llvm
 
@@ -66,31 +90,41 @@ def _llvm() -> Any:
 
 
 def _target_machine() -> Any:
-    here = host()
-    target = _llvm().Target.from_triple(here.triple)
-    return target.create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="pic", codemodel="small")
+    found = _llvm().Target.from_triple(host().triple)
+    return found.create_target_machine(cpu=host().cpu, features=host().features, opt=2, reloc="pic", codemodel="small")
 
 
-def default_lanes(precision: str) -> int:
-    """Lanes that fill one vector register."""
-    return host().vector_bytes // (8 if precision == "f64" else 4)
+def _module(text: str) -> Any:
+    module = _llvm().parse_assembly(text)
+    module.verify()
+    return module
 
 
-@cache
-def _code_generator() -> str:
-    """A hash of everything besides the lowered tape and the options that decides what machine code comes out."""
-    import llvmlite
-
-    source = source_hash("condyle.tape.llvm", "condyle.tape.schedule")
-    return f"{source} {llvmlite.__version__} {_llvm().llvm_version_info} {host()}"
+def object_code(text: str) -> bytes:
+    """LLVM text compiled for this processor."""
+    code: bytes = _target_machine().emit_object(_module(text))
+    return code
 
 
-class Kernel:
-    """A loaded kernel: `run` computes a batch; `single` computes one state from a prepared frame (see single.py)."""
+def load_object(code: bytes) -> Any:
+    """Object code loaded into memory: the engine that holds its functions."""
+    llvm = _llvm()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{host().triple}"'), _target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
 
-    def __init__(self, code: bytes, scratch: int, lanes: int, operations: int) -> None:
-        self.scratch, self.lanes, self.operations = scratch, lanes, operations
-        self._engine = _load(code)
+
+# ---- kernels
+
+
+class CpuKernel(Kernel):
+    """Loaded object code. `batch` and `single` are its functions (target.py), `scratch` the bytes that one thread needs."""
+
+    def __init__(self, tape: Tape, code: bytes, scratch: int, lanes: int, expected_operations: int, threads: int = 1) -> None:
+        self.tape, self.scratch, self.lanes, self.threads = tape, scratch, lanes, threads
+        self.block_seconds = expected_operations * SECONDS_PER_OPERATION  # of one lane block; measured from the first batch on
+        self._engine = load_object(code)
         number, pointer = ctypes.c_int64, ctypes.c_void_p
         batch = ctypes.CFUNCTYPE(None, pointer, number, number, number, pointer)  # other Python threads run meanwhile
         single = ctypes.PYFUNCTYPE(None, pointer)  # keeps Python's lock: for one state that is quicker
@@ -103,26 +137,42 @@ class Kernel:
             raise BackendError(f"the compiled object holds no '{name}'; delete the cache directory and try again")
         return address
 
-    def run(self, inputs: list[np.ndarray], outputs: list[np.ndarray], threads: int) -> None:
-        """Compute a batch: arrays of shape (rows, size), entries of a row side by side; a row stride of 0 repeats one row."""
-        rows = len(outputs[0])
-        words = [word for a in (*inputs, *outputs) for word in (a.ctypes.data, a.strides[0])]
+    def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
+        states = len(out[0])
+        words = [word for a in (*arrays, *out) for word in (a.ctypes.data, a.strides[0])]
         ports = (ctypes.c_int64 * len(words))(*words)
-        blocks = -(-rows // self.lanes)
-        workers = min(threads, blocks) if rows * self.operations >= PARALLEL else 1
+        blocks = -(-states // self.lanes)
+        workers = paying_threads(blocks, self.block_seconds, self.threads)
+        pieces = min(PIECES * workers, blocks) if workers > 1 else 1
+        edges = [blocks * k // pieces for k in range(pieces + 1)]
+        # whoever is free takes the next piece; how a batch is cut changes no bit
+        next_piece = count().__next__
 
-        def work(first: int, last: int) -> None:
+        def work() -> None:
             memory = aligned(self.scratch)
-            self.batch(ctypes.addressof(ports), first, last, rows - 1, memory.ctypes.data if self.scratch else None)
+            while (k := next_piece()) < pieces:
+                start = time.perf_counter()
+                self.batch(
+                    ctypes.addressof(ports), edges[k], edges[k + 1], states - 1, memory.ctypes.data if self.scratch else None
+                )
+                seconds, before = (time.perf_counter() - start) / (edges[k + 1] - edges[k]), self.block_seconds
+                # a mean that a single interruption does not spoil
+                self.block_seconds = 0.5 * (before + min(seconds, 3.0 * before + 1e-9))
 
-        if workers == 1:
-            work(0, blocks)
-            return
-        # a few pieces per thread even out the load; how the batch is cut changes no bit
-        edges = np.linspace(0, blocks, min(4 * workers, blocks) + 1).astype(int).tolist()
-        jobs = [_pool(workers).submit(work, a, b) for a, b in pairwise(edges)]
-        for job in jobs:
-            job.result()
+        helpers = [_pool(self.threads).submit(work) for _ in range(workers - 1)]
+        work()
+        for helper in helpers:
+            helper.result()
+
+    def fast_call(self, result: type | None, *, guarded: bool) -> FastCall | None:
+        from condyle.tape.fastcall import fast_call
+
+        return fast_call(self, result, guarded=guarded)
+
+
+def paying_threads(blocks: int, block_seconds: float, threads: int) -> int:
+    """How many of `threads` pay for a batch of lane blocks, each of which takes `block_seconds`."""
+    return max(1, min(threads, blocks, int(blocks * block_seconds / THREAD_PAYS)))
 
 
 def aligned(size: int) -> np.ndarray:
@@ -133,52 +183,66 @@ def aligned(size: int) -> np.ndarray:
 
 
 @cache
-def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="condyle")
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="condyle")
 
 
-def available_threads() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+# ---- the backend
 
 
-def compiled(tape: Tape, precision: str, lanes: int, *, lowered: Callable[[], Tape] | None = None) -> Kernel:
+class CpuBackend(Backend):
+    """This processor, its vectors and its threads."""
+
+    def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        lanes = self.lanes(precision, options)
+        _check_processor(precision, lanes)
+        return cached_kernel(tape, precision, lanes, self.threads(options))
+
+    def lanes(self, precision: str, options: Options) -> int:
+        return options.lanes or default_lanes(precision)
+
+    def threads(self, options: Options) -> int:
+        return options.threads or available_threads()
+
+    def source(self, tape: Tape, language: str, precision: str, options: Options) -> str:
+        """The kernel as "llvm" or "asm"."""
+        if language not in ("llvm", "asm"):
+            return super().source(tape, language, precision, options)
+        text, _ = kernel_ir(lower(tape, precision), precision, self.lanes(precision, options), target())
+        return text if language == "llvm" else str(_target_machine().emit_assembly(_module(text)))
+
+
+def create(bits: int | None) -> Backend | None:
+    """The cpu backend, which has no bits to choose."""
+    return CpuBackend() if bits is None else None
+
+
+@cache
+def _check_processor(precision: str, lanes: int) -> None:
+    check_golden(cached_kernel(golden_tape(), precision, lanes, 1), precision, f"cpu, {lanes} lanes,")
+
+
+def cached_kernel(tape: Tape, precision: str, lanes: int, threads: int) -> CpuKernel:
     """The kernel of a tape, from the cache if the same operations were compiled before."""
-    low = lowered or cache(lambda: lower(tape, precision))
-    operations = shared_cache().found(
-        f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}", lambda: low().hash.encode()
-    )
-    stored = shared_cache().found(f"{_code_generator()} {operations!r} {lanes}", lambda: _object(low(), precision, lanes))
-    scratch, count = struct.unpack_from("<qq", stored)
-    return Kernel(stored[16:], scratch, lanes, count)
+    # the tape need not be lowered, nor traced, if it is known what it is lowered to
+    lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
+    lowered = shared_cache().found(lowering, lambda: lower(tape, precision).hash.encode()).decode()
+    stored = shared_cache().found(f"{_code_generator()} {lowered} {lanes}", lambda: _compiled(tape, precision, lanes))
+    scratch, expected = struct.unpack_from("<qq", stored)
+    return CpuKernel(tape, stored[16:], scratch, lanes, expected, threads)
 
 
-def _object(low: Tape, precision: str, lanes: int) -> bytes:
-    """Bytes of scratch memory, number of operations, object code."""
-    text, scratch = kernel_ir(low, precision, lanes, host().triple)
-    code: bytes = _target_machine().emit_object(_module(text))
-    return struct.pack("<qq", scratch, low.operations) + code
+@cache
+def _code_generator() -> str:
+    """Everything besides the lowered tape and the options that decides what machine code comes out."""
+    import llvmlite
+
+    source = source_hash("condyle.tape.llvm", "condyle.tape.target")
+    return f"{source} {llvmlite.__version__} {_llvm().llvm_version_info} {host()}"
 
 
-def assembly(text: str) -> str:
-    """LLVM text as the assembly of this processor."""
-    return str(_target_machine().emit_assembly(_module(text)))
-
-
-def _module(text: str) -> Any:
-    module = _llvm().parse_assembly(text)
-    module.verify()
-    return module
-
-
-def loaded_text(text: str) -> Any:
-    """LLVM text compiled and loaded for this processor: the engine that holds its functions."""
-    return _load(_target_machine().emit_object(_module(f'target triple = "{host().triple}"\n{text}')))
-
-
-def _load(code: bytes) -> Any:
-    llvm = _llvm()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{host().triple}"'), _target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
+def _compiled(tape: Tape, precision: str, lanes: int) -> bytes:
+    """Bytes of scratch memory, expected operations, object code."""
+    low = lower(tape, precision)
+    text, scratch = kernel_ir(low, precision, lanes, target())
+    return struct.pack("<qq", scratch, operations(low.block, until=UNTIL)) + object_code(text)

@@ -1,4 +1,4 @@
-"""Interval arithmetic: certified enclosures of what a tape computes over the real numbers, as balls of FLINT's arb.
+"""The interval backend: certified enclosures of what a tape computes over the real numbers, as balls of FLINT's arb.
 
 A ball that is NaN says "anything, or undefined": an operation gives it when its result has no bounds, and it spreads.
 A comparison of balls may be undecided (None); a choice between two values on such a condition gives a ball around both.
@@ -13,7 +13,10 @@ from threading import RLock
 from typing import Any
 
 from condyle.errors import BackendError, require
+from condyle.tape.backends.interface import Backend, Kernel, Options
+from condyle.tape.backends.reference import InterpretedKernel
 from condyle.tape.interpret import Arithmetic
+from condyle.tape.tape import Tape
 
 Decision = bool | None
 
@@ -224,3 +227,21 @@ def round_half_even(m: int, shift: int) -> int:
 def _exponent(point: Any) -> int:
     mantissa, exponent = (int(x) for x in point.man_exp())
     return mantissa.bit_length() - 1 + exponent
+
+
+class IntervalBackend(Backend):
+    """Certified enclosures computed with `bits` digits; arrays hold flint.arb, and on the way in also exact floats and ints."""
+
+    takes_objects = encloses = True
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+
+    def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        arithmetic = Interval(self.bits)
+        return InterpretedKernel(tape, arithmetic, arithmetic.number, arithmetic.working)
+
+
+def create(bits: int | None) -> Backend | None:
+    """The backend with this many bits, 53 by default."""
+    return IntervalBackend(53 if bits is None else bits) if bits != 0 else None

@@ -1,11 +1,14 @@
-"""MPFR arithmetic: a tape at any precision, every operation correctly rounded, the elementary ones included."""
+"""The mpfr backend: a tape at any precision, every operation correctly rounded, the elementary ones included."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from condyle.errors import BackendError, require
+from condyle.tape.backends.interface import Backend, Kernel, Options
+from condyle.tape.backends.reference import InterpretedKernel
 from condyle.tape.interpret import Arithmetic
+from condyle.tape.tape import Tape
 
 
 class Mpfr(Arithmetic):
@@ -72,3 +75,21 @@ class Mpfr(Arithmetic):
     def number(self, value: Any) -> Any:
         """A float, int or mpfr, rounded to this precision."""
         return self._mpfr(value, self.bits, self.context)
+
+
+class MpfrBackend(Backend):
+    """MPFR numbers of `bits` digits; arrays hold gmpy2.mpfr, and on the way in also floats and ints."""
+
+    takes_objects = True
+
+    def __init__(self, bits: int) -> None:
+        self.digits = bits
+
+    def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        arithmetic = Mpfr(self.digits)
+        return InterpretedKernel(tape, arithmetic, arithmetic.number)
+
+
+def create(bits: int | None) -> Backend | None:
+    """The backend with this many bits, which must be given."""
+    return MpfrBackend(bits) if bits else None

@@ -1,112 +1,108 @@
-"""Machines that interpret: the reference in IEEE floats, MPFR at any precision, and certified intervals.
+"""The reference backend: a tape interpreted in IEEE floats, the definition that every other backend must match bit for bit.
 
-Every backend has a `name` and `run(tape, inputs)`: one array of shape (N, size) per input port goes in, and one per
-output port comes out.
+The golden vector is how a backend shows that it does: a short kernel whose bits are known, computed before any other.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import BackendError, ShapeError
-from condyle.tape.backends.interval import Interval
-from condyle.tape.backends.mpfr import Mpfr
-from condyle.tape.graph import Block
+from condyle.tape.array import fma, where
+from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.interpret import Arithmetic, Ieee, evaluate
-from condyle.tape.ops import OPS
+from condyle.tape.loop import loop
+from condyle.tape.passes import lower
 from condyle.tape.tape import Tape
+from condyle.tape.trace import trace
 
-Convert = Callable[[Any], Any]
-
-
-def interpreted(
-    tape: Tape,
-    inputs: list[np.ndarray],
-    arithmetic: Arithmetic,
-    convert_in: Convert,
-    convert_out: Convert,
-    dtype: Any = object,
-) -> list[np.ndarray]:
-    """The outputs of a tape in any arithmetic, one array of shape (N, size) and the given dtype per output port.
-
-    `inputs` has one array of shape (N, size) per input port. Each entry goes through `convert_in`, each result through
-    `convert_out`. A table is flattened row after row. A tape without inputs is computed once.
-    """
-    count = batch(tape, inputs)
-    outputs = [np.empty((count, port.size), dtype=dtype) for port in tape.outputs]
-    for lane in range(count):
-        params = [convert_in(x) for array in inputs for x in array[lane]]
-        results = iter(evaluate(tape.block, params, arithmetic))
-        for port, array in zip(tape.outputs, outputs, strict=True):
-            values = chain.from_iterable(next(results)) if port.table else islice(results, port.size)
-            array[lane, :] = [convert_out(x) for x in values]
-    return outputs
+DTYPES = {"f64": np.float64, "f32": np.float32}
 
 
-def batch(tape: Tape, inputs: list[np.ndarray]) -> int:
-    """The number N of states, or a ShapeError unless there is one array of shape (N, size) per input port."""
-    wanted = ", ".join(f"{port.name} (N, {port.size})" for port in tape.inputs) or "none"
-    given = ", ".join(str(np.shape(a)) for a in inputs) or "none"
-    sizes = [np.shape(a)[1] if np.ndim(a) == 2 else None for a in inputs]
-    if sizes != [port.size for port in tape.inputs] or len({len(a) for a in inputs}) > 1:
-        raise ShapeError(f"{tape.name}: expected arrays {wanted} with one N for all, got {given}")
-    return len(inputs[0]) if inputs else 1
+class InterpretedKernel(Kernel):
+    """A tape interpreted state by state in any arithmetic; `number` makes its numbers of what an array holds."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        arithmetic: Arithmetic,
+        number: Callable[[Any], Any],
+        context: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.tape, self.arithmetic, self.number, self.context = tape, arithmetic, number, context
+
+    def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
+        for ports, given in ((self.tape.inputs, arrays), (self.tape.outputs, out)):
+            if [a.shape for a in given] != [(len(out[0]), port.size) for port in ports]:
+                wanted = ", ".join(f"{port.name} (N, {port.size})" for port in ports) or "none"
+                found = ", ".join(str(a.shape) for a in given) or "none"
+                raise ShapeError(f"{self.tape.name}: expected arrays {wanted} with one N for all, got {found}")
+        with self.context():
+            for lane in range(len(out[0])):
+                # gmpy2 and flint do not know NumPy's numbers
+                entries = [x.item() if isinstance(x, np.generic) else x for array in arrays for x in array[lane]]
+                results = iter(evaluate(self.tape.block, [self.number(x) for x in entries], self.arithmetic))
+                for port, array in zip(self.tape.outputs, out, strict=True):
+                    array[lane, :] = [*(chain.from_iterable(next(results)) if port.stack else islice(results, port.size))]
 
 
-class Reference:
-    """Plain Python floats: the definition that every backend of that precision must match bit for bit."""
+class ReferenceBackend(Backend):
+    """Plain Python floats."""
 
-    name = "reference"
-
-    def run(self, tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        """Outputs of a lowered tape in the dtype of its inputs, float64 or float32; float64 when it has none."""
-        dtypes = sorted({np.asarray(a).dtype.name for a in inputs}) or ["float64"]
-        if dtypes not in (["float64"], ["float32"]):
-            given = " and ".join(dtypes)
-            raise BackendError(f"{tape.name}: the reference backend takes arrays of float64 or of float32, got {given}")
-        if missing := inexact(tape.block):
-            names = ", ".join(sorted(missing))
-            raise BackendError(f"{tape.name}: the reference backend has no {names}; lower the tape first (passes.lower)")
-        return interpreted(tape, inputs, Ieee(single=dtypes == ["float32"]), float, float, dtypes[0])
+    def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        return InterpretedKernel(lower(tape, precision), Ieee(single=precision == "f32"), float)
 
 
-class MpfrBackend:
-    """MPFR numbers of `bits` digits; outputs are object arrays of gmpy2.mpfr."""
-
-    def __init__(self, bits: int) -> None:
-        self.name = f"mpfr:{bits}"
-        self.bits = bits
-
-    def run(self, tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        """Outputs of a tape; entries of the inputs are floats, ints or mpfr, and are rounded to `bits` digits."""
-        arithmetic = Mpfr(self.bits)
-        return interpreted(tape, inputs, arithmetic, _python(arithmetic.number), lambda x: x)
+def create(bits: int | None) -> Backend | None:
+    """The reference backend, which has no bits to choose."""
+    return ReferenceBackend() if bits is None else None
 
 
-class IntervalBackend:
-    """Certified enclosures computed with `bits` digits; outputs are object arrays of flint.arb."""
+# ---- the golden vector
 
-    def __init__(self, bits: int = 53) -> None:
-        self.name = f"interval:{bits}"
-        self.bits = bits
-
-    def run(self, tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        """Outputs of a tape; entries of the inputs are exact floats or ints, or balls (arb)."""
-        arithmetic = Interval(self.bits)
-        with arithmetic.working():
-            return interpreted(tape, inputs, arithmetic, _python(arithmetic.number), lambda x: x)
+# sha256 of the outputs, as the reference backend gives them; a test computes them again
+GOLDEN = {
+    "f64": "f95e6fff39308588b6eafe14ce4930c31f45fb08fc40e8d057a293f50bbb2ebb",
+    "f32": "6efaa8d002aab40d91da64e7ce4bdca3332476f36fd6ef03fed4c634aa7f376c",
+}
 
 
-def _python(convert: Convert) -> Convert:
-    # gmpy2 and flint do not know NumPy's numbers
-    return lambda x: convert(x.item() if isinstance(x, np.generic) else x)
+def golden_function(x: Any) -> Any:
+    """Every exact operation on three numbers, then a chaotic iteration that amplifies any difference."""
+    a, b, c = x
+    parts = [a + b, a - b * c, a / c, fma(a, b, c), np.sqrt(abs(b)), np.rint(8.0 * a), np.floor(8.0 * b), np.copysign(a, b)]
+    parts += [np.minimum(a, b), np.maximum(b, c), where((a < b) & ~(b <= c), a, c), np.sin(b), np.exp(a), np.log(abs(c))]
+    start = 0.25 + 0.5 * abs(a - np.floor(a))
+    return np.array([*parts, loop(lambda i, y: 3.9 * y * (1.0 - y), start, 60)])
 
 
-def inexact(block: Block) -> set[str]:
-    """The elementary operations of a block and its loops."""
-    found = {node.op for node in block.nodes if node.op in OPS and not OPS[node.op].exact}
-    return found.union(*[inexact(node.data.body) for node in block.nodes if node.op == "loop"])
+@cache
+def golden_tape() -> Tape:
+    """The tape of the golden vector."""
+    return trace(golden_function, x=3)
+
+
+def golden_digest(kernel: Kernel, precision: str) -> str:
+    """Sha256 of what a kernel of the golden tape gives for seventeen states: more than one block of lanes, and a tail."""
+    states = (np.arange(51.0).reshape(17, 3) * 37.0 % 101.0 - 50.0) / 7.0
+    outputs = np.empty((len(states), golden_tape().outputs[0].size), DTYPES[precision])
+    kernel([states.astype(DTYPES[precision])], [outputs])
+    # every NaN counts as the same
+    outputs = np.where(np.isnan(outputs), outputs.dtype.type(np.nan), outputs)
+    return hashlib.sha256(outputs.astype(outputs.dtype.newbyteorder("<")).tobytes()).hexdigest()
+
+
+def check_golden(kernel: Kernel, precision: str, name: str) -> None:
+    """Raise unless a kernel of the golden tape gives the golden bits."""
+    if golden_digest(kernel, precision) != GOLDEN[precision]:
+        raise BackendError(
+            f"the {name} backend ({precision}) does not give the golden bits on this processor, so its results could not be "
+            "trusted; use backend 'reference' and report the processor's name"
+        )

@@ -11,23 +11,21 @@ import re
 from dataclasses import dataclass
 
 from condyle.errors import BackendError
-from condyle.tape.backends.reference import inexact
-from condyle.tape.graph import Block, Loop, Node
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import BOOL, OPS
-from condyle.tape.passes import dead_code
-from condyle.tape.tape import Port, Tape
+from condyle.tape.passes import dead_code, inexact
+from condyle.tape.tape import Block, Loop, Node, Port, Tape
 
-STACK = 64 * 1024  # bytes of local tables; beyond that the caller provides the memory
+STACK = 64 * 1024  # bytes of local stacks; beyond that the caller provides the memory
 
 
-def c_source(tape: Tape, dtype: str = "float64", name: str | None = None) -> str:
-    """C99 source of `void NAME(const double *q, ..., double *out, ...)`; of float with dtype "float32".
+def c_source(tape: Tape, precision: str = "f64", name: str | None = None) -> str:
+    """C99 source of `void NAME(const double *q, ..., double *out, ...)`; of float for the precision "f32".
 
-    One pointer per port, the arrays flattened row after row. When local tables need more than 64 KiB, one more argument
+    One pointer per port, the arrays flattened row after row. When local stacks need more than 64 KiB, one more argument
     `work` points to NAME_WORK numbers of scratch memory.
     """
-    kernel = Kernel(tape, dtype, name)
+    kernel = CFunction(tape, precision, name)
     lines = [kernel.comment(), *frame(kernel.helpers), *kernel.macro()]
     for op in sorted(kernel.helpers):
         lines += helper(op, kernel.single)
@@ -35,9 +33,9 @@ def c_source(tape: Tape, dtype: str = "float64", name: str | None = None) -> str
     return "\n".join(lines) + "\n"
 
 
-def c_header(tape: Tape, dtype: str = "float64", name: str | None = None) -> str:
+def c_header(tape: Tape, precision: str = "f64", name: str | None = None) -> str:
     """The header that goes with `c_source`, for C and C++."""
-    kernel = Kernel(tape, dtype, name)
+    kernel = CFunction(tape, precision, name)
     guard = f"{kernel.name.upper()}_H"
     lines = [kernel.comment(), f"#ifndef {guard}", f"#define {guard}", "", *kernel.macro()]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{kernel.prototype('')};", ""]
@@ -47,7 +45,7 @@ def c_header(tape: Tape, dtype: str = "float64", name: str | None = None) -> str
 
 @dataclass(frozen=True)
 class Column:
-    """Where a column of a table lies: its entry of row r is `array[stride * r + offset]`."""
+    """Where a column of a stack lies: its entry of row r is `array[stride * r + offset]`."""
 
     array: str
     stride: int
@@ -62,21 +60,19 @@ class Column:
         return f"{self.array}[{scaled} + {self.offset}]" if self.offset else f"{self.array}[{scaled}]"
 
 
-class Kernel:
+class CFunction:
     """One function being written: its lines, and what has to stand around them."""
 
-    def __init__(self, tape: Tape, dtype: str, name: str | None) -> None:
-        if dtype not in ("float64", "float32"):
-            raise BackendError(f"C is written for 'float64' or 'float32', not for {dtype!r}")
+    def __init__(self, tape: Tape, precision: str, name: str | None) -> None:
         if missing := ", ".join(sorted(inexact(tape.block))):
             raise BackendError(f"{tape.name}: C has exact operations only; lower {missing} first (passes.lower)")
         self.tape = tape
-        self.single = dtype == "float32"
+        self.single = {"f64": False, "f32": True}[precision]
         self.real, self.suffix = ("float", "f") if self.single else ("double", "")
         self.lines: list[str] = []
         self.helpers: set[str] = set()
         self.literals: set[str] = set()
-        self.areas: list[tuple[int, str, str, int]] = []  # tables in memory: line, indent, name, entries
+        self.areas: list[tuple[int, str, str, int]] = []  # stacks in memory: line, indent, name, entries
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
         taken = {"work"}
         self.name, *names = [self._name(n, taken) for n in (name or tape.name, *[p.name for p in self.ports])]
@@ -132,26 +128,26 @@ class Kernel:
         ports = zip(self.tape.inputs, self.inputs, strict=True)
         entries = [f"{name}[{k}]" for port, name in ports for k in range(port.size)]
         stored = self._outputs_of_loops(block)
-        values, tables = self.block(block, entries, "", "    ")
+        values, stacks = self.block(block, entries, "", "    ")
         results = iter(block.results)
         for port, name in zip(self.tape.outputs, self.outputs, strict=True):
-            if not port.table:
+            if not port.stack:
                 self.lines += [f"    {name}[{k}] = {values[next(results)]};" for k in range(port.size)]
                 continue
-            table = next(results)
+            stack = next(results)
             if name not in stored:
-                self._copy(name, tables[table], port.shape[0])
+                self._copy(name, stacks[stack], port.shape[0])
         text = "\n".join(self.lines)
         unused = [name for name in (*self.inputs, *self.outputs) if not re.search(rf"\b{name}\b", text)]
         self.lines += [f"    (void){name};" for name in unused]
 
     def _outputs_of_loops(self, block: Block) -> set[str]:
-        """Outputs that a loop writes as it goes: tables whose columns no other output has claimed."""
+        """Outputs that a loop writes as it goes: stacks whose columns no other output has claimed."""
         stored = set()
         results = iter(block.results)
         for port, name in zip(self.tape.outputs, self.outputs, strict=True):
-            nodes = [block.nodes[next(results)] for _ in range(1 if port.table else port.size)]
-            if not port.table or nodes[0].op != "rows":
+            nodes = [block.nodes[next(results)] for _ in range(1 if port.stack else port.size)]
+            if not port.stack or nodes[0].op != "slice":
                 continue
             first, last = nodes[0].data
             keys = [(f"{nodes[0].args[0]}", c) for c in range(first, last)]
@@ -169,10 +165,10 @@ class Kernel:
     def block(
         self, block: Block, params: list[str], path: str, indent: str, fresh: int = 0, done: int | None = None
     ) -> tuple[dict[int, str], dict[int, list[Column]]]:
-        """(text of every value, columns of every table) of a block; the first `fresh` params become variables, and `done`,
+        """(text of every value, columns of every stack) of a block; the first `fresh` params become variables, and `done`,
         once it is known, ends the loop around the block."""
         values: dict[int, str] = {}
-        tables: dict[int, list[Column]] = {}
+        stacks: dict[int, list[Column]] = {}
         for i, node in enumerate(block.nodes):
             op, args, data = node
             here = f"{path}{i}"
@@ -181,23 +177,23 @@ class Kernel:
             elif op == "const":
                 values[i] = literal(data, self.single)
                 self.literals.add(values[i])
-            elif op == "table":
-                tables[i] = self.table([values[a] for a in args], data[1], here, indent)
-            elif op == "at":
-                values[i] = tables[args[0]][data[1]].entry(data[0])
+            elif op == "stack":
+                stacks[i] = self.stack([values[a] for a in args], data[1], here, indent)
+            elif op == "index":
+                values[i] = stacks[args[0]][data[1]].entry(data[0])
             elif op == "loop":
                 start, read, captured = data.split(args)
-                columns = [column for t in read for column in tables[t]]
+                columns = [column for t in read for column in stacks[t]]
                 self.loop(data, [values[a] for a in start], columns, [values[a] for a in captured], here, indent)
             elif op == "get":
                 values[i] = f"c{path}{args[0]}_{data}"
-            elif op == "rows":
-                tables[i] = self.written(block.nodes[args[0]].data, f"{path}{args[0]}")[data[0] : data[1]]
+            elif op == "slice":
+                stacks[i] = self.written(block.nodes[args[0]].data, f"{path}{args[0]}")[data[0] : data[1]]
             else:
                 values[i] = self.operation(node, [values[a] for a in args], here, indent)
             if i == done:
                 self.lines.append(f"{indent}if ({values[i]}) break;")
-        return values, tables
+        return values, stacks
 
     def operation(self, node: Node, operands: list[str], here: str, indent: str) -> str:
         """The variable of an arithmetic operation."""
@@ -217,7 +213,7 @@ class Kernel:
         self.lines.append(f"{indent}const {kind or self.real} {name} = {text};")
         return name
 
-    # ---- loops and tables
+    # ---- loops and stacks
 
     def loop(self, loop: Loop, start: list[str], columns: list[Column], captured: list[str], here: str, indent: str) -> None:
         """Write a loop. Its carried values are variables that change only when all the next ones are known."""
@@ -241,12 +237,12 @@ class Kernel:
         self.lines.append(f"{indent}}}")
 
     def written(self, loop: Loop, here: str) -> list[Column]:
-        """Where a loop writes its columns: into outputs, and what remains into a table `w` of its own."""
+        """Where a loop writes its columns: into outputs, and what remains into a stack `w` of its own."""
         own = [c for c in range(loop.writes) if (here, c) not in self.direct]
         return [self.direct.get((here, c)) or Column(f"w{here}", len(own), own.index(c)) for c in range(loop.writes)]
 
-    def table(self, entries: list[str], columns: int, here: str, indent: str) -> list[Column]:
-        """The columns of a table of values: a stretch of memory that exists already, constants, or a local array."""
+    def stack(self, entries: list[str], columns: int, here: str, indent: str) -> list[Column]:
+        """The columns of a stack of values: a stretch of memory that exists already, constants, or a local array."""
         first = re.fullmatch(r"(\w+)\[(\d+)\]", entries[0]) if entries else None
         if first is not None and entries == [f"{first[1]}[{int(first[2]) + k}]" for k in range(len(entries))]:
             return [Column(first[1], columns, int(first[2]) + c) for c in range(columns)]
@@ -261,12 +257,12 @@ class Kernel:
         return [Column(f"t{here}", columns, c) for c in range(columns)]
 
     def area(self, name: str, entries: int, indent: str) -> None:
-        """Leave a line for a table in memory; where it lies is known when all are."""
+        """Leave a line for a stack in memory; where it lies is known when all are."""
         self.areas.append((len(self.lines), indent, name, entries))
         self.lines.append("")
 
     def _place_areas(self) -> int:
-        """Tables as local arrays, or all in `work` if they are large; the numbers needed there."""
+        """Stacks as local arrays, or all in `work` if they are large; the numbers needed there."""
         total = sum(entries for *_, entries in self.areas)
         in_work = total * (4 if self.single else 8) > STACK
         at = 0
@@ -299,7 +295,7 @@ nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh
 cd_min cd_max cd_pow2 cd_logb
 """
 RESERVED = frozenset(_WORDS.split() + _LIBRARY.split() + [n + f for n in _FOR_EACH_TYPE.split() for f in ("", "f", "l")])
-_OURS = re.compile(r"[xktwci]\d")  # how values, constants, tables, carried values and counters are called
+_OURS = re.compile(r"[xktwci]\d")  # how values, constants, stacks, carried values and counters are called
 
 
 def identifier(name: str, taken: set[str]) -> str:

@@ -12,10 +12,9 @@ import math
 from typing import Any
 
 from condyle.errors import require
-from condyle.tape.graph import Block, Loop
 from condyle.tape.interpret import Arithmetic, evaluate
 from condyle.tape.passes import dead_code
-from condyle.tape.tape import Port, Tape, operations
+from condyle.tape.tape import Block, Loop, Port, Tape, operations
 
 UNROLL = 10_000  # operations that a loop may become when it is written out
 
@@ -35,7 +34,7 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
     results = iter(evaluate(block, params, arithmetic))
     outputs = []
     for port in tape.outputs:
-        values = arithmetic.flat(next(results)) if port.table else [next(results) for _ in range(port.size)]
+        values = arithmetic.flat(next(results)) if port.stack else [next(results) for _ in range(port.size)]
         outputs.append(_assemble(casadi, port, casadi.densify(arithmetic.column(values))))
     known = casadi.Function.fix_name(name or tape.name)
     return casadi.Function(known, inputs, outputs, names[: len(inputs)], names[len(inputs) :])
@@ -98,9 +97,9 @@ class Scalars(Arithmetic):
         """Values one below the other."""
         return self.casadi.vertcat(*values) if values else self.kind(0, 1)
 
-    def flat(self, table: Any) -> list[Any]:
-        """The entries of a table, row after row, as one or more columns."""
-        return [entry for row in table for entry in row]
+    def flat(self, stack: Any) -> list[Any]:
+        """The entries of a stack, row after row, as one or more columns."""
+        return [entry for row in stack for entry in row]
 
     def logb(self, a: Any) -> Any:
         """The exponent of a, by logarithm and then by comparison with the two powers of two around it."""
@@ -111,16 +110,16 @@ class Scalars(Arithmetic):
 
 
 class Matrices(Scalars):
-    """CasADi's MX, where a loop stays a loop; a table is a matrix with one column per row of the table."""
+    """CasADi's MX, where a loop stays a loop; a stack is a matrix with one column per row of the stack."""
 
     def __init__(self, casadi: Any) -> None:
         super().__init__(casadi)
         self.kind = casadi.MX
 
-    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         order = [*reversed(range(loop.count))] if loop.reverse else [*range(loop.count)]
         iteration = self.casadi.DM([order])
-        rows = self.casadi.vertcat(*tables)[:, order] if tables else self.kind(0, loop.count)
+        rows = self.casadi.vertcat(*stacks)[:, order] if stacks else self.kind(0, loop.count)
         outside = self.casadi.repmat(self.column(captured), 1, loop.count)
         repeated = self.body(loop, len(captured)).mapaccum("loop", loop.count)
         states, written = repeated(self.column(start), iteration, rows, outside)
@@ -138,17 +137,17 @@ class Matrices(Scalars):
         outputs = [self.casadi.densify(inner.column(part)) for part in (following, written)]
         return self.casadi.Function("body", symbols, outputs)
 
-    def table(self, entries: list[Any], rows: int, columns: int) -> Any:
+    def stack(self, entries: list[Any], rows: int, columns: int) -> Any:
         return self.casadi.reshape(self.column(entries), columns, rows)
 
-    def columns(self, written: Any, first: int, last: int) -> Any:
+    def slice(self, written: Any, first: int, last: int) -> Any:
         return written[first:last, :]
 
-    def entry(self, table: Any, row: int, column: int) -> Any:
-        return table[column, row]
+    def index(self, stack: Any, row: int, column: int) -> Any:
+        return stack[column, row]
 
-    def flat(self, table: Any) -> list[Any]:
-        return [self.casadi.vec(table)]
+    def flat(self, stack: Any) -> list[Any]:
+        return [self.casadi.vec(stack)]
 
 
 # ---- ports

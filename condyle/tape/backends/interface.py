@@ -1,0 +1,97 @@
+"""The interface of all backends: `compile(tape, precision, options)` gives a kernel, and `kernel(arrays, out)` computes a batch.
+
+A new backend is one file with a subclass of `Backend` and a function `create`, and one line in MODULES.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import BackendError
+from condyle.tape.tape import Tape
+
+FastCall = Callable[[tuple[Any, ...]], Any]  # arguments -> result, or None for arguments that it does not take
+
+# name -> the module, imported when the backend is first used; its `create(bits)` gives None where it cannot take these bits
+MODULES = {
+    "cpu": "condyle.tape.backends.cpu",
+    "reference": "condyle.tape.backends.reference",
+    "mpfr": "condyle.tape.backends.mpfr",
+    "interval": "condyle.tape.backends.interval",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a backend computes; no option changes a bit of the result. None is the backend's own choice."""
+
+    lanes: int | None = None  # states computed side by side in one vector
+    threads: int | None = None  # threads that share a batch
+
+    def __post_init__(self) -> None:
+        if self.lanes is not None and self.lanes not in (1, 2, 4, 8, 16):
+            raise BackendError(f"lanes must be 1, 2, 4, 8 or 16, got {self.lanes}")
+        if self.threads is not None and self.threads < 1:
+            raise BackendError(f"threads must be at least 1, got {self.threads}")
+
+
+class Kernel(ABC):
+    """A tape compiled by a backend."""
+
+    @abstractmethod
+    def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
+        """Write the outputs of a batch: one array of shape (states, entries) per port, entries of a state side by side.
+
+        A stride of zero from state to state repeats one state.
+        """
+
+    def fast_call(self, result: type | None, *, guarded: bool) -> FastCall | None:
+        """A function for one float64 state given as a tuple of arrays; None where the backend has no such function.
+
+        It gives a new array or number, or the named tuple `result` of several. `guarded`: the last output is a check that is not
+        part of the result, and unless it is zero the function gives None.
+        """
+        return None
+
+
+class Backend(ABC):
+    """What computes tapes."""
+
+    takes_objects = False  # whether arrays hold Python objects (numbers of any precision, balls) rather than floats
+    encloses = False  # whether a result is an enclosure, which says itself whether it is bounded
+    digits = 0  # binary digits of its numbers, if they are neither float64 nor float32
+
+    @abstractmethod
+    def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        """The kernel of a tape for arrays of "f64" or "f32"; a backend that takes objects has its own precision."""
+
+    def lanes(self, precision: str, options: Options) -> int:
+        """States computed side by side in one vector."""
+        return 1
+
+    def threads(self, options: Options) -> int:
+        """Threads that share a large batch."""
+        return 1
+
+    def source(self, tape: Tape, language: str, precision: str, options: Options) -> str:
+        """The kernel as text in a language of the backend."""
+        raise BackendError(f"source() can print 'tape' or 'c', and on the cpu backend 'llvm' or 'asm', not {language!r}")
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of a name such as "cpu" or "mpfr:256", imported now."""
+    kind, colon, bits = name.partition(":")
+    found: Backend | None = None
+    if kind in MODULES and (bits.isdigit() or not colon):
+        found = import_module(MODULES[kind]).create(int(bits) if bits else None)
+    if found is None:
+        raise BackendError(
+            f"there is no backend {name!r}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
+        )
+    return found

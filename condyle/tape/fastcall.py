@@ -1,0 +1,304 @@
+"""The fast path for one state: machine code that reads NumPy's arrays itself, as a built-in function of Python.
+
+A general call spends its time on checks in Python. This one is written in LLVM: it looks at a tuple of arguments, and if they
+are float64, contiguous and of the right shapes, hands their addresses to the kernel and makes new results. Anything else (lists,
+batches, float32, other strides) gives None, and the caller goes the general way. It serves every function of the cpu backend:
+arrays of up to three axes and single numbers, one output or several, with or without a check.
+
+The code reads objects of CPython and NumPy at fixed offsets. `layout_is_known` compares them with what Python says, once; where
+they differ (another interpreter, free threading) there is no fast path, and nothing else changes. Python's lock is held from the
+check of the arguments to the copy of the results, so calls from several threads do not meet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from condyle.tape.backends.cpu import CpuKernel
+    from condyle.tape.backends.interface import FastCall
+    from condyle.tape.tape import Port
+
+AXES = 3  # at most, of an argument
+# bytes from the start of an object: of any object, of a tuple, of a float, of an array
+TYPE, COUNT, ITEMS, VALUE = 8, 16, 24, 16
+DATA, NDIM, SHAPE, DTYPE, FLAGS = 16, 24, 32, 56, 64
+CONTIGUOUS = 0x101  # C-contiguous and aligned
+ONE_ARGUMENT = 8  # METH_O
+
+# the words of a record, which holds all that the code needs to know of one function; inputs and outputs follow
+NUMBERS = ("inputs", "outputs", "tuple", "array", "double", "float", "number")
+POINTERS = ("frame", "single", "check", "none", "results", "call_no_args", "get_item", "alloc", "incref", "decref")
+HEAD = NUMBERS + POINTERS
+INPUT = 1 + AXES  # words of an input: number of axes, sizes
+OUTPUT = 2  # words of an output: what makes the result, key of a single number or null
+
+
+def _code() -> str:
+    """LLVM text of `object call(record, tuple)`."""
+    loads = "\n".join(
+        f"  %{name}.place = getelementptr i64, ptr %record, i64 {k}\n"
+        f"  %{name} = load {'i64' if name in NUMBERS else 'ptr'}, ptr %{name}.place"
+        for k, name in enumerate(HEAD)
+    )
+    return f"""
+define ptr @call(ptr %self, ptr %arguments) {{
+entry:
+  %record.place = getelementptr i8, ptr %self, i64 {DATA}
+  %record = load ptr, ptr %record.place
+{loads}
+  %described = getelementptr i64, ptr %record, i64 {len(HEAD)}
+  %kind.place = getelementptr i8, ptr %arguments, i64 {TYPE}
+  %kind = load i64, ptr %kind.place
+  %is.tuple = icmp eq i64 %kind, %tuple
+  br i1 %is.tuple, label %counted, label %other
+counted:
+  %count.place = getelementptr i8, ptr %arguments, i64 {COUNT}
+  %count = load i64, ptr %count.place
+  %fits = icmp eq i64 %count, %inputs
+  br i1 %fits, label %head, label %other
+
+; every argument: an array of the right shape, or a number
+head:
+  %k = phi i64 [0, %counted], [%k.next, %stored]
+  %more = icmp ult i64 %k, %inputs
+  br i1 %more, label %look, label %checked
+look:
+  %item.at = add i64 %k, {ITEMS // 8}
+  %item.place = getelementptr i64, ptr %arguments, i64 %item.at
+  %item = load ptr, ptr %item.place
+  %item.kind.place = getelementptr i8, ptr %item, i64 {TYPE}
+  %item.kind = load i64, ptr %item.kind.place
+  %wanted.at = mul i64 %k, {INPUT}
+  %wanted = getelementptr i64, ptr %described, i64 %wanted.at
+  %ndim.wanted = load i64, ptr %wanted
+  %is.array = icmp eq i64 %item.kind, %array
+  br i1 %is.array, label %inside, label %scalar
+scalar:
+  %is.float = icmp eq i64 %item.kind, %float
+  %is.number = icmp eq i64 %item.kind, %number
+  %is.real = or i1 %is.float, %is.number
+  %no.axes = icmp eq i64 %ndim.wanted, 0
+  %is.scalar = and i1 %is.real, %no.axes
+  %value.place = getelementptr i8, ptr %item, i64 {VALUE}
+  br i1 %is.scalar, label %stored, label %other
+inside:
+  %dtype.place = getelementptr i8, ptr %item, i64 {DTYPE}
+  %dtype = load i64, ptr %dtype.place
+  %is.double = icmp eq i64 %dtype, %double
+  %flags.place = getelementptr i8, ptr %item, i64 {FLAGS}
+  %flags = load i32, ptr %flags.place
+  %bits = and i32 %flags, {CONTIGUOUS}
+  %is.contiguous = icmp eq i32 %bits, {CONTIGUOUS}
+  %ndim.place = getelementptr i8, ptr %item, i64 {NDIM}
+  %ndim.short = load i32, ptr %ndim.place
+  %ndim = sext i32 %ndim.short to i64
+  %same.ndim = icmp eq i64 %ndim, %ndim.wanted
+  %good.0 = and i1 %is.double, %is.contiguous
+  %good = and i1 %good.0, %same.ndim
+  %shape.place = getelementptr i8, ptr %item, i64 {SHAPE}
+  %shape = load ptr, ptr %shape.place
+  %data.place = getelementptr i8, ptr %item, i64 {DATA}
+  %data = load ptr, ptr %data.place
+  br i1 %good, label %size, label %other
+size:
+  %d = phi i64 [0, %inside], [%d.next, %compare]
+  %d.next = add i64 %d, 1
+  %d.more = icmp ult i64 %d, %ndim
+  br i1 %d.more, label %compare, label %stored
+compare:
+  %own.place = getelementptr i64, ptr %shape, i64 %d
+  %own = load i64, ptr %own.place
+  %size.place = getelementptr i64, ptr %wanted, i64 %d.next
+  %size.wanted = load i64, ptr %size.place
+  %same = icmp eq i64 %own, %size.wanted
+  br i1 %same, label %size, label %other
+stored:
+  %address = phi ptr [%value.place, %scalar], [%data, %size]
+  %k.twice = shl i64 %k, 1
+  %port = add i64 %k.twice, 1
+  %port.place = getelementptr i64, ptr %frame, i64 %port
+  store ptr %address, ptr %port.place
+  %k.next = add i64 %k, 1
+  br label %head
+
+; the tuple of results is made first: making it may collect garbage, which may run any code
+checked:
+  %alone = icmp eq ptr %results, null
+  br i1 %alone, label %run, label %several
+several:
+  %made = call ptr %alloc(ptr %results, i64 %outputs)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %error, label %run
+run:
+  %result = phi ptr [null, %checked], [%made, %several]
+  call void %single(ptr %frame)
+  %unchecked = icmp eq ptr %check, null
+  br i1 %unchecked, label %fill, label %verify
+verify:
+  %residue = load double, ptr %check
+  %fine = fcmp oeq double %residue, 0.0
+  br i1 %fine, label %fill, label %refuse
+refuse:
+  br i1 %alone, label %other, label %drop
+drop:
+  call void %decref(ptr %result)
+  br label %other
+
+; every output: a copy of an array, or a number taken out of one
+fill:
+  %j = phi i64 [0, %run], [0, %verify], [%j.next, %next]
+  %j.more = icmp ult i64 %j, %outputs
+  br i1 %j.more, label %output, label %done
+output:
+  %skip = mul i64 %inputs, {INPUT}
+  %output.at = mul i64 %j, {OUTPUT}
+  %word = add i64 %skip, %output.at
+  %maker.place = getelementptr i64, ptr %described, i64 %word
+  %maker = load ptr, ptr %maker.place
+  %key.place = getelementptr i64, ptr %maker.place, i64 1
+  %key = load ptr, ptr %key.place
+  %is.copy = icmp eq ptr %key, null
+  br i1 %is.copy, label %copied, label %taken
+copied:
+  %copy = call ptr %call_no_args(ptr %maker)
+  br label %filled
+taken:
+  %entry.value = call ptr %get_item(ptr %maker, ptr %key)
+  br label %filled
+filled:
+  %value = phi ptr [%copy, %copied], [%entry.value, %taken]
+  br i1 %alone, label %return, label %keep
+return:
+  ret ptr %value
+keep:
+  %no.value = icmp eq ptr %value, null
+  br i1 %no.value, label %undo, label %next
+undo:
+  call void %decref(ptr %result)
+  br label %error
+next:
+  %slot.at = add i64 %j, {ITEMS // 8}
+  %slot = getelementptr i64, ptr %result, i64 %slot.at
+  store ptr %value, ptr %slot
+  %j.next = add i64 %j, 1
+  br label %fill
+done:
+  ret ptr %result
+other:
+  call void %incref(ptr %none)
+  ret ptr %none
+error:
+  ret ptr null
+}}
+"""
+
+
+class _Record(np.ndarray):
+    """The words of a function, and what must live as long as it does."""
+
+    alive: tuple[Any, ...]
+
+
+class _Method(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("text", ctypes.c_char_p))
+
+
+@cache
+def _loaded() -> Any:
+    """The engine that holds the code."""
+    from condyle.tape.backends.cpu import host, load_object, object_code
+
+    return load_object(object_code(f'target triple = "{host().triple}"\n{_code()}'))
+
+
+@cache
+def layout_is_known() -> bool:
+    """Whether objects are laid out as the code has it."""
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    array, pair, numbers = np.zeros((3, 5)), (1.5, "x"), (2.5, np.float64(2.5))
+
+    def word(thing: object, at: int, kind: Any = ctypes.c_int64) -> Any:
+        return kind.from_address(id(thing) + at).value
+
+    shape = word(array, SHAPE)
+    return (
+        word(array, TYPE) == id(np.ndarray)
+        and word(array, DATA) == array.ctypes.data
+        and word(array, NDIM, ctypes.c_int32) == 2
+        and [ctypes.c_int64.from_address(shape + 8 * k).value for k in range(2)] == [3, 5]
+        and word(array, DTYPE) == id(np.dtype(np.float64))
+        and word(array, FLAGS, ctypes.c_int32) == array.flags.num
+        and array.flags.num & CONTIGUOUS == CONTIGUOUS
+        and word(pair, TYPE) == id(tuple)
+        and [word(pair, COUNT), word(pair, ITEMS), word(pair, ITEMS + 8)] == [2, id(pair[0]), id(pair[1])]
+        and [word(x, VALUE, ctypes.c_double) for x in numbers] == [2.5, 2.5]
+        and [word(x, TYPE) for x in numbers] == [id(float), id(np.float64)]
+    )
+
+
+def frame(kernel: CpuKernel) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    """(scratch, (address, 0) of every port ... as the kernel's `single` reads them; buffers of the outputs; scratch memory)."""
+    from condyle.tape.backends.cpu import aligned
+
+    outputs = [np.zeros(port.shape) for port in kernel.tape.outputs]
+    scratch = aligned(kernel.scratch)
+    places = [0] * len(kernel.tape.inputs) + [a.ctypes.data for a in outputs]
+    return np.array([scratch.ctypes.data, *[n for p in places for n in (p, 0)]], dtype=np.int64), outputs, scratch
+
+
+def fast_call(kernel: CpuKernel, result: type | None, *, guarded: bool) -> FastCall | None:
+    """A function of a tuple of arguments that gives what `Kernel.fast_call` says; None where there can be no such function."""
+    inputs: Sequence[Port] = kernel.tape.inputs
+    if not layout_is_known() or any(len(port.shape) > AXES for port in inputs):
+        return None
+    words, buffers, scratch = frame(kernel)
+    results = buffers[: len(buffers) - guarded]
+    if result is None and len(results) > 1:
+        result = tuple
+    python, none, key = ctypes.pythonapi, None, ()
+    # a bound method or an array, and the empty index that takes a number out of an array without axes
+    makers: list[Any] = [a.copy if a.ndim else a for a in results]
+    head = {
+        "inputs": len(inputs),
+        "outputs": len(results),
+        "tuple": id(tuple),
+        "array": id(np.ndarray),
+        "double": id(np.dtype(np.float64)),
+        "float": id(float),
+        "number": id(np.float64),
+        "frame": words.ctypes.data,
+        "single": _address(kernel.single),
+        "check": buffers[-1].ctypes.data if guarded else 0,
+        "none": id(none),
+        "results": 0 if result is None else id(result),
+        "call_no_args": _address(python.PyObject_CallNoArgs),
+        "get_item": _address(python.PyObject_GetItem),
+        "alloc": _address(python.PyType_GenericAlloc),
+        "incref": _address(python.Py_IncRef),
+        "decref": _address(python.Py_DecRef),
+    }
+    axes = [n for port in inputs for n in (len(port.shape), *port.shape, *[0] * (AXES - len(port.shape)))]
+    made = [n for a, maker in zip(results, makers, strict=True) for n in (id(maker), 0 if a.ndim else id(key))]
+    record = np.array([*[head[name] for name in HEAD], *axes, *made], dtype=np.int64).view(_Record)
+    method = _Method(b"condyle_kernel", _loaded().get_function_address("call"), ONE_ARGUMENT, None)
+    make = python.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    # the function holds the record, and the record all that the code uses
+    record.alive = (method, words, buffers, scratch, makers, key, result, kernel, _loaded())
+    function: FastCall = make(ctypes.addressof(method), record, None)
+    return function
+
+
+def _address(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
