@@ -16,7 +16,7 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 
 # the picture, and the file beside this one whose function of that name draws it
 DRAWN_IN = {
-    "pipeline": "pictures_of_ideas",
+    "architecture": "pictures_of_ideas",
     "compiler": "pictures_of_numbers",
     "derivatives": "pictures_of_numbers",
     "elementary": "pictures_of_numbers",

@@ -1,4 +1,4 @@
-"""Drawings of ideas: the way from a file to arrays, and letters that cancel."""
+"""Drawings of ideas: the folders of the package, and letters that cancel."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, WASH, save, sheet
-
-import condyle as cd
 
 MONO = "DejaVu Sans Mono"
 
@@ -31,61 +29,75 @@ def arrow(ax: Any, start: Any, end: Any, color: str = INK, bend: float = 0.0, wi
     ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=13, color=color, lw=width, connectionstyle=style))
 
 
-# -- from a file to arrays
+# -- the folders of the package
 
 
-def pipeline(path: Path) -> None:
-    """What becomes of a robot, and in which folder."""
-    step = cd.function(lambda x, h: np.array([x[0] + h * x[1], x[1] - h * (4.0 * x[0])]), x=2, h=())
-    tape = [line.strip() for line in step.source("tape").splitlines() if "fma" in line or "neg" in line or "mul" in line][:4]
-    columns = (
-        ("files", "", ["URDF", "xacro", "MJCF", "Python"], FAINT),
-        ("Model", "condyle/robot", ["joints, links,", "inertias, frames,", "checked as a", "whole"], BLUE),
-        (
-            "physics",
-            "condyle/dynamics\ncondyle/simulate",
-            ["rnea, crba, aba,", "contact, loops:", "NumPy, as in", "the book"],
-            GREEN,
-        ),
-        ("tape", "condyle/tape", tape, ORANGE),
-        ("machines", "condyle/tape", ["cpu, 1 to 16 lanes", "reference, mpfr,", "interval,", "C, CasADi"], VIOLET),
-        ("arrays", "", ["one state", "or a million,", "exact derivatives,", "the same bits"], INK),
+def architecture(path: Path) -> None:
+    """The folders in the order of the data flow, on the compiler that all physics is traced into."""
+    folders = (
+        ("robot/", BLUE, ["URDF, xacro, MJCF", "Description", "Model: links, joints,", "inertias, frames"]),
+        ("dynamics/", GREEN, ["rnea, crba, aba,", "kinematics, energy,", "derivatives:", "f(model, q, v, ...)"]),
+        ("constraints/", GREEN, ["coordinate maps:", "couplings, loops,", "rolling wheels", ""]),
+        ("multibody/", GREEN, ["Robot: a model and", "its coordinate map;", "one table of", "functions"]),
+        ("simulate/", GREEN, ["Simulation: contact,", "solver, integrators,", "step, rollout,", "derivatives"]),
     )
-    verbs = ("load,\ncheck", "given\nto", "trace\nonce", "compile\nonce", "call")
-    figure = sheet("From a robot's file to arrays of numbers", width=12.0, height=4.5)
-    ax = canvas(figure, 122.0, 39.5)
-    width, gap, low, high = 15.6, 5.6, 15.0, 18.5
-    for k, (name, folder, lines, color) in enumerate(columns):
-        x = 0.3 + k * (width + gap)
-        box(ax, x, low, width, high, color)
-        ax.text(x + width / 2, low + high - 2.6, name, ha="center", va="center", weight="bold", color=color, fontsize=12.5)
+    users = (
+        ("runs/", "record, replay,\nplot, export"),
+        ("control/", "LQR, PD,\nsensors"),
+        ("view/", "browser, video,\nnotebook"),
+        ("compat/", "DiffNE\ninterface"),
+        ("demos/", "five robots\nwith checks"),
+        ("doctor/", "problems of\nrobot files"),
+        ("commands/", "the program\ncondyle"),
+    )
+    compiler = (
+        ("trace", "NumPy code runs\nonce on traced values"),
+        ("Tape", "exact operations,\nloops, derivatives"),
+        ("passes", "fold, expand,\ncontract to fma"),
+        ("LLVM IR", "SIMD lanes,\none block per loop"),
+        ("Kernel", "machine code,\ncached on disk"),
+    )
+    figure = sheet("The folders of condyle/: data flows down and to the right, imports point back", width=12.0, height=6.6)
+    ax = canvas(figure, 122.0, 60.0)
+    width, gap = 20.4, 4.8
+
+    def titled(x: float, y: float, w: float, h: float, color: str, title: str, lines: list[str], fill: str = WASH) -> None:
+        box(ax, x, y, w, h, color, fill)
+        ax.text(x + w / 2, y + h - 2.6, title, ha="center", va="center", weight="bold", color=color, fontsize=11.5)
         for row, line in enumerate(lines):
-            font = {"family": MONO, "fontsize": 8} if name == "tape" else {"fontsize": 10}
-            ax.text(x + width / 2, low + high - 6.4 - 3.1 * row, line, ha="center", va="center", **font)
-        ax.text(x + width / 2, low + high + 2.3, folder, ha="center", va="center", family=MONO, fontsize=8.5, color=FAINT)
+            ax.text(x + w / 2, y + h - 6.0 - 2.9 * row, line, ha="center", va="center", fontsize=9.5)
+
+    for k, (name, color, lines) in enumerate(folders):
+        x = 0.3 + k * (width + gap)
+        titled(x, 40.5, width, 17.5, color, name, lines)
         if k:
-            arrow(ax, (x - gap - 0.2, low + high / 2), (x + 0.2, low + high / 2))
-            ax.text(x - gap / 2, low + high / 2 + 1.2, verbs[k - 1], ha="center", va="bottom", fontsize=8.5)
-    # what stands on it
-    names = ("doctor", "runs", "control", "view", "compat", "demos", "commands")
-    words = (
-        "files\ncured",
-        "kept and\nrepeated",
-        "LQR, PD,\nmotors",
-        "pictures,\nwindow",
-        "an older\ninterface",
-        "five,\nverified",
-        "bits,\nchecked",
-        "all of it\nin a minute",
-        "condyle\n...",
+            arrow(ax, (x - gap - 0.2, 49.0), (x + 0.2, 49.0))
+    # the compiler below the physics
+    box(ax, 0.3, 17.6, 122.0 - 0.6, 18.6, ORANGE)
+    ax.text(2.2, 33.4, "tape/", va="center", weight="bold", color=ORANGE, fontsize=11.5)
+    ax.text(10.0, 33.4, "the compiler: knows no robots", va="center", fontsize=9.5)
+    for k in range(1, len(folders)):
+        x = 0.3 + k * (width + gap) + width / 2
+        arrow(ax, (x, 40.6), (x, 36.0), ORANGE)
+    ax.text(0.3 + 1.5 * (width + gap) + width / 2, 38.3, "traced", ha="center", va="center", fontsize=8.5, color=ORANGE)
+    for k, (name, words) in enumerate(compiler):
+        x = 2.2 + k * (width * 0.86 + gap)
+        box(ax, x, 19.4, width * 0.86, 11.4, ORANGE, "white")
+        ax.text(x + width * 0.43, 28.4, name, ha="center", va="center", weight="bold", fontsize=10.5)
+        ax.text(x + width * 0.43, 23.4, words, ha="center", va="center", fontsize=9)
+        if k:
+            arrow(ax, (x - gap - 0.1, 25.0), (x + 0.1, 25.0))
+    ax.text(
+        120.6, 25.0, "backends/\ncpu, reference,\nmpfr, interval\n\nexport/\nc, casadi", ha="right", va="center", fontsize=8.5
     )
-    each = 122.8 / len(names)
-    for k, (name, word) in enumerate(zip(names, words, strict=True)):
+    # what uses it
+    ax.text(0.3, 14.6, "built on it:", va="center", fontsize=10)
+    each = 122.0 / len(users)
+    for k, (name, words) in enumerate(users):
         x = 0.3 + k * each
-        box(ax, x, 0.5, each - 1.4, 10.2, FAINT, "white")
-        ax.text(x + (each - 1.4) / 2, 8.4, f"condyle/{name}", ha="center", va="center", family=MONO, fontsize=7.8)
-        ax.text(x + (each - 1.4) / 2, 3.7, word, ha="center", va="center", fontsize=9.5)
-    ax.text(0.3, 12.9, "built on it, in the order of their imports:", fontsize=10, color=INK, va="center")
+        box(ax, x, 0.6, each - 1.4, 12.0, FAINT, "white")
+        ax.text(x + (each - 1.4) / 2, 10.2, name, ha="center", va="center", weight="bold", color=INK, fontsize=10)
+        ax.text(x + (each - 1.4) / 2, 4.9, words, ha="center", va="center", fontsize=9)
     save(figure, path)
 
 
