@@ -24,7 +24,7 @@ UNCUT = 10**9
 
 
 @dataclass
-class Row:
+class Timing:
     """Seconds of each step for one tape, and nanoseconds per state of the kernel, cut and uncut."""
 
     kind: str
@@ -70,7 +70,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     return {"rows": numbers, "fits": fits, "busy": busy()}
 
 
-def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], seconds: float) -> Row:
+def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], seconds: float) -> Timing:
     """Every step of one compilation, timed once; the kernels, timed often."""
     from condyle.tape.passes import lower
 
@@ -80,7 +80,7 @@ def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], sec
     cut, text, llvm = build(found["low"])
     uncut, _, uncut_llvm = build(found["low"], whole=UNCUT)
     times = race({"cut": caller(cut, found["tape"]), "uncut": caller(uncut, found["tape"])}, seconds)
-    return Row(
+    return Timing(
         kind,
         found["low"].operations,
         **steps,
@@ -148,7 +148,7 @@ def cached(tape: cd.Tape) -> float:
 # ---- tables
 
 
-def step_table(rows: list[Row]) -> Table:
+def step_table(rows: list[Timing]) -> Table:
     table = Table(title=f"seconds to compile, {LANES} lanes of {PRECISION} ({busy()})", title_justify="left")
     for head in ("tape", "operations", "trace", "lower", "LLVM text", "LLVM", "total", "us/operation", "from the cache"):
         table.add_column(head, justify="left" if head == "tape" else "right")
@@ -158,7 +158,7 @@ def step_table(rows: list[Row]) -> Table:
     return table
 
 
-def cut_table(rows: list[Row]) -> Table:
+def cut_table(rows: list[Timing]) -> Table:
     table = Table(title="as compiled (long tapes in pieces) against uncut", title_justify="left")
     for head in ("tape", "operations", "LLVM s", "LLVM uncut s", "ns/state", "ns/state uncut", "ns/operation", "cost of cutting"):
         table.add_column(head, justify="left" if head == "tape" else "right")

@@ -42,14 +42,14 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
     whole = compiled(world._stepper, "step", x=world.nx, u=world.nu).lowered().block
-    # the tries without idle limits, in them the iterations
-    tries = next(node.data for node in whole.nodes if node.op == "loop").body
-    iteration = next(node.data for node in tries.nodes if node.op == "loop").body
+    # the attempts without idle limits, in them the iterations
+    attempts = next(node.data for node in whole.nodes if node.op == "loop").body
+    iteration = next(node.data for node in attempts.nodes if node.op == "loop").body
     return {
         "M and p": one,
         "contact points and joint limits": _less(two, one),
         "the move": _less(counted(whole), two),
-        "the solver's start and residual": counted(tries),
+        "the solver's start and residual": counted(attempts),
         "one iteration of the solver": counted(iteration),
     }
 

@@ -37,7 +37,7 @@ def moves(x: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class Row:
+class Timing:
     """Times of one precision at one batch size, in seconds for the whole batch."""
 
     precision: str
@@ -62,7 +62,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     seconds = 0.01 if tiny else SECONDS
     batches = [64] if tiny else [4096, 65536]
     function = cd.function(waves, x=SIZE)
-    rows: list[Row] = []
+    rows: list[Timing] = []
     texts: dict[str, dict[str, int]] = {}
     for precision in DTYPES:
         with console.status(f"compiling for {precision}"):
@@ -116,7 +116,7 @@ class Rivals:
             self.c_kernel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
             self.c_kernel.restype = None
 
-    def measure(self, batch: int, seconds: float) -> Row:
+    def measure(self, batch: int, seconds: float) -> Timing:
         """Times of a batch, after checking that both give the same bits."""
         x = np.random.default_rng(1).uniform(-3.0, 3.0, (batch, SIZE)).astype(self.dtype)
         y, moved = np.empty_like(x), np.empty_like(x)
@@ -137,7 +137,7 @@ class Rivals:
             if results[:, :batch].T.tobytes() != y.tobytes():
                 raise AssertionError(f"gcc's bits differ from ours in {self.precision}")
         times = race(calls, seconds)
-        return Row(self.precision, self.lanes, batch, times["call"], times["kernel"], times.get("gcc"), times["moves"])
+        return Timing(self.precision, self.lanes, batch, times["call"], times["kernel"], times.get("gcc"), times["moves"])
 
 
 def kernel_alone(function: cd.Function, precision: str, x: np.ndarray, y: np.ndarray) -> Callable[[], object]:
@@ -191,7 +191,7 @@ def measured_peaks(precision: str, seconds: float) -> dict[str, float]:
 # ---- tables
 
 
-def speed_table(rows: list[Row], counts: dict[str, dict[str, int]], peak: dict[str, dict[str, float]]) -> Table:
+def speed_table(rows: list[Timing], counts: dict[str, dict[str, int]], peak: dict[str, dict[str, float]]) -> Table:
     table = Table(title=f"one thread ({busy()})", title_justify="left")
     heads = ["", "batch", "operations", "ns/state\nas called", "ns/state\nkernel", "ns/state\ngcc", "speed of\nkernel/gcc"]
     heads += ["operations\nper ns", "vectors\nper cycle", "share of rows\nin and out"]
@@ -228,7 +228,7 @@ def instruction_table(texts: dict[str, dict[str, int]], counts: dict[str, dict[s
     return table
 
 
-def limit_table(rows: list[Row], counts: dict[str, dict[str, int]], peak: dict[str, dict[str, float]]) -> Table:
+def limit_table(rows: list[Timing], counts: dict[str, dict[str, int]], peak: dict[str, dict[str, float]]) -> Table:
     """How busy the two scarce units of the processor are: what is not busy time is waiting for results, or moving data."""
     table = Table(title="what limits: time the scarce units need alone, over the time taken", title_justify="left")
     heads = ["", "batch", "multiply-add\ncondyle", "multiply-add\ngcc", "divider\ncondyle", "divider\ngcc"]

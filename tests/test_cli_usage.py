@@ -210,12 +210,12 @@ def test_what_a_fixed_base_cannot_do_is_refused_with_a_cure(tmp_path):
 
 
 def test_an_arm_is_pushed_at_its_tip(tmp_path):
-    def held(*words):
+    def pd_control(*words):
         done = condyle("sim", "ur3", "-c", "hold", "--seconds", "0.2", *words, "-o", tmp_path / f"{len(words)}.cdl")
         assert done.exit_code == 0, done.stderr
         return cd.read_run(tmp_path / f"{len(words)}.cdl")
 
-    still, pushed = held(), held("--push", "0", "20", "0")
+    still, pushed = pd_control(), pd_control("--push", "0", "20", "0")
     assert pushed.about["columns"]["wrenches"] == ["tool"] and np.abs(pushed.q - still.q).max() > 1e-3
     assert push_frame(cd.load("double_pendulum")) == "tip" and push_frame(cd.load("pidog")) == "torso"
 

@@ -1,4 +1,4 @@
-"""Draw docs/images/doctor.png: what `condyle doctor` prints about the broken arm of docs/doctor.md, and the arm after the cure.
+"""Draw docs/images/doctor.png: what `condyle doctor` prints about the broken arm of docs/doctor.md, and the corrected arm.
 
 python tools/doctor_picture.py [docs/images/doctor.png]
 """

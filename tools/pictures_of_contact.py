@@ -19,9 +19,9 @@ FOOT = 0.05  # m, radius
 
 
 def diffne(path: Path) -> None:
-    """The reference machine, and what the ground exerts on it under both laws: force, and its exact derivative by the height."""
+    """The reference robot, and what the ground exerts on it under both laws: force, and its exact derivative by the height."""
     figure = sheet(
-        "The reference machine and the two laws of its ground, equally strong 1 mm deep (mode INVERSE_LF)", width=12.0, height=4.4
+        "The reference robot and the two laws of its ground, equally strong 1 mm deep (mode INVERSE_LF)", width=12.0, height=4.4
     )
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.15, 1.0, 1.0))
     robot = cd.load("fourlimb", base="planar")
@@ -44,7 +44,7 @@ def diffne(path: Path) -> None:
 
 
 def lifted(law: str, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(upward force of the ground, N; its derivative by the depth, N/m) on the machine at rest, by its inverse mode."""
+    """(upward force of the ground, N; its derivative by the depth, N/m) on the robot at rest, by its inverse mode."""
     model = DiffNERobotModel("fourlimb", base="planar")
     model.eliminate_joints(["roll_"])
     simulator = model.create_simulator(mode="INVERSE_LF", law=law, coef=2.9e8)  # as strong as the round one where it is 1 mm deep
@@ -96,8 +96,8 @@ def bounce(ax: Any) -> None:
     xs = world.rollout(x, np.zeros((1000, world.nu)))
     t = 0.001 * np.arange(len(xs))
     ax.plot(t, real_ball(t, 0.5, 0.5), color=FAINT, lw=1.6, ls="--", label="a ball that bounces, e = 0.5")
-    ax.plot(t, xs[:, 2] - 0.05, color=BLUE, lw=2.0, label="here: it stays down")
-    labelled(ax, "The ground is plastic", "time, s", "height of the lowest point, m")
+    ax.plot(t, xs[:, 2] - 0.05, color=BLUE, lw=2.0, label="Condyle: no bounce")
+    labelled(ax, "Impacts are inelastic", "time, s", "height of the lowest point, m")
     ax.set_ylim(-0.02, 0.68)
     ax.legend(frameon=False, fontsize=9, loc="upper right")
 

@@ -161,7 +161,7 @@ def dynamics(path: Path) -> None:
         "forward_dynamics_derivatives": ("its derivatives, structured", ORANGE),
     }
     robots = [cd.load(name) for name in names]
-    figure = sheet("Operations for one state: what is left of each algorithm after tracing", height=5.4)
+    figure = sheet("Operations for one state: each algorithm after tracing and simplification", height=5.4)
     ax = figure.subplots()
     width = 0.16
     for k, (kernel, (name, color)) in enumerate(kinds.items()):
