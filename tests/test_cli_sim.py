@@ -145,7 +145,7 @@ def test_noise_of_the_sensors_is_recorded_and_repeats_with_its_seed(tmp_path):
 
 
 def test_a_simulation_that_fails_keeps_what_was_recorded(tmp_path, monkeypatch):
-    from condyle.control import simple
+    from condyle.control import controllers
     from condyle.errors import SimulationError
 
     def failing(simulation):
@@ -156,7 +156,7 @@ def test_a_simulation_that_fails_keeps_what_was_recorded(tmp_path, monkeypatch):
 
         return control
 
-    monkeypatch.setattr(simple, "nothing", failing)
+    monkeypatch.setattr(controllers, "zero_torque", failing)
     run = tmp_path / "run.cdl"
     said = refused("sim", "pendulum", "--seconds", "1", "-o", str(run))
     assert "after 0.04 s: the solver does not converge" in said and f"the 20 steps before are in {run}" in said

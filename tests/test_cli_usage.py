@@ -254,7 +254,7 @@ def test_a_robot_below_the_ground_gets_a_hint(tmp_path):
 
 
 def test_ctrl_c_without_a_file_says_that_nothing_is_kept(tmp_path, monkeypatch):
-    from condyle.control import simple
+    from condyle.control import controllers
 
     def interrupting(simulation):
         def control(k, x):
@@ -264,7 +264,7 @@ def test_ctrl_c_without_a_file_says_that_nothing_is_kept(tmp_path, monkeypatch):
 
         return control
 
-    monkeypatch.setattr(simple, "nothing", interrupting)
+    monkeypatch.setattr(controllers, "zero_torque", interrupting)
     done = condyle("sim", "pendulum")
     assert done.exit_code == 130
     assert done.stderr == "condyle: interrupted after 21 steps, nothing was recorded: -o run.cdl keeps a run\n"

@@ -10,8 +10,8 @@ import numpy as np
 
 from condyle.commands.hints import shell_command
 from condyle.commands.scene import Scene, base_frame, height_index, initial_configuration, place_on_ground, push_frame
-from condyle.control import simple
-from condyle.control.controller import Controller
+from condyle.control import controllers
+from condyle.control.controllers import Controller
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
 from condyle.robot.library import meant
@@ -158,17 +158,21 @@ def _check_pose(plan: Plan) -> None:
 
 
 CONTROLLERS = {
-    "none": Choice("no torques", _simple(lambda simulation, x, plan: simple.nothing(simulation))),
+    "none": Choice("no torques", _simple(lambda simulation, x, plan: controllers.zero_torque(simulation))),
     "hold": Choice(
         "PD control of every joint to its initial position",
-        _simple(lambda simulation, x, plan: simple.holding(simulation, x, plan.gain)),
+        _simple(lambda simulation, x, plan: controllers.hold(simulation, x, plan.gain)),
     ),
-    "gravity": Choice("gravity compensation with damping", _simple(lambda simulation, x, plan: simple.floating(simulation, x))),
+    "gravity": Choice(
+        "gravity compensation with damping", _simple(lambda simulation, x, plan: controllers.gravity_compensation(simulation, x))
+    ),
     "swing": Choice(
-        "every joint follows a sine within its limits", _simple(lambda simulation, x, plan: simple.swaying(simulation, x))
+        "every joint follows a sine within its limits",
+        _simple(lambda simulation, x, plan: controllers.sine_motion(simulation, x)),
     ),
     "noise": Choice(
-        "random torques, the same for the same --seed", _simple(lambda simulation, x, plan: simple.shaking(simulation, plan.seed))
+        "random torques, the same for the same --seed",
+        _simple(lambda simulation, x, plan: controllers.random_torque(simulation, plan.seed)),
     ),
     "stand": Choice("PiDog stands", _dog("stand"), ("pidog",)),
     "walk": Choice("PiDog walks, with the manufacturer's gait", _dog("walk"), ("pidog",)),
@@ -195,6 +199,6 @@ def start(scene: Scene, plan: Plan) -> Start:
     begun = choice.start(scene, plan)
     if not plan.noise:
         return begun
-    from condyle.control.sensors import Sensed
+    from condyle.control.sensors import NoisySensors
 
-    return replace(begun, control=Sensed(begun.control, begun.simulation, plan.noise, plan.seed))
+    return replace(begun, control=NoisySensors(begun.control, begun.simulation, plan.noise, plan.seed))

@@ -1,1 +1,1 @@
-"""What people do with a robot: controllers."""
+"""Controllers: (u, wrenches) of each step from the state, for any robot; noisy sensors; linear-quadratic regulators."""

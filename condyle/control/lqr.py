@@ -1,11 +1,11 @@
-"""The linear-quadratic regulator, in continuous and in discrete time, in NumPy alone.
+"""The linear-quadratic regulator, in continuous and in discrete time (needs the extra `control`: SciPy).
 
-    lqr    x' = A x + B u      least  integral of x^T Q x + u^T R u      0 = A^T P + P A - P B R^-1 B^T P + Q
-    dlqr   x+ = A x + B u      least  sum of      x^T Q x + u^T R u      P = A^T P A - A^T P B (R + B^T P B)^-1 B^T P A + Q
+    lqr    x' = A x + B u      min  integral of x^T Q x + u^T R u      0 = A^T P + P A - P B R^-1 B^T P + Q
+    dlqr   x+ = A x + B u      min  sum of      x^T Q x + u^T R u      P = A^T P A - A^T P B (R + B^T P B)^-1 B^T P A + Q
 
-Both give (K, P): u = -K x is the best that can be done, and costs x^T P x from x on. P is the one solution that makes A - B K
-stable. It exists when every mode of A that does not die by itself can be reached by B, and none on the border of stability is
-free of cost; otherwise a ControlError names the mode.
+Both give (K, P): u = -K x is optimal, and costs x^T P x from x on. P is the one solution that makes A - B K stable. It exists
+when every mode of A that does not decay by itself can be reached by B, and none on the border of stability is without cost;
+otherwise a ControlError names the mode. The last bits depend on the processor's LAPACK: round gains that a recorded run uses.
 """
 
 from __future__ import annotations
@@ -15,185 +15,99 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import ControlError, ShapeError
+from condyle.errors import ControlError, ShapeError, require
 
 Array = np.ndarray
 
-MOST_STEPS = 100  # of an iteration; all of them converge quadratically, and need about ten
 SYMMETRIC = 1e-10  # how far Q and R may be from symmetric and positive, relative
 SOLVED = 1e-10  # residual of the Riccati equation, relative to its terms; rounding gives 1e-15
 BORDER = 1e-9  # a closed loop nearer to the border of stability, relative to the size of A, is called unstable
-NO_REACH, LITTLE_REACH = 1e-13, 1e-6  # relative: a mode that is surely out of reach, and one that explains a failure
+NO_REACH, LITTLE_REACH = 1e-13, 1e-6  # relative: a mode that cannot be reached, and one that explains a failure
+REFINEMENTS = 20  # at most, of Newton's method; one or two are usual
 
 
 def lqr(A: Any, B: Any, Q: Any, R: Any) -> tuple[Array, Array]:
-    """(K, P) in continuous time:  K = R^-1 B^T P,  (m, n) and (n, n).
-
-    P spans the stable subspace of the Hamiltonian [[A, -G], [-Q, -A^T]], G = B R^-1 B^T, found by its matrix sign (Roberts
-    1980), which does not mind poles that coincide, and refined by Newton's method (Kleinman 1968) down to rounding.
-    """
+    """(K, P) in continuous time:  K = R^-1 B^T P,  (m, n) and (n, n)."""
     A, B, Q, R = _checked("lqr", A, B, Q, R)
     _reachable("lqr", A, B, Q, NO_REACH)
-    G = B @ np.linalg.solve(R, B.T)
+    linalg = require("scipy.linalg", "control", "linear-quadratic regulators")
 
     def gain(P: Array) -> Array:
         return np.linalg.solve(R, B.T @ P)
 
-    def residual(P: Array) -> tuple[Array, float]:
+    def terms(P: Array) -> tuple[Array, ...]:
         # by K, not by P G P: B^T P may be far smaller than P
         K = gain(P)
-        terms = (A.T @ P, P @ A, Q, -K.T @ R @ K)
-        return sum(terms, np.zeros_like(Q)), sum(float(np.linalg.norm(term)) for term in terms)
+        return A.T @ P, P @ A, Q, -K.T @ R @ K
 
-    def correction(P: Array, off: Array) -> Array:
-        return _lyapunov(A - B @ gain(P), off)
+    def correction(P: Array, residual: Array) -> Array:
+        return np.asarray(linalg.solve_continuous_lyapunov((A - B @ gain(P)).T, -residual))
 
-    try:
-        with np.errstate(all="ignore"):  # what overflows does not converge, and is told below
-            P, error = _refined(_stable_subspace(A, G, Q), residual, correction)
-        K = gain(P)
-        slowest = np.linalg.eigvals(A - B @ K).real.max()
-    except np.linalg.LinAlgError:
-        raise _failed("lqr", A, B, Q) from None
+    P, error = _solve("lqr", A, B, Q, R, linalg.solve_continuous_are, terms, correction)
+    K = gain(P)
+    slowest = np.linalg.eigvals(A - B @ K).real.max()
     if not (error <= SOLVED and slowest < -BORDER * np.linalg.norm(A - B @ K)):
         raise _failed("lqr", A, B, Q)
     return K, P
 
 
 def dlqr(A: Any, B: Any, Q: Any, R: Any) -> tuple[Array, Array]:
-    """(K, P) in discrete time:  K = (R + B^T P B)^-1 B^T P A,  (m, n) and (n, n).
-
-    By the structure-preserving doubling algorithm (Chu, Fan, Lin and Wang 2004), and Newton's method (Hewer 1971) to end with.
-    """
+    """(K, P) in discrete time:  K = (R + B^T P B)^-1 B^T P A,  (m, n) and (n, n)."""
     A, B, Q, R = _checked("dlqr", A, B, Q, R)
     _reachable("dlqr", A, B, Q, NO_REACH)
-    G = B @ np.linalg.solve(R, B.T)
+    linalg = require("scipy.linalg", "control", "linear-quadratic regulators")
 
     def gain(P: Array) -> Array:
         return np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
 
-    def radius(P: Array) -> float:
-        return float(np.abs(np.linalg.eigvals(A - B @ gain(P))).max())
+    def terms(P: Array) -> tuple[Array, ...]:
+        return A.T @ P @ A, -P, Q, -A.T @ P @ B @ gain(P)
 
-    def residual(P: Array) -> tuple[Array, float]:
-        terms = (A.T @ P @ A, -P, Q, -A.T @ P @ B @ gain(P))
-        return sum(terms, np.zeros_like(Q)), sum(float(np.linalg.norm(term)) for term in terms)
+    def correction(P: Array, residual: Array) -> Array:
+        return np.asarray(linalg.solve_discrete_lyapunov((A - B @ gain(P)).T, residual, method="bilinear"))
 
-    def correction(P: Array, off: Array) -> Array:
-        return _stein(A - B @ gain(P), off)
-
-    try:
-        with np.errstate(all="ignore"):
-            P = _doubled(A, G, Q)
-            if radius(P) >= 1.0:
-                # an unstable mode without cost: doubling leaves it alone; Newton's method, begun with a cost for all, does not
-                P = _doubled(A, G, Q + max(float(np.linalg.norm(Q)), 1.0) * np.eye(len(A)))
-            P, error = _refined(P, residual, correction)
-        K, largest = gain(P), radius(P)
-    except np.linalg.LinAlgError:
-        raise _failed("dlqr", A, B, Q) from None
-    if not (error <= SOLVED and largest < 1.0 - BORDER):
+    P, error = _solve("dlqr", A, B, Q, R, linalg.solve_discrete_are, terms, correction)
+    K = gain(P)
+    if not (error <= SOLVED and np.abs(np.linalg.eigvals(A - B @ K)).max() < 1.0 - BORDER):
         raise _failed("dlqr", A, B, Q)
     return K, P
 
 
-# -- the solvers
-
-
-def _refined(
-    P: Array, residual: Callable[[Array], tuple[Array, float]], correction: Callable[[Array, Array], Array]
+def _solve(
+    name: str,
+    A: Array,
+    B: Array,
+    Q: Array,
+    R: Array,
+    riccati: Callable[..., Array],
+    terms: Callable[[Array], tuple[Array, ...]],
+    correction: Callable[[Array, Array], Array],
 ) -> tuple[Array, float]:
-    """(P, its relative residual) after as many of Newton's steps as make the residual smaller."""
+    """(P, its relative residual): SciPy's solution, with as many steps of Newton's method as make the residual smaller."""
 
-    def judged(P: Array) -> tuple[Array, float]:
-        off, size = residual(P)
-        return off, float(np.linalg.norm(off)) / size if size else 0.0
+    def residual(P: Array) -> tuple[Array, float]:
+        parts = terms(P)
+        total: Array = sum(parts, np.zeros_like(Q))
+        return total, float(np.linalg.norm(total)) / (sum(float(np.linalg.norm(part)) for part in parts) or 1.0)
 
-    (off, error), worse = judged(P), 0
-    best = P, error
-    for _ in range(MOST_STEPS):
-        P = P + correction(P, off)
-        P = (P + P.T) / 2.0
-        off, error = judged(P)
-        if not np.isfinite(error):
-            break
-        # the first step may overshoot far; two without a gain are the end
-        best, worse = ((P, error), 0) if error < best[1] else (best, worse + 1)
-        if error == 0.0 or (worse >= 2 and best[1] < SOLVED):
-            break
-    return best
-
-
-def _stable_subspace(A: Array, G: Array, Q: Array) -> Array:
-    """P from the columns [I; P] of the stable subspace: what the Hamiltonian's sign W turns around,  (W + I) [I; P] = 0."""
-    n, q, g = len(A), np.linalg.norm(Q), np.linalg.norm(G)
-    # P in a unit that makes both corners of the Hamiltonian equally large
-    unit = float(np.sqrt(q / g)) if q > 0.0 and g > 0.0 else 1.0
-    W = _sign(np.block([[A, -G * unit], [-Q / unit, -A.T]])) + np.eye(2 * n)
-    P = -unit * np.linalg.lstsq(W[:, n:], W[:, :n], rcond=None)[0]
-    return (P + P.T) / 2.0
+    try:
+        with np.errstate(all="ignore"):  # an overflow does not converge, and is an error below
+            P = np.asarray(riccati(A, B, Q, R))
+            P = (P + P.T) / 2.0
+            total, error = residual(P)
+            for _ in range(REFINEMENTS):
+                refined = P + correction(P, total)
+                refined = (refined + refined.T) / 2.0
+                total, smaller = residual(refined)
+                if not smaller < error:
+                    break
+                P, error = refined, smaller
+    except (np.linalg.LinAlgError, ValueError):
+        raise _failed(name, A, B, Q) from None
+    return P, error
 
 
-def _sign(Z: Array) -> Array:
-    """The matrix sign: Z with every eigenvalue replaced by the sign of its real part, by Newton's method with scaling."""
-    for _ in range(MOST_STEPS):
-        inverse = np.linalg.inv(Z)
-        # the determinant's size becomes 1, which brings the eigenvalues as near to +-1 as one number can
-        scale = np.exp(-np.linalg.slogdet(Z)[1] / len(Z))
-        after = (scale * Z + inverse / scale) / 2.0
-        change = np.linalg.norm(after - Z) / np.linalg.norm(after)
-        Z = after
-        if not np.isfinite(change):
-            break
-        if change < 1e-10:
-            return Z
-    raise np.linalg.LinAlgError("no sign: an eigenvalue is on the imaginary axis")
-
-
-def _lyapunov(A: Array, S: Array) -> Array:
-    """X of  A^T X + X A + S = 0  for a stable A: the sign of [[A, 0], [S, -A^T]], by blocks (Roberts 1980)."""
-    for _ in range(MOST_STEPS):
-        inverse = np.linalg.inv(A)
-        scale = np.exp(-np.linalg.slogdet(A)[1] / len(A))
-        S = (scale * S + inverse.T @ S @ inverse / scale) / 2.0
-        after = (scale * A + inverse / scale) / 2.0
-        change = np.linalg.norm(after - A) / np.linalg.norm(after)
-        A = after
-        if change < 1e-12:
-            return S / 2.0
-    raise np.linalg.LinAlgError("no solution: A is not stable")
-
-
-def _stein(A: Array, S: Array) -> Array:
-    """X of  A^T X A - X + S = 0  for a stable A: the sum of (A^T)^k S A^k, twice as many terms each time (Smith 1968)."""
-    X: Array = S
-    for _ in range(MOST_STEPS):
-        more = A.T @ X @ A
-        X, A = X + more, A @ A
-        if not np.all(np.isfinite(X)):
-            break
-        if np.linalg.norm(more) <= 1e-16 * np.linalg.norm(X):
-            return X
-    raise np.linalg.LinAlgError("no solution: A is not stable")
-
-
-def _doubled(A: Array, G: Array, H: Array) -> Array:
-    """The limit of H: the cost of 1, 2, 4, 8, ... steps."""
-    I = np.eye(len(A))
-    for _ in range(MOST_STEPS):
-        W = np.linalg.solve(I + G @ H, np.hstack([A, G]))
-        first, second = W[:, : len(A)], W[:, len(A) :]
-        more = A.T @ H @ first
-        A, G, H = A @ first, G + A @ second @ A.T, H + more
-        G, H = (G + G.T) / 2.0, (H + H.T) / 2.0
-        if not np.all(np.isfinite(H)):
-            break
-        if np.linalg.norm(more) <= 1e-15 * np.linalg.norm(H):
-            return H
-    raise np.linalg.LinAlgError("the cost does not converge")
-
-
-# -- what may be asked
+# -- conditions
 
 
 def _checked(name: str, *given: Any) -> tuple[Array, Array, Array, Array]:
@@ -233,7 +147,7 @@ def _checked(name: str, *given: Any) -> tuple[Array, Array, Array, Array]:
 
 
 def _reachable(name: str, A: Array, B: Array, Q: Array, tolerance: float) -> None:
-    """Raise if a mode that does not die cannot be reached, or one on the border has no cost (Popov, Belevitch and Hautus)."""
+    """Raise if a mode that does not decay cannot be reached, or one on the border has no cost (Popov, Belevitch and Hautus)."""
     I, a = np.eye(len(A)), float(np.linalg.norm(A)) or 1.0
     b, q = (float(np.linalg.norm(X)) or 1.0 for X in (B, Q))
     for mode in np.linalg.eigvals(A):
@@ -245,11 +159,13 @@ def _reachable(name: str, A: Array, B: Array, Q: Array, tolerance: float) -> Non
         cost = np.linalg.svd(np.vstack([A - mode * I, Q * (a / q)]), compute_uv=False)[-1]
         said = f"{mode.real:.4g}" if abs(mode.imag) < 1e-12 * a else f"{mode.real:.4g} {mode.imag:+.4g}i"
         if reach <= tolerance * a:
-            raise ControlError(f"{name}: no input reaches the mode of A with the eigenvalue {said}, which does not die by itself")
+            raise ControlError(
+                f"{name}: no input reaches the mode of A with the eigenvalue {said}, which does not decay by itself"
+            )
         if abs(outside) <= near and cost <= tolerance * a:
             raise ControlError(
-                f"{name}: Q gives no cost to the mode of A with the eigenvalue {said}, on the border of stability, so the best "
-                "is to leave it there; add a small weight"
+                f"{name}: Q gives no cost to the mode of A with the eigenvalue {said}, on the border of stability, so the "
+                "optimum leaves it there; add a small weight"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a controller sees through sensors: the state, with noise that is a function of seed and step."""
+"""Noisy sensors: the state that a controller sees, with noise that is a function of seed and step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.control.controller import Controller
+from condyle.control.controllers import Controller
 from condyle.dynamics.manifold import integrate
 from condyle.errors import ControlError
 from condyle.robot.joints import Free, Prismatic
@@ -18,13 +18,13 @@ from condyle.tape.trace import trace
 
 Array = np.ndarray
 
-# standard deviations at level 1: what is seen of joints, and of the base
+# standard deviations at level 1: of joints, and of the base
 JOINT = {"angle": 0.01, "rate": 0.1, "place": 1e-3, "speed": 5e-3}  # rad, rad/s, m, m/s
 BASE = {"angle": 1e-3, "rate": 5e-3, "place": 1e-3, "speed": 5e-3}
 
 
-class Sensed:
-    """A controller that sees the state through noisy sensors; `measured` is what it saw last."""
+class NoisySensors:
+    """A controller that sees the state through noisy sensors; `measured` is the last measured state."""
 
     def __init__(self, controller: Controller, simulation: Simulation, level: float, seed: int = 0) -> None:
         if not (np.isfinite(level) and level >= 0.0):
@@ -32,21 +32,22 @@ class Sensed:
                 f"the level of noise must be zero or a positive number, got {level:g}; 1 is that of common sensors"
             )
         self.controller, self.simulation, self.level, self.seed = controller, simulation, level, seed
-        self.spread = np.concatenate(spreads(simulation))
-        self._moved = _moved(simulation.robot.reduced)
+        self.deviations = np.concatenate(standard_deviations(simulation))
+        self._integrate = _integrate(simulation.robot.reduced)
         self.measured = np.zeros(simulation.nx)
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
+        """(u, wrenches) of the controller for the measured state."""
         q, v = self.simulation.split(x)
-        off = self.level * self.spread * normal(self.seed, k, len(self.spread))
-        n = len(off) - len(v)
-        seen = np.array(x, dtype=float)
-        seen[: len(q)], seen[len(q) : len(q) + len(v)] = self._moved(q, off[:n]), v + off[n:]
-        self.measured = seen
-        return self.controller(k, seen)
+        error = self.level * self.deviations * normal(self.seed, k, len(self.deviations))
+        n = len(error) - len(v)
+        measured = np.array(x, dtype=float)
+        measured[: len(q)], measured[len(q) : len(q) + len(v)] = self._integrate(q, error[:n]), v + error[n:]
+        self.measured = measured
+        return self.controller(k, measured)
 
 
-def spreads(simulation: Simulation) -> tuple[Array, Array]:
+def standard_deviations(simulation: Simulation) -> tuple[Array, Array]:
     """Standard deviations at level 1 of the small change of q that the sensors add, and of v."""
     reduced = simulation.robot.reduced
     places, speeds = np.empty(reduced.nv), np.empty(reduced.nv)
@@ -61,8 +62,8 @@ def spreads(simulation: Simulation) -> tuple[Array, Array]:
     return places, speeds if simulation.holonomic else np.full(simulation.robot.nv, BASE["speed"])
 
 
-def _moved(reduced: Model) -> Function:
-    """q moved by a small change."""
+def _integrate(reduced: Model) -> Function:
+    """q (+) d, compiled."""
 
     def traced(q: Any, d: Any) -> Any:
         return {"q": integrate(reduced, q, d)}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.control.controller import Controller
+from condyle.control.controllers import Controller
 from condyle.demos.checks import Check, Progress, largest, near, replays, silent
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot, load

@@ -1,4 +1,4 @@
-"""The regulator solves its Riccati equation to rounding, makes the loop stable, costs what it says, and says what it cannot."""
+"""The regulator solves its Riccati equation to rounding, stabilises the loop, costs x^T P x, and names a mode that it cannot."""
 
 from collections.abc import Callable
 
@@ -127,7 +127,7 @@ def test_random_systems(solver: Solver, system) -> None:
 @settings(max_examples=20, deadline=None)
 @given(system=systems())
 def test_the_cost_is_what_it_says(system) -> None:
-    """x^T P x is the sum over the way, and any other gain costs more."""
+    """x^T P x is the sum over the trajectory, and any other gain costs more."""
     A, B, Q, R = system
     K, P = dlqr(A, B, Q, R)
 

@@ -9,7 +9,7 @@ from demos.recorded import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condyle.control.controller import Controller
+from condyle.control.controllers import Controller
 from condyle.demos import arm
 from condyle.demos.profiles import MAX_ACCELERATION, MAX_SPEED, smooth, smooth_integral
 from condyle.errors import ControlError

@@ -9,7 +9,7 @@ from demos.recorded import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condyle.control.controller import Controller
+from condyle.control.controllers import Controller
 from condyle.demos import birotor, birotor_control
 from condyle.demos.birotor_control import (
     MAX_LATERAL_ACCELERATION,

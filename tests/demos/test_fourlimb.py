@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.control.controller import Controller
+from condyle.control.controllers import Controller
 from condyle.demos import fourlimb
 from condyle.demos.checks import replays
 from condyle.demos.fourlimb import EFFORT, above, holding, planar, tilt

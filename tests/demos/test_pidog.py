@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.control.controller import Controller
+from condyle.control.controllers import Controller
 from condyle.demos import pidog, pidog_gaits
 from condyle.demos.pidog_gaits import HEIGHT, LEGS, TICK
 from condyle.robot.library.pidog import EFFORT, SPEED

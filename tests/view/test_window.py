@@ -14,7 +14,7 @@ from view.browser import MISSING, Browser, changed, chromium
 
 import condyle as cd
 from condyle.commands.view import view
-from condyle.control.simple import nothing
+from condyle.control.controllers import zero_torque
 from condyle.errors import CondyleError
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run, read_run
@@ -291,7 +291,7 @@ def test_two_runs_are_compared(browser: Browser, runs: tuple[Run, Run]) -> None:
 def test_a_simulation_is_pushed_while_it_runs(browser: Browser, tmp_path: Path) -> None:
     robot = cd.load("double_pendulum")
     simulation = cd.Simulation(robot, 0.002, wrenches=pushable(robot))
-    with open_window(simulation, control=nothing(simulation), port=0) as window:
+    with open_window(simulation, control=zero_torque(simulation), port=0) as window:
         live = window.view
         live.folder = tmp_path
         enter(browser, window)

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.control.controller import Controller
-from condyle.control.simple import floating, holding, nothing, swaying
+from condyle.control.controllers import Controller, gravity_compensation, hold, sine_motion, zero_torque
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
 from condyle.robot.model import Frame
@@ -252,17 +251,19 @@ class LiveView:
     def choose(self, control: str) -> None:
         """Let a controller drive the motors, about the initial pose."""
         if control not in self._controls:
-            builders: dict[str, Any] = {HOLD: holding, GRAVITY: floating, SINE: swaying}
+            builders: dict[str, Any] = {HOLD: hold, GRAVITY: gravity_compensation, SINE: sine_motion}
             try:
                 found = self._own if control == OWN else None
                 if found is None:
-                    found = builders[control](self.simulation, self._start) if control in builders else nothing(self.simulation)
+                    found = (
+                        builders[control](self.simulation, self._start) if control in builders else zero_torque(self.simulation)
+                    )
                 # compile before the clock goes on
                 found(0, self._start)
                 self._controls[control] = found
             except ControlError:
                 # a robot without motors
-                self._controls[control] = nothing(self.simulation)
+                self._controls[control] = zero_torque(self.simulation)
         self.control = control
 
     def step(self) -> None:

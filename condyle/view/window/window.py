@@ -19,7 +19,7 @@ from condyle.view.window.pose_view import PoseView
 from condyle.view.window.run_view import RunView
 
 if TYPE_CHECKING:
-    from condyle.control.controller import Controller
+    from condyle.control.controllers import Controller
 
 HEIGHT = 520  # pixels, of an inline window
 FRAME_TIME = 1.0 / 60.0  # s between frames at least
