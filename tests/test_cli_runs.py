@@ -130,20 +130,20 @@ def test_plot_as_svg_has_what_it_should(folder):
     assert (folder / "out.pdf").read_bytes()[:5] == b"%PDF-"
 
 
-def test_the_panels_of_a_run(folder):
+def test_subplots_of_a_run(folder):
     run = read_run(folder / "run.cdl")
-    found = {panel.label: panel for panel in plot.panels(run)}
+    found = {subplot.label: subplot for subplot in plot.subplots(run)}
     assert list(found) == ["energy, J", "joint angles, rad", "torques, N m"], "an arm has no height and no contacts"
     joints = found["joint angles, rad"]
     assert list(joints.lines) == ["pan", "lift", "elbow", "wrist_1", "wrist_2", "wrist_3"]
     assert np.array_equal(joints.lines["elbow"], run.x[:, 2]) and len(joints.t) == 151
     ((begin, end),) = plot.pushed(run)
     assert (begin, end) == pytest.approx((0.1, 0.2))
-    assert [p.label for p in plot.panels(run, ["external_forces", "velocities"])] == [
+    assert [p.label for p in plot.subplots(run, ["external_forces", "velocities"])] == [
         "external forces, N",
         "joint velocities, rad/s",
     ]
-    assert [p.label for p in plot.panels(read_run(folder / "other.cdl"), ["measured"])] == ["measured"]
+    assert [p.label for p in plot.subplots(read_run(folder / "other.cdl"), ["measured"])] == ["measured"]
 
 
 def test_what_plot_refuses(folder):

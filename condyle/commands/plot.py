@@ -30,7 +30,7 @@ def plot(
         list[str] | None,
         typer.Option(
             help="A signal to plot, such as joints; may repeat; by default all.",
-            autocompletion=completion.names_in("condyle.runs.plot", "PANELS"),
+            autocompletion=completion.names_in("condyle.runs.plot", "SUBPLOTS"),
         ),
     ] = None,
     compare: Annotated[

@@ -1,4 +1,4 @@
-"""A run drawn over time: one panel for each kind of signal, one below the other (needs the extra `plot`)."""
+"""A run drawn over time: one subplot for each kind of signal, one below the other (needs the extra `plot`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#3b
 STYLES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)))
 MAX_LEGEND = len(COLORS) * len(STYLES)  # lines beyond which there is no legend
 LEGEND_ROWS = 10
-WIDTH, PANEL_HEIGHT, TITLE_HEIGHT = 11.0, 2.0, 1.1  # inches
+WIDTH, SUBPLOT_HEIGHT, TITLE_HEIGHT = 11.0, 2.0, 1.1  # inches
 DPI = 110
 MIN_RANGE = 1e-3  # relative; a line that changes by less is not magnified
 MAX_POINTS = 20_000  # of one line
@@ -34,7 +34,7 @@ CONTINUOUS = 0.5  # a frame with a wrench for more than this part of the time is
 
 
 @dataclass(frozen=True)
-class Panel:
+class Subplot:
     """Lines by name that share one axis, over the times `t`."""
 
     label: str
@@ -43,7 +43,7 @@ class Panel:
 
 
 def plot(run: Run, path: PathLike | None, names: Sequence[str], compare: Run | None) -> Any:
-    """The matplotlib figure of the panels `names`, written to `path` unless that is None; see Run.plot."""
+    """The matplotlib figure of the subplots `names`, written to `path` unless that is None; see Run.plot."""
     if path is not None:
         check_suffix(path)
     if not run.steps:
@@ -51,21 +51,21 @@ def plot(run: Run, path: PathLike | None, names: Sequence[str], compare: Run | N
     matplotlib = require("matplotlib", "plot", "the plot of a run")
     from matplotlib.figure import Figure
 
-    shown = panels(run, names)
-    over = {panel.label: panel for panel in panels(compare, names)} if compare is not None else {}
+    shown = subplots(run, names)
+    over = {subplot.label: subplot for subplot in subplots(compare, names)} if compare is not None else {}
     style = {"font.size": 10, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": GREY, "xtick.color": INK}
     # the same bytes for the same run: no dates, no random names
     style |= {"ytick.color": INK, "svg.hashsalt": "condyle", "axes.formatter.useoffset": False, "font.family": "DejaVu Sans"}
     with matplotlib.rc_context(style):
-        height = PANEL_HEIGHT * len(shown) + TITLE_HEIGHT
+        height = SUBPLOT_HEIGHT * len(shown) + TITLE_HEIGHT
         figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained", facecolor="white")
         engine: Any = figure.get_layout_engine()
         engine.set(rect=(0.0, 0.0, 1.0, 1.0 - 0.62 / height), h_pad=0.06)
         figure.text(0.012, 1.0 - 0.12 / height, _one_line(run.title), va="top", weight="bold", fontsize=12)
         figure.text(0.012, 1.0 - 0.38 / height, _subtitle(run, compare), va="top", fontsize=9, color=GREY)
         axes = list(figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0])
-        for ax, panel in zip(axes, shown, strict=True):
-            _draw(ax, panel, over.get(panel.label))
+        for ax, subplot in zip(axes, shown, strict=True):
+            _draw(ax, subplot, over.get(subplot.label))
         _shade_pushes(axes, run)
         axes[-1].set_xlabel("time, s")
         axes[-1].set_xlim(0.0, max(run.seconds, 0.0 if compare is None else compare.seconds))
@@ -83,10 +83,10 @@ def check_suffix(path: PathLike) -> None:
         raise CondyleError(f"a plot is written as {', '.join(SUFFIXES)}, and {name.name} is none of them: try {name.stem}.png")
 
 
-# ---- what the panels show
+# ---- what the subplots show
 
 
-def _groups(run: Run, *groups: str) -> Panel | None:
+def _groups(run: Run, *groups: str) -> Subplot | None:
     """The signals of these groups, their names without a common beginning or ending; None if the run has none."""
     found = {group: signal for group, signal in signals(run).items() if group in groups and signal[0].shape[1]}
     if not found:
@@ -95,7 +95,7 @@ def _groups(run: Run, *groups: str) -> Panel | None:
     unit = " or ".join(dict.fromkeys(unit for _, unit, _ in found.values() if unit))
     label = " and ".join(found)
     count = len(next(iter(lines.values())))
-    return Panel(f"{label}, {unit}" if unit else label, run.t[:count], _short_names(lines))
+    return Subplot(f"{label}, {unit}" if unit else label, run.t[:count], _short_names(lines))
 
 
 def _short_names(lines: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -108,33 +108,33 @@ def _short_names(lines: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return lines
 
 
-def _height(run: Run) -> Panel | None:
+def _height(run: Run) -> Subplot | None:
     base = signals(run).get("base position")
     vertical = [k for k, name in enumerate(base[2]) if name.endswith("z")] if base else []
-    return Panel("height of the base, m", run.t, {"": base[0][:, vertical[0]]}) if base and vertical else None
+    return Subplot("height of the base, m", run.t, {"": base[0][:, vertical[0]]}) if base and vertical else None
 
 
-def _contact_forces(run: Run) -> Panel | None:
+def _contact_forces(run: Run) -> Subplot | None:
     """The vertical force of each contact point that ever touches."""
     values = run.contact_forces[:, :, 2]
     lines = {n: values[:, k] for k, n in enumerate(run.simulation.contact_names) if np.abs(values[:, k]).max(initial=0.0) > 1e-9}
-    return Panel("vertical contact force, N", run.t[:-1], lines) if lines else None
+    return Subplot("vertical contact force, N", run.t[:-1], lines) if lines else None
 
 
-def _controls(run: Run) -> Panel | None:
+def _controls(run: Run) -> Subplot | None:
     return _groups(run, "torques", "forces") if np.any(np.abs(run.u) > ZERO_FORCE) else None
 
 
-def _external_forces(run: Run) -> Panel | None:
-    panel = _groups(run, "external forces")
-    lines = {} if panel is None else {name: y for name, y in panel.lines.items() if np.any(np.abs(y) > ZERO_FORCE)}
-    return Panel(panel.label, panel.t, lines) if panel is not None and lines else None
+def _external_forces(run: Run) -> Subplot | None:
+    subplot = _groups(run, "external forces")
+    lines = {} if subplot is None else {name: y for name, y in subplot.lines.items() if np.any(np.abs(y) > ZERO_FORCE)}
+    return Subplot(subplot.label, subplot.t, lines) if subplot is not None and lines else None
 
 
-PANELS: dict[str, Callable[[Run], Panel | None]] = {
+SUBPLOTS: dict[str, Callable[[Run], Subplot | None]] = {
     "height": _height,
     "contact_forces": _contact_forces,
-    "energy": lambda run: Panel("energy, J", run.t, {"": np.asarray(run.simulation.energy(run.x))}),
+    "energy": lambda run: Subplot("energy, J", run.t, {"": np.asarray(run.simulation.energy(run.x))}),
     "joints": lambda run: _groups(run, "joint angles", "joint positions"),
     "velocities": lambda run: _groups(run, "joint velocities", "joint linear velocities"),
     "controls": _controls,
@@ -147,26 +147,26 @@ PANELS: dict[str, Callable[[Run], Panel | None]] = {
 DEFAULT = ("height", "contact_forces", "energy", "joints", "controls")
 
 
-def panels(run: Run, names: Sequence[str] = ()) -> list[Panel]:
-    """The panels of these names (of PANELS, or groups of `Run.signals`); by default those of DEFAULT that the run has."""
+def subplots(run: Run, names: Sequence[str] = ()) -> list[Subplot]:
+    """The subplots of these names (of SUBPLOTS, or groups of `Run.signals`); by default those of DEFAULT that the run has."""
     found = []
     for name in names or DEFAULT:
-        if name not in PANELS and name not in signals(run):
+        if name not in SUBPLOTS and name not in signals(run):
             raise CondyleError(f"signals: a run of {run.about['robot']} has no '{name}'{nearest(name, drawable(run))}")
-        panel = PANELS[name](run) if name in PANELS else _groups(run, name)
-        if panel is None and names:
+        subplot = SUBPLOTS[name](run) if name in SUBPLOTS else _groups(run, name)
+        if subplot is None and names:
             raise CondyleError(f"signals: this run has no {name}; it has {', '.join(drawable(run))}")
-        if panel is not None:
-            found.append(_thinned(panel))
+        if subplot is not None:
+            found.append(_thinned(subplot))
     # external forces that act most of the time, as those of rotors do, are the controls of such a robot
     if not names and run.steps and np.any(_active(run).mean(axis=0) > CONTINUOUS):
-        found += [_thinned(panel) for panel in [_external_forces(run)] if panel is not None]
+        found += [_thinned(subplot) for subplot in [_external_forces(run)] if subplot is not None]
     return found
 
 
 def drawable(run: Run) -> list[str]:
     """The names that can be drawn of this run."""
-    return [*[name for name, make in PANELS.items() if make(run) is not None], *run.extras]
+    return [*[name for name, make in SUBPLOTS.items() if make(run) is not None], *run.extras]
 
 
 def pushed(run: Run) -> list[tuple[float, float]]:
@@ -182,13 +182,13 @@ def _active(run: Run) -> np.ndarray:
     return np.asarray(np.any(np.abs(run.wrenches) > ZERO_FORCE, axis=2))
 
 
-def _thinned(panel: Panel) -> Panel:
-    """The panel with at most about MAX_POINTS times; every line keeps its extremes."""
-    if len(panel.t) <= MAX_POINTS:
-        return panel
-    found = [extremes(line, MAX_POINTS // 2) for line in panel.lines.values()]
-    which = np.unique(np.concatenate([[0], *found, [len(panel.t) - 1]]))
-    return Panel(panel.label, panel.t[which], {name: line[which] for name, line in panel.lines.items()})
+def _thinned(subplot: Subplot) -> Subplot:
+    """The subplot with at most about MAX_POINTS times; every line keeps its extremes."""
+    if len(subplot.t) <= MAX_POINTS:
+        return subplot
+    found = [extremes(line, MAX_POINTS // 2) for line in subplot.lines.values()]
+    which = np.unique(np.concatenate([[0], *found, [len(subplot.t) - 1]]))
+    return Subplot(subplot.label, subplot.t[which], {name: line[which] for name, line in subplot.lines.items()})
 
 
 # ---- how they are drawn
@@ -210,19 +210,19 @@ def _one_line(text: str, most: int = 100) -> str:
     return (line if len(line) <= most else f"{line[: most - 3]}...").replace("$", r"\$")
 
 
-def _draw(ax: Any, panel: Panel, over: Panel | None) -> None:
-    for n, (name, y) in enumerate(panel.lines.items()):
+def _draw(ax: Any, subplot: Subplot, over: Subplot | None) -> None:
+    for n, (name, y) in enumerate(subplot.lines.items()):
         color, style = COLORS[n % len(COLORS)], STYLES[n // len(COLORS) % len(STYLES)]
         label = _one_line(name, 28) if name else "_"
         if over is None:
-            ax.plot(panel.t, y, color=color, ls=style, lw=1.4, label=label)
+            ax.plot(subplot.t, y, color=color, ls=style, lw=1.4, label=label)
         else:
-            ax.plot(panel.t, y, color=color, lw=1.2, alpha=0.8, label=label)
+            ax.plot(subplot.t, y, color=color, lw=1.2, alpha=0.8, label=label)
             if name in over.lines:
                 ax.plot(over.t, over.lines[name], color=color, lw=1.9, ls=(0, (1.0, 1.6)), label="_")
-    named = [name for name in panel.lines if name]
-    what, comma, unit = panel.label.rpartition(", ")
-    only = f" of {_one_line(named[0], 40)}" if len(panel.lines) == 1 and named not in ([], [panel.label]) else ""
+    named = [name for name in subplot.lines if name]
+    what, comma, unit = subplot.label.rpartition(", ")
+    only = f" of {_one_line(named[0], 40)}" if len(subplot.lines) == 1 and named not in ([], [subplot.label]) else ""
     ax.set_title(f"{what}{only}{comma}{unit}" if comma else f"{unit}{only}", loc="left", fontsize=10)
     ax.grid(color=GREY, alpha=0.25, lw=0.6)
     ax.tick_params(length=3, labelsize=9)
@@ -234,7 +234,7 @@ def _draw(ax: Any, panel: Panel, over: Panel | None) -> None:
         ax.legend(fontsize=8, **place, **space)
     elif len(named) > MAX_LEGEND:
         ax.annotate(f"{len(named)} lines", (1.01, 0.5), xycoords="axes fraction", color=GREY, fontsize=8)
-    values = [*panel.lines.values(), *(over.lines.values() if over is not None else ())]
+    values = [*subplot.lines.values(), *(over.lines.values() if over is not None else ())]
     low, high = min(float(y.min()) for y in values), max(float(y.max()) for y in values)
     margin = MIN_RANGE * max(abs(high), abs(low), 1e-3)
     if high - low < margin:

@@ -16,7 +16,7 @@ from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs
 
 MAX_LINKS = 20_000
-MAX_SUBSTEPS = 10_000
+MAX_SUBSTEPS, MAX_EXPONENT = 10_000, 16
 SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "mesh": 3}  # kind -> numbers in its size
 
 # what the annotation of a field does not say
@@ -105,8 +105,9 @@ def decode_robot(data: Any) -> Robot:
 def decode_simulation(data: Any) -> Simulation:
     """The simulation; a DecodeError says where the data is wrong, or why no simulation can be built from it."""
     found: SimulationData = decode(SimulationData, data, "simulation", FIELDS)
-    if found.config.substeps > MAX_SUBSTEPS:
-        raise DecodeError(f"simulation.config.substeps is not between 1 and {MAX_SUBSTEPS:,}")
+    # each adds to the length of the compiled code
+    for name, limit in (("substeps", MAX_SUBSTEPS), ("depth_exponent", MAX_EXPONENT)):
+        _check(getattr(found.config, name) <= limit, f"simulation.config.{name} is more than {limit:,}")
     robot = _robot(found.robot)
     return build("simulation", lambda: Simulation.from_config(robot, found.config))
 

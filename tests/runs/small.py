@@ -1,4 +1,4 @@
-"""Small simulations that compile at once, and runs of them."""
+"""Small simulations that compile quickly, and runs of them."""
 
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ def pendulum() -> cd.Simulation:
 
 
 def swing(steps: int, path: Path | None = None, **options: Any) -> Run:
-    """The pendulum under controls, pushes and signals that look random, from a state with an awkward zero."""
+    """The pendulum under controls, pushes and signals that look random, from a state with -0.0 and a denormal."""
     simulation = pendulum()
     rng = np.random.default_rng(3)
     with cd.Recorder(simulation, [-0.0, 0.3, 5e-324, -1.0], path, title="a swing", seed=3, **options) as recorder:
@@ -31,7 +31,7 @@ def swing(steps: int, path: Path | None = None, **options: Any) -> Run:
 
 
 def same(a: Run, b: Run) -> bool:
-    """Whether two runs have the same bits and say the same of themselves."""
+    """Whether two runs have the same bits and the same `about`."""
     arrays = [(a.x, b.x), (a.u, b.u), (a.wrenches, b.wrenches), *[(a.extras[n], b.extras[n]) for n in a.extras]]
     bits = all(x.shape == y.shape and x.tobytes() == y.tobytes() for x, y in arrays)
     return bits and list(a.extras) == list(b.extras) and a.about == b.about and a.hash == b.hash

@@ -1,4 +1,4 @@
-"""Exported and imported, a run has the same bits; what was edited on the way is said, and what is no run is one sentence."""
+"""Export and import: the same bits come back, edited tables are marked as changed, other files are refused."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ def run() -> Run:
 
 
 def awkward(run: Run) -> Run:
-    """The same run with the floats that are lost most easily."""
+    """The run with signed zeros, denormals and extreme floats."""
     x, u = run.x.copy(), run.u.copy()
     x[0] = [-0.0, 0.0, 5e-324, -2.2250738585072009e-308]
     x[1] = [1.7976931348623157e308, 0.1, 1.0 / 3.0, -1e-200]
@@ -37,7 +37,7 @@ def awkward(run: Run) -> Run:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_bits_come_back(run: Run, kind: str, tmp_path: Path) -> None:
+def test_round_trip_is_bit_exact(run: Run, kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"run.{kind}"
     for original in (run, awkward(run), swing(0), replace(run, lost="something was lost")):
         export_run(original, path)
@@ -63,7 +63,7 @@ def test_without_controls_wrenches_and_signals(kind: str, tmp_path: Path) -> Non
     assert same(again, bare) and again.u.shape == (5, 0) and again.wrenches.shape == (5, 0, 6) and again.check().identical
 
 
-def test_csv_is_plain(run: Run, tmp_path: Path) -> None:
+def test_csv_columns(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     export_run(run, path)
     first, about, *lines = path.read_text().splitlines()
@@ -77,7 +77,7 @@ def test_csv_is_plain(run: Run, tmp_path: Path) -> None:
     assert np.loadtxt(path, delimiter=",", skiprows=3, max_rows=100)[:, 1:5].tobytes() == run.x[:-1].tobytes()
 
 
-def test_parquet_and_mcap_are_plain(run: Run, tmp_path: Path) -> None:
+def test_parquet_columns_and_mcap_messages(run: Run, tmp_path: Path) -> None:
     import pyarrow.parquet
     from mcap.reader import make_reader
 
@@ -94,7 +94,7 @@ def test_parquet_and_mcap_are_plain(run: Run, tmp_path: Path) -> None:
     assert messages[-1][1] == 200_000_000 and {topic for topic, _, _ in messages} == {"/joint_states", "/wrenches", "/signals"}
 
 
-def test_an_edited_table_is_taken_and_said(run: Run, tmp_path: Path) -> None:
+def test_edited_table_is_imported_as_changed(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     export_run(run, path)
     lines = path.read_text().splitlines()
@@ -132,11 +132,11 @@ def edits(lines: list[str]) -> dict[str, list[str]]:
 def test_broken_csv(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     export_run(run, path)
-    whole = path.read_text().splitlines()
-    for says, lines in edits(whole).items():
+    lines_written = path.read_text().splitlines()
+    for says, lines in edits(lines_written).items():
         path.write_text("\n".join(lines))
         refused(path, says)
-    path.write_bytes("\n".join(whole).encode()[:9000] + b"\xff\xfe\n")
+    path.write_bytes("\n".join(lines_written).encode()[:9000] + b"\xff\xfe\n")
     refused(path)
 
 
@@ -147,7 +147,7 @@ def refused(path: Path, says: str = "") -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "mcap"])
-def test_damaged_logs_give_no_wrong_numbers(run: Run, kind: str, tmp_path: Path) -> None:
+def test_damaged_files_give_no_wrong_numbers(run: Run, kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"run.{kind}"
     export_run(swing(10), path)
     data = path.read_bytes()
@@ -167,7 +167,7 @@ def test_damaged_logs_give_no_wrong_numbers(run: Run, kind: str, tmp_path: Path)
         refused(path)
 
 
-def test_names_that_are_no_tables(run: Run, tmp_path: Path) -> None:
+def test_unknown_suffixes_and_files_are_refused(run: Run, tmp_path: Path) -> None:
     for name in ("run", "run.xlsx", "run.cdl"):
         with pytest.raises(FileError, match=r"take \.csv, \.parquet or \.mcap"):
             export_run(run, tmp_path / name)
@@ -179,7 +179,7 @@ def test_names_that_are_no_tables(run: Run, tmp_path: Path) -> None:
     refused(tmp_path, "not a plain file")
 
 
-def test_missing_packages_are_one_sentence(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, kind in (("pyarrow", "parquet"), ("mcap.writer", "mcap")):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(cd.MissingExtraError, match=r"pip install .*\[export\]'"):
@@ -187,7 +187,7 @@ def test_missing_packages_are_one_sentence(run: Run, tmp_path: Path, monkeypatch
         assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_export_leaves_no_half_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_export_leaves_the_old_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.csv"
     path.write_text("old")
 

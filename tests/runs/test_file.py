@@ -1,4 +1,4 @@
-"""A run file gives back the same bits, or what is whole of it with a sentence, or one sentence; never wrong numbers."""
+"""Run files: the same bits come back, or complete blocks and what was lost, or an error; never wrong numbers."""
 
 import json
 import os
@@ -22,8 +22,8 @@ STEPS = 150  # three blocks, the last not full
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, bytes]:
-    """A run and its file, in blocks of 64 steps however slow the machine is."""
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, bytes]:
+    """A run and its file, in blocks of 64 steps however slow the computer is."""
     path = tmp_path_factory.mktemp("runs") / "swing.cdl"
     run = swing(STEPS)
     run.save(path)
@@ -46,8 +46,8 @@ def beginning(run: Run, of: Run) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in parts)
 
 
-def test_what_is_read_is_what_was_recorded(whole: tuple[Run, bytes], tmp_path: Path) -> None:
-    run, data = whole
+def test_reading_gives_what_was_recorded(saved: tuple[Run, bytes], tmp_path: Path) -> None:
+    run, data = saved
     path = tmp_path / "a.cdl"
     path.write_bytes(data)
     again = cd.read_run(path)
@@ -67,8 +67,8 @@ def test_what_is_read_is_what_was_recorded(whole: tuple[Run, bytes], tmp_path: P
         again.x[0, 0] = 1.0
 
 
-def test_a_run_saved_is_the_same_file_content(whole: tuple[Run, bytes], tmp_path: Path) -> None:
-    run, _ = whole
+def test_save_and_read(saved: tuple[Run, bytes], tmp_path: Path) -> None:
+    run, _ = saved
     path = tmp_path / "b.cdl"
     path.write_bytes(b"something else")
     run.save(path)
@@ -80,8 +80,8 @@ def test_a_run_saved_is_the_same_file_content(whole: tuple[Run, bytes], tmp_path
         run.save(tmp_path / "no" / "b.cdl")
 
 
-def test_a_file_cut_at_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every length gives a run that is the beginning of the whole one and says what was lost, or one sentence."""
+def test_file_cut_at_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every length gives a run that is the beginning of the complete one and says what was lost, or one sentence."""
     monkeypatch.setattr(file, "BLOCK", 4)
     run = swing(10)
     run = replace(run, about={**run.about, "simulation_data": None})
@@ -104,8 +104,8 @@ def test_a_file_cut_at_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert set(found) == {0, 4, 8, 10} and found == sorted(found, reverse=True) and len(found) > 1500
 
 
-def test_what_was_lost_is_said(whole: tuple[Run, bytes], tmp_path: Path) -> None:
-    _, data = whole
+def test_lost_steps_are_reported(saved: tuple[Run, bytes], tmp_path: Path) -> None:
+    _, data = saved
     path = tmp_path / "cut.cdl"
     path.write_bytes(data[: data.rindex(b"DATA") + 100])
     cut = cd.read_run(path)
@@ -123,8 +123,8 @@ def test_what_was_lost_is_said(whole: tuple[Run, bytes], tmp_path: Path) -> None
     assert longer.steps == STEPS and longer.lost is not None and "4 bytes after its end" in longer.lost
 
 
-def test_flipped_bits_are_seen(whole: tuple[Run, bytes], tmp_path: Path) -> None:
-    run, data = whole
+def test_flipped_bits_are_detected(saved: tuple[Run, bytes], tmp_path: Path) -> None:
+    run, data = saved
     path = tmp_path / "flipped.cdl"
     rng = random.Random(8)
     first, second = data.index(b"DATA"), data.index(b"DATA", data.index(b"DATA") + 4)
@@ -148,8 +148,8 @@ def test_flipped_bits_are_seen(whole: tuple[Run, bytes], tmp_path: Path) -> None
     assert lost == "the file is damaged after step 64: its checksum is wrong there, and what follows was not read"
 
 
-def test_records_left_out_or_exchanged_are_seen(whole: tuple[Run, bytes], tmp_path: Path) -> None:
-    _, data = whole
+def test_missing_or_exchanged_records_are_detected(saved: tuple[Run, bytes], tmp_path: Path) -> None:
+    _, data = saved
     a = data.index(b"DATA")
     b = data.index(b"DATA", a + 4)
     c = data.index(b"DATA", b + 4)
@@ -161,7 +161,7 @@ def test_records_left_out_or_exchanged_are_seen(whole: tuple[Run, bytes], tmp_pa
     assert left_out.steps == 64 and left_out.lost is not None and "damaged after step 64" in left_out.lost
 
 
-def test_files_that_are_no_runs(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.cdl"
     refused(path, "No such file")
     refused(tmp_path, "not a plain file")
@@ -216,14 +216,14 @@ HOSTILE: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), HOSTILE, ids=lambda value: f"{value!r:.30}")
-def test_hostile_headers(name: str, value: Any, whole: tuple[Run, bytes], tmp_path: Path) -> None:
-    run, _ = whole
+def test_hostile_headers(name: str, value: Any, saved: tuple[Run, bytes], tmp_path: Path) -> None:
+    run, _ = saved
     about = {**run.about, name: value}
     refused(forged(tmp_path / "h.cdl", (b"HEAD", about), (b"STRT", run.x[0].tobytes())))
 
 
-def test_more_hostile_files(whole: tuple[Run, bytes], tmp_path: Path) -> None:
-    run, _ = whole
+def test_hostile_records(saved: tuple[Run, bytes], tmp_path: Path) -> None:
+    run, _ = saved
     path, about, start = tmp_path / "h.cdl", (b"HEAD", run.about), (b"STRT", run.x[0].tobytes())
     columns, rows = (b"COLS", []), file.ROWS.pack(0, 1) + bytes(8 * 12)
     for records in (
@@ -256,10 +256,10 @@ def test_more_hostile_files(whole: tuple[Run, bytes], tmp_path: Path) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 200), st.dictionaries(st.text(max_size=5), st.lists(st.integers(0, 3), max_size=3), max_size=3), st.data())
-def test_any_shape_comes_back(
+def test_any_shape_round_trips(
     tmp_path_factory: pytest.TempPathFactory, steps: int, shapes: dict[str, list[int]], data: st.DataObject
 ) -> None:
-    nx, nu, frames = (data.draw(st.integers(least, 5)) for least in (1, 0, 0))
+    nx, nu, frames = (data.draw(st.integers(minimum, 5)) for minimum in (1, 0, 0))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
 
     def numbers(*shape: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A run names the meshes it was recorded with, by hash: no other file of the disk is opened for it."""
+"""A run names its meshes by hash: no other file of the disk is opened for it."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ def first(run: cd.Run) -> tuple[bool, str]:
     return any(np.any(piece.vertices == 7.5) for piece in found), " ".join(piece.warning for piece in found)
 
 
-def test_a_mesh_is_shown_as_long_as_it_is_the_recorded_one(tmp_path: Path) -> None:
+def test_only_the_recorded_mesh_is_shown(tmp_path: Path) -> None:
     part = tmp_path / "part.obj"
     part.write_text(PART)
     fresh = record(with_mesh(part), tmp_path / "a.cdl")
@@ -49,14 +49,14 @@ def test_a_mesh_is_shown_as_long_as_it_is_the_recorded_one(tmp_path: Path) -> No
     part.write_text(PART + "# changed\n")
     shown, note = first(cd.read_run(tmp_path / "a.cdl"))
     assert not shown and "part.obj: the file is not the one that the run was recorded with, so it is not opened" in note
-    # whoever recorded it in this process sees what he has
+    # the process that recorded it shows the present file
     assert first(fresh) == (True, "")
     part.unlink()
     assert "there is no such file" in first(cd.read_run(tmp_path / "a.cdl"))[1]
 
 
 @pytest.mark.parametrize("sha256", ["", None, "0" * 64, "missing", 7])
-def test_a_stranger_names_a_file_that_he_does_not_know(sha256: Any, tmp_path: Path) -> None:
+def test_mesh_with_another_hash_is_not_opened(sha256: Any, tmp_path: Path) -> None:
     part = tmp_path / "secret.obj"
     part.write_text(PART)
     robot = with_mesh(part)
@@ -79,12 +79,12 @@ def test_a_stranger_names_a_file_that_he_does_not_know(sha256: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", [r"\\host\share\x.obj", "//host/share/x.obj"])
-def test_no_file_in_the_network_is_opened(name: str) -> None:
+def test_network_paths_are_not_opened(name: str) -> None:
     with pytest.raises(cd.CondyleError, match="in the network, which is not opened"):
         read_mesh(Path(name), "0" * 64)
 
 
-def test_hashes_of_what_is_no_mesh(tmp_path: Path) -> None:
+def test_hash_of_other_files(tmp_path: Path) -> None:
     part = tmp_path / "part.obj"
     assert mesh_hash(part) == mesh_hash(tmp_path) == mesh_hash(Path("/dev/zero")) == mesh_hash(Path("a\0b")) == ""
     part.write_text("1")

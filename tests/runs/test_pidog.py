@@ -54,7 +54,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
     return stand(path), path
 
 
-def test_three_thousand_steps_repeat(standing: tuple[Run, Path]) -> None:
+def test_three_thousand_steps_replay(standing: tuple[Run, Path]) -> None:
     run, path = standing
     again = cd.read_run(path)
     assert same(again, run) and again.lost is None
@@ -62,8 +62,8 @@ def test_three_thousand_steps_repeat(standing: tuple[Run, Path]) -> None:
     assert str(replay) == "bit-identical: 3,000 steps, 37 entries each"
     # it is on the ground, not thrown about: the feet carry its weight
     assert 0.0 < again.q[-1, 2] < 0.13 and np.abs(again.v[-1]).max() < 3.0
-    carried = again.contact_forces[1000:, :, 2].sum(axis=1).mean()
-    assert carried == pytest.approx(again.robot.mass * 9.81, rel=0.05)
+    load = again.contact_forces[1000:, :, 2].sum(axis=1).mean()
+    assert load == pytest.approx(again.robot.mass * 9.81, rel=0.05)
     x = again.x.copy()
     x[1700, 20] = np.nextafter(x[1700, 20], 1.0)
     changed = Run(again.about, x, again.u, again.wrenches, again.extras).with_simulation(again.simulation).check()
@@ -71,7 +71,7 @@ def test_three_thousand_steps_repeat(standing: tuple[Run, Path]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "mcap"])
-def test_it_repeats_after_export_and_import(standing: tuple[Run, Path], kind: str, tmp_path: Path) -> None:
+def test_replay_after_export_and_import(standing: tuple[Run, Path], kind: str, tmp_path: Path) -> None:
     run, path = standing
     export_run(cd.read_run(path), tmp_path / f"pidog.{kind}")
     again = import_run(tmp_path / f"pidog.{kind}")
@@ -80,7 +80,7 @@ def test_it_repeats_after_export_and_import(standing: tuple[Run, Path], kind: st
     assert same(cd.read_run(tmp_path / "again.cdl"), run)
 
 
-def test_it_repeats_after_a_kill(standing: tuple[Run, Path], tmp_path: Path) -> None:
+def test_replay_after_a_kill(standing: tuple[Run, Path], tmp_path: Path) -> None:
     run, _ = standing
     path = tmp_path / "killed.cdl"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}

@@ -1,4 +1,4 @@
-"""What is recorded survives the process; what cannot be recorded is said in one sentence."""
+"""Recording: steps survive a kill of the process, and errors name what cannot be recorded."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def child(code: str, path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code, str(path)], env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_killed_process_leaves_its_run(tmp_path: Path) -> None:
+def test_killed_process_leaves_its_run(tmp_path: Path) -> None:
     """kill -9 at some moment, several times: the file is read, replays bit for bit, and lacks at most one block."""
     pendulum().step(np.zeros(4))  # compiled before the children ask for it
     rng = np.random.default_rng(11)
@@ -66,7 +66,7 @@ def test_a_killed_process_leaves_its_run(tmp_path: Path) -> None:
         assert replay.identical and replay.steps == run.steps > 64
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+def test_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "full.cdl"
     output, _ = child(FULL, path).communicate(timeout=60)
     sentence, facts = output.splitlines()
@@ -78,7 +78,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert int(steps) > kept.steps and rest == f"bit-identical: {int(steps):,} steps, 4 entries each None"
 
 
-def test_a_file_is_not_written_over(tmp_path: Path) -> None:
+def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "run.cdl"
     path.write_text("precious")
     with pytest.raises(FileError, match=r"exists already.*overwrite=True"):
@@ -100,7 +100,7 @@ def test_a_file_is_not_written_over(tmp_path: Path) -> None:
             cd.Recorder(pendulum(), np.zeros(4), bad, overwrite=True)
 
 
-def test_the_states_are_those_of_the_simulation() -> None:
+def test_states_are_those_of_the_simulation() -> None:
     simulation = pendulum()
     rng = np.random.default_rng(0)
     us, x = rng.standard_normal((100, 2)), np.array([0.5, -0.5, 1.0, 0.0])
@@ -117,7 +117,7 @@ def test_the_states_are_those_of_the_simulation() -> None:
         recorder.step()
 
 
-def test_blocks_reach_the_file_as_time_passes(tmp_path: Path) -> None:
+def test_blocks_are_written_with_time(tmp_path: Path) -> None:
     path = tmp_path / "slow.cdl"
     recorder = cd.Recorder(pendulum(), np.zeros(4), path)
     recorder.step()
@@ -128,7 +128,7 @@ def test_blocks_reach_the_file_as_time_passes(tmp_path: Path) -> None:
     assert cd.read_run(path).lost is None
 
 
-def test_an_error_on_the_way_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+def test_error_in_the_block_ends_the_run(tmp_path: Path) -> None:
     path = tmp_path / "stopped.cdl"
     with pytest.raises(ZeroDivisionError), cd.Recorder(pendulum(), np.zeros(4), path) as recorder:
         recorder.step()
@@ -137,7 +137,7 @@ def test_an_error_on_the_way_ends_the_run_with_its_reason(tmp_path: Path) -> Non
     assert run.steps == 1 and run.lost is None and run.about["stopped"] == "ZeroDivisionError: division by zero"
 
 
-def test_what_a_recorder_refuses() -> None:
+def test_wrong_arguments_are_refused() -> None:
     simulation = pendulum()
     for x0 in (np.zeros(3), np.zeros((2, 4)), [np.nan, 0.0, 0.0, 0.0], "x"):
         with pytest.raises(SimulationError):
@@ -170,14 +170,14 @@ def test_what_a_recorder_refuses() -> None:
     assert run.steps == 1 and run.check().identical
 
 
-def test_a_run_without_steps(tmp_path: Path) -> None:
+def test_run_without_steps(tmp_path: Path) -> None:
     run = swing(0, tmp_path / "none.cdl")
     again = cd.read_run(tmp_path / "none.cdl")
     assert same(again, run) and again.check().identical and again.contact_forces.shape == (0, 0, 3)
     assert again.steps == 0 and again.t.tolist() == [0.0]
 
 
-def test_what_is_known_of_a_run() -> None:
+def test_about_and_signals() -> None:
     run = swing(3, about={"friction": 0.5}, controller="noise")
     about = run.about
     assert (

@@ -27,13 +27,13 @@ def changed(run: Run, step: int, entry: int, value: float) -> Run:
 
 
 @pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"lanes": 4}, {"threads": 2}, {"backend": "reference"}], ids=str)
-def test_every_backend_repeats_it(run: Run, options: dict[str, object]) -> None:
+def test_every_backend_replays(run: Run, options: dict[str, object]) -> None:
     replay = run.check(**options)
     assert replay and replay.identical and replay.steps == 100 and replay.step is None and replay.difference == 0.0
 
 
 @given(st.integers(1, 100), st.integers(0, 3))
-def test_one_bit_is_found(run: Run, step: int, entry: int) -> None:
+def test_one_changed_bit_is_found(run: Run, step: int, entry: int) -> None:
     value = np.nextafter(run.x[step, entry], np.inf)
     replay = changed(run, step, entry, float(value)).check()
     assert not replay and (replay.step, replay.entry) == (step, run.names[entry])
@@ -41,7 +41,7 @@ def test_one_bit_is_found(run: Run, step: int, entry: int) -> None:
     assert f"differs first at step {step} in {run.names[entry]}: " in str(replay) and "1 ulp apart" in str(replay)
 
 
-def test_long_runs_are_computed_in_parts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_runs_are_computed_in_batches(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (1, 7, 50, 100):
         monkeypatch.setattr("condyle.runs.replay.BATCH", size)
         assert run.check().identical and changed(run, 50, 2, 0.5).check().step == 50
@@ -84,7 +84,7 @@ def test_other_simulations_are_refused(run: Run) -> None:
         replace(run, about={**run.about, "dt": 0.004}).check()
 
 
-def test_what_cannot_be_written_down_is_passed(tmp_path: Path) -> None:
+def test_simulation_with_a_function_is_passed(tmp_path: Path) -> None:
     """A force that is a function: the run is recorded all the same, and repeats with its simulation."""
     path = tmp_path / "force.cdl"
     robot = cd.load("cartpole")
@@ -94,7 +94,7 @@ def test_what_cannot_be_written_down_is_passed(tmp_path: Path) -> None:
             recorder.step([0.1, 0.0])
     run = cd.read_run(path)
     assert run.about["simulation_data"] is None and "force is a function" in run.about["simulation_missing"]
-    with pytest.raises(FileError, match=r"its force is a function, .* pass the simulation: run.check\(simulation=...\)"):
+    with pytest.raises(FileError, match=r"force is a function, .* pass the simulation: run.check\(simulation=...\)"):
         run.check()
     assert run.check(simulation=simulation).identical and cd.read_run(path, simulation=simulation).check().identical
     # the robot is there all the same, and time is counted in the state
@@ -102,7 +102,7 @@ def test_what_cannot_be_written_down_is_passed(tmp_path: Path) -> None:
     assert run.q.shape == run.v.shape == (21, 2) and "other states" in run.signals()
 
 
-def test_a_line_with_fewer_points_keeps_its_peaks() -> None:
+def test_extremes_keep_peaks() -> None:
     values = np.random.default_rng(0).normal(size=100_001)
     values[[31_415, 92_653]] = 9.0, -9.0
     which = extremes(values, 100)

@@ -1,4 +1,4 @@
-"""A simulation written down and made again is the same simulation; hostile recipes are one sentence."""
+"""A simulation encoded and decoded is the same simulation; wrong data gives an error that says where."""
 
 import copy
 import json
@@ -40,7 +40,7 @@ FINGERS = """
 
 
 def again(simulation: cd.Simulation) -> cd.Simulation:
-    """The simulation of its recipe, by way of a text."""
+    """The simulation encoded to text and decoded."""
     data = encode_simulation(simulation)
     made = decode_simulation(json.loads(json.dumps(data, allow_nan=False)))
     assert encode_simulation(made) == data
@@ -130,7 +130,7 @@ def test_a_rolling_run_repeats(tmp_path: Path) -> None:
     assert run.about["columns"]["u"] == [["u.axle", "N m"]] and run.wrenches[101, 0, 0] == 1.0
 
 
-def test_what_cannot_be_written_down() -> None:
+def test_functions_cannot_be_encoded() -> None:
     cartpole, wheels = cd.load("cartpole"), cd.load("wheeled_pendulum")
     embedded = cartpole.embed(lambda y: np.array([y[0], 0.3 * y[0]]), names=["s"])
     for simulation, why in (
@@ -149,7 +149,7 @@ def test_what_cannot_be_written_down() -> None:
         assert (run.about["robot_data"] is None) == (why == "constraints")
 
 
-def test_numbers_keep_their_kind() -> None:
+def test_numbers_keep_their_type() -> None:
     for value in (1, 1.0, -0.0, 5e-324, math.inf, -math.inf, np.float64(0.1), np.float64(-np.inf), np.int64(3), 2**62):
         found = decode_number(json.loads(json.dumps(encode(value))), "", infinite=True)
         assert type(found) is type(value) and repr(found) == repr(value)
@@ -161,11 +161,11 @@ def test_numbers_keep_their_kind() -> None:
             decode_number(data, "here")
 
 
-# ---- hostile recipes
+# ---- hostile data
 
 
 def places(data: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path to every entry of plain data."""
+    """The path to every entry of JSON data."""
     found = [at] if at else []
     pairs = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in pairs:
@@ -179,15 +179,15 @@ for _ in range(500):
 ODD = [None, True, -1, 0, 7, 10**20, 1e308, -1e-320, "", "x", "inf", "__class__", [], {}, [[]], {"a": 1}, {"float64": 1}, DEEP]
 
 
-def test_hostile_recipes_are_refused_or_harmless() -> None:
+def test_hostile_data_is_refused_or_harmless() -> None:
     """Anything put in any place gives a simulation or one sentence, and never another kind of error."""
     robot = cd.load("pendulum", base="euler")
-    whole = encode_simulation(
+    complete = encode_simulation(
         cd.Simulation(robot, 0.01, cd.Plane(), {robot.frame_names[-1]: 0.1}, wrenches=robot.frame_names[-1:])
     )
-    rng, everywhere, refused = random.Random(5), places(whole), 0
+    rng, everywhere, refused = random.Random(5), places(complete), 0
     for trial in range(500):
-        data = copy.deepcopy(whole)
+        data = copy.deepcopy(complete)
         at = rng.choice(everywhere)
         inside = data
         for key in at[:-1]:
@@ -247,6 +247,6 @@ def test_faults_are_named(at: tuple[Any, ...], value: Any, says: str) -> None:
     assert "run.check(simulation=...)" in str(caught.value)
 
 
-def test_a_robot_alone() -> None:
+def test_robot_round_trip() -> None:
     robot = cd.load("birotor")
     assert repr(decode_robot(encode_robot(robot)).model) == repr(robot.model)

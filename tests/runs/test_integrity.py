@@ -1,4 +1,4 @@
-"""Nothing passes for a whole run that is none: steps that cannot be computed, files that were cut, damaged, changed or shared."""
+"""Incomplete, damaged, changed or impossible runs never pass as complete ones; interrupts and concurrent writers lose nothing."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def run() -> Run:
     return swing(100)
 
 
-def told(*words: object) -> tuple[int, str]:
+def invoke(*words: object) -> tuple[int, str]:
     """(exit code, what a command prints)."""
     result = CliRunner().invoke(app, [str(word) for word in words])
     return result.exit_code, result.output
@@ -44,7 +44,7 @@ def frozen(run: Run, u: float) -> Run:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_states_that_are_no_numbers_do_not_repeat(run: Run, number: float) -> None:
+def test_nonfinite_states_do_not_replay(run: Run, number: float) -> None:
     replay = replace(run, x=np.full_like(run.x, number)).with_simulation(run.simulation).check()
     assert not replay and replay.step == 1
     assert str(replay) == (
@@ -52,7 +52,7 @@ def test_states_that_are_no_numbers_do_not_repeat(run: Run, number: float) -> No
     )
 
 
-def test_states_that_stay_because_no_step_was_made_do_not_repeat() -> None:
+def test_steps_that_cannot_be_computed_do_not_replay() -> None:
     robot = cd.load("double_pendulum")
     recorder = cd.Recorder(cd.Simulation(robot, 5.0, torque_limits=False), [0.0, 0.0, 0.0, 0.0])
     for _ in range(100):
@@ -64,7 +64,7 @@ def test_states_that_stay_because_no_step_was_made_do_not_repeat() -> None:
             assert not replay and replay.step == 51 and replay.reason == reason, replay
 
 
-def test_a_wrench_that_is_no_number(run: Run) -> None:
+def test_nonfinite_wrench(run: Run) -> None:
     pushes = run.wrenches.copy()
     pushes[3, 0, 2] = np.nan
     assert "step 4, which cannot be computed: the wrench" in str(
@@ -73,7 +73,7 @@ def test_a_wrench_that_is_no_number(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["x", "u", "wrenches", "reference"])
-def test_numbers_that_are_not_finite_are_neither_written_nor_read(run: Run, name: str, tmp_path: Path) -> None:
+def test_nonfinite_numbers_are_neither_written_nor_read(run: Run, name: str, tmp_path: Path) -> None:
     array = (run.extras[name] if name in run.extras else getattr(run, name)).copy()
     array.reshape(-1)[-1] = np.inf
     bad = replace(run, **{name: array}) if name != "reference" else replace(run, extras={**run.extras, name: array})
@@ -100,7 +100,7 @@ def test_numbers_that_are_not_finite_are_neither_written_nor_read(run: Run, name
         cd.read_run(tmp_path / "nan.cdl")
 
 
-def test_a_recorder_takes_no_endless_control() -> None:
+def test_recorder_refuses_infinite_controls() -> None:
     """Beyond a torque limit it would change nothing, and could not be read again."""
     recorder = cd.Recorder(pendulum(), [0.1, 0.2, 0.0, 0.0])
     with pytest.raises(SimulationError, match=r"finite|beyond all numbers"):
@@ -111,21 +111,21 @@ def test_a_recorder_takes_no_endless_control() -> None:
 # ---- cut, damaged, changed
 
 
-def test_a_cut_run_repeats_as_far_as_it_goes(run: Run, tmp_path: Path) -> None:
+def test_cut_run_replays_as_far_as_it_goes(run: Run, tmp_path: Path) -> None:
     path, cut = tmp_path / "a.cdl", tmp_path / "cut.cdl"
     run.save(path)
-    assert told("replay", path, "--check")[0] == 0
+    assert invoke("replay", path, "--check")[0] == 0
     cut.write_bytes(path.read_bytes()[:-900])
     replay = cd.read_run(cut).check()
     assert replay and replay.identical and not replay.changed and replay.steps == 64
     assert str(replay).startswith("bit-identical as far as it goes: 64 steps, 4 entries each; the file ends in the middle")
-    code, output = told("replay", cut, "--check")
+    code, output = invoke("replay", cut, "--check")
     assert code == 0 and "as far as it goes: 64 steps" in output
-    facts = json.loads(told("replay", cut, "--check", "--json")[1])
+    facts = json.loads(invoke("replay", cut, "--check", "--json")[1])
     assert facts["replay"]["identical"] and not facts["changed"] and facts["replay"]["lost"] == facts["lost"] != ""
 
 
-def test_a_damaged_run_does_not_pass(run: Run, tmp_path: Path) -> None:
+def test_damaged_run_fails_the_check(run: Run, tmp_path: Path) -> None:
     path, bad = tmp_path / "a.cdl", tmp_path / "bad.cdl"
     run.save(path)
     data = bytearray(path.read_bytes())
@@ -134,7 +134,7 @@ def test_a_damaged_run_does_not_pass(run: Run, tmp_path: Path) -> None:
         bad.write_bytes(content)
         replay = cd.read_run(bad).check()
         assert replay.identical and replay.changed and not replay
-        code, output = told("replay", bad, "--check")
+        code, output = invoke("replay", bad, "--check")
         assert code == 1 and "the numbers are not all as they were recorded" in output and "bit-identical" not in output
         # what was damaged stays damaged, however it is written again
         cd.read_run(bad).save(tmp_path / "again.cdl")
@@ -143,7 +143,7 @@ def test_a_damaged_run_does_not_pass(run: Run, tmp_path: Path) -> None:
         assert import_run(tmp_path / "again.csv").changed
 
 
-def test_what_the_steps_do_not_show_is_seen_by_the_hash(run: Run, tmp_path: Path) -> None:
+def test_changes_that_steps_do_not_show_are_detected_by_the_hash(run: Run, tmp_path: Path) -> None:
     """A further signal, and a control beyond its limit: the states repeat, and the run does not pass."""
     table, imported = tmp_path / "a.csv", tmp_path / "a.cdl"
     export_run(run, table)
@@ -154,14 +154,14 @@ def test_what_the_steps_do_not_show_is_seen_by_the_hash(run: Run, tmp_path: Path
     table.write_text("\n".join(lines))
     changed = import_run(table)
     assert changed.changed and changed.check().identical and not changed.check()
-    assert told("import", table, "-o", imported)[0] == 0 and told("replay", imported, "--check")[0] == 1
+    assert invoke("import", table, "-o", imported)[0] == 0 and invoke("replay", imported, "--check")[0] == 1
 
 
-# ---- interrupts, and two at one file
+# ---- interrupts and concurrent writers
 
 
 def interrupted_at(event: int, work: Callable[[], None]) -> bool:
-    """Whether work was interrupted, as by Ctrl-C, before this line of the recorder or the writer."""
+    """Whether work was interrupted, as by Ctrl-C, before this executed line of the recorder or the writer."""
     count = 0
 
     def trace(frame: FrameType, what: str, _: Any) -> Any:
@@ -185,7 +185,7 @@ def interrupted_at(event: int, work: Callable[[], None]) -> bool:
     return False
 
 
-def test_an_interrupt_anywhere_loses_at_most_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_loses_at_most_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("condyle.runs.file.BLOCK", 4)
     events = [*range(1, 120), *range(120, 400, 11)]
     for event in events:
@@ -206,7 +206,7 @@ def test_an_interrupt_anywhere_loses_at_most_its_step(tmp_path: Path, monkeypatc
         path.unlink()
 
 
-def test_an_interrupted_end_is_a_cut_or_whole_run(tmp_path: Path) -> None:
+def test_interrupted_finish_gives_a_cut_or_complete_run(tmp_path: Path) -> None:
     for event in range(1, 60):
         path = tmp_path / f"{event}.cdl"
         recorder = cd.Recorder(pendulum(), [0.1, 0.2, 0.0, 0.0], path)
@@ -218,7 +218,7 @@ def test_an_interrupted_end_is_a_cut_or_whole_run(tmp_path: Path) -> None:
         del recorder
 
 
-def test_an_interrupted_write_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_write_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, calls = os.write, 0
 
     def half(handle: int, data: Any) -> int:
@@ -238,7 +238,7 @@ def test_an_interrupted_write_is_made_again(tmp_path: Path, monkeypatch: pytest.
     assert run.about["stopped"].startswith("KeyboardInterrupt")
 
 
-def test_a_file_has_one_recorder(tmp_path: Path) -> None:
+def test_one_recorder_per_file(tmp_path: Path) -> None:
     path, start = tmp_path / "a.cdl", [0.1, 0.2, 0.0, 0.0]
     first = cd.Recorder(pendulum(), start, path, title="first", overwrite=True)
     first.step()
@@ -253,13 +253,13 @@ def test_a_file_has_one_recorder(tmp_path: Path) -> None:
     with cd.Recorder(pendulum(), start, path, title="second", overwrite=True) as second:
         second.step()
     assert cd.read_run(path).title == "second"
-    # one that nobody finished lets go
+    # an unfinished recorder releases its file
     third = cd.Recorder(pendulum(), start, path, overwrite=True)
     del third
     cd.Recorder(pendulum(), start, path, overwrite=True).finish()
 
 
-# ---- text of strangers
+# ---- untrusted text
 
 
 def test_escapes_do_not_reach_the_terminal(tmp_path: Path) -> None:
@@ -271,12 +271,12 @@ def test_escapes_do_not_reach_the_terminal(tmp_path: Path) -> None:
     assert all(name.isprintable() for group, names in run.signal_names().items() for name in (group, *names))
     unknown = ("plot", path, "--signals", "nobody")
     for words in (("replay", path), ("replay", path, "--check"), unknown, ("export", path, "--csv")):
-        output = told(*words)[1]
+        output = invoke(*words)[1]
         assert "\x1b" not in output and "\x9b" not in output and "\x07" not in output
-    assert "\\x1b]0;pwned" in told("replay", path)[1]
+    assert "\\x1b]0;pwned" in invoke("replay", path)[1]
 
 
-def test_deep_data_is_neither_written_nor_read() -> None:
+def test_deep_json_is_neither_written_nor_read() -> None:
     deep: Any = 1
     for _ in range(json_codec.MAX_DEPTH + 2):
         deep = [deep]
@@ -288,15 +288,15 @@ def test_deep_data_is_neither_written_nor_read() -> None:
     assert json_codec.loads("[" * 60 + "]" * 60) is not None
 
 
-def test_a_link_that_leads_nowhere_is_not_written_through(run: Run, tmp_path: Path) -> None:
+def test_dangling_link_is_not_written_through(run: Run, tmp_path: Path) -> None:
     run.save(tmp_path / "a.cdl")
     (tmp_path / "a.csv").symlink_to(tmp_path / "elsewhere.txt")
-    code, output = told("export", tmp_path / "a.cdl", "--csv")
+    code, output = invoke("export", tmp_path / "a.cdl", "--csv")
     assert code == 2 and "exists already" in output and not (tmp_path / "elsewhere.txt").exists()
-    assert told("export", tmp_path / "a.cdl", "--csv", "--force")[0] == 0
+    assert invoke("export", tmp_path / "a.cdl", "--csv", "--force")[0] == 0
 
 
-def test_a_run_killed_before_its_first_block_can_be_seen(tmp_path: Path) -> None:
+def test_run_without_blocks_has_signals(tmp_path: Path) -> None:
     run = swing(0, tmp_path / "zero.cdl")
     assert run.signals()["external forces"][0].shape == run.signals()["external torques"][0].shape == (0, 3)
     assert run.check() and "signals" not in repr(run) and run._repr_html_()
@@ -305,7 +305,7 @@ def test_a_run_killed_before_its_first_block_can_be_seen(tmp_path: Path) -> None
 # ---- tables that other programs wrote again
 
 
-def test_csv_with_a_mark_in_front_and_empty_lines_behind(run: Run, tmp_path: Path) -> None:
+def test_csv_with_byte_order_mark_and_empty_lines(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     export_run(run, path)
     content = path.read_bytes()
