@@ -21,15 +21,15 @@ from condyle.commands.hints import shell_command
 from condyle.commands.options import Arguments, Json, PackageDirs, Strict
 from condyle.commands.scene import is_run, origin
 from condyle.commands.terminal import print_json, terminal
-from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, Diagnosis, corrected_path, diagnose
-from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding
+from condyle.doctor.diagnose import FAILS, LOADS, NOT_SIMULABLE, WARNINGS, Diagnosis, corrected_path, diagnose
 from condyle.errors import FileError, RobotError
 from condyle.robot.names import quoted
+from condyle.robot.report import ERROR, HINT, WARNING, Finding
 
 OK, FIXED, ERRORS = 0, 1, 2  # exit codes: no problems; warnings, or errors that --fix corrected; errors that remain
-COLORS = {ERROR: "bold red", DOUBT: "yellow", HINT: "cyan"}
-VERDICTS = {LOADS: "bold green", DOUBTFUL: "bold yellow", STUCK: "bold red", FAILS: "bold red"}
-SHOWN = {ERROR: 30, DOUBT: 20, HINT: 8}  # findings of each severity
+COLORS = {ERROR: "bold red", WARNING: "yellow", HINT: "cyan"}
+VERDICTS = {LOADS: "bold green", WARNINGS: "bold yellow", NOT_SIMULABLE: "bold red", FAILS: "bold red"}
+SHOWN = {ERROR: 30, WARNING: 20, HINT: 8}  # findings of each severity
 
 
 @command("condyle doctor my.urdf", "condyle doctor my.urdf --fix", "condyle doctor arm.urdf.xacro --arg hand:=true --json")
@@ -80,7 +80,7 @@ def examine(
     target = corrected_path(path)
     if fix and os.path.lexists(target) and not force:  # also a link that leads nowhere yet
         raise FileError(f"{target} exists already: move it away, or add --force to overwrite it")
-    found = diagnose(path, package_dirs=package_dirs, xacro_args=arguments, cure=fix, strict=strict)
+    found = diagnose(path, package_dirs=package_dirs, xacro_args=arguments, fix=fix, strict=strict)
     if found.corrected is None:
         return found
     try:
@@ -93,10 +93,10 @@ def examine(
 def exit_code(found: Diagnosis) -> int:
     """0 without problems; 1 for warnings, and for errors that the corrected file no longer has; 2 for errors that remain."""
     last = found.findings if found.corrected is None else found.remains
-    grave = (ERROR, DOUBT) if found.strict else (ERROR,)
+    grave = (ERROR, WARNING) if found.strict else (ERROR,)
     if any(finding.severity in grave for finding in last):
         return ERRORS
-    return FIXED if any(finding.severity in (ERROR, DOUBT) for finding in found.findings) else OK
+    return FIXED if any(finding.severity in (ERROR, WARNING) for finding in found.findings) else OK
 
 
 def facts(found: Diagnosis) -> dict[str, Any]:
@@ -121,8 +121,8 @@ def facts(found: Diagnosis) -> dict[str, Any]:
 def _finding(finding: Finding) -> dict[str, Any]:
     file, _, line = finding.where.rpartition(":")
     place = {"file": file, "line": int(line)} if line.isdigit() else {"file": finding.where, "line": None}
-    words = {"severity": finding.severity, "kind": finding.kind, "where": finding.where, **place}
-    return {**words, "what": finding.what, "cure": finding.cure, "fixable": finding.fixable, "fix": finding.fix}
+    words = {"severity": finding.severity, "rule": finding.rule, "where": finding.where, **place}
+    return {**words, "what": finding.what, "advice": finding.advice, "fixable": finding.fixable, "fix": finding.fix}
 
 
 def show(found: Diagnosis, console: Console) -> None:
@@ -170,7 +170,7 @@ def _list(findings: Sequence[Finding], console: Console, path: Path, done: bool 
             if done:
                 text.append(f"\nDone: --fix {finding.fix}.", "green")
             else:
-                text.append(f"\n{finding.cure}", "dim")
+                text.append(f"\n{finding.advice}", "dim")
                 if finding.fixable:
                     text.append(f" --fix {finding.fix}.", "green")
             table.add_row(Text(severity, color), Text(place), text)
@@ -204,9 +204,9 @@ def _next(found: Diagnosis, console: Console) -> None:
         fixable = [finding for finding in found.findings if finding.fixable]
         if fixable and found.format in ("URDF", "xacro"):
             lines.append(f"{shell_command('doctor', found.path)} --fix   # fixes {len(fixable)} of these, in {target.name}")
-        if found.verdict in (LOADS, DOUBTFUL):
+        if found.verdict in (LOADS, WARNINGS):
             lines.append(shell_command("view", found.path))
-    elif found.verdict_after in (LOADS, DOUBTFUL):
+    elif found.verdict_after in (LOADS, WARNINGS):
         lines.append(shell_command("view", found.written or target))
     if lines:
         console.print()

@@ -44,11 +44,11 @@ def file_hints(origin: Origin) -> FileHints:
     """The hints about a robot's file; a built-in robot has none."""
     if not Path(origin.source).is_file():
         return FileHints(origin.source)
-    from condyle.doctor.diagnose import NAILED, diagnose
-    from condyle.doctor.patient import HINT
+    from condyle.doctor.diagnose import FIXED_BASE, diagnose
+    from condyle.robot.report import HINT
 
     found = diagnose(origin.source, package_dirs=origin.package_dirs, xacro_args=dict(origin.xacro_args)).findings
-    fixed_in_air = origin.base is None and any(finding.kind == NAILED for finding in found)
+    fixed_in_air = origin.base is None and any(finding.rule == FIXED_BASE for finding in found)
     return FileHints(origin.source, sum(finding.severity != HINT for finding in found), fixed_in_air)
 
 

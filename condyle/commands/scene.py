@@ -138,7 +138,7 @@ def ground(text: str, friction: float = 0.8) -> Ground | None:
 
 def feet(model: Model) -> list[ContactPoint]:
     """The contact points of shapes named as feet, else of the spheres at frames named as feet."""
-    from condyle.doctor.stance import is_foot
+    from condyle.doctor.advice import is_foot
 
     known = [link.name for link in model.links if link.collisions]
     known += [shape.name for link in model.links for shape in link.collisions if shape.name]

@@ -1,6 +1,6 @@
-"""The doctor: what is wrong with a robot file, how to cure it, and the corrected text, which says what it assumed.
+"""The doctor: what the loader's rules find in a robot file, what to do about it, and the corrected text.
 
-Rules look at the elements one by one, however wrong their neighbours are; the loaders have the last word on whether it loads.
+A file is read as far as it goes, however wrong parts of it are; whether it loads is what the loader says.
 """
 
 from __future__ import annotations
@@ -8,51 +8,38 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from condyle.doctor.bodies import bodies
-from condyle.doctor.cures import spelling_first, with_account
-from condyle.doctor.joints import joints
-from condyle.doctor.meshes import looks
-from condyle.doctor.patient import DOUBT, ERROR, HINT, Finding, Patient, Rule, close, misspelt
-from condyle.doctor.stance import carriers
-from condyle.doctor.summary import summary
-from condyle.doctor.text import Page
-from condyle.doctor.tree import standing, tree
-from condyle.doctor.words import unnamed, words
+from condyle.doctor.advice import advice, supports
+from condyle.doctor.document import Document
+from condyle.doctor.edits import SourceText
+from condyle.doctor.fixes import NO_INERTIA, SPELLING, Fixes
+from condyle.doctor.shapes import summary
+from condyle.doctor.spelling import close, misspelt
 from condyle.errors import CondyleError, RobotError
-from condyle.robot.check import check
-from condyle.robot.description import Note
-from condyle.robot.load import is_mjcf, package_of
+from condyle.robot.check import apply_rules, check
+from condyle.robot.description import Description
+from condyle.robot.load import describe, is_mjcf, package_of
 from condyle.robot.names import quoted
 from condyle.robot.paths import Places
-from condyle.robot.report import IGNORED, KEPT, MAX_PROBLEMS, REPAIRED
-from condyle.robot.urdf import describe
+from condyle.robot.report import ERROR, HINT, IGNORED, KEPT, MAX_FINDINGS, REPAIRED, WARNING, Finding, Report
+from condyle.robot.urdf import read_robot
 from condyle.robot.xacro import expand_xacro
 from condyle.robot.xml import Element, read_xml, write_xml
 
-RULES: tuple[Rule, ...] = (words, unnamed, tree, joints, bodies, looks, standing)
-LOADS, DOUBTFUL, STUCK, FAILS = "loads", "loads with doubts", "loads, but cannot be simulated", "does not load"
-NAILED = "base-fixed"  # a robot that seems to stand, roll or fly
-UNMOVABLE, STILL = "no-inertia", "moves no inertia"  # the one error that a file loads with, and how the loader says it
-GRAVITY = {ERROR: 0, DOUBT: 1, HINT: 2}
-MAX_FINDINGS = 2000  # a file can be wrong in more ways than anybody will read
+LOADS, WARNINGS, NOT_SIMULABLE, FAILS = "loads", "loads with warnings", "loads, but cannot be simulated", "does not load"
+FIXED_BASE = "base-fixed"  # the rule about a robot that seems to stand, roll or fly
+SEVERITIES = (ERROR, WARNING, HINT)
 MAX_ROUNDS = 8  # a correction may bring to light, or allow, another
+SPELLING_FIRST = "Correct the spelling in it first."
 
-# what to do about a sentence of the loader that no rule knows better
-CURES = (
-    (STILL, "Give the part that moves a mass and moments, or make the joint fixed."),
-    ("roots", "Join all links but one to a parent by a joint, or delete those that belong to nobody."),
-    ("form a cycle", "Delete the joint that closes the circle: a URDF is a tree."),
-    ("already has the parent", "Delete one of the two joints."),
-    ("its own parent", "Name another link as parent."),
-    ("follow each other in a circle", "Let one of them move on its own: delete its <mimic>."),
-    ("is given twice", "Delete one of the two."),
+# what to do about files that are no XML, or no robot at all
+ADVICE = (
     ("is empty", "Write <robot name=...> with its links and joints, or give another file."),
     ("UTF-8", "Save the file as UTF-8 in your editor."),
     ("NUL byte", "This is no text: give the URDF, not a mesh or an archive."),
@@ -61,25 +48,19 @@ CURES = (
     ("processing instruction", "Delete it."),
     ("more than", "Split the robot, or delete what does not belong to it."),
     ("nested deeper", "Delete what is not part of a robot."),
-    ("has no <link>", "Write at least one <link name=.../>."),
-    ("attribute 'name'", "Give it a name."),
-    ("attribute '", "Write the attribute."),
-    ("has no <parent>", "Write <parent link=.../>."),
-    ("has no <child>", "Write <child link=.../>."),
-    ("flattens the mesh", "Write a scale without zeros."),
-    ("without a name", "Give it a name."),
 )
+DEFAULT_ADVICE = {ERROR: "Correct it in this line.", WARNING: "Check it.", HINT: "Nothing to do, unless you relied on it."}
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found in a file, and, when asked for, what the corrections did and what remains after them."""
+    """What was found in a file, and, when asked for, what the fixes did and what remains after them."""
 
     path: Path
     format: str  # "URDF", "xacro", "MJCF" or "unknown"
     findings: tuple[Finding, ...]
-    summary: dict[str, Any] | None = None  # what the robot is, or would be after the corrections
-    corrected: str | None = None  # the text after all corrections
+    summary: dict[str, Any] | None = None  # what the robot is, or would be after the fixes
+    corrected: str | None = None  # the text after all fixes
     fixed: tuple[Finding, ...] = ()
     remains: tuple[Finding, ...] = ()
     written: Path | None = None
@@ -87,7 +68,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """loads, loads with doubts, loads but cannot be simulated, or does not load."""
+        """loads, loads with warnings, loads but cannot be simulated, or does not load."""
         return verdict(self.findings)
 
     @property
@@ -96,14 +77,15 @@ class Diagnosis:
         return None if self.corrected is None else verdict(self.remains)
 
     def count(self, severity: str) -> int:
+        """How many findings are of this severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
 
 def verdict(findings: Sequence[Finding]) -> str:
     """In a few words."""
-    errors = {finding.kind for finding in findings if finding.severity == ERROR}
-    doubts = any(finding.severity == DOUBT for finding in findings)
-    return FAILS if errors - {UNMOVABLE} else STUCK if errors else DOUBTFUL if doubts else LOADS
+    errors = {finding.rule for finding in findings if finding.severity == ERROR}
+    warnings = any(finding.severity == WARNING for finding in findings)
+    return FAILS if errors - {NO_INERTIA} else NOT_SIMULABLE if errors else WARNINGS if warnings else LOADS
 
 
 def diagnose(
@@ -111,23 +93,23 @@ def diagnose(
     *,
     package_dirs: Sequence[str | PathLike[str]] = (),
     xacro_args: Mapping[str, str] | None = None,
-    cure: bool = False,
+    fix: bool = False,
     strict: bool = False,
 ) -> Diagnosis:
-    """What is wrong with a robot file; with `cure`, its corrected text too. Nothing is written."""
+    """What is wrong with a robot file; with `fix`, its corrected text too. Nothing is written."""
     path = Path(path)
     content = _content(path)
     folders = tuple(Path(folder) for folder in package_dirs)
-    ward = _Ward(path, folders, dict(xacro_args or {}))
+    linter = _Linter(path, folders, dict(xacro_args or {}))
     with np.errstate(all="ignore"):
         if path.suffix != ".xacro" and is_mjcf(content):
-            return replace(ward.mjcf(), strict=strict)
-        found, start, extra = ward.admit(content)
+            return replace(linter.mjcf(), strict=strict)
+        found, start, extra = linter.read(content)
         if start is None:
             return Diagnosis(path, found, extra, strict=strict)
-        first = _sorted([*extra, *ward.examine(*start)])
-        plain = Diagnosis(path, found, first, ward.summary, strict=strict)
-        return plain if not cure else ward.cure(plain, *start)
+        first = _sorted([*extra, *linter.examine(*start)])
+        diagnosis = Diagnosis(path, found, first, linter.summary, strict=strict)
+        return linter.fix(diagnosis, *start) if fix else diagnosis
 
 
 def corrected_path(path: Path) -> Path:
@@ -152,7 +134,7 @@ def _content(path: Path) -> bytes:
         raise RobotError([f"{path}: cannot be read ({error.strerror}); check its permissions"]) from None
 
 
-class _Ward:
+class _Linter:
     """One file being examined: where it lies, and how its text becomes elements."""
 
     def __init__(self, path: Path, folders: tuple[Path, ...], xacro_args: dict[str, str]) -> None:
@@ -160,9 +142,8 @@ class _Ward:
         self.roots = [package_of(path), *folders]
         self.places = Places.around(str(path), self.roots, folders)
         self.summary: dict[str, Any] | None = None
-        self.carriers: list[str] = []
 
-    def admit(self, content: bytes) -> tuple[str, tuple[str, Element] | None, tuple[Finding, ...]]:
+    def read(self, content: bytes) -> tuple[str, tuple[str, Element] | None, tuple[Finding, ...]]:
         """(format, text and elements, findings so far); no elements when the file cannot be read at all."""
         extra: tuple[Finding, ...] = ()
         where = f"{self.path}:1"
@@ -171,8 +152,8 @@ class _Ward:
                 content = content.decode("utf-16").encode()
             except UnicodeError:
                 return "unknown", None, (_finding(f"{where}: the file is UTF-16 and damaged: save it as UTF-8", ERROR),)
-            cure = "Save the file as UTF-8."
-            extra = (Finding(ERROR, "encoding", where, "the file is UTF-16", cure, "writes it as UTF-8"),)
+            todo = "Save the file as UTF-8."
+            extra = (Finding(ERROR, "encoding", where, "the file is UTF-16", todo, fix="writes it as UTF-8"),)
         xacro = self.path.suffix == ".xacro"
         try:
             root = read_xml(content, str(self.path))
@@ -181,8 +162,8 @@ class _Ward:
                 root, text, more = self._other_root(root, text)
                 extra += more
             if not xacro and any(child.tag.startswith("xacro:") for child in root.walk()):
-                what, cure = "the file has xacro elements, and is not called .xacro", "Name it .xacro, or use the expanded file."
-                extra += (Finding(ERROR, "xacro", root.where, what, cure, "expands it"),)
+                what, todo = "the file has xacro elements, and is not called .xacro", "Name it .xacro, or use the expanded file."
+                extra += (Finding(ERROR, "xacro", root.where, what, todo, fix="expands it"),)
                 xacro = True
             if xacro:
                 root = expand_xacro(text, str(self.path), roots=self.roots, package_dirs=self.folders, arguments=self.xacro_args)
@@ -196,111 +177,130 @@ class _Ward:
         """A file that begins with another element: a misspelt <robot>, or no robot."""
         tag = root.tag[:60]
         if not misspelt(root.tag, ["robot"]):
-            what = (
-                "an SDF world or model: convert it to URDF"
-                if root.tag == "sdf"
-                else "no URDF: a robot is written <robot name=...>"
-            )
+            sdf = root.tag == "sdf"
+            what = "an SDF world or model: convert it to URDF" if sdf else "no URDF: a robot is written <robot name=...>"
             raise RobotError([f"{root.where}: the outermost element is <{tag}>, so that this is {what}"])
         what = f"the outermost element is <{tag}>, not <robot>"
-        finding = Finding(ERROR, "root-name", root.where, what, "Write <robot>.", "writes <robot>")
-        text = Page(text, root).corrected([Page(text, root).rename(root, "robot")])[0]
+        finding = Finding(ERROR, "root-name", root.where, what, "Write <robot>.", fix="writes <robot>")
+        source = SourceText(text, root)
+        text = source.corrected([source.rename(root, "robot")])[0]
         return read_xml(text, str(self.path)), text, (finding,)
 
     def examine(self, text: str, root: Element) -> list[Finding]:
         """All findings in elements that stand in this text."""
-        patient = Patient(root, Page(text, root), self.places, self.folders)
-        found = spelling_first(list(islice(chain.from_iterable(rule(patient) for rule in RULES), MAX_FINDINGS)), patient.page)
-        problems, notes = self._loaded(root)
-        if not problems:
-            found = _weighed(found, notes)
-        errors = [finding for finding in found if finding.severity == ERROR]
-        found += [_finding(problem, ERROR) for problem in problems if not _covered(problem, errors)]
-        for note in notes:
-            sentence = f"{note.where}: {note.what}"
-            if not _covered(sentence, found):
-                found.append(_finding(sentence, HINT if note.what.startswith(IGNORED) else ERROR if STILL in sentence else DOUBT))
-        if self.carriers:
-            found.append(_nailed(root.where, self.carriers))
-        return found
-
-    def _loaded(self, root: Element) -> tuple[list[str], Sequence[Note]]:
-        """(problems, notes) of the loaders, which decide; the summary is kept."""
-        self.summary, self.carriers = None, []
+        self.summary, report = None, Report()
         try:
-            description = describe(root, str(self.path), roots=self.roots, package_dirs=self.folders)
-            findings = check(description)
+            description = read_robot(root, str(self.path), self.places, report)
         except RobotError as error:
-            return list(error.problems), ()
-        if not findings.problems:
-            self.summary, self.carriers = summary(description), carriers(description)
-        return findings.problems, (*description.notes, *findings.notes)
+            return [_finding(problem, ERROR) for problem in error.problems]
+        apply_rules(_with_names(description), report)
+        refused = any(finding.severity == ERROR for finding in report.findings)
+        source = SourceText(text, root)
+        document = Document(root, source, self.places, description, refused)
+        fixes = Fixes(document)
+        found = [fixed for finding in report.findings if (fixed := fixes.of(finding)) is not None]
+        found += islice(advice(document, fixes, report.findings), MAX_FINDINGS)
+        found = _counted(_spelling_first(found, source))
+        if not refused:
+            self.summary = summary(description)
+            found += _fixed_base(root, description)
+        return [replace(finding, advice=_advice(finding)) for finding in found]
 
-    def cure(self, plain: Diagnosis, text: str, root: Element) -> Diagnosis:
-        """The diagnosis with the corrected text: corrections are made until none is left or none helps."""
-        findings: Sequence[Finding] = plain.findings
+    def fix(self, first: Diagnosis, text: str, root: Element) -> Diagnosis:
+        """The diagnosis with the corrected text: fixes are made until none is left or none helps."""
+        findings: Sequence[Finding] = first.findings
         original, seen, new = {id(finding) for finding in findings}, set[str](), str(corrected_path(self.path))
-        fixed = [finding for finding in findings if finding.fixable and not finding.edits]  # done on admission
+        fixed = [finding for finding in findings if finding.fixable and not finding.edits]  # made while the file was read
         if not any(finding.fixable for finding in findings):
-            return replace(plain, remains=plain.findings)
+            return replace(first, remains=first.findings)
         for turn in range(MAX_ROUNDS):
             groups = [finding for finding in findings if finding.edits]
-            after, made = Page(text, root).corrected([finding.edits for finding in groups])
+            after, made = SourceText(text, root).corrected([finding.edits for finding in groups])
             if turn and (not made or after in seen):
                 break
-            fixed += [_placed(groups[k], id(groups[k]) in original) for k in made]
+            # a finding of a later round has lines of a text that nobody has seen: only the file is named
+            later = [groups[k] for k in made if id(groups[k]) not in original]
+            fixed += [groups[k] for k in made if id(groups[k]) in original]
+            fixed += [replace(finding, where=re.sub(r":\d+$", "", finding.where)) for finding in later]
             text = after
             seen.add(text)
             try:
                 root = read_xml(text, new)
-            except RobotError as error:  # a correction never breaks the XML; if one did, say so rather than hide it
-                return replace(plain, remains=tuple(_finding(problem, ERROR) for problem in error.problems))
+            except RobotError as error:  # an edit never breaks the XML; if one did, say so rather than hide it
+                return replace(first, remains=tuple(_finding(problem, ERROR) for problem in error.problems))
             findings = self.examine(text, root)
-        text = with_account(text, fixed, self.path.name)
-        return replace(plain, corrected=text, fixed=tuple(fixed), remains=_sorted(findings), summary=self.summary)
+        text = _with_comment(text, fixed, self.path.name)
+        return replace(first, corrected=text, fixed=tuple(fixed), remains=_sorted(findings), summary=self.summary)
 
     def mjcf(self) -> Diagnosis:
-        """What the MJCF loader says: it is reported, not corrected."""
-        from condyle.robot.load import describe as described
-
+        """What the MJCF loader says: it is reported, not fixed."""
         try:
-            description = described(self.path, self.folders, self.xacro_args)
-            findings = check(description)
+            description = describe(self.path, self.folders, self.xacro_args)
+            report = check(description)
         except RobotError as error:
             return Diagnosis(self.path, "MJCF", tuple(_finding(problem, ERROR) for problem in error.problems))
         except CondyleError as error:  # MuJoCo is not installed
             return Diagnosis(self.path, "MJCF", (_finding(f"{self.path}:1: {error}", ERROR),))
-        found = [_finding(problem, ERROR) for problem in findings.problems]
-        for note in (*description.notes, *findings.notes):
-            severity = HINT if note.what.startswith(IGNORED) else DOUBT
+        found = [_finding(problem, ERROR) for problem in report.problems]
+        for note in (*description.notes, *report.notes):
+            severity = HINT if note.what.startswith(IGNORED) else WARNING
             found.append(_finding(f"{note.where}: {note.what}" if note.where else note.what, severity))
-        return Diagnosis(self.path, "MJCF", _sorted(found), None if findings.problems else summary(description))
+        return Diagnosis(self.path, "MJCF", _sorted(found), None if report.problems else summary(description))
 
 
-def _nailed(where: str, names: Sequence[str]) -> Finding:
+def _with_names(description: Description) -> Description:
+    """The description without links that have no name, and with a name for every joint: what is missing is said already."""
+    joints = [replace(joint, name=joint.name or f"{joint.parent}_to_{joint.child}") for joint in description.joints]
+    return replace(description, links=tuple(link for link in description.links if link.name), joints=tuple(joints))
+
+
+def _fixed_base(root: Element, description: Description) -> list[Finding]:
     """What to know of a robot that seems made to move about."""
+    names = supports(description)
+    if not names:
+        return []
     shown = " and ".join(quoted(name) for name in names[:2]) + (" and more" if len(names) > 2 else "")
     what = f"its base is fixed, as in every URDF, and {shown} seem{'s' * (len(names) == 1)} made to carry it"
-    return Finding(HINT, NAILED, where, what, "A robot that stands, rolls or flies is simulated with --base free.")
+    return [Finding(HINT, FIXED_BASE, root.where, what, "A robot that stands, rolls or flies is simulated with --base free.")]
 
 
-def _weighed(found: Sequence[Finding], notes: Sequence[Note]) -> list[Finding]:
-    """The findings in a file that loads: an error is what no simulation can live with, a joint that moves no inertia."""
-    still = [note.what for note in notes if STILL in note.what]
-    weighed = []
+def _spelling_first(found: Sequence[Finding], text: SourceText) -> list[Finding]:
+    """The findings without those fixes that a misspelt word calls for: what looks missing may be there, under a wrong name.
+
+    A fix waits if it changes an element in which a word is to be renamed, one around it, or one inside it.
+    """
+    renamed = [text.path(edit.start) for finding in found if finding.rule in SPELLING for edit in finding.edits]
+    paths = set(renamed)
+    around = {path[:n] for path in renamed for n in range(2, len(path))}
+
+    def waits(finding: Finding) -> bool:
+        for path in (text.path(edit.start) for edit in finding.edits):
+            if path in around or any(path[:n] in paths for n in range(min(2, len(path)), len(path) + 1)):
+                return True
+        return False
+
+    return [
+        replace(finding, fix="", edits=(), advice=f"{finding.advice} {SPELLING_FIRST}")
+        if finding.rule not in SPELLING and waits(finding)
+        else finding
+        for finding in found
+    ]
+
+
+def _counted(found: Sequence[Finding]) -> list[Finding]:
+    """The findings with each kind of thing that is not used said once, and how often."""
+    first: dict[str, int] = {}
+    counts: dict[int, int] = {}
+    out: list[Finding] = []
     for finding in found:
-        if any(_covered(what, [finding]) for what in still):
-            finding = replace(finding, severity=ERROR, kind=UNMOVABLE)
-        elif finding.severity == ERROR:
-            finding = replace(finding, severity=DOUBT)
-        weighed.append(finding)
-    return weighed
-
-
-def _covered(sentence: str, found: Sequence[Finding]) -> bool:
-    if sentence.startswith("and more: "):
-        return len(found) >= MAX_PROBLEMS
-    return any(finding.covers and all(part in sentence for part in finding.covers) for finding in found)
+        if finding.severity == HINT and not finding.fixable and finding.what in first:
+            counts[first[finding.what]] = counts.get(first[finding.what], 1) + 1
+            continue
+        first.setdefault(finding.what, len(out))
+        out.append(finding)
+    for k, count in counts.items():
+        out[k] = replace(out[k], what=f"{out[k].what} ({count} times)")
+    return out
 
 
 def _finding(sentence: str, severity: str) -> Finding:
@@ -308,23 +308,39 @@ def _finding(sentence: str, severity: str) -> Finding:
     match = re.match(r"(?s)(.*?:\d+): (.+)", sentence)
     where, what = (match[1], match[2]) if match else ("", sentence)
     for mark in (REPAIRED, KEPT, IGNORED):
-        if what.startswith(mark):
-            what = what.removeprefix(mark) + (", which is not used" if mark == IGNORED and "which" not in what else "")
-    default = "Nothing to do, unless you relied on it." if severity == HINT else "Correct it in this line."
-    cure = default if severity == HINT else next((cure for part, cure in CURES if part in what), default)
-    return Finding(severity, UNMOVABLE if STILL in what else "loader", where, what, cure)
+        what = what.removeprefix(mark)
+    todo = next((todo for part, todo in ADVICE if part in what), "") if severity == ERROR else ""
+    return Finding(severity, "file", where, what, todo or DEFAULT_ADVICE[severity])
 
 
-def _placed(finding: Finding, original: bool) -> Finding:
-    """A finding of a later round has lines of a text that nobody has seen: only the file is named."""
-    return finding if original else replace(finding, where=re.sub(r":\d+$", "", finding.where))
+def _advice(finding: Finding) -> str:
+    """What to do, as a sentence."""
+    todo = finding.advice or DEFAULT_ADVICE[finding.severity]
+    return todo if todo.endswith(".") else f"{todo[0].upper()}{todo[1:]}."
+
+
+def _with_comment(text: str, fixed: Sequence[Finding], name: str) -> str:
+    """The corrected text with a comment at its end: every fix of the file `name`, and so everything that was assumed."""
+    if not fixed:
+        return text
+    lines = []
+    for finding in fixed:
+        line = re.search(r":(\d+)$", finding.where)
+        lines.append(f"{f'line {line[1]}: ' if line else ''}{finding.what} -> {finding.fix}")
+    # two hyphens would end the comment, and so would what is no letter break the file
+    head, *lines = ["".join(c if c.isprintable() else " " for c in row).replace("--", "- -") for row in (name, *lines)]
+    body, newline = text.rstrip(), "\r\n" if "\r\n" in text else "\n"
+    if "\n" not in text.strip():
+        return f"{body}<!-- condyle doctor corrected {head}: {'; '.join(lines)} -->{text[len(body) :]}"
+    rows = "".join(f"  {line}{newline}" for line in lines)
+    return f"{body}{newline}<!-- condyle doctor corrected {head}:{newline}{rows}-->{newline}"
 
 
 def _sorted(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Grave ones first, each kind in the order of the file."""
+    """Errors first, then warnings, then hints, each in the order of the file."""
 
     def place(finding: Finding) -> tuple[int, int]:
         line = re.search(r":(\d+)$", finding.where)
-        return GRAVITY[finding.severity], int(line[1]) if line else 0
+        return SEVERITIES.index(finding.severity), int(line[1]) if line else 0
 
     return tuple(sorted(findings, key=place))

@@ -1,69 +1,65 @@
-"""How large a link is: the bounds of its shapes, meshes too, and the body that they would be if they were solid."""
+"""How large links are: bounds of shapes, meshes too, the solid bodies that they would be, and a summary of the whole robot."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import pi
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from condyle.doctor.patient import Patient
 from condyle.errors import CondyleError
-from condyle.robot.description import Shape
+from condyle.robot.description import Description, LinkSpec, Shape
 from condyle.robot.mesh import OWN_READERS, read_vertices
 from condyle.robot.parts import solid
 from condyle.robot.spatial import Inertia, Pose
-from condyle.robot.urdf import SIZES
-from condyle.robot.xml import Element
 
-DENSITY = 1000.0  # kg/m3, of a solid primitive: plastic and metal with air between, about that of water
+DENSITY = 1000.0  # kg/m3, of a solid primitive: plastics and metal with air between, about that of water
 MESH_DENSITY = 300.0  # kg/m3, of the box around a mesh, which the part fills in part
 BALL = 0.03  # m, radius of the ball that stands for a link without any shape
+MAX_SIZE = 1e6  # m
 
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
+FREEDOM = {"revolute": 1, "continuous": 1, "prismatic": 1, "fixed": 0, "free": 6, "ball": 3, "planar": 3}
 
 
-def shape(patient: Patient, element: Element) -> Shape | None:
-    """The shape of a <visual> or <collision>, in the frame of its link; a mesh is the box around it; None if unknown."""
-    geometry = patient.child(element, "geometry")
-    if geometry is None or len(geometry.children) != 1:
+def known_shapes(shapes: Iterable[Shape], meshes: dict[Path, np.ndarray | None]) -> list[Shape]:
+    """The shapes whose size is known; a mesh is the box around it, and still has its path."""
+    found = []
+    for shape in shapes:
+        if shape.kind == "mesh":
+            box = mesh_bounds(shape.mesh, meshes)
+            if box is not None:
+                scale = np.array(shape.size)
+                center, extent = box.mean(axis=0) * scale, np.abs((box[1] - box[0]) * scale)
+                pose = shape.pose @ Pose(np.eye(3), center)
+                found.append(Shape("box", tuple(float(x) for x in extent), pose, mesh=shape.mesh))
+        elif min(shape.size) > 0.0 and max(shape.size) <= MAX_SIZE:
+            found.append(shape)
+    return found
+
+
+def mesh_bounds(path: Path | None, meshes: dict[Path, np.ndarray | None]) -> np.ndarray | None:
+    """(lowest, highest) corner of an STL or OBJ file, as written in it; None for other files. `meshes` keeps what was read."""
+    if path is None or path.suffix.lower() not in OWN_READERS:
         return None
-    body, pose = geometry.children[0], patient.pose(element)
-    size: tuple[float, ...] | None
-    if body.tag == "mesh":
-        bounds = mesh_bounds(patient, body)
-        if bounds is None:
-            return None
-        scale = np.array(patient.vector(body, "scale", 3) or (1.0, 1.0, 1.0))
-        center, extent = bounds.mean(axis=0) * scale, np.abs((bounds[1] - bounds[0]) * scale)
-        return Shape("box", tuple(float(x) for x in extent), pose @ Pose(np.eye(3), center), mesh=Path())
-    if body.tag == "box":
-        size = patient.vector(body, "size", 3)
-    else:
-        values = [patient.number(body, name) for name in SIZES.get(body.tag, ())]
-        size = tuple(value for value in values if value is not None)
-        size = size if size and len(size) == len(values) else None
-    if size is None or min(size) <= 0.0 or max(size) > 1e6:
-        return None
-    return Shape(body.tag, size, pose)
+    if path not in meshes:
+        meshes[path] = None
+        try:
+            points = read_vertices(path)
+            if np.abs(points).max() <= 1e9:
+                meshes[path] = np.array([points.min(axis=0), points.max(axis=0)])
+        except CondyleError:
+            pass
+    return meshes[path]
 
 
-def shapes(patient: Patient, link: Element, tag: str = "") -> list[Shape]:
-    """The shapes of a link whose size is known: of both kinds, or of <visual> or <collision> only."""
-    tags = (tag,) if tag else ("visual", "collision")
-    found = [shape(patient, child) for child in link.children if child.tag in tags]
-    return [each for each in found if each is not None]
-
-
-def bounds(shapes: list[Shape]) -> np.ndarray | None:
+def bounds(shapes: Sequence[Shape]) -> np.ndarray | None:
     """(lowest, highest) corner of the box around shapes, (2, 3); None without any."""
-    corners = []
-    for each in shapes:
-        half = half_sizes(each)
-        corners.append(each.pose.p + (CORNERS * half) @ each.pose.R.T)
-    if not corners:
+    if not shapes:
         return None
-    points = np.concatenate(corners)
+    points = np.concatenate([each.pose.p + (CORNERS * half_sizes(each)) @ each.pose.R.T for each in shapes])
     return np.array([points.min(axis=0), points.max(axis=0)])
 
 
@@ -88,42 +84,73 @@ def volume(shape: Shape) -> float:
     return pi * s[0] ** 2 * s[1] + (ball if shape.kind == "capsule" else 0.0)
 
 
-def estimate(patient: Patient, link: Element) -> tuple[Inertia, str]:
-    """(body, how it was found): the link's collision shapes as solids, else its visual ones, else a small ball."""
-    for tag in ("collision", "visual"):
-        found = shapes(patient, link, tag)
+def estimate(collisions: Sequence[Shape], visuals: Sequence[Shape], mass: float | None = None) -> tuple[Inertia, str]:
+    """(body, how it was found): the collision shapes as solids, else the visual ones, else a small ball; scaled to a mass."""
+    ball = Shape("sphere", (BALL,))
+    found = solid(volume(ball) * DENSITY, ball)
+    how = f"a ball of {BALL:g} m radius at {DENSITY:g} kg/m3, for want of any shape"
+    for tag, shapes in (("collision", collisions), ("visual", visuals)):
         total = Inertia.zero()
-        for each in found:
+        for each in shapes:
             total = total + solid(volume(each) * (DENSITY if each.mesh is None else MESH_DENSITY), each)
         if 1e-9 < total.mass < 1e6:
-            meshes = any(each.mesh is not None for each in found)
+            meshes = any(each.mesh is not None for each in shapes)
             what = f"the box around the {tag} mesh at {MESH_DENSITY:g}" if meshes else f"the {tag} shape at {DENSITY:g}"
-            return total, f"estimated from {what} kg/m3"
-    ball = Shape("sphere", (BALL,))
-    return solid(volume(ball) * DENSITY, ball), f"a ball of {BALL:g} m radius at {DENSITY:g} kg/m3, for want of any shape"
+            found, how = total, f"estimated from {what} kg/m3"
+            break
+    if mass is None or not 1e-9 < mass < 1e6:
+        return found, how
+    share = mass / found.mass
+    return Inertia(mass, found.h * share, found.I * share), f"moments {how}, scaled to the mass written"
 
 
-# -- meshes
+# -- the robot
 
 
-def mesh_bounds(patient: Patient, mesh: Element) -> np.ndarray | None:
-    """(lowest, highest) corner of an STL or OBJ file, as written in it; None for other files, and for what is not there."""
-    try:
-        path = patient.places.find(mesh.attributes.get("filename", ""))
-    except ValueError:
-        return None
-    if path is None:
-        return None
-    if path not in patient.meshes:
-        patient.meshes[path] = _read_bounds(path)
-    return patient.meshes[path]
+def poses(description: Description) -> dict[str, Pose]:
+    """Where every link is with all joints at zero, in the frame of the root of its tree."""
+    parent = {joint.child: joint for joint in reversed(description.joints)}
+    found: dict[str, Pose] = {}
+    for link in description.links:
+        trail, name = dict[str, None](), link.name
+        while name not in found and name in parent and name not in trail:
+            trail[name] = None
+            name = parent[name].parent
+        found.setdefault(name, Pose.identity())
+        for each in reversed(trail):
+            found[each] = found.get(parent[each].parent, Pose.identity()) @ parent[each].pose
+    return found
 
 
-def _read_bounds(path: Path) -> np.ndarray | None:
-    if path.suffix.lower() not in OWN_READERS:
-        return None
-    try:
-        points = read_vertices(path)
-    except CondyleError:
-        return None
-    return np.array([points.min(axis=0), points.max(axis=0)]) if np.abs(points).max() <= 1e9 else None
+def lowest(link: LinkSpec, pose: Pose) -> float:
+    """The height of its lowest point."""
+    return min(float(point[2]) for point in _corners(link, pose))
+
+
+def summary(description: Description) -> dict[str, Any]:
+    """What a robot is: its joints and degrees of freedom, its mass, and the box around it with all joints at zero."""
+    placed = poses(description)
+    moving = [joint for joint in description.joints if joint.kind != "fixed"]
+    points = [corner for link in description.links for corner in _corners(link, placed[link.name])]
+    low, high = (np.min(points, axis=0), np.max(points, axis=0)) if points else (np.zeros(3), np.zeros(3))
+    return {
+        "name": description.name,
+        "links": len(description.links),
+        "moving_joints": len(moving),
+        "degrees_of_freedom": sum(FREEDOM[joint.kind] for joint in moving if joint.mimic is None),
+        "mass": float(sum(link.inertia.mass for link in description.links if link.inertia is not None)),
+        "extent": [float(x) for x in high - low],
+        "lowest": float(low[2]),
+        "meshes": sum(shape.kind == "mesh" for link in description.links for shape in (*link.visuals, *link.collisions)),
+    }
+
+
+def _corners(link: LinkSpec, pose: Pose) -> list[np.ndarray]:
+    """The origin of a link and the corners of the boxes around its shapes, meshes not counted."""
+    points = [pose.p]
+    for shape in (*link.visuals, *link.collisions):
+        if shape.kind != "mesh":
+            X = pose @ shape.pose
+            reach = np.abs(X.R) @ half_sizes(shape)
+            points += [X.p - reach, X.p + reach]
+    return points

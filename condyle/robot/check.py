@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import RobotError
-from condyle.robot.description import KINDS, Description, JointSpec, LinkSpec, Note, Shape
+from condyle.robot.description import KINDS, Description, JointSpec, LinkSpec, Shape
 from condyle.robot.names import nearest, quoted
 from condyle.robot.report import Report, matters
 from condyle.robot.spatial import Inertia, Pose
@@ -19,27 +19,24 @@ from condyle.robot.tree import structure
 ORTHONORMAL = 1e-6
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What `check` found: problems, which make the robot unusable, and notes, which it lives with."""
-
-    problems: list[str]
-    notes: list[Note]
-
-
-def check(description: Description, *, strict: bool = False) -> Findings:
+def check(description: Description, *, strict: bool = False) -> Report:
     """All problems and notes of a robot; with `strict`, whatever was repaired or kept though it looks wrong is a problem."""
     report = Report()
-    for joint in description.joints:
-        _joint(joint, report)
-    _numbers(description, report)
-    order = structure(description, report)
-    if order is not None and not report.problems:
-        masses(description, order, report)
+    apply_rules(description, report)
     if strict:
         for note in filter(matters, (*description.notes, *report.notes)):
             report.problem(note.where, f"{note.what} (refused, because loading is strict)")
-    return Findings(report.problems, list(report.notes))
+    return report
+
+
+def apply_rules(description: Description, report: Report) -> None:
+    """Report all that is wrong in a description, however it was made."""
+    for joint in description.joints:
+        _joint(joint, report)
+    finite = _numbers(description, report)
+    order = structure(description, report)
+    if finite:
+        masses(description, order, report)
 
 
 def checked(description: Description, *, strict: bool = False) -> Description:
@@ -53,16 +50,16 @@ def checked(description: Description, *, strict: bool = False) -> Description:
 def _joint(joint: JointSpec, report: Report) -> None:
     """A known kind, an axis with a direction, limits in order, nothing negative that must not be."""
 
-    def problem(what: str) -> None:
-        report.problem(joint.where, f"joint {quoted(joint.name)}{what}")
+    def problem(what: str, advice: str = "", rule: str = "error", **about: Any) -> None:
+        report.problem(joint.where, f"joint {quoted(joint.name)}{what}", advice, rule, owner=joint.name, **about)
 
     if joint.kind not in KINDS:
         problem(f": kind {quoted(joint.kind)} is unknown{nearest(joint.kind, KINDS)}")
     if np.linalg.norm(joint.axis) == 0.0 and joint.kind not in ("fixed", "free", "ball"):
-        problem(" <axis>: the axis is zero: write one with a direction, such as '0 0 1'")
+        problem(" <axis>: the axis is zero", "write one with a direction, such as '0 0 1'")
     limits = joint.limits
     if limits.lower is not None and limits.upper is not None and limits.lower > limits.upper:
-        problem(f" <limit>: lower {limits.lower:g} is above upper {limits.upper:g}: exchange them")
+        problem(f" <limit>: lower {limits.lower:g} is above upper {limits.upper:g}", "exchange them", "limit-order")
     for tag, name, value in (
         ("limit", "effort", limits.effort),
         ("limit", "velocity", limits.velocity),
@@ -71,11 +68,12 @@ def _joint(joint: JointSpec, report: Report) -> None:
         ("dynamics", "armature", joint.armature),
     ):
         if value is not None and value < 0.0:
-            problem(f" <{tag}>: {name} is {value:g}: it must not be negative")
+            problem(f" <{tag}>: {name} is {value:g}", "it must not be negative", "negative", name=name, data=(tag, value))
 
 
-def _numbers(description: Description, report: Report) -> None:
-    """Every number is finite and every rotation a rotation."""
+def _numbers(description: Description, report: Report) -> bool:
+    """Whether every number is finite, and every rotation a rotation."""
+    before = len(report.findings)
     for where, what, value in _values(description):
         if isinstance(value, Pose):
             if not (np.all(np.isfinite(value.R)) and np.all(np.isfinite(value.p))):
@@ -84,6 +82,7 @@ def _numbers(description: Description, report: Report) -> None:
                 report.problem(where, f"{what}: the rotation of the pose is not a rotation matrix")
         elif not np.all(np.isfinite(np.asarray(value, dtype=float))):
             report.problem(where, f"{what}: {value} is not finite")
+    return len(report.findings) == before
 
 
 def _values(description: Description) -> Iterator[tuple[str, str, Any]]:
@@ -122,22 +121,21 @@ MAX_NEGATIVE = 0.5
 
 def masses(description: Description, order: list[str], report: Report) -> None:
     """Check every link's body, and what every joint has to move; `order` has the links from the root to the tips."""
-    before = len(report.problems)
     for link in description.links:
         if link.inertia is not None:
             _body(link, link.inertia, report)
-    if len(report.problems) == before:
-        _moved(description, order, report)
+    _moved(description, order, report)
 
 
 def _body(link: LinkSpec, body: Inertia, report: Report) -> None:
     """The principal moments a <= b <= c about the centre of mass: of any mass whatsoever, a >= 0 and a + b >= c."""
     who = f"link {quoted(link.name)} <inertial>"
     if body.mass < 0.0:
-        report.problem(link.where, f"{who}: mass {body.mass:g} must not be negative")
+        what = f"{who}: mass {body.mass:g} must not be negative"
+        report.problem(link.where, what, rule="mass-negative", owner=link.name, data=body.mass)
     if body.mass <= 0.0:
         if np.any(body.I) and body.mass == 0.0:
-            report.kept(link.where, f"{who}: an inertia without mass")
+            report.kept(link.where, f"{who}: an inertia without mass", "no-mass", owner=link.name)
         return
     a, b, c = np.linalg.eigvalsh(body.I_com)
     largest = max(abs(a), abs(c))
@@ -146,11 +144,11 @@ def _body(link: LinkSpec, body: Inertia, report: Report) -> None:
     if largest <= ROUNDING * np.trace(body.I):
         return  # a point
     if a < -MAX_NEGATIVE * largest:
-        report.problem(link.where, f"{who}: {moments}: none may be negative; check the signs of ixx ... izz")
-    elif a < 0.0:
-        report.kept(link.where, f"{who}: {moments}: no body has a negative one")
-    elif a + b < c * (1.0 - TRIANGLE):
-        report.kept(link.where, f"{who}: {moments}: no body has one larger than the sum of the others")
+        advice = "none may be negative; check the signs of ixx ... izz"
+        report.problem(link.where, f"{who}: {moments}", advice, "inertia-impossible", owner=link.name)
+    elif a < 0.0 or a + b < c * (1.0 - TRIANGLE):
+        why = "no body has a negative one" if a < 0.0 else "no body has one larger than the sum of the others"
+        report.kept(link.where, f"{who}: {moments}: {why}", "inertia-impossible", owner=link.name)
 
 
 def _moved(description: Description, order: list[str], report: Report) -> None:
@@ -160,23 +158,27 @@ def _moved(description: Description, order: list[str], report: Report) -> None:
     inertia: dict[str, float] = {}
     for name in reversed(order):
         joint = joint_of.get(name)
-        if joint is None:
+        if joint is None or joint.parent not in bodies:
             continue
         inertia[joint.name] = _inertia(joint, bodies[name])
         bodies[joint.parent] = bodies[joint.parent] + bodies[name].seen_from(joint.pose)
     followers = _followers(description)
     for joint in description.joints:
-        if joint.kind == "fixed" or joint.mimic is not None:
+        if joint.kind == "fixed" or joint.mimic is not None or joint.name not in inertia:
             continue
-        total = inertia[joint.name] + sum(scale**2 * inertia[name] for name, scale in followers.get(joint.name, []))
+        total = inertia[joint.name]
+        total += sum(scale**2 * inertia.get(name, 0.0) for name, scale in followers.get(joint.name, []))
         who = f"joint {quoted(joint.name)}"
         if total < 0.0:
-            report.problem(joint.where, f"{who}: the links it moves have the negative inertia {total:.4g}: check their inertias")
+            what = f"{who}: the links it moves have the negative inertia {total:.4g}"
+            report.problem(joint.where, what, "check their inertias", "inertia-negative", owner=joint.name)
         elif total == 0.0:
             report.kept(
                 joint.where,
                 f"{who} moves no inertia, so that no force has a finite acceleration: give link {quoted(joint.child)} "
                 "or one beyond it a mass, or make the joint fixed",
+                "no-inertia",
+                owner=joint.name,
             )
 
 
@@ -184,11 +186,11 @@ def _inertia(joint: JointSpec, body: Inertia) -> float:
     """The least inertia that a body has along the joint's motions; zero when it is only rounding."""
     n = np.asarray(joint.axis, dtype=float)
     if joint.kind in ("revolute", "continuous"):
-        least = n @ body.I @ n / (n @ n)
+        least = n @ body.I @ n / (n @ n or 1.0)
     elif joint.kind == "prismatic":
         least = body.mass
     elif joint.kind == "planar":
-        least = min(body.mass, n @ body.I @ n / (n @ n))
+        least = min(body.mass, n @ body.I @ n / (n @ n or 1.0))
     else:
         least = min(np.linalg.eigvalsh(body.I)[0], body.mass if joint.kind == "free" else np.inf)
     if abs(least) <= ROUNDING * ROUNDING * max(np.trace(body.I), body.mass):
@@ -201,8 +203,9 @@ def _followers(description: Description) -> dict[str, list[tuple[str, float]]]:
     by_name = {joint.name: joint for joint in description.joints}
     followers: dict[str, list[tuple[str, float]]] = {}
     for joint in description.joints:
-        leader, scale = joint, 1.0
-        while leader.mimic is not None:
+        leader, scale, seen = joint, 1.0, set[str]()
+        while leader.mimic is not None and leader.mimic.joint in by_name and leader.name not in seen:
+            seen.add(leader.name)
             scale *= leader.mimic.multiplier
             leader = by_name[leader.mimic.joint]
         if leader is not joint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from condyle.robot.names import quoted
 from condyle.robot.report import Report
@@ -69,11 +70,12 @@ class Fields:
 
     @property
     def where(self) -> str:
+        """The file and line of the element."""
         return self.element.where
 
-    def problem(self, what: str) -> None:
+    def problem(self, what: str, advice: str = "", rule: str = "error", **about: Any) -> None:
         """A problem at this element: "arm.urdf:41: joint 'j2' <mimic>: ..."."""
-        self.report.problem(self.where, f"{self._place}: {what}")
+        self.report.problem(self.where, f"{self._place}: {what}", advice, rule, element=self.element, **about)
 
     @property
     def _place(self) -> str:
@@ -85,6 +87,8 @@ class Fields:
     # -- attributes
 
     def has(self, name: str) -> bool:
+        """Whether the attribute is written."""
+        self._read.add(name)
         return name in self.element.attributes
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -93,7 +97,8 @@ class Fields:
         value = self.element.attributes.get(name)
         if value is None or (not value.strip() and default is None):
             if default is None:
-                self.problem(f"attribute '{name}' is {'missing' if value is None else 'empty'}")
+                what = f"attribute '{name}' is {'missing' if value is None else 'empty'}"
+                self.problem(what, rule="attribute-missing", name=name)
             return default or ""
         return value
 
@@ -116,7 +121,7 @@ class Fields:
         try:
             return (number(text),) if count == 1 else numbers(text, count)
         except ValueError as error:
-            self.problem(f"attribute '{name}': {error}")
+            self.problem(f"attribute '{name}': {error}", rule="number", name=name, data=count)
             return harmless
 
     # -- children
@@ -125,9 +130,10 @@ class Fields:
         """The one child with this tag; a problem when there are several, or none where one is required."""
         found = list(self.children(tag))
         if len(found) > 1:
-            found[1].problem(f"is given twice (first in line {found[0].element.line}): delete one")
+            first = found[0].element
+            found[1].problem(f"is given twice (first in line {first.line})", "delete one", "part-twice", data=first)
         if not found and required:
-            self.problem(f"has no <{tag}>")
+            self.problem(f"has no <{tag}>", rule="part-missing", name=tag)
         return found[0] if found else None
 
     def children(self, tag: str) -> Iterator[Fields]:
@@ -142,16 +148,20 @@ class Fields:
         for child in self.element.children:
             if child.tag in tags:
                 self._read.add("<" + child.tag)
-                self.report.ignored(child.where, f"<{child.tag}> of <{self.element.tag}>, {why}")
+                self.report.ignored(child.where, f"<{child.tag}> of <{self.element.tag}>, {why}", element=child)
 
     def finish(self) -> None:
         """Note every attribute and child that nobody read."""
-        tag = self.element.tag
+        tag, ignored = self.element.tag, self.report.ignored
+        known = sorted(name for name in self._read if not name.startswith(("<", "xmlns")))
         for name in self.element.attributes:
             if name not in self._read and not name.startswith("xmlns:"):
-                self.report.ignored(self.where, f"unknown attribute {quoted(name)} of <{tag}>")
+                what = f"unknown attribute {quoted(name)} of <{tag}>"
+                ignored(self.where, what, "unknown-attribute", element=self.element, name=name, data=known)
+        known = sorted(name[1:] for name in self._read if name.startswith("<"))
         for child in self.element.children:
             if "<" + child.tag not in self._read:
-                self.report.ignored(child.where, f"unknown element <{quoted(child.tag)[1:-1]}> in <{tag}>")
+                what = f"unknown element <{quoted(child.tag)[1:-1]}> in <{tag}>"
+                ignored(child.where, what, "unknown-element", element=child, data=(known, self.element))
         if self.element.text.strip():
-            self.report.ignored(self.where, f"text in <{tag}>")
+            ignored(self.where, f"text in <{tag}>", element=self.element)

@@ -1,46 +1,110 @@
-"""What a loader finds in a file: problems, which stop it, and notes, which it lives with. Both are sentences with a place."""
+"""What the rules of a loader find in a file: errors, which stop it, and notes on what it repaired, kept or did not use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from condyle.robot.description import Note
+
+if TYPE_CHECKING:
+    from condyle.robot.xml import Element
+
+ERROR, WARNING, HINT = "error", "warning", "hint"
 
 # how a note begins: what was changed, what was left though it looks wrong, what was not used
 REPAIRED, KEPT, IGNORED = "repaired: ", "kept: ", "ignored: "
 
-# a file can be wrong in more ways than anybody will read
-MAX_PROBLEMS = 100
+MAX_PROBLEMS = 100  # sentences of one error: a file can be wrong in more ways than anybody will read
+MAX_FINDINGS = 2_000
 
 
-@dataclass
+@dataclass(frozen=True)
+class Edit:
+    """A change of a text: the characters from `start` to `end` become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a rule found in a file, and what to do about it.
+
+    `owner` is the link or joint, `name` the attribute, element or value, and `data` more of it that a fix needs. `fix` says what
+    the fix does, "" when no fix is sure.
+    """
+
+    severity: str
+    rule: str  # a short name that stays, for scripts: "limit-order"
+    where: str  # "arm.urdf:12"
+    what: str
+    advice: str = ""
+    owner: str = ""
+    name: str = ""
+    element: Element | None = field(default=None, compare=False, repr=False)
+    data: Any = field(default=None, compare=False, repr=False)
+    fix: str = ""
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def fixable(self) -> bool:
+        """Whether there is a fix."""
+        return bool(self.fix)
+
+    @property
+    def sentence(self) -> str:
+        """Where, what and what to do, in one line."""
+        text = f"{self.what}: {self.advice}" if self.advice else self.what
+        return f"{self.where}: {text}" if self.where else text
+
+
 class Report:
-    """The problems and notes of one file, collected while it is read."""
+    """The findings of one file, collected while it is read, and the sentences and notes made of them."""
 
-    problems: list[str] = field(default_factory=list)
-    _notes: list[Note] = field(default_factory=list)
-    _ignored: dict[str, tuple[str, int]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._said: set[tuple[Any, str]] = set()
+        self._problems: dict[str, None] = {}
+        self._notes: list[Note] = []
+        self._ignored: dict[str, tuple[str, int]] = {}
 
-    def problem(self, where: str, what: str) -> None:
+    def problem(self, where: str, what: str, advice: str = "", rule: str = "error", **about: Any) -> None:
         """Something that stops the file from loading; the same sentence is said once."""
-        sentence = f"{where}: {what}" if where else what
-        if len(self.problems) < MAX_PROBLEMS and sentence not in self.problems:
-            self.problems.append(sentence)
-            if len(self.problems) == MAX_PROBLEMS:
-                self.problems.append("and more: cure these first")
+        finding = self._add(ERROR, rule, where, what, advice, about)
+        if len(self._problems) <= MAX_PROBLEMS:
+            self._problems[finding.sentence] = None
 
-    def repaired(self, where: str, what: str) -> None:
+    def repaired(self, where: str, what: str, rule: str = "repaired", **about: Any) -> None:
         """Something that was changed so that the file loads."""
+        self._add(WARNING, rule, where, what, "", about)
         self._notes.append(Note(where, REPAIRED + what))
 
-    def kept(self, where: str, what: str) -> None:
+    def kept(self, where: str, what: str, rule: str = "kept", **about: Any) -> None:
         """Something that looks wrong and was left as written."""
+        self._add(WARNING, rule, where, what, "", about)
         self._notes.append(Note(where, KEPT + what))
 
-    def ignored(self, where: str, what: str) -> None:
-        """Something that was not used; said once for every kind of thing, with a count."""
+    def ignored(self, where: str, what: str, rule: str = "ignored", **about: Any) -> None:
+        """Something that was not used; its note is made once for every kind of thing, with a count."""
+        self._add(HINT, rule, where, what, "", about)
         first, count = self._ignored.get(what, (where, 0))
         self._ignored[what] = first, count + 1
+
+    def _add(self, severity: str, rule: str, where: str, what: str, advice: str, about: dict[str, Any]) -> Finding:
+        finding = Finding(severity, rule, where, what, advice, **about)
+        key = (id(finding.element) if finding.element is not None else where, what)
+        if key not in self._said and len(self.findings) < MAX_FINDINGS:
+            self._said.add(key)
+            self.findings.append(finding)
+        return finding
+
+    @property
+    def problems(self) -> list[str]:
+        """The sentences of all errors, MAX_PROBLEMS at most."""
+        found = list(self._problems)
+        return found if len(found) < MAX_PROBLEMS else [*found[:MAX_PROBLEMS], "and more: correct these first"]
 
     @property
     def notes(self) -> tuple[Note, ...]:

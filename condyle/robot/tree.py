@@ -13,14 +13,13 @@ MAX_LINKS = 20_000
 ONE_COORDINATE = ("revolute", "continuous", "prismatic")
 
 
-def structure(description: Description, report: Report) -> list[str] | None:
-    """Links from the root to the tips, each after its parent; None, and problems, when they are not one tree."""
-    before = len(report.problems)
+def structure(description: Description, report: Report) -> list[str]:
+    """Links from the root to the tips, each after its parent; problems when they are not one tree."""
     if len(description.links) > MAX_LINKS:
         report.problem(
             description.links[MAX_LINKS].where, f"the robot has {len(description.links):,} links, more than {MAX_LINKS:,}"
         )
-        return None
+        return []
     for kind, parts in (
         ("link", description.links),
         ("joint", description.joints),
@@ -31,8 +30,7 @@ def structure(description: Description, report: Report) -> list[str] | None:
     _references(description, report)
     _loops(description, report)
     mimics(description.joints, report)
-    order = _tree(description, report)
-    return order if len(report.problems) == before else None
+    return _tree(description, report)
 
 
 def _names(kind: str, parts: Sequence[tuple[str, str]], report: Report) -> None:
@@ -40,11 +38,12 @@ def _names(kind: str, parts: Sequence[tuple[str, str]], report: Report) -> None:
     first: dict[str, str] = {}
     for name, where in parts:
         if not name.strip():
-            report.problem(where, f"{kind} without a name: give it one")
+            report.problem(where, f"{kind} without a name", "give it one", "no-name")
         elif len(name) > MAX_NAME or not name.isprintable():
-            report.problem(where, f"{kind} {quoted(name)}: a name has at most {MAX_NAME} printable characters")
+            report.problem(where, f"{kind} {quoted(name)}: a name has at most {MAX_NAME} printable characters", rule="name")
         elif name in first:
-            report.problem(where, f"{kind} {quoted(name)}: the name is already used at {first[name]}: rename one of them")
+            what = f"{kind} {quoted(name)}: the name is already used at {first[name]}"
+            report.problem(where, what, "rename one of them", f"{kind}-twice", owner=name)
         first.setdefault(name, where)
 
 
@@ -56,15 +55,19 @@ def _references(description: Description, report: Report) -> None:
         who = f"joint {quoted(joint.name)}"
         for tag, name in (("parent", joint.parent), ("child", joint.child)):
             if name not in links:
-                report.problem(joint.where, f"{who} <{tag}>: link {quoted(name)} does not exist{suggest(name, list(links))}")
+                what = f"{who} <{tag}>: link {quoted(name)} does not exist{suggest(name, list(links))}"
+                report.problem(joint.where, what, rule="no-such-link", owner=joint.name, name=tag, data=name)
         if joint.parent == joint.child:
-            report.problem(joint.where, f"{who}: link {quoted(joint.child)} cannot be its own parent")
+            what = f"{who}: link {quoted(joint.child)} cannot be its own parent"
+            report.problem(joint.where, what, "name another link as parent", "own-parent")
         elif joint.child in parent_joint:
             other = parent_joint[joint.child]
             report.problem(
                 joint.where,
                 f"{who} <child>: link {quoted(joint.child)} already has the parent {quoted(other.parent)} by joint "
-                f"{quoted(other.name)} at {other.where}: a robot is a tree; delete one of the two joints",
+                f"{quoted(other.name)} at {other.where}",
+                "a robot is a tree; delete one of the two joints",
+                "second-parent",
             )
         parent_joint.setdefault(joint.child, joint)
     for frame in description.frames:
@@ -119,7 +122,9 @@ def _tree(description: Description, report: Report) -> list[str]:
         shown = ", ".join(f"{quoted(name)} ({where[name]})" for name in roots[:8]) + (", ..." if len(roots) > 8 else "")
         report.problem(
             where[roots[1]],
-            f"link {quoted(roots[1])}: the robot has {len(roots)} roots, {shown}: join all but one to a parent",
+            f"link {quoted(roots[1])}: the robot has {len(roots)} roots, {shown}",
+            "join all but one to a parent",
+            "several-roots",
         )
     order, waiting, reached = [], roots[::-1], set[str]()
     while waiting:
@@ -141,7 +146,8 @@ def _tree(description: Description, report: Report) -> list[str]:
         if name in seen:
             cycle = [*trail[trail.index(name) :], name]
             shown = ("... -> " if len(cycle) > 9 else "") + " -> ".join(quoted(link) for link in reversed(cycle[:9]))
-            report.problem(where[name], f"link {quoted(name)}: the joints form a cycle, {shown}: a robot is a tree")
+            what = f"link {quoted(name)}: the joints form a cycle, {shown}"
+            report.problem(where[name], what, "a robot is a tree; delete the joint that closes the cycle", "cycle")
     return order
 
 
@@ -156,9 +162,10 @@ def mimics(joints: Sequence[JointSpec], report: Report) -> None:
         leader = by_name.get(joint.mimic.joint)
         if leader is None:
             near = suggest(joint.mimic.joint, list(by_name))
-            report.problem(joint.where, f"{who}: joint {quoted(joint.mimic.joint)} does not exist{near}")
+            what = f"{who}: joint {quoted(joint.mimic.joint)} does not exist{near}"
+            report.problem(joint.where, what, rule="mimic-nobody", owner=joint.name, data=joint.mimic.joint)
         elif leader is joint:
-            report.problem(joint.where, f"{who}: the joint cannot mimic itself")
+            report.problem(joint.where, f"{who}: the joint cannot mimic itself", rule="mimic-itself", owner=joint.name)
         elif joint.kind not in ONE_COORDINATE:
             report.problem(joint.where, f"{who}: a {joint.kind} joint cannot mimic: only {', '.join(ONE_COORDINATE)} can")
         elif leader.kind not in ONE_COORDINATE:
@@ -183,5 +190,6 @@ def _mimic_cycle(start: JointSpec, by_name: dict[str, JointSpec], done: set[str]
         cycle = [*names[names.index(joint.name) :], joint.name]
         if len(cycle) > 2:
             shown = " -> ".join(quoted(name) for name in cycle[:9])
-            report.problem(joint.where, f"joint {quoted(joint.name)} <mimic>: the joints follow each other in a circle, {shown}")
+            what = f"joint {quoted(joint.name)} <mimic>: the joints follow each other in a circle, {shown}"
+            report.problem(joint.where, what, "delete one <mimic>", "mimic-cycle")
     done.update(chain)

@@ -14,7 +14,7 @@ from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, 
 from condyle.robot.fields import Fields
 from condyle.robot.names import nearest, quoted
 from condyle.robot.paths import Places
-from condyle.robot.report import Report
+from condyle.robot.report import ERROR, Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
 from condyle.robot.tree import structure
 from condyle.robot.xml import Element, read_xml
@@ -84,7 +84,8 @@ def shape(fields: Fields, colors: dict[str, Color], places: Places, report: Repo
         material.skip("texture", why="only plain colors are shown")
         material.finish()
         if color is None and fields.element.tag == "visual":
-            report.ignored(material.where, f"material {quoted(name)}, which has no color anywhere")
+            what = f"material {quoted(name)}, which has no color anywhere"
+            report.ignored(material.where, what, "no-color", element=material.element, name=name)
     name = fields.text("name", "")
     geometry = fields.child("geometry", required=True)
     fields.finish()
@@ -96,7 +97,7 @@ def shape(fields: Fields, colors: dict[str, Color], places: Places, report: Repo
     if len(found) != 1:
         known = ", ".join(f"<{kind}>" for kind in KINDS)
         if found or not geometry.element.children:
-            geometry.problem(f"has {len(found)} shapes: write one of {known}")
+            geometry.problem(f"has {len(found)} shapes", f"write one of {known}", "no-shape", data=fields.element)
         return None
     kind = found[0].element.tag
     size, mesh = _size(found[0], kind), None
@@ -111,13 +112,13 @@ def _size(fields: Fields, kind: str) -> tuple[float, ...]:
     if kind == "mesh":
         size = fields.vector("scale", 3, (1.0, 1.0, 1.0))
         if 0.0 in size:
-            fields.problem("attribute 'scale' has a zero, which flattens the mesh")
+            fields.problem("attribute 'scale' has a zero, which flattens the mesh", "write one without zeros", "scale-zero")
         return size
     size = fields.vector("size", 3) if kind == "box" else tuple(fields.number(name) for name in SIZES[kind])
     if any(length < 0.0 for length in size):
-        fields.problem(f"the sizes {size} must not be negative")
+        fields.problem(f"the sizes {size} must not be negative", rule="size-negative")
     elif 0.0 in size:
-        fields.report.kept(fields.where, f"{fields.owner} <{kind}> of size zero")
+        fields.report.kept(fields.where, f"{fields.owner} <{kind}> of size zero", "size-zero", element=fields.element)
     return size
 
 
@@ -129,10 +130,11 @@ def _mesh(fields: Fields, places: Places, report: Report) -> Path | None:
     try:
         path = places.find(name)
     except ValueError as error:
-        fields.problem(f"mesh {quoted(name)}: {error}")
+        fields.problem(f"mesh {quoted(name)}: {error}", rule="mesh-missing")
         return None
     if path is None:
-        report.ignored(fields.where, f"mesh files not found in the allowed folders, such as {quoted(name)}")
+        what = f"mesh files not found in the allowed folders, such as {quoted(name)}"
+        report.ignored(fields.where, what, "mesh-missing", element=fields.element)
     return path
 
 
@@ -148,6 +150,9 @@ JOINT_KINDS = {
     "ball": "ball",
 }
 WITH_AXIS = ("revolute", "continuous", "prismatic", "planar")
+
+# stands for a body that cannot be read, in a file that is refused
+HARMLESS = Inertia.about_com(1.0, np.zeros(3), np.eye(3))
 
 # an axis this close to length one is unit but for rounding
 UNIT_AXIS = 1e-9
@@ -181,32 +186,38 @@ def describe(
 ) -> Description:
     """The robot that a tree of URDF elements describes, read from a file or expanded by xacro."""
     report = Report()
+    description = read_robot(root, file, Places.around(file, roots, package_dirs), report)
+    if report.problems:
+        # the graph is worth looking at only if every part of it has its names
+        named = all(link.name for link in description.links)
+        if named and all(joint.name and joint.parent and joint.child for joint in description.joints):
+            structure(description, report)
+        raise RobotError(report.problems)
+    return description
+
+
+def read_robot(root: Element, file: str, places: Places, report: Report) -> Description:
+    """What can be read of a tree of URDF elements; everything wrong in it is in the report, and has harmless values here."""
     if root.tag != "robot":
         raise RobotError([f"{root.where}: the outermost element is <{quoted(root.tag)[1:-1]}>, not <robot>: this is no URDF"])
     robot = Fields(root, report)
     name = robot.text("name", "") or Path(file).stem
     if not robot.has("name"):
-        report.repaired(robot.where, f"the robot has no name: it is called {quoted(name)} after its file")
+        what = f"the robot has no name: it is called {quoted(name)} after its file"
+        report.repaired(robot.where, what, "robot-name", element=root)
     robot.text("version", "")
-    places = Places.around(file, roots, package_dirs)
     colors = materials(robot, report)
     links = [_link(fields, colors, places) for fields in robot.children("link")]
     joints = [_joint(fields) for fields in robot.children("joint")]
     if any(child.tag.startswith("xacro:") for child in root.children):
-        robot.problem("has xacro elements: name the file .xacro, or expand it first")
+        robot.problem("has xacro elements", "name the file .xacro, or expand it first", "xacro")
     elif not links:
-        robot.problem("has no <link>: a robot has at least one")
+        robot.problem("has no <link>", "a robot has at least one", "no-link")
     robot.skip(*ELSEWHERE, why=NOT_PHYSICS)
     robot.finish()
 
     joints.sort(key=lambda joint: joint.name)
-    description = Description(name, tuple(links), tuple(joints), (), report.notes, file)
-    if report.problems:
-        # the graph is worth looking at only if every part of it has its names
-        if all(link.name for link in links) and all(j.name and j.parent and j.child for j in joints):
-            structure(description, report)
-        raise RobotError(report.problems)
-    return description
+    return Description(name, tuple(links), tuple(joints), (), report.notes, file)
 
 
 def _link(fields: Fields, colors: dict[str, Color], places: Places) -> LinkSpec:
@@ -222,16 +233,18 @@ def _link(fields: Fields, colors: dict[str, Color], places: Places) -> LinkSpec:
 
 def _inertia(fields: Fields) -> Inertia:
     """The body about its link's frame: URDF gives the inertia about the centre of mass, in axes turned by rpy."""
-    X = origin(fields)
+    X, before = origin(fields), len(fields.report.findings)
     mass, moments = fields.child("mass", required=True), fields.child("inertia", required=True)
     fields.finish()
     if mass is None or moments is None:
-        return Inertia.zero()
+        return HARMLESS
     m = mass.number("value")
     xx, yy, zz = (moments.number(name) for name in ("ixx", "iyy", "izz"))
     xy, xz, yz = (moments.number(name, 0.0) for name in ("ixy", "ixz", "iyz"))
     mass.finish()
     moments.finish()
+    if any(finding.severity == ERROR for finding in fields.report.findings[before:]):
+        return HARMLESS
     I = product(product(X.R, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])), X.R.T)
     return Inertia.about_com(m, X.p, symmetric(I))
 
@@ -242,7 +255,7 @@ def _joint(fields: Fields) -> JointSpec:
     written = fields.text("type")
     kind = JOINT_KINDS.get(written, "fixed")
     if written and written not in JOINT_KINDS:
-        fields.problem(f"type {quoted(written)} is unknown{nearest(written, list(JOINT_KINDS))}")
+        fields.problem(f"type {quoted(written)} is unknown{nearest(written, list(JOINT_KINDS))}", rule="joint-type")
     parent, child = (_end(fields, tag) for tag in ("parent", "child"))
     pose, axis, limits, mimic = origin(fields), _axis(fields, kind), _limits(fields, kind), _mimic(fields, kind)
     damping = friction = 0.0
@@ -276,10 +289,11 @@ def _axis(joint: Fields, kind: str) -> np.ndarray:
     # math.hypot neither overflows nor loses small numbers
     length = math.hypot(x, y, z)
     if length == 0.0 or math.isinf(length):
-        fields.problem("the axis has no direction: write one that is not zero, such as '0 0 1'")
+        fields.problem("the axis has no direction", "write one that is not zero, such as '0 0 1'", "axis-zero")
         return np.array([1.0, 0.0, 0.0])
     if abs(length - 1.0) > UNIT_AXIS:
-        joint.report.repaired(fields.where, f"{joint.owner} <axis> has length {length:.9g}: scaled to one")
+        what = f"{joint.owner} <axis> has length {length:.9g}: scaled to one"
+        joint.report.repaired(fields.where, what, "axis-length", element=fields.element, data=(x, y, z))
     return np.array([x, y, z]) / length
 
 
@@ -288,21 +302,27 @@ def _limits(joint: Fields, kind: str) -> Limits:
     fields, bounded = joint.child("limit"), kind in ("revolute", "prismatic")
     if fields is None:
         if bounded:
-            joint.report.kept(joint.where, f"{joint.owner} has no <limit>: it may move without end")
+            what = f"{joint.owner} has no <limit>: it may move without end"
+            joint.report.kept(joint.where, what, "limit-missing", element=joint.element, data=joint.element)
         return Limits()
     lower, upper = fields.optional("lower"), fields.optional("upper")
     velocity, effort = fields.optional("velocity"), fields.optional("effort")
     fields.finish()
     if not bounded:
         if kind != "fixed" and (lower is not None or upper is not None):
-            joint.report.ignored(fields.where, f"lower and upper of {kind} joints, which have no ends")
+            what = f"lower and upper of {kind} joints, which have no ends"
+            joint.report.ignored(
+                fields.where, what, "limit-unused", element=fields.element, data=(joint.owner, kind, lower, upper)
+            )
         return Limits(None, None, velocity, effort)
     if lower is None and upper is None:
-        joint.report.kept(fields.where, f"{joint.owner} <limit> has neither lower nor upper: it may move without end")
+        what = f"{joint.owner} <limit> has neither lower nor upper: it may move without end"
+        joint.report.kept(fields.where, what, "limit-missing", element=fields.element, data=joint.element)
         return Limits(None, None, velocity, effort)
     for name, value in (("lower", lower), ("upper", upper)):
         if value is None:
-            joint.report.repaired(fields.where, f"{joint.owner} <limit> has no '{name}': it is 0, as URDF says")
+            what = f"{joint.owner} <limit> has no '{name}': it is 0, as URDF says"
+            joint.report.repaired(fields.where, what, "limit-end", element=fields.element, name=name)
     return Limits(lower or 0.0, upper or 0.0, velocity, effort)
 
 

@@ -65,7 +65,7 @@ def look(folder: Path, text: str, name: str = "arm.urdf", **options: Any) -> Dia
     """The diagnosis of this text with its corrections."""
     path = folder / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return diagnose(path, cure=True, **options)
+    return diagnose(path, fix=True, **options)
 
 
 def cured(folder: Path, found: Diagnosis) -> Model:

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from condyle.commands.doctor import examine, exit_code, facts, show
-from condyle.doctor.bodies import admissible, nearest_body
-from condyle.doctor.diagnose import DOUBTFUL, FAILS, LOADS, STUCK, diagnose
-from condyle.doctor.text import Page
+from condyle.doctor.diagnose import FAILS, LOADS, NOT_SIMULABLE, WARNINGS, diagnose
+from condyle.doctor.edits import SourceText
+from condyle.doctor.fixes import admissible, nearest_body
 from condyle.errors import CondyleError, FileError, RobotError
 from condyle.robot.load import load_model
 from condyle.robot.xml import read_xml
@@ -47,28 +47,28 @@ CASES: dict[str, tuple[str, str, str, str, str, bool]] = {
     "no alpha": ('rgba="0 0 1 1"', 'rgba="0 0 1"', "number", "error", "rgba", True),
     "endless effort": ('effort="20"', 'effort="inf"', "number", "error", '"inf"', False),
     "nan": ('value="1.5"', 'value="nan"', "number", "error", "nan", False),
-    "misspelt element": ('<origin xyz="0 0 0.3"/>', '<origion xyz="0 0 0.3"/>', "element-name", "doubt", "origion", True),
-    "misspelt link": ('<link name="base"/>', '<lnk name="base"/>', "element-name", "error", "<lnk", True),
-    "misspelt attribute": ('velocity="3"', 'velocty="3"', "attribute-name", "doubt", "velocty", True),
+    "misspelt element": ('<origin xyz="0 0 0.3"/>', '<origion xyz="0 0 0.3"/>', "unknown-element", "warning", "origion", True),
+    "misspelt link": ('<link name="base"/>', '<lnk name="base"/>', "unknown-element", "error", "<lnk", True),
+    "misspelt attribute": ('velocity="3"', 'velocty="3"', "unknown-attribute", "warning", "velocty", True),
     "robot misspelt": ("robot", "robott", "root-name", "error", "<robott", True),
     "no name": (' name="arm"', "", "robot-name", "hint", "<robot", True),
     "joint without name": (' name="elbow"', "", "joint-name", "error", '<joint type="revolute"', True),
     "hinge": ('name="elbow" type="revolute"', 'name="elbow" type="hinge"', "joint-type", "error", "hinge", True),
     "type misspelt": ('name="elbow" type="revolute"', 'name="elbow" type="revolut"', "joint-type", "error", "revolut\"", True),
     "type unknown": ('name="elbow" type="revolute"', 'name="elbow" type="xyz"', "joint-type", "error", '"xyz"', False),
-    "axis long": ('<axis xyz="0 1 0"/>', '<axis xyz="0 3 4"/>', "axis-length", "doubt", "0 3 4", True),
+    "axis long": ('<axis xyz="0 1 0"/>', '<axis xyz="0 3 4"/>', "axis-length", "warning", "0 3 4", True),
     "axis zero": ('<axis xyz="0 1 0"/>', '<axis xyz="0 0 0"/>', "axis-zero", "error", "0 0 0\"/>\n    <limit", False),
-    "no limit": (LIMIT, "", "limit-missing", "doubt", '"shoulder"', True),
-    "no ends": (' lower="-1.5" upper="1.5"', "", "limit-missing", "doubt", 'effort="20"', True),
-    "one end": (' lower="-1.5"', "", "limit-end", "doubt", 'upper="1.5"', True),
+    "no limit": (LIMIT, "", "limit-missing", "warning", '"shoulder"', True),
+    "no ends": (' lower="-1.5" upper="1.5"', "", "limit-missing", "warning", 'effort="20"', True),
+    "one end": (' lower="-1.5"', "", "limit-end", "warning", 'upper="1.5"', True),
     "ends exchanged": ('lower="-1.5" upper="1.5"', 'lower="1.5" upper="-1.5"', "limit-order", "error", 'lower="1.5"', True),
-    "ends equal": ('lower="-1.5" upper="1.5"', 'lower="1" upper="1"', "limit-equal", "doubt", 'lower="1"', False),
-    "ends in degrees": ('lower="-1.5" upper="1.5"', 'lower="-90" upper="90"', "limit-degrees", "doubt", "-90", False),
-    "rpy in degrees": ('<origin xyz="0 0 0.3"/>', '<origin xyz="0 0 0.3" rpy="0 0 90"/>', "rpy-degrees", "doubt", "90", False),
-    "continuous with ends": ('name="elbow" type="revolute"', 'name="elbow" type="continuous"', "limit-of-continuous", "doubt",
+    "ends equal": ('lower="-1.5" upper="1.5"', 'lower="1" upper="1"', "limit-equal", "warning", 'lower="1"', False),
+    "ends in degrees": ('lower="-1.5" upper="1.5"', 'lower="-90" upper="90"', "limit-degrees", "warning", "-90", False),
+    "rpy in degrees": ('<origin xyz="0 0 0.3"/>', '<origin xyz="0 0 0.3" rpy="0 0 90"/>', "rpy-degrees", "warning", "90", False),
+    "continuous with ends": ('name="elbow" type="revolute"', 'name="elbow" type="continuous"', "limit-unused", "warning",
                              'lower="-2"', False),
     "no effort": (' effort="20"', "", "effort-missing", "hint", 'lower="-1.5"', False),
-    "effort zero": ('effort="20"', 'effort="0"', "effort-zero", "doubt", 'effort="0"', False),
+    "effort zero": ('effort="20"', 'effort="0"', "effort-zero", "warning", 'effort="0"', False),
     "effort negative": ('effort="20"', 'effort="-20"', "negative", "error", "-20", True),
     "damping negative": ('damping="0.1"', 'damping="-0.1"', "negative", "error", "-0.1", True),
     "parent misspelt": ('<parent link="upper"/>', '<parent link="uper"/>', "no-such-link", "error", "uper", True),
@@ -84,14 +84,14 @@ CASES: dict[str, tuple[str, str, str, str, str, bool]] = {
     "mass negative": ('value="1.5"', 'value="-1.5"', "mass-negative", "error", "-1.5", True),
     "moment negative": ('ixx="0.012"', 'ixx="-0.012"', "inertia-impossible", "error", "-0.012", True),
     "moment too large": ('izz="0.001"/>\n    </inertial>\n    <visual>',
-                         'izz="1"/>\n    </inertial>\n    <visual>', "inertia-impossible", "doubt", 'izz="1"', True),
+                         'izz="1"/>\n    </inertial>\n    <visual>', "inertia-impossible", "warning", 'izz="1"', True),
     "product too large": ('ixy="0"', 'ixy="5"', "inertia-impossible", "error", 'ixy="5"', True),
     "no mass element": ('      <mass value="1.5"/>\n', "", "inertial-part", "error", "<inertial>", True),
     "no moments": ('      <inertia ixx="0.012" ixy="0" ixz="0" iyy="0.012" iyz="0" izz="0.001"/>\n', "", "inertial-part", "error",
                    "<inertial>", True),
     "no izz": (' izz="0.001"', "", "inertial-part", "error", "<inertial>", True),
-    "no inertial": (UPPER_INERTIAL, "", "no-inertia", "doubt", '<link name="upper"', False),
-    "mass zero": ('value="0.5"', 'value="0"', "no-inertia", "doubt", 'value="0"', False),
+    "no inertial": (UPPER_INERTIAL, "", "no-mass", "warning", '<link name="upper"', False),
+    "mass zero": ('value="0.5"', 'value="0"', "no-mass", "warning", 'value="0"', False),
     "moments zero": ('ixx="0.002" ixy="0" ixz="0" iyy="0.002" iyz="0" izz="0.001"',
                      'ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"', "no-inertia", "error", 'ixx="0"', True),
     "axis twice": ('    <axis xyz="0 1 0"/>\n',
@@ -101,16 +101,16 @@ CASES: dict[str, tuple[str, str, str, str, str, bool]] = {
                    '    <axis xyz="0 1 0"/>\n    <axis xyz="1 0 0"/>\n', "part-twice", "error", "1 0 0",
                    False),
     "box negative": ('size="0.06 0.06 0.3"', 'size="0.06 -0.06 0.3"', "size-negative", "error", "-0.06", True),
-    "radius zero": ('radius="0.03"', 'radius="0"', "size-zero", "doubt", 'radius="0"', False),
+    "radius zero": ('radius="0.03"', 'radius="0"', "size-zero", "warning", 'radius="0"', False),
     "no geometry": ('      <geometry><cylinder radius="0.03" length="0.3"/></geometry>\n', "", "no-shape", "error",
                     "<visual>", True),
     "no color": ('<material name="blue"/>', '<material name="red"/>', "no-color", "hint", '"red"', True),
-    "mesh gone": ('<cylinder radius="0.03" length="0.3"/>', '<mesh filename="upper.stl"/>', "mesh-missing", "doubt",
+    "mesh gone": ('<cylinder radius="0.03" length="0.3"/>', '<mesh filename="upper.stl"/>', "mesh-missing", "warning",
                   "upper.stl", True),
     "mesh of the web": ('<cylinder radius="0.03" length="0.3"/>', '<mesh filename="http://a/b.stl"/>', "mesh-missing", "error",
                         "http", True),
     "mesh of a package": ('<cylinder radius="0.03" length="0.3"/>', '<mesh filename="package://arm_x/b.stl"/>', "mesh-missing",
-                          "doubt", "package", False),
+                          "warning", "package", False),
     "inertia in kg mm2": ('ixx="0.012" ixy="0" ixz="0" iyy="0.012" iyz="0" izz="0.001"',
                           'ixx="12000" ixy="0" ixz="0" iyy="12000" iyz="0" izz="1000"', "inertia-large", "hint", "12000", False),
     "mass in grams": ('value="1.5"', 'value="1500"', "mass-large", "hint", "1500", False),
@@ -125,14 +125,14 @@ def test_each_ailment_is_found_in_its_line_and_cured(case, tmp_path):
     assert old in GOOD
     text = GOOD.replace(old, new) if case == "robot misspelt" else GOOD.replace(old, new, 1)
     found = look(tmp_path, text)
-    ours = [each for each in found.findings if each.kind == kind]
+    ours = [each for each in found.findings if each.rule == kind]
     assert ours, [each.what for each in found.findings]
     finding = ours[0]
     assert finding.severity == severity and finding.where == f"{tmp_path / 'arm.urdf'}:{line(text, at)}", (
         finding,
         line(text, at),
     )
-    assert finding.what and finding.cure.endswith(".") and finding.what.isprintable()
+    assert finding.what and finding.advice.endswith(".") and finding.what.isprintable()
     assert (found.verdict == FAILS) == refused(tmp_path / "arm.urdf")
     if whole:
         assert finding.fixable and found.corrected is not None
@@ -140,7 +140,7 @@ def test_each_ailment_is_found_in_its_line_and_cured(case, tmp_path):
         assert cured(tmp_path, found).nv == 2
         assert exit_code(found) == (0 if severity == "hint" else 1)
     else:
-        assert any(each.kind == kind for each in found.remains) or case == "endless effort"
+        assert any(each.rule == kind for each in found.remains) or case == "endless effort"
 
 
 def test_nothing_but_the_wrong_lines_changes(tmp_path):
@@ -177,7 +177,7 @@ def test_a_joint_that_moves_nothing_loads_but_cannot_be_simulated(tmp_path):
     joint = '<joint name="j" type="continuous"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/></joint>'
     bare = f'<robot name="r"><link name="a"/><link name="b"/>{joint}</robot>'
     found = look(tmp_path, bare)
-    assert found.verdict == STUCK and exit_code(found) == 1 and found.verdict_after == LOADS
+    assert found.verdict == NOT_SIMULABLE and exit_code(found) == 1 and found.verdict_after == LOADS
     np.testing.assert_allclose(cured(tmp_path, found).links[0].inertia.mass, 1000 * 4 / 3 * np.pi * 0.03**3, rtol=1e-9)
     assert "\n" not in found.corrected.strip(), "a file of one line stays one"
 
@@ -197,7 +197,7 @@ def test_several_roots_and_cycles_are_told_and_left(tmp_path):
         found = look(tmp_path, text)
         errors = [each for each in found.findings if each.severity == "error"]
         assert len(errors) == 1 and word in errors[0].what and not errors[0].fixable and exit_code(found) == 2
-        assert "Correct it in this line" not in errors[0].cure
+        assert "Correct it in this line" not in errors[0].advice
 
 
 # ---- meshes
@@ -242,14 +242,14 @@ def test_a_package_beside_is_named(tmp_path):
     (tmp_path / "arm_x" / "meshes" / "b.stl").write_bytes(stl(0.1))
     own.mkdir(parents=True)
     found = look(own, with_mesh("package://arm_x/meshes/b.stl"))
-    assert f"--package-dir {tmp_path}" in found.findings[0].cure and found.corrected is None
+    assert f"--package-dir {tmp_path}" in found.findings[0].advice and found.corrected is None
     assert look(own, with_mesh("package://arm_x/meshes/b.stl"), package_dirs=[tmp_path]).findings == ()
 
 
 def test_millimetres(tmp_path):
     (tmp_path / "upper.stl").write_bytes(stl(300.0))
     found = look(tmp_path, with_mesh("upper.stl"))
-    assert found.findings[0].kind == "mesh-millimetres" and 'scale="0.001 0.001 0.001"' in found.corrected
+    assert found.findings[0].rule == "mesh-millimetres" and 'scale="0.001 0.001 0.001"' in found.corrected
     assert look(tmp_path, with_mesh("upper.stl", ' scale="0.001 0.001 0.001"')).findings == ()
 
 
@@ -280,13 +280,13 @@ def test_xacro_is_examined_and_its_fix_is_the_expanded_file(tmp_path):
     assert cured(tmp_path, found).links[0].inertia.mass == 1.0
     assert look(tmp_path, text, "arm.urdf.xacro", xacro_args={"m": "2"}).findings == ()
     wrong = look(tmp_path, text, "arm.urdf")
-    assert any(each.kind == "xacro" for each in wrong.findings) and cured(tmp_path, wrong).nv == 2
+    assert any(each.rule == "xacro" for each in wrong.findings) and cured(tmp_path, wrong).nv == 2
 
 
 def test_mjcf_is_reported_only(tmp_path):
     pytest.importorskip("mujoco")
     found = look(tmp_path, "<mujoco><worldbody><body><joint/><geom size='.1'/></body></worldbody></mujoco>", "m.xml")
-    assert found.format == "MJCF" and found.verdict in (LOADS, DOUBTFUL) and found.corrected is None
+    assert found.format == "MJCF" and found.verdict in (LOADS, WARNINGS) and found.corrected is None
     assert look(tmp_path, "<mujoco><worldbody><body><joint type='x'/></body></worldbody></mujoco>", "m.xml").verdict == FAILS
 
 
@@ -308,7 +308,7 @@ def test_what_is_no_robot_gets_a_sentence(content, word, tmp_path):
 def test_utf_16_is_written_as_utf_8(tmp_path):
     (tmp_path / "a.urdf").write_bytes(GOOD.replace('<?xml version="1.0"?>\n', "").encode("utf-16"))
     found = examine(tmp_path / "a.urdf", fix=True)
-    assert found.findings[0].kind == "encoding" and load_model(tmp_path / "a.fixed.urdf").nv == 2
+    assert found.findings[0].rule == "encoding" and load_model(tmp_path / "a.fixed.urdf").nv == 2
 
 
 # ---- the command
@@ -350,7 +350,7 @@ def test_what_is_shown_and_what_scripts_get(tmp_path):
     ):
         assert word in text, text
     plain = json.loads(json.dumps(facts(examine(path))))
-    assert plain["verdict"] == FAILS and plain["exit_code"] == 2 and plain["counts"] == {"error": 1, "doubt": 1, "hint": 0}
+    assert plain["verdict"] == FAILS and plain["exit_code"] == 2 and plain["counts"] == {"error": 1, "warning": 1, "hint": 0}
     assert plain["findings"][0]["line"] == line(GOOD, "1.5") and plain["findings"][0]["fixable"] is True
 
 
@@ -384,9 +384,9 @@ ROBOTS = [
 @pytest.mark.skipif(not published.URDFS, reason="example-robot-data is not installed")
 @pytest.mark.parametrize("path", ROBOTS, ids=published.name)
 def test_published_robots_load(path):
-    found = diagnose(path, package_dirs=published.PACKAGE_DIRS, cure=True)
+    found = diagnose(path, package_dirs=published.PACKAGE_DIRS, fix=True)
     stuck = path.stem == "romeo"  # its hands move nothing
-    assert found.verdict in ((STUCK,) if stuck else (LOADS, DOUBTFUL))
+    assert found.verdict in ((NOT_SIMULABLE,) if stuck else (LOADS, WARNINGS))
     assert stuck or not [each for each in found.findings if each.severity == "error"]
     model = load_model(path, package_dirs=published.PACKAGE_DIRS)
     assert found.summary["degrees_of_freedom"] == sum(link.kind.nv for link in model.links if link.mimic is None)
@@ -416,7 +416,7 @@ def judge(path: Path) -> None:
     names = {p.name for p in path.parent.iterdir()}
     assert names <= {path.name, "bad.fixed.urdf"} and ("bad.fixed.urdf" in names) == (found.corrected is not None)
     for finding in (*found.findings, *found.remains):
-        assert finding.cure and len(finding.what) < 700 and finding.what.isprintable() and "\n" not in finding.cure, finding
+        assert finding.advice and len(finding.what) < 700 and finding.what.isprintable() and "\n" not in finding.advice, finding
     assert (found.verdict == FAILS) == refused(path)
     if found.written is not None:
         assert (found.verdict_after == FAILS) == refused(found.written)
@@ -481,7 +481,7 @@ def test_text_of_all_kinds_is_edited_in_its_place(tmp_path):
 def test_a_point_gets_the_moments_of_its_shape(tmp_path):
     text = GOOD.replace('ixx="0.012" ixy="0" ixz="0" iyy="0.012" iyz="0" izz="0.001"', 'ixx="0" iyy="0" izz="0"')
     found = look(tmp_path, text)
-    assert [each.kind for each in found.findings] == ["inertia-zero"], "its centre is off the axis, so it can be simulated"
+    assert [each.rule for each in found.findings] == ["inertia-zero"], "its centre is off the axis, so it can be simulated"
     body = cured(tmp_path, found).links[0].inertia
     assert body.mass == 1.5
     np.testing.assert_allclose(body.I_com[0, 0], 1.5 / 12.0 * (0.06**2 + 0.3**2), rtol=1e-8)
@@ -490,7 +490,7 @@ def test_a_point_gets_the_moments_of_its_shape(tmp_path):
 def test_edits_that_overlap_wait():
     text = "<robot><a x='1'/><b/></robot>"
     root = read_xml(text, "f")
-    page = Page(text, root)
+    page = SourceText(text, root)
     a = root.children[0]
     groups = [page.set(a, "x", "2"), page.drop(a), page.set(a, "y", "3") + page.rename(root.children[1], "c")]
     assert page.corrected(groups) == ("<robot><a x='2' y=\"3\"/><c/></robot>", [0, 2])

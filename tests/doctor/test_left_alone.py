@@ -4,8 +4,8 @@ import pytest
 from doctor.arm import GOOD, UPPER_INERTIAL, cured, look
 
 from condyle.commands.doctor import examine
-from condyle.doctor.diagnose import DOUBTFUL, LOADS
-from condyle.doctor.patient import letters_apart, misspelt
+from condyle.doctor.diagnose import LOADS, WARNINGS
+from condyle.doctor.spelling import edit_distance, misspelt
 from condyle.errors import FileError
 
 
@@ -25,7 +25,7 @@ def joint_with(limit: str) -> str:
 def test_a_misspelt_limit_is_not_also_taken_away(limit, tmp_path):
     """The words are corrected first: no second cure may add, or make needless, what is there under a wrong name."""
     found = look(tmp_path, joint_with(limit))
-    assert {each.kind for each in found.findings if each.fixable} <= {"attribute-name", "element-name"}
+    assert {each.rule for each in found.findings if each.fixable} <= {"unknown-attribute", "unknown-element"}
     assert found.verdict_after == LOADS and 'type="continuous"' not in found.corrected
     link = cured(tmp_path, found).links[0]
     assert (link.limits.lower, link.limits.upper, link.limits.effort, link.limits.velocity) == (-1.5, 1.5, 20.0, 3.0)
@@ -62,7 +62,7 @@ def test_another_word_is_told_and_left(before, after, tmp_path):
     """A known word with something added means something else, often in another unit: renaming it would make another robot."""
     text = GOOD.replace(before, after)
     found = look(tmp_path, text)
-    assert found.verdict in (LOADS, DOUBTFUL) and found.corrected is None, found.fixed
+    assert found.verdict in (LOADS, WARNINGS) and found.corrected is None, found.fixed
     assert any("_" in each.what or "radius2" in each.what for each in found.findings)
 
 
@@ -76,9 +76,9 @@ def test_slips_of_the_pen(word, meant):
     assert misspelt(word, ("lower", "upper", "effort", "velocity")) == meant
 
 
-def test_letters_apart():
+def test_edit_distance():
     apart = [("", "abc", 3), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "axc", 1), ("ypr", "rpy", 2)]
-    assert all(letters_apart(a, b) == letters_apart(b, a) == n for a, b, n in apart)
+    assert all(edit_distance(a, b) == edit_distance(b, a) == n for a, b, n in apart)
 
 
 def test_a_part_that_can_do_without_a_mass_gets_none(tmp_path):
@@ -86,7 +86,7 @@ def test_a_part_that_can_do_without_a_mass_gets_none(tmp_path):
     picture = '<visual><geometry><box size="1 1 1"/></geometry></visual>'
     text = GOOD.replace(UPPER_INERTIAL, "").replace('<link name="base"/>', f'<link name="base">{picture}</link>')
     found = look(tmp_path, text)
-    assert [each.kind for each in found.findings if each.severity == "doubt"] == ["no-inertia"] and found.corrected is None
+    assert [each.rule for each in found.findings if each.severity == "warning"] == ["no-mass"] and found.corrected is None
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_a_part_that_can_do_without_a_mass_gets_none(tmp_path):
 )
 def test_a_comma_that_may_be_of_thousands_is_left(written, corrected, tmp_path):
     found = look(tmp_path, GOOD.replace('lower="-2"', f'lower="{written}"').replace('upper="2"', 'upper="20000"'))
-    finding = next(each for each in found.findings if each.kind == "number")
+    finding = next(each for each in found.findings if each.rule == "number")
     if corrected is None:
         assert not finding.fixable and found.corrected is None
         point, plain = written.replace(",", "."), written.replace(",", "")
-        assert finding.cure == f"Write {point} or {plain}, whichever it is."
+        assert finding.advice == f"Write {point} or {plain}, whichever it is."
     else:
         assert f'lower="{corrected}"' in found.corrected
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import published
 import pytest
 
-from condyle.doctor.diagnose import NAILED, diagnose
-from condyle.doctor.stance import is_foot
+from condyle.doctor.advice import is_foot
+from condyle.doctor.diagnose import FIXED_BASE, diagnose
 
 BODY = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>'
 
@@ -23,10 +23,10 @@ def robot(*limbs: tuple[str, float], root: str = "trunk", kind: str = "continuou
 
 def told(tmp_path: Path, text: str) -> str:
     (tmp_path / "it.urdf").write_text(text)
-    found = diagnose(tmp_path / "it.urdf", cure=True)
-    assert found.corrected is None or NAILED not in found.corrected
-    hints = [finding for finding in found.findings if finding.kind == NAILED]
-    assert all(hint.severity == "hint" and "--base free" in hint.cure and not hint.fixable for hint in hints)
+    found = diagnose(tmp_path / "it.urdf", fix=True)
+    assert found.corrected is None or FIXED_BASE not in found.corrected
+    hints = [finding for finding in found.findings if finding.rule == FIXED_BASE]
+    assert all(hint.severity == "hint" and "--base free" in hint.advice and not hint.fixable for hint in hints)
     return hints[0].what if hints else ""
 
 
@@ -71,4 +71,4 @@ FIXED = {"panda", "ur5_robot", "allegro_left_hand", "baxter", "so101", "kinova",
 def test_published_robots(name):
     (path,) = (path for path in published.URDFS if path.stem == name)
     found = diagnose(path, package_dirs=published.PACKAGE_DIRS)
-    assert any(finding.kind == NAILED for finding in found.findings) == (name in STAND)
+    assert any(finding.rule == FIXED_BASE for finding in found.findings) == (name in STAND)

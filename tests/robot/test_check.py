@@ -42,7 +42,7 @@ def with_link(robot: Description, i: int, **changes: object) -> Description:
 def test_a_good_robot_has_nothing_to_say() -> None:
     for kind in ("revolute", "continuous", "prismatic", "fixed", "free", "ball", "planar"):
         findings = check(chain(4, kind))
-        assert findings.problems == [] and findings.notes == []
+        assert findings.problems == [] and findings.notes == ()
 
 
 def test_loops_lie_between_frames_of_links_joints_and_others() -> None:
@@ -158,13 +158,13 @@ def test_strict_counts_the_loader_s_repairs_but_not_what_it_ignored() -> None:
 
 
 def test_massless_links_in_between_are_fine() -> None:
-    assert check(with_link(with_link(R, 1, inertia=None), 2, inertia=body(0, 0, 0, 0))).notes == []
-    assert check(with_joint(with_link(R, 3, inertia=None), 2, armature=0.1)).notes == []
+    assert check(with_link(with_link(R, 1, inertia=None), 2, inertia=body(0, 0, 0, 0))).notes == ()
+    assert check(with_joint(with_link(R, 3, inertia=None), 2, armature=0.1)).notes == ()
     # a follower needs no mass of its own when its leader has some
-    assert check(with_joint(with_link(R, 3, inertia=None), 2, mimic=Mimic("j1"))).notes == []
+    assert check(with_joint(with_link(R, 3, inertia=None), 2, mimic=Mimic("j1"))).notes == ()
     # a point off the axis has inertia
     off = Inertia.about_com(1.0, np.array([0.0, 0.3, 0.0]), np.zeros((3, 3)))
-    assert check(with_link(R, 3, inertia=off)).notes == []
+    assert check(with_link(R, 3, inertia=off)).notes == ()
 
 
 @pytest.mark.parametrize("path", URDFS, ids=name)

@@ -1,4 +1,4 @@
-"""A robot file as text that can be corrected: where each element stands in it, and edits that leave the rest as it was."""
+"""A robot file as text that can be edited: where each element stands in it, and edits that leave the rest as it was."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from condyle.robot.report import Edit
 from condyle.robot.xml import Element
 
 # comments, character data and instructions, which are passed over, and tags: '/' of an end tag, name, and the rest up to '>'.
@@ -17,15 +18,6 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 ATTRIBUTE = re.compile(r"([^\s=]++)\s*+=\s*+(\"[^\"]*+\"|'[^']*+')")
-
-
-@dataclass(frozen=True)
-class Edit:
-    """The characters from `start` to `end` become `text`."""
-
-    start: int
-    end: int
-    text: str
 
 
 Edits = tuple[Edit, ...]
@@ -45,10 +37,8 @@ class _Span:
         return self.closing == self.opened and self.end == self.opened
 
 
-class Page:
+class SourceText:
     """The text of a file whose elements are `root` and below. Every edit is a value; `corrected` applies what fits together."""
-
-    nothing: Edits = ()
 
     def __init__(self, text: str, root: Element) -> None:
         self.text = text
@@ -100,6 +90,7 @@ class Page:
         return (Edit(at, at, f' {name}="{_escaped(value, chr(34))}"'),)
 
     def rename_attribute(self, element: Element, old: str, new: str) -> Edits:
+        """The attribute gets this name."""
         found = self._attribute(self._spans[id(element)], old)
         return () if found is None else (Edit(found.start(1), found.end(1), new),)
 
@@ -116,6 +107,7 @@ class Page:
     # -- elements
 
     def rename(self, element: Element, tag: str) -> Edits:
+        """The element gets this tag."""
         span, size = self._spans[id(element)], len(element.tag)
         first = Edit(span.start + 1, span.start + 1 + size, tag)
         return (first,) if span.empty else (first, Edit(span.closing + 2, span.closing + 2 + size, tag))
