@@ -23,7 +23,7 @@ assert np.abs(linear - true).max() < 1e-6 * np.abs(true).max()
 assert np.allclose(da_dtau @ arm.mass_matrix(q), np.eye(6), atol=1e-10)
 
 # mass and centre of mass of the last link become inputs; everything else stays compiled in
-f = arm.function("inverse_dynamics", free=["wrist_3.mass", "wrist_3.com"])
+f = arm.function("inverse_dynamics", parameters=["wrist_3.mass", "wrist_3.com"])
 print(f)
 dtau_dmass = f.jacobian(wrt="wrist_3_mass")
 
@@ -35,7 +35,7 @@ measured = f(q, v, a, mass, com)
 
 # least squares in (mass, com) by Gauss-Newton
 both = f.jacobian(wrt=["wrist_3_mass", "wrist_3_com"])
-guess = np.array([float(arm.free_value("wrist_3.mass")), *arm.free_value("wrist_3.com")])
+guess = np.array([float(arm.parameter("wrist_3.mass")), *arm.parameter("wrist_3.com")])
 for _ in range(8):
     residual = (measured - f(q, v, a, guess[0], guess[1:])).ravel()
     by_mass, by_com = both(q, v, a, guess[0], guess[1:])

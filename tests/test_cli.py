@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.dynamics.kernels import KERNELS
+from condyle.constraints.reduced_dynamics import ROBOT_FUNCTIONS
 
 
 def condyle(*arguments, cwd=None):
@@ -151,7 +151,7 @@ def test_every_kernel_can_be_exported(tmp_path):
     from condyle.commands.export import export_c
 
     robot = cd.load("cartpole")
-    for name in KERNELS:
+    for name in ROBOT_FUNCTIONS:
         export_c(robot, name, tmp_path / f"{name}.c", None, single=False, force=False)
         assert f"void {name}(" in (tmp_path / f"{name}.c").read_text()
 
@@ -160,7 +160,7 @@ def test_bench_measures_a_robot():
     done = condyle("bench", "double_pendulum", "--batch", "8", "--seconds", "0", "--json")
     assert done.returncode == 0, done.stderr
     (robot,) = json.loads(done.stdout)["robots"]
-    assert set(robot["functions"]) <= set(KERNELS) and robot["functions"]["forward_dynamics"]["batch_ns"] > 0.0
+    assert set(robot["functions"]) <= set(ROBOT_FUNCTIONS) and robot["functions"]["forward_dynamics"]["batch_ns"] > 0.0
     first = robot["first_result_s"]
     assert first["compiled"] > 0.0 and first["cached"] > 0.0
     assert "nothing to measure" in refused("bench", "pendulum", "--lock", "swing")

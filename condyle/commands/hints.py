@@ -63,7 +63,7 @@ def ground_hints(simulation: Simulation, x: np.ndarray) -> list[str]:
     if under is None:
         return []
     q, v = simulation.split(x)
-    X = poses(robot.model, q if robot.coordinate_map is None else robot.lift(q, v)[0])
+    X = poses(robot.model, robot.lift(q, v)[0])
     depths = []
     for i, link in robot.model.outward():
         shapes = [shape.pose.p for shape in link.collisions if shape.kind != "mesh"]

@@ -77,7 +77,7 @@ def facts(robot: Robot) -> dict[str, Any]:
 
 def constraints(robot: Robot) -> dict[str, Any] | None:
     """Independent coordinates, dependent joints and loops; None for a robot without constraints."""
-    if robot.coordinate_map is None:
+    if robot.coordinate_map.identity:
         return None
     return {
         "all": {"nq": robot.model.nq, "nv": robot.model.nv},
@@ -185,7 +185,7 @@ def totals(robot: Robot) -> Text:
 
 def constraint_lines(robot: Robot) -> list[Text]:
     """The independent velocities, and each constraint."""
-    if robot.coordinate_map is None:
+    if robot.coordinate_map.identity:
         return []
     first = f"\nConstrained: {robot.nv} of {robot.model.nv} velocities remain ({', '.join(robot.velocity_names[:SHOWN_FRAMES])})."
     lines = [f"  {layer.summary()}" for layer in robot.coordinate_map.constraints]

@@ -223,7 +223,7 @@ def place_on_ground(simulation: Simulation, q: np.ndarray, height: float) -> np.
 def contact_centers(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
     """Positions of the contact points' centers in the world."""
     robot = simulation.robot
-    X = poses(robot.model, q if robot.coordinate_map is None else robot.lift(q, np.zeros(robot.nv))[0])
+    X = poses(robot.model, robot.lift(q, np.zeros(robot.nv))[0])
     return [np.asarray(X[p.link].point(np.array(p.position)), dtype=float) for p in simulation.contact_points]
 
 

@@ -74,7 +74,7 @@ class DiffNERobotModel:
         package_dirs: Sequence[str | PathLike[str]] = (),
     ) -> None:
         robot = source if isinstance(source, Robot) else load(source, base, gravity, package_dirs, constraints=False)
-        if robot.coordinate_map is not None:
+        if not robot.coordinate_map.identity:
             raise SimulationError(
                 f"robot '{robot.name}' is constrained, and here every joint moves by itself; load it with constraints=False"
             )
@@ -164,9 +164,10 @@ class DiffNESimulator:
         self.robot, self.N, self.law = model.robot, model.N, law
         robot = model.robot
         joints = joint_forces(
-            robot.model, limits=own, friction=own, damping=own, efforts=own, depth=DEPTH, limit_depth=LIMIT_DEPTH
+            robot.model, robot.coordinate_map,
+            limits=own, friction=own, damping=own, efforts=own, depth=DEPTH, limit_depth=LIMIT_DEPTH,
         )  # fmt: skip
-        world = World(robot.model, 1.0, depth=DEPTH, joints=joints, actuated=tuple(range(robot.nv)))
+        world = World(robot.model, robot.coordinate_map, 1.0, depth=DEPTH, joints=joints, actuated=tuple(range(robot.nv)))
         if law == "pyramid":
             world = replace(world, pyramid=DIRECTIONS, power=2, strength=positive("create_simulator", "coef", coef))
         if self.accuracy > 64:

@@ -29,7 +29,7 @@ def assembled(
     independent: Sequence[str] | None,
     dependent: Sequence[str] | None = None,
 ) -> tuple[Mechanism, Loops]:
-    """The layer of these loops, without a guess; the pose x0 need only be near a closed one."""
+    """The constraint of these loops, without a guess; the pose x0 need only be near a closed one."""
     mechanism = Mechanism.of(model, lower, conditions)
     below = mechanism.below
     everything = np.arange(below.nv)

@@ -27,7 +27,7 @@ PROBES = 96  # random poses at which the stages are tried
 
 
 def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
-    """The layer with a guess and the number of steps that go with it."""
+    """The constraint with a guess and the number of steps that go with it."""
     drivers = _drivers(mechanism, loops)
     if all(d is not None for d in drivers.values()):
         series: list[Series] = []
@@ -161,7 +161,7 @@ def _steps(mechanism: Mechanism, loops: Loops) -> int:
 
 
 def _staged(mechanism: Mechanism, loops: Loops) -> Loops:
-    """The layer with as many stages on the way from the first pose as random poses within reach take."""
+    """The constraint with as many stages on the way from the first pose as random poses within reach take."""
     rng = np.random.default_rng(4)
     trials = np.array([_somewhere(mechanism, loops, rng) for _ in range(PROBES)])
     fine = _values(mechanism, replace(loops, stages=64, steps=LEAST + 2), trials)
@@ -193,6 +193,6 @@ def _values(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> np.ndarray:
     """x for each y, as the kernel finds it."""
     lower: CoordinateMap = mechanism.lower
     model = mechanism.model
-    function = Function(trace(lambda y: {"x": loops.up(model, lower, y)}, y=loops.reduced.nq))
+    function = Function(trace(lambda y: {"x": loops.configuration(model, lower, y)}, y=loops.reduced.nq))
     found: np.ndarray = function(y)
     return found

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.constraints.coordinate_map import Configurations, CoordinateMap, following, listed, named
-from condyle.constraints.reduced_coordinates import entries, reduced_model, velocity_names
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap
+from condyle.constraints.reduced_coordinates import entries, following, key_text, listed, reduced_model, velocity_names
 from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
@@ -27,7 +27,7 @@ class Coupling:
 
 @dataclass(frozen=True)
 class Coupled:
-    """The layer of some couplings; G is constant, and leaves the joints that remain as they are."""
+    """The constraint of some couplings; G is constant, and leaves the joints that remain as they are."""
 
     below: Model
     couplings: tuple[Coupling, ...]
@@ -69,7 +69,7 @@ class Coupled:
     def passive(self) -> set[str]:
         return {c.joint for c in self.couplings}
 
-    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+    def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         below = self.below
         followers = {only(below, c.joint): c for c in self.couplings}
         kept, _ = entries(below, [i for i in range(len(below.links)) if i not in followers])
@@ -110,7 +110,7 @@ class Coupled:
         return f"{following([c.joint for c in self.couplings])} in proportion to {listed(list(leaders))}"
 
     def key(self) -> str:
-        return named({"G": self.G, "offsets": [(c.joint, c.offset) for c in self.couplings]})
+        return key_text({"G": self.G, "offsets": [(c.joint, c.offset) for c in self.couplings]})
 
 
 def coupling_of(joint: str, row: Any) -> Coupling:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from condyle.constraints.coordinate_map import CoordinateMap
@@ -22,11 +24,13 @@ SHOWN = 8  # coordinates in a sentence
 
 def why_not(model: Model, coordinate_map: CoordinateMap, y: np.ndarray) -> str | None:
     """What is wrong with the constraints at y, or at the first row of y where they are not met; None if nothing is."""
+    if coordinate_map.identity:
+        return None
     rows = y.reshape(-1, y.shape[-1])
 
-    def everything(y: Array) -> dict[str, Array]:
-        c = coordinate_map.lifted(model, y)
-        return {f"c{i}": x for i, x in enumerate(c)} | {"T": coordinate_map.place(model, c).T}
+    def everything(y: Array) -> dict[str, Any]:
+        c = coordinate_map.configurations(model, y)
+        return {f"c{i}": x for i, x in enumerate(c)} | {"T": coordinate_map.evaluate(model, c).T}
 
     # the configurations of all constraints, q first, and the map of velocities
     *found, T = Function(trace(everything, y=coordinate_map.reduced.nq), "reference")(rows)
@@ -34,14 +38,14 @@ def why_not(model: Model, coordinate_map: CoordinateMap, y: np.ndarray) -> str |
     if not len(bad):
         return None
     row = int(bad[0])
-    for i, layer in reversed(list(enumerate(coordinate_map.constraints))):
-        # the first layer from above whose result is not finite
+    for i, constraint in reversed(list(enumerate(coordinate_map.constraints))):
+        # the first constraint from above whose result is not finite
         if np.all(np.isfinite(found[i][row])):
             continue
-        if isinstance(layer, Loops):
-            lower = CoordinateMap(coordinate_map.constraints[:i])
-            return _problem_at(Mechanism.of(model, lower, layer.conditions), layer, found[i + 1][row])
-        return f"{_where(model, layer.reduced, found[i + 1][row])} gamma is not finite; keep away from it"
+        if isinstance(constraint, Loops):
+            lower = coordinate_map.first(i)
+            return _problem_at(Mechanism.of(model, lower, constraint.conditions), constraint, found[i + 1][row])
+        return f"{_where(model, constraint.reduced, found[i + 1][row])} gamma is not finite; keep away from it"
     top = coordinate_map.constraints[-1]
     trouble = "the velocities are not finite"
     if isinstance(top, Explicit) and top.trouble:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from condyle.constraints.coordinate_map import Configurations, CoordinateMap, listed, named
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap
 from condyle.constraints.loop_residuals import with_model
-from condyle.constraints.reduced_coordinates import floats, scalar_coordinates, velocity_names
+from condyle.constraints.reduced_coordinates import floats, key_text, listed, scalar_coordinates, velocity_names
 from condyle.dynamics.manifold import difference
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
@@ -27,7 +27,7 @@ PROBES = 5  # configurations at which they are compared
 
 @dataclass(frozen=True)
 class Explicit:
-    """The layer of a traced function gamma(model, y), and of T(model, y) where rolling makes it more than its derivative."""
+    """The constraint of a traced function gamma(model, y), and of T(model, y) where rolling makes it more than its derivative."""
 
     below: Model
     reduced: Model
@@ -46,7 +46,7 @@ class Explicit:
     def velocity_names(self) -> list[str]:
         return list(self.velocities)
 
-    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+    def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         return np.array(self.gamma(model, y), dtype=object)
 
     def differential(self, at: Configurations, y: Array) -> Array:
@@ -89,7 +89,7 @@ class Explicit:
         return f"all {self.below.nq} coordinates are given by {listed(names)}, and all velocities by {listed(self.velocities)}"
 
     def key(self) -> str:
-        return named({"tape": self.hash, "velocities": self.velocities, "start": self.start})
+        return key_text({"tape": self.hash, "velocities": self.velocities, "start": self.start})
 
 
 def explicit(
@@ -101,7 +101,7 @@ def explicit(
     velocities: Sequence[str] | None,
     reduced: Model | None = None,
 ) -> Explicit:
-    """The layer of a user's functions, checked: shapes, finite numbers, and velocities that stay on gamma."""
+    """The constraint of a user's functions, checked: shapes, finite numbers, and velocities that stay on gamma."""
     begin = _start(below, start, names)
     names = [f"y{k}" for k in range(len(begin))] if names is None else list(names)
     reduced = scalar_coordinates(below.name, names) if reduced is None else reduced
@@ -122,10 +122,10 @@ def explicit(
     given = list(velocities or (velocity_names(reduced) if k == reduced.nv else [f"w{i}" for i in range(k)]))
     if len(given) != k:
         raise RobotError([f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each"])
-    layer = Explicit(below, reduced, full_gamma, full_map, tuple(given), begin, set(), hash)
-    rates, same = _checked(layer)
+    constraint = Explicit(below, reduced, full_gamma, full_map, tuple(given), begin, set(), hash)
+    rates, same = _checked(constraint)
     # velocities that are those of gamma say nothing new
-    return replace(layer, holonomic=rates, map=None if same else full_map)
+    return replace(constraint, holonomic=rates, map=None if same else full_map)
 
 
 def _start(below: Model, start: Any, names: Sequence[str] | None) -> np.ndarray:
@@ -170,42 +170,42 @@ def _row_that_is(G: Array, j: int) -> int | None:
     return None
 
 
-def _checked(layer: Explicit) -> tuple[bool, bool]:
+def _checked(constraint: Explicit) -> tuple[bool, bool]:
     """(whether the velocities are the rates of y, whether T is the derivative of gamma), seen at some configurations.
 
     Gamma must be finite near its start, and T must lead along it; what gamma holds fixed may turn, as a wheel does.
     """
 
     def both(y: Array) -> Any:
-        x = layer.up(layer.below, CoordinateMap(), y)
-        at = Configurations(layer.below, [x], [], None)
-        G = layer.differential(at, y)
-        T, E = layer.velocity(at, y, G)
-        E = np.eye(layer.reduced.nv) if E is None else E
+        x = constraint.configuration(constraint.below, CoordinateMap(constraint.below), y)
+        at = Configurations.of(constraint.below, x)
+        G = constraint.differential(at, y)
+        T, E = constraint.velocity(at, y, G)
+        E = np.eye(constraint.reduced.nv) if E is None else E
         return {"x": x, "G": G, "T": T, "E": E, "along": G @ E}
 
-    function = Function(trace(both, y=layer.reduced.nq), "reference")
+    function = Function(trace(both, y=constraint.reduced.nq), "reference")
     rng = np.random.default_rng(0)
-    rates = same = layer.reduced.nv == len(layer.velocities)
+    rates = same = constraint.reduced.nv == len(constraint.velocities)
     for k in range(PROBES):
-        y = layer.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(layer.reduced.nq)
+        y = constraint.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(constraint.reduced.nq)
         x, G, T, E, along = function(y)
         if not all(np.all(np.isfinite(a)) for a in (x, G, T, E)):
             if k:
                 continue
             raise RobotError(
                 [
-                    f"robot '{layer.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; "
+                    f"robot '{constraint.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; "
                     "start elsewhere, with start=..."
                 ]
             )
-        if layer.map is None:
-            if np.linalg.matrix_rank(G) < layer.reduced.nv:
+        if constraint.map is None:
+            if np.linalg.matrix_rank(G) < constraint.reduced.nv:
                 raise RobotError(
                     [
-                        f"robot '{layer.below.name}': gamma moves nothing along some of its {layer.reduced.nv} coordinates at "
-                        f"y = {y}: its derivative has the rank {np.linalg.matrix_rank(G)}; use fewer coordinates, or start "
-                        "elsewhere with start=..."
+                        f"robot '{constraint.below.name}': gamma moves nothing along some of its "
+                        f"{constraint.reduced.nv} coordinates at y = {y}: its derivative has the rank "
+                        f"{np.linalg.matrix_rank(G)}; use fewer coordinates, or start elsewhere with start=..."
                     ]
                 )
             continue
@@ -215,8 +215,8 @@ def _checked(layer: Explicit) -> tuple[bool, bool]:
             row = int(np.flatnonzero(~held)[np.argmax(np.max(off, axis=1))])
             raise RobotError(
                 [
-                    f"robot '{layer.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
-                    f"'{velocity_names(layer.below)[row]}' at y = {y}; both must describe the same motion"
+                    f"robot '{constraint.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
+                    f"'{velocity_names(constraint.below)[row]}' at y = {y}; both must describe the same motion"
                 ]
             )
         rates = rates and bool(np.allclose(E, np.eye(len(E)), rtol=0.0, atol=NEAR))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.constraints.coordinate_map import named
-from condyle.constraints.reduced_coordinates import entries
+from condyle.constraints.reduced_coordinates import entries, key_text
 from condyle.robot.spatial import Array
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class InitialGuess:
         return x[entries(loops.below, loops.dependent)[0]]
 
     def key(self) -> str:
-        return " ".join(named(vars(one)) for one in self.series)
+        return " ".join(key_text(vars(one)) for one in self.series)
 
 
 def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool, wraps: bool = False) -> Series:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from condyle.constraints.block_triangular import Block, Solved
-from condyle.constraints.coordinate_map import Configurations, CoordinateMap, following, listed, named
+from condyle.constraints.coordinate_map import Configurations, CoordinateMap
 from condyle.constraints.initial_guess import InitialGuess
 from condyle.constraints.loop_residuals import Conditions, all_rows, labels
-from condyle.constraints.reduced_coordinates import entries, velocity_names
+from condyle.constraints.reduced_coordinates import entries, following, key_text, listed, velocity_names
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.joints import Revolute
 from condyle.robot.model import Model
@@ -37,7 +37,7 @@ CORRECTIONS = 2  # steps of Newton on each stage of the way from the first pose
 
 @dataclass(frozen=True)
 class Loops:
-    """The layer of closed loops. Chosen once, in assembly.py and branch.py: rows, dependent joints, blocks, guess and steps."""
+    """Closed loops. Rows, dependent joints, blocks, guess and steps are chosen once, in assembly.py and continuation.py."""
 
     below: Model
     reduced: Model
@@ -93,7 +93,7 @@ class Loops:
 
     # ---- the search
 
-    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+    def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         dependent, _ = entries(self.below, self.dependent)
         calm = stop_gradient(y)
         x = self._with(calm, self.guess.at(self, calm))
@@ -138,7 +138,7 @@ class Loops:
         return loop(body, np.array(self.first[dependent], dtype=object), self.stages)
 
     def _at(self, model: Model, lower: CoordinateMap, x: Array) -> Configurations:
-        return lower.found(model, lower.lifted(model, x)) if lower.constraints else Configurations(model, [x], [], None)
+        return lower.differentials(model, lower.configurations(model, x))
 
     def _with(self, y: Array, d: Array) -> Array:
         x = np.zeros(self.below.nq, dtype=object)
@@ -203,7 +203,7 @@ class Loops:
         )["rate"]
         if drifts is not None:
             along = derivative_at_zero(
-                lambda t: {"phi": self.values(Configurations(at.model, [integrate(at.model, at.q, drifts * t)], [], None))}
+                lambda t: {"phi": self.values(Configurations.of(at.model, integrate(at.model, at.q, drifts * t)))}
             )
             second = second + along["phi"]
         out = np.zeros(self.below.nv, dtype=object)
@@ -217,7 +217,7 @@ class Loops:
         """The gradients of the conditions, along all coordinates."""
 
         def moved(d: Array) -> Any:
-            return {"phi": self.values(Configurations(at.model, [integrate(at.model, at.q, d)], [], None))}
+            return {"phi": self.values(Configurations.of(at.model, integrate(at.model, at.q, d)))}
 
         return jacobian_at_zero(moved, at.model.nv)["phi"]
 
@@ -236,7 +236,7 @@ class Loops:
             "through": self.through,
             "derivative_order": self.derivative_order,
         }
-        return named(law | search) + " ".join(c.key() for c in self.conditions)
+        return key_text(law | search) + " ".join(c.key() for c in self.conditions)
 
 
 def _last(size: Any) -> Any:

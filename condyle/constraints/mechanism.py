@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from condyle.constraints.coordinate_map import Configurations, CoordinateMap
+from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.loop_residuals import Conditions, all_rows
 from condyle.dynamics.kinematics import poses
 from condyle.dynamics.manifold import integrate
@@ -38,11 +38,11 @@ class Mechanism:
 
     @staticmethod
     def of(model: Model, lower: CoordinateMap, conditions: Conditions) -> Mechanism:
-        below = lower.reduced if lower.constraints else model
+        below = lower.reduced
         seen: list[np.ndarray] = []
 
         def traced(x: Array) -> dict[str, Array]:
-            at = lower.found(model, lower.lifted(model, x)) if lower.constraints else Configurations(model, [x], [], None)
+            at = lower.differentials(model, lower.configurations(model, x))
 
             def moved(d: Array) -> dict[str, Array]:
                 step = d if at.total is None else at.total @ d

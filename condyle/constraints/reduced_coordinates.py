@@ -1,4 +1,4 @@
-"""Charts: the coordinates that remain of a constrained robot, as joints without mass: all of manifold.py works on them."""
+"""Reduced coordinates as joints without mass, so that all of dynamics/manifold.py works on them, and texts about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from condyle.robot.spatial import Inertia, Pose
 
 
 def reduced_model(name: str, joints: Sequence[Link]) -> Model:
-    """The configurations of these joints, one after the other."""
+    """The coordinates of these joints, one after the other, each joint fixed to the world and without mass."""
     links, q, v = [], 0, 0
     for joint in joints:
         nq, nv = joint.kind.nq, joint.kind.nv
@@ -27,7 +27,7 @@ def reduced_model(name: str, joints: Sequence[Link]) -> Model:
 
 
 def scalar_coordinates(name: str, names: Sequence[str]) -> Model:
-    """Coordinates that are just numbers, with these names."""
+    """Reduced coordinates that are just numbers, with these names."""
     if not names or len(set(names)) != len(names):
         raise RobotError([f"robot '{name}': coordinates need names that differ, at least one; got {', '.join(names) or 'none'}"])
     number = Prismatic((1.0, 0.0, 0.0))
@@ -35,15 +35,15 @@ def scalar_coordinates(name: str, names: Sequence[str]) -> Model:
     return reduced_model(name, [Link(n, n, -1, number, Pose.identity(), Inertia.zero(), zero, zero) for n in names])
 
 
-def entries(reduced: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def entries(model: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """(entries of q, entries of v) of these joints of a model."""
-    q = [n for i in links for n in range(reduced.links[i].q.start, reduced.links[i].q.stop)]
-    v = [n for i in links for n in range(reduced.links[i].v.start, reduced.links[i].v.stop)]
+    q = [n for i in links for n in range(model.links[i].q.start, model.links[i].q.stop)]
+    v = [n for i in links for n in range(model.links[i].v.start, model.links[i].v.stop)]
     return np.array(q, dtype=int), np.array(v, dtype=int)
 
 
 def floats(model: Model, what: str, given: Any) -> np.ndarray:
-    """What a user gave, as an array of floats."""
+    """A user's numbers as an array of floats."""
     try:
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError):
@@ -58,9 +58,28 @@ def remaining_joint(model: Model, reduced: Model, joint: str) -> Link:
     return reduced.links[only(reduced, joint)]
 
 
-def velocity_names(reduced: Model) -> list[str]:
-    """The name of each coordinate of the velocity: its joint's, numbered where a joint has several."""
+def velocity_names(model: Model) -> list[str]:
+    """The name of each entry of v: its joint's, numbered where a joint has several."""
     out = []
-    for link in reduced.links:
+    for link in model.links:
         out += [link.joint] if link.kind.nv == 1 else [f"{link.joint}[{k}]" for k in range(link.kind.nv)]
     return out
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """The names in one line, the first ones of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def following(names: Sequence[str]) -> str:
+    """The subject of a sentence, and its verb."""
+    return f"{listed(names)} follow{'s' * (len(names) == 1)}"
+
+
+def key_text(values: dict[str, Any]) -> str:
+    """Numbers and arrays as a text with all their digits, for keys."""
+    parts = []
+    for name, value in values.items():
+        parts.append(f"{name}={value.tolist()!r}" if isinstance(value, np.ndarray) else f"{name}={value!r}")
+    return " ".join(parts)

@@ -1,248 +1,106 @@
-"""The physics of a constrained robot: T^T of the full equations, with  v = T w  and  a = T dw/dt + Tdot w  put into them.
+"""The functions of a robot, constrained or not: a model and a coordinate map  q = gamma(y), v = T w.
 
     T^T M T dw/dt = tau - T^T (c + M Tdot w)
 
-All functions have the arguments of those of a free robot, with y, w in the entries of q, v; `tau` are the forces along the
-velocities that remain, T^T of the joint forces.
+y and w take the places of q and v, and `tau` are the forces along the reduced velocities, T^T of the joint forces. The identity
+map returns its arguments, so a free robot has the recursions of condyle/dynamics unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from condyle.constraints.coordinate_map import Configurations, CoordinateMap, EvaluatedMap
 from condyle.constraints.couplings import Coupled
-from condyle.dynamics import coriolis, energy, kernels, kinematics, manifold
-from condyle.dynamics.crba import mass_matrix as full_mass_matrix
-from condyle.dynamics.derivatives import inverse_dynamics_derivatives as full_derivatives
-from condyle.dynamics.kernels import Kernel
+from condyle.dynamics import aba, coriolis, crba, derivatives, energy, kinematics, manifold, rnea
 from condyle.dynamics.rnea import Wrenches
-from condyle.dynamics.rnea import inverse_dynamics as full_inverse_dynamics
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force
+from condyle.robot.names import nearest
+from condyle.robot.spatial import Array
 from condyle.tape.local_derivatives import jacobian_at_zero
 
 
 @dataclass(frozen=True)
-class ReducedSystem:
-    """A robot with the map from the coordinates that remain to its own."""
+class System:
+    """A model with the map from reduced coordinates to its own."""
 
     model: Model
     coordinate_map: CoordinateMap
 
     @property
     def name(self) -> str:
+        """The robot's name."""
         return self.model.name
 
     @property
     def nq(self) -> int:
+        """The number of reduced coordinates."""
         return self.coordinate_map.reduced.nq
 
     @property
     def nv(self) -> int:
+        """The number of reduced velocities."""
         return self.coordinate_map.nv
 
     @property
     def may_not_converge(self) -> bool:
-        """Whether there may be configurations at which the constraint cannot be met: linear couplings have none."""
-        return not all(isinstance(layer, Coupled) for layer in self.coordinate_map.constraints)
+        """Whether there may be configurations at which the constraints cannot be met: linear couplings have none."""
+        return not all(isinstance(constraint, Coupled) for constraint in self.coordinate_map.constraints)
 
     def at(self, y: Array) -> EvaluatedMap:
+        """The coordinate map at y."""
         return self.coordinate_map.at(self.model, y)
 
-    def for_precision(self, bits: int) -> ReducedSystem:
-        """With searches that go on until numbers of so many bits are right."""
-        constraints = tuple(
-            layer.for_precision(bits) if hasattr(layer, "for_precision") else layer for layer in self.coordinate_map.constraints
-        )
-        return ReducedSystem(self.model, CoordinateMap(constraints))
+    def q(self, y: Array) -> Array:
+        """All coordinates."""
+        return self.coordinate_map.configurations(self.model, y)[0]
+
+    def for_precision(self, bits: int) -> System:
+        """With the iterations that numbers of so many bits take."""
+        return replace(self, coordinate_map=self.coordinate_map.for_precision(bits))
 
 
-def congruence(T: Array, M: Array) -> Array:
-    """T^T M T for a symmetric M, each entry computed once."""
-    MT = M @ T
-    out = np.zeros((T.shape[1], T.shape[1]), dtype=object)
-    for i in range(len(out)):
-        for j in range(i + 1):
-            out[i, j] = out[j, i] = T[:, i] @ MT[:, j]
+# ---- between reduced and all coordinates
+
+
+def lift(system: System, y: Array, w: Array) -> tuple[Array, Array]:
+    """(q, v) of all coordinates."""
+    at = system.at(y)
+    return at.q, at.lift(w)
+
+
+def lifted_arguments(system: System, arrays: dict[str, Array]) -> dict[str, Array]:
+    """Arguments called q, v and a of all coordinates, from y, w and dw/dt; the others as they are."""
+    if "q" not in arrays:
+        return arrays
+    at, w, out = system.at(arrays["q"]), arrays.get("v", np.zeros(system.nv)), dict(arrays)
+    out["q"] = at.q
+    if "v" in arrays:
+        out["v"] = at.lift(w)
+    if "a" in arrays:
+        out["a"] = at.acceleration(arrays["a"], w)
     return out
 
 
-def lift(system: ReducedSystem, y: Array, w: Array) -> dict[str, Array]:
-    """q and v of all coordinates."""
-    place = system.at(y)
-    return {"q": place.q, "v": place.T @ w}
-
-
-def all_lifted(system: ReducedSystem, arrays: dict[str, Array]) -> dict[str, Array]:
-    """Arguments called q, v and a, made of y, w and dw/dt; the others as they are."""
-    place = system.at(arrays["q"]) if "q" in arrays else None
-    out = dict(arrays)
-    if place is not None:
-        w = arrays.get("v", np.zeros(system.nv))
-        out["q"] = place.q
-        if "v" in arrays:
-            out["v"] = place.T @ w
-        if "a" in arrays:
-            out["a"] = place.T @ arrays["a"] + place.drift(w)
-    return out
-
-
-def mass_matrix(system: ReducedSystem, y: Array) -> Array:
-    place = system.at(y)
-    return congruence(place.T, full_mass_matrix(system.model, place.q))
-
-
-def inverse_mass_matrix(system: ReducedSystem, y: Array) -> Array:
-    return cholesky_solve(mass_matrix(system, y), np.eye(system.nv).astype(object))
-
-
-def inverse_dynamics(system: ReducedSystem, y: Array, w: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
-    place = system.at(y)
-    full = full_inverse_dynamics(system.model, place.q, place.T @ w, place.T @ a + place.drift(w), wrenches)
-    return place.T.T @ full
-
-
-def bias_forces(system: ReducedSystem, y: Array, w: Array) -> Array:
-    return inverse_dynamics(system, y, w, np.zeros(system.nv))
-
-
-def gravity_forces(system: ReducedSystem, y: Array) -> Array:
-    place = system.at(y)
-    return place.T.T @ coriolis.gravity_forces(system.model, place.q)
-
-
-def forward_dynamics(system: ReducedSystem, y: Array, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
-    return _acceleration(system, system.at(y), w, tau, wrenches)
-
-
-def _acceleration(system: ReducedSystem, place: EvaluatedMap, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
-    bias = full_inverse_dynamics(system.model, place.q, place.T @ w, place.drift(w), wrenches)
-    M = congruence(place.T, full_mass_matrix(system.model, place.q))
-    return cholesky_solve(M, np.array(tau - place.T.T @ bias, dtype=object))
-
-
-def coriolis_matrix(system: ReducedSystem, y: Array, w: Array) -> Array:
-    """T^T (C T + M Tdot): its product with w is c - g, and Mdot - 2 C is skew-symmetric as it is for the full robot."""
-    place = system.at(y)
-    C = coriolis.coriolis_matrix(system.model, place.q, place.T @ w)
-    return place.T.T @ (C @ place.T + full_mass_matrix(system.model, place.q) @ place.map_rate(w))
-
-
-def inverse_dynamics_derivatives(system: ReducedSystem, y: Array, w: Array, a: Array) -> tuple[Array, Array, Array]:
-    """(dtau/dy, dtau/dw, dtau/da); y in its tangent space."""
-    place = system.at(y)
-    by_y, by_w, M = _derivatives(system, place, w, a)
-    return by_y, by_w, congruence(place.T, M)
-
-
-def forward_dynamics_derivatives(system: ReducedSystem, y: Array, w: Array, tau: Array) -> tuple[Array, Array, Array]:
-    place = system.at(y)
-    a = _acceleration(system, place, w, tau)
-    by_y, by_w, M = _derivatives(system, place, w, a)
-    answer = cholesky_solve(congruence(place.T, M), np.column_stack([-by_y, -by_w, np.eye(system.nv)]))
-    m, n = by_y.shape[1], system.nv
-    return answer[:, :m], answer[:, m : m + n], answer[:, m + n :]
-
-
-def _derivatives(system: ReducedSystem, place: EvaluatedMap, w: Array, a: Array) -> tuple[Array, Array, Array]:
-    """(by y, by w, the full M): the recursions for the full robot, and tape derivatives of the map around them."""
-    model, T = system.model, place.T
-    v, acceleration = T @ w, T @ a + place.drift(w)
-    force = full_inverse_dynamics(model, place.q, v, acceleration)
-    by_q, by_v, M = full_derivatives(model, place.q, v, acceleration)
-
-    def displaced(d: Array) -> Any:
-        there = place.moved(d)
-        return {"v": there.T @ w, "a": there.T @ a + there.drift(w), "tau": there.T.T @ force}
-
-    def faster(d: Array) -> Any:
-        return {"a": place.drift(w + d)}
-
-    move, speed = jacobian_at_zero(displaced, system.coordinate_map.reduced.nv), jacobian_at_zero(faster, system.nv)
-    by_y = move["tau"] + T.T @ (by_q @ place.dq_dy + by_v @ move["v"] + M @ move["a"])
-    return by_y, T.T @ (by_v @ T + M @ speed["a"]), M
-
-
-def constraint_forces(system: ReducedSystem, y: Array, w: Array, tau: Array) -> Array:
-    """What the full equations lack,  M a + c - tau, for joint forces tau of the full robot: the constraint exerts it."""
-    return _lacking(system, system.at(y), w, tau)
-
-
-def _lacking(system: ReducedSystem, place: EvaluatedMap, w: Array, tau: Array) -> Array:
-    a = _acceleration(system, place, w, place.T.T @ tau)
-    return full_inverse_dynamics(system.model, place.q, place.T @ w, place.T @ a + place.drift(w)) - tau
-
-
-def reactions(system: ReducedSystem, y: Array, w: Array, tau: Array) -> dict[str, Array]:
-    """The forces by which the constraints are held: those along their rows that add up to `constraint_forces`."""
-    place = system.at(y)
-    at = Configurations(system.model, [place.q], [], None)
-    rows = np.vstack([layer.reaction_rows(at) for layer in system.coordinate_map.constraints])
-    return {"r": cholesky_solve(rows @ rows.T, np.array(rows @ _lacking(system, place, w, tau), dtype=object))}
-
-
-def reduced_forces(system: ReducedSystem, y: Array, tau: Array) -> Array:
+def reduced_forces(system: System, y: Array, tau: Array) -> Array:
     """T^T tau."""
-    return system.at(y).T.T @ tau
+    return system.at(y).project(tau)
 
 
-def kinetic_energy(system: ReducedSystem, y: Array, w: Array) -> Any:
-    place = system.at(y)
-    return energy.kinetic_energy(system.model, place.q, place.T @ w)
+def integrate(system: System, y: Array, dw: Array) -> Array:
+    """y moved by velocity times time; where only velocities are constrained, to first order."""
+    reduced = system.coordinate_map.reduced
+    return manifold.integrate(reduced, y, dw if system.coordinate_map.holonomic else system.at(y).rate(dw))
 
 
-def momentum(system: ReducedSystem, y: Array, w: Array) -> Array:
-    place = system.at(y)
-    return energy.momentum(system.model, place.q, place.T @ w)
-
-
-def potential_energy(system: ReducedSystem, y: Array) -> Any:
-    return energy.potential_energy(system.model, system.coordinate_map.lifted(system.model, y)[0])
-
-
-def center_of_mass(system: ReducedSystem, y: Array) -> Array:
-    return energy.center_of_mass(system.model, system.coordinate_map.lifted(system.model, y)[0])
-
-
-def com_jacobian(system: ReducedSystem, y: Array) -> Array:
-    place = system.at(y)
-    return energy.com_jacobian(system.model, place.q) @ place.T
-
-
-def frame_pose(system: ReducedSystem, y: Array, frame: str) -> dict[str, Any]:
-    return kernels.frame_pose(system.model, system.coordinate_map.lifted(system.model, y)[0], frame)
-
-
-def jacobian(system: ReducedSystem, y: Array, frame: str, reference: str) -> dict[str, Any]:
-    place = system.at(y)
-    return {"J": kinematics.jacobian(system.model, place.q, frame, reference) @ place.T}
-
-
-def jacobian_rate(system: ReducedSystem, y: Array, w: Array, frame: str, reference: str) -> dict[str, Any]:
-    place = system.at(y)
-    rate = kinematics.jacobian_rate(system.model, place.q, place.T @ w, frame, reference)
-    return {"dJ": rate @ place.T + kinematics.jacobian(system.model, place.q, frame, reference) @ place.map_rate(w)}
-
-
-def applied(system: ReducedSystem, y: Array, where: Sequence[tuple[str, str]], wrenches: Sequence[Any]) -> dict[int, Force]:
-    return kernels.applied(system.model, system.coordinate_map.lifted(system.model, y)[0], where, wrenches)
-
-
-def integrate(system: ReducedSystem, y: Array, dw: Array) -> Array:
-    """y moved by velocity times time; where only velocities obey the constraint, to first order."""
-    if system.coordinate_map.holonomic:
-        return manifold.integrate(system.coordinate_map.reduced, y, dw)
-    return manifold.integrate(system.coordinate_map.reduced, y, system.at(y).rate(dw))
-
-
-def difference(system: ReducedSystem, y0: Array, y1: Array) -> Array:
+def difference(system: System, y0: Array, y1: Array) -> Array:
+    """The reduced velocity times time that leads from y0 to y1."""
     if not system.coordinate_map.holonomic:
         raise RobotError(
             [
@@ -253,27 +111,253 @@ def difference(system: ReducedSystem, y0: Array, y1: Array) -> Array:
     return manifold.difference(system.coordinate_map.reduced, y0, y1)
 
 
+# ---- frames
+
+
+def frame_pose(system: System, y: Array, frame: str) -> tuple[Array, Array]:
+    """(R, p) of a frame in the world."""
+    X = kinematics.frame_pose(system.model, system.q(y), frame)
+    return X.R, X.p
+
+
+def frame_velocity(system: System, y: Array, w: Array, frame: str, reference: str) -> Array:
+    """The velocity of a frame, linear then angular."""
+    at = system.at(y)
+    return kinematics.frame_velocity(system.model, at.q, at.lift(w), frame, reference).vector()
+
+
+def frame_acceleration(system: System, y: Array, w: Array, a: Array, frame: str, reference: str) -> Array:
+    """The classical acceleration of a frame, linear then angular."""
+    at = system.at(y)
+    A = kinematics.frame_acceleration(system.model, at.q, at.lift(w), at.acceleration(a, w), frame, reference)
+    return A.vector()
+
+
+def jacobian(system: System, y: Array, frame: str, reference: str) -> Array:
+    """J with frame velocity = J w."""
+    at = system.at(y)
+    return at.pull_back(kinematics.jacobian(system.model, at.q, frame, reference))
+
+
+def jacobian_rate(system: System, y: Array, w: Array, frame: str, reference: str) -> Array:
+    """dJ/dt = Jdot T + J Tdot."""
+    at = system.at(y)
+    rate = kinematics.jacobian_rate(system.model, at.q, at.lift(w), frame, reference)
+    if at.T is None:
+        return rate
+    return rate @ at.T + kinematics.jacobian(system.model, at.q, frame, reference) @ at.map_rate(w)
+
+
+# ---- dynamics
+
+
+def mass_matrix(system: System, y: Array) -> Array:
+    """T^T M T."""
+    at = system.at(y)
+    return at.congruence(crba.mass_matrix(system.model, at.q))
+
+
+def inverse_mass_matrix(system: System, y: Array) -> Array:
+    """(T^T M T)^-1."""
+    if system.coordinate_map.identity:
+        return coriolis.inverse_mass_matrix(system.model, y)
+    return cholesky_solve(mass_matrix(system, y), np.eye(system.nv).astype(object))
+
+
+def inverse_dynamics(system: System, y: Array, w: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
+    """T^T (M (T a + Tdot w) + c)."""
+    at = system.at(y)
+    return at.project(rnea.inverse_dynamics(system.model, at.q, at.lift(w), at.acceleration(a, w), wrenches))
+
+
+def bias_forces(system: System, y: Array, w: Array) -> Array:
+    """The forces at dw/dt = 0."""
+    return inverse_dynamics(system, y, w, np.zeros(system.nv))
+
+
+def gravity_forces(system: System, y: Array) -> Array:
+    """T^T g."""
+    at = system.at(y)
+    return at.project(coriolis.gravity_forces(system.model, at.q))
+
+
+def forward_dynamics(system: System, y: Array, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
+    """dw/dt; of a free robot by the articulated-body algorithm."""
+    if system.coordinate_map.identity:
+        return aba.forward_dynamics(system.model, y, w, tau, wrenches)
+    return _acceleration(system.model, system.at(y), w, tau, wrenches)
+
+
+def _acceleration(model: Model, at: EvaluatedMap, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
+    bias = rnea.inverse_dynamics(model, at.q, at.lift(w), at.drift(w), wrenches)
+    M = at.congruence(crba.mass_matrix(model, at.q))
+    return cholesky_solve(M, np.array(tau - at.project(bias), dtype=object))
+
+
+def coriolis_matrix(system: System, y: Array, w: Array) -> Array:
+    """T^T (C T + M Tdot): its product with w is c - g, and Mdot - 2 C is skew-symmetric as it is for the full robot."""
+    at = system.at(y)
+    C = coriolis.coriolis_matrix(system.model, at.q, at.lift(w))
+    if at.T is None:
+        return C
+    return at.project(C @ at.T + crba.mass_matrix(system.model, at.q) @ at.map_rate(w))
+
+
+def inverse_dynamics_derivatives(system: System, y: Array, w: Array, a: Array) -> tuple[Array, Array, Array]:
+    """(dtau/dy, dtau/dw, dtau/da); y in its tangent space."""
+    if system.coordinate_map.identity:
+        return derivatives.inverse_dynamics_derivatives(system.model, y, w, a)
+    at = system.at(y)
+    by_y, by_w, M = _derivatives(system, at, w, a)
+    return by_y, by_w, at.congruence(M)
+
+
+def forward_dynamics_derivatives(system: System, y: Array, w: Array, tau: Array) -> tuple[Array, Array, Array]:
+    """(da/dy, da/dw, da/dtau); y in its tangent space."""
+    if system.coordinate_map.identity:
+        return derivatives.forward_dynamics_derivatives(system.model, y, w, tau)
+    at = system.at(y)
+    a = _acceleration(system.model, at, w, tau)
+    by_y, by_w, M = _derivatives(system, at, w, a)
+    answer = cholesky_solve(at.congruence(M), np.column_stack([-by_y, -by_w, np.eye(system.nv)]))
+    m, n = by_y.shape[1], system.nv
+    return answer[:, :m], answer[:, m : m + n], answer[:, m + n :]
+
+
+def _derivatives(system: System, at: EvaluatedMap, w: Array, a: Array) -> tuple[Array, Array, Array]:
+    """(by y, by w, the full M): the recursions for the full robot, and tape derivatives of the map around them."""
+    model, v, acceleration = system.model, at.lift(w), at.acceleration(a, w)
+    force = rnea.inverse_dynamics(model, at.q, v, acceleration)
+    by_q, by_v, M = derivatives.inverse_dynamics_derivatives(model, at.q, v, acceleration)
+
+    def displaced(d: Array) -> Any:
+        there = at.moved(d)
+        return {"v": there.lift(w), "a": there.acceleration(a, w), "tau": there.project(force)}
+
+    def faster(d: Array) -> Any:
+        return {"a": at.drift(w + d)}
+
+    move = jacobian_at_zero(displaced, system.coordinate_map.reduced.nv)
+    speed = jacobian_at_zero(faster, system.nv)
+    by_y = move["tau"] + at.project(by_q @ at.dq_dy + by_v @ move["v"] + M @ move["a"])
+    return by_y, at.project(at.pull_back(by_v) + M @ speed["a"]), M
+
+
+def constraint_forces(system: System, y: Array, w: Array, tau: Array) -> Array:
+    """What the full equations lack,  M a + c - tau, for joint forces tau of the full robot: the constraint exerts it."""
+    return _lacking(system.model, system.at(y), w, tau)
+
+
+def _lacking(model: Model, at: EvaluatedMap, w: Array, tau: Array) -> Array:
+    a = _acceleration(model, at, w, at.project(tau))
+    return rnea.inverse_dynamics(model, at.q, at.lift(w), at.acceleration(a, w)) - tau
+
+
+def reactions(system: System, y: Array, w: Array, tau: Array) -> Array:
+    """The forces along the rows of the constraints that add up to `constraint_forces`."""
+    at = system.at(y)
+    here = Configurations.of(system.model, at.q)
+    rows = np.vstack([constraint.reaction_rows(here) for constraint in system.coordinate_map.constraints])
+    return cholesky_solve(rows @ rows.T, np.array(rows @ _lacking(system.model, at, w, tau), dtype=object))
+
+
+# ---- energy
+
+
+def kinetic_energy(system: System, y: Array, w: Array) -> Any:
+    """1/2 v^T M v."""
+    at = system.at(y)
+    return energy.kinetic_energy(system.model, at.q, at.lift(w))
+
+
+def momentum(system: System, y: Array, w: Array) -> Array:
+    """(linear, angular about the centre of mass)."""
+    at = system.at(y)
+    return energy.momentum(system.model, at.q, at.lift(w))
+
+
+def potential_energy(system: System, y: Array) -> Any:
+    """-sum m g . c."""
+    return energy.potential_energy(system.model, system.q(y))
+
+
+def center_of_mass(system: System, y: Array) -> Array:
+    """The centre of mass in the world."""
+    return energy.center_of_mass(system.model, system.q(y))
+
+
+def com_jacobian(system: System, y: Array) -> Array:
+    """J with the velocity of the centre of mass = J w."""
+    at = system.at(y)
+    return at.pull_back(energy.com_jacobian(system.model, at.q))
+
+
+# ---- the functions by name
+
+
+SIZES: dict[str, Callable[[System], Any]] = {
+    **dict.fromkeys(("q", "q0", "q1"), lambda system: system.nq),
+    **dict.fromkeys(("v", "a", "tau", "dv"), lambda system: system.nv),
+    "tau_full": lambda system: system.model.nv,
+    "p": lambda system: 3,
+    "R": lambda system: (3, 3),
+    "tolerance": lambda system: 1,
+}
+
+
+@dataclass(frozen=True)
+class RobotFunction:
+    """Inputs by name (their sizes are in SIZES), the physics of a system and them, and the names of the outputs."""
+
+    inputs: tuple[str, ...]
+    physics: Callable[..., Any]
+    outputs: tuple[str, ...]
+
+    def named(self, result: Any) -> dict[str, Any]:
+        """The results by their names."""
+        return dict(zip(self.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+
+
 # fmt: off
-KERNELS: dict[str, Kernel] = {
-    "forward_dynamics":   Kernel(("q", "v", "tau"), forward_dynamics, ("a",)),
-    "inverse_dynamics":   Kernel(("q", "v", "a"), inverse_dynamics, ("tau",)),
-    "mass_matrix":        Kernel(("q",), mass_matrix, ("M",)),
-    "inverse_mass_matrix": Kernel(("q",), inverse_mass_matrix, ("Minv",)),
-    "gravity_forces":     Kernel(("q",), gravity_forces, ("g",)),
-    "bias_forces":        Kernel(("q", "v"), bias_forces, ("c",)),
-    "coriolis_matrix":    Kernel(("q", "v"), coriolis_matrix, ("C",)),
-    "inverse_dynamics_derivatives": Kernel(("q", "v", "a"), inverse_dynamics_derivatives, ("dtau_dq", "dtau_dv", "dtau_da")),
-    "forward_dynamics_derivatives": Kernel(("q", "v", "tau"), forward_dynamics_derivatives, ("da_dq", "da_dv", "da_dtau")),
-    "center_of_mass":     Kernel(("q",), center_of_mass, ("com",)),
-    "center_of_mass_jacobian": Kernel(("q",), com_jacobian, ("Jcom",)),
-    "kinetic_energy":     Kernel(("q", "v"), kinetic_energy, ("T",)),
-    "potential_energy":   Kernel(("q",), potential_energy, ("V",)),
-    "momentum":           Kernel(("q", "v"), momentum, ("h",)),
-    "integrate":          Kernel(("q", "dv"), integrate, ("q1",)),
-    "difference":         Kernel(("q0", "q1"), difference, ("dv",)),
-    "lift":               Kernel(("q", "v"), lift, ("q", "v")),
-    "constraint_forces":  Kernel(("q", "v", "tau_full"), constraint_forces, ("f",)),
-    "reactions":          Kernel(("q", "v", "tau_full"), reactions, ("r",)),
-    "reduce_forces":      Kernel(("q", "tau_full"), reduced_forces, ("tau",)),
+ROBOT_FUNCTIONS: dict[str, RobotFunction] = {
+    "forward_dynamics":   RobotFunction(("q", "v", "tau"), forward_dynamics, ("a",)),
+    "inverse_dynamics":   RobotFunction(("q", "v", "a"), inverse_dynamics, ("tau",)),
+    "mass_matrix":        RobotFunction(("q",), mass_matrix, ("M",)),
+    "inverse_mass_matrix": RobotFunction(("q",), inverse_mass_matrix, ("Minv",)),
+    "gravity_forces":     RobotFunction(("q",), gravity_forces, ("g",)),
+    "bias_forces":        RobotFunction(("q", "v"), bias_forces, ("c",)),
+    "coriolis_matrix":    RobotFunction(("q", "v"), coriolis_matrix, ("C",)),
+    "inverse_dynamics_derivatives": RobotFunction(
+        ("q", "v", "a"), inverse_dynamics_derivatives, ("dtau_dq", "dtau_dv", "dtau_da")),
+    "forward_dynamics_derivatives": RobotFunction(
+        ("q", "v", "tau"), forward_dynamics_derivatives, ("da_dq", "da_dv", "da_dtau")),
+    "center_of_mass":     RobotFunction(("q",), center_of_mass, ("com",)),
+    "center_of_mass_jacobian": RobotFunction(("q",), com_jacobian, ("Jcom",)),
+    "kinetic_energy":     RobotFunction(("q", "v"), kinetic_energy, ("T",)),
+    "potential_energy":   RobotFunction(("q",), potential_energy, ("V",)),
+    "momentum":           RobotFunction(("q", "v"), momentum, ("h",)),
+    "integrate":          RobotFunction(("q", "dv"), integrate, ("q1",)),
+    "difference":         RobotFunction(("q0", "q1"), difference, ("dv",)),
+}
+CONSTRAINT_FUNCTIONS: dict[str, RobotFunction] = {
+    "lift":               RobotFunction(("q", "v"), lift, ("q", "v")),
+    "constraint_forces":  RobotFunction(("q", "v", "tau_full"), constraint_forces, ("f",)),
+    "reactions":          RobotFunction(("q", "v", "tau_full"), reactions, ("r",)),
+    "reduce_forces":      RobotFunction(("q", "tau_full"), reduced_forces, ("tau",)),
+}
+# of a frame: the frame, and the reference but for poses, follow the arrays
+FRAME_FUNCTIONS: dict[str, RobotFunction] = {
+    "frame_pose":         RobotFunction(("q",), frame_pose, ("R", "p")),
+    "frame_velocity":     RobotFunction(("q", "v"), frame_velocity, ("V",)),
+    "frame_acceleration": RobotFunction(("q", "v", "a"), frame_acceleration, ("A",)),
+    "jacobian":           RobotFunction(("q",), jacobian, ("J",)),
+    "jacobian_rate":      RobotFunction(("q", "v"), jacobian_rate, ("dJ",)),
 }
 # fmt: on
+
+
+def robot_function(name: str, table: Mapping[str, RobotFunction]) -> RobotFunction:
+    """The function of this name."""
+    if name not in table:
+        raise RobotError([f"there is no robot function '{name}'{nearest(name, list(table))}"])
+    return table[name]

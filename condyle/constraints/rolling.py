@@ -11,12 +11,12 @@ import numpy as np
 from condyle.constraints.assembly import assembled, determinants
 from condyle.constraints.block_triangular import Block, Solved, blocks_of
 from condyle.constraints.continuation import with_guess
-from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap, following, listed, named
+from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap
 from condyle.constraints.explicit_map import Explicit, explicit
 from condyle.constraints.loop_residuals import Condition
 from condyle.constraints.loops import SINGULAR
 from condyle.constraints.mechanism import RANK
-from condyle.constraints.reduced_coordinates import reduced_model, velocity_names
+from condyle.constraints.reduced_coordinates import following, key_text, listed, reduced_model, velocity_names
 from condyle.constraints.wheels import PlanarWheel, Wheel
 from condyle.errors import RobotError
 from condyle.robot.model import Model
@@ -30,7 +30,7 @@ CONTACT = ("normal", "forward", "side")
 
 
 def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None) -> Explicit:
-    """The layer of one wheel under a planar robot."""
+    """The constraint of one wheel under a planar robot."""
     planar = PlanarWheel.of(model, wheel, ground)
     others = [i for i in range(len(model.links)) if i not in (planar.z, wheel.link)]
     if several := [model.links[i].joint for i in others if model.links[i].kind.nq != 1]:
@@ -40,8 +40,8 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
     names = [f"{wheel.joint}.{axis}" for axis in CONTACT[:2]]
     if ground is None:
         reduced = reduced_model(model.name, [model.links[i] for i in others])
-        layer = explicit(model, _filled(planar.flat, others), None, [k.joint for k in reduced.links], None, None, reduced)
-        return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: wheel.contact_rows(m, q)[:2])
+        constraint = explicit(model, _filled(planar.flat, others), None, [k.joint for k in reduced.links], None, None, reduced)
+        return replace(constraint, reaction_names=tuple(names), contacts=lambda m, q: wheel.contact_rows(m, q)[:2])
     if not callable(ground):
         raise RobotError(
             [f"robot '{model.name}': the ground under a wheel is a function of x, written with NumPy; got {ground!r:.40}"]
@@ -65,11 +65,11 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
             T[m.links[wheel.link].v.start, column] = turn * planar.senses[wheel.link]
         return T
 
-    layer = explicit(
+    constraint = explicit(
         model, gamma, velocity, [k.joint for k in reduced.links], None, [k.joint for k in reduced.links[:-1]], reduced
     )
     trouble = f"wheel '{wheel.joint}' is too large for the hollow of the ground that it is in"
-    return replace(layer, reaction_names=tuple(names), contacts=lambda m, q: _on_slope(planar, m, q), trouble=trouble)
+    return replace(constraint, reaction_names=tuple(names), contacts=lambda m, q: _on_slope(planar, m, q), trouble=trouble)
 
 
 def _filled(complete: Callable[[Model, Array], Array], kept: list[int]) -> Callable[[Model, Array], Array]:
@@ -99,7 +99,7 @@ def _on_slope(planar: PlanarWheel, model: Model, q: Array) -> Array:
 
 @dataclass(frozen=True)
 class Rolling:
-    """The layer of wheels that neither slip nor slide: y stays as it is, and only some velocities remain."""
+    """The constraint of wheels that neither slip nor slide: y stays as it is, and only some velocities remain."""
 
     below: Model
     wheels: tuple[Wheel, ...]
@@ -130,7 +130,7 @@ class Rolling:
     def passive(self) -> set[str]:
         return set()
 
-    def up(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+    def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         return y
 
     def differential(self, at: Configurations, y: Array) -> Array:
@@ -171,7 +171,7 @@ class Rolling:
 
     def key(self) -> str:
         choice = {"rows": self.rows, "blocks": self.blocks, "scales": self.scales, "dependent": self.dependent}
-        return named({"wheels": self.wheels, **choice, "at": self.start})
+        return key_text({"wheels": self.wheels, **choice, "at": self.start})
 
 
 def sliding_rows(wheels: Sequence[Wheel], at: Configurations) -> Array:
@@ -185,14 +185,14 @@ def rolling(
 ) -> list[ConstraintMap]:
     """The constraints of wheels in space: each on the ground z = 0, and none sliding."""
     conditions = tuple(Condition.of(model, f"{w.joint}.normal", _height(w)) for w in wheels)
-    below = lower.reduced if lower.constraints else model
-    x0 = lower.constraints[-1].start.copy() if lower.constraints else model.neutral()
+    below = lower.reduced
+    x0 = lower.start
     for link in below.links:
         if link.base == "z":
             x0[link.q.start] = max(w.radius for w in wheels) - min(0.0, *[_lowest(model, lower, w, x0) for w in wheels])
     mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(below, len(wheels)))
     loops = with_guess(mechanism, loops)
-    standing = CoordinateMap((*lower.constraints, loops))
+    standing = lower.extended(loops)
     return [loops, _rolling_layer(model, standing, wheels, independent)]
 
 
@@ -207,7 +207,7 @@ def _height(wheel: Wheel) -> Callable[[Model, Array], Any]:
 
 
 def _lowest(model: Model, lower: CoordinateMap, wheel: Wheel, x: np.ndarray) -> float:
-    function = Function(trace(lambda x: {"h": wheel.center(model, lower.lifted(model, x)[0])}, x=len(x)), "reference")
+    function = Function(trace(lambda x: {"h": wheel.center(model, lower.configurations(model, x)[0])}, x=len(x)), "reference")
     return float(function(x)[2])
 
 
@@ -217,7 +217,7 @@ def _rolling_layer(
     below, start = standing.reduced, standing.constraints[-1].start
 
     def slides(x: Array) -> Any:
-        return {"A": sliding_rows(wheels, standing.found(model, standing.lifted(model, x)))}
+        return {"A": sliding_rows(wheels, standing.differentials(model, standing.configurations(model, x)))}
 
     function = Function(trace(slides, x=below.nq), "reference")
     rng = np.random.default_rng(5)

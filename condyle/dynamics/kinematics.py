@@ -1,11 +1,13 @@
-"""Where everything is and how it moves: poses, velocities, and the Jacobians of frames."""
+"""Forward kinematics: poses, velocities and accelerations of links and frames, the Jacobians of frames, wrenches on them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Motion, Pose, cross
+from condyle.robot.spatial import Array, Force, Motion, Pose, cross
 
 
 def poses(model: Model, q: Array) -> list[Pose]:
@@ -49,6 +51,44 @@ def frame_pose(model: Model, q: Array, frame: str) -> Pose:
     """X_0f of a frame."""
     f = model.frame(frame)
     return poses(model, q)[f.link] @ f.pose if f.link >= 0 else f.pose
+
+
+def frame_velocity(model: Model, q: Array, v: Array, frame: str, reference: str = "world_aligned") -> Motion:
+    """The velocity of a frame, in the references of `jacobian`."""
+    f = model.frame(frame)
+    V = f.pose.carry(velocities(model, q, v)[f.link]) if f.link >= 0 else Motion.zero()
+    return from_local(V, frame_pose(model, q, frame), reference)
+
+
+def frame_acceleration(model: Model, q: Array, v: Array, a: Array, frame: str, reference: str = "world_aligned") -> Motion:
+    """The classical acceleration of a frame: of the point at the reference's origin, and the angular one; no gravity in it.
+
+    In "world_aligned" axes it is the time derivative of `frame_velocity`; "local" are the same vectors in the frame's axes.
+    With the spatial velocity (v, w) and acceleration (a, w') of the frame, it is (a + w x v, w').
+    """
+    f = model.frame(frame)
+    if f.link < 0:
+        return Motion.zero()
+    V, A = velocities(model, q, v), list[Motion]()
+    for i, link in model.outward():
+        A_i = link.velocity(a) + V[i].cross(link.velocity(v))
+        A.append(link.pose(q).carry(A[link.parent]) + A_i if link.parent >= 0 else A_i)
+    X_0f = frame_pose(model, q, frame)
+    V_f, A_f = f.pose.carry(V[f.link]), f.pose.carry(A[f.link])
+    if reference == "world":
+        V_f, A_f = X_0f @ V_f, X_0f @ A_f
+    classical = Motion(A_f.linear + cross(V_f.angular, V_f.linear), A_f.angular)
+    return classical if reference == "world" else from_local(classical, X_0f, reference)
+
+
+def from_local(motion: Motion, X_0f: Pose, reference: str) -> Motion:
+    """A motion given in the axes and at the origin of a frame, in the chosen reference."""
+    if reference == "local":
+        return motion
+    if reference == "world":
+        moved: Motion = X_0f @ motion
+        return moved
+    return Motion(X_0f.R @ motion.linear, X_0f.R @ motion.angular)
 
 
 def ancestors(model: Model, link: int) -> list[int]:
@@ -110,3 +150,23 @@ def _expressed_rate(S: Motion, rate: Motion, X_0f: Pose, V_f: Motion, reference:
         return seen
     origin_velocity = V_f.linear + cross(V_f.angular, X_0f.p)
     return Motion(rate.linear - cross(X_0f.p, rate.angular) - cross(origin_velocity, S.angular), rate.angular)
+
+
+def link_forces(model: Model, q: Array, where: Sequence[tuple[str, str]], wrenches: Sequence[Array]) -> dict[int, Force]:
+    """Link -> total force on it in its own frame, from wrenches (force, torque) at the origins of frames.
+
+    `where`: (frame, axes) of each wrench; axes "local" are the frame's own, "world_aligned" those of the world.
+    """
+    X = poses(model, q)
+    total: dict[int, Force] = {}
+    for (name, reference), six in zip(where, wrenches, strict=True):
+        frame = model.frame(name)
+        if frame.link < 0:
+            continue
+        force = Force.of(six)
+        if reference == "world_aligned":
+            R = X[frame.link].R @ frame.pose.R
+            force = Force(R.T @ force.linear, R.T @ force.angular)
+        force = frame.pose @ force
+        total[frame.link] = total[frame.link] + force if frame.link in total else force
+    return total

@@ -83,6 +83,20 @@ def quaternion_log(q: Array) -> Array:
     return n * where(w < 0.0, -scale, scale)
 
 
+def quaternion_of(R: Array) -> Array:
+    """A quaternion of a rotation matrix, not of length one: of four formulas the one whose own entry is the largest."""
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R
+    x = vector(1.0 + xx - yy - zz, xy + yx, xz + zx, zy - yz)
+    y = vector(xy + yx, 1.0 - xx + yy - zz, yz + zy, xz - zx)
+    z = vector(xz + zx, yz + zy, 1.0 - xx - yy + zz, yx - xy)
+    w = vector(zy - yz, xz - zx, yx - xy, 1.0 + xx + yy + zz)
+    best, largest = x, x[0]
+    for k, other in ((1, y), (2, z), (3, w)):
+        better = other[k] > largest
+        best, largest = where(better, other, best), where(better, other[k], largest)
+    return best
+
+
 def quaternion_product(a: Array, b: Array) -> Array:
     """a b: first b, then a."""
     (ax, ay, az, aw), (bx, by, bz, bw) = a, b

@@ -2,88 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from condyle.dynamics import kernels
+from condyle.constraints.reduced_dynamics import SIZES, RobotFunction, System
+from condyle.dynamics.kinematics import link_forces
 from condyle.errors import CondyleError, RobotError
+from condyle.robot.joints import Ball, Free
+from condyle.robot.model import Model
+from condyle.tape.array import where
 from condyle.tape.backends.interface import find_backend
 from condyle.tape.function import Function
 from condyle.tape.trace import trace, with_finite_check
 from condyle.tape.trace_cache import cached_trace, trace_key
 
+UNIT = 0.01  # the squared length of a quaternion may differ so much from 1
+
+
+class CallOptions(TypedDict, total=False):
+    """Options of every function of a robot."""
+
+    backend: str  # "cpu", "reference", "mpfr:BITS", "interval" or "interval:BITS"
+    threads: int | None  # that share a large batch
+    mask: bool  # add an array that is False for states that are not valid, instead of raising
+    out: Any  # an array, or one per result, to write into
+
 
 class Compiled:
-    """The compiled functions of one robot, free or constrained, by key.
+    """The compiled functions of one robot, by name and static parameters.
 
     `explain`: for inputs whose results are not finite, a sentence that says why, or None.
     """
 
-    def __init__(self, system: Any, identity: str, explain: Callable[[Any], str | None] = lambda q: None) -> None:
+    def __init__(self, system: System, identity: str, explain: Callable[[Any], str | None]) -> None:
         self.system, self.identity, self.explain = system, identity, explain
         self._functions: dict[Any, Function] = {}
         # key -> the result for one finite float64 state, or None for anything else
         self.quick: dict[Any, Callable[[tuple[Any, ...]], Any]] = {}
 
     def run(
-        self, key: Any, names: tuple[str, ...], physics: Callable[..., Any], arrays: tuple[Any, ...], options: dict[str, Any]
+        self,
+        key: tuple[Any, ...] | str,
+        function: RobotFunction,
+        arrays: tuple[Any, ...],
+        options: Mapping[str, Any],
+        static: tuple[Any, ...] = (),
+        where: tuple[tuple[str, str], ...] = (),
     ) -> Any:
-        """The results of `physics(system, **arrays)`, compiled under `key`; an error, or a mask, for what is not finite."""
-        function = self._functions.get(key)
-        if function is None:
-            function = self._functions[key] = self._made(key, names, physics, 0)
+        """The results of a robot's function, compiled under `key`; an error, or a mask, for states that are not valid.
+
+        `static`: parameters that are compiled in; `where`: (frame, axes) of the wrenches, which follow the other arrays.
+        """
+        names = (*function.inputs, *[f"wrench{k}" for k in range(len(where))])
+        make = partial(self._made, key, names, partial(_evaluate, function, static, where))
+        compiled = self._functions.get(key)
+        if compiled is None:
+            compiled = self._functions[key] = make(0)
         mask, out = False, None
         if options:
-            function = self._on(key, function, options, partial(self._made, key, names, physics))
+            compiled = self._on(key, compiled, options, make)
             mask, out = bool(options.get("mask", False)), options.get("out")
         if out is not None:
             # the check has the batch axes of the first result
             given = [out] if isinstance(out, np.ndarray) else list(out)
-            lead = given[0].shape[: given[0].ndim - len(function.tape.outputs[0].shape)]
+            lead = given[0].shape[: given[0].ndim - len(compiled.tape.outputs[0].shape)]
             out = (*given, np.empty(lead, given[0].dtype))
-        *results, check = function(*arrays, out=out)
-        if key not in self.quick and check.dtype == np.float64 and (fast := function.fast_call(guarded=True)) is not None:
+        *results, check = compiled(*arrays, out=out)
+        if key not in self.quick and check.dtype == np.float64 and (fast := compiled.fast_call(guarded=True)) is not None:
             self.quick[key] = fast
         # a ball of the interval backend says itself whether it is bounded
-        finite = np.full(np.shape(check), True) if function.encloses else np.asarray(check == 0.0)
+        finite = np.full(np.shape(check), True) if compiled.encloses else np.asarray(check == 0.0)
         if mask:
             return (*results, finite)
         if not np.all(finite):
-            self._raise_not_finite(names, arrays)
+            self._raise_not_valid(names, arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _made(self, key: Any, names: tuple[str, ...], physics: Callable[..., Any], bits: int) -> Function:
-        system = self.system.for_precision(bits) if bits and hasattr(self.system, "for_precision") else self.system
+    def _made(self, key: tuple[Any, ...] | str, names: tuple[str, ...], physics: Callable[..., Any], bits: int) -> Function:
+        system = self.system.for_precision(bits) if bits else self.system
         if not system.nv:
             raise RobotError([f"robot '{system.name}' has no joint that moves, so there is nothing to compute"])
-        sizes = {n: 6 if n.startswith("wrench") else kernels.SIZES[n](system) for n in names}
+        sizes = {n: 6 if n.startswith("wrench") else SIZES[n](system) for n in names}
         # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
         # but for configurations that a constraint cannot meet
-        unmet = getattr(system, "may_not_converge", False)
-        make = partial(trace, with_finite_check(partial(physics, system), name=_name(key), matrices=unmet), **sizes)
-        source = trace_key(physics, system)
-        return Function(cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make))
+        name, matrices = key if isinstance(key, str) else str(key[0]), system.may_not_converge
+        checks = partial(_unit_quaternions, system.coordinate_map.reduced)
+        checked = with_finite_check(partial(physics, system), name=name, matrices=matrices, also=checks)
+        source = trace_key(physics, checks, system)
+        return Function(cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", partial(trace, checked, **sizes)))
 
-    def _on(self, key: Any, function: Function, options: dict[str, Any], made: Callable[[int], Function]) -> Function:
-        unknown = set(options) - {"backend", "threads", "mask", "out"}
+    def _on(self, key: Any, function: Function, options: Mapping[str, Any], make: Callable[[int], Function]) -> Function:
+        unknown = set(options) - set(CallOptions.__annotations__)
         if unknown:
             raise CondyleError(f"there is no option '{min(unknown)}'; there are backend, threads, mask and out")
         backend, threads = options.get("backend", "cpu"), options.get("threads")
         if backend != "cpu" or threads is not None:
             other = (key, backend, threads)
             if other not in self._functions:
-                # what is found by steps of Newton takes more of them in more digits
+                # iterations that converge take more steps in more digits
                 bits = find_backend(backend).digits
-                if bits and hasattr(self.system, "for_precision"):
-                    function = made(bits)
+                if bits and not self.system.coordinate_map.identity:
+                    function = make(bits)
                 self._functions[other] = function.on(backend, threads=threads)
             function = self._functions[other]
         return function
 
-    def _raise_not_finite(self, names: tuple[str, ...], arrays: tuple[Any, ...]) -> None:
+    def _raise_not_valid(self, names: tuple[str, ...], arrays: tuple[Any, ...]) -> None:
+        """The error of the first entry that is not finite, quaternion that is not of length one, or state without a result."""
         robot = self.system.name
         for name, value in zip(names, arrays, strict=True):
             array = np.asarray(value, dtype=float)
@@ -93,15 +121,45 @@ class Compiled:
                 raise RobotError(
                     [f"{robot}: {name}[{place}] is {array[tuple(bad[0])]}; pass finite numbers, or mask=True to flag such states"]
                 )
+            for link in self.system.coordinate_map.reduced.links if name in ("q", "q0", "q1") else ():
+                if isinstance(link.kind, Ball | Free):
+                    at = slice(link.q.stop - 4, link.q.stop)
+                    lengths = np.atleast_1d(np.linalg.norm(array[..., at], axis=-1)).ravel()
+                    wrong = lengths[np.abs(lengths**2 - 1.0) > UNIT]
+                    if len(wrong):
+                        raise RobotError(
+                            [
+                                f"{robot}: the quaternion of joint '{link.joint}', {name}[{at.start}:{at.stop}], must have "
+                                f"length 1, got {wrong[0]:.6g}; divide it by its norm, or pass mask=True to flag such states"
+                            ]
+                        )
         if reason := self.explain(arrays[0]):
             raise RobotError([reason])
         raise RobotError(
             [
                 f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
-                "inertia (robot.report tells); pass mask=True to flag such states"
+                "inertia (see robot.report); pass mask=True to flag such states"
             ]
         )
 
 
-def _name(key: Any) -> str:
-    return key if isinstance(key, str) else str(key[0])
+def _evaluate(
+    function: RobotFunction, static: tuple[Any, ...], where: tuple[tuple[str, str], ...], system: System, **arrays: Any
+) -> dict[str, Any]:
+    """The results of a function by name, for traced arrays."""
+    own = [arrays[name] for name in function.inputs]
+    if where:
+        wrenches = [arrays[f"wrench{k}"] for k in range(len(where))]
+        own.append(link_forces(system.model, system.q(own[0]), where, wrenches))
+    return function.named(function.physics(system, *own, *static))
+
+
+def _unit_quaternions(reduced: Model, arrays: dict[str, Any]) -> list[Any]:
+    """Zero for each quaternion of length one among the inputs, NaN for another."""
+    out = []
+    for q in [arrays[name] for name in ("q", "q0", "q1") if name in arrays]:
+        for link in reduced.links:
+            if isinstance(link.kind, Ball | Free):
+                n = q[link.q.stop - 4 : link.q.stop]
+                out.append(where(abs(n @ n - 1.0) <= UNIT, 0.0, np.nan))
+    return out

@@ -18,10 +18,10 @@ CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
 def robot_html(robot: Robot) -> str:
     """The robot's joints, links, masses and limits as an HTML table; all names are escaped."""
     links = robot.model.links
-    tied = "" if robot.coordinate_map is None else f" of {robot.model.nv}"
+    of = "" if robot.coordinate_map.identity else f" of {robot.model.nv}"
     head = (
         f"<b>{escape(robot.name)}</b>: {len(links)} joints, {robot.nq} coordinates, "
-        f"{robot.nv}{tied} velocities, {robot.mass:.6g} kg"
+        f"{robot.nv}{of} velocities, {robot.mass:.6g} kg"
     )
     titles = "".join(f'<th style="{CELL}">{title}</th>' for title in ("joint", "kind", "limits", "moves", "mass, kg"))
     cells = [[f'<td style="{CELL}">{cell}</td>' for cell in _row(link)] for link in links[:MOST_ROWS]]

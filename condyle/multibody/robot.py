@@ -5,27 +5,31 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from condyle.constraints.reduced_coordinates import remaining_joint, velocity_names
-from condyle.dynamics import kernels, manifold
+from condyle.constraints import builders
+from condyle.constraints import reduced_dynamics as physics
+from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.constraints.diagnostics import why_not
+from condyle.constraints.reduced_coordinates import floats, remaining_joint
+from condyle.dynamics import manifold
 from condyle.errors import RobotError
-from condyle.multibody.builders import Constraining
-from condyle.multibody.compiled import Compiled
+from condyle.multibody import inverse_kinematics
+from condyle.multibody.compiled import CallOptions, Compiled
 from condyle.multibody.html import robot_html
+from condyle.multibody.inverse_kinematics import InverseKinematics
 from condyle.robot import edit
+from condyle.robot.description import Description
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
 
-if TYPE_CHECKING:
-    from condyle.constraints.coordinate_map import CoordinateMap
-    from condyle.constraints.reduced_dynamics import ReducedSystem
-
 REFERENCES = ("local", "world", "world_aligned")
+AXES = ("world_aligned", "local")
+FUNCTIONS = physics.ROBOT_FUNCTIONS | physics.CONSTRAINT_FUNCTIONS
 Wrenches = Mapping[str | tuple[str, str], Any]
 
 
@@ -45,90 +49,117 @@ def load(
     robot has the base it is meant for. `package_dirs`: where package:// and $(find ...) look. `strict`: repairs are errors.
     `constraints`: mimic joints follow and loops are closed; with False, the robot is its tree alone.
     """
+    if not isinstance(source, str | PathLike | Description):
+        raise RobotError([f"load takes the path of a file, the name of a built-in robot or a Description, got {source!r:.60}"])
     model = load_model(source, base=base, gravity=gravity, package_dirs=package_dirs, xacro_args=xacro_args, strict=strict)
-    robot = Robot(model)
     if not constraints:
-        return robot
+        return Robot(model)
     try:
-        return robot.constrain_as_described()
+        return Robot(model).constrain_as_described()
     except RobotError as error:
-        cure = "load it with constraints=False to have the robot without its mimic joints and loops, and close them yourself"
-        raise RobotError([*error.problems, cure]) from None
+        advice = "load it with constraints=False to have the robot without its mimic joints and loops, and close them yourself"
+        raise RobotError([*error.problems, advice]) from None
 
 
-class Robot(Constraining):
-    """A robot with its compiled functions. Every call takes one state or any batch (leading axes) and checks shapes.
+class Robot:
+    """A model and a coordinate map, with compiled functions. Every call takes one state or any batch (leading axes).
 
     q, v as in Pinocchio: a free joint has position and quaternion (x, y, z, w), and its velocity is in the body's frame, linear
-    then angular. Common options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array,
-    or one per result, to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states
-    with non-finite entries instead of raising. A constrained robot (see condyle/multibody/builders.py) has the same
-    functions in the coordinates that remain; `model` is that of all coordinates.
+    then angular. A constrained robot has the same functions in the reduced coordinates; `model` is that of all coordinates, and
+    `reduced` has the reduced ones as joints. A free robot is the same with the identity as its map.
+
+    A wrench is (force, torque) at the origin of a frame: {frame: six numbers} in the axes of the world, or
+    {(frame, "local"): six numbers} in the frame's own. References of velocities and Jacobians: "world_aligned" (the frame's
+    origin, axes of the world), "local" (the frame's own axes), "world" (the world's origin and axes).
+
+    Options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array, or one per result,
+    to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states that are not
+    valid (not finite, a quaternion not of length one, a constraint that cannot be met) instead of raising.
     """
+
+    described = False  # whether the constraints are just those of the description
+    rolled: dict[str, Any] | None = None  # how its wheels roll, as data; not on a ground that is a function
 
     def __init__(self, model: Model, locked: edit.Locked | None = None, coordinate_map: CoordinateMap | None = None) -> None:
         self.model = model
         self.locked = locked
-        self.coordinate_map = coordinate_map
-        self.reduced, identity = model, digest(model)
-        self.system: Model | ReducedSystem = model
-        self._physics_of: Any = kernels
-        if coordinate_map is not None:
-            from condyle.constraints import reduced_dynamics
-
-            self.reduced, identity = coordinate_map.reduced, f"{identity} {coordinate_map.key()}"
-            self.system, self._physics_of = reduced_dynamics.ReducedSystem(model, coordinate_map), reduced_dynamics
-        self._compiled = Compiled(self.system, identity, self.explain)
+        self.coordinate_map = CoordinateMap(model) if coordinate_map is None else coordinate_map
+        self.reduced = self.coordinate_map.reduced
+        self.system = physics.System(model, self.coordinate_map)
+        self._compiled = Compiled(self.system, f"{digest(model)} {self.coordinate_map.key()}", self.explain)
         self._quick = self._compiled.quick
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are made of what the robot is; they compile, or find in the cache, what they are asked for."""
+        """Copies and pickles hold the data of the robot; they compile, or find in the cache, what they need."""
         return Robot, (self.model, self.locked, self.coordinate_map), {"described": self.described, "rolled": self.rolled}
 
     # ---- what it is
 
     @property
     def name(self) -> str:
+        """The robot's name."""
         return self.model.name
 
     @property
     def nq(self) -> int:
+        """The number of coordinates."""
         return self.system.nq
 
     @property
     def nv(self) -> int:
+        """The number of velocities."""
         return self.system.nv
 
     @property
     def mass(self) -> float:
-        """The mass of everything that moves."""
+        """The mass of everything that moves, kg."""
         return float(sum(link.inertia.mass for link in self.model.links))
 
     @property
     def joint_names(self) -> list[str]:
-        """The moving joints, in the order of v; of a constrained robot, the coordinates that remain."""
+        """The moving joints, in the order of v; of a constrained robot, the reduced coordinates."""
         return [link.joint for link in self.reduced.links]
 
     @property
     def velocity_names(self) -> list[str]:
         """One name for each entry of v."""
-        return velocity_names(self.model) if self.coordinate_map is None else self.coordinate_map.constraints[-1].velocity_names
+        return self.coordinate_map.velocity_names
 
     @property
     def frame_names(self) -> list[str]:
+        """The frames: of links, and of what is fixed to them."""
         return [frame.name for frame in self.model.frames]
 
     @property
+    def lower(self) -> np.ndarray:
+        """The lower limit of every entry of q, (nq,): rad or m, -inf where there is none and for free and ball joints."""
+        return inverse_kinematics.limits(self.system)[0]
+
+    @property
+    def upper(self) -> np.ndarray:
+        """The upper limit of every entry of q, (nq,): rad or m, inf where there is none and for free and ball joints."""
+        return inverse_kinematics.limits(self.system)[1]
+
+    @property
+    def velocity_limits(self) -> np.ndarray:
+        """The largest speed of every entry of v, (nv,): rad/s or m/s, inf where there is none."""
+        return self._limits("velocity")
+
+    @property
+    def effort_limits(self) -> np.ndarray:
+        """The largest joint force of every entry of v, (nv,): N m or N, inf where there is none."""
+        return self._limits("effort")
+
+    @property
     def report(self) -> list[str]:
-        """What was repaired, kept although doubtful, or ignored while loading, and what is constrained."""
+        """What was repaired, kept with a warning, or ignored while loading, and what is constrained."""
         found = [f"{note.where}: {note.what}" if note.where else note.what for note in self.model.notes]
-        constraints = () if self.coordinate_map is None else self.coordinate_map.constraints
-        return found + [f"constrained: {layer.summary()}" for layer in constraints]
+        return found + [f"constrained: {constraint.summary()}" for constraint in self.coordinate_map.constraints]
 
     def __repr__(self) -> str:
-        tied = "" if self.coordinate_map is None else f" of {self.model.nv}"
+        of = "" if self.coordinate_map.identity else f" of {self.model.nv}"
         joints = len(self.model.links)
-        return f"<condyle robot {self.name}: {joints} joints, nq {self.nq}, nv {self.nv}{tied}, {self.mass:.6g} kg>"
+        return f"<condyle robot {self.name}: {joints} joints, nq {self.nq}, nv {self.nv}{of}, {self.mass:.6g} kg>"
 
     _repr_html_ = robot_html
 
@@ -136,105 +167,311 @@ class Robot(Constraining):
 
     def neutral(self) -> np.ndarray:
         """The configuration with every joint at zero; of a constrained robot, where its constraint begins."""
-        return self.model.neutral() if self.coordinate_map is None else self.coordinate_map.constraints[-1].start.copy()
+        return self.coordinate_map.start
 
     def random_configuration(self, rng: np.random.Generator, count: int | None = None) -> np.ndarray:
         """A configuration within the limits, uniform orientations; (count, nq) when a count is given."""
         return manifold.random_configuration(self.reduced, rng, count)
 
     def q_slice(self, joint: str) -> slice:
-        """Where a joint's coordinates are in q."""
+        """The entries of a joint in q."""
         return remaining_joint(self.model, self.reduced, joint).q
 
     def v_slice(self, joint: str) -> slice:
-        """Where a joint's velocity is in v."""
+        """The entries of a joint in v."""
         return remaining_joint(self.model, self.reduced, joint).v
 
-    def integrate(self, q: Any, dv: Any, **options: Any) -> Any:
+    def integrate(self, q: Any, dv: Any, **options: Unpack[CallOptions]) -> Any:
         """q moved by the tangent dv (velocity times time)."""
         return self._call("integrate", (q, dv), options)
 
-    def difference(self, q0: Any, q1: Any, **options: Any) -> Any:
+    def difference(self, q0: Any, q1: Any, **options: Unpack[CallOptions]) -> Any:
         """The tangent dv that takes q0 to q1."""
         return self._call("difference", (q0, q1), options)
 
     # ---- kinematics
 
-    def frame_pose(self, q: Any, frame: str, **options: Any) -> Any:
+    def frame_pose(self, q: Any, frame: str, **options: Unpack[CallOptions]) -> Any:
         """(R, p) of a frame in the world, of shapes (..., 3, 3) and (..., 3)."""
-        self.model.frame(frame)
-        return self._compiled.run(
-            ("frame_pose", frame), ("q",), lambda system, q: self._physics_of.frame_pose(system, q, frame), (q,), options
-        )
+        return self._call_frame("frame_pose", (q,), options, frame)
 
-    def jacobian(self, q: Any, frame: str, reference: str = "world_aligned", **options: Any) -> Any:
-        """J with frame velocity = J v, (..., 6, nv), linear rows first; `reference`: "local", "world" or "world_aligned"."""
-        self._check(frame, reference)
-        physics = lambda system, q: self._physics_of.jacobian(system, q, frame, reference)  # noqa: E731
-        return self._compiled.run(("jacobian", frame, reference), ("q",), physics, (q,), options)
+    def frame_velocity(self, q: Any, v: Any, frame: str, reference: str = "world_aligned", **options: Unpack[CallOptions]) -> Any:
+        """The velocity of a frame, J v: linear then angular, (..., 6)."""
+        return self._call_frame("frame_velocity", (q, v), options, frame, reference)
 
-    def jacobian_rate(self, q: Any, v: Any, frame: str, reference: str = "world_aligned", **options: Any) -> Any:
+    def frame_acceleration(
+        self, q: Any, v: Any, a: Any, frame: str, reference: str = "world_aligned", **options: Unpack[CallOptions]
+    ) -> Any:
+        """The classical acceleration of a frame: of its origin, then angular, (..., 6); gravity is no part of it.
+
+        As Pinocchio's getFrameClassicalAcceleration. In "world_aligned" axes it is J a + (dJ/dt) v, the time derivative of
+        `frame_velocity`; "local" are the same vectors in the frame's axes; "world" is that of the point at the world's origin.
+        """
+        return self._call_frame("frame_acceleration", (q, v, a), options, frame, reference)
+
+    def jacobian(self, q: Any, frame: str, reference: str = "world_aligned", **options: Unpack[CallOptions]) -> Any:
+        """J with frame velocity = J v, (..., 6, nv), linear rows first."""
+        return self._call_frame("jacobian", (q,), options, frame, reference)
+
+    def jacobian_rate(self, q: Any, v: Any, frame: str, reference: str = "world_aligned", **options: Unpack[CallOptions]) -> Any:
         """The time derivative of `jacobian` along v."""
-        self._check(frame, reference)
-        physics = lambda system, q, v: self._physics_of.jacobian_rate(system, q, v, frame, reference)  # noqa: E731
-        return self._compiled.run(("jacobian_rate", frame, reference), ("q", "v"), physics, (q, v), options)
+        return self._call_frame("jacobian_rate", (q, v), options, frame, reference)
+
+    def inverse_kinematics(
+        self,
+        frame: str,
+        pose: Any,
+        q0: Any = None,
+        *,
+        tolerance: float = 1e-9,
+        iterations: int = 100,
+        restarts: int = 20,
+        backend: str = "cpu",
+        threads: int | None = None,
+    ) -> InverseKinematics:
+        """(q, residual, ok): a configuration within the limits that brings a frame to a pose in the world.
+
+        `pose`: (R, p), a 4 x 4 matrix, or a position alone, which leaves the orientation free; batches of poses and of q0 have
+        leading axes that broadcast. `q0`: where the search begins, `neutral()` by default. Damped least squares (Levenberg and
+        Marquardt) with joints stopped at their limits, in one compiled loop; where it does not converge, it is repeated from
+        `restarts` configurations drawn at random, the same ones for every pose, so a row of a batch has the bits of a single
+        call. `residual`: the length of the error, m and rad together; `ok`: whether it is within the tolerance. Where it is not,
+        q is the best configuration found, which does not reach the pose. The limits of joints that follow others, of a
+        constrained robot, are not looked at.
+        """
+        self._check_frame(frame, "local")
+        p, R = inverse_kinematics.target(pose)
+        starts = np.asarray(self.neutral() if q0 is None else q0, dtype=float)
+        lead = np.broadcast_shapes(p.shape[:-1], () if R is None else R.shape[:-2], starts.shape[:-1])
+        arrays: list[Any] = [np.broadcast_to(p, (*lead, 3)).reshape(-1, 3)]
+        arrays += [] if R is None else [np.broadcast_to(R, (*lead, 3, 3)).reshape(-1, 3, 3)]
+        function = inverse_kinematics.POSITION if R is None else inverse_kinematics.POSE
+        key, static = ("inverse_kinematics", R is None, frame, int(iterations)), (frame, int(iterations))
+
+        def search(q0: np.ndarray, rows: Any) -> Any:
+            given = (q0, *[array[rows] for array in arrays], np.array([float(tolerance)]))
+            return self._compiled.run(key, function, given, {"backend": backend, "threads": threads}, static)
+
+        q, residual = search(np.broadcast_to(starts, (*lead, self.nq)).reshape(-1, self.nq), slice(None))
+        rng = np.random.default_rng(0)
+        for _ in range(restarts):
+            rows, start = np.flatnonzero(~(residual <= tolerance)), self.random_configuration(rng)
+            if not len(rows):
+                break
+            again, left = search(np.tile(start, (len(rows), 1)), rows)
+            better = left < residual[rows]
+            q[rows[better]], residual[rows[better]] = again[better], left[better]
+        return InverseKinematics(q.reshape(*lead, self.nq), residual.reshape(lead), (residual <= tolerance).reshape(lead))
 
     # ---- dynamics
 
-    def mass_matrix(self, q: Any, **options: Any) -> Any:
+    def mass_matrix(self, q: Any, **options: Unpack[CallOptions]) -> Any:
         """M(q), (..., nv, nv)."""
         return self._call("mass_matrix", (q,), options)
 
-    def inverse_mass_matrix(self, q: Any, **options: Any) -> Any:
-        """M(q)^-1."""
+    def inverse_mass_matrix(self, q: Any, **options: Unpack[CallOptions]) -> Any:
+        """M(q)^-1, (..., nv, nv)."""
         return self._call("inverse_mass_matrix", (q,), options)
 
-    def gravity_forces(self, q: Any, **options: Any) -> Any:
-        """g(q): the joint forces that hold the robot still."""
+    def gravity_forces(self, q: Any, **options: Unpack[CallOptions]) -> Any:
+        """g(q): the joint forces that hold the robot at rest, (..., nv)."""
         return self._call("gravity_forces", (q,), options)
 
-    def bias_forces(self, q: Any, v: Any, **options: Any) -> Any:
-        """c(q, v): the joint forces at zero acceleration, gravity included."""
+    def bias_forces(self, q: Any, v: Any, **options: Unpack[CallOptions]) -> Any:
+        """c(q, v): the joint forces at zero acceleration, gravity included, (..., nv)."""
         return self._call("bias_forces", (q, v), options)
 
-    def coriolis_matrix(self, q: Any, v: Any, **options: Any) -> Any:
-        """C(q, v) with C v = c - g and Mdot - 2 C skew-symmetric."""
+    def coriolis_matrix(self, q: Any, v: Any, **options: Unpack[CallOptions]) -> Any:
+        """C(q, v) with C v = c - g and Mdot - 2 C skew-symmetric, (..., nv, nv)."""
         return self._call("coriolis_matrix", (q, v), options)
 
-    def inverse_dynamics(self, q: Any, v: Any, a: Any, wrenches: Wrenches | None = None, **options: Any) -> Any:
-        """tau = M a + c - (what the wrenches do).
-
-        `wrenches`: frame name -> (force, couple) at the frame's origin in its own axes; for the axes of the world, the key is
-        (frame name, "world_aligned").
-        """
+    def inverse_dynamics(self, q: Any, v: Any, a: Any, wrenches: Wrenches | None = None, **options: Unpack[CallOptions]) -> Any:
+        """tau = M a + c - J^T wrenches, (..., nv); wrenches are {frame: (force, torque)} in the axes of the world."""
         return self._call("inverse_dynamics", (q, v, a), options, wrenches)
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, wrenches: Wrenches | None = None, **options: Any) -> Any:
-        """The acceleration that tau and the wrenches (as in `inverse_dynamics`) produce."""
+    def forward_dynamics(self, q: Any, v: Any, tau: Any, wrenches: Wrenches | None = None, **options: Unpack[CallOptions]) -> Any:
+        """a = M^-1 (tau + J^T wrenches - c), (..., nv); wrenches are {frame: (force, torque)} in the axes of the world."""
         return self._call("forward_dynamics", (q, v, tau), options, wrenches)
 
-    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, **options: Any) -> Any:
+    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, **options: Unpack[CallOptions]) -> Any:
         """(dtau_dq, dtau_dv, dtau_da), each (..., nv, nv), in the tangent space."""
         return self._call("inverse_dynamics_derivatives", (q, v, a), options)
 
-    def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any, **options: Any) -> Any:
+    def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any, **options: Unpack[CallOptions]) -> Any:
         """(da_dq, da_dv, da_dtau), each (..., nv, nv), in the tangent space."""
         return self._call("forward_dynamics_derivatives", (q, v, tau), options)
 
-    def center_of_mass(self, q: Any, **options: Any) -> Any:
+    def center_of_mass(self, q: Any, **options: Unpack[CallOptions]) -> Any:
         """The centre of mass in the world, (..., 3)."""
         return self._call("center_of_mass", (q,), options)
 
-    def kinetic_energy(self, q: Any, v: Any, **options: Any) -> Any:
+    def kinetic_energy(self, q: Any, v: Any, **options: Unpack[CallOptions]) -> Any:
+        """T = 1/2 v^T M v, J."""
         return self._call("kinetic_energy", (q, v), options)
 
-    def potential_energy(self, q: Any, **options: Any) -> Any:
-        """The energy in the field of gravity, zero with the centre of mass at the world's origin."""
+    def potential_energy(self, q: Any, **options: Unpack[CallOptions]) -> Any:
+        """The energy in the field of gravity, zero with the centre of mass at the world's origin, J."""
         return self._call("potential_energy", (q,), options)
 
-    def momentum(self, q: Any, v: Any, **options: Any) -> Any:
+    def momentum(self, q: Any, v: Any, **options: Unpack[CallOptions]) -> Any:
         """(linear, angular about the centre of mass), in the axes of the world, (..., 6)."""
         return self._call("momentum", (q, v), options)
+
+    # ---- constraints: each of the first ones gives a new robot
+
+    def embed(
+        self,
+        gamma: Callable[..., Any],
+        velocity: Callable[..., Any] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        start: Any = None,
+        velocities: Sequence[str] | None = None,
+    ) -> Robot:
+        """The robot that moves only as  q = gamma(y), v = (dgamma/dy) w, or v = velocity(y) w.
+
+        `gamma`: a function of y, or of (model, y), written with NumPy, that gives all coordinates. `velocity`: a matrix of nv
+        rows, where the constraint is one of velocities, such as rolling; then there may be fewer velocities w than coordinates y.
+        `names`: of the coordinates; `velocities`: names of the velocities; `start`: the y that takes the place of zero.
+        """
+        lower = self.coordinate_map
+        return self._constrained(builders.embed(lower, gamma, velocity, names=names, start=start, velocities=velocities))
+
+    def couple(self, joint: str | Mapping[str, Any], to: Any = None, ratio: float = 1.0, offset: float = 0.0) -> Robot:
+        """The robot whose `joint` follows: q[joint] = offset + ratio * q[to]; `to` may be {other joint: ratio, ...} for several.
+
+        Several joints at once: couple({"finger2": ("finger1", 1.0, 0.0), "finger3": ({"finger1": 0.5, "thumb": 0.5}, 0.1)}).
+        """
+        row = (to, offset) if isinstance(to, Mapping) else (to, ratio, offset)
+        return self._constrained(builders.couple(self.coordinate_map, joint if isinstance(joint, Mapping) else {joint: row}))
+
+    def close_loop(
+        self,
+        frame_a: str,
+        frame_b: str,
+        axes: str | Sequence[str] = "xyz",
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+        name: str = "",
+        through: bool = False,
+    ) -> Robot:
+        """The robot whose frame b stays on frame a, in the displacements `axes` ("xyz" is a ball joint), in the axes of a.
+
+        `q`: a pose near a closed one, of the robot that this is called on; zero, or the last closed pose, by default.
+        `independent`: the joints that remain, of those in loops; `dependent`: those that follow. By default they are chosen by
+        pivoting at the closed pose. Called again on the result, it closes one more loop together with those before.
+        `through`: whether to go straight on beyond singular poses, where the mechanism could go on in two ways, as a flat
+        parallelogram can; they are reported otherwise.
+        """
+        loops = [(frame_a, frame_b, axes, name)]
+        return self.close_loops(loops, q=q, independent=independent, dependent=dependent, through=through)
+
+    def close_loops(
+        self,
+        loops: Sequence[tuple[Any, ...]],
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+        through: bool = False,
+    ) -> Robot:
+        """Several loops at once, each (frame_a, frame_b, axes) with a name or without; otherwise as `close_loop`."""
+        lower, chosen = self.coordinate_map, {"independent": independent, "dependent": dependent}
+        return self._constrained(builders.close_loops(lower, loops, q=q, through=through, **chosen))
+
+    def constrain(
+        self,
+        condition: Callable[..., Any],
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+        name: str = "condition",
+    ) -> Robot:
+        """The robot with condition(model, q) = 0: one number or several, written with NumPy and condyle.dynamics.
+
+        q there are all coordinates. The other arguments are those of `close_loop`.
+        """
+        lower, chosen = self.coordinate_map, {"independent": independent, "dependent": dependent}
+        return self._constrained(builders.constrain(lower, condition, q=q, name=name, **chosen))
+
+    def point_on(
+        self,
+        frame: str,
+        surface: Callable[..., Any],
+        *,
+        q: Any = None,
+        independent: Sequence[str] | None = None,
+        dependent: Sequence[str] | None = None,
+    ) -> Robot:
+        """The robot whose frame has its origin on a surface: surface(p) = 0 for its position p in the world, (3,)."""
+        lower, chosen = self.coordinate_map, {"independent": independent, "dependent": dependent}
+        return self._constrained(builders.point_on(lower, frame, surface, q=q, **chosen))
+
+    def roll(
+        self,
+        wheels: str | Sequence[str],
+        radius: float,
+        *,
+        ground: Callable[[Any], Any] | None = None,
+        independent: str | Sequence[str] | None = None,
+    ) -> Robot:
+        """The robot whose wheels roll on the ground z = 0 without slipping; `wheels` are their hinges.
+
+        One wheel under a planar base rolls in the plane: the base's height and the wheel's angle follow. There, `ground` may be
+        the height as a function of x; the coordinate root_x is then that of the point of contact. Wheels in space roll on flat
+        ground and do not slide sideways: the base's height and roll follow, and of its velocities those that the wheels fix.
+        `independent`: velocities that remain, in space; by default the wheels' own, and those that the wheels do not fix.
+        """
+        lower = self.coordinate_map
+        robot = self._constrained(builders.roll(lower, wheels, radius, ground=ground, independent=independent))
+        if ground is None and (lower.identity or self.described):
+            chosen = None if independent is None else builders.listed_names(independent)
+            data = {"wheels": builders.listed_names(wheels), "radius": float(radius), "independent": chosen}
+            robot.rolled = {**data, "described": not lower.identity}
+        return robot
+
+    def constrain_as_described(self) -> Robot:
+        """The robot with the constraints of its description: mimic joints follow, and loops close from the written pose.
+
+        `load` does this by default; joints can be locked before.
+        """
+        coordinate_map = builders.from_description(self.model)
+        robot = self if coordinate_map.identity else self._constrained(coordinate_map)
+        robot.described = True
+        return robot
+
+    def lift(self, y: Any, w: Any, **options: Unpack[CallOptions]) -> Any:
+        """(q, v): all coordinates and their velocities."""
+        return self._call("lift", (y, w), options)
+
+    def reduce_forces(self, y: Any, tau: Any, **options: Unpack[CallOptions]) -> Any:
+        """T^T tau: the joint forces tau, one for each entry of the full v, along the reduced velocities."""
+        return self._call("reduce_forces", (y, self._full_forces(tau)), options)
+
+    def constraint_forces(self, y: Any, w: Any, tau: Any = None, **options: Unpack[CallOptions]) -> Any:
+        """M a + c - tau, (..., full nv): the forces of the constraint along all coordinates.
+
+        `tau`: the joint forces, one for each entry of the full v (none: zero), because it matters in which joint a motor sits.
+        """
+        self._needs_constraint("constraint_forces")
+        return self._call("constraint_forces", (y, w, self._full_forces(tau)), options)
+
+    def reactions(self, y: Any, w: Any, tau: Any = None, **options: Unpack[CallOptions]) -> Any:
+        """{name: force} of loops, couplings and wheels, N or N m; positive along the gradients of their conditions."""
+        self._needs_constraint("reactions")
+        names = [name for constraint in self.coordinate_map.constraints for name in constraint.reaction_names]
+        found = self._call("reactions", (y, w, self._full_forces(tau)), options)
+        # a mask comes behind the values
+        values, *mask = found if isinstance(found, tuple) else (found,)
+        forces = {name: values[..., k] for k, name in enumerate(names)}
+        return (forces, *mask) if mask else forces
+
+    def explain(self, y: Any) -> str | None:
+        """Why the constraint cannot be met at y, or at the first bad row of y; None if it can."""
+        return why_not(self.model, self.coordinate_map, np.atleast_1d(floats(self.model, "y", y)))
 
     # ---- other robots and functions
 
@@ -243,107 +480,140 @@ class Robot(Constraining):
 
         Its `full(q)` and `full_velocity(v)` give the coordinates of this one.
         """
-        if self.coordinate_map is not None:
-            from condyle.multibody.from_description import locked_as_described
-
-            return locked_as_described(self, names_or_prefixes, q)
-        locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
-        return Robot(locked.model, locked)
+        if self.coordinate_map.identity:
+            locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
+            return Robot(locked.model, locked)
+        if not self.described:
+            raise RobotError(
+                [
+                    f"robot '{self.name}' is constrained, and its joints must be locked before: lock what was loaded, and then "
+                    "constrain the robot that comes back"
+                ]
+            )
+        pose = np.asarray(self.neutral() if q is None else q, dtype=float)
+        if pose.shape == (self.nq,):
+            pose = self.lift(pose, np.zeros(self.nv))[0]
+        joints = builders.with_coupled(self.model, names_or_prefixes)
+        return Robot(self.model, self.locked).lock(joints, pose).constrain_as_described()
 
     def full(self, q: Any) -> np.ndarray:
         """The configuration of the robot this one was locked from; of a constrained robot, all its coordinates."""
-        q = q if self.coordinate_map is None else self.lift(q, np.zeros(self.nv))[0]
-        return self._embedded(q, None if self.locked is None else (self.locked.q, self.locked.standing))
+        q = q if self.coordinate_map.identity else self.lift(q, np.zeros(self.nv))[0]
+        return _scattered(q, None if self.locked is None else (self.locked.q, self.locked.standing))
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
-        if self.coordinate_map is not None:
+        if not self.coordinate_map.identity:
             raise RobotError([f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)"])
-        return self._embedded(v, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
+        return _scattered(v, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
 
-    def function(self, what: str | Callable[..., Any], free: Sequence[str] = (), **shapes: Any) -> Function:
-        """A compiled function: a kernel by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
+    def function(self, what: str | Callable[..., Any], parameters: Sequence[str] = (), **shapes: Any) -> Function:
+        """A compiled function: one of the robot by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
 
-        Arguments called q, v, a, tau, dv have their shapes by themselves; give the others in `shapes`. `free`: numbers of the
-        model that become further inputs, named like "link3.mass" (input link3_mass); see condyle.robot.edit. Of a constrained
-        robot, a function of one's own is given q, v and a of all coordinates, made of those that remain.
+        Arguments called q, v, a, tau, dv have their shapes by themselves; give the others in `shapes`. `parameters`: numbers of
+        the model that become further inputs, named like "link3.mass" (input link3_mass); see condyle.robot.edit. Of a
+        constrained robot, a function of one's own is given q, v and a of all coordinates, computed from the reduced ones.
         """
-        physics, names, outputs = self._physics(what)
+        known = physics.robot_function(what, FUNCTIONS) if isinstance(what, str) else None
+        names = list(inspect.signature(what).parameters)[1:] if callable(what) else list(known.inputs if known else ())
         sizes = {n: shapes[n] if n in shapes else self._size(n, what) for n in (*names, *[s for s in shapes if s not in names])}
-        inputs = {name.replace(".", "_"): name for name in free}
+        inputs = {name.replace(".", "_"): name for name in parameters}
         sizes |= {port: edit.free_shape(self.model, name) for port, name in inputs.items()}
 
         def traced(**arrays: Any) -> Any:
             model = edit.with_free(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
-            if self.coordinate_map is None:
-                return _named(physics(model, **arrays), outputs)
             coordinate_map = self.coordinate_map.differentiable()
-            if any(name.endswith(".position") for name in free):
+            if any(name.endswith(".position") for name in parameters):
                 coordinate_map = coordinate_map.with_iterations()
-            system = self._physics_of.ReducedSystem(model, coordinate_map)
-            if isinstance(what, str):
-                return _named(physics(system, *arrays.values()), outputs)
-            return physics(model, **self._physics_of.all_lifted(system, arrays))
+            system = physics.System(model, coordinate_map)
+            if known is not None:
+                return known.named(known.physics(system, *arrays.values()))
+            assert callable(what)
+            return what(model, **physics.lifted_arguments(system, arrays))
 
         traced.__name__ = what if isinstance(what, str) else getattr(what, "__name__", "function")
         return Function(trace(traced, **sizes))
 
-    def free_value(self, name: str) -> np.ndarray:
-        """The present value of a number that `function(..., free=...)` can leave free."""
+    def parameter(self, name: str) -> np.ndarray:
+        """The present value of a number that `function(..., parameters=...)` can make an input, like "link3.mass"."""
         return edit.free_value(self.model, name)
 
     # ---- inside
 
-    def _call(self, name: str, arrays: tuple[Any, ...], options: dict[str, Any], wrenches: Wrenches | None = None) -> Any:
+    def _call(self, name: str, arrays: tuple[Any, ...], options: CallOptions, wrenches: Wrenches | None = None) -> Any:
         if not wrenches and not options:
             quick = self._quick.get(name)
             if quick is not None and (result := quick(arrays)) is not None:
                 return result
-        kernel = kernels.kernel(name, self._physics_of.KERNELS)
+        function = FUNCTIONS[name]
         if not wrenches:
-            physics = lambda system, **xs: _named(kernel.physics(system, *xs.values()), kernel.outputs)  # noqa: E731
-            return self._compiled.run(name, kernel.inputs, physics, arrays, options)
-        where = tuple(key if isinstance(key, tuple) else (key, "local") for key in wrenches)
-        for frame, reference in where:
-            self._check(frame, reference)
-        extra = tuple(f"wrench{k}" for k in range(len(where)))
+            return self._compiled.run(name, function, arrays, options)
+        where = tuple(key if isinstance(key, tuple) else (key, AXES[0]) for key in wrenches)
+        for key in where:
+            if len(key) != 2 or key[1] not in AXES:
+                raise RobotError(
+                    [f"a wrench is named by its frame, or by (frame, axes) with axes {' or '.join(AXES)}; got {key!r}"]
+                )
+            self._check_frame(*key)
+        return self._compiled.run((name, where), function, (*arrays, *wrenches.values()), options, where=where)
 
-        def pushed(system: Any, **xs: Any) -> Any:
-            own = [xs[n] for n in kernel.inputs]
-            forces = self._physics_of.applied(system, own[0], where, [xs[n] for n in extra])
-            return _named(kernel.physics(system, *own, forces), kernel.outputs)
+    def _call_frame(self, name: str, arrays: tuple[Any, ...], options: CallOptions, *static: str) -> Any:
+        """A function of a frame: its name, and the reference but for poses, are compiled in."""
+        key = (name, *static)
+        if not options:
+            quick = self._quick.get(key)
+            if quick is not None and (result := quick(arrays)) is not None:
+                return result
+        self._check_frame(*static)
+        return self._compiled.run(key, physics.FRAME_FUNCTIONS[name], arrays, options, static)
 
-        return self._compiled.run((name, where), (*kernel.inputs, *extra), pushed, (*arrays, *wrenches.values()), options)
-
-    def _check(self, frame: str, reference: str) -> None:
+    def _check_frame(self, frame: str, reference: str = "local") -> None:
+        if not isinstance(frame, str):
+            raise RobotError([f"robot '{self.name}': a frame is given by its name, got {frame!r:.40}; see robot.frame_names"])
         self.model.frame(frame)
         if reference not in REFERENCES:
             raise RobotError([f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r}"])
 
-    def _physics(self, what: str | Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...], tuple[str, ...]]:
-        if isinstance(what, str):
-            kernel = kernels.kernel(what, self._physics_of.KERNELS)
-            return kernel.physics, kernel.inputs, kernel.outputs
-        return what, tuple(list(inspect.signature(what).parameters)[1:]), ()
+    def _limits(self, what: str) -> np.ndarray:
+        found = {link.joint: getattr(link.limits, what) or np.inf for link in self.reduced.links if link.kind.nv == 1}
+        return np.array([found.get(name, np.inf) for name in self.velocity_names])
 
-    def _size(self, name: str, what: Any) -> int:
-        if name not in kernels.SIZES:
+    def _size(self, name: str, what: Any) -> Any:
+        if name not in physics.SIZES:
             raise RobotError(
                 [f"the shape of '{name}' is not known: write robot.function({getattr(what, '__name__', what)}, {name}=...)"]
             )
-        return kernels.SIZES[name](self.system)
+        return physics.SIZES[name](self.system)
 
-    def _embedded(self, x: Any, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-        if into is None:
-            return np.asarray(x, dtype=float)
-        entries, rest = into
-        x = np.asarray(x, dtype=float)
-        full = np.broadcast_to(rest, (*x.shape[:-1], len(rest))).copy()
-        full[..., entries] = x
-        return full
+    def _constrained(self, coordinate_map: CoordinateMap) -> Robot:
+        return Robot(self.model, self.locked, coordinate_map)
+
+    def _full_forces(self, tau: Any) -> Any:
+        """Joint forces of all coordinates, checked."""
+        if tau is None:
+            return np.zeros(self.model.nv)
+        if np.shape(tau)[-1:] != (self.model.nv,):
+            raise RobotError(
+                [
+                    f"robot '{self.name}': tau must have {self.model.nv} entries, one for each joint of the full robot, "
+                    f"got the shape {np.shape(tau)}; T^T of it is what reduce_forces gives"
+                ]
+            )
+        return tau
+
+    def _needs_constraint(self, what: str) -> None:
+        if self.coordinate_map.identity:
+            raise RobotError(
+                [f"robot '{self.name}' is not constrained, so {what} has nothing to do; see embed, couple, close_loop and roll"]
+            )
 
 
-def _named(result: Any, names: tuple[str, ...]) -> Any:
-    if not names or isinstance(result, dict):
-        return result
-    return dict(zip(names, result if isinstance(result, tuple) else (result,), strict=True))
+def _scattered(x: Any, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """x as an array; with (entries, rest), the rest with x at these entries."""
+    given = np.asarray(x, dtype=float)
+    if into is None:
+        return given
+    entries, rest = into
+    full = np.broadcast_to(rest, (*given.shape[:-1], len(rest))).copy()
+    full[..., entries] = given
+    return full

@@ -74,11 +74,11 @@ def encode_simulation(simulation: Simulation) -> Any:
 
 def _robot_data(robot: Robot) -> RobotData:
     rolled = robot.rolled
-    if robot.coordinate_map is not None and rolled is None and not robot.described:
+    if not robot.coordinate_map.identity and rolled is None and not robot.described:
         raise EncodeError(f"robot '{robot.name}' has constraints other than those of its file and wheels on flat ground")
     described = robot.described if rolled is None else bool(rolled["described"])
     rolling = None if rolled is None else Rolling(rolled["wheels"], rolled["radius"], rolled["independent"])
-    return RobotData(_with_mesh_hashes(robot.model), described and robot.coordinate_map is not None, rolling)
+    return RobotData(_with_mesh_hashes(robot.model), described and not robot.coordinate_map.identity, rolling)
 
 
 def _with_mesh_hashes(model: Model) -> Model:

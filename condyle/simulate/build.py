@@ -29,23 +29,24 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
     model = robot.model
     if not model.nv:
         raise SimulationError(f"robot '{model.name}' has no joint that moves, so there is nothing to simulate")
-    if robot.coordinate_map is not None and config.integrator == "backward_euler":
+    if not robot.coordinate_map.identity and config.integrator == "backward_euler":
         raise SimulationError(
             f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
         )
     depth = config.rest_depth_mm / 1000.0
     joints = joint_forces(
         model,
+        robot.coordinate_map,
         limits=config.limits,
         friction=config.joint_friction,
         damping=config.damping,
         efforts=config.torque_limits,
         depth=depth,
         limit_depth=config.limit_depth,
-        coordinate_map=robot.coordinate_map,
     )
     world = World(
         model,
+        robot.coordinate_map,
         config.dt / config.substeps,
         config.ground,
         contact_points(model, config.contacts) if config.ground is not None else (),
@@ -57,7 +58,6 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
         actuated=_actuated(robot, config.actuated),
         wrenches=wrench_frames(robot, config.wrenches),
         implicit=config.integrator in ("semi_implicit_euler", "backward_euler"),
-        coordinate_map=robot.coordinate_map,
     )
     if config.force is None:
         return world
@@ -110,7 +110,7 @@ def _actuated(robot: Robot, names: tuple[str, ...] | None) -> tuple[int, ...]:
     """The velocity indices with a motor: those of the named joints, or all but the base's and those of passive joints."""
     if names is None:
         base = robot.model.base_coordinates
-        passive = set() if robot.coordinate_map is None else robot.coordinate_map.passive
+        passive = robot.coordinate_map.passive
         links = [link for link in robot.model.links if link.joint not in passive]
         return tuple(k for link in links for k in range(link.v.start, link.v.stop) if k not in base)
     links = [robot.model.links[edit.only(robot.model, name)] for name in names]

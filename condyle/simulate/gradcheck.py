@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from condyle.constraints.reduced_dynamics import ReducedSystem
 from condyle.dynamics import manifold
 from condyle.errors import SimulationError, require
 from condyle.robot.spatial import Array
@@ -50,12 +49,8 @@ class Precise:
         world = simulation._world
         self.reduced, nq, nd = world.reduced, world.reduced.nq, world.nd
         # what is found by Newton's method is found with all the digits
-        tied = (
-            None
-            if world.coordinate_map is None
-            else ReducedSystem(world.model, world.coordinate_map).for_precision(bits).coordinate_map
-        )
-        precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), coordinate_map=tied)
+        exact = world.coordinate_map.for_precision(bits)
+        precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), coordinate_map=exact)
         setup = replace(simulation._stepper, world=precise)
         shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:

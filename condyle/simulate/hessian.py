@@ -17,9 +17,9 @@ from condyle.robot.spatial import Array
 from condyle.simulate.backward import differentiable_backward_step
 from condyle.simulate.contact_frame import turned_back
 from condyle.simulate.integrate import TABLES, Moved, acceleration, stage
+from condyle.simulate.move import advanced, turns
 from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem
-from condyle.simulate.tied import Tied, advanced, turns
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jvp, vjp
@@ -60,12 +60,12 @@ def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
         v = differentiable_backward_step(world, x)
         return Moved(integrate(reduced, x.q, v * h), v, 0.0)
     if integrator == "explicit_euler":
-        on = integrate(reduced, x.q, Tied.at(world, x.q).rate(x.v) * h)
+        on = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
         return Moved(on, differentiable_velocity(world, x) - turns(world, x.v) * h, 0.0)
     rate, a, dq, change = np.zeros(world.nd), np.zeros(world.nv), np.zeros(world.nd), np.zeros(world.nv)
     for node, weight in TABLES[integrator]:
         at, dv = stage(world, x, node, rate, a)
-        rate = tangent_rate(reduced, dv, Tied.at(world, at.q).rate(at.v))
+        rate = tangent_rate(reduced, dv, world.at(at.q).rate(at.v))
         a = acceleration(world, at, differentiable_velocity(world, at))
         dq, change = dq + rate * (h * weight), change + a * (h * weight)
     return Moved(integrate(reduced, x.q, dq), x.v + change, 0.0)
@@ -73,8 +73,7 @@ def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
 
 def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:
     """Second derivatives of  weight . (next state)  by (q, v, u) in the tangent space: (ndx + nu, ndx + nu)."""
-    if world.coordinate_map is not None:
-        world = replace(world, coordinate_map=world.coordinate_map.differentiable())
+    world = replace(world, coordinate_map=world.coordinate_map.differentiable())
     reduced, nd, nu = world.reduced, world.nd, world.nu
     n = nd + world.nv
     size = n + nu

@@ -15,9 +15,9 @@ import numpy as np
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_step, backward_step_derivatives
+from condyle.simulate.move import advanced, advanced_slopes, turns, turns_slope
 from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
-from condyle.simulate.tied import Tied, advanced, advanced_slopes, turns, turns_slope
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
 from condyle.tape.inline import inline
@@ -59,13 +59,13 @@ def moved(world: World, x: Inputs, integrator: str) -> Moved:
         return Moved(integrate(reduced, x.q, end.v * h), end.v, end.residual)
     if integrator == "explicit_euler":
         solution = next_velocity(world, x)
-        rate = Tied.at(world, x.q).rate(x.v)
+        rate = world.at(x.q).rate(x.v)
         return Moved(integrate(reduced, x.q, rate * h), solution.v - turns(world, x.v) * h, solution.residual)
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dq = stage(world, x, row[0], state["rate"], state["a"])
         solution = next_velocity(world, at)
-        rate, a = tangent_rate(reduced, dq, Tied.at(world, at.q).rate(at.v)), acceleration(world, at, solution.v)
+        rate, a = tangent_rate(reduced, dq, world.at(at.q).rate(at.v)), acceleration(world, at, solution.v)
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         return {"rate": rate, "a": a, **sums, "residual": np.maximum(state["residual"], solution.residual)}, ()
 
@@ -118,8 +118,8 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
         answer = next_velocity_derivatives(world, at)
         of_next = answer.by_q @ at_q + answer.by_v @ at_v
         of_next[:, nd + nv :] = of_next[:, nd + nv :] + answer.by_u
-        here = Tied.at(world, at.q)
-        moving, by_y, by_w = here.rate(at.v), *here.rate_slopes(world, at.v)
+        here = world.at(at.q)
+        moving, by_y, by_w = here.rate(at.v), *here.rate_derivatives(at.v)
         rate, a = tangent_rate(reduced, dq, moving), acceleration(world, at, answer.solution.v)
         of_moving = at_v if by_y is None or by_w is None else by_y @ at_q + by_w @ at_v
         of_rate = rate_slope(world, dq, moving, of_dq, of_moving)
@@ -138,9 +138,9 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
 
 def _straight_on(world: World, x: Inputs) -> tuple[Array, Array]:
     """Explicit Euler's new configuration: (by the old one alone, by everything through the rate)."""
-    tied = Tied.at(world, x.q)
-    q_by_q, by_dq = integrate_derivatives(world.reduced, tied.rate(x.v) * world.h)
-    by_y, by_w = tied.rate_slopes(world, x.v)
+    here = world.at(x.q)
+    q_by_q, by_dq = integrate_derivatives(world.reduced, here.rate(x.v) * world.h)
+    by_y, by_w = here.rate_derivatives(x.v)
     of_q = np.zeros((world.nd, world.nd + world.nv + world.nu), dtype=object)
     of_q[:, world.nd : world.nd + world.nv] = by_dq * world.h if by_w is None else by_dq @ by_w * world.h
     if by_y is not None:

@@ -15,7 +15,6 @@ from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import moved, slope
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.step import Inputs, contact_impulses, spring_energy
-from condyle.simulate.tied import full_state
 from condyle.simulate.world import World
 from condyle.tape.array import where
 from condyle.tape.function import Function
@@ -116,7 +115,8 @@ def forces(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) 
 def total_energy(stepper: Stepper, x: Array) -> Any:
     now = unpacked(stepper, x, np.zeros(0), None)
     model = stepper.world.model
-    q, v = full_state(stepper.world, now.q, now.v)
+    at = stepper.world.at(now.q)
+    q, v = at.q, at.lift(now.v)
     return {"energy": energy.kinetic_energy(model, q, v) + energy.potential_energy(model, q) + spring_energy(stepper.world, q)}
 
 

@@ -14,6 +14,7 @@ from condyle.dynamics.rotations import quaternion_exp
 from condyle.robot.joints import Free, rotation_of
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, cross, skew
+from condyle.simulate.world import World
 
 
 def turning(model: Model, v: Array) -> Array:
@@ -61,3 +62,31 @@ def moved_on_slopes(model: Model, v: Array, h: float) -> tuple[Array, Array, Arr
             q_by_v[linear, linear], q_by_v[linear, angular] = back * h, np.zeros((3, 3))
             v_by_v[linear, linear], v_by_v[linear, angular] = back, skew(back @ v[linear]) @ turn
     return q_by_q, q_by_v, v_by_v
+
+
+def turns(world: World, w: Array) -> Array:
+    """`turning` of the world's coordinates; zero where only velocities are constrained."""
+    return turning(world.reduced, w) if world.holonomic else np.zeros(world.nv)
+
+
+def turns_slope(world: World, w: Array) -> Array:
+    """The derivative of `turns` by w."""
+    return turning_slope(world.reduced, w) if world.holonomic else np.zeros((world.nv, world.nv))
+
+
+def advanced(world: World, y: Array, w: Array) -> tuple[Array, Array]:
+    """(y, w) after moving on for one step at w."""
+    if world.holonomic:
+        return moved_on(world.reduced, y, w, world.h)
+    return integrate(world.reduced, y, world.at(y).rate(w) * world.h), w
+
+
+def advanced_slopes(world: World, y: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Its derivatives in the tangent space: (y by y, y by w, w by w)."""
+    if world.holonomic:
+        return moved_on_slopes(world.reduced, w, world.h)
+    here = world.at(y)
+    by_y, by_w = here.rate_derivatives(w)
+    assert by_y is not None and by_w is not None
+    y_by_y, by_step = integrate_derivatives(world.reduced, here.rate(w) * world.h)
+    return y_by_y + by_step @ by_y * world.h, by_step @ by_w * world.h, np.eye(world.nv).astype(object)

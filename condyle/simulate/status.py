@@ -54,7 +54,7 @@ def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], 
 def _explain(simulation: Simulation, x: np.ndarray) -> None:
     """Raise an error if the robot's constraint cannot be met at a state, or where it would be next."""
     robot = simulation.robot
-    if robot.coordinate_map is None:
+    if robot.coordinate_map.identity:
         return
     q, v = simulation.split(x)
     for ahead in (0.0, 0.5, 1.0):

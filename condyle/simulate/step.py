@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from condyle.constraints.coordinate_map import EvaluatedMap
 from condyle.dynamics.crba import mass_matrix
-from condyle.dynamics.kernels import applied
-from condyle.dynamics.kinematics import ancestors, poses, root_poses
+from condyle.dynamics.kinematics import ancestors, link_forces, poses, root_poses
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.contact_frame import ground_axes, surface, turned, turned_back, turned_matrix
 from condyle.simulate.contacts import joint_laws, position, touches
+from condyle.simulate.move import turns
 from condyle.simulate.solver import Bounded, Solution, solve
-from condyle.simulate.tied import Tied, turns
 from condyle.simulate.world import World
+from condyle.tape.scalar import constant
 
 
 @dataclass(frozen=True)
@@ -42,24 +43,36 @@ class Problem:
     v: Array
     laws: list[Bounded]
     turn: Array | None
-    tied: Tied
+    at: EvaluatedMap
     full: Inputs  # the state in all coordinates
     full_laws: list[Bounded]
 
 
 def problem(world: World, x: Inputs) -> Problem:
     """The equation of motion over one step, along the velocities that remain."""
-    tied = Tied.at(world, x.q)
-    full = replace(x, q=tied.q, v=tied.up(x.v))
+    at = world.at(x.q)
+    full = replace(x, q=at.q, v=at.lift(x.v))
     M = augmented(world, mass_matrix(world.model, full.q))
     # inverse dynamics at a = -v/h is c - M v/h; axes that stand still (move.py) take w x v out of c
-    a = tied.acceleration(x.v * (-1.0 / world.h) - turns(world, x.v), x.v)
+    a = at.acceleration(x.v * (-1.0 / world.h) - turns(world, x.v), x.v)
     p = -world.h * inverse_dynamics(world.model, full.q, full.v, a)
     p = p + world.h * (motors(world, x.u) + springs(world, full) + external(world, full))
     full_laws = [*touches(world, full.q, full.v), *joint_laws(world, full.q, full.v)]
     turn = ground_axes(world, full.q) if full_laws else None
-    M, p, laws = tied.matrix(M), tied.down(p), [tied.law(b) for b in full_laws]
-    return Problem(turned_matrix(turn, M), turned(turn, p), turned(turn, x.v), laws, turn, tied, full, full_laws)
+    M, p, laws = at.congruence(M), at.project(p), [along_reduced(at.T, b) for b in full_laws]
+    return Problem(turned_matrix(turn, M), turned(turn, p), turned(turn, x.v), laws, turn, at, full, full_laws)
+
+
+def along_reduced(T: Array | None, law: Bounded) -> Bounded:
+    """A law of all velocities, along the reduced ones."""
+    if T is None:
+        return law
+    rows = T[list(law.path)]
+    columns = tuple(c for c in range(rows.shape[1]) if any(constant(x) != 0.0 for x in rows[:, c]))
+    if law.J is None and len(columns) == 1 and constant(rows[0, columns[0]]) == 1.0:
+        return replace(law, path=columns, J=None, C=None)
+    J = rows[:, list(columns)] if law.J is None else law.J @ rows[:, list(columns)]
+    return replace(law, path=columns, J=J)
 
 
 def solved(world: World, now: Problem) -> Solution:
@@ -117,7 +130,7 @@ def external(world: World, x: Inputs) -> Array:
     """The joint forces of wrenches given from outside and of the user's own function."""
     tau = np.zeros(world.model.nv, dtype=object)
     if world.wrenches and x.wrenches is not None:
-        total = applied(world.model, x.q, world.wrenches, list(x.wrenches))
+        total = link_forces(world.model, x.q, world.wrenches, list(x.wrenches))
         X = poses(world.model, x.q)
         for i, force in total.items():
             F = X[i] @ force

@@ -26,10 +26,10 @@ from condyle.simulate.contact_derivatives import limit_slopes, slopes
 from condyle.simulate.contact_frame import at, turned, turned_back
 from condyle.simulate.contacts import coordinates, position
 from condyle.simulate.friction_cone import Part
+from condyle.simulate.move import turns, turns_slope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, Problem, augmented, external, motors, problem, solved, springs
-from condyle.simulate.tied import any_slopes, turns, turns_slope
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
 from condyle.tape.inline import inline
@@ -52,9 +52,9 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
     model, h = world.model, world.h
     now = problem(world, x)
     solution = solved(world, now)
-    tied, full, after = now.tied, now.full, replace(solution, v=now.tied.up(solution.v))
+    here, full, after = now.at, now.full, replace(solution, v=now.at.lift(solution.v))
     rate = (solution.v - x.v) * (1.0 / h) - turns(world, x.v)
-    a = tied.acceleration(rate, x.v)
+    a = here.acceleration(rate, x.v)
     R_q, R_v, M = inverse_dynamics_derivatives(model, full.q, full.v, a)
     R_q, R_v = R_q * h, R_v * h
     add_external(world, full, R_q, R_v)
@@ -65,7 +65,7 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
     add_laws(world, full, now.full_laws, after, R_q, R_v)
     # the acceleration depends on the velocity before the step
     by_v = np.eye(world.nv) * -1.0 - turns_slope(world, x.v) * h
-    if tied.place is None:
+    if here.T is None:
         R_v = R_v + M @ by_v
     else:
         R_q, R_v = brought_down(world, x, now, after, solution.v, rate, a, (R_q, R_v, M), by_v)
@@ -76,7 +76,7 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
     for b, part in zip(now.laws, solution.parts, strict=True):
         b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(v))), H)
     factor = pattern_factor(world.carriers, H)
-    columns = np.column_stack([R_q, R_v, -h * tied.down(gates(world, x.u))])
+    columns = np.column_stack([R_q, R_v, -h * here.project(gates(world, x.u))])
     dv = -turned_back(now.turn, factor.solve(turned(now.turn, columns)))
     nd, nv = world.nd, world.nv
     return Answer(solution, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
@@ -86,10 +86,8 @@ def brought_down(
     world: World, x: Inputs, now: Problem, after: Solution, w: Array, rate: Array, a: Array, slopes: Any, by_v: Array
 ) -> tuple[Array, Array]:
     """T^T of the full derivatives, with what the map T itself changes; `slopes` are those of the full residual."""
-    h, tied, full = world.h, now.tied, now.full
+    h, here, full = world.h, now.at, now.full
     R_q, R_v, M = slopes
-    assert tied.place is not None
-    place, T = tied.place, tied.place.T
     # what the velocity after the step does by springs and dampers, and by the laws, in the solver's axes
     H = np.zeros((world.model.nv, world.model.nv), dtype=object)
     push = np.zeros(world.model.nv, dtype=object)
@@ -100,11 +98,17 @@ def brought_down(
     soft = augmented(world, np.zeros((world.model.nv, world.model.nv)))
     force = h * (inverse_dynamics(world.model, full.q, full.v, a) - motors(world, x.u) - springs(world, full))
     force = force - h * external(world, full) + soft @ after.v - turned_back(now.turn, push)
-    move = any_slopes(world, place, x.v, w, rate, force)
+
+    def displaced(d: Array) -> Any:
+        there = here.moved(d)
+        velocities = {"v": there.lift(x.v), "after": there.lift(w), "a": there.acceleration(rate, x.v)}
+        return {**velocities, "tau": there.project(force)}
+
+    move = jacobian_at_zero(displaced, world.nd)
     stiff = soft @ move["after"] + turned_back(now.turn, H @ turned(now.turn, move["after"]))
-    by_y = move["tau"] + T.T @ (R_q @ place.dq_dy + R_v @ move["v"] + M @ move["a"] * h + stiff)
-    faster = jacobian_at_zero(lambda d: {"a": place.drift(x.v + d)}, world.nv)["a"]
-    return by_y, T.T @ (R_v @ T + M @ (T @ by_v + faster * h))
+    by_y = move["tau"] + here.project(R_q @ here.dq_dy + R_v @ move["v"] + M @ move["a"] * h + stiff)
+    faster = jacobian_at_zero(lambda d: {"a": here.drift(x.v + d)}, world.nv)["a"]
+    return by_y, here.project(here.pull_back(R_v) + M @ (here.lift(by_v) + faster * h))
 
 
 def gates(world: World, u: Array) -> Array:

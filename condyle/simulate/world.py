@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.constraints.coordinate_map import CoordinateMap, EvaluatedMap
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, poses
@@ -51,6 +51,7 @@ class World:
     """A robot in its world. `h`: the time step of the physics, s."""
 
     model: Model
+    coordinate_map: CoordinateMap  # of a constrained robot; the identity for a free one
     h: float
     ground: Ground | None = None
     points: tuple[ContactPoint, ...] = ()
@@ -67,12 +68,11 @@ class World:
     timed: bool = False
     implicit: bool = True  # springs and damping act with the velocity after the step
     tolerance: float = 1e-7  # of the solver, as solver.py measures it
-    coordinate_map: CoordinateMap | None = None  # of a constrained robot; `model` is that of all coordinates
 
     @property
     def reduced(self) -> Model:
         """The coordinates of a state."""
-        return self.model if self.coordinate_map is None else self.coordinate_map.reduced
+        return self.coordinate_map.reduced
 
     @property
     def nd(self) -> int:
@@ -82,12 +82,16 @@ class World:
     @property
     def nv(self) -> int:
         """Entries of a velocity: nd, or fewer where only velocities are constrained."""
-        return self.model.nv if self.coordinate_map is None else self.coordinate_map.nv
+        return self.coordinate_map.nv
 
     @property
     def holonomic(self) -> bool:
         """Whether velocities are the rates of the coordinates."""
-        return self.coordinate_map is None or self.coordinate_map.holonomic
+        return self.coordinate_map.holonomic
+
+    def at(self, y: Array) -> EvaluatedMap:
+        """The coordinate map at a configuration of the world."""
+        return self.coordinate_map.at(self.model, y)
 
     @cached_property
     def start(self) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +101,7 @@ class World:
     @cached_property
     def carriers(self) -> list[list[int]]:
         """The pattern of the matrices of a step, as tree_solve.py has it."""
-        if self.coordinate_map is None:
+        if self.coordinate_map.identity:
             return coordinates_that_carry(self.model)
         return filled(_pattern(self))
 
@@ -148,7 +152,7 @@ class World:
     def lightness(self) -> np.ndarray:
         """About 1 / M_kk of each coordinate, the same in all axes of a free base."""
         inverse = np.array([1.0 / joint.inertia for joint in self.joints])
-        if self.coordinate_map is not None:
+        if not self.coordinate_map.identity:
             q, T = self.start
             inverse = 1.0 / np.diag(_seen_by(T, mass_matrix(self.model, q)))
         for link in self.reduced.links if self.holonomic else ():
@@ -167,12 +171,13 @@ class World:
         points = "\n".join(point.key() for point in self.points)
         law = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength)
         rest = (law, self.joints, self.actuated, self.implicit, self.tolerance)
-        tied = "" if self.coordinate_map is None else self.coordinate_map.key()
-        return f"{digest(self.model)} {tied} {ground} {points} {rest!r} {self.wrenches!r} {self.force_key} {self.timed}"
+        forces = f"{self.wrenches!r} {self.force_key} {self.timed}"
+        return f"{digest(self.model)} {self.coordinate_map.key()} {ground} {points} {rest!r} {forces}"
 
 
 def joint_forces(
     model: Model,
+    coordinate_map: CoordinateMap,
     *,
     limits: bool,
     friction: bool,
@@ -180,7 +185,6 @@ def joint_forces(
     efforts: bool,
     depth: float,
     limit_depth: float,
-    coordinate_map: CoordinateMap | None = None,
 ) -> tuple[JointForces, ...]:
     """What the model's own joints say, coordinate by coordinate, with the natural scale of each."""
     felt = _inertias(model, coordinate_map)
@@ -202,26 +206,26 @@ def joint_forces(
     return tuple(joints)
 
 
-def start_of(model: Model, coordinate_map: CoordinateMap | None) -> tuple[np.ndarray, np.ndarray]:
+def start_of(model: Model, coordinate_map: CoordinateMap) -> tuple[np.ndarray, np.ndarray]:
     """(q, T) where a robot begins."""
-    if coordinate_map is None:
+    if coordinate_map.identity:
         return model.neutral(), np.eye(model.nv)
 
     def at(y: Array) -> Any:
-        place = coordinate_map.at(model, y)
-        return {"q": place.q, "T": place.T}
+        evaluated = coordinate_map.at(model, y)
+        return {"q": evaluated.q, "T": evaluated.T}
 
-    q, T = Function(trace(at, y=coordinate_map.reduced.nq), "reference")(coordinate_map.constraints[-1].start)
+    q, T = Function(trace(at, y=coordinate_map.reduced.nq), "reference")(coordinate_map.start)
     if not np.all(np.isfinite(T)):
         raise SimulationError(f"robot '{model.name}': its constraint cannot be met where it begins; start it elsewhere")
     return q, T
 
 
-def _inertias(model: Model, coordinate_map: CoordinateMap | None) -> np.ndarray:
+def _inertias(model: Model, coordinate_map: CoordinateMap) -> np.ndarray:
     """What a force in each joint has to move, where the robot begins: M_kk, or 1 / (T M^-1 T^T)_kk of a constrained robot."""
     q, T = start_of(model, coordinate_map)
     M = np.asarray(mass_matrix(model, q), dtype=float)
-    if coordinate_map is None:
+    if coordinate_map.identity:
         return np.diag(M)
     mobility = np.diag(product(T, np.asarray(cholesky_solve(_seen_by(T, M), T.T), dtype=float)))
     return np.where(mobility > 0.0, 1.0 / np.where(mobility > 0.0, mobility, 1.0), np.diag(M))
@@ -235,14 +239,14 @@ def _seen_by(T: np.ndarray, M: Array) -> np.ndarray:
 
 def _pattern(world: World) -> np.ndarray:
     """Which entries of the mass matrix of a constrained robot may be other than zero, those that any contact ties included."""
-    model, coordinate_map = world.model, world.coordinate_map
-    assert coordinate_map is not None
+    model = world.model
     found: list[np.ndarray] = []
 
     def look(y: Array) -> Any:
-        T = coordinate_map.at(model, y).T
+        T = world.at(y).T
+        assert T is not None
         touched = np.array([[constant(x) != 0.0 for x in row] for row in T])
-        # coordinates that one body's motion depends on are tied by its inertia and by its contacts
+        # coordinates that one body's motion depends on are coupled by its inertia and by its contacts
         pattern = np.eye(T.shape[1], dtype=bool)
         for i in range(len(model.links)):
             path = [k for j in ancestors(model, i) for k in range(model.links[j].v.start, model.links[j].v.stop)]
@@ -251,7 +255,7 @@ def _pattern(world: World) -> np.ndarray:
         found.append(pattern)
         return {"y": y}
 
-    trace(look, y=coordinate_map.reduced.nq)
+    trace(look, y=world.reduced.nq)
     return found[0]
 
 

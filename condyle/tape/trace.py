@@ -36,15 +36,21 @@ def trace(function: Callable[..., Any], /, **shapes: Shape) -> Tape:
     return Tape(name if name.isidentifier() else "function", dead_code(graph.block(results)), inputs, tuple(outputs))
 
 
-def with_finite_check(function: Callable[..., dict[str, Any]], *, name: str, matrices: bool) -> Callable[..., dict[str, Any]]:
+def with_finite_check(
+    function: Callable[..., dict[str, Any]],
+    *,
+    name: str,
+    matrices: bool,
+    also: Callable[[dict[str, Any]], list[Any]] = lambda inputs: [],
+) -> Callable[..., dict[str, Any]]:
     """`function` with one more output `check`, x - x summed over inputs and outputs: zero if all are finite, NaN otherwise.
 
-    Without `matrices`, outputs of two axes and more are left out of the sum.
+    Without `matrices`, outputs of two axes and more are left out of the sum. `also`: further terms, of the inputs.
     """
 
     def checked(**arrays: Any) -> dict[str, Any]:
         result = dict(function(**arrays))
-        small = [x for x in result.values() if np.ndim(x) < 2 or matrices]
+        small = [*[x for x in result.values() if np.ndim(x) < 2 or matrices], np.array(also(arrays), dtype=object)]
         result["check"] = sum((x - x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
         return result
 

@@ -221,7 +221,7 @@ def pendulum() -> cd.Robot:
         (lambda: pendulum().point_on("top", 3.0), "must be a function of a position"),
         (lambda: pendulum().point_on("top", lambda p: 0.0 * p[2] + 1.0), "cannot be closed"),
         (lambda: pendulum().point_on("top", lambda p: 0.0 * p[2]), "no joint moves the conditions"),
-        (lambda: pendulum().lift(np.zeros(4), np.zeros(4)), "is not constrained"),
+        (lambda: pendulum().constraint_forces(np.zeros(4), np.zeros(4)), "is not constrained"),
         (lambda: pendulum().reactions(np.zeros(4), np.zeros(4)), "is not constrained"),
     ],
 )  # fmt: skip

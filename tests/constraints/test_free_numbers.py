@@ -41,9 +41,9 @@ def test_a_free_length_gives_the_robot_made_with_it(foot: tuple[float, float, fl
     at = np.array(foot)
     robot, other = tied(), with_foot(at)
     y, w, tau = np.array([0.7]), np.array([-1.5]), np.array([2.0])
-    f = robot.function("forward_dynamics", free=["rocker.position"])
+    f = robot.function("forward_dynamics", parameters=["rocker.position"])
     np.testing.assert_allclose(f(y, w, tau, at), other.forward_dynamics(y, w, tau), rtol=1e-12)
-    q, v = robot.function("lift", free=["rocker.position"])(y, w, at)
+    q, v = robot.function("lift", parameters=["rocker.position"])(y, w, at)
     np.testing.assert_allclose(q, other.lift(y, w)[0], atol=1e-13)
     np.testing.assert_allclose(v, other.lift(y, w)[1], atol=1e-12)
 
@@ -52,8 +52,8 @@ def test_a_free_length_gives_the_robot_made_with_it(foot: tuple[float, float, fl
 @pytest.mark.parametrize("kernel", ["forward_dynamics", "inverse_dynamics"])
 def test_derivatives_by_free_numbers(kernel: str, name: str) -> None:
     robot = tied()
-    f = robot.function(kernel, free=[name])
-    value = robot.free_value(name)
+    f = robot.function(kernel, parameters=[name])
+    value = robot.parameter(name)
     args = (np.array([0.7]), np.array([-1.5]), np.array([2.0]), np.array(value))
     exact = f.jacobian(wrt=name.replace(".", "_"))(*args)
     near = slopes(f, args, 3).reshape(np.shape(exact))
@@ -62,9 +62,9 @@ def test_derivatives_by_free_numbers(kernel: str, name: str) -> None:
 
 def test_second_derivative_by_a_free_length() -> None:
     robot = tied()
-    f = robot.function("potential_energy", free=["rocker.position"])
+    f = robot.function("potential_energy", parameters=["rocker.position"])
     first = f.jacobian(wrt="rocker_position")
-    at = robot.free_value("rocker.position")
+    at = robot.parameter("rocker.position")
     y = np.array([0.7])
     mixed = first.jacobian(wrt="q")(y, at)
     near = slopes(lambda y, at: first(y, at), (y, at), 0)
@@ -78,8 +78,8 @@ def test_a_function_of_ones_own_sees_all_coordinates() -> None:
         assert q.shape == (3,)
         return {"tau": inverse_dynamics(model, q, v, a), "q": q}
 
-    f = robot.function(everything, free=["rocker.position"])
+    f = robot.function(everything, parameters=["rocker.position"])
     y, w, a = np.array([0.7]), np.array([-1.5]), np.array([2.0])
-    tau, q = f(y, w, a, robot.free_value("rocker.position"))
+    tau, q = f(y, w, a, robot.parameter("rocker.position"))
     np.testing.assert_allclose(robot.reduce_forces(y, tau), robot.inverse_dynamics(y, w, a), rtol=1e-12)
     np.testing.assert_allclose(q, robot.lift(y, w)[0], atol=1e-14)

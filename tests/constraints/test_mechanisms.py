@@ -216,7 +216,7 @@ def test_loops_may_be_closed_one_after_the_other() -> None:
     mechanism, together = m.squeezer(), closed(m.squeezer)
     robot = mechanism.robot
     for loop in mechanism.loops:
-        robot = robot.close_loop(*loop, q=mechanism.pose() if robot.coordinate_map is None else None)
+        robot = robot.close_loop(*loop, q=mechanism.pose() if robot.coordinate_map.identity else None)
     assert robot.nv == 1
     (name,) = robot.joint_names
     y, w = together.lift([0.25], [3.0])

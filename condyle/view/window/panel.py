@@ -82,7 +82,7 @@ class Panel:
     def about_robot(self, robot: Robot, warnings: Sequence[str], more: Sequence[tuple[object, object]] = ()) -> None:
         """A table of facts about a robot, and what its file left open."""
         gravity = " ".join(f"{x:g}" for x in robot.model.gravity)
-        total = "" if robot.coordinate_map is None else f" of {robot.model.nv}"
+        total = "" if robot.coordinate_map.identity else f" of {robot.model.nv}"
         rows: list[tuple[object, object]] = [
             ("robot", robot.name),
             ("mass", f"{robot.mass:.6g} kg"),

@@ -198,7 +198,7 @@ def within(robot: Robot, found: Sequence[Coordinate], q: np.ndarray) -> np.ndarr
 
 def chains(robot: Robot, found: Sequence[Coordinate]) -> list[list[Coordinate]]:
     """The coordinates in groups: a new one where a link is not the child of the one before; by tens with constraints."""
-    tree = robot.coordinate_map is None
+    tree = robot.coordinate_map.identity
     out: list[list[Coordinate]] = []
     for each in found:
         last = out[-1][-1] if out else None

@@ -1,0 +1,196 @@
+"""Builders of coordinate maps: each adds a constraint to a map, and gives the new map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from condyle.constraints.assembly import assembled
+from condyle.constraints.continuation import with_guess
+from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.constraints.couplings import Coupled, coupling_of
+from condyle.constraints.explicit_map import explicit
+from condyle.constraints.loop_residuals import Condition, Conditions, closure_of
+from condyle.constraints.loops import Loops
+from condyle.constraints.reduced_coordinates import floats, remaining_joint
+from condyle.constraints.rolling import planar_roll, rolling
+from condyle.constraints.wheels import Wheel
+from condyle.dynamics.kinematics import frame_pose
+from condyle.errors import RobotError
+from condyle.robot.couplings import linear_couplings
+from condyle.robot.edit import matching
+from condyle.robot.model import Model
+
+Names = Sequence[str] | None
+
+
+def from_description(model: Model) -> CoordinateMap:
+    """The constraints that a description states: mimic joints follow, and loops close from the pose in which they are written."""
+    out = CoordinateMap(model)
+    if couplings := linear_couplings(model):
+        out = couple(out, couplings)
+    if model.loops:
+        loops = [(loop.frame_a, loop.frame_b, loop.axes, loop.name) for loop in model.loops]
+        out = close_loops(out, loops, q=out.reduced.written())
+    return out
+
+
+def embed(
+    lower: CoordinateMap,
+    gamma: Callable[..., Any],
+    velocity: Callable[..., Any] | None = None,
+    *,
+    names: Names = None,
+    start: Any = None,
+    velocities: Names = None,
+) -> CoordinateMap:
+    """q = gamma(y), v = (dgamma/dy) w, or v = velocity(y) w."""
+    return lower.extended(explicit(_holonomic(lower), gamma, velocity, names, start, velocities))
+
+
+def couple(lower: CoordinateMap, couplings: Mapping[str, Any]) -> CoordinateMap:
+    """Joints that follow others in proportion: {joint: (other joint, ratio, offset)}."""
+    if not couplings:
+        raise RobotError([f"robot '{lower.full.name}': name the joints that follow, as {{'joint': ('other', ratio, offset)}}"])
+    rows, below = tuple(coupling_of(name, row) for name, row in couplings.items()), _holonomic(lower)
+    for name in [name for c in rows for name in (c.joint, *c.ratios)]:
+        remaining_joint(lower.full, below, name)
+    return lower.extended(Coupled(below, rows))
+
+
+def close_loops(
+    lower: CoordinateMap,
+    loops: Sequence[tuple[Any, ...]],
+    *,
+    q: Any = None,
+    independent: Names = None,
+    dependent: Names = None,
+    through: bool = False,
+) -> CoordinateMap:
+    """Frames that stay on each other, each loop (frame_a, frame_b, axes) with a name or without."""
+    new = tuple(closure_of(lower.full, loop) for loop in loops)
+    if not new:
+        raise RobotError([f"robot '{lower.full.name}': name the loops to close, as [(frame_a, frame_b, axes), ...]"])
+    return _closed(lower, new, q, independent, dependent, through)
+
+
+def constrain(
+    lower: CoordinateMap,
+    condition: Callable[..., Any],
+    *,
+    q: Any = None,
+    independent: Names = None,
+    dependent: Names = None,
+    name: str = "condition",
+) -> CoordinateMap:
+    """condition(model, q) = 0: one number or several."""
+    return _closed(lower, (Condition.of(lower.full, name, condition),), q, independent, dependent)
+
+
+def point_on(
+    lower: CoordinateMap,
+    frame: str,
+    surface: Callable[..., Any],
+    *,
+    q: Any = None,
+    independent: Names = None,
+    dependent: Names = None,
+) -> CoordinateMap:
+    """A frame whose origin p in the world stays on the surface(p) = 0."""
+    lower.full.frame(frame)
+    if not callable(surface):
+        raise RobotError([f"the surface must be a function of a position (x, y, z) that is zero on it; got {surface!r:.40}"])
+
+    def condition(model: Model, q: Any) -> Any:
+        return surface(frame_pose(model, q, frame).p)
+
+    return constrain(lower, condition, q=q, independent=independent, dependent=dependent, name=f"{frame} on surface")
+
+
+def roll(
+    lower: CoordinateMap,
+    wheels: str | Sequence[str],
+    radius: float,
+    *,
+    ground: Callable[[Any], Any] | None = None,
+    independent: str | Names = None,
+) -> CoordinateMap:
+    """Wheels that roll on the ground z = 0 without slipping; in the plane, the ground may be a function of x."""
+    model = lower.full
+    hinges = listed_names(wheels) if isinstance(wheels, Iterable) else []
+    if not hinges:
+        raise RobotError([f"robot '{model.name}': name the hinges of the wheels that roll"])
+    found = tuple(Wheel.of(model, name, radius) for name in hinges)
+    below = _holonomic(lower)
+    if model.base_link("free") is not None:
+        raise RobotError([f"robot '{model.name}': in space wheels roll under the base 'euler': load it with base='euler'"])
+    if model.base_link("y") is None:
+        if len(found) > 1 or not lower.identity:
+            raise RobotError(
+                [
+                    f"robot '{model.name}': in the plane one wheel rolls, under a robot without other constraints; "
+                    "two wheels side by side are one there"
+                ]
+            )
+        return lower.extended(planar_roll(below, found[0], ground))
+    if ground is not None:
+        raise RobotError([f"robot '{model.name}': in space wheels roll on flat ground only; leave ground= out"])
+    return lower.extended(*rolling(model, lower, found, None if independent is None else listed_names(independent)))
+
+
+def listed_names(names: str | Iterable[str]) -> list[str]:
+    """One name or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _closed(
+    lower: CoordinateMap, new: Conditions, q: Any, independent: Names, dependent: Names, through: bool = False
+) -> CoordinateMap:
+    """With more conditions; those of closed loops on top are solved together with them."""
+    _holonomic(lower)
+    model, reduced = lower.full, lower.reduced
+    conditions, begin, below = new, lower.start, reduced
+    top = None if lower.identity else lower.constraints[-1]
+    if isinstance(top, Loops):
+        lower, conditions, begin, below = lower.first(-1), (*top.conditions, *new), top.first.copy(), top.below
+        through = through or top.through
+    if q is not None:
+        given = floats(model, "q", q)
+        if given.shape not in ((reduced.nq,), (below.nq,)) or not np.all(np.isfinite(given)):
+            got = f"the shape {given.shape}" if given.ndim != 1 or np.all(np.isfinite(given)) else f"{given}"
+            raise RobotError(
+                [f"robot '{model.name}': q, a pose near a closed one, must be {reduced.nq} finite numbers; got {got}"]
+            )
+        # the coordinates that follow in loops closed before begin where they are
+        if isinstance(top, Loops) and given.shape == (reduced.nq,):
+            begin[top.kept[0]] = given
+        else:
+            begin = given
+    named = [None if names is None else listed_names(names) for names in (independent, dependent)]
+    for joint in [joint for names in named for joint in names or ()]:
+        remaining_joint(model, below, joint)
+    mechanism, loops = assembled(model, lower, conditions, begin, *named)
+    return lower.extended(with_guess(mechanism, replace(loops, through=through)))
+
+
+def _holonomic(lower: CoordinateMap) -> Model:
+    """The reduced coordinates; an error where the velocities are not their rates."""
+    if not lower.holonomic or (lower.constraints and getattr(lower.constraints[-1], "map", None) is not None):
+        raise RobotError(
+            [
+                f"robot '{lower.full.name}' rolls already: its velocities are others than its coordinates have; "
+                "put other constraints before that"
+            ]
+        )
+    return lower.reduced
+
+
+def with_coupled(model: Model, names: str | Sequence[str]) -> list[str]:
+    """The joints of these names or prefixes, with those they follow and those that follow them."""
+    joints = {model.links[i].joint for i in matching(model, names)}
+    couplings = linear_couplings(model)
+    leaders = {couplings[joint][0] if joint in couplings else joint for joint in joints}
+    return sorted(joints | leaders | {joint for joint, (leader, _, _) in couplings.items() if leader in leaders})
