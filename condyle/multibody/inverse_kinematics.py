@@ -8,10 +8,11 @@ import numpy as np
 
 from condyle.constraints.reduced_dynamics import RobotFunction, System
 from condyle.dynamics.kinematics import frame_pose, jacobian
-from condyle.dynamics.manifold import integrate
+from condyle.dynamics.manifold import integrate, random_configuration
 from condyle.dynamics.rotations import quaternion_log, quaternion_of
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
+from condyle.multibody.compiled import Compiled
 from condyle.robot.spatial import Array
 from condyle.tape.array import where
 from condyle.tape.loop import loop
@@ -121,3 +122,37 @@ def target(pose: Any) -> tuple[np.ndarray, np.ndarray | None]:
     if not off < 1e-6 or np.any(np.linalg.det(R) < 0.0):
         raise RobotError(["the R of a pose must be a rotation matrix: orthonormal, with the determinant 1"])
     return p, R
+
+
+def search(
+    compiled: Compiled,
+    frame: str,
+    pose: Any,
+    q0: Any,
+    tolerance: float,
+    iterations: int,
+    restarts: int,
+    options: dict[str, Any],
+) -> InverseKinematics:
+    """The solutions for a pose or a batch of them, from q0 and, where that does not converge, from random configurations."""
+    (p, R), start, system = target(pose), np.asarray(q0, dtype=float), compiled.system
+    nq, function = system.nq, POSITION if R is None else POSE
+    lead = np.broadcast_shapes(p.shape[:-1], () if R is None else R.shape[:-2], start.shape[:-1])
+    arrays: list[Any] = [np.broadcast_to(p, (*lead, 3)).reshape(-1, 3)]
+    arrays += [] if R is None else [np.broadcast_to(R, (*lead, 3, 3)).reshape(-1, 3, 3)]
+
+    def solved(q0: np.ndarray, rows: Any) -> Any:
+        given = (q0, *[array[rows] for array in arrays], np.array([float(tolerance)]))
+        return compiled.run(("inverse_kinematics", R is None, frame, iterations), function, given, options, (frame, iterations))
+
+    q, residual = solved(np.broadcast_to(start, (*lead, nq)).reshape(-1, nq), slice(None))
+    # the same starts for every pose: a row of a batch has the bits of a single call
+    rng = np.random.default_rng(0)
+    for _ in range(restarts):
+        rows, again = np.flatnonzero(~(residual <= tolerance)), random_configuration(system.coordinate_map.reduced, rng)
+        if not len(rows):
+            break
+        found, left = solved(np.tile(again, (len(rows), 1)), rows)
+        better = left < residual[rows]
+        q[rows[better]], residual[rows[better]] = found[better], left[better]
+    return InverseKinematics(q.reshape(*lead, nq), residual.reshape(lead), (residual <= tolerance).reshape(lead))

@@ -239,29 +239,10 @@ class Robot:
         q is the best configuration found, which does not reach the pose. The limits of joints that follow others, of a
         constrained robot, are not looked at.
         """
-        self._check_frame(frame, "local")
-        p, R = inverse_kinematics.target(pose)
-        starts = np.asarray(self.neutral() if q0 is None else q0, dtype=float)
-        lead = np.broadcast_shapes(p.shape[:-1], () if R is None else R.shape[:-2], starts.shape[:-1])
-        arrays: list[Any] = [np.broadcast_to(p, (*lead, 3)).reshape(-1, 3)]
-        arrays += [] if R is None else [np.broadcast_to(R, (*lead, 3, 3)).reshape(-1, 3, 3)]
-        function = inverse_kinematics.POSITION if R is None else inverse_kinematics.POSE
-        key, static = ("inverse_kinematics", R is None, frame, int(iterations)), (frame, int(iterations))
-
-        def search(q0: np.ndarray, rows: Any) -> Any:
-            given = (q0, *[array[rows] for array in arrays], np.array([float(tolerance)]))
-            return self._compiled.run(key, function, given, {"backend": backend, "threads": threads}, static)
-
-        q, residual = search(np.broadcast_to(starts, (*lead, self.nq)).reshape(-1, self.nq), slice(None))
-        rng = np.random.default_rng(0)
-        for _ in range(restarts):
-            rows, start = np.flatnonzero(~(residual <= tolerance)), self.random_configuration(rng)
-            if not len(rows):
-                break
-            again, left = search(np.tile(start, (len(rows), 1)), rows)
-            better = left < residual[rows]
-            q[rows[better]], residual[rows[better]] = again[better], left[better]
-        return InverseKinematics(q.reshape(*lead, self.nq), residual.reshape(lead), (residual <= tolerance).reshape(lead))
+        self._check_frame(frame)
+        start = self.neutral() if q0 is None else q0
+        options = {"backend": backend, "threads": threads}
+        return inverse_kinematics.search(self._compiled, frame, pose, start, tolerance, int(iterations), restarts, options)
 
     # ---- dynamics
 

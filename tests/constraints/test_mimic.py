@@ -85,7 +85,7 @@ def test_there_are_robots() -> None:
 def test_followers_are_the_mimic_joints(path: Path) -> None:
     robot = tied(path)
     followers = linear_couplings(robot.model)
-    assert robot.robot.coordinate_map.passive == set(followers)
+    assert robot.coordinate_map.passive == set(followers)
     assert robot.nv == tree(path).nv - len(followers)
     assert any(line.startswith("constrained: ") for line in robot.report)
     assert repr(tree(path).constrain_as_described()) == repr(robot)
