@@ -22,7 +22,7 @@ from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS
 from condyle.runs.run import Run
 from condyle.view.camera import framed
 from condyle.view.picture import picture
-from condyle.view.scene import FORCE, PUSH, Arrow, body
+from condyle.view.scene import FORCE, PUSH, Arrow, robot_mesh
 from condyle.view.trajectory import link_poses
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +50,7 @@ def seen(
     """The robot at the last of these times, and ghosts at the others, with the forces of that time as arrows."""
     steps = [min(round(t / done.dt), done.steps - 1) for t in times]
     robot, k = done.robot, steps[-1]
-    shapes = body(robot, "visual")
+    shapes = robot_mesh(robot, "visual")
     points = np.concatenate([shapes.at(*link_poses(robot, done.q[i])).vertices for i in steps])
     arrows = []
     for point, force in zip(done.simulation.contact_points, done.contact_forces[k], strict=True):
@@ -149,7 +149,7 @@ def balancing(path: Path) -> None:
     robot, free = done.robot, wheeled_pendulum.unconstrained()
     times = (0.0, 0.12, 0.4)
     q = [np.array(robot.lift(done.q[round(m / done.dt)], np.zeros(2))[0]) for m in times]
-    shapes = body(free, "visual")
+    shapes = robot_mesh(free, "visual")
     points = np.concatenate([shapes.at(*link_poses(free, each)).vertices for each in q])
     camera = framed(points, SIZE, azimuth=-84.0, elevation=9.0, margin=0.86)
     image = picture(free, q[-1], size=SIZE, camera=camera, ghosts=q[:-1])

@@ -1,7 +1,8 @@
-"""A robot as a table for notebooks. Names come from files: they are shown as text, whatever they hold."""
+"""HTML tables, and a robot as one for notebooks. Names come from files: they are escaped, whatever they hold."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,14 @@ if TYPE_CHECKING:
     from condyle.robot.model import Link
 
 MOST_ROWS = 60
-CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
+CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:middle"
+
+
+def html_table(rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """A table of cells that are HTML already; `head` is its first row."""
+    titles = "".join(f'<th style="{CELL}">{title}</th>' for title in head)
+    body = "".join(f"<tr>{''.join(f'<td style={CELL!r}>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table>{f'<thead><tr>{titles}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>"
 
 
 def robot_html(robot: Robot) -> str:
@@ -23,13 +31,11 @@ def robot_html(robot: Robot) -> str:
         f"<b>{escape(robot.name)}</b>: {len(links)} joints, {robot.nq} coordinates, "
         f"{robot.nv}{of} velocities, {robot.mass:.6g} kg"
     )
-    titles = "".join(f'<th style="{CELL}">{title}</th>' for title in ("joint", "kind", "limits", "moves", "mass, kg"))
-    cells = [[f'<td style="{CELL}">{cell}</td>' for cell in _row(link)] for link in links[:MOST_ROWS]]
-    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    table = html_table((_row(link) for link in links[:MOST_ROWS]), ("joint", "kind", "limits", "moves", "mass, kg"))
     more = f"<div>and {len(links) - MOST_ROWS} more joints</div>" if len(links) > MOST_ROWS else ""
     report = robot.report
-    notes = f"<details><summary>{len(report)} notes</summary>{_list(report)}</details>" if report else ""
-    return f"<div>{head}<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{more}{notes}</div>"
+    warnings = f"<details><summary>{len(report)} warnings</summary>{_list(report)}</details>" if report else ""
+    return f"<div>{head}{table}{more}{warnings}</div>"
 
 
 def _row(link: Link) -> tuple[str, ...]:

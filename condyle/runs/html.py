@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from condyle.multibody.html import html_table
 from condyle.runs.signals import extremes
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ WIDTH, HEIGHT = 300, 44  # units of a plot
 POINTS = 150  # pairs of points in a line
 MAX_LINES = 16
 COLORS = ("#2a6fc9", "#d8572a", "#2d9a5b", "#8b57c9", "#b8860b", "#c23a6b", "#2596a8", "#7a7f87")
-CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:middle"
 
 
 def run_html(run: Run) -> str:
@@ -31,11 +31,12 @@ def run_html(run: Run) -> str:
         "file": "" if run.path is None else run.path.name,
         "lost": run.lost or "",
     }
-    cells = "".join(_row(name, escape(str(value))) for name, value in rows.items() if value not in ("", None))
-    plots = "".join(
-        _row(name, sparkline(values)) for name, values in (("positions", run.q), ("velocities", run.v), ("controls", run.u))
-    )
-    return f"<div><b>{escape(run.title)}</b><table><tbody>{cells}{plots}</tbody></table></div>"
+    cells = [(f"<b>{name}</b>", escape(str(value))) for name, value in rows.items() if value not in ("", None)]
+    plots = [
+        (f"<b>{name}</b>", sparkline(values))
+        for name, values in (("positions", run.q), ("velocities", run.v), ("controls", run.u))
+    ]
+    return f"<div><b>{escape(run.title)}</b>{html_table([*cells, *plots])}</div>"
 
 
 def sparkline(values: np.ndarray) -> str:
@@ -57,7 +58,3 @@ def sparkline(values: np.ndarray) -> str:
     return (
         f'<span style="display:inline-flex;align-items:center;gap:8px">{svg}<small>{low:.3g} to {high:.3g}{more}</small></span>'
     )
-
-
-def _row(name: str, cell: str) -> str:
-    return f'<tr><th style="{CELL}">{name}</th><td style="{CELL}">{cell}</td></tr>'

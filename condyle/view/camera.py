@@ -1,4 +1,4 @@
-"""A camera: from where a picture is taken, and how to stand so that all of a robot is in it."""
+"""A pinhole camera, and where to put it so that all of a robot is in the picture."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 Point = tuple[float, float, float]
 
-VIEW = (-58.0, 17.0)  # degrees: azimuth and elevation of the eye, seen from the robot
+VIEW = (-58.0, 17.0)  # degrees: azimuth and elevation of the camera, seen from the robot
 FOV = 26.0  # degrees, of the picture's height
 MARGIN = 0.82  # the part of the picture that the robot may fill
-NEAREST = 1e-3  # of the distance to the target: what is nearer is not drawn
+NEAR_PLANE = 1e-3  # of the distance to the target: what is nearer is not drawn
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Camera:
 
     @property
     def distance(self) -> float:
+        """From the eye to the target, m."""
         return float(np.linalg.norm(np.subtract(self.target, self.eye)))
 
     def focal(self, height: int) -> float:
@@ -45,7 +46,7 @@ class Camera:
         """(pixels (n, 2), y down; depth (n,) along the view) of points (n, 3) on a picture of `size` (width, height)."""
         seen = (points - np.asarray(self.eye)) @ self.axes.T
         depth = seen[:, 2]
-        safe = np.maximum(depth, NEAREST * self.distance)
+        safe = np.maximum(depth, NEAR_PLANE * self.distance)
         scale = self.focal(size[1]) / safe
         pixels = np.stack([0.5 * size[0] + seen[:, 0] * scale, 0.5 * size[1] - seen[:, 1] * scale], axis=1)
         return pixels, depth
@@ -74,18 +75,19 @@ def framed(
     target = 0.5 * (low + high)
     a, e = np.radians(azimuth), np.radians(np.clip(elevation, -89.0, 89.0))
     toward = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
+    axes = Camera(_point(toward), (0.0, 0.0, 0.0), fov).axes
     tangent = float(np.tan(np.radians(fov) / 2.0)) * margin
-    wide = tangent * size[0] / size[1]
-    least = 1e-3 + 0.2 * float(np.linalg.norm(high - low))
-    distance = least
-    for _ in range(4):
-        axes = Camera(_point(target + toward), _point(target), fov).axes
+    limits = np.array([tangent * size[0] / size[1], tangent])
+    nearest = 1e-3 + 0.2 * float(np.linalg.norm(high - low))
+    distance = 10.0 * nearest
+    # the target in the middle of what is seen, then as near as the outermost point allows
+    for _ in range(5):
         seen = (points - target) @ axes.T
-        # as near as the outermost point allows, then the picture's middle amid what is seen
-        distance = max(float(np.max(np.maximum(np.abs(seen[:, 0]) / wide, np.abs(seen[:, 1]) / tangent) - seen[:, 2])), least)
         flat = seen[:, :2] / (distance + seen[:, 2:])
-        middle = 0.5 * (flat.min(axis=0) + flat.max(axis=0)) * distance
-        target = target + middle[0] * axes[0] + middle[1] * axes[1]
+        shift = 0.5 * (flat.min(axis=0) + flat.max(axis=0)) * distance
+        target = target + shift @ axes[:2]
+        seen[:, :2] -= shift
+        distance = max(float(np.max((np.abs(seen[:, :2]) / limits).max(axis=1) - seen[:, 2])), nearest)
     return Camera(_point(target + distance * toward), _point(target), fov)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from condyle.atomic_write import write_bytes
 from condyle.errors import ShapeError, require
 from condyle.multibody.robot import Robot
-from condyle.view.camera import NEAREST, Camera, framed
+from condyle.view.camera import NEAR_PLANE, Camera, framed
 from condyle.view.plots import round_up
 from condyle.view.raster import Shadow, nearest, weights
 from condyle.view.scene import BELOW, NO_POINTS, Arrow, Triangles, arrow_triangles, robot_mesh, trail_triangles
@@ -23,7 +23,7 @@ from condyle.view.trajectory import link_poses
 SQUARES = 5.0  # about so many to the robot's size
 FADE = (1.3, 6.0)  # of the robot's size: the ground is clear up to here, and lost in the background from there on
 FINE = 2  # pixels of the renderer for one of the picture, each way
-LARGEST = 4096  # pixels, each way
+MAX_PIXELS = 4096  # pixels, each way
 GHOSTS = (0.26, 0.50)  # how opaque the first and the last ghost are
 
 
@@ -57,7 +57,7 @@ def picture(
     points = np.concatenate([scene.vertices for scene in scenes]) if len(main.vertices) else NO_POINTS
     extent = _extent(main, points) if extent is None else extent
     trails = [] if trail is None else [trail] if np.ndim(trail) == 2 else list(trail)
-    extras = [arrow_triangles(arrows, extent), *(trail_triangles(way, 0.006 * extent) for way in trails)]
+    extras = [arrow_triangles(arrows, extent), *(trail_triangles(path, 0.006 * extent) for path in trails)]
     points = np.concatenate([points, *(extra.vertices for extra in extras)])
     eye = camera or framed(points, (width, height))
     level = _level(ground, points, extent)
@@ -89,11 +89,10 @@ def png(image: np.ndarray) -> bytes:
 
 
 @dataclass(frozen=True)
-class Layer:
-    """Triangles as they are seen: x, y, near and sample (k,) of every fine pixel, and rgb (n, 3), alpha (n,) of every sample."""
+class Fragments:
+    """Triangles as they are seen: pixel (k,) of the fine image, near, sample (k,); rgb (n, 3), alpha (n,) of samples."""
 
-    x: np.ndarray
-    y: np.ndarray
+    pixel: np.ndarray
     near: np.ndarray
     sample: np.ndarray
     rgb: np.ndarray
@@ -110,40 +109,30 @@ def _draw_robot(
     shadow: Shadow,
     theme: Theme,
 ) -> None:
-    """Everything but the ground, drawn over the image in place, finer than it and averaged down."""
+    """Everything but the ground, drawn over the image in place, FINE times finer and averaged."""
     height, width = image.shape[:2]
-    size = (width * FINE, height * FINE)
-    solid = main.color[:, 3] > 0.98
-    layers = [_layer(main.chosen(solid), camera, size, level, extent, shadow, theme)]
+    opaque = main.color[:, 3] > 0.98
+    drawn = [_fragments(main.chosen(opaque), camera, (width, height), level, extent, shadow, theme)]
     for opacity, ghost in zip(np.linspace(*GHOSTS, max(len(ghosts), 2)), ghosts, strict=False):
-        layers.append(_layer(ghost, camera, size, level, extent, None, theme, float(opacity)))
-    if not np.all(solid):
-        layers.append(_layer(main.chosen(~solid), camera, size, level, extent, shadow, theme, None))
-    filled = [layer for layer in layers if len(layer.x)]
-    if not filled:
-        return
-    # only the part of the picture that anything is in
-    x0, y0 = (min(int(np.min(getattr(layer, axis))) for layer in filled) // FINE for axis in "xy")
-    x1, y1 = (max(int(np.max(getattr(layer, axis))) for layer in filled) // FINE + 1 for axis in "xy")
-    shape = ((y1 - y0) * FINE, (x1 - x0) * FINE)
-    canvas, nearness = np.zeros((shape[0] * shape[1], 4), np.float32), np.zeros(shape[0] * shape[1], np.float32)
-    for number, layer in enumerate(layers):
-        pixel = (layer.y - y0 * FINE) * shape[1] + layer.x - x0 * FINE
-        front = layer.near > nearness[pixel]
-        pixel, sample = pixel[front], layer.sample[front]
-        paint = np.concatenate([layer.alpha[:, None] * layer.rgb, layer.alpha[:, None]], axis=1)
+        drawn.append(_fragments(ghost, camera, (width, height), level, extent, None, theme, float(opacity)))
+    if not np.all(opaque):
+        drawn.append(_fragments(main.chosen(~opaque), camera, (width, height), level, extent, shadow, theme))
+    canvas = np.zeros((height * width * FINE**2, 4), np.float32)
+    depth = np.zeros(len(canvas), np.float32)
+    for number, found in enumerate(drawn):
+        front = found.near > depth[found.pixel]
+        pixel, sample = found.pixel[front], found.sample[front]
+        paint = np.concatenate([found.alpha[:, None] * found.rgb, found.alpha[:, None]], axis=1)
+        canvas[pixel] = canvas[pixel] * (1.0 - found.alpha[sample, None]) + paint[sample]
         if number == 0:
-            canvas[pixel], nearness[pixel] = paint[sample], layer.near[front]
-        else:
-            canvas[pixel] = canvas[pixel] * (1.0 - layer.alpha[sample, None]) + paint[sample]
-    fine = canvas.reshape(y1 - y0, FINE, x1 - x0, FINE, 4)
-    small = np.add.reduce([fine[:, i, :, j] for i in range(FINE) for j in range(FINE)]) * np.float32(1.0 / FINE**2)
-    part = image[y0:y1, x0:x1]
-    part *= 1.0 - small[..., 3:]
-    part += small[..., :3]
+            depth[pixel] = found.near[front]
+    fine = canvas.reshape(height, FINE, width, FINE, 4)
+    coarse = np.add.reduce([fine[:, i, :, j] for i in range(FINE) for j in range(FINE)]) * np.float32(1.0 / FINE**2)
+    image *= 1.0 - coarse[..., 3:]
+    image += coarse[..., :3]
 
 
-def _layer(
+def _fragments(
     triangles: Triangles,
     camera: Camera,
     size: tuple[int, int],
@@ -152,18 +141,19 @@ def _layer(
     shadow: Shadow | None,
     theme: Theme,
     ghost: float | None = None,
-) -> Layer:
+) -> Fragments:
     """The nearest triangles, lit; `ghost`: how opaque they are all over, None for their own colours' opacity."""
+    size = (size[0] * FINE, size[1] * FINE)
     pixels, depth = camera.project(triangles.vertices, size)
-    usable = depth > NEAREST * camera.distance
+    usable = depth > NEAR_PLANE * camera.distance
     near = (1.0 / np.where(usable, depth, 1.0)).astype(np.float32)
     seen = nearest(pixels, near, triangles.faces, size, usable)
     x, y, sample, at_x, at_y = _samples(seen.face)
     face = seen.face[np.floor(at_y).astype(int), np.floor(at_x).astype(int)]
-    share = weights(pixels, near, triangles.faces, face, at_x, at_y)
+    weight = weights(pixels, near, triangles.faces, face, at_x, at_y)
     corners = triangles.faces[face]
-    at = np.einsum("kc,kci->ki", share, triangles.vertices[corners])
-    normal = _unit(np.einsum("kc,kci->ki", share, triangles.normals[corners]))
+    at = np.einsum("kc,kci->ki", weight, triangles.vertices[corners])
+    normal = _unit(np.einsum("kc,kci->ki", weight, triangles.normals[corners]))
     color = triangles.color[face]
     lit, edge = _lit(color[:, :3], normal, at, camera, shadow, theme)
     if ghost is not None:
@@ -174,7 +164,7 @@ def _layer(
         alpha = color[:, 3].copy()
     if level is not None and camera.eye[2] > level:
         alpha[at[:, 2] < level - 1e-3 * extent] = 0.0
-    return Layer(x, y, seen.near[y, x], sample, lit, alpha.astype(np.float32))
+    return Fragments(y * size[0] + x, seen.near[y, x], sample, lit, alpha.astype(np.float32))
 
 
 def _samples(face: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -183,19 +173,19 @@ def _samples(face: np.ndarray) -> tuple[np.ndarray, ...]:
     height, width = face.shape
     blocks = face.reshape(height // FINE, FINE, width // FINE, FINE)
     first = blocks[:, 0, :, 0]
-    whole = first >= 0
+    uniform = first >= 0
     for i in range(FINE):
         for j in range(FINE):
-            whole &= blocks[:, i, :, j] == first
-    whole_y, whole_x = np.nonzero(whole)
-    rest = (face >= 0) & ~np.repeat(np.repeat(whole, FINE, axis=0), FINE, axis=1)
+            uniform &= blocks[:, i, :, j] == first
+    block_y, block_x = np.nonzero(uniform)
+    rest = (face >= 0) & ~np.repeat(np.repeat(uniform, FINE, axis=0), FINE, axis=1)
     y, x = np.nonzero(rest)
     shifts = [(i, j) for i in range(FINE) for j in range(FINE)]
-    all_x = np.concatenate([x, *(whole_x * FINE + j for _, j in shifts)])
-    all_y = np.concatenate([y, *(whole_y * FINE + i for i, _ in shifts)])
-    sample = np.concatenate([np.arange(len(x)), *(len(x) + np.arange(len(whole_x)) for _ in shifts)])
+    all_x = np.concatenate([x, *(block_x * FINE + j for _, j in shifts)])
+    all_y = np.concatenate([y, *(block_y * FINE + i for i, _ in shifts)])
+    sample = np.concatenate([np.arange(len(x)), *(len(x) + np.arange(len(block_x)) for _ in shifts)])
     middle = 0.5 * (FINE - 1)
-    return all_x, all_y, sample, np.concatenate([x, whole_x * FINE + middle]), np.concatenate([y, whole_y * FINE + middle])
+    return all_x, all_y, sample, np.concatenate([x, block_x * FINE + middle]), np.concatenate([y, block_y * FINE + middle])
 
 
 def _lit(
@@ -288,8 +278,8 @@ def image_size(size: tuple[int, int]) -> tuple[int, int]:
         width, height = (int(n) for n in size)
     except (TypeError, ValueError):
         raise ShapeError(f"the size of a picture is (width, height) in pixels, got {size!r:.60}") from None
-    if not (16 <= width <= LARGEST and 16 <= height <= LARGEST):
-        raise ShapeError(f"a picture has 16 to {LARGEST} pixels each way, got {width} x {height}")
+    if not (16 <= width <= MAX_PIXELS and 16 <= height <= MAX_PIXELS):
+        raise ShapeError(f"a picture has 16 to {MAX_PIXELS} pixels each way, got {width} x {height}")
     return width, height
 
 

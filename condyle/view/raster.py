@@ -89,13 +89,13 @@ def _spans(corners: np.ndarray, area: np.ndarray, size: tuple[int, int]) -> tupl
     for k in range(3):
         p, d = corners[:, k], corners[:, (k + 1) % 3] - corners[:, k]
         # inside: sign * (dx (y - py) - dy (x - px)) >= 0
-        slope = (sign * d[:, 1])[face]
-        level = np.abs(slope) < 1e-12
+        rise = (sign * d[:, 1])[face]
+        level = np.abs(rise) < 1e-12
         with np.errstate(over="ignore", invalid="ignore"):
             cut = p[face, 0] + d[face, 0] * (y - p[face, 1]) / np.where(level, 1.0, d[face, 1])
         cut = np.clip(np.nan_to_num(cut), -1.0, width + 1.0)
-        right = np.where(~level & (slope > 0.0), np.minimum(right, cut), right)
-        left = np.where(~level & (slope < 0.0), np.maximum(left, cut), left)
+        right = np.where(~level & (rise > 0.0), np.minimum(right, cut), right)
+        left = np.where(~level & (rise < 0.0), np.maximum(left, cut), left)
     start = np.clip(np.ceil(left - 0.5), 0, width).astype(np.int64)
     count = np.maximum(np.clip(np.floor(right - 0.5), -1, width - 1).astype(np.int64) - start + 1, 0)
     some = count > 0
@@ -132,7 +132,7 @@ class Shadow:
 
     @staticmethod
     def of(triangles: Triangles, camera: Camera, level: float | None, extent: float) -> Shadow:
-        """The shadow of triangles in the light of a theme's lamp, on a ground at height `level`."""
+        """The shadow of triangles in the light of the lamp, on a ground at height `level`."""
         lamp = light_direction(camera).astype(float)
         side = np.cross((0.0, 0.0, 1.0), lamp)
         side /= max(float(np.linalg.norm(side)), 1e-9)
@@ -185,7 +185,7 @@ class Shadow:
 
 
 def blurred(mask: np.ndarray, sigma: float) -> np.ndarray:
-    """The mask under three boxes one after the other, which is nearly a Gaussian."""
+    """The mask under three box filters one after the other, which is nearly a Gaussian."""
     out = mask.astype(np.float32)
     half = max(1, round(sigma))
     for axis in (0, 1):

@@ -1,7 +1,7 @@
-"""The one place that opens a port: a viser server on the loopback address, which shares nothing and asks nobody.
+"""The only module that opens a port: a viser server on the loopback address, closed to other sites, without a tunnel.
 
 viser itself binds to every address, can open a tunnel to a public server when a page asks for it, and talks to any page that
-knows its port. Here it listens where it is told (127.0.0.1), there is no tunnel, and a page of another site is turned away.
+knows its port. Here it listens at the given address (127.0.0.1), there is no tunnel, and pages of other sites are refused.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from condyle.errors import CondyleError, install_command, require
 
 LOOPBACK = "127.0.0.1"
-TRIES = 200  # ports after the wanted one
-GOODBYE = 0.3  # s that pages have to say it
-FOREIGN = 1008  # websocket close code: against the rules
+PORTS = 200  # that are examined, from the wanted one on
+CLOSE_TIME = 0.3  # s that connections have to close by themselves
+POLICY_VIOLATION = 1008  # websocket close code
 
 
 class ServerError(CondyleError, OSError):
@@ -44,7 +44,7 @@ def serve(title: str, host: str = LOOPBACK, port: int = 8080) -> Any:
     number = free_port(host, port)
     with redirect_stdout(io.StringIO()):
         server = Quiet(host=host, port=number, label=title, verbose=False)
-    _turn_away_other_sites(server, host)
+    _refuse_other_sites(server, host)
     return server
 
 
@@ -54,14 +54,14 @@ def stop(server: Any) -> None:
     with redirect_stdout(io.StringIO()):
         server.flush()
         loop = sockets._background_event_loop
-        loop.call_soon_threadsafe(loop.call_later, GOODBYE, _cut, loop)
+        loop.call_soon_threadsafe(loop.call_later, CLOSE_TIME, _cancel, loop)
         server.stop()
-        # its last word is said when its thread ends
+        # its last output is printed when its thread ends
         sockets._server_thread.join(10.0)
 
 
-def _cut(loop: asyncio.AbstractEventLoop) -> None:
-    """End connections that are still there: of a page too busy to say goodbye, or kept by a browser that might ask again."""
+def _cancel(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel connections that are still open: of a page too busy to close, or kept alive by a browser."""
     for task in asyncio.all_tasks(loop):
         if getattr(task.get_coro(), "__name__", "") == "conn_handler":
             task.cancel()
@@ -75,7 +75,7 @@ def address(server: Any) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens at `host`."""
+    """Whether only this computer can reach what listens at `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -89,9 +89,9 @@ def free_port(host: str, port: int) -> int:
     try:
         family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
     except OSError:
-        raise ServerError(f"{host!r:.60} is no address of this machine: try --host {LOOPBACK}") from None
+        raise ServerError(f"{host!r:.60} is no address of this computer: try --host {LOOPBACK}") from None
     last: OSError | None = None
-    for number in [0] if port == 0 else range(port, min(port + TRIES, 65536)):
+    for number in [0] if port == 0 else range(port, min(port + PORTS, 65536)):
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             # as the server itself will: a port that was closed a moment ago is free
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,23 +104,23 @@ def free_port(host: str, port: int) -> int:
     raise ServerError(f"cannot listen at {host} on a port from {port} on ({reason}): try another --port or --host")
 
 
-def _turn_away_other_sites(server: Any, host: str) -> None:
+def _refuse_other_sites(server: Any, host: str) -> None:
     """Close connections that a page of another site opened: its browser says where it comes from."""
     sockets = server._websock_server
 
     async def look(connection: Any) -> None:
         live = sockets._live_connections.get(connection.client_id)
         headers = live.request.headers
-        if not welcome(headers.get("Origin"), headers.get("Host"), host):
-            await live.close(FOREIGN, "pages of other sites may not use this viewer")
+        if not allowed(headers.get("Origin"), headers.get("Host"), host):
+            await live.close(POLICY_VIOLATION, "pages of other sites may not use this viewer")
 
     sockets._client_connect_cb.insert(0, look)
 
 
-def welcome(origin: str | None, asked: str | None, host: str) -> bool:
+def allowed(origin: str | None, asked: str | None, host: str) -> bool:
     """Whether a page from `origin` may talk to the server that it asked for as `asked`.
 
-    A program, which has no origin, may. On a loopback address the page must come from this machine by name or number, so that
+    A program, which has no origin, may. On a loopback address the page must come from this computer by name or number, so that
     a site whose name is made to point here (DNS rebinding) is none; elsewhere it must come from the server itself.
     """
     if origin is None:

@@ -164,7 +164,7 @@ class Browser:
                 self.console.append(f"{params['entry']['level']}: {params['entry']['text']} {params['entry'].get('url', '')}")
             case "Page.javascriptDialogOpening":
                 self.dialogs.append(params["message"])
-                # answered without waiting: the page stands still until it is
+                # answered without waiting: the page waits until it is
                 self._serial += 1
                 self._socket.send(
                     json.dumps({"id": self._serial, "method": "Page.handleJavaScriptDialog", "params": {"accept": True}})
@@ -214,7 +214,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def color_scheme(self, *, dark: bool) -> None:
-        """What pages are told that the user prefers."""
+        """The colour scheme that pages see as the user's preference."""
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=features)
 
@@ -274,6 +274,6 @@ class Browser:
         self.click(x + width / 2, y + height / 2)
 
 
-def changed(before: np.ndarray, after: np.ndarray, least: int = 12) -> float:
-    """The share of pixels that differ by at least `least` of 255 in some colour."""
-    return float((np.abs(before.astype(int) - after.astype(int)).max(axis=-1) >= least).mean())
+def changed(before: np.ndarray, after: np.ndarray, threshold: int = 12) -> float:
+    """The share of pixels that differ by at least `threshold` of 255 in some colour."""
+    return float((np.abs(before.astype(int) - after.astype(int)).max(axis=-1) >= threshold).mean())

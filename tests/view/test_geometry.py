@@ -1,4 +1,4 @@
-"""The triangles of robots: closed, turned outward, of the right size; meshes from files, good and bad."""
+"""The triangles of robots: closed, with faces outward, of the right size; meshes from files, good and bad."""
 
 import struct
 from dataclasses import replace
@@ -61,8 +61,8 @@ def test_simple_shapes_are_closed_and_have_their_volume(a: float, b: float, c: f
     true = [a * b * c, 4 / 3 * pi * a**3, pi * a * a * b, pi * b * b * length + 4 / 3 * pi * b**3]
     # a prism of n sides has (n / 2 pi) sin(2 pi / n) of the area of its circle
     prism = SIDES / (2 * pi) * np.sin(2 * pi / SIDES)
-    least = [1.0, 0.96, prism, 0.96]
-    for piece, wanted, part in zip(pieces(model_with(*shapes)), true, least, strict=True):
+    smallest = [1.0, 0.96, prism, 0.96]
+    for piece, wanted, part in zip(pieces(model_with(*shapes)), true, smallest, strict=True):
         assert_closed(piece)
         assert piece.vertices.dtype == np.float32
         assert piece.faces.dtype == np.int32

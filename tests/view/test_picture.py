@@ -44,7 +44,7 @@ def test_all_is_in_the_picture_and_fills_it(azimuth: float, elevation: float, wi
     pixels, depth = framed(points, size, azimuth=azimuth, elevation=elevation, margin=0.9).project(points, size)
     assert np.all(depth > 0.0)
     away = np.abs(pixels / size - 0.5) * 2.0
-    assert away.max() < 0.93
+    assert away.max() < 0.9 + 1e-9
     assert away.max() > 0.6, "no smaller than it must be"
 
 
@@ -81,8 +81,8 @@ def test_pixels_of_any_triangle_are_those_inside_it(seed: int) -> None:
     np.testing.assert_allclose(seen.near[inside & clearly], (parts @ near)[inside & clearly], rtol=1e-4)
     if np.any(inside):
         yy, xx = np.nonzero(inside & clearly)
-        share = weights(corners, near, np.array([[0, 1, 2]]), np.zeros(len(xx), int), xx, yy)
-        np.testing.assert_allclose(share.sum(axis=1), 1.0, atol=1e-4)
+        weight = weights(corners, near, np.array([[0, 1, 2]]), np.zeros(len(xx), int), xx, yy)
+        np.testing.assert_allclose(weight.sum(axis=1), 1.0, atol=1e-4)
 
 
 def test_faces_behind_the_camera_are_left_out() -> None:
@@ -126,19 +126,19 @@ def test_the_same_picture_twice(arm: cd.Robot) -> None:
 
 def test_ghosts_arrows_and_trails_are_drawn(arm: cd.Robot) -> None:
     camera = framed(robot_mesh(arm).at(*_poses(arm)).vertices, SMALL)
-    plain = picture(arm, READY, size=SMALL, camera=camera).astype(int)
-    turned = READY + np.array([0.6, 0.0, 0.0, 0.0, 0.0, 0.0])
-    ghost = picture(arm, READY, size=SMALL, camera=camera, ghosts=[turned]).astype(int)
-    whole = picture(arm, turned, size=SMALL, camera=camera).astype(int)
-    there = np.abs(ghost - plain).max(axis=-1) > 8
+    alone = picture(arm, READY, size=SMALL, camera=camera).astype(int)
+    rotated = READY + np.array([0.6, 0.0, 0.0, 0.0, 0.0, 0.0])
+    ghost = picture(arm, READY, size=SMALL, camera=camera, ghosts=[rotated]).astype(int)
+    opaque = picture(arm, rotated, size=SMALL, camera=camera).astype(int)
+    there = np.abs(ghost - alone).max(axis=-1) > 8
     assert np.count_nonzero(there) > 100
-    assert np.abs(ghost - plain).sum() < 0.8 * np.abs(whole - plain).sum(), "a ghost is fainter than the robot"
+    assert np.abs(ghost - alone).sum() < 0.8 * np.abs(opaque - alone).sum(), "a ghost is fainter than the robot"
     for options in (
         {"arrows": [Arrow((0.0, -0.2, 0.1), (0.0, 0.0, 0.3))]},
         {"trail": np.array([[0, -0.3, 0.1], [0.3, -0.3, 0.5]])},
     ):
         with_it = picture(arm, READY, size=SMALL, camera=camera, **options).astype(int)
-        assert np.count_nonzero(np.abs(with_it - plain).max(axis=-1) > 40) > 30
+        assert np.count_nonzero(np.abs(with_it - alone).max(axis=-1) > 40) > 30
     red = picture(arm, READY, size=SMALL, camera=camera, arrows=[Arrow((0.0, -0.3, 0.1), (0.0, 0.0, 0.4), FORCE, 0.02)]).astype(
         int
     )

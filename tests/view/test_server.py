@@ -1,4 +1,4 @@
-"""The port: only where it is told, closed to other sites, without a tunnel, and with a sentence when it cannot be opened."""
+"""The port: only at the given address, closed to other sites, without a tunnel, and with a sentence when it cannot be opened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def server():
 
 
 def listening(port: int) -> set[str]:
-    """The addresses at which this machine listens on a port, as the kernel writes them."""
+    """The addresses at which this computer listens on a port, as the kernel writes them."""
     found = set()
     for table in ("tcp", "tcp6"):
         path = Path("/proc/net") / table
@@ -76,7 +76,7 @@ def test_there_is_no_tunnel(server, monkeypatch) -> None:
 
 
 def answer(server, origin: str | None) -> bool:
-    """Whether a page from `origin` is told anything before it is turned away."""
+    """Whether a page from `origin` receives anything before it is refused."""
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
@@ -86,11 +86,11 @@ def answer(server, origin: str | None) -> bool:
             client.recv(timeout=5)
             return True
         except ConnectionClosed as closed:
-            assert closed.rcvd is not None and closed.rcvd.code == servers.FOREIGN
+            assert closed.rcvd is not None and closed.rcvd.code == servers.POLICY_VIOLATION
             return False
 
 
-def test_pages_of_other_sites_are_turned_away(server) -> None:
+def test_pages_of_other_sites_are_refused(server) -> None:
     own = servers.address(server)
     assert answer(server, own)
     assert answer(server, own.replace("127.0.0.1", "localhost"))
@@ -103,12 +103,12 @@ names = st.from_regex(r"[a-z][a-z0-9-]{0,20}(\.[a-z]{2,8}){1,2}", fullmatch=True
 
 
 @given(names, st.integers(1, 65535), st.sampled_from(["http", "https"]))
-def test_no_name_passes_for_this_machine(name: str, port: int, scheme: str) -> None:
+def test_no_name_passes_for_this_computer(name: str, port: int, scheme: str) -> None:
     # a site whose name is made to point at 127.0.0.1 has its own name as host and as origin
-    assert not servers.welcome(f"{scheme}://{name}:{port}", f"{name}:{port}", "127.0.0.1")
+    assert not servers.allowed(f"{scheme}://{name}:{port}", f"{name}:{port}", "127.0.0.1")
     # where the network may come, a page must come from the server itself
-    assert servers.welcome(f"{scheme}://{name}:{port}", f"{name}:{port}", "0.0.0.0")
-    assert not servers.welcome(f"{scheme}://{name}:{port}", f"192.168.1.7:{port}", "0.0.0.0")
+    assert servers.allowed(f"{scheme}://{name}:{port}", f"{name}:{port}", "0.0.0.0")
+    assert not servers.allowed(f"{scheme}://{name}:{port}", f"192.168.1.7:{port}", "0.0.0.0")
 
 
 # -- ports
@@ -122,7 +122,7 @@ def test_the_next_free_port_is_taken() -> None:
         if port >= 65000:
             pytest.skip("the port that was given has none after it")
         found = servers.free_port("127.0.0.1", port)
-        assert port < found < port + servers.TRIES
+        assert port < found < port + servers.PORTS
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_the_next_free_port_is_taken() -> None:
     [
         ("127.0.0.1", -1, "from 0 to 65535"),
         ("127.0.0.1", 70000, "from 0 to 65535"),
-        ("no.such.host.invalid", 8080, "no address of this machine"),
+        ("no.such.host.invalid", 8080, "no address of this computer"),
         ("203.0.113.7", 8080, "cannot listen"),
     ],
 )

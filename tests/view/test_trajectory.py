@@ -126,5 +126,5 @@ def test_quaternions_turn_as_the_matrices_do_and_do_not_jump() -> None:
     assert np.abs(np.diff(q, axis=0)).max() < 0.02
     v = np.array([0.3, -0.7, 0.2])
     xyz, w = q[:, :3], q[:, 3:]
-    turned = v + 2.0 * np.cross(xyz, np.cross(xyz, v) + w * v)
-    np.testing.assert_allclose(turned, R @ v, atol=1e-13)
+    rotated = v + 2.0 * np.cross(xyz, np.cross(xyz, v) + w * v)
+    np.testing.assert_allclose(rotated, R @ v, atol=1e-13)

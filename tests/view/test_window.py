@@ -59,7 +59,7 @@ def runs() -> tuple[Run, Run]:
 
 
 def enter(browser: Browser, window: Window) -> None:
-    """Open a window in the browser, and wait until its first picture stands still."""
+    """Open a window in the browser, and wait until its first picture no longer changes."""
     # light from one side and no shadows: software draws them slowly, and no test looks at them
     window.server.scene.configure_environment_map(hdri=None)
     window.server.scene.configure_default_lights(cast_shadow=False)
@@ -76,7 +76,7 @@ def still(browser: Browser, seconds: float = 30.0) -> np.ndarray:
     """The picture, when the scene has stopped changing."""
     end, last = time.monotonic() + seconds, None
     while time.monotonic() < end:
-        # pictures that the page itself has drawn: a busy machine may take its time for each
+        # pictures that the page itself has drawn: a busy computer may take its time for each
         browser.evaluate(PASS.replace("COUNT", "6"))
         now = browser.screenshot()
         if last is not None and changed(last[SCENE], now[SCENE], 3) == 0.0 and now[SCENE].std() > 3.0:
@@ -138,8 +138,8 @@ def test_sliders_move_the_robot_on_the_screen(browser: Browser) -> None:
         # by the mouse
         slide(browser, "pan_joint", 0.75)
         browser.wait_for(lambda: window.view.q[0] == pytest.approx(np.pi, abs=0.5))
-        turned = still(browser)
-        assert changed(after[SCENE], turned[SCENE]) > 0.02
+        rotated = still(browser)
+        assert changed(after[SCENE], rotated[SCENE]) > 0.02
         # not beyond the limits, +-pi
         write(browser, "elbow_joint", "99")
         browser.keys("Tab")

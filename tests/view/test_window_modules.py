@@ -117,15 +117,15 @@ def test_an_ellipsoid_has_the_inertia_of_its_link() -> None:
     half = np.array([0.1, 0.2, 0.3])
     mass = 2.5
     moments = mass / 5.0 * (np.sum(half**2) - half**2)
-    turned = pose((0.3, -0.2, 0.1), (0.4, 0.5, 0.6))
-    robot = cd.load(_one(body(mass, moments=tuple(moments), at=turned)), base="fixed")
+    rotated = pose((0.3, -0.2, 0.1), (0.4, 0.5, 0.6))
+    robot = cd.load(_one(body(mass, moments=tuple(moments), at=rotated)), base="fixed")
     found = objects.ellipsoid(robot.model.links[0])
     assert found is not None
     centre, R, axes = found
-    assert centre == pytest.approx(turned.p, abs=1e-12)
+    assert centre == pytest.approx(rotated.p, abs=1e-12)
     assert np.sort(axes) == pytest.approx(half, abs=1e-12)
     # the same body, whichever way its axes are written
-    assert R @ np.diag(axes**2) @ R.T == pytest.approx(turned.R @ np.diag(half**2) @ turned.R.T, abs=1e-12)
+    assert R @ np.diag(axes**2) @ R.T == pytest.approx(rotated.R @ np.diag(half**2) @ rotated.R.T, abs=1e-12)
 
 
 def _one(inertia: object) -> object:
@@ -141,12 +141,12 @@ def test_round_lengths(length: float) -> None:
     assert f"{round_up(length):.0e}"[0] in "125"
 
 
-def test_the_ground_is_turned_to_its_normal() -> None:
+def test_the_ground_is_rotated_to_its_normal() -> None:
     for normal in np.random.default_rng(1).standard_normal((20, 3)):
         normal = normal / np.linalg.norm(normal)
         w, x, y, z = objects.z_to(normal)
-        turned = [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)]
-        assert turned == pytest.approx(normal, abs=1e-9)
+        rotated = [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)]
+        assert rotated == pytest.approx(normal, abs=1e-9)
 
 
 # -- plots

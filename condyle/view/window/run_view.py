@@ -70,8 +70,8 @@ class Track:
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """(lowest, highest) corner of the box that the run needs."""
         R, p = link_poses(self.robot, self.run.q[spread(len(self.run.x), FRAMED_STATES)])
-        boxes = [self.node.mesh.bounds(*pose) for pose in zip(R, p, strict=True)]
-        return np.min([low for low, _ in boxes], axis=0), np.max([high for _, high in boxes], axis=0)
+        found = [self.node.mesh.bounds(*pose) for pose in zip(R, p, strict=True)]
+        return np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)
 
     def trail(self) -> np.ndarray:
         """The path (n, 3) of the centre of mass, or of the last frame of a robot with a fixed base."""
@@ -104,8 +104,8 @@ class RunView:
     def __init__(self, server: Any, panel: Panel, runs: Sequence[Run], *, dark: bool = False) -> None:
         self.panel, self._server = panel, server
         self.tracks = [Track(server, run, f"/run{k}", ghost=k > 0) for k, run in enumerate(runs)]
-        boxes = [track.bounds() for track in self.tracks]
-        low, high = np.min([b[0] for b in boxes], axis=0), np.max([b[1] for b in boxes], axis=0)
+        found = [track.bounds() for track in self.tracks]
+        low, high = np.min([b[0] for b in found], axis=0), np.max([b[1] for b in found], axis=0)
         simulation = self.tracks[0].simulation
         self.environment = Environment(server, low, high, None if simulation is None else simulation.ground, dark=dark)
         self._aside = np.array([0.0, 1.15 * max(0.3 * self.tracks[0].node.size, float(high[1] - low[1])), 0.0])
