@@ -50,15 +50,14 @@ PATTERNS = [(re.compile(pattern, re.IGNORECASE), usual) for pattern, usual in PR
 ALLOWED = {
     "tests/test_vocabulary.py": ".*",  # this file
     "CHANGELOG.md": ".*",  # its list of renamed names
+    "tests/robot/test_angles.py": "felt|lightness",  # names of simulate/world.py
 }
 
 # not clean yet; the goal is an empty list
-LAYERS = "compat constraints control demos doctor dynamics multibody robot simulate tape view"
+LAYERS = "compat constraints control demos dynamics multibody simulate tape view"
 NOT_YET = {f"{root}/{name}" for root in ("condyle", "tests") for name in LAYERS.split() if (ROOT / root / name).exists()} | {
     "docs",
     "examples",
-    "condyle/commands/doctor.py",
-    "condyle/commands/hints.py",
     "tools",
 }
 UNDOCUMENTED = {f"condyle/{name}" for name in LAYERS.split()}

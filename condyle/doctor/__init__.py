@@ -1,1 +1,1 @@
-"""What is wrong with a robot file, and the cure: rules, each with its own findings, and edits that leave the rest as it was."""
+"""What is wrong with a robot file and how to fix it: findings of the loader's rules, advice, and edits that leave the rest."""

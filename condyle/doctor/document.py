@@ -12,12 +12,13 @@ import numpy as np
 from condyle.doctor.edits import SourceText
 from condyle.doctor.shapes import known_shapes, poses
 from condyle.doctor.spelling import joint_type, misspelt
+from condyle.robot.angles import rotation_rpy
 from condyle.robot.description import Description, LinkSpec, Shape
 from condyle.robot.fields import number, numbers
 from condyle.robot.names import quoted
 from condyle.robot.paths import Places
 from condyle.robot.spatial import Pose
-from condyle.robot.urdf import ELSEWHERE, JOINT_KINDS, rotation_rpy
+from condyle.robot.urdf import ELSEWHERE, JOINT_KINDS
 from condyle.robot.xml import Element
 
 MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}

@@ -55,8 +55,8 @@ class MeshSearch:
         found: list[Path] = []
         for root in self.places.roots:
             top = Path(os.path.realpath(root))
-            whole = (top / "package.xml").is_file() or root in self.places.package_dirs
-            found += [top] if whole else [top / name for name in MESH_FOLDERS]
+            all_of_it = (top / "package.xml").is_file() or root in self.places.package_dirs
+            found += [top] if all_of_it else [top / name for name in MESH_FOLDERS]
         return found
 
     def _listed(self) -> dict[str, list[Path]]:

@@ -100,8 +100,8 @@ def estimate(collisions: Sequence[Shape], visuals: Sequence[Shape], mass: float 
             break
     if mass is None or not 1e-9 < mass < 1e6:
         return found, how
-    share = mass / found.mass
-    return Inertia(mass, found.h * share, found.I * share), f"moments {how}, scaled to the mass written"
+    ratio = mass / found.mass
+    return Inertia(mass, found.h * ratio, found.I * ratio), f"moments {how}, scaled to the mass written"
 
 
 # -- the robot

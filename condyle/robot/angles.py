@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from math import isfinite, pi, radians, remainder
+
+import numpy as np
+
+Trig = Callable[[float], tuple[float, float]]
 
 BITS = 192  # of the fraction, in integers: 53 are kept, and cancellation near a multiple of pi/2 takes at most about 60
 TINY = 2.0**-28  # rad: below it they round to 1 and to the angle
@@ -17,7 +22,7 @@ def cos_sin(angle: float) -> tuple[float, float]:
         return 1.0, float(angle) + 0.0  # one zero: 0.0 and -0.0 are one entry of the cache
     if not isfinite(angle) or abs(angle) > FARTHEST:
         return float("nan"), float("nan")
-    c, s = _turned(angle)
+    c, s = _fixed_point(angle)
     return c / (1 << BITS), s / (1 << BITS)
 
 
@@ -25,11 +30,11 @@ def tangent(angle: float) -> float:
     """tan of an angle in radians, correctly rounded."""
     if abs(angle) < TINY or not isfinite(angle) or abs(angle) > FARTHEST:
         return cos_sin(angle)[1]
-    c, s = _turned(angle)
+    c, s = _fixed_point(angle)
     return s / c
 
 
-def _turned(angle: float) -> tuple[int, int]:
+def _fixed_point(angle: float) -> tuple[int, int]:
     """(cos, sin) in fixed point."""
     numerator, denominator = float(angle).as_integer_ratio()
     x = (numerator << BITS) // denominator
@@ -53,6 +58,18 @@ def exact_quarters(angle: float) -> tuple[float, float]:
         return cos_sin(angle)
     turns = round(quarter) % 4
     return (1.0, 0.0, -1.0, 0.0)[turns], (0.0, 1.0, 0.0, -1.0)[turns]
+
+
+def rotation_rpy(roll: float, pitch: float, yaw: float, *, trig: Trig = cos_sin) -> np.ndarray:
+    """R = Rz(yaw) Ry(pitch) Rx(roll); `trig` gives the (cos, sin) of each angle."""
+    (cr, sr), (cp, sp), (cy, sy) = (trig(angle) for angle in (roll, pitch, yaw))
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
 
 
 def _series(x: int) -> tuple[int, int]:

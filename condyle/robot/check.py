@@ -183,19 +183,19 @@ def _moved(description: Description, order: list[str], report: Report) -> None:
 
 
 def _inertia(joint: JointSpec, body: Inertia) -> float:
-    """The least inertia that a body has along the joint's motions; zero when it is only rounding."""
+    """The smallest inertia that a body has along the joint's motions; zero when it is only rounding."""
     n = np.asarray(joint.axis, dtype=float)
     if joint.kind in ("revolute", "continuous"):
-        least = n @ body.I @ n / (n @ n or 1.0)
+        smallest = n @ body.I @ n / (n @ n or 1.0)
     elif joint.kind == "prismatic":
-        least = body.mass
+        smallest = body.mass
     elif joint.kind == "planar":
-        least = min(body.mass, n @ body.I @ n / (n @ n or 1.0))
+        smallest = min(body.mass, n @ body.I @ n / (n @ n or 1.0))
     else:
-        least = min(np.linalg.eigvalsh(body.I)[0], body.mass if joint.kind == "free" else np.inf)
-    if abs(least) <= ROUNDING * ROUNDING * max(np.trace(body.I), body.mass):
-        least = 0.0
-    return float(least + joint.armature)
+        smallest = min(np.linalg.eigvalsh(body.I)[0], body.mass if joint.kind == "free" else np.inf)
+    if abs(smallest) <= ROUNDING * ROUNDING * max(np.trace(body.I), body.mass):
+        smallest = 0.0
+    return float(smallest + joint.armature)
 
 
 def _followers(description: Description) -> dict[str, list[tuple[str, float]]]:

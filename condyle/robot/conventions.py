@@ -36,12 +36,12 @@ def q_from_mujoco(model: Model, qpos: Any) -> np.ndarray:
 
 def v_to_mujoco(model: Model, q: Any, v: Any) -> np.ndarray:
     """MuJoCo's qvel of our v, (..., nv):  v_world = R v_link  for each free joint."""
-    return _turned(model, q, v, rotate, angular=False)
+    return _rotated(model, q, v, rotate, angular=False)
 
 
 def v_from_mujoco(model: Model, q: Any, qvel: Any) -> np.ndarray:
     """Our v of MuJoCo's qvel, (..., nv)."""
-    return _turned(model, q, qvel, rotate_back, angular=False)
+    return _rotated(model, q, qvel, rotate_back, angular=False)
 
 
 def a_to_mujoco(model: Model, q: Any, v: Any, a: Any) -> np.ndarray:
@@ -56,12 +56,12 @@ def a_from_mujoco(model: Model, q: Any, v: Any, qacc: Any) -> np.ndarray:
 
 def v_to_ros(model: Model, q: Any, v: Any) -> np.ndarray:
     """Velocities with both parts in the world, (..., nv)."""
-    return _turned(model, q, v, rotate, angular=True)
+    return _rotated(model, q, v, rotate, angular=True)
 
 
 def v_from_ros(model: Model, q: Any, v: Any) -> np.ndarray:
     """Our v of velocities with both parts in the world, (..., nv)."""
-    return _turned(model, q, v, rotate_back, angular=True)
+    return _rotated(model, q, v, rotate_back, angular=True)
 
 
 def rotate(xyzw: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -86,8 +86,8 @@ def _reordered(model: Model, q: Any, order: list[int]) -> np.ndarray:
     return out
 
 
-def _turned(model: Model, q: Any, v: Any, turn: Turn, *, angular: bool) -> np.ndarray:
-    """v with the linear parts of free joints turned by their quaternion, and if told the angular parts of free and ball."""
+def _rotated(model: Model, q: Any, v: Any, turn: Turn, *, angular: bool) -> np.ndarray:
+    """v with the linear parts of free joints turned by their quaternion; `angular`: also the angular parts of free and ball."""
     q, v = _checked(q, model.nq, "q"), _checked(v, model.nv, "v")
     batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
     out = np.broadcast_to(v, (*batch, model.nv)).copy()

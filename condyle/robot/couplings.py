@@ -100,6 +100,6 @@ def moving_loops(loops: Iterable[Loop], frames: Sequence[Frame], robot: str) -> 
 
 def _apart(X_ab: Pose, axes: Sequence[str]) -> str:
     """How far b is from a in these axes, "0.1 m, 0.2 rad"; nothing where the loop is closed."""
-    held = np.where([axis in axes for axis in LOOP_AXES], displacement(X_ab), 0.0)
-    gaps = ((np.linalg.norm(held[:3]), "m"), (np.linalg.norm(held[3:]), "rad"))
+    gap = np.where([axis in axes for axis in LOOP_AXES], displacement(X_ab), 0.0)
+    gaps = ((np.linalg.norm(gap[:3]), "m"), (np.linalg.norm(gap[3:]), "rad"))
     return ", ".join(f"{size:.3g} {unit}" for size, unit in gaps if not size <= CLOSED)

@@ -243,14 +243,14 @@ def _number(x: Value, op: str) -> Value:
     return x
 
 
-def _entry(whole: Value, index: Value) -> Value:
-    if isinstance(whole, (list, str)) and isinstance(index, int):
-        return whole[index]
-    if isinstance(whole, dict) and isinstance(index, (int, float, str)):
-        if index in whole:
-            return whole[index]
+def _entry(values: Value, index: Value) -> Value:
+    if isinstance(values, (list, str)) and isinstance(index, int):
+        return values[index]
+    if isinstance(values, dict) and isinstance(index, (int, float, str)):
+        if index in values:
+            return values[index]
         raise ValueError(f"there is no entry {quoted(str(index))}")
-    raise ValueError(f"{type(whole).__name__}[{type(index).__name__}] is not allowed")
+    raise ValueError(f"{type(values).__name__}[{type(index).__name__}] is not allowed")
 
 
 def _kind(node: ast.AST) -> str:

@@ -15,7 +15,7 @@ from condyle.robot.xml import Element
 GRAMMAR = re.compile(r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
 SPACE = " \t\r\n"  # white space in XML; str.split() would take more
 
-# what people write instead, and the cure
+# what people write instead, and how to write it
 COMMA = re.compile(r"([+-]?+[0-9]{1,20}),([0-9]{1,20})")
 UNIT = re.compile(r"[+-]?+[0-9.]++(?:[eE][+-]?+[0-9]++)?+\s*+(mm|cm|m|deg|rad|°|kg|g|N|Nm|s|%)")
 
@@ -24,7 +24,7 @@ def number(text: str) -> float:
     """The finite number that `text` spells; ValueError with a sentence otherwise."""
     stripped = text.strip(SPACE)
     if GRAMMAR.fullmatch(stripped) is None:
-        raise ValueError(f"{quoted(text)} is not a number{_cure(stripped)}")
+        raise ValueError(f"{quoted(text)} is not a number{_advice(stripped)}")
     value = float(stripped)
     if math.isinf(value):
         raise ValueError(f"{quoted(text)} is too large for a 64-bit number")
@@ -35,12 +35,12 @@ def numbers(text: str, count: int) -> tuple[float, ...]:
     """Exactly `count` finite numbers, separated by white space; ValueError with a sentence otherwise."""
     parts = text.split()
     if len(parts) != count:
-        cure = ": separate numbers by spaces, without commas" if "," in text else ""
-        raise ValueError(f"{quoted(text)} has {len(parts)} {'number' if len(parts) == 1 else 'numbers'}, not {count}{cure}")
+        advice = ": separate numbers by spaces, without commas" if "," in text else ""
+        raise ValueError(f"{quoted(text)} has {len(parts)} {'number' if len(parts) == 1 else 'numbers'}, not {count}{advice}")
     return tuple(number(part) for part in parts)
 
 
-def _cure(text: str) -> str:
+def _advice(text: str) -> str:
     """How to write what was probably meant."""
     if match := COMMA.fullmatch(text):
         return f": write {match[1]}.{match[2]}"

@@ -12,45 +12,51 @@ from condyle.robot.spatial import Motion, Pose, vector
 
 
 @dataclass(frozen=True)
-class Revolute:
-    """Rotation by q about an axis; it may turn without end."""
+class _OneAxis:
+    """A joint with one coordinate, about or along a unit vector."""
 
     axis: tuple[float, float, float]
     nq = nv = 1
 
-    @property
-    def axes(self) -> tuple[Motion, ...]:
-        return (Motion(np.zeros(3), np.array(self.axis)),)
-
-    def pose(self, q: Any) -> Pose:
-        return Pose(rotation_about(self.axis, q[0]), np.zeros(3))
-
-    def velocity(self, v: Any) -> Motion:
-        return Motion(np.zeros(3), np.array(self.axis) * v[0])
-
     def neutral(self) -> np.ndarray:
+        """The coordinate at zero."""
         return np.zeros(1)
 
 
 @dataclass(frozen=True)
-class Prismatic:
-    """Translation by q along an axis."""
-
-    axis: tuple[float, float, float]
-    nq = nv = 1
+class Revolute(_OneAxis):
+    """Rotation by q about an axis; it may turn without end."""
 
     @property
     def axes(self) -> tuple[Motion, ...]:
+        """The motions that unit velocities give, in the link's frame."""
+        return (Motion(np.zeros(3), np.array(self.axis)),)
+
+    def pose(self, q: Any) -> Pose:
+        """The joint's motion from zero to q."""
+        return Pose(rotation_about(self.axis, q[0]), np.zeros(3))
+
+    def velocity(self, v: Any) -> Motion:
+        """The motion that v gives, in the link's frame."""
+        return Motion(np.zeros(3), np.array(self.axis) * v[0])
+
+
+@dataclass(frozen=True)
+class Prismatic(_OneAxis):
+    """Translation by q along an axis."""
+
+    @property
+    def axes(self) -> tuple[Motion, ...]:
+        """The motions that unit velocities give, in the link's frame."""
         return (Motion(np.array(self.axis), np.zeros(3)),)
 
     def pose(self, q: Any) -> Pose:
+        """The joint's motion from zero to q."""
         return Pose(np.eye(3), np.array(self.axis) * q[0])
 
     def velocity(self, v: Any) -> Motion:
+        """The motion that v gives, in the link's frame."""
         return Motion(np.array(self.axis) * v[0], np.zeros(3))
-
-    def neutral(self) -> np.ndarray:
-        return np.zeros(1)
 
 
 @dataclass(frozen=True)
@@ -62,15 +68,19 @@ class Ball:
 
     @property
     def axes(self) -> tuple[Motion, ...]:
+        """The motions that unit velocities give, in the link's frame."""
         return tuple(Motion(np.zeros(3), e) for e in np.eye(3))
 
     def pose(self, q: Any) -> Pose:
+        """The joint's motion from zero to q."""
         return Pose(rotation_of(q), np.zeros(3))
 
     def velocity(self, v: Any) -> Motion:
+        """The motion that v gives, in the link's frame."""
         return Motion(np.zeros(3), v)
 
     def neutral(self) -> np.ndarray:
+        """The coordinates at zero."""
         return np.array([0.0, 0.0, 0.0, 1.0])
 
 
@@ -83,15 +93,19 @@ class Free:
 
     @property
     def axes(self) -> tuple[Motion, ...]:
+        """The motions that unit velocities give, in the link's frame."""
         return tuple(Motion.of(e) for e in np.eye(6))
 
     def pose(self, q: Any) -> Pose:
+        """The joint's motion from zero to q."""
         return Pose(rotation_of(q[3:7]), q[0:3])
 
     def velocity(self, v: Any) -> Motion:
+        """The motion that v gives, in the link's frame."""
         return Motion(v[0:3], v[3:6])
 
     def neutral(self) -> np.ndarray:
+        """The coordinates at zero."""
         return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 

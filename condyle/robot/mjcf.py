@@ -26,7 +26,7 @@ from condyle.robot.mjcf_unsupported import note_the_rest
 from condyle.robot.report import Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
 
-VISIBLE_GROUPS = (0, 1, 2)  # MuJoCo's viewer hides the others unless told
+VISIBLE_GROUPS = (0, 1, 2)  # MuJoCo's viewer hides the others by default
 NO_COLOR = (0.5, 0.5, 0.5, 1.0)  # what MuJoCo gives a geom without one
 
 
@@ -310,9 +310,9 @@ class _Reader:
                 pose = Pose.identity()  # MuJoCo's qpos is the pose itself; the written one is in qpos0
             # a slide moves the same wherever it stands
             p = np.zeros(3) if kind in ("prismatic", "free") else m.jnt_pos[j].copy()
-            arrives = j == first + count - 1 and not p.any()
-            link = body if arrives else self.fresh(f"{body}/{self.joints[j]}")
-            if not arrives:
+            last = j == first + count - 1 and not p.any()
+            link = body if last else self.fresh(f"{body}/{self.joints[j]}")
+            if not last:
                 self.links.append(LinkSpec(link, where=self.where("joint", self.joints[j])))
             self.specs.append(self.joint(j, kind, at, link, pose @ Pose(np.eye(3), p) @ self.zero(j, kind)))
             at, pose = link, Pose(np.eye(3), -p)

@@ -33,7 +33,7 @@ TABLES = (
 JOINT_FIELDS = (
     ("jnt_stiffness", "springs of joints"),
     ("jnt_stiffnesspoly", "nonlinear springs of joints"),
-    ("jnt_springyield", "plastic springs of joints"),
+    ("jnt_springyield", "yielding springs of joints"),
     ("jnt_actgravcomp", "gravity compensation by actuators of joints"),
 )
 BODY_FIELDS = (("body_gravcomp", "gravity compensation of bodies"),)
@@ -82,7 +82,7 @@ def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joi
     note("limits of ball joints", [joints[j] for j in balls if model.jnt_limited[j]])
     curved = _rows(model, "dof_dampingpoly", model.nv)
     note("nonlinear damping of joints", [joints[j] for j in range(model.njnt) if curved[model.jnt_dofadr[j]].any()])
-    note("mocap bodies, which stand still here", [bodies[i] for i in range(model.nbody) if model.body_mocapid[i] >= 0])
+    note("mocap bodies, which do not move here", [bodies[i] for i in range(model.nbody) if model.body_mocapid[i] >= 0])
     start = [bodies[model.jnt_bodyid[j]] for j, kind in enumerate(types) if kind == mujoco.mjtJoint.mjJNT_FREE]
     note("written poses of free bodies (load_mjcf returns qpos0; at the neutral q they stand at the origin)", start)
     note("contact parameters of geoms", [geoms[i] for i in range(model.ngeom) if _own_contact(model, i)])

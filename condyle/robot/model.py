@@ -79,7 +79,7 @@ class Loop:
 class Model:
     """A robot with base, gravity and coordinates chosen. It never changes.
 
-    `visuals` and `collisions` are the shapes that stand still in the world. The links are a tree; `loops` close it.
+    `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it.
     """
 
     name: str
@@ -93,10 +93,12 @@ class Model:
 
     @property
     def nq(self) -> int:
+        """How many coordinates it has."""
         return self.links[-1].q.stop if self.links else 0
 
     @property
     def nv(self) -> int:
+        """How many velocities it has."""
         return self.links[-1].v.stop if self.links else 0
 
     def outward(self) -> Iterator[tuple[int, Link]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from condyle.robot.angles import exact_quarters
+from condyle.robot.angles import exact_quarters, rotation_rpy
 from condyle.robot.description import FrameSpec, JointSpec, Limits, LinkSpec, Shape
 from condyle.robot.spatial import Inertia, Pose, length, product
 
@@ -26,13 +26,7 @@ RUBBER: Color = (0.08, 0.08, 0.09, 1.0)
 
 def pose(xyz: Numbers = ORIGIN, rpy: Numbers = ORIGIN) -> Pose:
     """The pose at xyz, turned by R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    R = np.eye(3)
-    for angle, (i, j) in zip(rpy, ((1, 2), (2, 0), (0, 1)), strict=True):
-        turn = np.eye(3)
-        turn[i, i], turn[j, i] = exact_quarters(angle)
-        turn[j, j], turn[i, j] = turn[i, i], -turn[j, i]
-        R = product(turn, R)
-    return Pose(R, np.array(xyz, dtype=float))
+    return Pose(rotation_rpy(*rpy, trig=exact_quarters), np.array(xyz, dtype=float))
 
 
 # -- bodies
@@ -72,14 +66,17 @@ def total(*bodies: Inertia) -> Inertia:
 
 
 def box(size: Numbers, at: Pose | None = None, color: Color | None = None, name: str = "") -> Shape:
+    """A box of size (x, y, z) about the origin of `at`."""
     return Shape("box", tuple(size), at or pose(), name, color=color)
 
 
 def sphere(radius: float, xyz: Numbers = ORIGIN, color: Color | None = None, name: str = "") -> Shape:
+    """A sphere about the point xyz."""
     return Shape("sphere", (radius,), pose(xyz), name, color=color)
 
 
 def cylinder(radius: float, length: float, at: Pose | None = None, color: Color | None = None, name: str = "") -> Shape:
+    """A cylinder about the z axis of `at`."""
     return Shape("cylinder", (radius, length), at or pose(), name, color=color)
 
 

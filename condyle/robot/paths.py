@@ -27,6 +27,7 @@ class Places:
 
     @property
     def allowed(self) -> tuple[Path, ...]:
+        """All of them."""
         return (self.folder, *self.package_dirs, *self.roots)
 
     def find(self, name: str, folder: Path | None = None) -> Path | None:

@@ -7,7 +7,7 @@ the frame they are given in (Featherstone 2008, chapter 2).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -54,23 +54,42 @@ def length(a: Array) -> float:
 
 
 @dataclass(frozen=True)
-class Motion:
-    """A velocity or acceleration: `linear` of the point at the origin, `angular` of the body."""
+class _Spatial:
+    """Six entries in two parts, with the operations that motions and forces share."""
 
     linear: Array
     angular: Array
 
-    def __add__(self, other: Motion) -> Motion:
-        return Motion(self.linear + other.linear, self.angular + other.angular)
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.linear + other.linear, self.angular + other.angular)
 
-    def __sub__(self, other: Motion) -> Motion:
-        return Motion(self.linear - other.linear, self.angular - other.angular)
+    def __sub__(self, other: Self) -> Self:
+        return type(self)(self.linear - other.linear, self.angular - other.angular)
 
-    def __neg__(self) -> Motion:
-        return Motion(-self.linear, -self.angular)
+    def __neg__(self) -> Self:
+        return type(self)(-self.linear, -self.angular)
 
-    def __mul__(self, scale: Any) -> Motion:
-        return Motion(self.linear * scale, self.angular * scale)
+    def __mul__(self, scale: Any) -> Self:
+        return type(self)(self.linear * scale, self.angular * scale)
+
+    def vector(self) -> Array:
+        """The six entries, linear first."""
+        return np.concatenate([self.linear, self.angular])
+
+    @classmethod
+    def zero(cls) -> Self:
+        """All entries zero."""
+        return cls(np.zeros(3), np.zeros(3))
+
+    @classmethod
+    def of(cls, six: Array) -> Self:
+        """The motion or force with these six entries, linear first."""
+        return cls(six[:3], six[3:])
+
+
+@dataclass(frozen=True)
+class Motion(_Spatial):
+    """A velocity or acceleration: `linear` of the point at the origin, `angular` of the body."""
 
     def cross(self, other: Motion | Force) -> Any:
         """The rate at which `other`, fixed in a body that moves like this, changes:  V x M  or  V x* F."""
@@ -88,51 +107,10 @@ class Motion:
         """The power of a force in this motion."""
         return product(self.linear, force.linear) + product(self.angular, force.angular)
 
-    def vector(self) -> Array:
-        """The six entries, linear first."""
-        return np.concatenate([self.linear, self.angular])
-
-    @staticmethod
-    def zero() -> Motion:
-        return Motion(np.zeros(3), np.zeros(3))
-
-    @staticmethod
-    def of(six: Array) -> Motion:
-        """The motion with these six entries, linear first."""
-        return Motion(six[:3], six[3:])
-
 
 @dataclass(frozen=True)
-class Force:
-    """A force or momentum: `linear` the force, `angular` the couple about the origin."""
-
-    linear: Array
-    angular: Array
-
-    def __add__(self, other: Force) -> Force:
-        return Force(self.linear + other.linear, self.angular + other.angular)
-
-    def __sub__(self, other: Force) -> Force:
-        return Force(self.linear - other.linear, self.angular - other.angular)
-
-    def __neg__(self) -> Force:
-        return Force(-self.linear, -self.angular)
-
-    def __mul__(self, scale: Any) -> Force:
-        return Force(self.linear * scale, self.angular * scale)
-
-    def vector(self) -> Array:
-        """The six entries, linear first."""
-        return np.concatenate([self.linear, self.angular])
-
-    @staticmethod
-    def zero() -> Force:
-        return Force(np.zeros(3), np.zeros(3))
-
-    @staticmethod
-    def of(six: Array) -> Force:
-        """The force with these six entries, linear first."""
-        return Force(six[:3], six[3:])
+class Force(_Spatial):
+    """A force or momentum: `linear` the force, `angular` the torque about the origin."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +147,7 @@ class Pose:
 
     @staticmethod
     def identity() -> Pose:
+        """X_aa."""
         return Pose(np.eye(3), np.zeros(3))
 
 
@@ -188,10 +167,12 @@ class Inertia:
 
     @staticmethod
     def zero() -> Inertia:
+        """No body."""
         return Inertia(0.0, np.zeros(3), np.zeros((3, 3)))
 
     @property
     def com(self) -> Array:
+        """The centre of mass, h / mass."""
         return self.h / self.mass
 
     @property

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from condyle.errors import RobotError
-from condyle.robot.angles import cos_sin
+from condyle.robot.angles import rotation_rpy
 from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
 from condyle.robot.fields import Fields
 from condyle.robot.names import nearest, quoted
@@ -24,18 +24,6 @@ Color = tuple[float, float, float, float]
 # the attributes that give each shape its size
 SIZES = {"sphere": ("radius",), "cylinder": ("radius", "length"), "capsule": ("radius", "length")}
 KINDS = ("box", "sphere", "cylinder", "capsule", "mesh")
-
-
-def rotation_rpy(roll: float, pitch: float, yaw: float) -> np.ndarray:
-    """R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    (cr, sr), (cp, sp), (cy, sy) = (cos_sin(angle) for angle in (roll, pitch, yaw))
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
 
 
 def origin(parent: Fields) -> Pose:

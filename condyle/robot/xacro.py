@@ -90,18 +90,18 @@ class _Expander:
             self.jobs.pop()()
         return holder.children[0] if holder.children else root
 
-    def all(self, elements: Sequence[Element], frame: _Frame, plain: bool = False) -> None:
-        """Expand these elements next, in this order; `plain` ones are expanded already and only copied."""
-        self.jobs.extend(partial(self.element, element, frame, plain) for element in reversed(elements))
+    def all(self, elements: Sequence[Element], frame: _Frame, expanded: bool = False) -> None:
+        """Expand these elements next, in this order; `expanded` ones are expanded already and only copied."""
+        self.jobs.extend(partial(self.element, element, frame, expanded) for element in reversed(elements))
 
-    def element(self, element: Element, frame: _Frame, plain: bool = False) -> None:
+    def element(self, element: Element, frame: _Frame, expanded: bool = False) -> None:
         """Expand one element, whatever it is; what is wrong is reported with its line."""
         try:
             self.text.evaluator.step()
-            if plain:
+            if expanded:
                 copy = self.add(Element(element.tag, dict(element.attributes), element.file, element.line), frame)
                 copy.text = element.text
-                self.all(element.children, replace(frame, parent=copy, depth=frame.depth + 1), plain=True)
+                self.all(element.children, replace(frame, parent=copy, depth=frame.depth + 1), expanded=True)
             elif element.tag in self.commands:
                 self.commands[element.tag](element, frame)
             elif element.tag == "xacro:element":
@@ -278,6 +278,6 @@ class _Expander:
             for stars in ("**", "*"):
                 block = scope.blocks.get(stars + name)
                 if block is not None:
-                    self.all(block.children if stars == "**" else [block], frame, plain=block.tag != "xacro:property")
+                    self.all(block.children if stars == "**" else [block], frame, expanded=block.tag != "xacro:property")
                     return
         raise ValueError(f"there is no block {quoted(name)}")

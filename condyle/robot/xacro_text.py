@@ -75,9 +75,11 @@ class Scope:
             scope = scope.parent
 
     def has(self, name: str) -> bool:
+        """Whether the name is defined here or around."""
         return any(name in scope.values or name in scope.waiting for scope in self.chain())
 
     def set(self, name: str, value: Value) -> None:
+        """Define a name here."""
         self.waiting.pop(name, None)
         self.values[name] = literal(value)
 
@@ -87,6 +89,7 @@ class Scope:
         self.waiting[name] = text, element
 
     def remove(self, name: str) -> None:
+        """Forget a name here and around."""
         for scope in self.chain():
             scope.values.pop(name, None)
             scope.waiting.pop(name, None)
@@ -179,23 +182,23 @@ class _Failed(ValueError):
 
 def pieces(text: str) -> Iterator[tuple[str, str]]:
     """("", plain text), ("{", inside of ${...}) and ("(", inside of $(...)), in order; $${ is a plain ${."""
-    plain, i = "", 0
+    literal_text, i = "", 0
     while i < len(text):
         escaped = ESCAPED.match(text, i)
         if escaped:
-            plain, i = plain + escaped[1], escaped.end()
+            literal_text, i = literal_text + escaped[1], escaped.end()
         elif text[i] == "$" and text[i + 1 : i + 2] in CLOSING:
-            if plain:
-                yield "", plain
+            if literal_text:
+                yield "", literal_text
             end = _closing(text, i + 1)
             yield text[i + 1], text[i + 2 : end]
-            plain, i = "", end + 1
+            literal_text, i = "", end + 1
         else:
             stop = text.find("$", i + 1)
             stop = len(text) if stop < 0 else stop
-            plain, i = plain + text[i:stop], stop
-    if plain:
-        yield "", plain
+            literal_text, i = literal_text + text[i:stop], stop
+    if literal_text:
+        yield "", literal_text
 
 
 def _closing(text: str, start: int) -> int:

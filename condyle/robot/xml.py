@@ -35,6 +35,7 @@ class Element:
 
     @property
     def where(self) -> str:
+        """The file and line it began at: "arm.urdf:12"."""
         return f"{self.file}:{self.line}"
 
     def walk(self) -> Iterator[Element]:
@@ -115,7 +116,7 @@ class _Builder:
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
 
     def build(self, source: bytes) -> Element:
-        # expat is told that all is UTF-8; a file that says otherwise is believed only if it makes no difference
+        # expat takes all as UTF-8; a file that says otherwise is believed only if it makes no difference
         declared = re.match(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)", source)
         if declared and declared[1].decode().lower() not in UTF_8 and not source.isascii():
             self.refuse(f"the file says it is {declared[1].decode()}: save it as UTF-8")

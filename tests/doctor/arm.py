@@ -1,4 +1,4 @@
-"""A healthy arm of two links, which the tests make ill."""
+"""A correct arm of two links, which the tests break."""
 
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,9 @@ def look(folder: Path, text: str, name: str = "arm.urdf", **options: Any) -> Dia
     return diagnose(path, fix=True, **options)
 
 
-def cured(folder: Path, found: Diagnosis) -> Model:
+def fixed(folder: Path, found: Diagnosis) -> Model:
     """The corrected robot, loaded as anybody would."""
     assert found.corrected is not None
-    path = folder / "cured.urdf"
+    path = folder / "corrected.urdf"
     path.write_bytes(found.corrected.encode())
     return load_model(path)

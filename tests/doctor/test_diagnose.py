@@ -1,4 +1,4 @@
-"""The doctor: each ailment is found in its line, each fix gives a robot that loads, nothing else in the file changes."""
+"""The doctor: each problem is found in its line, each fix gives a robot that loads, nothing else in the file changes."""
 
 import difflib
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import published
 import pytest
-from doctor.arm import FORE_INERTIAL, GOOD, LIMIT, UPPER_INERTIAL, cured, line, look
+from doctor.arm import FORE_INERTIAL, GOOD, LIMIT, UPPER_INERTIAL, fixed, line, look
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def changed(before: str, after: str) -> list[str]:
     return [each for each in lines if each[0] in "+-"]
 
 
-def test_a_healthy_robot_is_healthy(tmp_path):
+def test_a_correct_robot_has_no_findings(tmp_path):
     found = look(tmp_path, GOOD)
     assert found.verdict == LOADS and found.findings == () and found.corrected is None and exit_code(found) == 0
     assert found.summary["degrees_of_freedom"] == 2 and found.summary["mass"] == 2.0
@@ -120,8 +120,8 @@ CASES: dict[str, tuple[str, str, str, str, str, bool]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_ailment_is_found_in_its_line_and_cured(case, tmp_path):
-    old, new, kind, severity, at, whole = CASES[case]
+def test_each_problem_is_found_in_its_line_and_fixed(case, tmp_path):
+    old, new, kind, severity, at, complete = CASES[case]
     assert old in GOOD
     text = GOOD.replace(old, new) if case == "robot misspelt" else GOOD.replace(old, new, 1)
     found = look(tmp_path, text)
@@ -134,10 +134,10 @@ def test_each_ailment_is_found_in_its_line_and_cured(case, tmp_path):
     )
     assert finding.what and finding.advice.endswith(".") and finding.what.isprintable()
     assert (found.verdict == FAILS) == refused(tmp_path / "arm.urdf")
-    if whole:
+    if complete:
         assert finding.fixable and found.corrected is not None
         assert [each for each in found.remains if each.severity != "hint"] == [], found.remains
-        assert cured(tmp_path, found).nv == 2
+        assert fixed(tmp_path, found).nv == 2
         assert exit_code(found) == (0 if severity == "hint" else 1)
     else:
         assert any(each.rule == kind for each in found.remains) or case == "endless effort"
@@ -157,7 +157,7 @@ def test_nothing_but_the_wrong_lines_changes(tmp_path):
 def test_estimated_inertia_is_that_of_the_solid_shape(tmp_path):
     shape = GOOD[GOOD.index("    <collision>") : GOOD.index("  </link>")]
     found = look(tmp_path, GOOD.replace(FORE_INERTIAL, shape))
-    link = cured(tmp_path, found).links[1]
+    link = fixed(tmp_path, found).links[1]
     m = 1000.0 * 0.06 * 0.06 * 0.3
     np.testing.assert_allclose(link.inertia.mass, m, rtol=1e-9)
     np.testing.assert_allclose(link.inertia.com, [0.0, 0.0, 0.15], rtol=1e-9, atol=1e-12)
@@ -168,7 +168,7 @@ def test_estimated_inertia_is_that_of_the_solid_shape(tmp_path):
 
 def test_a_mass_that_is_written_is_kept(tmp_path):
     found = look(tmp_path, GOOD.replace(' izz="0.001"', "", 1))
-    link = cured(tmp_path, found).links[0]
+    link = fixed(tmp_path, found).links[0]
     assert link.inertia.mass == 1.5
     np.testing.assert_allclose(link.inertia.I_com[2, 2], 1.5 / 12.0 * 2 * 0.06**2, rtol=1e-9)
 
@@ -178,19 +178,19 @@ def test_a_joint_that_moves_nothing_loads_but_cannot_be_simulated(tmp_path):
     bare = f'<robot name="r"><link name="a"/><link name="b"/>{joint}</robot>'
     found = look(tmp_path, bare)
     assert found.verdict == NOT_SIMULABLE and exit_code(found) == 1 and found.verdict_after == LOADS
-    np.testing.assert_allclose(cured(tmp_path, found).links[0].inertia.mass, 1000 * 4 / 3 * np.pi * 0.03**3, rtol=1e-9)
+    np.testing.assert_allclose(fixed(tmp_path, found).links[0].inertia.mass, 1000 * 4 / 3 * np.pi * 0.03**3, rtol=1e-9)
     assert "\n" not in found.corrected.strip(), "a file of one line stays one"
 
 
-def test_two_links_of_one_name_are_told_apart(tmp_path):
+def test_two_links_of_one_name_are_renamed(tmp_path):
     text = GOOD.replace("name='fore'", "name='upper'").replace('<child link="fore"/>', '<child link="upper"/>')
     text = text.replace('<parent link="upper"/>', '<parent link="base"/>')
     found = look(tmp_path, text)
-    assert [link.name for link in cured(tmp_path, found).links] == ["upper_2", "upper"]
+    assert [link.name for link in fixed(tmp_path, found).links] == ["upper_2", "upper"]
     assert found.verdict_after == LOADS
 
 
-def test_several_roots_and_cycles_are_told_and_left(tmp_path):
+def test_several_roots_and_cycles_are_reported_and_left(tmp_path):
     lonely = GOOD.replace("</robot>", '<link name="lonely"/></robot>')
     ring = GOOD.replace("</robot>", '<joint name="k" type="fixed"><parent link="fore"/><child link="base"/></joint></robot>')
     for text, word in ((lonely, "2 roots"), (ring, "cycle")):
@@ -233,7 +233,7 @@ def test_a_mesh_elsewhere_is_found(written, there, corrected, tmp_path):
     (own / there).write_bytes(stl(0.1))
     found = look(own, with_mesh(written))
     assert f'filename="{corrected}"' in found.corrected and found.verdict_after == LOADS
-    assert cured(own, found).links[0].visuals[0].mesh == own / there
+    assert fixed(own, found).links[0].visuals[0].mesh == own / there
 
 
 def test_a_package_beside_is_named(tmp_path):
@@ -277,10 +277,10 @@ def test_xacro_is_examined_and_its_fix_is_the_expanded_file(tmp_path):
     text = text.replace('value="1.5"', 'value="$(arg m)"')
     found = look(tmp_path, text, "arm.urdf.xacro")
     assert found.format == "xacro" and found.findings[0].where.endswith(f"arm.urdf.xacro:{line(text, '$(arg m)')}")
-    assert cured(tmp_path, found).links[0].inertia.mass == 1.0
+    assert fixed(tmp_path, found).links[0].inertia.mass == 1.0
     assert look(tmp_path, text, "arm.urdf.xacro", xacro_args={"m": "2"}).findings == ()
     wrong = look(tmp_path, text, "arm.urdf")
-    assert any(each.rule == "xacro" for each in wrong.findings) and cured(tmp_path, wrong).nv == 2
+    assert any(each.rule == "xacro" for each in wrong.findings) and fixed(tmp_path, wrong).nv == 2
 
 
 def test_mjcf_is_reported_only(tmp_path):
@@ -302,7 +302,7 @@ def test_what_is_no_robot_gets_a_sentence(content, word, tmp_path):
     path.write_bytes(content)
     found = examine(path, fix=True)
     assert found.verdict == FAILS and exit_code(found) == 2 and any(word in each.what for each in found.findings)
-    assert [p.name for p in tmp_path.iterdir()] == ["a.urdf"], "nothing is written where nothing is cured"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.urdf"], "nothing is written where nothing is fixed"
 
 
 def test_utf_16_is_written_as_utf_8(tmp_path):
@@ -349,9 +349,9 @@ def test_what_is_shown_and_what_scripts_get(tmp_path):
         "2 kg",
     ):
         assert word in text, text
-    plain = json.loads(json.dumps(facts(examine(path))))
-    assert plain["verdict"] == FAILS and plain["exit_code"] == 2 and plain["counts"] == {"error": 1, "warning": 1, "hint": 0}
-    assert plain["findings"][0]["line"] == line(GOOD, "1.5") and plain["findings"][0]["fixable"] is True
+    data = json.loads(json.dumps(facts(examine(path))))
+    assert data["verdict"] == FAILS and data["exit_code"] == 2 and data["counts"] == {"error": 1, "warning": 1, "hint": 0}
+    assert data["findings"][0]["line"] == line(GOOD, "1.5") and data["findings"][0]["fixable"] is True
 
 
 def test_files_that_are_not_there(tmp_path):
@@ -367,7 +367,7 @@ def test_files_that_are_not_there(tmp_path):
         assert len(caught.value.problems) == 1 and "\n" not in str(caught.value)
 
 
-def test_strict_takes_doubts_for_errors(tmp_path):
+def test_strict_takes_warnings_for_errors(tmp_path):
     (tmp_path / "a.urdf").write_text(GOOD.replace('effort="20"', 'effort="0"'))
     assert exit_code(examine(tmp_path / "a.urdf")) == 1
     assert exit_code(examine(tmp_path / "a.urdf", strict=True)) == 2
@@ -482,7 +482,7 @@ def test_a_point_gets_the_moments_of_its_shape(tmp_path):
     text = GOOD.replace('ixx="0.012" ixy="0" ixz="0" iyy="0.012" iyz="0" izz="0.001"', 'ixx="0" iyy="0" izz="0"')
     found = look(tmp_path, text)
     assert [each.rule for each in found.findings] == ["inertia-zero"], "its centre is off the axis, so it can be simulated"
-    body = cured(tmp_path, found).links[0].inertia
+    body = fixed(tmp_path, found).links[0].inertia
     assert body.mass == 1.5
     np.testing.assert_allclose(body.I_com[0, 0], 1.5 / 12.0 * (0.06**2 + 0.3**2), rtol=1e-8)
 

@@ -1,7 +1,7 @@
-"""What the doctor tells and leaves alone: two cures that contradict each other, words that mean something else, guesses."""
+"""What the doctor reports and leaves alone: two fixes that contradict each other, words that mean something else, guesses."""
 
 import pytest
-from doctor.arm import GOOD, UPPER_INERTIAL, cured, look
+from doctor.arm import GOOD, UPPER_INERTIAL, fixed, look
 
 from condyle.commands.doctor import examine
 from condyle.doctor.diagnose import LOADS, WARNINGS
@@ -23,11 +23,11 @@ def joint_with(limit: str) -> str:
     ],
 )
 def test_a_misspelt_limit_is_not_also_taken_away(limit, tmp_path):
-    """The words are corrected first: no second cure may add, or make needless, what is there under a wrong name."""
+    """The words are corrected first: no second fix may add, or make needless, what is there under a wrong name."""
     found = look(tmp_path, joint_with(limit))
     assert {each.rule for each in found.findings if each.fixable} <= {"unknown-attribute", "unknown-element"}
     assert found.verdict_after == LOADS and 'type="continuous"' not in found.corrected
-    link = cured(tmp_path, found).links[0]
+    link = fixed(tmp_path, found).links[0]
     assert (link.limits.lower, link.limits.upper, link.limits.effort, link.limits.velocity) == (-1.5, 1.5, 20.0, 3.0)
 
 
@@ -58,7 +58,7 @@ def test_what_is_misspelt_is_not_added_again(before, after, tmp_path):
         ("<dynamics", '<dynamics_old damping="3"/><dynamics'),
     ],
 )
-def test_another_word_is_told_and_left(before, after, tmp_path):
+def test_another_word_is_reported_and_left(before, after, tmp_path):
     """A known word with something added means something else, often in another unit: renaming it would make another robot."""
     text = GOOD.replace(before, after)
     found = look(tmp_path, text)
@@ -82,7 +82,7 @@ def test_edit_distance():
 
 
 def test_a_part_that_can_do_without_a_mass_gets_none(tmp_path):
-    """A link without mass between two joints is common: it is told, and 1000 kg are not given to its picture."""
+    """A link without mass between two joints is common: it is reported, and 1000 kg are not given to its picture."""
     picture = '<visual><geometry><box size="1 1 1"/></geometry></visual>'
     text = GOOD.replace(UPPER_INERTIAL, "").replace('<link name="base"/>', f'<link name="base">{picture}</link>')
     found = look(tmp_path, text)
@@ -97,8 +97,8 @@ def test_a_comma_that_may_be_of_thousands_is_left(written, corrected, tmp_path):
     finding = next(each for each in found.findings if each.rule == "number")
     if corrected is None:
         assert not finding.fixable and found.corrected is None
-        point, plain = written.replace(",", "."), written.replace(",", "")
-        assert finding.advice == f"Write {point} or {plain}, whichever it is."
+        point, digits = written.replace(",", "."), written.replace(",", "")
+        assert finding.advice == f"Write {point} or {digits}, whichever it is."
     else:
         assert f'lower="{corrected}"' in found.corrected
 
@@ -111,7 +111,7 @@ def test_the_corrected_file_says_what_was_assumed(tmp_path):
         assert (
             "has the negative mass -1.5 kg -> writes value=" in account and "effort -20 is negative -> writes effort=" in account
         )
-        assert cured(tmp_path, found).nv == 2
+        assert fixed(tmp_path, found).nv == 2
 
 
 def test_a_link_that_leads_out_is_not_written_through(tmp_path):

@@ -1,4 +1,4 @@
-"""Robots that seem made to stand, roll or fly: told, and left as they are."""
+"""Robots that seem made to stand, roll or fly: reported, and left as they are."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def robot(*limbs: tuple[str, float], root: str = "trunk", kind: str = "continuou
     return "".join([*parts, "</robot>"])
 
 
-def told(tmp_path: Path, text: str) -> str:
+def hint(tmp_path: Path, text: str) -> str:
     (tmp_path / "it.urdf").write_text(text)
     found = diagnose(tmp_path / "it.urdf", fix=True)
     assert found.corrected is None or FIXED_BASE not in found.corrected
@@ -41,11 +41,11 @@ def test_what_is_not(name):
 
 
 def test_by_names_and_by_legs(tmp_path):
-    assert "'front_foot' seems made to carry it" in told(tmp_path, robot(("front_foot", 0.1)))
-    assert "'propeller_1' and 'propeller_2' and more seem made" in told(
+    assert "'front_foot' seems made to carry it" in hint(tmp_path, robot(("front_foot", 0.1)))
+    assert "'propeller_1' and 'propeller_2' and more seem made" in hint(
         tmp_path, robot(*[(f"propeller_{n}", 0.0) for n in (1, 2, 3)])
     )
-    assert "'a' and 'b' seem made" in told(tmp_path, robot(("a", -0.2), ("b", -0.21), ("head", 0.2)))
+    assert "'a' and 'b' seem made" in hint(tmp_path, robot(("a", -0.2), ("b", -0.21), ("head", 0.2)))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_by_names_and_by_legs(tmp_path):
     ],
 )
 def test_what_does_not_stand(tmp_path, text):
-    assert not told(tmp_path, text)
+    assert not hint(tmp_path, text)
 
 
 STAND = {"a1", "go2", "g1_29dof_rev_1_0", "talos_full_v2", "simple_humanoid", "tiago", "iris_simple", "solo12"}

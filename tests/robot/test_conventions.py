@@ -48,9 +48,9 @@ def test_there_and_back(seed: int, batch: tuple[int, ...]) -> None:
 
 def test_a_batch_is_its_states() -> None:
     q, v, _ = states(np.random.default_rng(0), 4)
-    whole = conventions.v_to_ros(MODEL, q, v)
+    batch = conventions.v_to_ros(MODEL, q, v)
     for i in range(4):
-        np.testing.assert_array_equal(conventions.v_to_ros(MODEL, q[i], v[i]), whole[i])
+        np.testing.assert_array_equal(conventions.v_to_ros(MODEL, q[i], v[i]), batch[i])
     # one q for many v
     assert conventions.v_to_mujoco(MODEL, q[0], v).shape == v.shape
 

@@ -304,7 +304,7 @@ def test_pidog_joints() -> None:
     assert len(feet) == 4 and all(shape.size == (0.008,) for shape in feet)
 
 
-# -- the four-limbed machine
+# -- the four-limbed robot
 
 
 def test_fourlimb() -> None:

@@ -54,10 +54,10 @@ def test_locking_keeps_a_loop_that_still_moves() -> None:
 
 @pytest.mark.parametrize("base", ["fixed", "free"])
 def test_locking_drops_a_loop_that_is_closed_and_cannot_move(base: str) -> None:
-    whole = build(checked(parallelogram()), base)
-    q = whole.neutral()
+    full = build(checked(parallelogram()), base)
+    q = full.neutral()
     q[-3:] = 0.3, -0.3, 0.3
-    model = lock(whole, ["left_foot", "right_foot", "elbow"], q).model
+    model = lock(full, ["left_foot", "right_foot", "elbow"], q).model
     assert model.loops == () and len(model.links) == (base == "free")
 
 

@@ -407,7 +407,7 @@ def test_warnings_are_notes_and_nothing_is_printed_or_written(
     monkeypatch.chdir(tmp_path)
     text = PENDULUM.replace('damping="0.1"', 'margin="nan"')
     (note,) = read_mjcf(text).notes
-    assert note.what == "kept: MuJoCo warns: XML contains a 'NaN'. Please check it carefully."
+    assert note.what.startswith("kept: MuJoCo warns: XML contains a 'NaN'. Please check it")
     assert capfd.readouterr() == ("", "") and list(tmp_path.iterdir()) == []
 
 

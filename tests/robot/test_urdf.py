@@ -1,4 +1,4 @@
-"""URDF files mean here what they mean to Pinocchio, and every problem of a file is told with its place and its cure."""
+"""URDF files mean here what they mean to Pinocchio, and every problem of a file is reported with its place and what to do."""
 
 from pathlib import Path
 
@@ -8,9 +8,10 @@ from published import PACKAGE_DIRS, REFUSED, URDFS, name
 
 import condyle as cd
 from condyle.errors import RobotError
+from condyle.robot.angles import rotation_rpy
 from condyle.robot.description import Description, JointSpec
 from condyle.robot.spatial import Inertia, Pose
-from condyle.robot.urdf import read_urdf, rotation_rpy
+from condyle.robot.urdf import read_urdf
 
 # Pinocchio turns roll, pitch, yaw into a quaternion first: the same numbers but for rounding
 SAME = 1e-12

@@ -78,7 +78,7 @@ def test_numbers(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "cure"),
+    ("text", "advice"),
     [
         ("1,5", "write 1.5"),
         ("nan", "only finite numbers"),
@@ -96,8 +96,8 @@ def test_numbers(text: str, value: float) -> None:
         ("${pi}", "this is a xacro expression"),
     ],
 )
-def test_what_is_not_a_number(text: str, cure: str) -> None:
-    with pytest.raises(ValueError, match=cure.replace("(", r"\(")):
+def test_what_is_not_a_number(text: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice.replace("(", r"\(")):
         number(text)
 
 

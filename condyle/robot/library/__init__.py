@@ -41,8 +41,8 @@ def names() -> tuple[str, ...]:
 
 def meant(name: str) -> str:
     """The name under which a robot is known, for what people write: Wheeled-Pendulum is wheeled_pendulum, and arm is ur3."""
-    plain = name.lower().replace("-", "_")
-    return ALSO.get(plain, plain)
+    lower = name.lower().replace("-", "_")
+    return ALSO.get(lower, lower)
 
 
 def description(name: str) -> Description:

@@ -26,12 +26,13 @@ GIMBAL_MOMENTS = (0.001920, 0.000249, 0.013177, 2e-6, -2.4e-5, 2e-6)
 
 
 def description() -> Description:
+    """The links, joints and frames."""
     arms = [pose((0.0, side * ARM[0], ARM[1]), (0.0, 0.0, side * pi / 2.0)) for side in (+1.0, -1.0)]
     root, controller = pose(), pose()
-    carried = [body(1e-5, moments=(1e-6,) * 3, at=place) for place in (root, controller, *arms)]
+    payload = [body(1e-5, moments=(1e-6,) * 3, at=place) for place in (root, controller, *arms)]
     hull = box((0.1, 0.3, 0.21), pose((0.0, 0.0, -0.105)), BLUE, "hull")
     struts = [rod((0.0, 0.0, 0.0), tuple(arm.p), 0.008, STEEL) for arm in arms]
-    links = [link("base", total(body(0.942442, (0.0, 0.0, -0.134417), BASE_MOMENTS), *carried), [hull, *struts], [hull])]
+    links = [link("base", total(body(0.942442, (0.0, 0.0, -0.134417), BASE_MOMENTS), *payload), [hull, *struts], [hull])]
     joints, frames = [], [frame("flight_controller", "base")]
     for i, arm in enumerate(arms, start=1):
         thrust = pose((REACH, 0.0, 0.0))
@@ -40,12 +41,12 @@ def description() -> Description:
             body(1e-5, moments=(1e-6,) * 3, at=thrust),
             body(1e-5, moments=(1e-6,) * 3, at=thrust),
         )
-        looks = [
+        visuals = [
             rod((0.0, 0.0, 0.0), (REACH, 0.0, 0.0), 0.01, DARK),
             cylinder(0.1, 0.006, pose((REACH, 0.0, 0.02)), RED if i == 1 else STEEL),
         ]
         guard = cylinder(0.1, 0.1, thrust, name=f"guard_{i}")
-        links.append(link(f"gimbal_{i}", inertia, looks, [guard]))
+        links.append(link(f"gimbal_{i}", inertia, visuals, [guard]))
         joints.append(
             joint(f"tilt_{i}", "revolute", "base", f"gimbal_{i}", arm, X, limits=1.57, effort=6.6, speed=3.0, damping=0.8)
         )

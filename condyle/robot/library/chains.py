@@ -1,4 +1,4 @@
-"""The textbook machines: pendulum, double pendulum, cart-pole, and a chain of any number of links, all swinging about y.
+"""The textbook robots: pendulum, double pendulum, cart-pole, and a chain of any number of links, all swinging about y.
 
 Sizes are ours: pendulums have bobs of 1 kg, points, on massless rods of 1 m, so that q'' = -(g/l) sin q; links of a chain
 are uniform rods of 0.2 m, 0.2 kg and radius 0.01 m; both hang down at zero. The cart-pole is that of Barto, Sutton and

@@ -29,6 +29,7 @@ LIMBS = {"fl": (+1, +1), "fr": (+1, -1), "hl": (-1, +1), "hr": (-1, -1)}  # (fro
 
 
 def description() -> Description:
+    """The links, joints and frames."""
     torso = box((0.62, 0.40, 0.16), color=BLUE, name="torso")
     links, joints, frames = [link("torso", body(TORSO, moments=TORSO_MOMENTS), [torso], [torso])], [], []
     for name, (front, left) in LIMBS.items():
@@ -37,12 +38,12 @@ def description() -> Description:
             hub_name, segment, end = f"hub_{i}_{name}", f"segment_{i}_{name}", (0.0, left * outward, -length)
             hub = cylinder(0.06, 0.12, pose(rpy=(pi / 2.0, 0.0, 0.0)), DARK)
             tube = rod((0.0, 0.0, 0.0), end, 0.05, STEEL, kind="cylinder", name=segment)
-            inertia, looks, touches = solid(mass, tube), [tube], [tube]
+            inertia, visuals, collisions = solid(mass, tube), [tube], [tube]
             if i == len(LENGTHS):
                 foot = sphere(FOOT_RADIUS, end, DARK, f"foot_{name}")
-                inertia, looks, touches = total(inertia, solid(FOOT, foot)), [tube, foot], [foot]
+                inertia, visuals, collisions = total(inertia, solid(FOOT, foot)), [tube, foot], [foot]
                 frames.append(frame(f"foot_{name}", segment, end))
-            links += [link(hub_name, solid(housing, hub), [hub]), link(segment, inertia, looks, touches)]
+            links += [link(hub_name, solid(housing, hub), [hub]), link(segment, inertia, visuals, collisions)]
             joints += [
                 joint(f"roll_{i}_{name}", "revolute", parent, hub_name, at, limits=pi, effort=EFFORT),
                 joint(f"pitch_{i}_{name}", "revolute", hub_name, segment, axis=Y, limits=pi, effort=EFFORT),

@@ -43,6 +43,7 @@ def servo(at: Pose) -> Inertia:
 
 
 def description() -> Description:
+    """The links, joints and frames."""
     hips = [pose((front * HIP_X, left * HIP_Y, 0.0)) for front, left in LEGS.values()]
     torso = box((0.15, 0.08, 0.05), color=STEEL, name="torso")
     inertia = total(body(0.300, moments=TORSO), *(servo(at) for at in (*hips, NECK, TAIL)))

@@ -22,12 +22,13 @@ SIDES = {"left": +1.0, "right": -1.0}
 
 
 def description() -> Description:
+    """The links, joints and frames."""
     disc = WHEEL * RADIUS**2
     lying = pose(rpy=(pi / 2.0, 0.0, 0.0))  # a cylinder stands along z; so turned, it lies along the axle
-    bar = rod((0.0, 0.0, 0.0), (0.0, 0.0, -LENGTH), 0.01, BLUE)
+    axle = rod((0.0, 0.0, 0.0), (0.0, 0.0, -LENGTH), 0.01, BLUE)
     reach = HALF_TRACK - WIDTH / 2.0
     shaft = rod((0.0, -reach, -LENGTH), (0.0, reach, -LENGTH), 0.006, DARK, "cylinder")
-    links = [link("body", body(BODY, (0.0, 0.0, -LENGTH / 2.0), (0.01, 0.01, 0.001)), [bar, shaft], [bar])]
+    links = [link("body", body(BODY, (0.0, 0.0, -LENGTH / 2.0), (0.01, 0.01, 0.001)), [axle, shaft], [axle])]
     joints, frames = [], [frame("top", "body"), frame("axle", "body", (0.0, 0.0, -LENGTH))]
     for side, left in SIDES.items():
         name, tread = f"{side}_disc", cylinder(RADIUS, WIDTH, lying, RED, f"{side}_tread")

@@ -18,13 +18,14 @@ BODY, WHEEL = 1.0, 0.5
 
 
 def description() -> Description:
+    """The links, joints and frames."""
     disc = WHEEL * RADIUS**2
     axle = (0.0, 0.0, -LENGTH)
     # a cylinder lies along z; turned about x, it lies along the axle
     tread = cylinder(RADIUS, 0.02, pose(rpy=(pi / 2.0, 0.0, 0.0)), RED, "tread")
-    bar = rod((0.0, 0.0, 0.0), axle, 0.01, BLUE)
+    pole = rod((0.0, 0.0, 0.0), axle, 0.01, BLUE)
     links = (
-        link("body", body(BODY, (0.0, 0.0, -LENGTH / 2.0), (0.01, 0.01, 0.001)), [bar], [bar]),
+        link("body", body(BODY, (0.0, 0.0, -LENGTH / 2.0), (0.01, 0.01, 0.001)), [pole], [pole]),
         link("wheel", body(WHEEL, (0.0, 0.0, 0.0), (disc / 4.0, disc / 2.0, disc / 4.0)), [tread], [tread]),
     )
     joints = (joint("axle", "continuous", "body", "wheel", pose(axle), Y),)
