@@ -23,7 +23,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -113,6 +113,15 @@ def record(kind: bytes, payload: bytes, before: bytes) -> tuple[bytes, bytes]:
     return front + payload + checksum, checksum
 
 
+def chain(checksum: bytes, *parts: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """(the bytes of several records (kind, payload), the checksum of the last)."""
+    found = []
+    for kind, payload in parts:
+        data, checksum = record(kind, payload, checksum)
+        found.append(data)
+    return b"".join(found), checksum
+
+
 def header(about: dict[str, Any]) -> bytes:
     """The payload of the HEAD record."""
     try:
@@ -123,6 +132,14 @@ def header(about: dict[str, Any]) -> bytes:
         size = f"{len(text):,} bytes, more than {MAX_HEADER_BYTES:,}"
         raise FileError(f"a run cannot be written because its header would have {size}: make `about` shorter.")
     return text
+
+
+def beginning(about: dict[str, Any], start: np.ndarray) -> tuple[bytes, bytes]:
+    """(the bytes of a file up to its first state, their last checksum)."""
+    first, checksum = prefix()
+    state = np.ascontiguousarray(start, dtype=FLOAT).tobytes()
+    data, checksum = chain(checksum, (b"HEAD", header(about)), (b"STRT", state))
+    return first + data, checksum
 
 
 def signals(extras: Mapping[str, tuple[int, ...]]) -> bytes:
@@ -154,15 +171,12 @@ def records(run: Run) -> Iterator[bytes]:
     """The bytes of the file of a run, record by record."""
     if not all(np.isfinite(array).all() for array in (run.x, run.u, run.wrenches, *run.extras.values())):
         raise FileError("a run cannot be written because it has numbers that are not finite, which no step makes.")
-    part, checksum = prefix()
-    yield part
     extras = {name: array.shape[1:] for name, array in run.extras.items()}
     # what is known only at the end is in the END record
     about = {name: value for name, value in run.about.items() if name not in ("steps", "stopped")}
-    start = np.ascontiguousarray(run.x[0], dtype=FLOAT).tobytes()
-    for kind, payload in ((b"HEAD", header(about)), (b"STRT", start), (b"COLS", signals(extras))):
-        part, checksum = record(kind, payload, checksum)
-        yield part
+    first_bytes, checksum = beginning(about, run.x[0])
+    part, checksum = record(b"COLS", signals(extras), checksum)
+    yield first_bytes + part
     for first in range(0, run.steps, BLOCK):
         last = min(first + BLOCK, run.steps)
         arrays = [run.x[first + 1 : last + 1], *[a[first:last] for a in (run.u, run.wrenches, *run.extras.values())]]
@@ -184,18 +198,14 @@ class Writer:
 
     def __init__(self, path: PathLike, about: dict[str, Any], start: np.ndarray, overwrite: bool) -> None:
         self.path = Path(path)
-        first, checksum = prefix()
-        parts = [first]
-        for kind, payload in ((b"HEAD", header(about)), (b"STRT", start.astype(FLOAT).tobytes())):
-            part, checksum = record(kind, payload, checksum)
-            parts.append(part)
+        first, checksum = beginning(about, start)
         self.handle = -1
         self.failed: FileError | None = None
         self.written = Written(0, checksum, 0)
         exists = False
         with file_errors(path, "written", WRITE_ADVICE):
             try:
-                self._create(self.path, b"".join(parts))
+                self._create(self.path, first)
             except FileExistsError:
                 exists = True
         if exists and not overwrite:
@@ -203,17 +213,14 @@ class Writer:
         if exists:
             # the old file stays until the new one has its header
             with exclusive(path), atomic_file(path) as temporary:
-                self._create(temporary, b"".join(parts))
+                self._create(temporary, first)
         self.synced = monotonic()
 
     def block(self, arrays: list[np.ndarray], extras: dict[str, tuple[int, ...]]) -> None:
         """None; the next steps are in the file, or none of them. `extras`: the shapes of further signals."""
-        parts, checksum, first = [], self.written.checksum, self.written.steps
-        if not first:
-            part, checksum = record(b"COLS", signals(extras), checksum)
-            parts.append(part)
-        part, checksum = record(b"DATA", rows(first, arrays), checksum)
-        self._append(b"".join([*parts, part]), checksum, first + len(arrays[0]))
+        first = self.written.steps
+        columns = [] if first else [(b"COLS", signals(extras))]
+        self._append(*chain(self.written.checksum, *columns, (b"DATA", rows(first, arrays))), first + len(arrays[0]))
         if monotonic() - self.synced > SYNC_SECONDS:
             with suppress(OSError):
                 os.fsync(self.handle)
@@ -288,12 +295,16 @@ def read(path: PathLike) -> Content:
 
 def read_stream(stream: BinaryIO, size: int, path: PathLike) -> Content:
     """The same for a stream of `size` bytes; `path` is its name in errors."""
-    before = _checked_prefix(path, stream.read(PREFIX.size), size)
+    checksum = _checked_prefix(path, stream.read(PREFIX.size), size)
     try:
-        return _Reader(stream, size, before).content()
+        content = _content(_read_records(stream, size, checksum))
     except DecodeError as error:
         what = printable(str(error))
         raise FileError(f"{path} cannot be read as a run, {what}: copy it again from where it came.") from None
+    if content.lost is None and (rest := size - stream.tell()):
+        lost = f"the file goes on for {rest:,} bytes after its end, which were not read"
+        return replace(content, lost=lost, changed=True)
+    return content
 
 
 def _checked_prefix(path: PathLike, first: bytes, size: int) -> bytes:
@@ -321,73 +332,69 @@ class Stop(Exception):
     """The first incomplete or wrong record; the message completes "the file ..."."""
 
 
-class _Reader:
-    """Reads records in order, with limits on their sizes."""
-
-    def __init__(self, file: BinaryIO, size: int, before: bytes) -> None:
-        self.file, self.size, self.before, self.at = file, size, before, PREFIX.size
-
-    def content(self) -> Content:
-        """All records up to the first that is incomplete or wrong."""
-        try:
-            about = loads(self.next(b"HEAD", MAX_HEADER_BYTES)[1])
-            layout = layout_of(about)
-            start = np.frombuffer(self.next(b"STRT", 8 * layout.nx)[1], FLOAT)
-        except Stop as stop:
-            raise DecodeError(f"it {stop} before its header is complete, so nothing of the run can be known") from None
-        if start.shape != (layout.nx,):
-            raise DecodeError(f"its first state has {start.size} entries, not {layout.nx}")
-        if not np.isfinite(start).all():
-            raise DecodeError("its first state has a number that is not finite")
-        blocks: list[list[np.ndarray]] = []
-        steps, ending, lost, changed, known = 0, dict[str, Any](), None, False, False
-        try:
-            while True:
-                kind, payload = self.next(None, max(MAX_HEADER_BYTES, ROWS.size + BLOCK * layout.row_bytes))
-                if kind == b"COLS" and not known:
-                    layout, known = with_extras(layout, loads(payload)), True
-                elif kind == b"DATA":
-                    blocks.append(_block(payload, layout, steps))
-                    steps += len(blocks[-1][0])
-                elif kind == b"END ":
-                    ending = _read_end(loads(payload), steps)
-                    break
-                else:
-                    raise DecodeError(f"it has a record {kind!r} out of place after step {steps:,}")
-            if self.at != self.size:
-                lost, changed = f"the file goes on for {self.size - self.at:,} bytes after its end, which were not read", True
-        except Stop as stop:
-            lost, changed = _what_was_lost(str(stop), steps), str(stop) == DAMAGED
-        parts = [np.concatenate(p) for p in zip(*blocks, strict=True)] if blocks else [np.zeros((0, *s)) for s in layout.shapes]
-        x = np.concatenate([start[None], parts[0]])
-        return Content(about, x, parts[1], parts[2], dict(zip(layout.extras, parts[3:], strict=True)), ending, lost, changed)
-
-    def next(self, kind: bytes | None, most: int) -> tuple[bytes, bytes]:
-        """(kind, payload) of the next record; Stop if it is incomplete or wrong."""
-        if self.at == self.size:
-            raise Stop("ends")
-        front = self.file.read(FRONT)
+def _read_records(stream: BinaryIO, size: int, checksum: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(kind, payload) of each record; Stop at the first that is incomplete or wrong."""
+    at = PREFIX.size
+    while at < size:
+        front = stream.read(FRONT)
         if len(front) < FRONT:
             raise Stop("ends in the middle of a block")
-        found, length = RECORD.unpack(front[: RECORD.size])
+        kind, length = RECORD.unpack(front[: RECORD.size])
         if CRC.unpack(front[RECORD.size :])[0] != zlib.crc32(front[: RECORD.size]):
             raise Stop(DAMAGED)
-        if length > most or (kind is not None and found != kind):
-            raise DecodeError(f"it has a record {found!r} of {length:,} bytes where there cannot be one")
-        if self.at + FRONT + length + CHECKSUM_BYTES > self.size:
+        at += FRONT + length + CHECKSUM_BYTES
+        if at > size:
             raise Stop("ends in the middle of a block")
-        payload, checksum = self.file.read(length), self.file.read(CHECKSUM_BYTES)
-        if hashlib.sha256(self.before + front + payload).digest() != checksum:
+        before, payload, checksum = checksum, stream.read(length), stream.read(CHECKSUM_BYTES)
+        if hashlib.sha256(before + front + payload).digest() != checksum:
             raise Stop(DAMAGED)
-        self.before, self.at = checksum, self.at + FRONT + length + CHECKSUM_BYTES
-        return found, payload
+        if kind != b"DATA" and length > MAX_HEADER_BYTES:
+            raise DecodeError(f"it has a record {kind!r} of {length:,} bytes, more than {MAX_HEADER_BYTES:,}")
+        yield kind, payload
+    raise Stop("ends")
 
 
-def _what_was_lost(stop: str, steps: int) -> str:
-    if stop == DAMAGED:
-        return f"the file is damaged after step {steps:,}: its checksum is wrong there, and what follows was not read"
-    place = f"the file {stop} after step {steps:,}"
-    return f"{place}: the run was not finished, and at most {BLOCK} steps were lost if its program was stopped"
+def _content(records: Iterator[tuple[bytes, bytes]]) -> Content:
+    """What the records hold, up to the first that is incomplete or wrong."""
+    blocks: list[list[np.ndarray]] = []
+    steps, ending, lost, changed, known = 0, dict[str, Any](), None, False, False
+    try:
+        about = loads(_payload(records, b"HEAD"))
+        layout = layout_of(about)
+        start = np.frombuffer(_payload(records, b"STRT"), np.uint8)
+    except Stop as stop:
+        raise DecodeError(f"it {stop} before its header is complete, so nothing of the run can be known") from None
+    if start.size != 8 * layout.nx or not np.isfinite(start.view(FLOAT)).all():
+        raise DecodeError(f"its first state is not {layout.nx} finite numbers")
+    try:
+        for kind, payload in records:
+            if kind == b"COLS" and not known:
+                layout, known = with_extras(layout, loads(payload)), True
+            elif kind == b"DATA":
+                blocks.append(_block(payload, layout, steps))
+                steps += len(blocks[-1][0])
+            elif kind == b"END ":
+                ending = decode(dict[str, Any], loads(payload), "its end")
+                if entry(ending, "steps", "its end") != steps:
+                    raise DecodeError(f"it says that it has {ending['steps']!r:.20} steps, and has {steps:,}")
+                break
+            else:
+                raise DecodeError(f"it has a record {kind!r} out of place after step {steps:,}")
+    except Stop as stop:
+        lost, changed = f"the file {stop} after step {steps:,}: ", str(stop) == DAMAGED
+        cut = f"the run was not finished, and at most {BLOCK} steps were lost if its program was stopped"
+        lost += "its checksum is wrong there, and what follows was not read" if changed else cut
+    parts = [np.concatenate(p) for p in zip(*blocks, strict=True)] if blocks else [np.zeros((0, *s)) for s in layout.shapes]
+    x = np.concatenate([start.view(FLOAT)[None], parts[0]])
+    return Content(about, x, parts[1], parts[2], dict(zip(layout.extras, parts[3:], strict=True)), ending, lost, changed)
+
+
+def _payload(records: Iterator[tuple[bytes, bytes]], kind: bytes) -> bytes:
+    """The payload of the next record, which must be of this kind."""
+    found, payload = next(records)
+    if found != kind:
+        raise DecodeError(f"it has a record {found!r} in place of {kind!r}")
+    return payload
 
 
 def layout_of(about: Any) -> Layout:
@@ -436,9 +443,3 @@ def _block(payload: bytes, layout: Layout, steps: int) -> list[np.ndarray]:
             raise DecodeError(f"it has a number that is not finite among the {count:,} steps after step {steps:,}")
         at += 8 * count * size
     return found
-
-
-def _read_end(data: Any, steps: int) -> dict[str, Any]:
-    if entry(data, "steps", "its end") != steps:
-        raise DecodeError(f"it says that it has {data['steps']!r:.20} steps, and has {steps:,}")
-    return dict(data)

@@ -52,8 +52,11 @@ class Recorder:
         if not isinstance(simulation, Simulation):
             raise SimulationError(f"a recorder needs a Simulation, got {simulation!r:.40}")
         self.simulation = simulation
-        start = np.array(simulation._array("x0", x0, simulation.nx))
-        if start.ndim != 1 or not np.all(np.isfinite(start)):
+        try:
+            start = np.array(x0, dtype=float)
+        except (TypeError, ValueError):
+            raise SimulationError(f"x0 must be an array of numbers, got {x0!r:.60}") from None
+        if start.shape != (simulation.nx,) or not np.all(np.isfinite(start)):
             raise SimulationError(f"x0 must be one state of {simulation.nx} finite numbers, got the shape {start.shape}")
         self.about = about_of(simulation, title, controller, seed, about or {})
         # refuse now what could not be read again
