@@ -23,9 +23,9 @@ from condyle.commands.app import command
 from condyle.commands.options import Arguments, Base, Json, Lock, PackageDirs
 from condyle.commands.scene import Origin, origin
 from condyle.commands.terminal import print_json, terminal
-from condyle.commands.version import processor
 from condyle.errors import CondyleError
 from condyle.multibody.robot import load
+from condyle.tape.host_info import processor
 
 BUILT_IN = ("ur3", "pidog", "fourlimb")
 KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_dynamics_derivatives")

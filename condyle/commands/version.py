@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +15,7 @@ from condyle.commands.app import EPILOG, app, command
 from condyle.commands.options import Json
 from condyle.commands.terminal import print_json, terminal
 from condyle.errors import CondyleError, install_command
-from condyle.tape.host_info import versions
+from condyle.tape.host_info import processor, versions
 
 # the optional extras, with the modules of each
 EXTRAS = {
@@ -109,15 +108,6 @@ def show(console: Console) -> None:
         lines["missing"] = f"{', '.join(extras['missing'])}: {install_command(*extras['missing'])}"
     for name, text in lines.items():
         console.print(f"{name:9} {text}", highlight=False, markup=False, soft_wrap=True)
-
-
-def processor() -> str:
-    """The processor's name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or "unknown"
 
 
 def _memory() -> int | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
 from math import isfinite
 from time import monotonic
 from types import TracebackType
@@ -223,15 +221,4 @@ def software() -> tuple[dict[str, str], dict[str, Any]]:
 
     found = host_info.versions()
     versions = {name: str(found.pop(name)) for name in ("condyle", "numpy", "python", "llvmlite", "llvm")}
-    return versions, {"cpu": _processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]}
-
-
-@cache
-def _processor() -> str:
-    """The name of the processor."""
-    name = platform.processor() or platform.machine()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)[:200]
-    except OSError:
-        return name
+    return versions, {"cpu": host_info.processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]}

@@ -18,6 +18,15 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def processor() -> str:
+    """The name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))[:200]
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
 def versions() -> dict[str, Any]:
     """The facts that a result can depend on, as plain data; where no kernel can run, `cpu` says why."""
     import llvmlite
