@@ -199,7 +199,7 @@ BALL = """<robot name="ball"><link name="foot"><inertial><mass value="1"/>
 
 def test_gradcheck_as_json_with_contact(tmp_path):
     (tmp_path / "ball.urdf").write_text(BALL)
-    done = condyle("gradcheck", str(tmp_path / "ball.urdf"), "--base", "free", "--steps", "1", "--bits", "128", "--json")
+    done = condyle("gradcheck", str(tmp_path / "ball.urdf"), "--base", "free", "--steps", "1", "--bits", "256", "--json")
     assert done.exit_code == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["passed"] and len(found["rows"]) >= 8 and max(row["error"] for row in found["rows"]) < 1e-9

@@ -250,6 +250,36 @@ def test_no_path_of_one_computer(page: Path) -> None:
         assert not PLACE.search(line), f"{page.name}:{number}: names a folder of one computer: {line.strip()}"
 
 
+STOP = re.compile(r"`(condyle/[\w/]+\.py)` `([\w.]+)`")
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """Names of the functions, classes and methods of a file: f, C, C.m."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{child.name}" for child in node.body if isinstance(child, ast.FunctionDef)}
+    return names
+
+
+def test_the_walks_of_the_architecture_page_exist() -> None:
+    sections = (DOCS / "architecture.md").read_text().split("\n## ")[1:]
+    assert len(sections) == 2
+    for section in sections:
+        stops = re.findall(r"(?m)^(\d+)\. ", section)
+        assert 5 <= len(stops) <= 12 and [int(stop) for stop in stops] == list(range(1, len(stops) + 1))
+        for file, name in STOP.findall(section):
+            assert name in defined(ast.parse((ROOT / file).read_text())), f"{file} has no {name}"
+
+
+def test_the_folders_of_the_architecture_page_are_all() -> None:
+    named = set(re.findall(r"(?m)^\| `(\w+)/`", (DOCS / "architecture.md").read_text()))
+    folders = {path.name for path in (ROOT / "condyle").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    assert named == folders
+
+
 def test_every_page_is_in_the_index() -> None:
     index = {match["target"].partition("#")[0] for match in LINK.finditer((DOCS / "README.md").read_text())}
     missing = [page.name for page in PAGES if page.name != "README.md" and page.name not in index]

@@ -57,7 +57,6 @@ class ReferenceBackend(Backend):
     """Plain Python floats."""
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
-        """The lowered tape interpreted with floats."""
         return InterpretedKernel(lower(tape, precision), Ieee(single=precision == "f32"), float)
 
 
