@@ -499,10 +499,10 @@ class Robot:
         names = list(inspect.signature(what).parameters)[1:] if callable(what) else list(known.inputs if known else ())
         sizes = {n: shapes[n] if n in shapes else self._size(n, what) for n in (*names, *[s for s in shapes if s not in names])}
         inputs = {name.replace(".", "_"): name for name in parameters}
-        sizes |= {port: edit.free_shape(self.model, name) for port, name in inputs.items()}
+        sizes |= {port: edit.parameter_shape(self.model, name) for port, name in inputs.items()}
 
         def traced(**arrays: Any) -> Any:
-            model = edit.with_free(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
+            model = edit.with_parameters(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
             coordinate_map = self.coordinate_map.differentiable()
             if any(name.endswith(".position") for name in parameters):
                 coordinate_map = coordinate_map.with_iterations()
@@ -517,7 +517,7 @@ class Robot:
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a number that `function(..., parameters=...)` can make an input, like "link3.mass"."""
-        return edit.free_value(self.model, name)
+        return edit.parameter_value(self.model, name)
 
     # ---- inside
 

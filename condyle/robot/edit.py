@@ -1,4 +1,4 @@
-"""Models changed: joints locked where they stand, and numbers left free to become inputs of a kernel."""
+"""Models changed: joints locked at a configuration, and numbers made parameters, which are inputs of a kernel."""
 
 from __future__ import annotations
 
@@ -117,21 +117,21 @@ def _assembled(
     return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing, model.nv)
 
 
-# ---- numbers left free
+# ---- parameters
 
-FREE = {"mass": (), "com": (3,), "inertia": (3, 3), "armature": (), "position": (3,)}
-
-
-def free_shape(model: Model, name: str) -> tuple[int, ...]:
-    """The shape of a number named LINK.mass, .com, .inertia (about the centre of mass), .armature, or .position (of the joint's
-    frame in the parent)."""
-    _, what = _free(model, name)
-    return FREE[what]
+PARAMETERS = {"mass": (), "com": (3,), "inertia": (3, 3), "armature": (), "position": (3,)}
 
 
-def free_value(model: Model, name: str) -> np.ndarray:
+def parameter_shape(model: Model, name: str) -> tuple[int, ...]:
+    """The shape of LINK.mass, .com, .inertia (about the centre of mass), .armature or .position (of the joint's frame in the
+    parent)."""
+    _, what = _parameter(model, name)
+    return PARAMETERS[what]
+
+
+def parameter_value(model: Model, name: str) -> np.ndarray:
     """Its present value."""
-    i, what = _free(model, name)
+    i, what = _parameter(model, name)
     link = model.links[i]
     values: dict[str, Any] = {
         "mass": link.inertia.mass,
@@ -142,11 +142,11 @@ def free_value(model: Model, name: str) -> np.ndarray:
     return np.asarray(values[what] if what in values else getattr(link, what), dtype=float)
 
 
-def with_free(model: Model, values: dict[str, Any]) -> Model:
+def with_parameters(model: Model, values: dict[str, Any]) -> Model:
     """The model with these numbers replaced by others, traced ones too."""
     links = list(model.links)
     for name, value in values.items():
-        i, what = _free(model, name)
+        i, what = _parameter(model, name)
         link = links[i]
         if what in ("mass", "com", "inertia"):
             parts = {"mass": link.inertia.mass, "com": link.inertia.com, "inertia": link.inertia.I_com, what: value}
@@ -158,12 +158,12 @@ def with_free(model: Model, values: dict[str, Any]) -> Model:
     return replace(model, links=tuple(links))
 
 
-def _free(model: Model, name: str) -> tuple[int, str]:
+def _parameter(model: Model, name: str) -> tuple[int, str]:
     owner, _, what = name.rpartition(".")
     for i, link in model.outward():
-        if owner in (link.name, link.joint) and what in FREE:
+        if owner in (link.name, link.joint) and what in PARAMETERS:
             return i, what
     known = [link.name for link in model.links]
-    if what not in FREE:
-        raise RobotError([f"'{name}': what can be left free is LINK.{', LINK.'.join(FREE)}"])
+    if what not in PARAMETERS:
+        raise RobotError([f"'{name}': parameters are LINK.{', LINK.'.join(PARAMETERS)}"])
     raise RobotError([f"'{name}': robot '{model.name}' has no moving link or joint '{owner}'{nearest(owner, known)}"])
