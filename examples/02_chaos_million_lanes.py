@@ -12,7 +12,7 @@ import condyle as cd
 STEPS, H = 400, 0.01
 
 
-def slope(p):
+def derivative(p):
     """The Lorenz equations, sigma = 10, rho = 28, beta = 8/3."""
     x, y, z = p
     return np.array([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z])
@@ -20,10 +20,10 @@ def slope(p):
 
 def step(i, p):
     """One Runge-Kutta step."""
-    k1 = slope(p)
-    k2 = slope(p + 0.5 * H * k1)
-    k3 = slope(p + 0.5 * H * k2)
-    k4 = slope(p + H * k3)
+    k1 = derivative(p)
+    k2 = derivative(p + 0.5 * H * k1)
+    k3 = derivative(p + 0.5 * H * k2)
+    k4 = derivative(p + H * k3)
     return p + H / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 
 

@@ -1,4 +1,4 @@
-"""A four-limbed machine is dropped, stands on its feet, and takes a push: contact, friction and a controller in one loop.
+"""A four-limbed robot is dropped, stands on its feet, and takes a push: contact, friction and a controller in one loop.
 
 python examples/09_stand_and_be_pushed.py
 """
@@ -46,4 +46,4 @@ print(f"after a push of 100 N for 0.2 s it stands {1000 * moved[0]:.2f} mm away,
 assert abs(standing - robot.mass * 9.81) < 1.0
 assert np.abs(world.split(after)[1]).max() < 0.05
 assert moved.max() < 0.1
-print("checked: the ground carries the weight, and after the push the machine stands again")
+print("checked: the ground carries the weight, and after the push the robot stands again")

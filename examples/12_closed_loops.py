@@ -40,7 +40,7 @@ where = CRANK * c + across
 rate = -CRANK * s - CRANK**2 * s * c / across
 print(f"piston: position off by {np.abs(q[:, 2] - where).max():.1e} m, rate by {np.abs(v[:, 2] - rate).max():.1e} m/rad")
 
-# a force on the piston, felt at the crank; and the inertia there, the flywheel's and the piston's seen through the rod
+# a force on the piston, at the crank; and the inertia there, the flywheel's and the piston's seen through the rod
 torque = engine.reduce_forces(angle[:, None], np.tile([0.0, 0.0, GAS], (361, 1)))[:, 0]
 inertia = engine.mass_matrix(angle[:, None])[:, 0, 0]
 print(f"{GAS:g} N on the piston give at most {np.abs(torque).max():.2f} N m; the crank feels {inertia.max():.5f} kg m^2")

@@ -31,7 +31,7 @@ export_run(run, path.with_suffix(".csv"))
 again = import_run(path.with_suffix(".csv"))
 print(f"{path.with_suffix('.csv').stat().st_size / 1e3:.0f} kB of CSV; {again.check()}")
 
-# a machine that loses its power while it writes: the file ends in the middle of a block
+# power is lost while the file is written: it ends in the middle of a block
 cut = path.with_name("cut.cdl")
 cut.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
 rest = cd.read_run(cut)

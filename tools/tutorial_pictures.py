@@ -50,7 +50,7 @@ def seen(
     """The robot at the last of these times, and ghosts at the others, with the forces of that time as arrows."""
     steps = [min(round(t / done.dt), done.steps - 1) for t in times]
     robot, k = done.robot, steps[-1]
-    shapes = robot_mesh(robot, "visual")
+    shapes = robot_mesh(robot)
     points = np.concatenate([shapes.at(*link_poses(robot, done.q[i])).vertices for i in steps])
     arrows = []
     for point, force in zip(done.simulation.contact_points, done.contact_forces[k], strict=True):
@@ -68,21 +68,21 @@ def seen(
     return picture(robot, done.q[k], size=SIZE, camera=camera, ghosts=[done.q[i] for i in steps[:-1]], arrows=arrows, **options)
 
 
-def two_rows(title: str, image: Any, panels: int) -> tuple[Any, Any]:
+def two_rows(title: str, image: Any, charts: int) -> tuple[Any, Any]:
     figure = sheet(title, 13.0, 8.6)
     rows = figure.subfigures(2, 1, height_ratios=(1.0, 0.82))
     top = rows[0].subplots()
     top.imshow(image)
     top.set_axis_off()
-    return figure, rows[1].subplots(1, panels)
+    return figure, rows[1].subplots(1, charts)
 
 
 def walking(path: Path) -> None:
     done = pidog.run()
     ends = pidog.timetable()
-    way = done.x[:: round(0.02 / done.dt), :3].copy()
-    way[:, 2] = 0.001
-    image = seen(done, (0.5, 2.0, 3.4), view=(-72.0, 14.0), margin=0.9, per_newton=0.03, trail=way)
+    trail = done.x[:: round(0.02 / done.dt), :3].copy()
+    trail[:, 2] = 0.001
+    image = seen(done, (0.5, 2.0, 3.4), view=(-72.0, 14.0), margin=0.9, per_newton=0.03, trail=trail)
     figure, axes = two_rows("PiDog stands, walks two cycles of its manufacturer's walk, and stands", image, 3)
     t = done.t
     ax = axes[0]
@@ -149,7 +149,7 @@ def balancing(path: Path) -> None:
     robot, free = done.robot, wheeled_pendulum.unconstrained()
     times = (0.0, 0.12, 0.4)
     q = [np.array(robot.lift(done.q[round(m / done.dt)], np.zeros(2))[0]) for m in times]
-    shapes = robot_mesh(free, "visual")
+    shapes = robot_mesh(free)
     points = np.concatenate([shapes.at(*link_poses(free, each)).vertices for each in q])
     camera = framed(points, SIZE, azimuth=-84.0, elevation=9.0, margin=0.86)
     image = picture(free, q[-1], size=SIZE, camera=camera, ghosts=q[:-1])
@@ -171,7 +171,7 @@ def balancing(path: Path) -> None:
     save(figure, path)
 
 
-def panels(title: str, image: np.ndarray) -> tuple[Any, list[Any]]:
+def charts(title: str, image: np.ndarray) -> tuple[Any, list[Any]]:
     """A sheet with a picture on the left and four charts on the right."""
     figure = sheet(title, 12.0, 8.0)
     spec = figure.add_gridspec(3, 3, width_ratios=(1.25, 1.0, 1.0))
@@ -191,15 +191,15 @@ def named(ax: Any, x: float, y: float, text: str, color: str, **options: Any) ->
 
 
 def flying(done: Run) -> np.ndarray:
-    """In the circle, with its way and where it was, and the thrusts."""
+    """In the circle, with its path and where it was, and the thrusts."""
     now, since = round(6.6 / done.dt), round(3.7 / done.dt)
     before = [since, now - round(0.95 / done.dt)]
     q = done.q[now]
     places = [birotor.robot().frame_pose(q, frame)[1] for frame in birotor.ROTORS]
     arrows = [Arrow(tuple(p), tuple(NEWTON * w[:3]), ARROW) for p, w in zip(places, done.wrenches[now], strict=True)]
-    way = birotor.robot().center_of_mass(done.q[: round(8.7 / done.dt) : 20])
-    near = framed(np.vstack([way, places]), SHOWN, azimuth=-52.0, elevation=12.0, margin=0.66)
-    return picture(birotor.robot(), q, size=SHOWN, ghosts=done.q[before], arrows=arrows, trail=way, camera=near)
+    trail = birotor.robot().center_of_mass(done.q[: round(8.7 / done.dt) : 20])
+    near = framed(np.vstack([trail, places]), SHOWN, azimuth=-52.0, elevation=12.0, margin=0.66)
+    return picture(birotor.robot(), q, size=SHOWN, ghosts=done.q[before], arrows=arrows, trail=trail, camera=near)
 
 
 def flight(path: Path) -> None:
@@ -207,7 +207,7 @@ def flight(path: Path) -> None:
     from demos import birotor_checks
 
     done = birotor.run()
-    figure, (place, tilt, thrust, servo) = panels("Birotor: it rises, flies a circle, tilted, and goes on", flying(done))
+    figure, (place, tilt, thrust, servo) = charts("Birotor: it rises, flies a circle, tilted, and goes on", flying(done))
     t, wanted = done.t, done.extras["reference"]
     com = birotor.robot().center_of_mass(done.q)
     for k, (axis, color) in enumerate(zip("xyz", (RED, GREEN, BLUE), strict=True)):
@@ -244,21 +244,21 @@ def flight(path: Path) -> None:
 
 
 def drawing(done: Run) -> np.ndarray:
-    """When the push ends, with the way drawn so far and where it began."""
+    """When the push ends, with the path drawn so far and where it began."""
     now = round((arm.PUSHED_AT + arm.PUSHED_FOR) / done.dt) - 1
     q = done.q[now]
     tool = arm.robot().frame_pose(q, arm.TOOL)[1]
     arrows = [Arrow(tuple(tool), tuple(NEWTON * np.array(arm.PUSH)), ARROW)]
-    way = arm.robot().frame_pose(done.q[::10], arm.TOOL)[1]
+    trail = arm.robot().frame_pose(done.q[::10], arm.TOOL)[1]
     near = framed(
-        np.vstack([way, way - [0.0, 0.0, 0.15], np.zeros((1, 3)), [[0.0, 0.15, 0.5]]]), SHOWN, azimuth=35.0, elevation=22.0
+        np.vstack([trail, trail - [0.0, 0.0, 0.15], np.zeros((1, 3)), [[0.0, 0.15, 0.5]]]), SHOWN, azimuth=35.0, elevation=22.0
     )
-    return picture(arm.robot(), q, size=SHOWN, ghosts=[done.q[0]], arrows=arrows, trail=way, camera=near)
+    return picture(arm.robot(), q, size=SHOWN, ghosts=[done.q[0]], arrows=arrows, trail=trail, camera=near)
 
 
 def rectangle(path: Path) -> None:
     done, plan = arm.run(), arm.trajectory()
-    figure, (away, angles, above, torque) = panels("Arm: it draws a rectangle and is pushed", drawing(done))
+    figure, (away, angles, above, torque) = charts("Arm: it draws a rectangle and is pushed", drawing(done))
     t = plan.t
     pushed = (arm.PUSHED_AT, arm.PUSHED_AT + arm.PUSHED_FOR)
     away.semilogy(t[1:], 1e3 * arm.tool_errors(done)[1:], color=BLUE)

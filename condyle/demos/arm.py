@@ -25,7 +25,6 @@ from condyle.errors import ControlError
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.ur3 import FRICTION, READY
 from condyle.robot.model import Model
-from condyle.robot.spatial import cross
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
@@ -48,7 +47,7 @@ APPROACH = (0.2, 2.8)  # s: begin and duration of the move from the ready pose
 SIDES, ROUNDS = (1.95, 1.4, 1.95, 1.4), 2  # s for each side of the rectangle
 DRAWS = APPROACH[0] + APPROACH[1] + 0.2  # s, when it begins to draw
 SECONDS = DRAWS + ROUNDS * sum(SIDES) + 0.3
-DAMPING, TOLERANCE, ITERATIONS = 1e-8, 1e-12, 50  # of the inverse kinematics: of J J^T, m and rad, at most
+TOLERANCE = 1e-12  # of the inverse kinematics, m and rad
 
 
 @cache
@@ -83,15 +82,6 @@ def rectangle(t: Any) -> dict[str, Any]:
     return {"position": position, "approach": smooth(t, *APPROACH)}
 
 
-def newton_step(model: Model, q: Array, position: Array) -> dict[str, Array]:
-    """q + J^T (J J^T + d 1)^-1 e  for the tool down at `position`, and the error e, m and rad."""
-    X = kinematics.frame_pose(model, q, TOOL)
-    rotation = sum((cross(X.R[:, i], DOWN[:, i]) for i in range(3)), np.zeros(3)) * 0.5
-    error = np.concatenate([position - X.p, rotation])
-    J = kinematics.jacobian(model, q, TOOL)
-    return {"q": q + J.T @ cholesky_solve(J @ J.T + DAMPING * np.eye(6), error), "error": error}
-
-
 def joint_rates(model: Model, q: Array, velocity: Array, acceleration: Array) -> dict[str, Array]:
     """Joint velocities and accelerations for those of the tool, which does not rotate:  J v = V,  J a = A - Jdot v."""
     J = kinematics.jacobian(model, q, TOOL)
@@ -106,32 +96,25 @@ def _solve(J: Array, V: Array) -> Array:
 
 
 @cache
-def _compiled() -> tuple[Function, Function, tuple[Function, ...]]:
-    """(newton_step, joint_rates, the rectangle with its first two derivatives), compiled."""
+def _compiled() -> tuple[Function, tuple[Function, ...]]:
+    """(joint_rates, the rectangle with its first two derivatives), compiled."""
     orders = [function(rectangle, t=())]
     for _ in range(2):
         orders.append(orders[-1].jacobian())
-    return robot().function(newton_step, position=3), robot().function(joint_rates, velocity=3, acceleration=3), tuple(orders)
+    return robot().function(joint_rates, velocity=3, acceleration=3), tuple(orders)
 
 
 def joints_for(positions: np.ndarray, start: Any = START) -> np.ndarray:
-    """(..., 6): joints with the tool down at positions (..., 3), by Newton's method from `start`."""
-    positions = np.asarray(positions, dtype=float)
-    q: np.ndarray = np.broadcast_to(np.asarray(start, dtype=float), (*positions.shape[:-1], 6)).copy()
-    for _ in range(ITERATIONS):
-        q, error = _compiled()[0](q, positions)
-        if np.abs(error).max(initial=0.0) <= TOLERANCE:
-            break
-    else:
-        residual = np.abs(error).reshape(-1, 6).max(axis=-1)
-        position = np.round(positions.reshape(-1, 3)[int(np.argmax(residual))], 4)
+    """(..., 6): joints with the tool down at positions (..., 3), by inverse kinematics from `start`."""
+    q, residual, ok = robot().inverse_kinematics(TOOL, (DOWN, positions), start, tolerance=TOLERANCE)
+    if not np.all(ok):
+        position = np.round(np.reshape(positions, (-1, 3))[int(np.argmax(residual))], 4)
         raise ControlError(
-            f"no joints were found that put the tool down at {position.tolist()} m: after {ITERATIONS} iterations "
-            f"the residual is {residual.max():.3g} m or rad; choose a position that is nearer to the arm, and not within 0.1 m "
-            "of the axis of its base"
+            f"no joints were found that put the tool down at {position.tolist()} m: the residual is {np.max(residual):.3g} m or "
+            "rad; choose a position that is nearer to the arm, and not within 0.1 m of the axis of its base"
         )
-    turns: np.ndarray = np.where(np.abs(q) > pi, np.rint(q * (0.5 / pi)), 0.0)
-    return q - 2.0 * pi * turns
+    found: np.ndarray = q - 2.0 * pi * np.where(np.abs(q) > pi, np.rint(q * (0.5 / pi)), 0.0)
+    return found
 
 
 @dataclass(frozen=True)
@@ -150,7 +133,7 @@ class Trajectory:
 def trajectory() -> Trajectory:
     """From the ready pose to the rectangle, and round it, at every step."""
     t = DT * np.arange(round(SECONDS / DT))
-    _, rates, orders = _compiled()
+    rates, orders = _compiled()
     (position, approach), (velocity, approach1), (acceleration, approach2) = (order(t) for order in orders)
     drawing = t >= DRAWS
     q = np.empty((len(t), 6))

@@ -1,5 +1,4 @@
-"""What the compiler guarantees, checked on this processor with a driven pendulum in plain NumPy, which is chaotic: one wrong bit
-anywhere gives another result. `condyle verify compiler` prints the checks; tests/tape has all of them."""
+"""What the compiler guarantees, checked with a driven pendulum, which is chaotic: one wrong bit gives another result."""
 
 from __future__ import annotations
 

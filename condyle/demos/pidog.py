@@ -17,24 +17,9 @@ from typing import Any
 import numpy as np
 
 from condyle.control.controllers import Controller
+from condyle.demos import pidog_gaits as gaits
 from condyle.demos.checks import Check, Progress, largest, near, replays, silent
-from condyle.demos.pidog_gaits import (
-    FEET,
-    JOINTS,
-    PERIOD,
-    POSES,
-    STAND,
-    TICK,
-    foot_position,
-    frame_ticks,
-    gait_frames,
-    ideal_advance,
-    leg_angles,
-    quantized,
-    servo_torque,
-    ticks,
-    walk,
-)
+from condyle.demos.pidog_gaits import FEET, JOINTS, PERIOD, POSES, TICK, frame_ticks, gait_frames, ticks
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.pidog import EFFORT, FOOT_FRICTION, FOOT_RADIUS
@@ -114,10 +99,10 @@ class ServoController:
         number = int(k * self.dt / PERIOD + 1e-9)
         while len(self._pulses) <= number:
             legs = next(self._sent)
-            self._pulses.append(np.radians(quantized(np.concatenate([legs, np.zeros(4)]))))
+            self._pulses.append(np.radians(gaits.quantized(np.concatenate([legs, np.zeros(4)]))))
         self.reference = self._pulses[number]
         u = np.zeros(self.nu)
-        u[self.motors] = servo_torque(self.reference, x[self.joints], self.effort)
+        u[self.motors] = gaits.servo_torque(self.reference, x[self.joints], self.effort)
         return u, None
 
 
@@ -213,9 +198,9 @@ def checks(run: Run) -> Iterator[Check]:
     yield near("model", "mass: the sum of its parts", robot().mass, 0.629, 1e-9, "kg", ".3f")
     angles = np.array(POSES["stand"][:2])
     yield Check("model", "leg angles standing - published 40.61, 15.54", largest(angles - (40.61, 15.54)), "deg", high=0.005)
-    error = largest(foot_position(leg_angles(STAND)) - STAND)
+    error = largest(gaits.foot_position(gaits.leg_angles(gaits.STAND)) - gaits.STAND)
     yield Check("model", "inverse kinematics of the legs", error, "mm", high=1e-10)
-    yield near("model", "advance of a cycle without slip", ideal_advance(walk()), 91.4, 0.05, "mm", ".2f")
+    yield near("model", "advance of a cycle without slip", gaits.ideal_advance(gaits.walk()), 91.4, 0.05, "mm", ".2f")
     k, weight, forces = round(REST / DT) - 1, robot().mass * 9.81, run.contact_forces
     yield near("standing", "force of the ground / weight", forces[k, :, 2].sum() / weight, 1.0, 1e-3, "", ".5f")
     lean = -float(np.degrees(np.arctan2(95.0 - 90.0, 2.0 * 58.5 + 15.0 + 5.0)))  # front legs reach 5 mm lower

@@ -44,8 +44,8 @@ STAND = np.array([[-15.0, 95.0], [-15.0, 95.0], [5.0, 90.0], [5.0, 90.0]])  # fe
 
 # the walk
 WALK_WIDTH, WALK_CENTER, WALK_OFFSETS = 80.0, -15.0, (-10.0, -10.0, 20.0, 20.0)  # mm
-WALK_SECTIONS, WALK_STEPS = 8, 6
-WALK_LIFTED: tuple[int | None, ...] = (0, None, 3, None, 1, None, 2, None)  # LF, none, RH, none, RF, none, LH, none
+WALK_STEPS = 6
+WALK_LIFTED: tuple[tuple[int, ...], ...] = ((0,), (), (3,), (), (1,), (), (2,), ())  # LF, none, RH, none, RF, none, LH, none
 WALK_STARTS = (0, 2, 3, 1)  # of LF, RF, LH, RH: how many double sections each is ahead
 INNER = 0.3  # the width of a step on the inner side, by that on the outer
 HEIGHT, LIFT = 80.0, 20.0  # mm, of both gaits
@@ -53,7 +53,7 @@ HEIGHT, LIFT = 80.0, 20.0  # mm, of both gaits
 # the trot
 TROT_WIDTH, TROT_CENTER, TROT_OFFSETS = 100.0, -17.0, (-5.0, -5.0, 5.0, 5.0)
 TROT_STEPS = 3
-TROT_PAIRS = ((0, 3), (1, 2))  # LF and RH, then RF and LH
+TROT_LIFTED = ((0, 3), (1, 2))  # LF and RH, then RF and LH
 
 # time
 TICK = 0.010  # s
@@ -123,47 +123,45 @@ POSES = {
 def walk(forward: bool = True, turn: str = "") -> Array:
     """Feet (49, 4, 2) of one cycle: eight sections of six steps, and the frame that closes it, which is where it began.
 
-    `turn`: "left", "right", or nothing. One foot at a time swings, in every other section; the others move evenly the other way.
+    `turn`: "left", "right", or nothing. One foot at a time swings, in every other section; the others move linearly backward.
     """
     widths = [WALK_WIDTH * scale for scale in _scales(turn)]
     origins = [width / 2.0 + WALK_CENTER + offset for width, offset in zip(widths, WALK_OFFSETS, strict=True)]
-    section = [width / (WALK_SECTIONS - 1) for width in widths]
-    start = [[origins[i] - WALK_STARTS[i] * 2.0 * section[i], HEIGHT] for i in range(4)]
-    lifted = WALK_LIFTED if forward else WALK_LIFTED[::-1]
-    sign = 1.0 if forward else -1.0
-    feet, frames = [list(foot) for foot in start], []
-    for number in range(WALK_SECTIONS):
-        for step in range(WALK_STEPS):
-            for i in range(4):
-                if i == lifted[number]:
-                    feet[i] = _swing(origins[i], widths[i], step, WALK_STEPS, sign)
-                else:
-                    feet[i] = [feet[i][0] + sign * section[i] / WALK_STEPS, HEIGHT]
-            frames.append([list(foot) for foot in feet])
-    return np.array([*frames, start])
+    sections = [width / (len(WALK_LIFTED) - 1) for width in widths]
+    start = [[origins[i] - WALK_STARTS[i] * 2.0 * sections[i], HEIGHT] for i in range(4)]
+    return np.array([*_frames(start, origins, widths, sections, WALK_LIFTED, WALK_STEPS, forward), start])
 
 
 def trot(forward: bool = True) -> Array:
-    """Feet (6, 4, 2) of one cycle: two sections of three steps, two feet across swing in each."""
+    """Feet (6, 4, 2) of one cycle: two sections of three steps, two diagonal feet swing in each."""
     origins = [TROT_WIDTH / 2.0 + TROT_CENTER + offset for offset in TROT_OFFSETS]
-    feet = [[origin - TROT_WIDTH * (i in TROT_PAIRS[1]), HEIGHT] for i, origin in enumerate(origins)]
-    sign = 1.0 if forward else -1.0
-    frames = []
-    for pair in TROT_PAIRS if forward else TROT_PAIRS[::-1]:
-        for step in range(TROT_STEPS):
-            for i in range(4):
-                if i in pair:
-                    feet[i] = _swing(origins[i], TROT_WIDTH, step, TROT_STEPS, sign)
-                else:
-                    feet[i] = [feet[i][0] + sign * TROT_WIDTH / TROT_STEPS, HEIGHT]
-            frames.append([list(foot) for foot in feet])
-    return np.array(frames)
+    start = [[origin - TROT_WIDTH * (i in TROT_LIFTED[1]), HEIGHT] for i, origin in enumerate(origins)]
+    widths = [TROT_WIDTH] * 4
+    return np.array(_frames(start, origins, widths, widths, TROT_LIFTED, TROT_STEPS, forward))
 
 
-def _swing(origin: float, width: float, step: int, steps: int, sign: float) -> list[float]:
-    """Forward along half a cosine, and evenly up: with the next frame the foot snaps down."""
-    part = step / (steps - 1)
-    return [origin + sign * width * (cos(part * pi) - sign) / 2.0, HEIGHT - LIFT * part]
+def _frames(
+    start: list[list[float]],
+    origins: list[float],
+    widths: list[float],
+    sections: list[float],
+    lifted: tuple[tuple[int, ...], ...],
+    steps: int,
+    forward: bool,
+) -> list[list[list[float]]]:
+    """A swinging foot follows half a cosine and rises linearly, to come down with the next frame; the others move backward."""
+    sign, feet, frames = 1.0 if forward else -1.0, start, []
+    for up in lifted if forward else lifted[::-1]:
+        for step in range(steps):
+            part = step / (steps - 1)
+            feet = [
+                [origins[i] + sign * widths[i] * (cos(part * pi) - sign) / 2.0, HEIGHT - LIFT * part]
+                if i in up
+                else [feet[i][0] + sign * sections[i] / steps, HEIGHT]
+                for i in range(4)
+            ]
+            frames.append(feet)
+    return frames
 
 
 def _scales(turn: str) -> tuple[float, float, float, float]:

@@ -26,7 +26,6 @@ class Demo:
     ghosts: tuple[float, ...] = ()  # s, of further states in it, translucent
     fill: float = 0.76  # the part of its picture that it fills: the title needs room
     pushed: bool = True  # its wrenches come from outside: their arrows end where they act
-    commands: tuple[str, ...] = ()  # what to type next, after `condyle`
 
     def _module(self) -> Any:
         return import_module(f"condyle.demos.{self.name.replace('-', '_')}")
@@ -56,7 +55,6 @@ DEMOS = {
             ghosts=(0.0, 2.2, 12.9),
             fill=0.86,
             pushed=False,
-            commands=("view birotor", "sim birotor --controller hover -o hover.cdl"),
         ),
         Demo(
             "arm",
@@ -66,7 +64,6 @@ DEMOS = {
             "tool",
             time=5.95,
             ghosts=(0.0,),
-            commands=("view ur3", "sim ur3 --controller swing --seconds 5 -o swing.cdl"),
         ),
         Demo(
             "wheeled-pendulum",
@@ -78,7 +75,6 @@ DEMOS = {
             time=4.08,
             ghosts=(0.0,),
             fill=0.68,
-            commands=("verify wheeled-pendulum", "sim wheeled_pendulum --controller balance -o balance.cdl"),
         ),
         Demo(
             "pidog",
@@ -87,7 +83,6 @@ DEMOS = {
             "torso",
             time=3.5,
             ghosts=(0.0,),
-            commands=("sim pidog --controller walk --seconds 6 -o walk.cdl", "view pidog --live"),
         ),
         Demo(
             "fourlimb",
@@ -97,7 +92,6 @@ DEMOS = {
             "torso",
             time=2.1,
             ghosts=(0.0,),
-            commands=("sim fourlimb --height 0.05 --controller hold --push 300 0 0 -o push.cdl", "gradcheck pendulum --steps 20"),
         ),
     )
 }

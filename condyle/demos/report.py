@@ -33,8 +33,8 @@ HEIGHT = 470  # pixels, of a player
 def section(demo: Demo, run: Run, checks: Sequence[Check], path: Path) -> str:
     """The robot's part of the page: its player beside its checks, its charts, and how to repeat it; `path`: of the run."""
     file = quote(str(path))
-    verbs = [f"view {file}", f"replay {file} --check", f"verify {demo.name}", *demo.commands]
-    commands = [f"{program()} {verb}" for verb in dict.fromkeys(verbs)]
+    verbs = [f"view {file}", f"replay {file} --check", f"verify {demo.name}"]
+    commands = [f"{program()} {verb}" for verb in verbs]
     facts = {
         "robot": f"{run.robot.name}, {run.robot.nv} degrees of freedom, {run.robot.mass:.4g} kg",
         "run": f"{run.steps:,} steps of {1e3 * run.dt:g} ms, {run.t[-1]:.1f} s",
@@ -47,8 +47,8 @@ def section(demo: Demo, run: Run, checks: Sequence[Check], path: Path) -> str:
             f"<h2>{escape(demo.title)} {_verdict(checks)}</h2>",
             f"<p>{escape(demo.summary)}</p>",
             f'<div class="pair"><div>{player_html(run, title=demo.title, height=HEIGHT)}</div>{_table(checks)}</div>',
-            f'<div class="charts">{"".join(chart_html(chart) for chart in charts(demo.name, run))}</div>',
-            f"<h3>Repeat it, and go on</h3><pre>{escape(chr(10).join(commands))}</pre>",
+            f'<div class="charts">{"".join(chart_html(each) for each in charts(demo.name, run))}</div>',
+            f"<h3>Repeat it</h3><pre>{escape(chr(10).join(commands))}</pre>",
             _facts(facts),
             "</section>",
         ]

@@ -173,7 +173,7 @@ def test_sixty_states(solver: Solver) -> None:
 # -- what it refuses
 
 
-def turned(solver: Solver, B, Q) -> list[np.ndarray]:
+def rotated(solver: Solver, B, Q) -> list[np.ndarray]:
     """The double integrator, its modes hidden by a change of coordinates."""
     T = np.array([[0.8, -1.3], [0.4, 1.1]])
     back = np.linalg.inv(T)
@@ -184,7 +184,7 @@ def turned(solver: Solver, B, Q) -> list[np.ndarray]:
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_mode_that_no_input_reaches(solver: Solver, hidden: bool) -> None:
     B, Q = np.array([[1.0], [0.0]]), np.eye(2)
-    given = turned(solver, B, Q) if hidden else [of_size(solver, INTEGRATOR), B, Q, np.eye(1)]
+    given = rotated(solver, B, Q) if hidden else [of_size(solver, INTEGRATOR), B, Q, np.eye(1)]
     with pytest.raises(ControlError, match=rf"^{solver.__name__}: no input reaches the mode of A with the eigenvalue .*itself$"):
         solver(*given)
 
@@ -193,7 +193,7 @@ def test_a_mode_that_no_input_reaches(solver: Solver, hidden: bool) -> None:
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_mode_on_the_border_without_cost(solver: Solver, hidden: bool) -> None:
     Q = np.diag([0.0, 1.0])
-    given = turned(solver, PUSH, Q) if hidden else [of_size(solver, INTEGRATOR), PUSH, Q, np.eye(1)]
+    given = rotated(solver, PUSH, Q) if hidden else [of_size(solver, INTEGRATOR), PUSH, Q, np.eye(1)]
     with pytest.raises(ControlError, match=r"Q gives no cost to the mode of A with the eigenvalue .* add a small weight$"):
         solver(*given)
 

@@ -39,8 +39,8 @@ def links(model: Model) -> Iterator[Check]:
     moments = [np.diag([xx, xx, zz]) for xx, zz in zip(F.IXX, F.IZZ, strict=True)]
     yield difference(group, f"moments of inertia, {off}", [link.inertia.I_com for link in found], moments, "kg m^2", 1e-14)
     yield difference(group, f"origins of the joints, {off}", [link.placement.p for link in found], F.ORIGINS, "m")
-    turned = [[[np.cos(a), 0.0, np.sin(a)], [0.0, 1.0, 0.0], [-np.sin(a), 0.0, np.cos(a)]] for a in F.PITCHES]
-    yield difference(group, f"how the joints are turned, {off}", [link.placement.R for link in found], turned)
+    rotations = [[[np.cos(a), 0.0, np.sin(a)], [0.0, 1.0, 0.0], [-np.sin(a), 0.0, np.cos(a)]] for a in F.PITCHES]
+    yield difference(group, f"rotations of the joints, {off}", [link.placement.R for link in found], rotations)
     yield difference(group, f"axes, {off}", [link.axes[0].angular for link in found], F.AXES)
     limits = [(link.limits.lower, link.limits.upper) for link in found]
     yield difference(group, f"limits, {off}", limits, [(-most, most) for most in F.LIMITS], "rad")
@@ -78,16 +78,16 @@ def controller(model: Model) -> Iterator[Check]:
     def law(place: Array, rate: Array, v: Array) -> Array:
         return np.asarray(arm.law(model, q, v, np.stack([place, rate, still]))["u"], dtype=float)
 
-    held = law(q, still, still)
-    yield difference(group, "torque by angle, off the published kp", law(q + 1.0, still, still) - held, F.KP, "N m/rad")
+    constant = law(q, still, still)
+    yield difference(group, "torque by angle, off the published kp", law(q + 1.0, still, still) - constant, F.KP, "N m/rad")
     # friction is fed forward with the wanted rate
-    by_rate = law(q, still + 1.0, still) - held
+    by_rate = law(q, still + 1.0, still) - constant
     yield difference(group, "torque by wanted rate, off kd and friction", by_rate, np.array(F.KD) + F.FRICTION, "N m s")
     far = law(q + 1e6, still, still)
     yield difference(group, "torque far from its place, off the clamp of 100 N m", far, [F.CLAMP] * 6, "N m", 0.0)
     # the whole is clamped too: the rate's part shows where the angle takes some of it back
     taken = law(q - 50.0 / np.array(F.KP), still + 1e3, still)
-    back = np.minimum(np.array(F.KD) * 1e3, F.CLAMP) - 50.0 + F.FRICTION * 1e3 + held
+    back = np.minimum(np.array(F.KD) * 1e3, F.CLAMP) - 50.0 + F.FRICTION * 1e3 + constant
     yield difference(
         group, "torque of a rate that is too high, off its clamp", taken, np.clip(back, -F.CLAMP, F.CLAMP), "N m", 1e-9
     )

@@ -51,7 +51,7 @@ def rotor_places() -> Array:
 def thrust_wrenches(thrusts: Array) -> dict[tuple[str, str] | str, Array]:
     """Force and drag at the rotors, in the axes of their frames."""
     unit = [np.array([0.0, 0.0, 1.0, 0.0, 0.0, -spin * F.DRAG]) for spin in F.SPINS]
-    return {name: thrusts[..., k, None] * unit[k] for k, name in enumerate(ROTORS)}
+    return {(name, "local"): thrusts[..., k, None] * unit[k] for k, name in enumerate(ROTORS)}
 
 
 def hovering() -> Iterator[Check]:
@@ -65,12 +65,12 @@ def hovering() -> Iterator[Check]:
     thrusts, angles = body.nearest_hover(robot(), np.eye(3), GRAVITY)
     off = max(largest(thrusts - heavy), largest(angles))
     yield Check(group, "pseudo-inverse of the allocation at level, less that", off, "N, rad", high=1e-12)
-    # thrusts apart by 2 N turn it against the spin of the stronger one: couple = rate of the angular momentum
+    # thrusts apart by 2 N turn it against the spin of the stronger one: torque = rate of the angular momentum
     unequal = np.array([8.0, 6.0])
     a = robot().forward_dynamics(robot().neutral(), still, still, thrust_wrenches(unequal))
-    couple = float(robot().momentum(robot().neutral(), a)[5])
+    torque = float(robot().momentum(robot().neutral(), a)[5])
     wanted = -F.DRAG * (unequal[0] - unequal[1])
-    yield Check(group, "couple of drag about z, 8 N and 6 N", couple, "N m", wanted - 1e-12, wanted + 1e-12, ".4f")
+    yield Check(group, "torque of drag about z, 8 N and 6 N", torque, "N m", wanted - 1e-12, wanted + 1e-12, ".4f")
 
 
 def one_body(count: int) -> Iterator[Check]:
@@ -148,7 +148,7 @@ def servos() -> Iterator[Check]:
     yield Check(
         group, "fastest, at a step of 1.5 rad", largest(servo_step(1.5)[2]), "rad/s", 0.999 * F.SPEED, 1.001 * F.SPEED, ".3f"
     )
-    group = "servos, known mistakes"
+    group = "servos, usual errors"
     t, a = spring_step()
     yield Check(group, "torque (I/t)(cmd - a), a spring: overshoot", 100.0 * (a.max() / STEP - 1.0), "%", 99.9, 100.1, ".1f")
     # it swings about the command, and is there after a quarter
@@ -180,9 +180,11 @@ def flight(done: Run) -> Iterator[Check]:
     yield Check(group, "off its heading, in the end", 1e3 * abs(heading[-1]), "mrad", high=0.02, form=".3f")
     thrusts = done.extras["thrusts"]
     # a circle at that tilt takes the weight by its cosine, half of it at each rotor; the rest is steering
-    carried = F.MASS * GRAVITY / 2.0 / np.cos(np.radians(wanted))
-    yield near(group, "mean thrust of a rotor in the circle", thrusts[in_circle[:-1]].mean(), carried, 0.02 * carried, "N", ".3f")
-    yield Check(group, "farthest from that, by it", largest(thrusts / carried - 1.0), "", high=0.25, form=".2f")
+    expected = F.MASS * GRAVITY / 2.0 / np.cos(np.radians(wanted))
+    yield near(
+        group, "mean thrust of a rotor in the circle", thrusts[in_circle[:-1]].mean(), expected, 0.02 * expected, "N", ".3f"
+    )
+    yield Check(group, "farthest from that, by it", largest(thrusts / expected - 1.0), "", high=0.25, form=".2f")
     limited = (thrusts <= F.THRUST[0]) | (thrusts >= F.THRUST[1])
     yield Check(group, "time at the least or largest thrust", float(done.dt * limited.sum()), "s", high=0.0, form=".3f")
     yield Check(group, "fastest gimbal", largest(done.v[:, 6:8]), "rad/s", high=0.8 * F.SPEED, form=".2f")
@@ -192,7 +194,7 @@ def flight(done: Run) -> Iterator[Check]:
 
 
 def drag(done: Run) -> Iterator[Check]:
-    """What the rotors gave in flight: forces along their axes, and couples along them that are 0.0172 m times as large."""
+    """What the rotors gave in flight: forces along their axes, and torques along them that are 0.0172 m times as large."""
     group, thrusts = "the flight, rotors", done.extras["thrusts"]
     for k, (name, spin) in enumerate(zip(ROTORS, F.SPINS, strict=True)):
         along = robot().frame_pose(done.q[:-1], name)[0][..., 2]
@@ -200,7 +202,7 @@ def drag(done: Run) -> Iterator[Check]:
         yield Check(group, f"rotor {k + 1}: force, less its thrust along its axis", largest(off), "N", high=1e-12)
         by_thrust = np.sum(done.wrenches[:, k, 3:] * along, axis=-1) / thrusts[:, k] * -spin
         furthest = float(by_thrust[np.argmax(np.abs(by_thrust - F.DRAG))])
-        yield near(group, f"rotor {k + 1}: couple by thrust, against its spin", furthest, F.DRAG, 1e-12, "m", ".4f")
+        yield near(group, f"rotor {k + 1}: torque by thrust, against its spin", furthest, F.DRAG, 1e-12, "m", ".4f")
 
 
 def accounts(done: Run) -> Iterator[Check]:

@@ -27,13 +27,13 @@ DIGIT = 1e-6  # what is published has six digits behind the point, and was round
 def model_checks(model: Model | None = None) -> Iterator[Check]:
     """Rows for this model, or for the library's."""
     model = robot().model if model is None else model
-    yield from whole(model)
+    yield from vehicle(model)
     yield from parts(model)
     yield from rotors(model)
     yield from servos(model)
 
 
-def whole(model: Model) -> Iterator[Check]:
+def vehicle(model: Model) -> Iterator[Check]:
     group, q = "the vehicle, gimbals at zero", model.neutral()
     yield near(group, "mass", total_mass(model), F.MASS, 5e-7, "kg", ".6f")
     centre = np.asarray(center_of_mass(model, q), dtype=float)
@@ -79,8 +79,8 @@ def rotors(model: Model) -> Iterator[Check]:
     group, thrust = "rotors", 7.0
     _, wrenches = birotor_control.actuated(model, model.neutral(), np.full(2, thrust), np.zeros(2)).values()
     for i, spin in enumerate(F.SPINS):
-        force, couple = np.asarray(wrenches[i][:3], dtype=float), np.asarray(wrenches[i][3:], dtype=float)
-        found = -spin * np.sum(force * couple) / thrust**2
+        force, torque = np.asarray(wrenches[i][:3], dtype=float), np.asarray(wrenches[i][3:], dtype=float)
+        found = -spin * np.sum(force * torque) / thrust**2
         yield near(group, f"rotor {i + 1}: drag by thrust, against its spin", found, F.DRAG, 1e-12, "m", ".4f")
     wanted = np.array([_unit_wrench(i, a) for i in range(2) for a in (np.pi / 2.0, 0.0)]).T
     yield difference(group, "allocation, off p x f - spin drag f", birotor_control.allocation(model), wanted, "m", DIGIT)
@@ -89,7 +89,7 @@ def rotors(model: Model) -> Iterator[Check]:
     found_wrench = np.concatenate(birotor_rigid_body.rotor_wrench(np.array(F.ROTORS), thrusts, tilts))
     by_hand = sum(thrusts[i] * _unit_wrench(i, tilts[i]) for i in range(2))
     yield difference(group, "wrench of one body, off the same", found_wrench, by_hand, "N, N m")
-    # turning fast about x, the law asks for more couple than it can have
+    # turning fast about x, the law asks for more torque than it can have
     v, stay = np.zeros(model.nv), np.zeros(18)
     v[3] = -100.0
     most = np.asarray(birotor_control.law(model, model.neutral(), v, stay)["thrusts"], dtype=float)

@@ -31,23 +31,23 @@ def rotation(quaternion: Array) -> Array:
 
 def direction(at: Array, a: Array) -> Array:
     """Rz(atan2(p)) Rx(a) z: where a rotor at `at` from the centre of mass thrusts with its gimbal at `a`, in body axes."""
-    turned = np.arctan2(at[1], at[0])
-    return np.stack([np.sin(turned) * np.sin(a), -np.cos(turned) * np.sin(a), np.cos(a)], axis=-1)
+    azimuth = np.arctan2(at[1], at[0])
+    return np.stack([np.sin(azimuth) * np.sin(a), -np.cos(azimuth) * np.sin(a), np.cos(a)], axis=-1)
 
 
 def rotor_wrench(places: Array, thrusts: Array, angles: Array) -> tuple[Array, Array]:
-    """(force, couple) of both rotors about the centre of mass in body axes:  sum of f n  and of  p x f n - d k f n."""
-    force, couple = np.zeros((2, *thrusts.shape[:-1], 3))
+    """(force, torque) of both rotors about the centre of mass in body axes:  sum of f n  and of  p x f n - d k f n."""
+    force, torque = np.zeros((2, *thrusts.shape[:-1], 3))
     for i, (at, spin) in enumerate(zip(places, SPIN, strict=True)):
         f = thrusts[..., i, None] * direction(at, angles[..., i])
-        force, couple = force + f, couple + np.cross(at, f) - spin * DRAG * f
-    return force, couple
+        force, torque = force + f, torque + np.cross(at, f) - spin * DRAG * f
+    return force, torque
 
 
 def inertia(robot: Robot, angles: Array) -> Array:
     """The vehicle's inertia about its centre of mass, gimbals at `angles`: each turns about a line through its own centre."""
-    whole = composite_inertias(robot.model, robot.neutral())[0].I_com.astype(float)
-    out = np.broadcast_to(whole, (*angles.shape[:-1], 3, 3)).copy()
+    total = composite_inertias(robot.model, robot.neutral())[0].I_com.astype(float)
+    out = np.broadcast_to(total, (*angles.shape[:-1], 3, 3)).copy()
     for i, name in enumerate(ROTORS):
         gimbal = robot.model.links[robot.model.frame(name).link]
         A = gimbal.placement.R.astype(float)
@@ -60,12 +60,12 @@ def inertia(robot: Robot, angles: Array) -> Array:
 
 
 def acceleration(state: Array, thrusts: Array, places: Array, mass: float, I: Array, gravity: Array) -> tuple[Array, Array]:
-    """(acceleration of the centre of mass in the world, rate of the body's rate) while the gimbals stand still."""
+    """(acceleration of the centre of mass in the world, rate of the body's rate) while the gimbals are at rest."""
     R, w = rotation(state[..., 6:10]), state[..., 10:13]
-    force, couple = rotor_wrench(places, thrusts, state[..., 13:15])
+    force, torque = rotor_wrench(places, thrusts, state[..., 13:15])
     linear = (R @ force[..., None])[..., 0] / mass + gravity
     spun = np.cross(w, (I @ w[..., None])[..., 0])
-    return linear, np.linalg.solve(I, (couple - spun)[..., None])[..., 0]
+    return linear, np.linalg.solve(I, (torque - spun)[..., None])[..., 0]
 
 
 def to_robot(state: Array, com: Array) -> tuple[Array, Array]:

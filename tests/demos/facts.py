@@ -1,4 +1,4 @@
-"""Numbers that are published for the machines, typed once more: what the robots and their controllers are compared with.
+"""Numbers that are published for the demo robots, typed once more: what the robots and their controllers are compared with.
 
 Nothing here comes from the robots' own files, so that a slip in one of the two is seen. SI units unless said.
 """
@@ -101,7 +101,7 @@ class PiDog:
 
 
 class FourLimb:
-    """5. The reference task's machine."""
+    """5. The reference task's robot."""
 
     MASS, TORSO, TORSO_MOMENTS = 99.9, 40.0, (0.24897, 0.70323, 0.77256)
     HIP = (0.29326, 0.2094, -0.0365)

@@ -82,12 +82,12 @@ def landing(done: Run) -> Iterator[Check]:
     yield Check(group, "torques, less what weight and ground ask for, by the largest", static_residual(done, k), "", high=1e-4)
     yield Check(group, "tilt", float(np.degrees(tilt(done.x[k]))), "degrees", high=1e-9, form=".3f")
     yield Check(group, "fastest coordinate 1.8 s after landing", largest(done.v[k]), "m/s or rad/s", high=1e-4)
-    carried = float(forces[k - 400 : k + 1, :, 2].sum(axis=1).mean()) / weight
-    yield near(group, "mean force of the ground over 0.4 s, by the weight", carried, 1.0, 1e-4, "", ".5f")
+    mean = float(forces[k - 400 : k + 1, :, 2].sum(axis=1).mean()) / weight
+    yield near(group, "mean force of the ground over 0.4 s, by the weight", mean, 1.0, 1e-4, "", ".5f")
     yield near(group, "least part of the weight on a foot", float(forces[k, :, 2].min()) / weight, 0.25, 1e-4, "", ".4f")
-    share = np.hypot(forces[..., 0], forces[..., 1]) - FRICTION * forces[..., 2]
+    slip = np.hypot(forces[..., 0], forces[..., 1]) - FRICTION * forces[..., 2]
     yield Check(
-        group, "friction beyond 0.7 times the normal force, all steps, by the weight", float(share.max()) / weight, "", high=1e-9
+        group, "friction beyond 0.7 times the normal force, all steps, by the weight", float(slip.max()) / weight, "", high=1e-9
     )
     off = _momentum(done)
     yield Check(group, "momentum, less the impulses of ground, weight and push, by the largest", off, "", high=2e-3)
@@ -98,7 +98,7 @@ def _momentum(done: Run) -> float:
     momentum = done.robot.momentum(done.q, done.v)[:, :3]
     force = done.contact_forces.sum(axis=1) + done.wrenches[:, 0, :3]
     force[:, 2] -= done.robot.mass * GRAVITY
-    # a step weighs velocities with the masses of its beginning: what is left is in proportion to dt
+    # a step weighs velocities with the masses of its beginning: the residual is in proportion to dt
     gained = np.cumsum(force, axis=0) * DT
     return largest(momentum[1:] - gained - momentum[0]) / largest(momentum)
 
@@ -106,13 +106,13 @@ def _momentum(done: Run) -> float:
 def pushed(done: Run) -> Iterator[Check]:
     group = "pushed with 500 N for 0.15 s"
     k, after = round(PUSHED_AT / DT), round((PUSHED_AT + PUSHED_FOR) / DT)
-    turned = np.degrees(tilt(done.x))
+    tilted = np.degrees(tilt(done.x))
     # friction takes its part of the impulse of 75 N s
     kept = float(done.robot.momentum(done.q[after], done.v[after])[1]) / (PUSH * PUSHED_FOR)
     yield near(group, "part of its impulse that is left when it ends", kept, 0.65, FOUND * 0.65, "", ".3f")
-    yield near(group, "largest tilt", float(turned[k:].max()), 7.2, FOUND * 7.2, "degrees", ".2f")
+    yield near(group, "largest tilt", float(tilted[k:].max()), 7.2, FOUND * 7.2, "degrees", ".2f")
     yield Check(group, "torque at most, by the motors' effort", largest(done.u) / F.EFFORT, "", high=0.6, form=".2f")
-    yield Check(group, "tilt at the end", float(turned[-1]), "degrees", high=0.05, form=".3f")
+    yield Check(group, "tilt at the end", float(tilted[-1]), "degrees", high=0.05, form=".3f")
     moved = 1e3 * (done.x[-1, :3] - done.x[k, :3])
     # as bent in front as behind, it has no reason to go forward or backward
     yield Check(group, "moved forward or backward", abs(float(moved[0])), "mm", high=1e-6)
@@ -126,15 +126,22 @@ def pushed(done: Run) -> Iterator[Check]:
 
 def sliding(done: Run) -> Iterator[Check]:
     """Loaded feet stick: they roll, and creep as the smoothing of the contact law says."""
-    group, way = "feet on the ground", 1e3 * sliding_distance(done, FEET, FOOT_RADIUS)
+    group, distance = "feet on the ground", 1e3 * sliding_distance(done, FEET, FOOT_RADIUS)
     k = round(PUSHED_AT / DT)
-    yield Check(group, "way a loaded foot slides while it lands", float(way[:k].sum(axis=0).max()), "mm", high=0.6, form=".2f")
     yield Check(
-        group, "way a loaded foot slides after that, pushed", float(way[k:].sum(axis=0).max()), "mm", high=0.5, form=".2f"
+        group, "distance a loaded foot slides while it lands", float(distance[:k].sum(axis=0).max()), "mm", high=0.6, form=".2f"
+    )
+    yield Check(
+        group,
+        "distance a loaded foot slides after that, pushed",
+        float(distance[k:].sum(axis=0).max()),
+        "mm",
+        high=0.5,
+        form=".2f",
     )
     for what, end in (("standing", k), ("standing, at the end", done.steps)):
         still = slice(end - 500, end)
-        speed = way[still].sum(axis=0) / (500 * DT)
+        speed = distance[still].sum(axis=0) / (500 * DT)
         forces = done.contact_forces[still]
         part = (np.hypot(forces[..., 0], forces[..., 1]) / forces[..., 2]).mean(axis=0) / FRICTION
         wanted = 1e3 * world().config.smoothing * GRAVITY * DT * 2.0 * part / (FRICTION * (1.0 - part**2))

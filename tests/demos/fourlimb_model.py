@@ -1,4 +1,4 @@
-"""The four-limbed machine against published numbers: what can be said without a simulation."""
+"""The four-limbed robot against published numbers: what can be said without a simulation."""
 
 from __future__ import annotations
 

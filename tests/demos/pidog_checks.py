@@ -68,19 +68,19 @@ def _against_robot(places: Array) -> float:
 
 
 def servo() -> Iterator[Check]:
-    """Dropped from high up, where nothing is heavy, one knee is told to turn by 40 degrees."""
+    """Dropped from high up, where nothing is heavy, one knee is commanded to turn by 40 degrees."""
     here = pidog.world()
     x = pidog.standing_state(here)
     x[2] += 1.0
-    told = pidog.pose_angles()
-    told[1] += 40.0
-    control, turned = pidog.ServoController(here, repeat(told)), []
+    commanded = pidog.pose_angles()
+    commanded[1] += 40.0
+    control, rates = pidog.ServoController(here, repeat(commanded)), []
     at = here.robot.nq + here.robot.v_slice("lf_knee").start
     for k in range(75):
         x = here.step(x, control(k, x)[0])
-        turned.append(x[at])
+        rates.append(x[at])
     # the whole dog turns a little the other way
-    yield near("servo", "fastest of a knee that is free to move", max(turned), F.SPEED, 0.02 * F.SPEED, "rad/s", ".2f")
+    yield near("servo", "fastest of a knee that is free to move", max(rates), F.SPEED, 0.02 * F.SPEED, "rad/s", ".2f")
     left = float(np.degrees(control.reference[1] - x[here.robot.q_slice("lf_knee").start]))
     yield Check("servo", "left of 40 degrees after 0.15 s", abs(left), "degrees", high=0.05, form=".3f")
 
@@ -94,8 +94,8 @@ def standing(done: Run) -> Iterator[Check]:
     k = round(pidog.REST / DT) - 1
     x, still = done.x[k], done.x[k - 100 : k + 1]
     weight = robot.mass * GRAVITY
-    carried = float(done.contact_forces[k, :, 2].sum())
-    told = np.radians(pidog_gaits.POSES["stand"])
+    total = float(done.contact_forces[k, :, 2].sum())
+    commanded = np.radians(pidog_gaits.POSES["stand"])
     # hips are 95 mm above the front feet's centres and 90 above the hind ones', whose radius is 8; legs give way a little
     yield Check(group, "height of the hips' middle", 1e3 * x[2], "mm", 98.0, 100.5, ".2f")
     yield Check(group, "roll", largest(np.degrees(attitude(x)[0])), "degrees", high=0.1, form=".3f")
@@ -106,12 +106,12 @@ def standing(done: Run) -> Iterator[Check]:
     yield Check(group, "way in the last 0.2 s", 1e3 * largest(np.ptp(still[:, :3], axis=0)), "mm", high=0.05, form=".3f")
     creeps = 1e3 * largest(sliding_distance(done, FEET, F.FOOT_RADIUS)[k - 100 : k].sum(axis=0)) / (100 * DT)
     yield Check(group, "how fast a foot creeps", creeps, "mm/s", high=0.05, form=".3f")
-    yield near(group, "force of the ground, by the weight", carried / weight, 1.0, 1e-3, "", ".5f")
+    yield near(group, "force of the ground, by the weight", total / weight, 1.0, 1e-3, "", ".5f")
     by_hand, knees = _knee(weight), largest(done.u[k, 1:8:2])
     # front and hind do not carry quite the same
     yield near(group, "largest torque of a knee; by hand 0.065", knees, by_hand, 0.1 * by_hand, "N m", ".3f")
     yield Check(
-        group, "how far a leg's servo gives way", float(np.degrees(largest(x[7:15] - told))), "degrees", high=1.3, form=".2f"
+        group, "how far a leg's servo gives way", float(np.degrees(largest(x[7:15] - commanded))), "degrees", high=1.3, form=".2f"
     )
 
 
@@ -125,10 +125,10 @@ def walking(done: Run) -> Iterator[Check]:
     """Two cycles; the second begins as it ends."""
     group, robot = "walking", done.robot
     ends = [round(t / DT) for t in timetable()]
-    way = 1e3 * np.diff(done.x[ends, 0])
+    advance = 1e3 * np.diff(done.x[ends, 0])
     ideal = F.ADVANCE["walk"]
-    yield near(group, "advance of the first cycle, from standing", float(way[0]), ideal, 0.05 * ideal, "mm", ".1f")
-    yield near(group, f"advance of cycle {CYCLES}; 91.4 without slip", float(way[-1]), ideal, 0.05 * ideal, "mm", ".1f")
+    yield near(group, "advance of the first cycle, from standing", float(advance[0]), ideal, 0.05 * ideal, "mm", ".1f")
+    yield near(group, f"advance of cycle {CYCLES}; 91.4 without slip", float(advance[-1]), ideal, 0.05 * ideal, "mm", ".1f")
     yield near(group, "seconds that a cycle takes", float(np.diff(ends)[-1] * DT), _cycle(), DT, "s", ".2f")
     yield Check(group, "sideways in all", 1e3 * largest(done.x[: ends[-1], 1]), "mm", high=7.0, form=".1f")
     roll, pitch, yaw = np.degrees(np.abs(attitude(done.x)).max(axis=0))
@@ -141,7 +141,7 @@ def walking(done: Run) -> Iterator[Check]:
     yield Check(group, "force of the ground over a cycle, by the weight", mean / weight, "", 0.999, 1.001, ".4f")
     feet = np.stack([robot.frame_pose(done.q, foot)[1] for foot in FEET], axis=1)
     high = 1e3 * (feet[cycle, :, 2].max(axis=0) - F.FOOT_RADIUS)
-    yield Check(group, "how high the front feet swing; 20 mm are told", float(high[:2].min()), "mm", 9.0, F.LIFT, ".1f")
+    yield Check(group, "how high the front feet swing; 20 mm are commanded", float(high[:2].min()), "mm", 9.0, F.LIFT, ".1f")
     yield Check(group, "how high the hind feet swing", float(high[2:].min()), "mm", 14.0, F.LIFT, ".1f")
     way_of_feet = 1e3 * sliding_distance(done, FEET, F.FOOT_RADIUS)[cycle].sum(axis=0)
     yield Check(group, "way a loaded foot slides in a cycle, the worst", float(way_of_feet.max()), "mm", high=18.0, form=".1f")
@@ -150,7 +150,7 @@ def walking(done: Run) -> Iterator[Check]:
     yield Check(group, "friction beyond 0.5 times the normal force, by the weight", float(pull.max()) / weight, "", high=1e-9)
     limited = 100.0 * float(np.mean(np.abs(done.u[cycle, :8]) >= F.EFFORT))
     yield Check(group, "time that a leg's servo gives all it has", limited, "%", high=8.0, form=".1f")
-    # what is told, less what speed takes: more than 0.216 only where a leg is pulled back against its motor
+    # what is commanded, less what speed takes: more than 0.216 only where a leg is pulled back against its motor
     braking = largest(done.u - F.EFFORT / F.SPEED * done.v[1:, 6:])
     yield Check(group, "largest torque of a servo, braking included", braking, "N m", high=1.3 * F.EFFORT, form=".3f")
     yield Check(group, "fastest servo; 7 without load, more if pulled", largest(done.v[:, 6:]), "rad/s", high=8.5, form=".2f")

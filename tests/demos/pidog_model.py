@@ -163,8 +163,8 @@ def gaits() -> Iterator[Check]:
     # a way so long that only the servo's speed counts
     seconds = pidog_gaits.TICK * pidog_gaits.frame_ticks([0.0], [4280.0], 98.0)
     yield near(group, "a way of 4280 degrees at 428 degrees/s takes", seconds, 4280.0 / F.FASTEST["legs"], 1e-9, "s", ".2f")
-    told = np.array(list(pidog_gaits.ticks(pidog_gaits.gait_frames("walk", 2), 98.0, pidog_gaits.POSES["stand"])))
-    fastest = float(np.max(np.abs(np.diff(told, axis=0)))) / pidog_gaits.TICK
+    commands = np.array(list(pidog_gaits.ticks(pidog_gaits.gait_frames("walk", 2), 98.0, pidog_gaits.POSES["stand"])))
+    fastest = float(np.max(np.abs(np.diff(commands, axis=0)))) / pidog_gaits.TICK
     yield Check(group, "walk at 98: fastest servo command", fastest, "degrees/s", 400.0, F.FASTEST["legs"], ".1f")
 
 

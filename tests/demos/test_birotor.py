@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from demos import birotor_checks, birotor_rigid_body
-from demos.recorded import recorded
+from demos.runs_of_demos import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,7 +86,7 @@ def test_rotors_that_give_something_else_are_seen(done):
 def test_work_that_is_not_done_is_seen(done):
     found = values(birotor_checks.accounts(replace(done, wrenches=done.wrenches * 1.0001)))
     assert [check.ok for check in found.values()] == [False, False, False]
-    # couples and torques count too
+    # torques and torques count too
     for part, change in (("wrenches", np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])), ("u", 1.0)):
         more = getattr(done, part) * (1.0 + 0.01 * change)
         x, u, w = done.x, more if part == "u" else done.u, more if part == "wrenches" else done.wrenches
@@ -110,7 +110,7 @@ def test_shares_give_what_is_asked_for(lift, tx, ty, tz):
     (s1, c1), (s2, c2) = rotor_components(model, lift, np.array([tx, ty, tz]))
     force = allocation(model) @ np.array([s1, c1, s2, c2])
     assert force[[2, 3, 4, 5]] == pytest.approx([lift, tx, ty, tz], abs=1e-12)
-    # no side force ever, and the forward force that comes with the pitching couple
+    # no side force ever, and the forward force that comes with the pitching torque
     assert force[1] == 0.0 and force[0] == pytest.approx(ty / rotor_geometry(model)[1], abs=1e-12)
 
 
@@ -132,14 +132,14 @@ def test_wrenches_are_in_the_axes_of_the_world():
     local = robot.forward_dynamics(q, still, tau, birotor_checks.thrust_wrenches(thrusts))
     assert ours == pytest.approx(local, abs=1e-10)
     assert np.linalg.norm(wrenches[:, 0, 3:], axis=-1) == pytest.approx(DRAG * thrusts[:, 0])
-    # at the base instead, the same forces have no lever arm: a mistake that is felt
+    # at the base instead, the same forces have no lever arm: an error that is seen
     at_base = robot.forward_dynamics(q, still, tau, {("base", "world_aligned"): wrenches.sum(axis=1)})
     assert np.abs(at_base - local).max() > 10.0
 
 
 @given(st.floats(-3.0, 3.0), st.floats(-1.0, 1.0), st.floats(-1.0, 1.0))
 def test_only_level_hovers(heading, roll, pitch):
-    """The best that two rotors can do at an attitude leaves a force or a couple, unless it is level."""
+    """The best that two rotors can do at an attitude leaves a force or a torque, unless it is level."""
     robot = birotor.robot()
     half = np.array([heading, pitch, roll]) / 2.0
     (cy, cp, cr), (sy, sp, sr) = np.cos(half), np.sin(half)
@@ -148,8 +148,8 @@ def test_only_level_hovers(heading, roll, pitch):
     ])  # fmt: skip
     R = birotor_rigid_body.rotation(quaternion)
     thrusts, tilts = birotor_rigid_body.nearest_hover(robot, R, 9.81)
-    force, couple = birotor_rigid_body.rotor_wrench(birotor_checks.rotor_places(), thrusts, tilts)
-    missing = np.concatenate([force - R.T @ [0.0, 0.0, robot.mass * 9.81], couple])
+    force, torque = birotor_rigid_body.rotor_wrench(birotor_checks.rotor_places(), thrusts, tilts)
+    missing = np.concatenate([force - R.T @ [0.0, 0.0, robot.mass * 9.81], torque])
     tilt = np.arccos(np.clip(R[2, 2], -1.0, 1.0))
     assert np.abs(missing).max() >= 0.1 * robot.mass * 9.81 * np.sin(tilt) * rotor_geometry(robot.model)[1]
     if abs(roll) < 1e-9 and abs(pitch) < 1e-9:
@@ -241,6 +241,6 @@ def test_derivatives_of_the_plan_are_those_of_its_places():
     t = np.linspace(0.0, birotor_control.SECONDS, 13001)
     found = birotor_control.references(birotor_control.trajectory, t)
     for order in range(3):
-        slope = np.gradient(found[:, 3 * order : 3 * order + 3], t, axis=0)[2:-2]
-        assert slope == pytest.approx(found[2:-2, 3 * order + 3 : 3 * order + 6], abs=2e-2)
+        rate = np.gradient(found[:, 3 * order : 3 * order + 3], t, axis=0)[2:-2]
+        assert rate == pytest.approx(found[2:-2, 3 * order + 3 : 3 * order + 6], abs=2e-2)
     assert np.linalg.norm(found[:, 3:6], axis=-1).max() < 1.0

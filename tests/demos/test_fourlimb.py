@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from demos import fourlimb_checks
 from demos.fourlimb_checks import planar_world
-from demos.recorded import recorded
+from demos.runs_of_demos import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,8 +88,8 @@ def test_the_planar_robot_is_held_and_stands():
         x = here.step(x, u)
         assert wrenches is None and np.abs(u).max() <= EFFORT
     assert abs(x[2]) < 0.02 and np.abs(x[15:]).max() < 0.1
-    carried = here.contact_forces(x, control(0, x)[0])[:, 2].sum()
-    assert carried == pytest.approx(99.9 * 9.81, rel=0.02)
+    total = here.contact_forces(x, control(0, x)[0])[:, 2].sum()
+    assert total == pytest.approx(99.9 * 9.81, rel=0.02)
     assert planar().mass == pytest.approx(99.9)
 
 

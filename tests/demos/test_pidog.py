@@ -7,7 +7,7 @@ import pytest
 from demos import pidog_checks
 from demos.comparison import sliding_distance
 from demos.facts import PiDog
-from demos.recorded import recorded
+from demos.runs_of_demos import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,12 +131,12 @@ def test_backward_and_turning():
     assert pidog_gaits.ideal_advance(pidog_gaits.trot(False)) == pytest.approx(-200.0)
 
 
-@given(speed=st.floats(0.0, 100.0), way=st.floats(0.0, 180.0))
-def test_no_servo_is_told_to_be_too_fast(speed, way):
-    count = pidog_gaits.frame_ticks(np.zeros(8), np.full(8, way), speed)
-    assert count * TICK >= (1000.0 - 9.9 * speed) / 1000.0 - 1e-6 and way / (count * TICK) <= 428.0 * (1.0 + 1e-6)
-    told = list(pidog_gaits.ticks([np.full(8, way)], speed, np.zeros(8)))
-    assert len(told) == count and told[-1][0] == way
+@given(speed=st.floats(0.0, 100.0), distance=st.floats(0.0, 180.0))
+def test_no_servo_is_commanded_to_be_too_fast(speed, distance):
+    count = pidog_gaits.frame_ticks(np.zeros(8), np.full(8, distance), speed)
+    assert count * TICK >= (1000.0 - 9.9 * speed) / 1000.0 - 1e-6 and distance / (count * TICK) <= 428.0 * (1.0 + 1e-6)
+    commanded = list(pidog_gaits.ticks([np.full(8, distance)], speed, np.zeros(8)))
+    assert len(commanded) == count and commanded[-1][0] == distance
 
 
 @pytest.mark.parametrize("speed", [-1.0, 100.5, float("nan")])
@@ -155,7 +155,7 @@ def test_a_command_is_heard_within_half_a_count(angle):
 
 
 def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
-    # in the air, without gravity: one hip is told to turn by 40 degrees
+    # in the air, without gravity: one hip is commanded to turn by 40 degrees
     robot = cd.load("pidog", gravity=(0.0, 0.0, 0.0))
     here = cd.Simulation(robot, 0.0005)
     x = here.state()
@@ -166,9 +166,9 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
     for k in range(400):
         xs.append(here.step(xs[-1], control(k, xs[-1])[0]))
     q, v = (np.array(part)[:, index] for part, index in zip(here.split(np.array(xs)), (7, 6), strict=True))
-    told = float(control.reference[0])
+    commanded = float(control.reference[0])
     assert v.max() <= SPEED * 1.05 and v.max() > 0.8 * SPEED
-    assert q[-1] == pytest.approx(told, abs=np.radians(0.5)) and q.max() < told + np.radians(3.0)
+    assert q[-1] == pytest.approx(commanded, abs=np.radians(0.5)) and q.max() < commanded + np.radians(3.0)
     assert np.abs(np.array(pidog_gaits.servo_torque(np.ones(12), np.zeros(12)))).max() == EFFORT
 
 
@@ -237,7 +237,7 @@ def test_a_servo_that_is_too_weak_or_too_slow_is_seen(monkeypatch):
 def test_feet_that_stick_do_not_slide(done):
     # a foot's centre moves as the ball rolls: the point that touches is what counts
     standing = slice(200, 390)
-    way = sliding_distance(done, pidog_gaits.FEET, 0.008)[standing].sum(axis=0)
-    assert way.max() < 2e-5
+    distance = sliding_distance(done, pidog_gaits.FEET, 0.008)[standing].sum(axis=0)
+    assert distance.max() < 2e-5
     cycle = sliding_distance(done, pidog_gaits.FEET, 0.008)[1500:2000].sum(axis=0)
     assert np.all(cycle > 1e-4)

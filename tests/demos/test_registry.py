@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from demos.recorded import recorded
+from demos.runs_of_demos import recorded
 from processors import OLD, elsewhere
 
 from condyle.demos.checks import Check

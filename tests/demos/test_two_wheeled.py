@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from demos import two_wheeled_checks
-from demos.recorded import recorded
+from demos.runs_of_demos import recorded
 
 from condyle.control.lqr import dlqr
 from condyle.demos import two_wheeled
@@ -38,8 +38,8 @@ def test_it_goes_once_around(done):
     now = State.of(done.x)
     lobes = now.middle[:, 0].max(), now.middle[:, 0].min()
     assert lobes == pytest.approx((HALF_WIDTH, -HALF_WIDTH), abs=2e-3)
-    turned = np.abs(np.diff(now.heading)).sum()
-    assert turned == pytest.approx(3.0 * np.pi, rel=0.02)  # three quarters of a turn and back, twice
+    yaw = np.abs(np.diff(now.heading)).sum()
+    assert yaw == pytest.approx(3.0 * np.pi, rel=0.02)  # three quarters of a turn and back, twice
     assert np.abs(now.middle[-1]).max() < 1e-4 and np.abs(done.x[-1, 6:]).max() < 1e-2
 
 
@@ -83,14 +83,14 @@ def test_without_the_controller_it_falls():
 
 def test_the_curve_is_the_lemniscate():
     t = np.linspace(0.0, LEMNISCATE_LENGTH, 5001)
-    way = figure_of_eight(1.0, t, lambda t: 1.0 + 0.0 * t)  # at unit speed for its length: once around
-    x, y = way.position.T
+    path = figure_of_eight(1.0, t, lambda t: 1.0 + 0.0 * t)  # at unit speed for its length: once around
+    x, y = path.position.T
     assert np.abs((x**2 + y**2) ** 2 - (x**2 - y**2)).max() < 1e-14
-    assert way.position[-1] == pytest.approx([0.0, 0.0], abs=1e-9)
-    rate = np.gradient(way.position, t, axis=0)[5:-5]
-    heading = np.stack([np.cos(way.heading), np.sin(way.heading)], axis=-1)[5:-5]
+    assert path.position[-1] == pytest.approx([0.0, 0.0], abs=1e-9)
+    rate = np.gradient(path.position, t, axis=0)[5:-5]
+    heading = np.stack([np.cos(path.heading), np.sin(path.heading)], axis=-1)[5:-5]
     assert rate == pytest.approx(heading, abs=1e-5)
-    assert np.gradient(way.heading, t)[5:-5] == pytest.approx(way.yaw_rate[5:-5], abs=1e-4)
+    assert np.gradient(path.heading, t)[5:-5] == pytest.approx(path.yaw_rate[5:-5], abs=1e-4)
 
 
 def test_how_far_from_the_curve():
@@ -106,9 +106,9 @@ def test_a_trip_covers_its_way():
     t = np.linspace(0.0, trip.seconds, 20001)
     assert np.trapezoid(trip.derivative(t, 1), t) == pytest.approx(2.0, abs=1e-8)
     for order in (1, 2, 3):
-        slope, wanted = np.gradient(trip.derivative(t, order), t)[5:-5], trip.derivative(t, order + 1)[5:-5]
+        rate, wanted = np.gradient(trip.derivative(t, order), t)[5:-5], trip.derivative(t, order + 1)[5:-5]
         # only the last derivative jumps, where a ramp begins or ends: four places with two differences each
-        off = np.sort(np.abs(slope - wanted))
+        off = np.sort(np.abs(rate - wanted))
         assert (off[-1] if order < 3 else off[-9]) < 1e-3
     assert trip.derivative(np.array([0.0, trip.seconds, trip.seconds + 1.0]), 1) == pytest.approx(np.zeros(3), abs=1e-15)
 

@@ -10,7 +10,7 @@ from demos import (
     wheeled_pendulum_errors,
     wheeled_pendulum_formulas,
 )
-from demos.recorded import recorded
+from demos.runs_of_demos import recorded
 
 from condyle.control.lqr import dlqr, lqr
 from condyle.demos import wheeled_pendulum
@@ -134,20 +134,20 @@ def test_the_true_map_is_the_robot_s():
     assert wrong_map.T(y[1]) @ w == pytest.approx(rolling().lift(y, w)[1], abs=1e-14)
     assert wrong_map.acceleration(y, w) == pytest.approx(rolling().forward_dynamics(y, w, np.zeros(2)), rel=1e-12)
     step = 1e-6
-    slope = (wrong_map.T(y[1] + step) - wrong_map.T(y[1] - step)) / (2 * step) * w[1]
-    assert wrong_map.Tdot(y[1], w[1]) == pytest.approx(slope, abs=1e-7)
+    difference = (wrong_map.T(y[1] + step) - wrong_map.T(y[1] - step)) / (2 * step) * w[1]
+    assert wrong_map.Tdot(y[1], w[1]) == pytest.approx(difference, abs=1e-7)
 
 
 def test_the_table_of_errors():
     found = {check.name: check for check in wheeled_pendulum_errors.table()}
-    right, drift, height, way, relative = found.values()
+    right, drift, height, position, relative = found.values()
     assert right.pole == pytest.approx(8.286736, abs=1e-6) and all(abs(fall.gained) < 1e-9 for fall in right.falls)
     # a third of what it could fall, out of nothing; and near upright nobody notices
-    assert drift.falls[1].share == pytest.approx(0.334, abs=1e-3) and drift.falls[0].share == pytest.approx(0.480, abs=1e-3)
+    assert drift.falls[1].fraction == pytest.approx(0.334, abs=1e-3) and drift.falls[0].fraction == pytest.approx(0.480, abs=1e-3)
     assert drift.pole == pytest.approx(right.pole, abs=1e-6)
-    assert abs(height.pole.real) < 1e-6 < height.pole.imag and height.falls[1].share == pytest.approx(0.0102, abs=1e-4)
-    assert way.pole == pytest.approx(5.1392, abs=1e-4) and way.falls[1].share == pytest.approx(-0.9335, abs=1e-4)
-    assert relative.pole == pytest.approx(8.5290, abs=1e-4) and relative.falls[1].share == pytest.approx(-0.0135, abs=1e-4)
+    assert abs(height.pole.real) < 1e-6 < height.pole.imag and height.falls[1].fraction == pytest.approx(0.0102, abs=1e-4)
+    assert position.pole == pytest.approx(5.1392, abs=1e-4) and position.falls[1].fraction == pytest.approx(-0.9335, abs=1e-4)
+    assert relative.pole == pytest.approx(8.5290, abs=1e-4) and relative.falls[1].fraction == pytest.approx(-0.0135, abs=1e-4)
 
 
 def test_leaning_has_the_wheel_at_zero():

@@ -130,8 +130,8 @@ def driven(run: Run) -> Iterator[Check]:
     yield Check(group, "largest pitch", largest(now.pitch), "rad", high=0.15, form=".3f")
     # a motor's limit is 0.25 N m: it is never met
     yield Check(group, "peak torque of a motor, by its limit", largest(run.u) / TORQUE, "", high=0.5, form=".2f")
-    share = unconstrained().mass * GRAVITY / 2.0
-    yield Check(group, "least normal force of a wheel, by half the weight", float(normal.min()) / share, "", 0.5, 1.0, ".2f")
+    half = unconstrained().mass * GRAVITY / 2.0
+    yield Check(group, "least normal force of a wheel, by half the weight", float(normal.min()) / half, "", 0.5, 1.0, ".2f")
     yield Check(
         group, "friction coefficient that both wheels need together", largest(level / both), "", high=FRICTION, form=".3f"
     )

@@ -53,11 +53,11 @@ def checks(run: Run) -> Iterator[Check]:
 
 
 def contact_checks(group: str, q: Array, v: Array) -> Iterator[Check]:
-    height, rising, slip, way = contact_motion(q, v)
+    height, rising, slip, distance = contact_motion(q, v)
     yield Check(group, "height of the wheel's centre, less its radius", largest(height - RADIUS), "m", high=1e-15)
     yield Check(group, "vertical velocity of the wheel's centre", largest(rising), "m/s", high=1e-14)
     yield Check(group, "velocity of the wheel where it touches", largest(slip), "m/s", high=1e-14)
-    yield Check(group, "way of the centre, less the way rolled", largest(way), "m", high=1e-14)
+    yield Check(group, "distance of the centre - distance rolled", largest(distance), "m", high=1e-14)
 
 
 def million() -> Iterator[Check]:

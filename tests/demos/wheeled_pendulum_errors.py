@@ -92,7 +92,7 @@ class Fall:
     released: float
     ended: float
     gained: float
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True)

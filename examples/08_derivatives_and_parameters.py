@@ -1,6 +1,6 @@
-"""Weigh a payload from torques: derivatives by the state for a linearisation, and by a mass that was left free.
+"""Weigh a payload from torques: derivatives by the state for a linearisation, and by a parameter of the model.
 
-python examples/08_derivatives_and_free_numbers.py
+python examples/08_derivatives_and_parameters.py
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ f = arm.function("inverse_dynamics", parameters=["wrist_3.mass", "wrist_3.com"])
 print(f)
 dtau_dmass = f.jacobian(wrt="wrist_3_mass")
 
-# measured: torques of 200 motions with a payload nobody told us about
+# measured: torques of 200 motions with an unknown payload
 mass, com = 1.27, np.array([0.01, 0.05, -0.02])
 q = arm.random_configuration(rng, 200)
 v, a = rng.normal(size=(2, 200, 6))
@@ -44,4 +44,4 @@ for _ in range(8):
 print("payload:", guess.round(9), "kg and m")
 assert np.abs(guess - [mass, *com]).max() < 1e-9
 assert dtau_dmass(q, v, a, mass, com).shape == (200, 6)
-print("checked: the linear model predicts to 1e-6, and the hidden payload is found to 1e-9")
+print("checked: the linear model predicts to 1e-6, and the payload is found to 1e-9")
