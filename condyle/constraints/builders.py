@@ -16,8 +16,7 @@ from condyle.constraints.explicit_map import explicit
 from condyle.constraints.loop_residuals import Condition, Conditions, closure_of
 from condyle.constraints.loops import Loops
 from condyle.constraints.reduced_coordinates import floats, remaining_joint
-from condyle.constraints.rolling import planar_roll, rolling
-from condyle.constraints.wheels import Wheel
+from condyle.constraints.rolling import Wheel, planar_roll, rolling
 from condyle.dynamics.kinematics import frame_pose
 from condyle.errors import RobotError
 from condyle.robot.couplings import linear_couplings

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from condyle.constraints.assembly import Mechanism
 from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.initial_guess import InitialGuess, Series, fitted
 from condyle.constraints.loops import LAST, LEAST, Loops
-from condyle.constraints.mechanism import Mechanism
 from condyle.constraints.reduced_coordinates import entries
 from condyle.dynamics.manifold import integrate
 from condyle.robot.joints import Revolute
@@ -77,7 +77,7 @@ def _owners(loops: Loops, coordinates: np.ndarray) -> list[int]:
 
 
 def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(y, x in rows, whether a whole turn closes) along one coordinate, both ways from the first pose."""
+    """(y, x in rows, whether a periodic turn closes) along one coordinate, both ways from the first pose."""
     link = next(link for link in loops.reduced.links if link.q.start == driver)
     below = mechanism.below
     place = next(b.q.start for b in below.links if b.joint == link.joint)
@@ -92,11 +92,11 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
     first = mechanism.closed(loops.first, columns)[0]
     sides = [_side(mechanism, loops, first, place, end) for end in (lower, upper)]
     x = np.vstack([sides[0][:0:-1], sides[1]])
-    whole = x[0, place] == lower and x[-1, place] == upper and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
-    if whole:
+    periodic = x[0, place] == lower and x[-1, place] == upper and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
+    if periodic:
         apart = (x[-1] - x[0])[entries(below, loops.dependent)[0]] / (2 * np.pi)
-        whole = bool(np.max(np.abs(apart - np.round(apart))) < 1e-6)
-    return x[:, place], x, whole
+        periodic = bool(np.max(np.abs(apart - np.round(apart))) < 1e-6)
+    return x[:, place], x, periodic
 
 
 def _side(mechanism: Mechanism, loops: Loops, first: np.ndarray, place: int, end: float) -> np.ndarray:
@@ -124,8 +124,8 @@ def _side(mechanism: Mechanism, loops: Loops, first: np.ndarray, place: int, end
 def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:
     """The pose at y on the line through the last two."""
     last, before = rows[-1], rows[max(len(rows) - 2, 0)]
-    way = last[place] - before[place]
-    x: np.ndarray = last + (last - before) * ((y - last[place]) / way if way else 0.0)
+    length = last[place] - before[place]
+    x: np.ndarray = last + (last - before) * ((y - last[place]) / length if length else 0.0)
     x[place] = y
     return x
 

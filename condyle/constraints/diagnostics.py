@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from condyle.constraints.assembly import Mechanism, rank_of
 from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.explicit_map import Explicit
 from condyle.constraints.loop_residuals import labels
 from condyle.constraints.loops import Loops
-from condyle.constraints.mechanism import Mechanism, rank_of
 from condyle.constraints.reduced_coordinates import entries
 from condyle.constraints.rolling import Rolling
 from condyle.robot.model import Model

@@ -209,10 +209,10 @@ def _checked(constraint: Explicit) -> tuple[bool, bool]:
                     ]
                 )
             continue
-        held = ~np.any(np.abs(G) > 0.0, axis=1)
-        off = np.abs(along - T)[~held]
+        fixed = ~np.any(np.abs(G) > 0.0, axis=1)
+        off = np.abs(along - T)[~fixed]
         if off.size and np.max(off) > NEAR * max(1.0, float(np.max(np.abs(T)))):
-            row = int(np.flatnonzero(~held)[np.argmax(np.max(off, axis=1))])
+            row = int(np.flatnonzero(~fixed)[np.argmax(np.max(off, axis=1))])
             raise RobotError(
                 [
                     f"robot '{constraint.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "

@@ -37,7 +37,7 @@ class Closure:
         """One number for each axis, zero where the loop is closed, in the order of the axes.
 
         Displacements are in the axes of frame a, or, where that makes no difference to what is closed, in those of the link that
-        carries both frames. With all rotations held, rows are the vector part of the rotation; with two, the hinge's axis across
+        carries both frames. With three rotations, rows are the vector part of the rotation; with two, the hinge's axis across
         the other frame's; these have no false zeros near the true one, and a hinge may turn all the way round.
         """
         X_ca, X_cb = common_poses(model, q, model.frame(self.loop.frame_a), model.frame(self.loop.frame_b))
@@ -92,7 +92,7 @@ class Condition:
 
 
 def with_model(function: Callable[..., Any], what: str, argument: str) -> Callable[[Model, Array], Any]:
-    """A user's function with two arguments, the model and an array; an index that the array has not is told in a sentence."""
+    """A user's function with two arguments, the model and an array; an index out of range raises a sentence."""
     if not callable(function):
         raise RobotError(
             [f"{what} must be a function of {argument}, or of (model, {argument}), written with NumPy; got {function!r:.40}"]
@@ -123,8 +123,8 @@ def closure(model: Model, frame_a: str, frame_b: str, axes: str | tuple[str, ...
     """The closure of a loop; axes like "xyz", "xz" or "xyz rx rz"."""
     for frame in (frame_a, frame_b):
         model.frame(frame)
-    held = split_axes(axes)
-    if not held or len(set(held)) != len(held):
+    chosen = split_axes(axes)
+    if not chosen or len(set(chosen)) != len(chosen):
         raise RobotError(
             [f'robot \'{model.name}\': the axes of a loop are some of {", ".join(AXES)}, as "xyz" or "xyz rx rz"; got {axes!r}']
         )
@@ -132,7 +132,7 @@ def closure(model: Model, frame_a: str, frame_b: str, axes: str | tuple[str, ...
         raise RobotError(
             [f"robot '{model.name}': frames '{frame_a}' and '{frame_b}' are fixed to each other: name frames of two links"]
         )
-    return Closure(Loop(name or f"{frame_a}-{frame_b}", frame_a, frame_b, tuple(sorted(held, key=AXES.index))))
+    return Closure(Loop(name or f"{frame_a}-{frame_b}", frame_a, frame_b, tuple(sorted(chosen, key=AXES.index))))
 
 
 def split_axes(axes: Any) -> list[str]:

@@ -115,7 +115,7 @@ class Loops:
             phi = self.values(at)
             change = np.zeros(self.below.nv, dtype=object)
             columns = entries(self.below, self.dependent)[1]
-            change[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(phi - stop_gradient(phi))
+            change[columns] = -Solved.of(self.jacobian(at, columns), self.blocks).solve(phi - stop_gradient(phi))
             x = integrate(self.below, x, change)
         return x
 
@@ -149,7 +149,7 @@ class Loops:
         """(x one step of Newton further, the size of the step, the weakest block, the slopes used: those known, or new ones)."""
         _, columns = entries(self.below, self.dependent)
         at = self._at(model, lower, x)
-        found = Solved.of(self.slopes(at, columns), self.blocks) if known is None else known
+        found = Solved.of(self.jacobian(at, columns), self.blocks) if known is None else known
         step = -found.solve(self.values(at))
         size: Any = 0.0
         for s, unit in zip(step, self.units, strict=True):
@@ -160,9 +160,9 @@ class Loops:
         for determinant, scale in zip(found.determinants, self.scales, strict=True):
             part = determinant * (1.0 / scale)
             weakest = np.minimum(abs(part) if self.through else part, weakest)
-        whole = np.zeros(self.below.nv, dtype=object)
-        whole[columns] = step
-        return integrate(self.below, x, whole), size, weakest, found
+        full = np.zeros(self.below.nv, dtype=object)
+        full[columns] = step
+        return integrate(self.below, x, full), size, weakest, found
 
     # ---- the conditions and their differentials
 
@@ -170,7 +170,7 @@ class Loops:
         """phi."""
         return all_rows(self.conditions, at.model, at.q)[list(self.rows)]
 
-    def slopes(self, at: Configurations, columns: Any) -> Array:
+    def jacobian(self, at: Configurations, columns: Any) -> Array:
         """dphi by these coordinates of `below`, where the configurations have been found."""
 
         def moved(d: Array) -> Any:
@@ -191,7 +191,7 @@ class Loops:
         _, columns = entries(self.below, self.dependent)
         G = np.zeros((self.below.nv, len(kept)), dtype=object)
         G[kept, np.arange(len(kept))] = 1.0
-        G[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(self.slopes(at, kept))
+        G[columns] = -Solved.of(self.jacobian(at, columns), self.blocks).solve(self.jacobian(at, kept))
         return G
 
     def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
@@ -207,7 +207,7 @@ class Loops:
             )
             second = second + along["phi"]
         out = np.zeros(self.below.nv, dtype=object)
-        out[columns] = -Solved.of(self.slopes(at, columns), self.blocks).solve(second)
+        out[columns] = -Solved.of(self.jacobian(at, columns), self.blocks).solve(second)
         return out
 
     def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:

@@ -160,7 +160,7 @@ def mass_matrix(system: System, y: Array) -> Array:
 def inverse_mass_matrix(system: System, y: Array) -> Array:
     """(T^T M T)^-1."""
     if system.coordinate_map.identity:
-        return coriolis.inverse_mass_matrix(system.model, y)
+        return crba.inverse_mass_matrix(system.model, y)
     return cholesky_solve(mass_matrix(system, y), np.eye(system.nv).astype(object))
 
 
@@ -178,7 +178,7 @@ def bias_forces(system: System, y: Array, w: Array) -> Array:
 def gravity_forces(system: System, y: Array) -> Array:
     """T^T g."""
     at = system.at(y)
-    return at.project(coriolis.gravity_forces(system.model, at.q))
+    return at.project(rnea.gravity_forces(system.model, at.q))
 
 
 def forward_dynamics(system: System, y: Array, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:

@@ -1,28 +1,89 @@
-"""The terms of  M(q) a + C(q, v) v + g(q) = tau  one by one."""
+"""Velocity-dependent terms: bias accelerations, gyroscopic forces and the Coriolis matrix.
+
+Bias accelerations are those of each link's origin, so linear velocities never enter.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from condyle.dynamics.coriolis_operator import CoriolisOperator
-from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.energy import composite_inertias
 from condyle.dynamics.kinematics import velocities
-from condyle.dynamics.rnea import inverse_dynamics
-from condyle.dynamics.tree_solve import tree_factor
-from condyle.robot.model import Model
-from condyle.robot.spatial import Array
+from condyle.robot.model import Link, Model
+from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, cross
 
 
-def gravity_forces(model: Model, q: Array) -> Array:
-    """g(q): the joint forces that hold the robot at rest."""
-    rest = np.zeros(model.nv)
-    return inverse_dynamics(model, q, rest, rest)
+def cross_squared(w: Array) -> Array:
+    """[w]^2, with [w]^2 r = w x (w x r)."""
+    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
+    xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
+    return np.array([[-(yy + zz), xy, xz], [xy, -(xx + zz), yz], [xz, yz, -(xx + yy)]])
 
 
-def bias_forces(model: Model, q: Array, v: Array) -> Array:
-    """C(q, v) v + g(q): the joint forces that let the robot move on without accelerating."""
-    return inverse_dynamics(model, q, v, np.zeros(model.nv))
+def angular_velocities(model: Model, q: Array, v: Array) -> list[Array]:
+    """The angular velocity of every link, in its own axes."""
+    w: list[Array] = []
+    for _, link in model.outward():
+        wJ = link.velocity(v).angular
+        w.append(link.pose(q).R.T @ w[link.parent] + wJ if link.parent >= 0 else wJ)
+    return w
+
+
+def bias_acceleration(link: Link, X: Pose, v: Array, w_parent: Array | None, w: Array) -> Motion:
+    """The acceleration of a link when neither its parent nor its joint accelerates.
+
+    With r the link's origin in the parent and (vJ, wJ) the joint's motion in the link:
+    linear  R^T [w_p]^2 r + (2 w - wJ) x vJ,  angular  w x wJ.
+    """
+    J = link.velocity(v)
+    linear = cross(w + w - J.angular, J.linear)
+    if w_parent is not None:
+        linear = linear + X.R.T @ (cross_squared(w_parent) @ X.p)
+    return Motion(linear, cross(w, J.angular))
+
+
+def gyroscopic(I: Inertia, w: Array) -> Force:
+    """The force it takes to keep a body turning at w with its origin at rest:  ([w]^2 h, w x I w)."""
+    return Force(cross_squared(w) @ I.h, cross(w, I.I @ w))
+
+
+@dataclass(frozen=True)
+class CoriolisOperator:
+    """B of moving bodies: the forces that act on them because they move while a joint's axis turns them.
+
+    A particle at r that moves at r' has, for the axis (v, w), the velocity v + w x r, which r' changes at the rate w x r'. Summed
+    as forces at the origin,  B = sum dm [1; [r]] [0, -[r']],  so only  p = sum dm r'  and  N = sum dm r' r^T  matter. In the
+    paper B is  1/2 ((V x*) I - I (V x) + (I V) x~*);  for a rigid body it is the same matrix with the zeros taken out.
+    """
+
+    p: Array
+    N: Array
+
+    @staticmethod
+    def of(I: Inertia, V: Motion) -> CoriolisOperator:
+        """A rigid body moving at V:  p = m v + w x h,  N = v h^T + [w] sum dm r r^T."""
+        second = np.eye(3) * (0.5 * np.trace(I.I)) - I.I
+        spin = np.array([cross(V.angular, second[:, k]) for k in range(3)]).T
+        return CoriolisOperator((I @ V).linear, np.outer(V.linear, I.h) + spin)
+
+    def __add__(self, other: CoriolisOperator) -> CoriolisOperator:
+        return CoriolisOperator(self.p + other.p, self.N + other.N)
+
+    def seen_from(self, X_ab: Pose) -> CoriolisOperator:
+        """Given in b, as seen from a; velocities stay those in the world."""
+        p = X_ab.R @ self.p
+        return CoriolisOperator(p, X_ab.R @ self.N @ X_ab.R.T + np.outer(p, X_ab.p))
+
+    def __matmul__(self, axis: Motion) -> Force:
+        """B S."""
+        return Force(-cross(self.p, axis.angular), np.trace(self.N) * axis.angular - self.N @ axis.angular)
+
+    def transposed(self, axis: Motion) -> Force:
+        """B^T S."""
+        angular = np.trace(self.N) * axis.angular - self.N.T @ axis.angular
+        return Force(np.zeros(3), angular + cross(self.p, axis.linear))
 
 
 def coriolis_matrix(model: Model, q: Array, v: Array) -> Array:
@@ -55,8 +116,3 @@ def coriolis_matrix(model: Model, q: Array, v: Array) -> Array:
                     C[model.links[i].v.start + m, at] = S_m.dot(by_rate)
                     C[at, model.links[i].v.start + m] = rate_m.dot(by_axis) + S_m.dot(by_turn)
     return C
-
-
-def inverse_mass_matrix(model: Model, q: Array) -> Array:
-    """M(q)^-1, symmetric, nv x nv."""
-    return tree_factor(model, mass_matrix(model, q)).inverse_matrix()

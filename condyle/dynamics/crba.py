@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from condyle.dynamics.solve import tree_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 
@@ -33,3 +34,8 @@ def mass_matrix(model: Model, q: Array) -> Array:
         for j in range(i):
             M[j, i] = M[i, j]
     return M
+
+
+def inverse_mass_matrix(model: Model, q: Array) -> Array:
+    """M(q)^-1, symmetric, nv x nv."""
+    return tree_factor(model, mass_matrix(model, q)).inverse_matrix()

@@ -1,7 +1,7 @@
 """Derivatives of inverse and forward dynamics, in the tangent space, by recursion along the tree.
 
 All in one inertial frame (Singh, Russo and Wensing 2022): with S the joint axes, and for the body beyond joint i its inertia
-I, force F, and the map B of coriolis_operator.py, every pair of joints i beyond j gives
+I, force F, and the map B of coriolis.py, every pair of joints i beyond j gives
 
     dtau_i/dq_j = S_i . (2 B P_j + I Q_j)        dtau_j/dq_i = S_j . (2 B P_i + I Q_i + S_i x* F)
     dtau_i/dv_j = S_i . (2 B S_j + I (P_j + T_j))  dtau_j/dv_i = S_j . (2 B S_i + I (P_i + T_i))
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from condyle.dynamics.coriolis_operator import CoriolisOperator
+from condyle.dynamics.coriolis import CoriolisOperator
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
-from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
+from condyle.dynamics.solve import ancestor_dofs, tree_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Inertia, Motion
 
@@ -108,10 +108,10 @@ def mass_matrix_of(model: Model, m: Motions) -> Array:
     I = composite(model, m.inertia)
     M = np.zeros((model.nv, model.nv), dtype=object)
     for i, link in model.outward():
-        carriers = [k for j in ancestors(model, i) for k in range(model.links[j].v.start, model.links[j].v.stop)]
+        path = [k for j in ancestors(model, i) for k in range(model.links[j].v.start, model.links[j].v.stop)]
         for row in range(link.v.start, link.v.stop):
             F = I[i] @ m.S[row]
-            for column in carriers:
+            for column in path:
                 if column <= row:
                     M[row, column] = M[column, row] = m.S[column].dot(F)
             M[row, row] = M[row, row] + link.armature
@@ -133,7 +133,7 @@ def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Arr
     W = [P + T for P, T in zip(m.P, m.T, strict=True)]
     momentum = [I[i] @ m.S[k] for k, i in enumerate(link_of)]
     turn = [B[i].transposed(m.S[k]).angular * 2.0 for k, i in enumerate(link_of)]
-    carriers = coordinates_that_carry(model)
+    ancestors_of = ancestor_dofs(model)
 
     for k, i in enumerate(link_of):
         own = range(model.links[i].v.start, model.links[i].v.stop)
@@ -144,11 +144,11 @@ def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Arr
             dq[j], dv[j] = m.S[j].dot(by_q), m.S[j].dot(by_v)
         # the force also turns with joint k, as seen by the joints that carry it
         by_q = by_q + m.S[k].cross(F[i])
-        for j in [j for j in carriers[k] if j not in own]:
+        for j in [j for j in ancestors_of[k] if j not in own]:
             dq[j], dv[j] = m.S[j].dot(by_q), m.S[j].dot(by_v)
         # the joints beyond it move with it
         for j in range(own.stop, model.nv):
-            if k in carriers[j]:
+            if k in ancestors_of[j]:
                 dq[j] = turn[j] @ m.P[k].angular + Q[k].dot(momentum[j])
                 dv[j] = turn[j] @ m.S[k].angular + W[k].dot(momentum[j])
         yield dq, dv

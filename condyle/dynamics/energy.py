@@ -75,11 +75,11 @@ def momentum(model: Model, q: Array, v: Array) -> Array:
     F = [link.inertia @ V for link, V in zip(model.links, velocities(model, q, v), strict=True)]
     total = Force.zero()
     for i, link in model.inward():
-        carried = link.pose(q) @ F[i]
+        in_parent = link.pose(q) @ F[i]
         if link.parent >= 0:
-            F[link.parent] = F[link.parent] + carried
+            F[link.parent] = F[link.parent] + in_parent
         else:
-            total = total + carried
+            total = total + in_parent
     return about(center_of_mass(model, q), total).vector()
 
 

@@ -20,7 +20,7 @@ def poses(model: Model, q: Array) -> list[Pose]:
 
 
 def root_poses(model: Model, q: Array) -> tuple[Pose, list[Pose]]:
-    """(X_0F, X_Fi of every link) for the frame F that coincides at this instant with the first link and stands still.
+    """(X_0F, X_Fi of every link) for the frame F that is inertial and coincides at this instant with the first link.
 
     What depends only on the shape of the robot is simplest there. A robot with several roots has F in the world's frame.
     """

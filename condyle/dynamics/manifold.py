@@ -44,8 +44,8 @@ def difference(model: Model, q0: Array, q1: Array) -> Array:
         elif isinstance(link.kind, Free):
             w = quaternion_log(quaternion_product(conjugate(a[3:]), b[3:]))
             away = rotation_of(a[3:]).T @ (b[:3] - a[:3])
-            turned = cross(w, away)
-            out[link.v][:3] = away - 0.5 * turned + so3.e(w @ w) * cross(w, turned)
+            curl = cross(w, away)
+            out[link.v][:3] = away - 0.5 * curl + so3.e(w @ w) * cross(w, curl)
             out[link.v][3:] = w
         else:
             out[link.v] = b - a
@@ -55,8 +55,8 @@ def difference(model: Model, q0: Array, q1: Array) -> Array:
 def screw(six: Array) -> Pose:
     """The pose after unit time at the constant velocity (linear, angular) in the moving frame: exp of SE(3)."""
     v, w = six[:3], six[3:]
-    t, turned = w @ w, cross(w, v)
-    return Pose(rotation_of(quaternion_exp(w)), v + so3.b(t) * turned + so3.c(t) * cross(w, turned))
+    t, curl = w @ w, cross(w, v)
+    return Pose(rotation_of(quaternion_exp(w)), v + so3.b(t) * curl + so3.c(t) * cross(w, curl))
 
 
 def integrate_derivatives(model: Model, dv: Array) -> tuple[Array, Array]:
@@ -65,11 +65,11 @@ def integrate_derivatives(model: Model, dv: Array) -> tuple[Array, Array]:
     for _, link in model.outward():
         if isinstance(link.kind, Ball):
             by_q[link.v, link.v] = rotation_of(quaternion_exp(dv[link.v])).T
-            by_dv[link.v, link.v] = _turn(dv[link.v])
+            by_dv[link.v, link.v] = _right_jacobian(dv[link.v])
         elif isinstance(link.kind, Free):
             X = screw(dv[link.v])
             by_q[link.v, link.v] = np.array([X.carry(Motion.of(column)).vector() for column in np.eye(6)]).T
-            by_dv[link.v, link.v] = _on_screws(_turn, _turn_slope, dv[link.v])
+            by_dv[link.v, link.v] = _on_screws(_right_jacobian, _right_derivative, dv[link.v])
     return by_q, by_dv
 
 
@@ -78,9 +78,9 @@ def tangent_rate(model: Model, dv: Array, v: Array) -> Array:
     out = np.array(v, dtype=object)
     for _, link in model.outward():
         if isinstance(link.kind, Ball):
-            out[link.v] = _unturn(dv[link.v]) @ v[link.v]
+            out[link.v] = _inverse_right(dv[link.v]) @ v[link.v]
         elif isinstance(link.kind, Free):
-            out[link.v] = _on_screws(_unturn, _unturn_slope, dv[link.v]) @ v[link.v]
+            out[link.v] = _on_screws(_inverse_right, _inverse_right_derivative, dv[link.v]) @ v[link.v]
     return out
 
 
@@ -90,10 +90,13 @@ def difference_derivatives(model: Model, q0: Array, q1: Array) -> tuple[Array, A
     d = difference(model, q0, q1)
     for _, link in model.outward():
         if isinstance(link.kind, Ball):
-            by_q0[link.v, link.v], by_q1[link.v, link.v] = -_unturn(-d[link.v]), _unturn(d[link.v])
+            by_q0[link.v, link.v], by_q1[link.v, link.v] = (
+                -_inverse_right(-d[link.v]),
+                _inverse_right(d[link.v]),
+            )
         elif isinstance(link.kind, Free):
-            by_q0[link.v, link.v] = -_on_screws(_unturn, _unturn_slope, -d[link.v])
-            by_q1[link.v, link.v] = _on_screws(_unturn, _unturn_slope, d[link.v])
+            by_q0[link.v, link.v] = -_on_screws(_inverse_right, _inverse_right_derivative, -d[link.v])
+            by_q1[link.v, link.v] = _on_screws(_inverse_right, _inverse_right_derivative, d[link.v])
     return by_q0, by_q1
 
 
@@ -101,35 +104,35 @@ def _identity(model: Model) -> Array:
     return np.eye(model.nv).astype(object)
 
 
-def _turn(w: Array) -> Array:
+def _right_jacobian(w: Array) -> Array:
     """The right Jacobian of rotations, 1 - b W + c W^2: how exp(w) turns, in its own frame, when w changes."""
     t, W = w @ w, skew(w)
     return np.eye(3) - so3.b(t) * W + so3.c(t) * (W @ W)
 
 
-def _turn_slope(w: Array, v: Array) -> Array:
-    """The derivative of `_turn` along v."""
+def _right_derivative(w: Array, v: Array) -> Array:
+    """The derivative of `_right_jacobian` along v."""
     t, W, V = w @ w, skew(w), skew(v)
     along = 2.0 * (w @ v)
-    return so3.c(t) * (V @ W + W @ V) - so3.b(t) * V + along * (so3.c_slope(t) * (W @ W) - so3.b_slope(t) * W)
+    return so3.c(t) * (V @ W + W @ V) - so3.b(t) * V + along * (so3.c_derivative(t) * (W @ W) - so3.b_derivative(t) * W)
 
 
-def _unturn(w: Array) -> Array:
-    """The inverse of `_turn`, 1 + W/2 + e W^2."""
+def _inverse_right(w: Array) -> Array:
+    """The inverse of `_right_jacobian`, 1 + W/2 + e W^2."""
     W = skew(w)
     return np.eye(3) + 0.5 * W + so3.e(w @ w) * (W @ W)
 
 
-def _unturn_slope(w: Array, v: Array) -> Array:
-    """The derivative of `_unturn` along v."""
+def _inverse_right_derivative(w: Array, v: Array) -> Array:
+    """The derivative of `_inverse_right` along v."""
     t, W, V = w @ w, skew(w), skew(v)
-    return 0.5 * V + so3.e(t) * (V @ W + W @ V) + 2.0 * (w @ v) * so3.e_slope(t) * (W @ W)
+    return 0.5 * V + so3.e(t) * (V @ W + W @ V) + 2.0 * (w @ v) * so3.e_derivative(t) * (W @ W)
 
 
-def _on_screws(turn: Any, slope: Any, six: Array) -> Array:
+def _on_screws(turn: Any, derivative: Any, six: Array) -> Array:
     """The 6 x 6 of a free joint from the 3 x 3 of rotations: a screw is a rotation in dual numbers, w + epsilon v."""
     v, w = six[:3], six[3:]
-    return np.block([[turn(w), slope(w, v)], [np.zeros((3, 3)), turn(w)]])
+    return np.block([[turn(w), derivative(w, v)], [np.zeros((3, 3)), turn(w)]])
 
 
 def random_configuration(

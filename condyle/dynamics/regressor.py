@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from condyle.dynamics.bias import angular_velocities, bias_acceleration, cross_squared
+from condyle.dynamics.coriolis import angular_velocities, bias_acceleration, cross_squared
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Motion, cross, skew
 

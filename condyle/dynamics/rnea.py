@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from condyle.dynamics.bias import angular_velocities, bias_acceleration, gyroscopic
+from condyle.dynamics.coriolis import angular_velocities, bias_acceleration, gyroscopic
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion
 
@@ -38,3 +38,14 @@ def inverse_dynamics(model: Model, q: Array, v: Array, a: Array, wrenches: Wrenc
         if link.parent >= 0:
             F[link.parent] = F[link.parent] + link.pose(q) @ F[i]
     return tau
+
+
+def gravity_forces(model: Model, q: Array) -> Array:
+    """g(q): the joint forces that hold the robot at rest."""
+    rest = np.zeros(model.nv)
+    return inverse_dynamics(model, q, rest, rest)
+
+
+def bias_forces(model: Model, q: Array, v: Array) -> Array:
+    """C(q, v) v + g(q): the joint forces that let the robot move on without accelerating."""
+    return inverse_dynamics(model, q, v, np.zeros(model.nv))

@@ -43,11 +43,11 @@ def even(t: Any, series: Sequence[float], closed: Callable[[Any], Any], below: f
 
 
 def alternating(first: int) -> list[float]:
-    """1/n! - t/(n+2)! + t^2/(n+4)! - ..., n = first: nine terms are exact to the last digit up to t = 1, slopes included."""
+    """1/n! - t/(n+2)! + t^2/(n+4)! - ..., n = first: nine terms are exact to the last digit up to t = 1, derivatives included."""
     return [(-1.0) ** k / factorial(first + 2 * k) for k in range(9)]
 
 
-def slopes(series: Sequence[float]) -> list[float]:
+def series_derivative(series: Sequence[float]) -> list[float]:
     """The power series of the derivative."""
     return [k * c for k, c in enumerate(series) if k > 0]
 
@@ -138,16 +138,16 @@ def e(t: Any) -> Any:
     return even(t, BERNOULLI, lambda t: (1.0 - half_cosine(t) / (2.0 * half_sine(t))) / t)
 
 
-def b_slope(t: Any) -> Any:
+def b_derivative(t: Any) -> Any:
     """db/dt."""
-    return even(t, slopes(alternating(2)), lambda t: (0.5 - b(t)) / t - 0.5 * c(t))
+    return even(t, series_derivative(alternating(2)), lambda t: (0.5 - b(t)) / t - 0.5 * c(t))
 
 
-def c_slope(t: Any) -> Any:
+def c_derivative(t: Any) -> Any:
     """dc/dt."""
-    return even(t, slopes(alternating(3)), lambda t: 0.5 * (b(t) - 3.0 * c(t)) / t)
+    return even(t, series_derivative(alternating(3)), lambda t: 0.5 * (b(t) - 3.0 * c(t)) / t)
 
 
-def e_slope(t: Any) -> Any:
+def e_derivative(t: Any) -> Any:
     """de/dt."""
-    return even(t, slopes(BERNOULLI), lambda t: (0.125 - 1.5 * e(t)) / t + 0.5 * (e(t) * e(t)))
+    return even(t, series_derivative(BERNOULLI), lambda t: (0.125 - 1.5 * e(t)) / t + 0.5 * (e(t) * e(t)))

@@ -109,7 +109,7 @@ def target(pose: Any) -> tuple[np.ndarray, np.ndarray | None]:
             R, p = (np.asarray(part, dtype=float) for part in pose)
         else:
             given = np.asarray(pose, dtype=float)
-            if given.shape[-1:] == (3,) and given.shape[-2:] != (3, 3):
+            if given.shape[-1:] == (3,):
                 return given, None
             if given.shape[-2:] != (4, 4):
                 raise ValueError

@@ -17,7 +17,7 @@ import numpy as np
 
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.manifold import integrate, integrate_derivatives
-from condyle.dynamics.tree_solve import coordinates_that_carry, tree_factor
+from condyle.dynamics.solve import ancestor_dofs, tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
 from condyle.simulate.inverse import Moment, Slopes, needed, needed_slopes
@@ -177,7 +177,7 @@ def tree_lu(world: World, H: Array) -> TreeLU:
     """The factors of a matrix with the tree's pattern, or a full one where a user's force may couple what the tree does not."""
     n = world.model.nv
     dense = world.force is not None
-    carriers = [list(range(k))[::-1] for k in range(n)] if dense else coordinates_that_carry(world.model)
+    carriers = [list(range(k))[::-1] for k in range(n)] if dense else ancestor_dofs(world.model)
     H = np.array(H, dtype=object)
     L, U = np.zeros((n, n), dtype=object), np.zeros((n, n), dtype=object)
     inverse = np.zeros(n, dtype=object)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics.manifold import difference, integrate, tangent_rate
-from condyle.dynamics.tree_solve import pattern_factor
+from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import differentiable_backward_step
 from condyle.simulate.contact_frame import turned_back

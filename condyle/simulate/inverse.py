@@ -19,7 +19,7 @@ import numpy as np
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.rnea import inverse_dynamics
-from condyle.dynamics.tree_solve import tree_factor
+from condyle.dynamics.solve import tree_factor
 from condyle.robot.spatial import Array, vector
 from condyle.simulate.contact_frame import ground_axes, turned, turned_back, turned_matrix
 from condyle.simulate.contacts import joint_laws, position, touches

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condyle.dynamics.tree_solve import pattern_factor
+from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import Cone, Corners, Part, largest
 from condyle.tape.array import where

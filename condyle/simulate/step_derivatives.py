@@ -19,7 +19,7 @@ from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.kinematics import axes, root_poses
 from condyle.dynamics.manifold import integrate
 from condyle.dynamics.rnea import inverse_dynamics
-from condyle.dynamics.tree_solve import pattern_factor
+from condyle.dynamics.solve import pattern_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion, Pose, cross
 from condyle.simulate.contact_derivatives import limit_slopes, slopes

@@ -13,8 +13,7 @@ from condyle.constraints.coordinate_map import CoordinateMap, EvaluatedMap
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, poses
-from condyle.dynamics.solve import cholesky_solve
-from condyle.dynamics.tree_solve import coordinates_that_carry, filled
+from condyle.dynamics.solve import ancestor_dofs, cholesky_solve, filled
 from condyle.errors import SimulationError
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link, Model, digest
@@ -102,7 +101,7 @@ class World:
     def carriers(self) -> list[list[int]]:
         """The pattern of the matrices of a step, as tree_solve.py has it."""
         if self.coordinate_map.identity:
-            return coordinates_that_carry(self.model)
+            return ancestor_dofs(self.model)
         return filled(_pattern(self))
 
     @property

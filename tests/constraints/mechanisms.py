@@ -43,7 +43,7 @@ class Mechanism:
         return self.description.name
 
     def pose(self, y: Sequence[float] | None = None) -> np.ndarray:
-        """The closed pose q of the tree, in the usual way of assembly, at these independent coordinates."""
+        """The closed pose q of the tree, in the usual path of assembly, at these independent coordinates."""
         return np.array(self.pose_of(*(self.start if y is None else y)), dtype=float)
 
     @cached_property
@@ -102,18 +102,18 @@ def direction(angle: float) -> np.ndarray:
     return np.array([cos(angle), -sin(angle)])
 
 
-def angle_of(way: np.ndarray) -> float:
-    """The turn about y that takes x to this way in (x, z)."""
-    return atan2(-way[1], way[0])
+def angle_of(path: np.ndarray) -> float:
+    """The turn about y that takes x to this path in (x, z)."""
+    return atan2(-path[1], path[0])
 
 
 def meet(a: np.ndarray, reach_a: float, b: np.ndarray, reach_b: float, side: float) -> np.ndarray:
-    """The point at these distances from a and b, on the left of the way from a to b for side 1, on its right for -1."""
-    way = b - a
-    span = hypot(*way)
+    """The point at these distances from a and b, on the left of the path from a to b for side 1, on its right for -1."""
+    path = b - a
+    span = hypot(*path)
     along = (span**2 + reach_a**2 - reach_b**2) / (2.0 * span)
     across = sqrt(reach_a**2 - along**2)
-    return a + (along * way + side * across * np.array([-way[1], way[0]])) / span
+    return a + (along * path + side * across * np.array([-path[1], path[0]])) / span
 
 
 # -- a crank-rocker: Grashof, 0.25 + 1.01 < 0.875 + 0.75, so that the crank turns right round
@@ -364,11 +364,11 @@ def _spatial_joints() -> tuple[JointSpec, ...]:
 def _spatial_pose(crank: float) -> tuple[float, float, float, float]:
     knee = HANDLE * np.array([cos(crank), 0.0, -sin(crank)])
     # |PIVOT - knee + SWAY (0, -sin r, cos r)| = STAFF is  a cos r + b sin r = k
-    way = np.array(PIVOT) - knee
-    a, b, k = 2.0 * SWAY * way[2], -2.0 * SWAY * way[1], STAFF**2 - SWAY**2 - way @ way
+    path = np.array(PIVOT) - knee
+    a, b, k = 2.0 * SWAY * path[2], -2.0 * SWAY * path[1], STAFF**2 - SWAY**2 - path @ path
     rocker = atan2(b, a) + acos(k / hypot(a, b))
     # the rod in the crank's axes is  STAFF (-sin swing, cos swing cos lift, cos swing sin lift)
-    rod = (way + SWAY * np.array([0.0, -sin(rocker), cos(rocker)])) / STAFF
+    rod = (path + SWAY * np.array([0.0, -sin(rocker), cos(rocker)])) / STAFF
     x, y, z = cos(crank) * rod[0] - sin(crank) * rod[2], rod[1], sin(crank) * rod[0] + cos(crank) * rod[2]
     return crank, atan2(z, y), -asin(x), rocker
 

@@ -61,8 +61,8 @@ def normal(angle: Number) -> np.ndarray:
     return np.array([-maths(angle).sin(angle), -maths(angle).cos(angle)])
 
 
-def carried(turn: Curve, at: m.Point) -> Curve:
-    """The way from a body's hinge to its point (x, z), p = x u - z n, while the body turns."""
+def rotated(turn: Curve, at: m.Point) -> Curve:
+    """The path from a body's hinge to its point (x, z), p = x u - z n, while the body turns."""
     u, n = unit(turn.value), normal(turn.value)
     p, dp = at[0] * u - at[1] * n, at[0] * n + at[1] * u
     return Curve(p, dp * turn.first, dp * turn.second - p * turn.first**2)
@@ -70,18 +70,18 @@ def carried(turn: Curve, at: m.Point) -> Curve:
 
 @dataclass(frozen=True)
 class Equation:
-    """I t'' + slope t'^2 + pull = torque at one t, where slope is I'/2 and pull is V'."""
+    """I t'' + derivative t'^2 + pull = torque at one t, where derivative is I'/2 and pull is V'."""
 
     inertia: Number
-    slope: Number
+    derivative: Number
     pull: Number
     potential: Number  # V, zero at the height of the origin
 
     def acceleration(self, rate: Number, torque: Number) -> Number:
-        return (torque - self.slope * rate * rate - self.pull) / self.inertia
+        return (torque - self.derivative * rate * rate - self.pull) / self.inertia
 
     def torque(self, rate: Number, acceleration: Number) -> Number:
-        return self.inertia * acceleration + self.slope * rate * rate + self.pull
+        return self.inertia * acceleration + self.derivative * rate * rate + self.pull
 
     def energy(self, rate: Number) -> Number:
         return self.inertia * rate * rate / 2 + self.potential
@@ -89,17 +89,17 @@ class Equation:
 
 def equation(bodies: Iterable[tuple[float, float, Curve, Curve]]) -> Equation:
     """Of bodies (mass, moment, centre of mass, turn):  I = sum m c'.c' + J a'^2,  I'/2 = sum m c'.c'' + J a' a''."""
-    inertia = slope = pull = potential = 0
+    inertia = derivative = pull = potential = 0
     for mass, moment, c, turn in bodies:
         inertia += mass * (c.first @ c.first) + moment * turn.first**2
-        slope += mass * (c.first @ c.second) + moment * turn.first * turn.second
+        derivative += mass * (c.first @ c.second) + moment * turn.first * turn.second
         pull += G * (mass * c.first[1])
         potential += G * (mass * c.value[1])
-    return Equation(inertia, slope, pull, potential)
+    return Equation(inertia, derivative, pull, potential)
 
 
-def _bar(bar: m.Bar, hinge: Curve, turn: Curve) -> tuple[float, float, Curve, Curve]:
-    return bar.mass, bar.moment, hinge + carried(turn, bar.com), turn
+def _rod(rod: m.Bar, hinge: Curve, turn: Curve) -> tuple[float, float, Curve, Curve]:
+    return rod.mass, rod.moment, hinge + rotated(turn, rod.com), turn
 
 
 def _fixed(x: float, z: float) -> Curve:
@@ -142,8 +142,8 @@ def four_bar_curve(crank: Number) -> Curve:
 def four_bar_equation(crank: Number) -> Equation:
     """The four-bar's equation of motion in the crank's angle."""
     one, two, three = four_bar_turns(crank)
-    knee = carried(one, (m.CRANK.length, 0.0))
-    return equation([_bar(m.CRANK, _fixed(0.0, 0.0), one), _bar(m.COUPLER, knee, two), _bar(m.ROCKER, _fixed(*m.GROUND), three)])
+    knee = rotated(one, (m.CRANK.length, 0.0))
+    return equation([_rod(m.CRANK, _fixed(0.0, 0.0), one), _rod(m.COUPLER, knee, two), _rod(m.ROCKER, _fixed(*m.GROUND), three)])
 
 
 def _stacked(*curves: Curve) -> Curve:
@@ -181,8 +181,8 @@ def slider_crank_equation(crank: Number) -> Equation:
     pin = Curve(*(np.array([x, z]) for x, z in ((m.OFFSET, slide.value), (0, slide.first), (0, slide.second))))
     return equation(
         [
-            _bar(m.ARM, _fixed(0.0, 0.0), one),
-            _bar(m.ROD, carried(one, (m.ARM.length, 0.0)), two),
+            _rod(m.ARM, _fixed(0.0, 0.0), one),
+            _rod(m.ROD, rotated(one, (m.ARM.length, 0.0)), two),
             (m.SLIDER, 0.0, pin, Curve(0, 0, 0)),
         ]
     )
@@ -281,11 +281,11 @@ def andrews_mass(p: np.ndarray) -> np.ndarray:
 
 
 def andrews_spring(gamma: float) -> tuple[np.ndarray, float]:
-    """(force on the point d of body 3, its torque about the hinge of body 3): -c0 (L - l0) along the way from c to d."""
+    """(force on the point d of body 3, its torque about the hinge of body 3): -c0 (L - l0) along the path from c to d."""
     arm = np.array([m.SD * np.cos(gamma) + m.SC * np.sin(gamma), m.SD * np.sin(gamma) - m.SC * np.cos(gamma)])
-    way = np.array(m.B) + arm - np.array(m.C)
-    length = np.hypot(*way)
-    force = -m.STIFFNESS * (length - m.REST) / length * way
+    path = np.array(m.B) + arm - np.array(m.C)
+    length = np.hypot(*path)
+    force = -m.STIFFNESS * (length - m.REST) / length * path
     return force, float(arm[0] * force[1] - arm[1] * force[0])
 
 

@@ -2,7 +2,7 @@
 
 system = SYSTEMS["four_bar"]()            # built once
 y, w, a = system.state(seed)              # coordinates, velocities, accelerations that remain
-slope(lambda t: robot.mass_matrix(moved(robot, y, w, t), backend=MPFR))  # d/dt along that motion, right to 80 digits
+time_derivative(lambda t: robot.mass_matrix(moved(robot, y, w, t), backend=MPFR))  # d/dt along that motion, right to 80 digits
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from condyle.robot.spatial import Pose
 
 BITS, STEP = 512, 2.0**-160
 MPFR = f"mpfr:{BITS}"
-ANCHOR = "anchor"  # the frame that a tool is tied to
+ANCHOR = "anchor"  # the frame that a tool is attached to
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class System:
     def state(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(y, w, a), the same for the same seed."""
         rng = np.random.default_rng(seed)
-        chart = self.robot.reduced
-        step = self.spread * rng.uniform(-1, 1, chart.nv)
-        y = self.middle + step if chart.nq == chart.nv else self.robot.integrate(self.middle, step)
+        reduced = self.robot.reduced
+        step = self.spread * rng.uniform(-1, 1, reduced.nv)
+        y = self.middle + step if reduced.nq == reduced.nv else self.robot.integrate(self.middle, step)
         return y, rng.uniform(-1, 1, self.robot.nv), rng.uniform(-1, 1, self.robot.nv)
 
     @property
@@ -62,7 +62,7 @@ class System:
 
 
 def precise(x: Any) -> np.ndarray:
-    """The same numbers, for a machine with more digits."""
+    """The same numbers, for a backend with more digits."""
     return np.vectorize(gmpy2.mpfr, otypes=[object])(x)
 
 
@@ -71,7 +71,7 @@ def moved(robot: cd.Robot, y: Any, w: Any, seconds: Any) -> np.ndarray:
     return robot.integrate(precise(y), precise(w) * seconds, backend=MPFR)
 
 
-def slope(function: Callable[[Any], Any]) -> list[np.ndarray]:
+def time_derivative(function: Callable[[Any], Any]) -> list[np.ndarray]:
     """d function / dt at zero, of each of its results: by differences at 512 bits, rounded to float64."""
     with gmpy2.context(precision=BITS):
         step = gmpy2.mpfr(STEP)
@@ -87,7 +87,7 @@ def lifted(robot: cd.Robot, y: Any, w: Any, a: Any) -> tuple[np.ndarray, np.ndar
     def velocity(t: Any) -> np.ndarray:
         return robot.lift(moved(robot, y, w, t), precise(w) + precise(a) * t, backend=MPFR)[1]
 
-    return q, v, slope(velocity)[0]
+    return q, v, time_derivative(velocity)[0]
 
 
 def map_of(robot: cd.Robot, y: Any) -> np.ndarray:
@@ -121,9 +121,9 @@ def _mechanism(make: Callable[..., m.Mechanism], *sizes: int) -> System:
 def parallel_leg() -> System:
     """The leg of five bars, its right thigh geared to the left one before the loop is closed."""
     leg = m.five_bar()
-    tied = leg.robot.couple("right_thigh", "left_thigh", -1.0, 3.0)
-    y = leg.pose()[[leg.robot.joint_names.index(name) for name in tied.joint_names]]
-    robot = tied.close_loops(leg.loops, q=y, independent=["left_thigh"])
+    lower = leg.robot.couple("right_thigh", "left_thigh", -1.0, 3.0)
+    y = leg.pose()[[leg.robot.joint_names.index(name) for name in lower.joint_names]]
+    robot = lower.close_loops(leg.loops, q=y, independent=["left_thigh"])
     return System(robot, leg.robot, robot.neutral(), 0.3)
 
 
@@ -258,11 +258,11 @@ class Wave:
 
     def gamma(self, y: Any) -> Any:
         """All coordinates; of a free base, the position and the quaternion of one turn."""
-        plain = self.shift + self.A @ y + self.B @ np.sin(self.C @ y)
+        explicit = self.shift + self.A @ y + self.B @ np.sin(self.C @ y)
         if not self.with_base:
-            return plain
-        half = plain[3] * 0.5
-        return np.array([*plain[:3], *(self.axis * np.sin(half)), np.cos(half), *plain[6:]], dtype=object)
+            return explicit
+        half = explicit[3] * 0.5
+        return np.array([*explicit[:3], *(self.axis * np.sin(half)), np.cos(half), *explicit[6:]], dtype=object)
 
     def motion(self, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(T, Tdot w) by hand. A base with velocity u in the world has R^T u in its own axes, and R turns at axis * rate."""
@@ -292,7 +292,7 @@ def waved(seed: int, base: str) -> tuple[System, Wave]:
 
 @cache
 def anchored(seed: int, base: str, axes: str = "xyz", couple: bool = True) -> tuple[System, dict[str, Any]]:
-    """A random tree whose tool is tied to its first link where it happens to be, after some couplings."""
+    """A random tree whose tool is attached to its first link where it happens to be, after some couplings."""
     rng = np.random.default_rng(seed)
     description = random_description(rng, joints=5, kinds=("revolute", "continuous", "prismatic", "continuous"))
     # a chain, so that all joints are in the loop
@@ -303,16 +303,16 @@ def anchored(seed: int, base: str, axes: str = "xyz", couple: bool = True) -> tu
     if couple:
         names = alone.joint_names
         couplings = {names[1]: ({names[0]: 0.5, names[2]: -0.25}, 0.25)}
-    tied = alone.couple(couplings) if couple else alone
-    y = random_configuration(tied.reduced, rng)
-    q = tied.lift(y, np.zeros(tied.nv))[0] if couple else y
+    lower = alone.couple(couplings) if couple else alone
+    y = random_configuration(lower.reduced, rng)
+    q = lower.lift(y, np.zeros(lower.nv))[0] if couple else y
     R, p = alone.frame_pose(q, TOOL)
     description = replace(description, frames=(*description.frames, FrameSpec(ANCHOR, "link0", Pose(R, p))))
     free = cd.Robot(build(description, base))
-    tied = free.couple(couplings) if couple else free
-    start = tied.neutral()
-    start[tied.nq - len(y) :] = y
-    robot = tied.close_loop(ANCHOR, TOOL, axes, q=start)
+    lower = free.couple(couplings) if couple else free
+    start = lower.neutral()
+    start[lower.nq - len(y) :] = y
+    robot = lower.close_loop(ANCHOR, TOOL, axes, q=start)
     return System(robot, free, robot.neutral(), 0.05), couplings
 
 
@@ -330,8 +330,8 @@ def waves(p: Any) -> Any:
 
 def waves_slopes(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (s, c), (t, d) = (np.sin(3 * p[0]), np.cos(3 * p[0])), (np.sin(2 * p[1]), np.cos(2 * p[1]))
-    slopes = np.array([-0.75 * c * d, 0.5 * s * t, 1.0])
-    return slopes, np.array([[2.25 * s * d, 1.5 * c * t, 0.0], [1.5 * c * t, s * d, 0.0], [0.0, 0.0, 0.0]])
+    rates = np.array([-0.75 * c * d, 0.5 * s * t, 1.0])
+    return rates, np.array([[2.25 * s * d, 1.5 * c * t, 0.0], [1.5 * c * t, s * d, 0.0], [0.0, 0.0, 0.0]])
 
 
 SURFACES = {"sphere": (sphere, sphere_slopes), "waves": (waves, waves_slopes)}
@@ -376,9 +376,9 @@ def closed_then_geared() -> System:
 def geared_on_a_surface() -> System:
     """A random tree with one joint that follows, on a curved surface of two dimensions."""
     free = cd.Robot(random_model(8, joints=3, kinds=SINGLE, base="planar"))
-    tied, rng = free.couple("joint2", "joint0", 0.5, 0.25), np.random.default_rng(8)
-    A, B = rng.uniform(-1, 1, (2, tied.nq, 2))
-    robot = tied.embed(lambda y: A @ y + 0.25 * np.sin(B @ y), names=["a", "b"])
+    lower, rng = free.couple("joint2", "joint0", 0.5, 0.25), np.random.default_rng(8)
+    A, B = rng.uniform(-1, 1, (2, lower.nq, 2))
+    robot = lower.embed(lambda y: A @ y + 0.25 * np.sin(B @ y), names=["a", "b"])
     return System(robot, free, robot.neutral(), 0.5)
 
 
@@ -386,9 +386,9 @@ def geared_on_a_surface() -> System:
 def tool_on_a_sphere_on_a_surface() -> System:
     """A random tree on a curved surface of two dimensions, of which its tool leaves one."""
     free = cd.Robot(random_model(8, joints=3, kinds=SINGLE))
-    tied = free.embed(Wave.of(free, np.random.default_rng(8)).gamma, names=["a", "b"])
-    level = float(sphere(tied.frame_pose(np.zeros(2), TOOL)[1]))
-    robot = tied.point_on(TOOL, lambda p: sphere(p) - level)
+    lower = free.embed(Wave.of(free, np.random.default_rng(8)).gamma, names=["a", "b"])
+    level = float(sphere(lower.frame_pose(np.zeros(2), TOOL)[1]))
+    robot = lower.point_on(TOOL, lambda p: sphere(p) - level)
     return System(robot, free, robot.neutral(), 0.05)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from constraints.systems import LARGE, MPFR, SYSTEMS, System, near, precise, slope
+from constraints.systems import LARGE, MPFR, SYSTEMS, System, near, precise, time_derivative
 
 from condyle.dynamics import manifold
 
@@ -34,7 +34,7 @@ def check(system: System, physics: Callable[..., Any], derivatives: Callable[...
         (by_w @ e, lambda t: physics(Y, W + precise(e) * t, X, backend=MPFR)),
         (by_x @ e, lambda t: physics(Y, W, X + precise(e) * t, backend=MPFR)),
     ):
-        (reference,) = slope(function)
+        (reference,) = time_derivative(function)
         assert near(mine, reference, DERIVATIVE, max(np.abs(reference).max(), 1.0))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from constraints.systems import LARGE, MPFR, SYSTEMS, System, lifted, map_of, moved, near, precise, slope
+from constraints.systems import LARGE, MPFR, SYSTEMS, System, lifted, map_of, moved, near, precise, time_derivative
 
 # both sides are sums of the same terms in another order
 SAME_FORMULA = 1e-12
@@ -45,7 +45,7 @@ def test_lifted_velocity_is_the_rate_of_the_lifted_place(system: System) -> None
         there = robot.lift(moved(robot, y, w, t), precise(w), backend=MPFR)[0]
         return free.difference(at, there, backend=MPFR)
 
-    assert near(slope(place)[0], v, SOLVED)
+    assert near(time_derivative(place)[0], v, SOLVED)
     assert near(free.difference(at.astype(float), q), np.zeros(free.nv), SAME_FORMULA, scale=1.0)
 
 
@@ -69,7 +69,7 @@ def test_power_is_the_rate_of_energy(system: System) -> None:
         there, faster = moved(robot, y, w, t), precise(w) + precise(a) * t
         return robot.kinetic_energy(there, faster, backend=MPFR), robot.potential_energy(there, backend=MPFR)
 
-    kinetic, potential = slope(energies)
+    kinetic, potential = time_derivative(energies)
     assert near(kinetic + potential, w @ tau, SAME_FORMULA, np.abs(w) @ np.abs(tau) + abs(potential))
     assert near(potential, w @ robot.gravity_forces(y), SAME_FORMULA, np.abs(w) @ np.abs(robot.gravity_forces(y)) + 1e-3)
 
@@ -89,7 +89,7 @@ def test_mass_matrix_rate_less_twice_coriolis_is_skew(system: System) -> None:
     robot = system.robot
     y, w, _ = system.state(SEED)
     C, bias = robot.coriolis_matrix(y, w), robot.bias_forces(y, w)
-    Mdot = slope(lambda t: robot.mass_matrix(moved(robot, y, w, t), backend=MPFR))[0]
+    Mdot = time_derivative(lambda t: robot.mass_matrix(moved(robot, y, w, t), backend=MPFR))[0]
     assert near(C + C.T, Mdot, SAME_FORMULA, np.abs(C).max() + np.abs(robot.mass_matrix(y)).max())
     gravity = robot.gravity_forces(y)
     assert near(C @ w, bias - gravity, SAME_FORMULA, np.abs(C @ w).max() + np.abs(gravity).max())
@@ -105,7 +105,7 @@ def test_jacobians_are_the_derivatives_of_positions(system: System) -> None:
         com = robot.center_of_mass(there, backend=MPFR)
         return (*robot.frame_pose(there, frame, backend=MPFR), robot.jacobian(there, frame, backend=MPFR), com)
 
-    R_rate, p_rate, J_rate, com_rate = slope(kinematics)
+    R_rate, p_rate, J_rate, com_rate = time_derivative(kinematics)
     spin = R_rate @ robot.frame_pose(y, frame)[0].T
     turning = np.array([spin[2, 1], spin[0, 2], spin[1, 0]])
     scale = np.abs(J).max() * np.abs(w).max()
@@ -136,7 +136,7 @@ def test_integrate_follows_the_velocities(system: System) -> None:
         return
     # coordinates that are also coordinates of the full robot move as those do
     _, v = robot.lift(y, w)
-    rate = slope(lambda t: moved(robot, y, w, t))[0]
+    rate = time_derivative(lambda t: moved(robot, y, w, t))[0]
     for link in robot.reduced.links:
         if link.joint in system.free.joint_names and link.joint != "root_x":
             assert near(rate[link.v], v[system.free.v_slice(link.joint)], SAME_FORMULA, scale=np.abs(v).max()), link.joint

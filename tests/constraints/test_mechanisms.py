@@ -49,7 +49,7 @@ def test_a_whole_turn_and_many_turns_by_formulas(make: Callable[[], m.Mechanism]
         q, v = robot.lift(y, w)
         assert np.abs(apart(q, place.value)).max() < SAME + rounding
         assert near(v, place.first * w, SAME + rounding)
-        scale = law.inertia * abs(a[0]) + abs(law.slope) * w[0] ** 2 + abs(law.pull)
+        scale = law.inertia * abs(a[0]) + abs(law.derivative) * w[0] ** 2 + abs(law.pull)
         assert near(robot.inverse_dynamics(y, w, a), [law.torque(w[0], a[0])], SAME + rounding, scale)
         assert near(robot.forward_dynamics(y, w, a), [law.acceleration(w[0], a[0])], SAME + rounding, scale / law.inertia)
         assert near(robot.mass_matrix(y), [[law.inertia]], SAME + rounding)
@@ -116,9 +116,9 @@ def test_reactions_of_a_planar_loop_are_the_force_at_its_hinge() -> None:
     a = robot.forward_dynamics(y, w, robot.reduce_forces(y, tau))
     law = ref.four_bar_curve(float(y[0]))
     inertia = m.ROCKER.moment + m.ROCKER.mass * (m.ROCKER.com[0] ** 2 + m.ROCKER.com[1] ** 2)
-    arm = ref.carried(ref.Curve(q[2], 1, 0), m.ROCKER.com).first
+    arm = ref.rotated(ref.Curve(q[2], 1, 0), m.ROCKER.com).first
     moment = (
-        tau[2] - m.ROCKER.mass * ref.G * arm[1] + force[[0, 2]] @ ref.carried(ref.Curve(q[2], 1, 0), (m.ROCKER.length, 0.0)).first
+        tau[2] - m.ROCKER.mass * ref.G * arm[1] + force[[0, 2]] @ ref.rotated(ref.Curve(q[2], 1, 0), (m.ROCKER.length, 0.0)).first
     )
     assert near(inertia * (law.first[2] * a[0] + law.second[2] * w[0] ** 2), moment, SOLVED, abs(tau[2]) + 1.0)
 
@@ -213,13 +213,13 @@ def test_the_spatial_loop_turns_right_round() -> None:
 
 
 def test_loops_may_be_closed_one_after_the_other() -> None:
-    mechanism, together = m.squeezer(), closed(m.squeezer)
+    mechanism, at_once = m.squeezer(), closed(m.squeezer)
     robot = mechanism.robot
     for loop in mechanism.loops:
         robot = robot.close_loop(*loop, q=mechanism.pose() if robot.coordinate_map.identity else None)
     assert robot.nv == 1
     (name,) = robot.joint_names
-    y, w = together.lift([0.25], [3.0])
+    y, w = at_once.lift([0.25], [3.0])
     mine, fast = y[mechanism.robot.q_slice(name)], w[mechanism.robot.v_slice(name)]
     q, v = robot.lift(mine, fast)
     assert near(q, y, SAME) and near(v, w, SOLVED)

@@ -64,7 +64,7 @@ class Twin:
 
 
 @cache
-def tied(path: Path) -> cd.Robot:
+def constrained(path: Path) -> cd.Robot:
     return cd.load(path, package_dirs=PACKAGE_DIRS)
 
 
@@ -83,7 +83,7 @@ def test_there_are_robots() -> None:
 
 @each
 def test_followers_are_the_mimic_joints(path: Path) -> None:
-    robot = tied(path)
+    robot = constrained(path)
     followers = linear_couplings(robot.model)
     assert robot.coordinate_map.passive == set(followers)
     assert robot.nv == tree(path).nv - len(followers)
@@ -99,7 +99,7 @@ def test_followers_are_the_mimic_joints(path: Path) -> None:
 
 @each_in_pinocchio
 def test_physics_is_that_of_mimic_joints_in_pinocchio(path: Path) -> None:
-    robot = tied(path)
+    robot = constrained(path)
     twin = Twin(path, robot, mimic=True)
     y, w, a = state(robot)
     assert twin.model.nv == robot.nv
@@ -109,7 +109,7 @@ def test_physics_is_that_of_mimic_joints_in_pinocchio(path: Path) -> None:
 
 @each
 def test_physics_is_that_of_the_tree_in_pinocchio_projected(path: Path) -> None:
-    robot = tied(path)
+    robot = constrained(path)
     twin = Twin(path, tree(path), mimic=False)
     y, w, a = state(robot)
     T = np.column_stack([robot.lift(y, e)[1] for e in np.eye(robot.nv)])

@@ -62,10 +62,10 @@ def check(system: System, seed: int, rows: Any, tolerance: float = SOLVED) -> No
     drift = robot.inverse_dynamics(y, w, np.zeros(robot.nv)) - T.T @ free.bias_forces(q, v)
     reduced = np.linalg.solve(T.T @ M @ T, T.T @ M @ a - drift)
     assert near(mine, reduced, tolerance, np.abs(a).max())
-    held = A.T @ multipliers
-    assert near(robot.constraint_forces(y, w, tau), held, tolerance, np.abs(held).max() + np.abs(tau).max())
+    constraint = A.T @ multipliers
+    assert near(robot.constraint_forces(y, w, tau), constraint, tolerance, np.abs(constraint).max() + np.abs(tau).max())
     # forces of the constraint are right only if the acceleration of every coordinate is
-    assert near(T.T @ held, np.zeros(robot.nv), tolerance, np.abs(T).max() * np.abs(held).max())
+    assert near(T.T @ constraint, np.zeros(robot.nv), tolerance, np.abs(T).max() * np.abs(constraint).max())
 
 
 @each_robot(6)

@@ -79,8 +79,8 @@ def test_commands_take_robots_with_loops_and_mimic_joints(tmp_path: Path) -> Non
     path.write_text(LEG)
     run = CliRunner().invoke(app, ["sim", str(path), "--seconds", "0.05", "--gain", "50", "5", "--joint", "one=0.2", "--json"])
     assert run.exit_code == 0, run.output
-    told = json.loads(run.stdout)
-    assert list(told["joints"]) == ["crank", "one"] and abs(told["joints"]["one"] - 0.2) < 0.01
+    found = json.loads(run.stdout)
+    assert list(found["joints"]) == ["crank", "one"] and abs(found["joints"]["one"] - 0.2) < 0.01
     check = CliRunner().invoke(app, ["gradcheck", str(path), "--steps", "2"])
     assert check.exit_code == 0, check.output
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from constraints import references as ref
 from constraints import wheel_closed_form as hand
-from constraints.systems import MPFR, leaning_wheel, lifted, map_of, moved, near, slope, two_wheeled
+from constraints.systems import MPFR, leaning_wheel, lifted, map_of, moved, near, time_derivative, two_wheeled
 
 import condyle as cd
 
@@ -121,8 +121,8 @@ def test_turning_against_multipliers(free: cd.Robot) -> None:
         a, multipliers = ref.with_multipliers(free, q, v, tau, A[rows], fast[rows])
         assert near(A @ a + fast, np.zeros(6), SOLVED, np.abs(a).max())
         assert near(robot.forward_dynamics(y, w, robot.reduce_forces(y, tau)), a[places], SOLVED, np.abs(a).max())
-        held = A[rows].T @ multipliers
-        assert near(robot.constraint_forces(y, w, tau), held, SOLVED)
+        fixed = A[rows].T @ multipliers
+        assert near(robot.constraint_forces(y, w, tau), fixed, SOLVED)
         assert near(map_of(robot, y), ref.tangent(A[rows], places), SOLVED)
 
 
@@ -141,7 +141,7 @@ def test_rates_of_the_coordinates_are_those_of_the_base(free: cd.Robot) -> None:
     robot, rng = two_wheeled(), np.random.default_rng(4)
     y, w = state(rng)
     _, v = robot.lift(y, w)
-    rate = slope(lambda t: moved(robot, y, w, t))[0]
+    rate = time_derivative(lambda t: moved(robot, y, w, t))[0]
     wanted = [v[free.v_slice(name)][0] for name in robot.joint_names]
     assert near(rate, wanted, SAME)
     step = 2.0**-30
@@ -167,7 +167,9 @@ def test_reactions_carry_it(free: cd.Robot) -> None:
     ahead, left = np.array([np.cos(heading), np.sin(heading), 0.0]), np.array([-np.sin(heading), np.cos(heading), 0.0])
     ways = {"normal": np.array([0.0, 0.0, 1.0]), "forward": ahead, "side": left}
     total = sum(force * ways[name.split(".")[1]] for name, force in found.items())
-    assert near(total - [0.0, 0.0, robot.mass * hand.GRAVITY], slope(momentum)[0][:3], SOLVED, robot.mass * hand.GRAVITY)
+    assert near(
+        total - [0.0, 0.0, robot.mass * hand.GRAVITY], time_derivative(momentum)[0][:3], SOLVED, robot.mass * hand.GRAVITY
+    )
     rest = robot.reactions(robot.neutral(), np.zeros(3))
     assert near([rest[f"{name}.normal"] for name in WHEELS], [0.75 * hand.GRAVITY] * 2, SAME)
     assert all(abs(force) < SAME for name, force in rest.items() if not name.endswith("normal"))
@@ -206,7 +208,7 @@ def test_one_wheel_that_leans_rolls_on_its_lowest_point(free: cd.Robot) -> None:
         at_touch = J[:3] + np.cross(J[3:], arm, axisa=0, axisb=0, axisc=0)
         assert near(at_touch @ v, np.zeros(3), SAME, np.abs(v).max())
         # the ground holds it with one force there
-        held = robot.constraint_forces(y, w, tau)
-        force = np.linalg.lstsq(at_touch.T, held, rcond=None)[0]
-        assert near(at_touch.T @ force, held, SOLVED)
+        fixed = robot.constraint_forces(y, w, tau)
+        force = np.linalg.lstsq(at_touch.T, fixed, rcond=None)[0]
+        assert near(at_touch.T @ force, fixed, SOLVED)
         assert near(np.linalg.norm(list(robot.reactions(y, w, tau).values())), np.linalg.norm(force), SOLVED)

@@ -23,7 +23,7 @@ def states(seed: int = 0, count: int = COUNT) -> tuple[np.ndarray, np.ndarray, n
 
 
 @pytest.fixture(params=WAYS)
-def way(request: Any) -> str:
+def path(request: Any) -> str:
     return str(request.param)
 
 
@@ -36,9 +36,9 @@ def motor(tau: float) -> np.ndarray:
     return np.array([0.0, 0.0, 0.0, tau])
 
 
-def test_the_reduced_model_is_that_of_the_closed_form(way: str) -> None:
-    robot = wheeled(way)
-    assert robot.nv == 2 and robot.nq == (3 if way == "velocity" else 2)
+def test_the_reduced_model_is_that_of_the_closed_form(path: str) -> None:
+    robot = wheeled(path)
+    assert robot.nv == 2 and robot.nq == (3 if path == "velocity" else 2)
     for y, dy, tau in zip(*states(), strict=True):
         x = full_y(robot, y)
         bias = hand.velocity_forces(y[1], dy[1]) + hand.gravity_forces(y[1])
@@ -55,23 +55,23 @@ def test_the_reduced_model_is_that_of_the_closed_form(way: str) -> None:
         assert near(robot.inverse_dynamics(x, dy, a), B, 10 * SAME, scale + np.abs(B).max())
 
 
-def test_lifted_motion_rolls_on_the_ground(way: str) -> None:
-    robot, free = wheeled(way), cd.load("wheeled_pendulum")
+def test_lifted_motion_rolls_on_the_ground(path: str) -> None:
+    robot, free = wheeled(path), cd.load("wheeled_pendulum")
     for y, dy, _ in zip(*states(1), strict=True):
         x = full_y(robot, y)
         q, v = robot.lift(x, dy)
         theta = (y[0] - hand.LENGTH * np.sin(y[1])) / hand.RADIUS - y[1] if robot.nq == 2 else x[2]
         wanted_q, wanted_v = hand.lift(y, dy, theta)
         assert near(q, wanted_q, SAME, np.abs(wanted_q).max()) and near(v, wanted_v, SAME)
-        # the axle is one radius high, and the wheel's lowest point stands still
+        # the axle is one radius high, and the wheel's lowest point is at rest
         J = free.jacobian(q, "center") @ v
         assert abs(free.frame_pose(q, "center")[1][2] - hand.RADIUS) < SAME
         slip = J[:3] + np.cross(J[3:], [0.0, 0.0, -hand.RADIUS])
         assert near(slip, np.zeros(3), SAME, np.abs(v).max())
 
 
-def test_linearised_upright(way: str) -> None:
-    robot = wheeled(way)
+def test_linearised_upright(path: str) -> None:
+    robot = wheeled(path)
     y = full_y(robot, np.zeros(2))
     by_y, by_w, by_tau = robot.forward_dynamics_derivatives(y, np.zeros(2), np.zeros(2))
     A = np.block([[np.zeros((2, 2)), np.eye(2)], [by_y[:, :2], by_w]])
@@ -123,21 +123,21 @@ def test_at_rest_the_ground_carries_the_weight() -> None:
 
 def test_velocities_may_be_others_than_rates_of_coordinates() -> None:
     """v = T S w with a matrix S(y): dy/dt = S w, and  d/dt (S w) = S dw/dt + Sdot w  is the acceleration of y."""
-    plain = wheeled()
+    bare = wheeled()
 
-    def turned(y: Any) -> Any:
+    def angle(y: Any) -> Any:
         return np.array([[2.0, np.sin(y[1])], [0.0, 0.5]])
 
-    robot = cd.load("wheeled_pendulum").embed(wheel_gamma, lambda y: wheel_map(y) @ turned(y), names=["x", "phi"])
+    robot = cd.load("wheeled_pendulum").embed(wheel_gamma, lambda y: wheel_map(y) @ angle(y), names=["x", "phi"])
     y, w = np.array([0.25, 0.5]), np.array([1.0, -2.0])
-    S = turned(y)
+    S = angle(y)
     dy = S @ w
-    assert near(robot.lift(y, w)[1], plain.lift(y, dy)[1], SAME)
+    assert near(robot.lift(y, w)[1], bare.lift(y, dy)[1], SAME)
     tau = np.array([0.25, -0.5])
-    ddy = plain.forward_dynamics(y, dy, tau)
+    ddy = bare.forward_dynamics(y, dy, tau)
     Sdot_w = np.array([np.cos(y[1]) * dy[1] * w[1], 0.0])
     assert near(robot.forward_dynamics(y, w, S.T @ tau), np.linalg.solve(S, ddy - Sdot_w), 10 * SAME)
-    assert near(robot.mass_matrix(y), S.T @ plain.mass_matrix(y) @ S, SAME)
+    assert near(robot.mass_matrix(y), S.T @ bare.mass_matrix(y) @ S, SAME)
     step = 2.0**-30
     assert near((robot.integrate(y, step * w) - y) / step, dy, 1e-6)
 
@@ -156,10 +156,10 @@ def test_on_hills_the_wheel_touches_and_does_not_slip() -> None:
     for _ in range(20):
         y, w = rng.uniform(-2, 2, 3), rng.uniform(-2, 2, 2)
         q, v = robot.lift(y, w)
-        touch = np.array([y[0], 0.0, hills(y[0])])
-        slope = slope_of_hills(y[0])
-        normal = np.array([-slope, 0.0, 1.0]) / np.hypot(slope, 1.0)
-        assert near(free.frame_pose(q, "center")[1], touch + hand.RADIUS * normal, SAME, 1.0)
+        contact = np.array([y[0], 0.0, hills(y[0])])
+        grade = slope_of_hills(y[0])
+        normal = np.array([-grade, 0.0, 1.0]) / np.hypot(grade, 1.0)
+        assert near(free.frame_pose(q, "center")[1], contact + hand.RADIUS * normal, SAME, 1.0)
         J = free.jacobian(q, "center") @ v
         assert near(J[:3] + np.cross(J[3:], -hand.RADIUS * normal), np.zeros(3), SAME, np.abs(v).max())
         assert q[2] == y[1] and q[3] == y[2]
@@ -174,8 +174,8 @@ def test_on_hills_the_ground_pushes_at_the_point_of_contact_only() -> None:
         a = robot.forward_dynamics(y, w, robot.reduce_forces(y, tau))
         q, v, acceleration = lifted(robot, y, w, a)
         lacking = free.inverse_dynamics(q, v, acceleration) - tau
-        slope = slope_of_hills(y[0])
-        arm = -hand.RADIUS * np.array([-slope, 0.0, 1.0]) / np.hypot(slope, 1.0)
+        grade = slope_of_hills(y[0])
+        arm = -hand.RADIUS * np.array([-grade, 0.0, 1.0]) / np.hypot(grade, 1.0)
         J = free.jacobian(q, "center")
         at_touch = J[:3] + np.cross(J[3:], arm, axisa=0, axisb=0, axisc=0)
         force = np.linalg.lstsq(at_touch[[0, 2]].T, lacking, rcond=None)[0]
@@ -207,7 +207,7 @@ def test_a_hollow_that_is_too_narrow_is_refused() -> None:
 
 
 def test_on_a_slope_it_rolls_down_as_a_disc() -> None:
-    """The wheel alone, its body without mass to speak of: s'' = g sin(a) / (1 + I/(m r^2)) = 2/3 g sin(a) along the slope."""
+    """The wheel alone, its body without mass to speak of: s'' = g sin(a) / (1 + I/(m r^2)) = 2/3 g sin(a) along the grade."""
     from dataclasses import replace
 
     pendulum = cd.load("wheeled_pendulum")
@@ -220,6 +220,6 @@ def test_on_a_slope_it_rolls_down_as_a_disc() -> None:
     ]
     disc = cd.Robot(replace(pendulum.model, links=tuple(links))).roll("axle", hand.RADIUS, ground=lambda x: -0.75 * x)
     a = disc.forward_dynamics([0.3, 0.1, 0.0], np.zeros(2), np.zeros(2))
-    # sin = 3/5 downhill, and x is 4/5 of the way along the slope
+    # sin = 3/5 downhill, and x is 4/5 of the path along the grade
     assert abs(a[0] - 2.0 / 3.0 * hand.GRAVITY * 0.6 * 0.8) < 1e-9
     assert map_of(disc, np.array([0.3, 0.1, 0.0]))[3, 0] == pytest.approx(1.25 / hand.RADIUS, rel=1e-14)

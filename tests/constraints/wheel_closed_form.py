@@ -17,7 +17,7 @@ import numpy as np
 
 BODY, WHEEL, LENGTH, RADIUS, GRAVITY = 1.0, 0.5, 0.2, 0.04, 9.81
 BODY_INERTIA, WHEEL_INERTIA = 0.01, 0.5 * WHEEL * RADIUS**2  # about y, about their own centres
-MU = WHEEL + WHEEL_INERTIA / RADIUS**2  # the wheel's mass as felt by one who pushes it along the ground
+MU = WHEEL + WHEEL_INERTIA / RADIUS**2  # the wheel's mass effective along the ground
 
 FALL = 0.5  # seconds
 RELEASE = 0.5  # rad: let go at rest, it is level after 0.25 s and swings on below: the formulas know no floor
@@ -84,7 +84,7 @@ def unstable_pole() -> float:
     return float(np.sqrt(BODY * GRAVITY * LENGTH / 2 * M[0, 0] / (M[0, 0] * M[1, 1] - M[0, 1] ** 2)))
 
 
-# -- the full model: four coordinates, nothing tied
+# -- the full model: four coordinates, no constraint
 
 
 def full_mass_matrix(phi: float) -> Array:
@@ -190,11 +190,11 @@ def fall(
 @dataclass(frozen=True)
 class Gain:
     """What a fall with some ties ends with; J. `true` is the energy gained by the true model's measure, `own` by that of the
-    ties, and `share` is the true gain over what the body had to lose: m_b g L/2 cos(phi), its height above the axle."""
+    ties, and `part` is the true gain over what the body had to lose: m_b g L/2 cos(phi), its height above the axle."""
 
     true: float
     own: float
-    share: float
+    part: float
     phi: float
 
 
@@ -210,14 +210,14 @@ def main() -> None:
     assert abs(unstable_pole() - 8.2867) < 5e-5 and abs(TRUE.unstable_pole() - unstable_pole()) < 1e-8
     assert np.isclose(np.linalg.eigvals(linearised()[0]).real.max(), unstable_pole(), rtol=1e-12, atol=0.0)
     # without T^T M Tdot ydot, a fall of half a second gains a third of its energy
-    assert 0.32 < gained(MISTAKES["T^T M Tdot ydot left out"]).share < 0.35
+    assert 0.32 < gained(MISTAKES["T^T M Tdot ydot left out"]).part < 0.35
     print(f"unstable pole {unstable_pole():.6f} rad/s; falls of {FALL} s from rest, energies in J")
-    print(f"{'ties':46} {'pole':>7}" + 2 * f" | {'phi0':>5} {'phi':>7} {'gain':>8} {'own':>8} {'share':>7}")
+    print(f"{'ties':46} {'pole':>7}" + 2 * f" | {'phi0':>5} {'phi':>7} {'gain':>8} {'own':>8} {'part':>7}")
     for name, ties in {"right": TRUE, **MISTAKES}.items():
         row = f"{name:46} {ties.unstable_pole():7.4f}"
         for phi in (EARLY, RELEASE):
             g = gained(ties, phi)
-            row += f" | {phi:5} {g.phi:7.4f} {g.true + 0.0:8.4f} {round(g.own, 4) + 0.0:8.4f} {100 * g.share:6.1f}%"
+            row += f" | {phi:5} {g.phi:7.4f} {g.true + 0.0:8.4f} {round(g.own, 4) + 0.0:8.4f} {100 * g.part:6.1f}%"
         print(row)
 
 

@@ -12,7 +12,7 @@ import pytest
 from dynamics.random_robots import TOOL, pinocchio_model, random_model, random_state
 
 import condyle as cd
-from condyle.dynamics import coriolis, energy, kinematics, manifold
+from condyle.dynamics import coriolis, crba, energy, kinematics, manifold, rnea
 from condyle.dynamics.aba import forward_dynamics
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.regressor import inverse_dynamics_regressor
@@ -90,11 +90,11 @@ def their_q(model: Model, twin: Any, q: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def error(ours: Any, theirs: Any, least: float = np.finfo(float).tiny) -> float:
-    """The largest difference over the largest entry, or over `least` where all entries may be zero but for rounding."""
+def error(ours: Any, theirs: Any, floor: float = np.finfo(float).tiny) -> float:
+    """The largest difference over the largest entry, or over `floor` where all entries may be zero but for rounding."""
     ours, theirs = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
     assert ours.shape == theirs.shape, f"shapes {ours.shape} and {theirs.shape}"
-    return float(np.abs(ours - theirs).max(initial=0.0) / max(np.abs(theirs).max(initial=0.0), least))
+    return float(np.abs(ours - theirs).max(initial=0.0) / max(np.abs(theirs).max(initial=0.0), floor))
 
 
 # -- what is compared: our functions of (model, q, v, a), theirs of (twin, data, q, v, a)
@@ -108,12 +108,12 @@ def _their_inverse(m: Any, d: Any, q: np.ndarray) -> np.ndarray:
 QUANTITIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
     "inverse dynamics": (inverse_dynamics, pin.rnea, SAME_FORMULA),
     "gravity": (
-        lambda m, q, v, a: coriolis.gravity_forces(m, q),
+        lambda m, q, v, a: rnea.gravity_forces(m, q),
         lambda m, d, q, v, a: pin.computeGeneralizedGravity(m, d, q),
         SAME_FORMULA,
     ),
     "bias": (
-        lambda m, q, v, a: coriolis.bias_forces(m, q, v),
+        lambda m, q, v, a: rnea.bias_forces(m, q, v),
         lambda m, d, q, v, a: pin.nonLinearEffects(m, d, q, v),
         SAME_FORMULA,
     ),
@@ -131,7 +131,7 @@ QUANTITIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
         INVERSE,
     ),
     "inverse mass matrix": (
-        lambda m, q, v, a: coriolis.inverse_mass_matrix(m, q),
+        lambda m, q, v, a: crba.inverse_mass_matrix(m, q),
         lambda m, d, q, v, a: _their_inverse(m, d, q),
         INVERSE,
     ),
@@ -182,6 +182,7 @@ def compared(model: Model, twin: Any, seed: int = 0) -> Iterator[tuple[str, floa
     frames = [frame for frame in model.frames if frame.link >= 0 and known.count(frame.name) == 1]
     for frame in (frames[0], frames[len(frames) // 2], frames[-1]):
         yield from _jacobians(model, twin, data, q, q_twin, v, frame.name)
+        yield from _frame_motion(model, twin, data, (q, v, a), q_twin, frame.name)
     yield from _wrenches(model, twin, data, rng)
     yield from _manifold(model, twin, rng)
 
@@ -205,7 +206,24 @@ def _jacobians(
         yield f"{name} Jacobian of {frame}", error(kinematics.jacobian(model, q, frame, name), theirs), SAME_FORMULA
         theirs = pin.getFrameJacobianTimeVariation(twin, data, which, reference)
         ours = kinematics.jacobian_rate(model, q, v, frame, name)
-        yield f"{name} Jacobian's rate of {frame}", error(ours, theirs, least=1.0), SAME_FORMULA
+        yield f"{name} Jacobian's rate of {frame}", error(ours, theirs, floor=1.0), SAME_FORMULA
+
+
+def _frame_motion(
+    model: Model, twin: Any, data: Any, state: tuple[np.ndarray, ...], q_twin: np.ndarray, frame: str
+) -> Iterator[tuple[str, float, float]]:
+    (q, v, a), which = state, twin.getFrameId(frame)
+    pin.forwardKinematics(twin, data, q_twin, v, a)
+    for name, reference in REFERENCES.items():
+        theirs = pin.getFrameVelocity(twin, data, which, reference).vector
+        yield (
+            f"{name} velocity of {frame}",
+            error(kinematics.frame_velocity(model, q, v, frame, name).vector(), theirs),
+            SAME_FORMULA,
+        )
+        theirs = pin.getFrameClassicalAcceleration(twin, data, which, reference).vector
+        ours = kinematics.frame_acceleration(model, q, v, a, frame, name).vector()
+        yield f"{name} acceleration of {frame}", error(ours, theirs), SAME_FORMULA
 
 
 def _wrenches(model: Model, twin: Any, data: Any, rng: np.random.Generator) -> Iterator[tuple[str, float, float]]:

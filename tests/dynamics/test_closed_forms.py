@@ -22,7 +22,7 @@ from condyle.robot.spatial import Inertia, Pose
 
 # one evaluation in float64
 SAME_FORMULA = 1e-12
-# a motion followed by Runge-Kutta in steps so short that this is what is left
+# a motion followed by Runge-Kutta in steps so short that this is the residual
 FOLLOWED = 1e-9
 # the exponential is what remains for small disturbances; the first neglected term is their square
 LINEARISED = 1e-5
@@ -64,11 +64,11 @@ def follow(model: Model) -> cd.Function:
         u = (h / 6.0) * (u1 + 2.0 * u2 + 2.0 * u3 + u4)
         return integrate(model, q, u), v + (h / 6.0) * (a1 + 2.0 * a2 + 2.0 * a3 + a4)
 
-    def whole(q: Any, v: Any, duration: Any) -> dict[str, Any]:
+    def total(q: Any, v: Any, duration: Any) -> dict[str, Any]:
         q, v = cd.loop(lambda i, s: step(*s, duration / STEPS), (q, v), STEPS)
         return {"q": q, "v": v}
 
-    return cd.function(whole, q=model.nq, v=model.nv, duration=())
+    return cd.function(total, q=model.nq, v=model.nv, duration=())
 
 
 # -- pendulums

@@ -83,6 +83,6 @@ def test_random_trees_agree_with_differences_at_512_bits(seed):
         with gmpy2.context(precision=BITS):
             step = gmpy2.mpfr(STEP)
             high, low = (precise(*[np.asarray(s, object) for s in (q, v, a, sign * step, direction)]) for sign in (1, -1))
-            slopes = [((h - l) / (2 * step)).astype(float) for h, l in zip(high, low, strict=True)]
-        for mine, slope in zip(exact, slopes, strict=False):
-            assert error(mine @ direction, slope) < EXACT * 100
+            jacobians = [((h - l) / (2 * step)).astype(float) for h, l in zip(high, low, strict=True)]
+        for mine, jacobian in zip(exact, jacobians, strict=False):
+            assert error(mine @ direction, jacobian) < EXACT * 100

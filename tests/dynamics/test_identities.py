@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.dynamics import coriolis, energy, kinematics
+from condyle.dynamics import coriolis, crba, energy, kinematics, rnea
 from condyle.dynamics.aba import forward_dynamics
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.manifold import (
@@ -62,19 +62,19 @@ def test_forward_dynamics_undoes_inverse_dynamics(seed: int) -> None:
     model = random_model(seed, joints=9)
     q, v, tau = random_state(model, np.random.default_rng(seed))
     a = forward_dynamics(model, q, v, tau)
-    assert near(inverse_dynamics(model, q, v, a), tau, SOLVED, scale=np.abs(floats(coriolis.bias_forces(model, q, v))).max())
+    assert near(inverse_dynamics(model, q, v, a), tau, SOLVED, scale=np.abs(floats(rnea.bias_forces(model, q, v))).max())
 
 
 @each_seed
 def test_mass_matrix_is_symmetric_positive_and_made_of_unit_accelerations(seed: int) -> None:
     model = random_model(seed, joints=9)
     q, v, _ = random_state(model, np.random.default_rng(seed))
-    M, bias = floats(mass_matrix(model, q)), floats(coriolis.bias_forces(model, q, v))
+    M, bias = floats(mass_matrix(model, q)), floats(rnea.bias_forces(model, q, v))
     assert np.array_equal(M, M.T)
     assert np.linalg.eigvalsh(M).min() > 0.0
     columns = np.column_stack([floats(inverse_dynamics(model, q, v, e)) - bias for e in np.eye(model.nv)])
     assert near(columns, M, SAME_FORMULA, scale=max(np.abs(M).max(), np.abs(bias).max()))
-    inverse = floats(coriolis.inverse_mass_matrix(model, q))
+    inverse = floats(crba.inverse_mass_matrix(model, q))
     assert np.array_equal(inverse, inverse.T)
     assert near(inverse @ M, np.eye(model.nv), SOLVED)
 
@@ -84,7 +84,7 @@ def test_the_parts_add_up(seed: int) -> None:
     model = random_model(seed, joints=9)
     q, v, a = random_state(model, np.random.default_rng(seed))
     tau = floats(inverse_dynamics(model, q, v, a))
-    bias, gravity = floats(coriolis.bias_forces(model, q, v)), floats(coriolis.gravity_forces(model, q))
+    bias, gravity = floats(rnea.bias_forces(model, q, v)), floats(rnea.gravity_forces(model, q))
     assert near(floats(coriolis.coriolis_matrix(model, q, v)) @ v, bias - gravity, SAME_FORMULA, scale=np.abs(bias).max())
     assert near(floats(mass_matrix(model, q)) @ a + bias, tau, SAME_FORMULA)
     armature = np.concatenate([np.full(link.kind.nv, link.armature) for link in model.links])
@@ -125,7 +125,7 @@ def test_power_is_the_rate_of_energy(seed: int) -> None:
     for k in range(5):
         tau = floats(inverse_dynamics(model, q[k], v[k], a[k]))
         assert near(d.dkinetic_dt[k] + d.dpotential_dt[k], v[k] @ tau, SAME_FORMULA, scale=np.abs(v[k]) @ np.abs(tau))
-        gravity = floats(coriolis.gravity_forces(model, q[k]))
+        gravity = floats(rnea.gravity_forces(model, q[k]))
         assert near(d.dpotential_dt[k], v[k] @ gravity, SAME_FORMULA, scale=np.abs(v[k]) @ np.abs(gravity))
 
 
@@ -176,13 +176,13 @@ def test_turning_the_world_changes_nothing(seed: int) -> None:
     model = random_model(seed, joints=9)
     X = random_pose(rng)
     links = [replace(link, placement=X @ link.placement) if link.parent < 0 else link for link in model.links]
-    turned = replace(model, links=tuple(links), gravity=tuple(X.R @ np.array(model.gravity)))
+    rotated = replace(model, links=tuple(links), gravity=tuple(X.R @ np.array(model.gravity)))
     q, v, a = random_state(model, rng)
     tau = floats(inverse_dynamics(model, q, v, a))
-    assert near(inverse_dynamics(turned, q, v, a), tau, SAME_FORMULA)
-    assert near(forward_dynamics(turned, q, v, tau), a, SOLVED)
-    assert near(mass_matrix(turned, q), mass_matrix(model, q), SAME_FORMULA)
-    assert near(energy.center_of_mass(turned, q), X.point(floats(energy.center_of_mass(model, q))), SAME_FORMULA)
+    assert near(inverse_dynamics(rotated, q, v, a), tau, SAME_FORMULA)
+    assert near(forward_dynamics(rotated, q, v, tau), a, SOLVED)
+    assert near(mass_matrix(rotated, q), mass_matrix(model, q), SAME_FORMULA)
+    assert near(energy.center_of_mass(rotated, q), X.point(floats(energy.center_of_mass(model, q))), SAME_FORMULA)
 
 
 @each_seed
@@ -194,9 +194,9 @@ def test_a_free_base_may_be_anywhere(seed: int) -> None:
     R = rotation_of(turn)
     moved = q.copy()
     moved[:3], moved[3:7] = R @ q[:3] + step, quaternion_product(turn, q[3:7])
-    turned = replace(model, gravity=tuple(R @ np.array(model.gravity)))
-    assert near(inverse_dynamics(turned, moved, v, a), inverse_dynamics(model, q, v, a), SAME_FORMULA)
-    h, h_moved = floats(energy.momentum(model, q, v)), floats(energy.momentum(turned, moved, v))
+    rotated = replace(model, gravity=tuple(R @ np.array(model.gravity)))
+    assert near(inverse_dynamics(rotated, moved, v, a), inverse_dynamics(model, q, v, a), SAME_FORMULA)
+    h, h_moved = floats(energy.momentum(model, q, v)), floats(energy.momentum(rotated, moved, v))
     assert near(h_moved, np.concatenate([R @ h[:3], R @ h[3:]]), SAME_FORMULA)
 
 

@@ -14,7 +14,7 @@ STEP = 1e-5  # central differences: the error is about STEP^2 and 1e-16 / STEP o
 NEAR = 1e-8
 
 
-def tied() -> cd.Robot:
+def linkage() -> cd.Robot:
     bars = m.four_bar()
     return bars.robot.close_loops(bars.loops, q=bars.pose(), independent=bars.independent)
 
@@ -27,7 +27,7 @@ def with_foot(at: np.ndarray) -> cd.Robot:
     return robot.close_loops(bars.loops, q=bars.pose(), independent=bars.independent)
 
 
-def slopes(function: Any, args: tuple[Any, ...], port: int) -> np.ndarray:
+def jacobians(function: Any, args: tuple[Any, ...], port: int) -> np.ndarray:
     """Central differences by one argument."""
     columns = []
     for e in np.eye(np.size(args[port])).reshape(-1, *np.shape(args[port])):
@@ -39,7 +39,7 @@ def slopes(function: Any, args: tuple[Any, ...], port: int) -> np.ndarray:
 @pytest.mark.parametrize("foot", [(1.0, 0.0, -0.125), (1.0625, 0.0, -0.25), (0.875, 0.0, 0.0)])
 def test_a_free_length_gives_the_robot_made_with_it(foot: tuple[float, float, float]) -> None:
     at = np.array(foot)
-    robot, other = tied(), with_foot(at)
+    robot, other = linkage(), with_foot(at)
     y, w, tau = np.array([0.7]), np.array([-1.5]), np.array([2.0])
     f = robot.function("forward_dynamics", parameters=["rocker.position"])
     np.testing.assert_allclose(f(y, w, tau, at), other.forward_dynamics(y, w, tau), rtol=1e-12)
@@ -51,28 +51,28 @@ def test_a_free_length_gives_the_robot_made_with_it(foot: tuple[float, float, fl
 @pytest.mark.parametrize("name", ["rocker.position", "coupler.position", "coupler.mass", "rocker.com", "rocker.inertia"])
 @pytest.mark.parametrize("kernel", ["forward_dynamics", "inverse_dynamics"])
 def test_derivatives_by_free_numbers(kernel: str, name: str) -> None:
-    robot = tied()
+    robot = linkage()
     f = robot.function(kernel, parameters=[name])
     value = robot.parameter(name)
     args = (np.array([0.7]), np.array([-1.5]), np.array([2.0]), np.array(value))
     exact = f.jacobian(wrt=name.replace(".", "_"))(*args)
-    near = slopes(f, args, 3).reshape(np.shape(exact))
+    near = jacobians(f, args, 3).reshape(np.shape(exact))
     np.testing.assert_allclose(exact, near, atol=NEAR * max(1.0, float(np.max(np.abs(near)))))
 
 
 def test_second_derivative_by_a_free_length() -> None:
-    robot = tied()
+    robot = linkage()
     f = robot.function("potential_energy", parameters=["rocker.position"])
     first = f.jacobian(wrt="rocker_position")
     at = robot.parameter("rocker.position")
     y = np.array([0.7])
     mixed = first.jacobian(wrt="q")(y, at)
-    near = slopes(lambda y, at: first(y, at), (y, at), 0)
+    near = jacobians(lambda y, at: first(y, at), (y, at), 0)
     np.testing.assert_allclose(np.ravel(mixed), np.ravel(near), atol=NEAR)
 
 
 def test_a_function_of_ones_own_sees_all_coordinates() -> None:
-    robot = tied()
+    robot = linkage()
 
     def everything(model: Any, q: Any, v: Any, a: Any) -> Any:
         assert q.shape == (3,)

@@ -63,14 +63,14 @@ def test_a_mask_flags_only_the_rows_that_do_not_close() -> None:
     y = robot.neutral() + rng.uniform(-0.2, 0.2, (9, 2))
     w, tau = rng.uniform(-1, 1, (2, 9, 2))
     wanted = robot.forward_dynamics(y, w, tau)
-    slopes = robot.forward_dynamics_derivatives(y, w, tau)
+    jacobians = robot.forward_dynamics_derivatives(y, w, tau)
     bad = [2, 3, 7]
     y[bad] = [np.pi, 0.0]
     good = np.array([k not in bad for k in range(9)])
     a, ok = robot.forward_dynamics(y, w, tau, mask=True)
     assert np.array_equal(ok, good) and same_bits(a[good], wanted[good]) and np.all(np.isnan(a[~good]))
     *d, ok = robot.forward_dynamics_derivatives(y, w, tau, mask=True)
-    assert all(same_bits(mine[good], before[good]) for mine, before in zip(d, slopes, strict=True))
+    assert all(same_bits(mine[good], before[good]) for mine, before in zip(d, jacobians, strict=True))
     assert np.array_equal(ok, good)
     with pytest.raises(cd.RobotError, match=r"left_thigh = 3\.14159"):
         robot.forward_dynamics(y, w, tau)

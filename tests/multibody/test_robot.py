@@ -1,4 +1,4 @@
-"""The public robot: loading, names, batches, options, wrenches, locked joints, free numbers, any precision, the same bits."""
+"""The public robot: loading, names, batches, options, wrenches, locked joints, parameters, any precision, the same bits."""
 
 import os
 import subprocess
@@ -146,7 +146,7 @@ def test_a_wrench_at_a_frame_does_the_work_of_its_jacobian(arm):
     assert both.shape == (4, arm.nv)
 
 
-# ---- locked joints and free numbers
+# ---- locked joints and parameters
 
 
 def test_locked_joints_leave_the_rest_as_it_was(dog):
@@ -173,10 +173,10 @@ def test_numbers_left_free_become_inputs_with_derivatives(arm):
     now = [arm.parameter(name) for name in free]
     assert close(f(q, v, tau, *now), arm.forward_dynamics(q, v, tau), 1e-11)
     mass = free[0].replace(".", "_")
-    slope = f.jacobian(wrt=mass)(q, v, tau, *now)
+    derivative = f.jacobian(wrt=mass)(q, v, tau, *now)
     h = 1e-6
     change = (f(q, v, tau, now[0] + h, *now[1:]) - f(q, v, tau, now[0] - h, *now[1:])) / (2 * h)
-    assert close(slope, change, 1e-6)
+    assert close(derivative, change, 1e-6)
     with pytest.raises(cd.RobotError, match="parameters are LINK"):
         arm.function("forward_dynamics", parameters=(f"{link}.colour",))
 
@@ -254,7 +254,7 @@ def test_numbers_that_are_not_finite_are_named(arm):
         ),
         (lambda r: r.lock("nosuch"), cd.RobotError, "no joint 'nosuch'"),
         (lambda r: r.lock(""), cd.RobotError, "no joint ''"),
-        (lambda r: r.mass_matrix(np.zeros(6), machines="cpu"), cd.CondyleError, "no option 'machines'"),
+        (lambda r: r.mass_matrix(np.zeros(6), backends="cpu"), cd.CondyleError, "no option 'backends'"),
         (lambda r: r.function("forward_dynamic"), cd.RobotError, "did you mean 'forward_dynamics'"),
         (lambda r: cd.load("pidgo"), cd.RobotError, "did you mean 'pidog'"),
         (lambda r: cd.load("nosuch/arm.urdf"), cd.RobotError, "there is no such file"),
@@ -340,3 +340,49 @@ def test_files_of_each_kind(tmp_path):
         robot = cd.load(tmp_path / name)
         assert close(robot.forward_dynamics(q, v, tau), [wanted]), name
     assert cd.load(str(tmp_path / "p.xacro"), xacro_args={"h": "2"}).mass == 4.0
+
+
+# ---- limits, and how frames move
+
+
+def test_limits_are_arrays_in_the_order_of_q_and_v():
+    arm, dog = cd.load("ur3"), cd.load("pidog")
+    assert arm.lower.shape == arm.upper.shape == (6,) and arm.upper[2] == pytest.approx(np.pi)
+    assert arm.velocity_limits.tolist() == [link.limits.velocity for link in arm.model.links]
+    assert arm.effort_limits.tolist() == [link.limits.effort for link in arm.model.links]
+    assert np.all(dog.lower[:7] == -np.inf) and np.all(dog.upper[:7] == np.inf) and dog.velocity_limits.shape == (dog.nv,)
+    coupled = arm.couple("wrist_3_joint", "wrist_1_joint")
+    assert coupled.upper.tolist() == arm.upper[:5].tolist() and coupled.effort_limits.shape == (5,)
+
+
+def test_frames_move_as_their_jacobians_say(arm):
+    q, v, a = states(arm, 4)
+    frame = arm.frame_names[-1]
+    for reference in ("local", "world", "world_aligned"):
+        assert close(
+            arm.frame_velocity(q, v, frame, reference), np.einsum("nij,nj->ni", arm.jacobian(q, frame, reference), v), 1e-12
+        )
+    J, dJ = arm.jacobian(q, frame), arm.jacobian_rate(q, v, frame)
+    assert close(arm.frame_acceleration(q, v, a, frame), np.einsum("nij,nj->ni", J, a) + np.einsum("nij,nj->ni", dJ, v), 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: cd.load(3), "the path of a file"),
+        (lambda: cd.load("ur3").jacobian(np.zeros(6), 3), "given by its name, got 3"),
+        (lambda: cd.load("ur3").frame_pose(np.zeros(6), "tol"), "did you mean 'tool'"),
+        (lambda: cd.load("pidog").mass_matrix(np.r_[np.zeros(6), 2.0, np.zeros(12)]), "must have length 1, got 2"),
+        (lambda: cd.load("ur3").gravity_forces(np.zeros(6), wrench=1), "no option 'wrench'"),
+    ],
+)
+def test_wrong_arguments_are_a_sentence(call, words):
+    with pytest.raises(cd.CondyleError, match=words):
+        call()
+
+
+def test_a_quaternion_that_is_not_of_length_one_is_masked():
+    dog = cd.load("pidog")
+    q = np.tile(dog.neutral(), (3, 1))
+    q[1, 6] = 2.0
+    assert dog.center_of_mass(q, mask=True)[1].tolist() == [True, False, True]
