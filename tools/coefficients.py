@@ -154,14 +154,17 @@ def main() -> None:
         value = printed["F64"][field]
         kind = "tuple[float, ...]" if isinstance(value, list) else type(value).__name__
         print(f"    {field}: {kind}  # {meaning}")
+    print("\n\n# fmt: off")
     for name, numbers in printed.items():
-        print(f"\n\n{name} = Coefficients(" if name == "F64" else f"\n{name} = Coefficients(")
+        print(f"{name} = Coefficients(")
         for field in FIELDS:
             value = numbers[field]
             if isinstance(value, list):
-                value = "(\n" + "".join(f"        {x!r},\n" for x in value) + "    )"
+                rows = [", ".join(map(repr, value[k : k + 5])) for k in range(0, len(value), 5)]
+                value = "(" + (",\n" + " " * (len(field) + 6)).join(rows) + ")"
             print(f"    {field}={value},".replace("e+", "e"))
         print(")")
+    print("# fmt: on")
 
 
 if __name__ == "__main__":

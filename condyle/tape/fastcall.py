@@ -43,25 +43,22 @@ OUTPUT = 2  # words of an output: what makes the result, key of a single number 
 
 def _code() -> str:
     """LLVM text of `object call(record, tuple)`."""
-    loads = "\n".join(
-        f"  %{name}.place = getelementptr i64, ptr %record, i64 {k}\n"
-        f"  %{name} = load {'i64' if name in NUMBERS else 'ptr'}, ptr %{name}.place"
-        for k, name in enumerate(HEAD)
-    )
+
+    def field(name: str, kind: str, of: str, offset: int) -> str:
+        return f"  %{name}.place = getelementptr i8, ptr %{of}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}.place"
+
+    loads = "\n".join(field(name, "i64" if name in NUMBERS else "ptr", "record", 8 * k) for k, name in enumerate(HEAD))
     return f"""
 define ptr @call(ptr %self, ptr %arguments) {{
 entry:
-  %record.place = getelementptr i8, ptr %self, i64 {DATA}
-  %record = load ptr, ptr %record.place
+{field("record", "ptr", "self", DATA)}
 {loads}
   %described = getelementptr i64, ptr %record, i64 {len(HEAD)}
-  %kind.place = getelementptr i8, ptr %arguments, i64 {TYPE}
-  %kind = load i64, ptr %kind.place
+{field("kind", "i64", "arguments", TYPE)}
   %is.tuple = icmp eq i64 %kind, %tuple
   br i1 %is.tuple, label %counted, label %other
 counted:
-  %count.place = getelementptr i8, ptr %arguments, i64 {COUNT}
-  %count = load i64, ptr %count.place
+{field("count", "i64", "arguments", COUNT)}
   %fits = icmp eq i64 %count, %inputs
   br i1 %fits, label %head, label %other
 
@@ -74,8 +71,7 @@ look:
   %item.at = add i64 %k, {ITEMS // 8}
   %item.place = getelementptr i64, ptr %arguments, i64 %item.at
   %item = load ptr, ptr %item.place
-  %item.kind.place = getelementptr i8, ptr %item, i64 {TYPE}
-  %item.kind = load i64, ptr %item.kind.place
+{field("item.kind", "i64", "item", TYPE)}
   %wanted.at = mul i64 %k, {INPUT}
   %wanted = getelementptr i64, ptr %described, i64 %wanted.at
   %ndim.wanted = load i64, ptr %wanted
@@ -90,23 +86,18 @@ scalar:
   %value.place = getelementptr i8, ptr %item, i64 {VALUE}
   br i1 %is.scalar, label %stored, label %other
 inside:
-  %dtype.place = getelementptr i8, ptr %item, i64 {DTYPE}
-  %dtype = load i64, ptr %dtype.place
+{field("dtype", "i64", "item", DTYPE)}
   %is.double = icmp eq i64 %dtype, %double
-  %flags.place = getelementptr i8, ptr %item, i64 {FLAGS}
-  %flags = load i32, ptr %flags.place
+{field("flags", "i32", "item", FLAGS)}
   %bits = and i32 %flags, {CONTIGUOUS}
   %is.contiguous = icmp eq i32 %bits, {CONTIGUOUS}
-  %ndim.place = getelementptr i8, ptr %item, i64 {NDIM}
-  %ndim.short = load i32, ptr %ndim.place
+{field("ndim.short", "i32", "item", NDIM)}
   %ndim = sext i32 %ndim.short to i64
   %same.ndim = icmp eq i64 %ndim, %ndim.wanted
   %good.0 = and i1 %is.double, %is.contiguous
   %good = and i1 %good.0, %same.ndim
-  %shape.place = getelementptr i8, ptr %item, i64 {SHAPE}
-  %shape = load ptr, ptr %shape.place
-  %data.place = getelementptr i8, ptr %item, i64 {DATA}
-  %data = load ptr, ptr %data.place
+{field("shape", "ptr", "item", SHAPE)}
+{field("data", "ptr", "item", DATA)}
   br i1 %good, label %size, label %other
 size:
   %d = phi i64 [0, %inside], [%d.next, %compare]

@@ -7,11 +7,26 @@ other backend must match bit for bit; with traced scalars it is how tapes are re
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from condyle.tape.tape import Block, Loop
+
+# comparisons and choices, for numbers that Python compares; NaN in either argument of min and max gives NaN
+CHOICES: dict[str, Callable[..., Any]] = {
+    "min": lambda a, b: b if b != b else (b if a >= b else a),
+    "max": lambda a, b: b if b != b else (b if a <= b else a),
+    "stop_gradient": lambda a: a,
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+    "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b,
+    "not": operator.not_,
+    "select": lambda a, b, c: b if a else c,
+}
 
 
 class Arithmetic:
@@ -91,32 +106,21 @@ class Ieee(Arithmetic):
         self.single = single
         self.digits, self.lowest, self.bias = (24, -149, 127) if single else (53, -1074, 1023)
         r = self.round = _to_single if single else _same
-        exact: dict[str, Callable[..., Any]] = {
+        self.functions = CHOICES | {
             "add": lambda a, b: r(a + b),
             "sub": lambda a, b: r(a - b),
             "mul": lambda a, b: r(a * b),
             "div": lambda a, b: r(divide(a, b)),
-            "neg": lambda a: -a,
+            "neg": operator.neg,
             "fma": self.fma,
             "sqrt": lambda a: r(math.sqrt(a)) if a >= 0.0 else (a if a == 0.0 else math.nan),
             "abs": abs,
             "copysign": math.copysign,
             "rint": lambda a: math.copysign(float(round(a)), a) if math.isfinite(a) else a,
             "floor": lambda a: math.copysign(float(math.floor(a)), a) if math.isfinite(a) else a,
-            "min": lambda a, b: b if b != b else (b if a >= b else a),
-            "max": lambda a, b: b if b != b else (b if a <= b else a),
             "pow2": lambda a: math.ldexp(1.0, round(min(a, self.bias) if a > 1 - self.bias else 1 - self.bias)),
             "logb": self.logb,
-            "stop_gradient": _same,
-            "lt": lambda a, b: a < b,
-            "le": lambda a, b: a <= b,
-            "eq": lambda a, b: a == b,
-            "and": lambda a, b: a and b,
-            "or": lambda a, b: a or b,
-            "not": lambda a: not a,
-            "select": lambda a, b, c: b if a else c,
         }
-        self.functions = exact
 
     def number(self, value: float) -> float:
         return self.round(value)

@@ -7,7 +7,7 @@ from typing import Any
 from condyle.errors import BackendError, require
 from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import InterpretedKernel
-from condyle.tape.interpret import Arithmetic
+from condyle.tape.interpret import CHOICES, Arithmetic
 from condyle.tape.tape import Tape
 
 
@@ -36,7 +36,7 @@ class Mpfr(Arithmetic):
         def copysign(a: Any, b: Any) -> Any:
             return a if self._is_signed(a) == self._is_signed(b) else c.minus(a)
 
-        self.functions = {
+        self.functions = CHOICES | {
             "add": c.add,
             "sub": c.sub,
             "mul": c.mul,
@@ -48,18 +48,8 @@ class Mpfr(Arithmetic):
             "copysign": copysign,
             "rint": lambda a: a if infinite(a) else c.rint(a),
             "floor": lambda a: a if infinite(a) else c.rint_floor(a),
-            "min": lambda a, b: b if b != b else (b if a >= b else a),
-            "max": lambda a, b: b if b != b else (b if a <= b else a),
             "pow2": c.exp2,
             "logb": logb,
-            "stop_gradient": lambda a: a,
-            "lt": lambda a, b: a < b,
-            "le": lambda a, b: a <= b,
-            "eq": lambda a, b: a == b,
-            "and": lambda a, b: a and b,
-            "or": lambda a, b: a or b,
-            "not": lambda a: not a,
-            "select": lambda a, b, c: b if a else c,
             "sin": c.sin,
             "cos": c.cos,
             "tan": c.tan,
