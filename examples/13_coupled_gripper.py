@@ -22,8 +22,8 @@ print(gripper)
 # one motor, in the left finger, moves both
 y, w = np.zeros(1), np.zeros(1)
 a = gripper.forward_dynamics(y, w, gripper.reduce_forces(y, [MOTOR, 0.0]))
-held = float(gripper.reactions(y, w, [MOTOR, 0.0])["right"])
-print(f"the motor's {MOTOR:g} N accelerate both fingers at {a[0]:.3f} m/s^2; the coupling carries {held:g} N")
+coupling = float(gripper.reactions(y, w, [MOTOR, 0.0])["right"])
+print(f"the motor's {MOTOR:g} N accelerate both fingers at {a[0]:.3f} m/s^2; the coupling carries {coupling:g} N")
 
 # both tips are pushed outwards by what they hold: the motor feels the sum
 grip = {"left_tip": [8.0, 0, 0, 0, 0, 0], "right_tip": [-8.0, 0, 0, 0, 0, 0]}
@@ -38,7 +38,7 @@ print(f"after 2 s: left {1e3 * q[-1, 0]:.3f} mm, right {1e3 * q[-1, 1]:.3f} mm, 
 
 # a check of what is claimed
 assert abs(a[0] - MOTOR / (LEFT + RIGHT)) < 1e-12
-assert abs(held + RIGHT * a[0]) < 1e-12  # the coupling is what moves the right finger
+assert abs(grip + RIGHT * a[0]) < 1e-12  # the coupling is what moves the right finger
 assert abs(needed[0] + 16.0) < 1e-12
 assert (q[:, 1] == -q[:, 0]).all() and abs(q[-1, 0] + MOTOR / 250.0) < 1e-6
 print("checked: one motor moves both fingers exactly alike, and the coupling's force is what the second finger needs")

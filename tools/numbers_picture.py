@@ -42,7 +42,7 @@ def bars(text: str) -> Iterator[tuple[str, float]]:
 
 def draw(path: Path) -> None:
     """One bar for each ratio, longest first, on a logarithmic scale."""
-    found = sorted(bars((DOCS / "numbers.md").read_text()), key=lambda bar: bar[1])
+    found = sorted(bars((DOCS / "numbers.md").read_text()), key=lambda pair: pair[1])
     figure = Figure(figsize=(9.5, 0.33 * len(found) + 0.9), dpi=100, layout="constrained")
     ax = figure.subplots()
     ax.barh(range(len(found)), [ratio for _, ratio in found], color=BLUE, height=0.66)
