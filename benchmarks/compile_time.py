@@ -78,7 +78,7 @@ def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], sec
     steps = {"trace": once(lambda: found.update(tape=cd.trace(function, **shapes)))}
     steps["lower"] = once(lambda: found.update(low=lower(found["tape"], PRECISION)))
     cut, text, llvm = build(found["low"])
-    uncut, _, uncut_llvm = build(found["low"], whole=UNCUT)
+    uncut, _, uncut_llvm = build(found["low"], uncut=UNCUT)
     times = race({"cut": caller(cut, found["tape"]), "uncut": caller(uncut, found["tape"])}, seconds)
     return Timing(
         kind,

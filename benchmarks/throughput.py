@@ -142,11 +142,11 @@ class Rivals:
 
 def kernel_alone(function: cd.Function, precision: str, x: np.ndarray, y: np.ndarray) -> Callable[[], object]:
     """A call of the machine code with everything prepared."""
-    from condyle.tape.backends.cpu import aligned
+    from condyle.tape.backends.cpu import aligned_memory
 
     kernel = function.kernel(precision)
     ports = np.array([(a.ctypes.data, a.strides[0]) for a in (x, y)], dtype=np.int64)
-    scratch = aligned(kernel.scratch)
+    scratch = aligned_memory(kernel.scratch)
     arguments = (ports.ctypes.data, 0, -(-len(x) // kernel.lanes), len(x) - 1, scratch.ctypes.data)
     keep = (ports, scratch)
     return lambda: (kernel.batch(*arguments), keep)

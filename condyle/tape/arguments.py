@@ -26,7 +26,7 @@ class Arguments:
     ) -> tuple[list[np.ndarray], tuple[int, ...], Dtype]:
         """(one array of rows per input, batch axes, dtype)."""
         values = self._match(args, named) if named or len(args) != len(self.ports) else list(args)
-        if not objects and (quick := self._plain(values)) is not None:
+        if not objects and (quick := self._contiguous(values)) is not None:
             return quick
         single = bool(values) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in values)
         dtype = np.dtype(object) if objects else _FLOATS[1] if single else _FLOATS[0]
@@ -39,7 +39,7 @@ class Arguments:
             raise ShapeError(f"{self.name}: the batch axes of the inputs do not fit each other: {given}") from None
         return [_rows(a, own, lead, p) for a, own, p in zip(arrays, leads, self.ports, strict=True)], lead, dtype
 
-    def _plain(self, values: list[Any]) -> tuple[list[np.ndarray], tuple[int, ...], Dtype] | None:
+    def _contiguous(self, values: list[Any]) -> tuple[list[np.ndarray], tuple[int, ...], Dtype] | None:
         """What `bind` gives when every value is a contiguous array of one float type, with the same single batch axis or none."""
         dtype, count, rows = None, None, []
         for value, port in zip(values, self.ports, strict=True):
@@ -123,5 +123,5 @@ def _rows(array: np.ndarray, own: tuple[int, ...], lead: tuple[int, ...], port: 
     if own != lead:
         array = np.broadcast_to(array, (*lead, *port.shape))
     flat = array.reshape(rows, port.size)
-    whole = flat.strides[1] == flat.itemsize or port.size == 1
-    return flat if whole and flat.strides[0] >= 0 else np.ascontiguousarray(flat)
+    packed = flat.strides[1] == flat.itemsize or port.size == 1
+    return flat if packed and flat.strides[0] >= 0 else np.ascontiguousarray(flat)

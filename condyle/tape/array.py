@@ -24,27 +24,27 @@ class Array(np.ndarray):
 
 def array(values: Any) -> Array:
     """An array of traced values from nested lists, plain arrays of traced values, or numbers."""
-    made: Array = _plain(values).view(Array)
+    made: Array = _objects(values).view(Array)
     return made
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where the condition holds, else `b`, entry by entry. Both are computed; the choice is made for each lane."""
     with np.errstate(all="ignore"):
-        return _wrap(_where(_plain(condition), _plain(a), _plain(b)))
+        return _wrap(_where(_objects(condition), _objects(a), _objects(b)))
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once."""
-    return _wrap(_fma(_plain(a), _plain(b), _plain(c)))
+    return _wrap(_fma(_objects(a), _objects(b), _objects(c)))
 
 
 def stop_gradient(x: Any) -> Any:
     """`x` as a value that derivatives take for a constant, entry by entry. It costs nothing when it is computed."""
-    return _wrap(_held(_plain(x))) if isinstance(x, _Traced) or np.asarray(x).dtype == object else x
+    return _wrap(_stopped(_objects(x))) if isinstance(x, _Traced) or np.asarray(x).dtype == object else x
 
 
-def _plain(x: Any) -> np.ndarray:
+def _objects(x: Any) -> np.ndarray:
     if isinstance(x, _Traced):
         box = np.empty((), dtype=object)
         box[()] = x
@@ -89,7 +89,7 @@ def _sign(x: Any) -> Any:
 
 
 _where = np.frompyfunc(_choose, 3, 1)
-_held = np.frompyfunc(lambda x: emit("stop_gradient", x) if isinstance(x, Scalar) else x, 1, 1)
+_stopped = np.frompyfunc(lambda x: emit("stop_gradient", x) if isinstance(x, Scalar) else x, 1, 1)
 _fma = np.frompyfunc(lambda a, b, c: emit("fma", a, b, c), 3, 1)
 
 _functions: dict[Any, Callable[..., Any]] = {
@@ -165,7 +165,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     options = {key: value for key, value in options.items() if key in ("axis", "keepdims", "axes", "initial")}
     # numbers that meet before a traced value does may overflow, as they may at run time
     with np.errstate(all="ignore"):
-        result = getattr(ours, method)(*[_plain(x) for x in inputs], **options)
+        result = getattr(ours, method)(*[_objects(x) for x in inputs], **options)
     if out is None:
         return _wrap(result)
     np.copyto(out[0].view(np.ndarray), result)

@@ -10,7 +10,7 @@ class Coefficients:
     digits: int  # binary digits of the precision
     angle_scale: float  # 2^e that makes an angle overflow from the limit of sin, cos and tan on
     two_over_pi: float  # 2 / pi / angle_scale
-    whole: float  # added and subtracted: rounds to whole numbers
+    ones: float  # added and subtracted: rounds to whole numbers
     fours: float  # added and subtracted: rounds to multiples of four
     half_pi_cut: tuple[float, ...]  # pi / 2 in three parts, each cut towards zero
     half_pi: tuple[float, ...]  # pi / 2 in two parts, each rounded
@@ -37,7 +37,7 @@ F64 = Coefficients(
     digits=53,
     angle_scale=1.0218702384817765e295,
     two_over_pi=6.229947290699322e-296,
-    whole=6755399441055744.0,
+    ones=6755399441055744.0,
     fours=2.7021597764222976e16,
     half_pi_cut=(1.5707963267948966, 6.123233995736765e-17, 1.0828566739219139e-32),
     half_pi=(1.5707963267948966, 6.123233995736766e-17),
@@ -74,7 +74,7 @@ F32 = Coefficients(
     digits=24,
     angle_scale=1.0384593717069655e34,
     two_over_pi=6.130425166644561e-35,
-    whole=12582912.0,
+    ones=12582912.0,
     fours=50331648.0,
     half_pi_cut=(1.570796251296997, 7.549789415861596e-08, 5.390302529957765e-15),
     half_pi=(1.5707963705062866, -4.371138828673793e-08),

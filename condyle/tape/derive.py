@@ -218,7 +218,7 @@ def _dense_stack(tangent: StackTangent, port: Port, columns: list[int], shape: t
     rows, width = port.shape[0], port.size // port.shape[0]
     keys = [(c, s) for c in range(width) for s in columns]
 
-    def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+    def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         return [], [row[tangent.place[key]] if key in tangent.place else 0.0 for key in keys]
 
     _, stack = repeat(rows, [], [tangent.stack] if tangent.stack is not None else [], body)

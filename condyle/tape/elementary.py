@@ -20,7 +20,7 @@ def quadrant(x: Scalar, c: Coefficients) -> tuple[Scalar, Scalar]:
     """(k, q): k is x / (pi/2) as a whole number, q its remainder by 4, between -2 and 2. Beyond the limit q is NaN."""
     scaled = x * c.angle_scale
     # a zero k is +0, and so r keeps the sign of a zero x
-    k = fma(scaled, c.two_over_pi, c.whole) - c.whole
+    k = fma(scaled, c.two_over_pi, c.ones) - c.ones
     return k, k - (fma(scaled, c.two_over_pi, c.fours) - c.fours)
 
 
@@ -53,10 +53,12 @@ def sin_cos(x: Scalar, c: Coefficients) -> tuple[Scalar, Scalar]:
 
 
 def sin(x: Scalar, c: Coefficients) -> Scalar:
+    """sin x."""
     return sin_cos(x, c)[0]
 
 
 def cos(x: Scalar, c: Coefficients) -> Scalar:
+    """cos x."""
     return sin_cos(x, c)[1]
 
 

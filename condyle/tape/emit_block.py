@@ -118,7 +118,7 @@ class BlockEmitter(IRWriter):
         outer_stacks = self.stacks
         self.stacks = {-1 - k: outer_stacks[t] for k, t in enumerate(stacks)}
         self.stacks[-1 - len(stacks)] = (area, loop.writes, loop.writes)
-        inner = cut(loop.body, self.scratch, self.target.whole * self.target.whole_in_loops, self.target.piece)
+        inner = cut(loop.body, self.scratch, self.target.uncut * self.target.uncut_in_loops, self.target.piece)
         write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
         final = write(loop, inner, begin, outside)
         self.stacks = outer_stacks
@@ -133,25 +133,25 @@ class BlockEmitter(IRWriter):
     def loop_in_registers(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
         """A short body: carried values are phis. Returns them as they are after the loop."""
         row, close = self.counted(loop.count, reverse=loop.reverse, carry=begin)
-        params = dict(enumerate([self.iteration(loop, row), *close.carried, *self.read_rows(loop, row), *outside]))
+        params = dict(enumerate([self.iteration(loop, row), *close.carry, *self.read_rows(loop, row), *outside]))
         values = self.block(loop.body, params, plan, loop.done, close)
         results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
         self.write_row(loop, row, results)
-        return close(results[: loop.carried])
+        return close(results[: loop.carries])
 
     def loop_in_memory(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
         """A long body, itself in runs: carried values are in slots. Returns them as they are after the loop."""
         slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"}
-        carried = [slot_of.get(1 + j, -1) for j in range(loop.carried)]
-        carried = [self.scratch.area(1) if slot < 0 else slot for slot in carried]
-        outside_at = 1 + loop.carried + loop.reads
-        for vector, slot in zip(begin, carried, strict=True):
+        carry = [slot_of.get(1 + j, -1) for j in range(loop.carries)]
+        carry = [self.scratch.area(1) if slot < 0 else slot for slot in carry]
+        outside_at = 1 + loop.carries + loop.reads
+        for vector, slot in zip(begin, carry, strict=True):
             self.store(vector, self.place(slot))
         for j, vector in enumerate(outside):
             if outside_at + j in slot_of:
                 self.store(vector, self.place(slot_of[outside_at + j]))
         row, close = self.counted(loop.count, reverse=loop.reverse)
-        fresh = {0: self.iteration(loop, row), **dict(enumerate(self.read_rows(loop, row), start=1 + loop.carried))}
+        fresh = {0: self.iteration(loop, row), **dict(enumerate(self.read_rows(loop, row), start=1 + loop.carries))}
         for param, vector in fresh.items():
             if param in slot_of:
                 self.store(vector, self.place(slot_of[param]))
@@ -159,10 +159,10 @@ class BlockEmitter(IRWriter):
         values: Values = {}
         results = [self.operand(loop.body, r, values, plan) for r in loop.body.results]
         self.write_row(loop, row, results)
-        for vector, slot in zip(results, carried, strict=False):
+        for vector, slot in zip(results, carry, strict=False):
             self.store(vector, self.place(slot))
         close()
-        return [self.load(self.place(slot)) for slot in carried]
+        return [self.load(self.place(slot)) for slot in carry]
 
     def iteration(self, loop: Loop, row: str) -> str:
         """The iteration number as a vector, if the body uses it."""
@@ -173,9 +173,11 @@ class BlockEmitter(IRWriter):
         return self.put(f"shufflevector {v} {first}, {v} poison, <{lanes} x i32> zeroinitializer")
 
     def read_rows(self, loop: Loop, row: str) -> list[str]:
+        """The entries of one row of every stack that the loop reads."""
         return [self.load(pointer) for k in range(loop.stacks) for pointer in self.row_places(-1 - k, row)]
 
     def write_row(self, loop: Loop, row: str, results: list[str]) -> None:
+        """Write what the loop gives out in one iteration."""
         if loop.writes:
-            for vector, pointer in zip(results[loop.carried :], self.row_places(-1 - loop.stacks, row), strict=True):
+            for vector, pointer in zip(results[loop.carries :], self.row_places(-1 - loop.stacks, row), strict=True):
                 self.store(vector, pointer)

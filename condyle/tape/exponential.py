@@ -51,7 +51,7 @@ def exp(x: Scalar, c: Coefficients) -> Scalar:
     """e^x = 2^k e^r with r = x - k log 2."""
     low, high = c.exp_range
     x = emit("min", emit("max", x, low), high)
-    k = fma(x, c.log2_e, c.whole) - c.whole
+    k = fma(x, c.log2_e, c.ones) - c.ones
     # the first step is exact: r has no more digits than the last one of log 2 allows
     r = fma(k, -c.log_2[1], fma(k, -c.log_2[0], x))
     return scale(polynomial(r, (1.0, 1.0, *c.exp)), k)
@@ -60,7 +60,7 @@ def exp(x: Scalar, c: Coefficients) -> Scalar:
 def tanh(x: Scalar, c: Coefficients) -> Scalar:
     """tanh x = e / (e + 2) with e = exp(2 |x|) - 1, and the sign of x."""
     y = emit("min", abs(x) * 2.0, c.tanh_end)
-    k = fma(y, c.log2_e, c.whole) - c.whole
+    k = fma(y, c.log2_e, c.ones) - c.ones
     r1 = fma(k, -c.log_2[0], y)
     r = fma(k, -c.log_2[1], r1)
     r_low = fma(k, -c.log_2[1], r1 - r)

@@ -240,10 +240,10 @@ def layout_is_known() -> bool:
 
 def frame(kernel: CpuKernel) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     """(scratch, (address, 0) of every port ... as the kernel's `single` reads them; buffers of the outputs; scratch memory)."""
-    from condyle.tape.backends.cpu import aligned
+    from condyle.tape.backends.cpu import aligned_memory
 
     outputs = [np.zeros(port.shape) for port in kernel.tape.outputs]
-    scratch = aligned(kernel.scratch)
+    scratch = aligned_memory(kernel.scratch)
     places = [0] * len(kernel.tape.inputs) + [a.ctypes.data for a in outputs]
     return np.array([scratch.ctypes.data, *[n for p in places for n in (p, 0)]], dtype=np.int64), outputs, scratch
 

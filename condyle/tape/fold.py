@@ -33,6 +33,7 @@ def _negated(g: Graph, i: int) -> int | None:
 
 
 def add(g: Graph, args: Args) -> int | None:
+    """a + b: a zero is absent, two numbers are added if exactly, a + (-b) is a - b."""
     a, b = args
     x, y = g.value(a), g.value(b)
     if x == 0.0:
@@ -49,6 +50,7 @@ def add(g: Graph, args: Args) -> int | None:
 
 
 def sub(g: Graph, args: Args) -> int | None:
+    """a - b: likewise."""
     a, b = args
     x, y = g.value(a), g.value(b)
     if y == 0.0:
@@ -63,6 +65,7 @@ def sub(g: Graph, args: Args) -> int | None:
 
 
 def mul(g: Graph, args: Args) -> int | None:
+    """a * b: 0, 1 and -1 are absent or a sign, signs move outwards."""
     a, b = args
     x, y = g.value(a), g.value(b)
     if x is not None and y is not None:
@@ -87,6 +90,7 @@ def mul(g: Graph, args: Args) -> int | None:
 
 
 def div(g: Graph, args: Args) -> int | None:
+    """a / b: by a power of two it is a product."""
     a, b = args
     x, y = g.value(a), g.value(b)
     if x == 0.0 and y != 0.0:
@@ -105,12 +109,14 @@ def div(g: Graph, args: Args) -> int | None:
 
 
 def neg(g: Graph, args: Args) -> int | None:
+    """-a: of a number, or of -b."""
     (a,) = args
     x = g.value(a)
     return g.const(-x) if x is not None else _negated(g, a)
 
 
 def absolute(g: Graph, args: Args) -> int | None:
+    """|a|: of a number, of |b| or of -b."""
     (a,) = args
     x = g.value(a)
     if x is not None:
@@ -122,10 +128,12 @@ def absolute(g: Graph, args: Args) -> int | None:
 
 
 def stop_gradient(g: Graph, args: Args) -> int | None:
+    """a, if it is a number or stopped already."""
     return args[0] if g.nodes[args[0]].op in ("const", "stop_gradient") else None
 
 
 def fma(g: Graph, args: Args) -> int | None:
+    """a * b + c: a product or a sum, where one of the three is 0, 1 or -1."""
     a, b, c = args
     if g.value(c) == 0.0:
         return g.emit("mul", (a, b))
@@ -135,6 +143,7 @@ def fma(g: Graph, args: Args) -> int | None:
 
 
 def select(g: Graph, args: Args) -> int | None:
+    """b if both choices are b; `not` swaps the choices."""
     a, b, c = args
     if b == c:
         return b
@@ -153,6 +162,7 @@ def unequal_order(op: str) -> Callable[[Graph, Args], int | None]:
 
 
 def invert(g: Graph, args: Args) -> int | None:
+    """not a: of `not b`."""
     node = g.nodes[args[0]]
     return node.args[0] if node.op == "not" else None
 

@@ -115,20 +115,20 @@ def _loop(
     written_keys = [(c, s) for c, each in enumerate(written_seeds) for s in each]
     moving = [t for t in stack_moves if t.stack is not None]
 
-    def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+    def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         tangents: list[Tangent] = [{} for _ in range(loop.body.params)]
-        for (j, s), x in zip(carried_keys, carried[loop.carried :], strict=True):
+        for (j, s), x in zip(carried_keys, carry[loop.carries :], strict=True):
             tangents[1 + j][s] = x
         at, column = loop.reads, 0
         for stack, move in zip(stacks, stack_moves, strict=True):
             for (c, s), k in move.place.items():
-                tangents[1 + loop.carried + column + c][s] = row[at + k]
+                tangents[1 + loop.carries + column + c][s] = row[at + k]
             at += move.stack.columns if move.stack is not None else 0
             column += stack.columns
-        tangents[1 + loop.carried + loop.reads :] = captured_moves
-        values = [i, *carried[: loop.carried], *row[: loop.reads], *captured]
+        tangents[1 + loop.carries + loop.reads :] = captured_moves
+        values = [i, *carry[: loop.carries], *row[: loop.reads], *captured]
         results, moves = forward(loop.body, values, tangents)
-        k = loop.carried
+        k = loop.carries
         # where a loop that exits leaves the values as they are, the same select leaves the tangents
         following = [*results[:k], *[moves[j].get(s, 0.0) for j, s in carried_keys]]
         return following, [*results[k:], *[moves[k + c].get(s, 0.0) for c, s in written_keys]]
@@ -136,13 +136,13 @@ def _loop(
     begin = [*start, *[start_moves[j].get(s, 0.0) for j, s in carried_keys]]
     all_stacks = [*stacks, *[t.stack for t in moving if t.stack is not None]]
     final, written = repeat(loop.count, begin, all_stacks, body, reverse=loop.reverse)
-    final_moves: list[Tangent] = [{} for _ in range(loop.carried)]
-    for (j, s), x in zip(carried_keys, final[loop.carried :], strict=True):
+    final_moves: list[Tangent] = [{} for _ in range(loop.carries)]
+    for (j, s), x in zip(carried_keys, final[loop.carries :], strict=True):
         final_moves[j][s] = x
     width = len(written_keys)
     tangent_stack = columns(written, loop.writes, loop.writes + width, (width,)) if width else None
     place = {key: k for k, key in enumerate(written_keys)}
-    return (final[: loop.carried], written), (final_moves, StackTangent(tangent_stack, place))
+    return (final[: loop.carries], written), (final_moves, StackTangent(tangent_stack, place))
 
 
 def _loop_seeds(
@@ -152,8 +152,8 @@ def _loop_seeds(
     stack_masks = []
     for stack, move in zip(stacks, stack_moves, strict=True):
         stack_masks.append([sum(1 << s for (c, s) in move.place if c == column) for column in range(stack.columns)])
-    carried, written = loop_forward(loop, [_mask(t) for t in start], stack_masks, [_mask(t) for t in captured])
-    return [seeds(m) for m in carried], [seeds(m) for m in written]
+    carry, written = loop_forward(loop, [_mask(t) for t in start], stack_masks, [_mask(t) for t in captured])
+    return [seeds(m) for m in carry], [seeds(m) for m in written]
 
 
 def _mask(tangent: Tangent) -> int:

@@ -26,23 +26,29 @@ class Recorder(Arithmetic):
         self.functions["pow"] = lambda a, p: emit("pow", a, data=p)
 
     def number(self, value: float) -> Scalar:
+        """A constant of the current graph."""
         graph = current()
         return Scalar(graph, graph.const(value))
 
     def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
-        def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-            results = evaluate(loop.body, [i, *carried, *row, *captured], self)
-            return results[: loop.carried], results[loop.carried :]
+        """The loop recorded again, its body in this arithmetic."""
+
+        def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+            results = evaluate(loop.body, [i, *carry, *row, *captured], self)
+            return results[: loop.carries], results[loop.carries :]
 
         return repeat(loop.count, start, stacks, body, reverse=loop.reverse)
 
     def stack(self, entries: list[Any], rows: int, columns: int) -> Stack:
+        """A stack of the current graph."""
         return make_stack(current(), entries, rows, columns)
 
     def slice(self, written: Stack, first: int, last: int) -> Stack:
+        """Columns of what a loop wrote."""
         return columns(written, first, last, (last - first,))
 
     def index(self, stack: Stack, row: int, column: int) -> Scalar:
+        """One entry of a stack."""
         return stack.entry(row, column)
 
 

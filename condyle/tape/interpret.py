@@ -40,17 +40,17 @@ class Arithmetic:
 
     def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """(carried values at the end, rows written) of a loop."""
-        carried = start
+        carry = start
         written: list[Any] = [None] * (loop.count if loop.writes else 0)
         for i in reversed(range(loop.count)) if loop.reverse else range(loop.count):
             row = [entry for stack in stacks for entry in stack[i]]
-            results = evaluate(loop.body, [self.number(float(i)), *carried, *row, *captured], self)
-            carried = results[: loop.carried]
+            results = evaluate(loop.body, [self.number(float(i)), *carry, *row, *captured], self)
+            carry = results[: loop.carries]
             if loop.writes:
-                written[i] = results[loop.carried :]
+                written[i] = results[loop.carries :]
             elif loop.exits and results[-1] is True:
                 break
-        return carried, written
+        return carry, written
 
     def stack(self, entries: list[Any], rows: int, columns: int) -> Any:
         """A stack of the entries, row after row."""
@@ -123,6 +123,7 @@ class Ieee(Arithmetic):
         }
 
     def number(self, value: float) -> float:
+        """The constant rounded to this precision."""
         return self.round(value)
 
     def fma(self, a: float, b: float, c: float) -> float:
@@ -140,8 +141,8 @@ class Ieee(Arithmetic):
         if magnitude < Fraction(2) ** exponent:
             exponent -= 1
         unit = max(exponent - self.digits + 1, self.lowest)
-        whole = round(magnitude / Fraction(2) ** unit)
-        rounded = math.inf if whole.bit_length() + unit > self.bias + 1 else math.ldexp(float(whole), unit)
+        digits = round(magnitude / Fraction(2) ** unit)
+        rounded = math.inf if digits.bit_length() + unit > self.bias + 1 else math.ldexp(float(digits), unit)
         return rounded if x > 0 else -rounded
 
     def logb(self, a: float) -> float:

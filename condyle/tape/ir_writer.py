@@ -62,11 +62,11 @@ class IRWriter:
 
 
 class OpenLoop:
-    """What ends a loop that was opened; `carried` are its values inside."""
+    """What ends a loop that was opened; `carry` are its values inside."""
 
     def __init__(self, writer: IRWriter, label: str, end: int, step: int, phis: list[tuple[int, str, str]]) -> None:
         self.writer, self.label, self.end, self.step, self.phis = writer, label, end, step, phis
-        self.carried = [name for _, name, _ in phis]
+        self.carry = [name for _, name, _ in phis]
         self.left: str | None = None  # the label from which the loop is left early
 
     def leave(self, done: str) -> None:
@@ -98,6 +98,6 @@ class OpenLoop:
         self.writer.label = f"{label}.exit"
         if self.left is None:
             return following
-        for j, (old, new) in enumerate(zip(self.carried, following, strict=True)):
+        for j, (old, new) in enumerate(zip(self.carry, following, strict=True)):
             lines.append(f"%{label}.f{j} = phi {vector} [ {old}, %{self.left} ], [ {new}, %{label}.latch ]")
         return [f"%{label}.f{j}" for j in range(len(following))]

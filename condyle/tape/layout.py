@@ -39,15 +39,15 @@ def weight(block: Block) -> int:
 Groups = Sequence[tuple[int, ...]]  # results that leave the kernel together, by node
 
 
-def cut(block: Block, scratch: Scratch, whole: int, piece: int, groups: Groups | None = None) -> Cut:
-    """The block in runs of about `piece` operations; one run and no slots when it has at most `whole`.
+def cut(block: Block, scratch: Scratch, uncut: int, piece: int, groups: Groups | None = None) -> Cut:
+    """The block in runs of about `piece` operations; one run and no slots when it has at most `uncut`.
 
     Results keep their slots to the end, unless they leave in `groups`: then only until their group is complete.
     """
     total = weight(block)
-    if total <= whole:
+    if total <= uncut:
         return Cut([range(len(block.nodes))])
-    goal = min(piece, whole)
+    goal = min(piece, uncut)
     runs: list[range] = []
     start, load = 0, 0
     for i, node in enumerate(block.nodes):

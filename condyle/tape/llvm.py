@@ -33,7 +33,7 @@ class KernelEmitter(BlockEmitter):
     def kernel(self, tape: Tape) -> None:
         """Write the internal function that the target's entry code calls (see Target)."""
         tiles = self.tiles(tape)
-        plan = cut(tape.block, self.scratch, self.target.whole, self.target.piece, [group for _, _, group in tiles])
+        plan = cut(tape.block, self.scratch, self.target.uncut, self.target.piece, [group for _, _, group in tiles])
         if self.target.loops:
             self.lines = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
             self.label = "block"
@@ -62,14 +62,14 @@ class KernelEmitter(BlockEmitter):
     def load_inputs(self, tape: Tape, ports: Ports) -> Values:
         """param -> vector for every entry that is used by itself; inputs that only feed a loop are copied row by row."""
         params: Values = {}
-        single, whole = _uses(tape)
+        single, stretches = _uses(tape)
         for p, (start, size) in enumerate(_ports(tape)):
             ports.point(p)
             params |= {
                 start + k: vector
                 for k, vector in ports.load(p, size, {k - start for k in single if start <= k < start + size}).items()
             }
-            for i, (of, first) in whole.items():
+            for i, (of, first) in stretches.items():
                 if of == p:
                     self.copy_in(tape.block.nodes[i], i, p, first, ports)
         return params
@@ -91,7 +91,7 @@ class KernelEmitter(BlockEmitter):
     def load_slots(self, tape: Tape, plan: Cut) -> None:
         """Bring the inputs into the slots of the params."""
         slot = {n.data: plan.slots[i] for i, n in enumerate(tape.block.nodes) if n.op == "param"}
-        single, whole = _uses(tape)
+        single, stretches = _uses(tape)
         for p, (start, size) in enumerate(_ports(tape)):
             for first in range(0, size, self.target.group):
                 width = min(self.target.group, size - first)
@@ -103,7 +103,7 @@ class KernelEmitter(BlockEmitter):
                     ports.point(p)
                     for k, vector in ports.load(p, width, wanted, str(first)).items():
                         self.store(vector, self.place(slot[start + first + k]))
-            for i, (of, first) in whole.items():
+            for i, (of, first) in stretches.items():
                 if of == p:
                     with self.piece():
                         ports = self.ports()
@@ -172,9 +172,9 @@ def _ports(tape: Tape) -> list[tuple[int, int]]:
 def _uses(tape: Tape) -> tuple[set[int], dict[int, tuple[int, int]]]:
     """(params that are used by themselves, stack -> (input, first entry) of stacks that are a stretch of an input)."""
     nodes = tape.block.nodes
-    whole = {i: where for i, n in enumerate(nodes) if n.op == "stack" and (where := _stretch(tape, n)) is not None}
-    used = {a for i, n in enumerate(nodes) if i not in whole for a in n.args} | set(tape.block.results)
-    return {nodes[i].data for i in used if nodes[i].op == "param"}, whole
+    stretches = {i: where for i, n in enumerate(nodes) if n.op == "stack" and (where := _stretch(tape, n)) is not None}
+    used = {a for i, n in enumerate(nodes) if i not in stretches for a in n.args} | set(tape.block.results)
+    return {nodes[i].data for i in used if nodes[i].op == "param"}, stretches
 
 
 def _stretch(tape: Tape, stack: Node) -> tuple[int, int] | None:

@@ -37,4 +37,4 @@ def jacobian_at_zero(function: Callable[[Any], dict[str, Any]], n: int) -> dict[
 
 def derivative_at_zero(function: Callable[[Any], dict[str, Any]]) -> dict[str, np.ndarray]:
     """{name: d(result)/dt} of function(t) at t = 0, likewise."""
-    return {name: slope[..., 0] for name, slope in jacobian_at_zero(lambda d: function(d[0]), 1).items()}
+    return {name: derivative[..., 0] for name, derivative in jacobian_at_zero(lambda d: function(d[0]), 1).items()}

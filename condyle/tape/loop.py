@@ -74,7 +74,7 @@ Body = Callable[[Scalar, list[Scalar], list[Scalar]], tuple[list[Any], list[Any]
 
 
 def repeat(count: int, start: list[Any], stacks: list[Stack], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Stack]:
-    """(carried values at the end, rows written) of `body(i, carried, row) -> (carried, row)`; it may use values from outside.
+    """(carried values at the end, rows written) of `body(i, carry, row) -> (carry, row)`; it may use values from outside.
 
     A body that gives a single comparison as its row writes nothing: the loop `exits` (see Loop).
     """
@@ -87,8 +87,8 @@ def repeat(count: int, start: list[Any], stacks: list[Stack], body: Body, *, rev
     reads = sum(t.columns for t in stacks)
     params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]
     with recording(inner):
-        carried, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
-    results = [inner.const(x) if isinstance(x, float) else inner.adopt(x.graph, x.index) for x in (*carried, *row)]
+        carry, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
+    results = [inner.const(x) if isinstance(x, float) else inner.adopt(x.graph, x.index) for x in (*carry, *row)]
     exits = len(row) == 1 and isinstance(row[0], Bool)
     writes = 0 if exits else len(row)
     loop = Loop(count, inner.block(results), len(start), reads, writes, len(stacks), reverse, exits)
@@ -117,14 +117,14 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
         raise TraceError(f"{caller()}: a loop needs at least one iteration; got count={count}")
     leaves, rebuild, shape = flatten(start)
 
-    def step(i: Scalar, carried: list[Scalar], _: Any) -> tuple[list[Any], list[Any]]:
+    def step(i: Scalar, carry: list[Scalar], _: Any) -> tuple[list[Any], list[Any]]:
         # asked before the body runs, so that it can depend on nothing but the state and values from outside
-        done = until(rebuild(carried)) if until is not None else False
-        new, _, new_shape = flatten(body(i, rebuild(carried)))
+        done = until(rebuild(carry)) if until is not None else False
+        new, _, new_shape = flatten(body(i, rebuild(carry)))
         same_shape("the state", shape, new_shape)
         if done is False:
             return new, []
-        return [where(done, a, b) for a, b in zip(carried, new, strict=True)], [done] if isinstance(done, Bool) else []
+        return [where(done, a, b) for a, b in zip(carry, new, strict=True)], [done] if isinstance(done, Bool) else []
 
     final, _ = repeat(count, leaves, [], step)
     return rebuild(final)
@@ -153,8 +153,8 @@ def scan(
         )
     written: dict[str, Any] = {}
 
-    def record(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-        new, out = body(i, rebuild(carried), rebuild_row(row))
+    def record(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        new, out = body(i, rebuild(carry), rebuild_row(row))
         new_leaves, _, new_shape = flatten(new)
         same_shape("the state", state_shape, new_shape)
         written["parts"] = {k: flatten(v) for k, v in _items(out)}

@@ -183,19 +183,19 @@ def _slim_loop(
     alive = set(finals)
     while True:
         # a carried value is also alive when the next round of another living one reads it
-        results = [body.results[j] for j in sorted(alive)] + [body.results[loop.carried + c] for c in written]
+        results = [body.results[j] for j in sorted(alive)] + [body.results[loop.carries + c] for c in written]
         results += [] if loop.done is None else [loop.done]
         slim = dead_code(Block(body.nodes, body.params, tuple(results)))
         used: set[int] = {n.data for n in slim.nodes if n.op == "param"}
-        grown = alive | {j for j in range(loop.carried) if 1 + j in used}
+        grown = alive | {j for j in range(loop.carries) if 1 + j in used}
         if grown == alive:
             break
         alive = grown
     # params that stay, in order: the iteration, carried values, rows of stacks, captured values
-    carried = sorted(alive)
-    kept = [0, *[1 + j for j in carried]]
-    kept_args = [start[j] for j in carried]
-    at, stacks_kept = 1 + loop.carried, 0
+    carry = sorted(alive)
+    kept = [0, *[1 + j for j in carry]]
+    kept_args = [start[j] for j in carry]
+    at, stacks_kept = 1 + loop.carries, 0
     for stack in stacks:
         op, _, (first, last) = nodes[stack]
         row = range(at, at + (last if op == "stack" else last - first))
@@ -204,7 +204,7 @@ def _slim_loop(
             kept += row
             kept_args.append(stack)
             stacks_kept += 1
-    reads = len(kept) - 1 - len(carried)
+    reads = len(kept) - 1 - len(carry)
     for j, outside in enumerate(captured):
         if at + j in used:
             kept.append(at + j)
@@ -212,5 +212,5 @@ def _slim_loop(
     number = {p: k for k, p in enumerate(kept)}
     renumbered = tuple([Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes])
     block = Block(renumbered, len(kept), slim.results)
-    new = replace(loop, body=block, carried=len(carried), reads=reads, writes=len(written), stacks=stacks_kept)
-    return new, tuple(kept_args), {j: k for k, j in enumerate(carried)}, {c: k for k, c in enumerate(written)}
+    new = replace(loop, body=block, carries=len(carry), reads=reads, writes=len(written), stacks=stacks_kept)
+    return new, tuple(kept_args), {j: k for k, j in enumerate(carry)}, {c: k for k, c in enumerate(written)}

@@ -53,9 +53,9 @@ def assemble(scalars: list[Any], shape: tuple[int, ...]) -> Any:
     """The scalars as an array of the given shape; a bare scalar for shape ()."""
     if shape == ():
         return scalars[0]
-    plain = np.empty(len(scalars), dtype=object)
-    plain[:] = scalars
-    return plain.reshape(shape).view(Array)
+    entries = np.empty(len(scalars), dtype=object)
+    entries[:] = scalars
+    return entries.reshape(shape).view(Array)
 
 
 def same_shape(what: str, wanted: Any, given: Any) -> None:

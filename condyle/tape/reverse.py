@@ -29,6 +29,7 @@ class StackAdjoint:
     entries: dict[tuple[int, int], Adjoint] = field(default_factory=dict)  # (row, column) -> adjoint
 
     def add_entry(self, row: int, column: int, adjoint: Adjoint) -> None:
+        """Add to the adjoint of one entry."""
         _accumulate(self.entries.setdefault((row, column), {}), adjoint)
 
     def entry(self, row: int, column: int) -> Adjoint:
@@ -56,9 +57,9 @@ class _Saving(Recorder):
     """Recorder in which the outermost loops also write their carried values, as the last columns of each row."""
 
     def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
-        def body(i: Scalar, carried: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-            results = evaluate(loop.body, [i, *carried, *row, *captured], Recorder())
-            return results[: loop.carried], [*results[loop.carried : loop.carried + loop.writes], *carried]
+        def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+            results = evaluate(loop.body, [i, *carry, *row, *captured], Recorder())
+            return results[: loop.carries], [*results[loop.carries : loop.carries + loop.writes], *carry]
 
         final, written = repeat(loop.count, start, stacks, body, reverse=loop.reverse)
         if loop.exits:
@@ -106,7 +107,7 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
 
 def _nothing(op: str, data: Any) -> Any:
     if op == "loop":
-        return [{} for _ in range(data.carried)], StackAdjoint()
+        return [{} for _ in range(data.carries)], StackAdjoint()
     return StackAdjoint() if op in ("stack", "slice") else {}
 
 
@@ -142,24 +143,24 @@ def _loop(loop: Loop, args: list[Any], written: Stack, here: tuple[list[Adjoint]
     carried_keys = [(j, s) for j, m in enumerate(carried_masks) for s in seeds(m)]
     row_keys = [(c, s) for c, m in enumerate(row_masks) for s in seeds(m)]
     captured_keys = [(c, s) for c, m in enumerate(captured_masks) for s in seeds(m)]
-    saved = columns(written, loop.writes, loop.writes + loop.carried, (loop.carried,)) if loop.carried else None
+    saved = columns(written, loop.writes, loop.writes + loop.carries, (loop.carries,)) if loop.carries else None
     sources = [*([saved] if saved is not None else []), *stacks, *[stack for stack, _ in rows.parts]]
 
     def body(i: Scalar, state: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         results: list[Adjoint] = [{} for _ in loop.body.results]
         for (j, s), g in zip(carried_keys, state, strict=False):
             results[j][s] = g
-        at = loop.carried + loop.reads
+        at = loop.carries + loop.reads
         for stack, place in rows.parts:
             for (c, s), k in place.items():
-                _accumulate(results[loop.carried + c], {s: row[at + k]})
+                _accumulate(results[loop.carries + c], {s: row[at + k]})
             at += stack.columns
-        _, adjoints = reverse(loop.body, [i, *row[: loop.carried + loop.reads], *captured], results)
-        outside = adjoints[1 + loop.carried + loop.reads :]
+        _, adjoints = reverse(loop.body, [i, *row[: loop.carries + loop.reads], *captured], results)
+        outside = adjoints[1 + loop.carries + loop.reads :]
         sums = state[len(carried_keys) :]
         following = [adjoints[1 + j].get(s, 0.0) for j, s in carried_keys]
         following += [x + outside[c][s] if s in outside[c] else x for x, (c, s) in zip(sums, captured_keys, strict=True)]
-        return following, [adjoints[1 + loop.carried + c].get(s, 0.0) for c, s in row_keys]
+        return following, [adjoints[1 + loop.carries + c].get(s, 0.0) for c, s in row_keys]
 
     begin = [*[finals[j].get(s, 0.0) for j, s in carried_keys], *[0.0 for _ in captured_keys]]
     final, out = repeat(loop.count, begin, sources, body, reverse=not loop.reverse)

@@ -89,50 +89,29 @@ class Bool(_Traced):
         )
 
 
+def _operator(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The two methods of an operator: with the traced number on the left, and on the right."""
+    return lambda self, other: _binary(op, self, other), lambda self, other: _binary(op, other, self)
+
+
+def _function(op: str) -> Callable[..., Scalar]:
+    """The method of a function of one or two numbers."""
+    return lambda self, *others: emit(op, self, *others)
+
+
 class Scalar(_Traced):
     """A traced number."""
 
     __slots__ = ()
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> Any:
-        return _binary("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _binary("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _binary("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _binary("sub", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _binary("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _binary("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _binary("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _binary("div", other, self)
-
-    def __lt__(self, other: Any) -> Any:
-        return _binary("lt", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return _binary("le", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _binary("lt", other, self)
-
-    def __ge__(self, other: Any) -> Any:
-        return _binary("le", other, self)
-
-    def __eq__(self, other: object) -> Any:
-        return _binary("eq", self, other)
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("sub")
+    __mul__, __rmul__ = _operator("mul")
+    __truediv__, __rtruediv__ = _operator("div")
+    __lt__, __gt__ = _operator("lt")
+    __le__, __ge__ = _operator("le")
+    __eq__, _ = _operator("eq")
 
     def __ne__(self, other: object) -> Any:
         equal = _binary("eq", self, other)
@@ -158,52 +137,21 @@ class Scalar(_Traced):
         raise TraceError(f"{caller()}: the power of a number must be a number; write np.exp(p * np.log(base)) instead")
 
     # NumPy calls these on plain arrays of objects: np.sin(a) calls a[i].sin()
-    def sin(self) -> Scalar:
-        return emit("sin", self)
-
-    def cos(self) -> Scalar:
-        return emit("cos", self)
-
-    def tan(self) -> Scalar:
-        return emit("tan", self)
-
-    def arcsin(self) -> Scalar:
-        return emit("asin", self)
-
-    def arccos(self) -> Scalar:
-        return emit("acos", self)
+    sin, cos, tan = _function("sin"), _function("cos"), _function("tan")
+    arcsin, arccos, arctan2 = _function("asin"), _function("acos"), _function("atan2")
+    exp, log, sqrt, tanh = _function("exp"), _function("log"), _function("sqrt"), _function("tanh")
+    rint, floor, fabs = _function("rint"), _function("floor"), _function("abs")
 
     def arctan(self) -> Scalar:
+        """The angle whose tangent this is."""
         return emit("atan2", self, 1.0)
 
-    def arctan2(self, other: Any) -> Scalar:
-        return emit("atan2", self, other)
-
-    def exp(self) -> Scalar:
-        return emit("exp", self)
-
-    def log(self) -> Scalar:
-        return emit("log", self)
-
-    def sqrt(self) -> Scalar:
-        return emit("sqrt", self)
-
-    def tanh(self) -> Scalar:
-        return emit("tanh", self)
-
-    def rint(self) -> Scalar:
-        return emit("rint", self)
-
-    def floor(self) -> Scalar:
-        return emit("floor", self)
-
     def ceil(self) -> Scalar:
+        """The smallest whole number that is no less."""
         return -emit("floor", -self)
 
-    def fabs(self) -> Scalar:
-        return abs(self)
-
     def conjugate(self) -> Scalar:
+        """Itself: it is real."""
         return self
 
     def __bool__(self) -> NoReturn:

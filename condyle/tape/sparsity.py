@@ -16,7 +16,7 @@ def smooth(op: str) -> bool:
 
 
 def forward_masks(block: Block, params: list[int]) -> list[Any]:
-    """The seeds each node depends on; a list per column for a stack, (carried, written columns) for a loop."""
+    """The seeds each node depends on; a list per column for a stack, (carry, written columns) for a loop."""
     masks: list[Any] = []
     for op, args, data in block.nodes:
         mask: Any = 0
@@ -41,14 +41,14 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
 def loop_forward(loop: Loop, start: list[int], stacks: list[list[int]], captured: list[int]) -> tuple[list[int], list[int]]:
     """Seeds on (carried values, written columns) of a loop."""
     row = [mask for stack in stacks for mask in stack]
-    carried = start
+    carry = start
     while True:
-        masks = forward_masks(loop.body, [0, *carried, *row, *captured])
+        masks = forward_masks(loop.body, [0, *carry, *row, *captured])
         results = [masks[r] for r in loop.body.results]
-        grown = [a | b for a, b in zip(carried, results, strict=False)]
-        if grown == carried:
-            return carried, results[loop.carried : loop.carried + loop.writes]
-        carried = grown
+        grown = [a | b for a, b in zip(carry, results, strict=False)]
+        if grown == carry:
+            return carry, results[loop.carries : loop.carries + loop.writes]
+        carry = grown
 
 
 def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[Any]]:
@@ -73,13 +73,13 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
             for k, a in enumerate(args):
                 masks[a] |= mask[k % data[1]]
         elif op == "loop":
-            carried, row, captured = loop_backward(data, *mask)
+            carry, row, captured = loop_backward(data, *mask)
             start, stacks, outside = data.split(args)
             at = 0
             for t in stacks:
                 masks[t] = _merge(masks[t], row[at : at + len(masks[t])])
                 at += len(masks[t])
-            for a, seeds in zip((*start, *outside), (*carried, *captured), strict=True):
+            for a, seeds in zip((*start, *outside), (*carry, *captured), strict=True):
                 masks[a] |= seeds
         elif smooth(op):
             for a in args[1:] if op == "select" else args:
@@ -89,20 +89,20 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
 
 def loop_backward(loop: Loop, finals: list[int], written: list[int]) -> tuple[list[int], list[int], list[int]]:
     """Seeds that reach (carried values, row entries, captured values) from seeds on what a loop gives."""
-    carried = list(finals)
+    carry = list(finals)
     while True:
-        params, _ = backward_masks(loop.body, [*carried, *written, *[0] * loop.exits])
-        grown = [a | b for a, b in zip(carried, params[1:], strict=False)]
-        if grown == carried:
-            row_at = 1 + loop.carried
-            return carried, params[row_at : row_at + loop.reads], params[row_at + loop.reads :]
-        carried = grown
+        params, _ = backward_masks(loop.body, [*carry, *written, *[0] * loop.exits])
+        grown = [a | b for a, b in zip(carry, params[1:], strict=False)]
+        if grown == carry:
+            row_at = 1 + loop.carries
+            return carry, params[row_at : row_at + loop.reads], params[row_at + loop.reads :]
+        carry = grown
 
 
 def _nothing(block: Block, i: int) -> Any:
     op, _, data = block.nodes[i]
     if op == "loop":
-        return [0] * data.carried, [0] * data.writes
+        return [0] * data.carries, [0] * data.writes
     if op in ("stack", "slice"):
         return [0] * (data[1] if op == "stack" else data[1] - data[0])
     return 0

@@ -45,7 +45,7 @@ class Loop:
 
     count: int
     body: Block
-    carried: int
+    carries: int  # values carried from one iteration to the next
     reads: int  # entries of a row read, over all stacks
     writes: int  # entries of a row written
     stacks: int = 0
@@ -59,7 +59,7 @@ class Loop:
 
     def split(self, args: tuple[Any, ...] | list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """(start values, stacks, captured values) of a loop node's arguments."""
-        k, t = self.carried, self.carried + self.stacks
+        k, t = self.carries, self.carries + self.stacks
         return list(args[:k]), list(args[k:t]), list(args[t:])
 
 
@@ -73,6 +73,7 @@ class Port:
 
     @property
     def size(self) -> int:
+        """Number of entries."""
         return math.prod(self.shape)
 
 
@@ -123,7 +124,7 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
         if isinstance(data, float):
             digest.update(struct.pack("<d", data if data == data else math.nan))
         elif isinstance(data, Loop):
-            shape = (data.count, data.carried, data.reads, data.writes, data.stacks, data.reverse, data.exits)
+            shape = (data.count, data.carries, data.reads, data.writes, data.stacks, data.reverse, data.exits)
             digest.update(f"{shape}\n".encode())
             _update(digest, data.body)
         else:
@@ -160,6 +161,6 @@ def _phrase(node: Node) -> str:
         return repr(node.data)
     if node.op == "loop":
         loop: Loop = node.data
-        way = " reversed" if loop.reverse else ""
-        return f"loop {loop.count} times{way}, carry {loop.carried}, read {loop.reads}, write {loop.writes}: {args}"
+        order = " reversed" if loop.reverse else ""
+        return f"loop {loop.count} times{order}, carry {loop.carries}, read {loop.reads}, write {loop.writes}: {args}"
     return " ".join(part for part in (node.op, args, "" if node.data is None else str(node.data)) if part)

@@ -53,8 +53,8 @@ class Target:
     registers: int = 16  # values alive above which operations that end the life of others come first
     longest_scheduled: int = 2500  # nodes; a longer block keeps the order of the program, for locality matters more there
     # cuts (layout.py): LLVM's time per operation grows with the length of a function
-    whole: int = 4000  # operations that stay together, for speed
-    whole_in_loops: int = 3  # a loop's body may be this many times longer: cuts bring all that is carried through memory
+    uncut: int = 4000  # operations that stay together, for speed
+    uncut_in_loops: int = 3  # a loop's body may be this many times longer: cuts bring all that is carried through memory
     piece: int = 250  # operations of the functions that longer blocks are cut into
     group: int = 128  # entries of a port that one function loads
 

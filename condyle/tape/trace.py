@@ -77,13 +77,13 @@ def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:
         entries, shape = np.asarray(value, dtype=object), np.shape(value)
         leaves, _, _ = flatten(entries)
         places = [graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in leaves]
-        whole = _whole_stack(graph, places, shape)
-        ports.append(Port(name, shape, stack=whole is not None))
-        results += places if whole is None else [whole]
+        found = _as_slice(graph, places, shape)
+        ports.append(Port(name, shape, stack=found is not None))
+        results += places if found is None else [found]
     return ports, results
 
 
-def _whole_stack(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | None:
+def _as_slice(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | None:
     """The stack whose entries these are, all rows in order, so that they can be written row by row; None for anything else."""
     if not shape or not places or graph.nodes[places[0]].op != "index":
         return None

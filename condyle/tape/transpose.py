@@ -53,19 +53,23 @@ class ColumnPorts(Ports):
 
     @staticmethod
     def tile_width(size: int, lanes: int) -> int:
+        """One: entries lie apart."""
         return 1
 
     def point(self, port: int) -> None:
+        """Prepare the access to a port."""
         base, entry, state = self.words(port)
         offset = self.writer.put(f"mul i64 %b, {state}")
         self.known[port] = (self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}"), entry)
 
     def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
+        """entry -> vector, as in Ports."""
         kind, bytes_ = self.type.vector, self.type.bytes
         places = {k: self._at(port, k, shift) for k in sorted(wanted)}
         return {k: self.writer.put(f"load {kind}, {self.data} {p}, align {bytes_}") for k, p in places.items()}
 
     def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
+        """Write one vector per entry, as in Ports."""
         for k, vector in enumerate(vectors):
             place = self._at(port, k, shift)
             self.writer.do(f"store {self.type.vector} {vector}, {self.data} {place}, align {self.type.bytes}")
@@ -98,11 +102,13 @@ class RowPorts(Ports):
         return min(lanes, 1 << (size.bit_length() - 1))
 
     def point(self, port: int) -> None:
+        """Prepare the access to a port."""
         base, stride = self.words(port)
         offsets = [self.writer.put(f"mul i64 {row}, {stride}") for row in self.rows]
         self.pointers[port] = [self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}") for offset in offsets]
 
     def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
+        """entry -> vector, as in Ports."""
         width = self.tile_width(size, self.type.lanes)
         found: dict[int, str] = {}
         for start in tile_starts(size, width):
@@ -117,6 +123,7 @@ class RowPorts(Ports):
         return found
 
     def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
+        """Write one vector per entry, as in Ports."""
         width = self.tile_width(len(vectors), self.type.lanes)
         for start in tile_starts(len(vectors), width):
             pointers = self._at(port, start, shift)

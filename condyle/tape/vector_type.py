@@ -17,14 +17,17 @@ class VectorType:
 
     @property
     def bytes(self) -> int:
+        """Size of one number."""
         return 8 if self.precision == "f64" else 4
 
     @property
     def element(self) -> str:
+        """LLVM's type of one number."""
         return "double" if self.precision == "f64" else "float"
 
     @property
     def vector(self) -> str:
+        """LLVM's type of a vector of lanes."""
         return f"<{self.lanes} x {self.element}>"
 
     @property

@@ -1,4 +1,4 @@
-"""Random tapes and inputs, for comparing machines.
+"""Random tapes and inputs, for comparing backends.
 
 A tape is built as a user would build it, by tracing: operations of the whole stack on earlier values, constants and
 captured values; loops that run plainly, freeze lanes, read rows, write stacks, run backwards and stand in one another.
@@ -131,7 +131,7 @@ class Scope:
         """Add one operation of the table."""
         stack = ELEMENTARY if self.elementary and self.pick(3) == 0 else EXACT
         op = stack[self.pick(len(stack))]
-        args: list[Any] = [self.value() if kind == REAL else self.truth() for kind in op.takes]
+        args: list[Any] = [self.value() if kind == REAL else self.condition() for kind in op.takes]
         if op.name == "copysign":
             # the sign of a NaN is not defined: 0 / 0 has another one on x86 than elsewhere
             args[1] = (args[1] == args[1]).where(args[1], 1.0)
@@ -148,7 +148,7 @@ class Scope:
         recent = self.reals[-4:] if self.pick(2) else self.reals
         return recent[self.pick(len(recent))]
 
-    def truth(self) -> Bool:
+    def condition(self) -> Bool:
         """A comparison, a combination of known ones, or a known one."""
         kind = self.pick(3) if self.truths else 0
         known = self.truths[-3:]
@@ -190,7 +190,7 @@ def plain_loop(scope: Scope, depth: int) -> None:
 def freezing_loop(scope: Scope, depth: int) -> None:
     """A lane whose state passes a bound, or for which something outside holds, keeps its state."""
     start = {"x": scope.value(), "y": scope.value()}
-    bound, outside, kind = scope.value(), scope.truth(), scope.pick(6)
+    bound, outside, kind = scope.value(), scope.condition(), scope.pick(6)
 
     def body(i: Scalar, state: dict[str, Any]) -> dict[str, Any]:
         inner = scope.inner(i, *state.values())
@@ -295,6 +295,6 @@ def same_bits(a: Any, b: Any) -> bool:
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    whole = np.dtype(f"u{a.dtype.itemsize}")
-    same = np.ascontiguousarray(a).view(whole) == np.ascontiguousarray(b).view(whole)
+    integer = np.dtype(f"u{a.dtype.itemsize}")
+    same = np.ascontiguousarray(a).view(integer) == np.ascontiguousarray(b).view(integer)
     return bool(np.all(same | (np.isnan(a) & np.isnan(b))))

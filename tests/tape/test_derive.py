@@ -178,9 +178,9 @@ def test_second_derivatives(seed):
     for k, a in enumerate(INPUTS):
         for mode in ("forward", "reverse"):
             # finite differences of either gradient give the same second derivatives
-            slope = finite_differences(f.jacobian(of="s", wrt=INPUTS, mode=mode), at, k)
+            derivative = finite_differences(f.jacobian(of="s", wrt=INPUTS, mode=mode), at, k)
             for b in INPUTS:
-                wanted = slope[f"ds_d{b}"]
+                wanted = derivative[f"ds_d{b}"]
                 assert_close(hessian[f"d2s_d{b}_d{a}"], wanted, f"seed {seed}, {mode}: d2s/d{b}d{a}")
                 swapped = np.moveaxis(
                     hessian[f"d2s_d{a}_d{b}"], range(np.ndim(at[k])), range(-np.ndim(at[k]), 0) if np.ndim(at[k]) else []
@@ -207,8 +207,8 @@ def test_derivatives_at_512_bits_agree_with_differences_far_beyond_float64():
         low, high = moved[0].copy(), moved[0].copy()
         low[1] = gmpy2.mpfr(float(low[1])) - gmpy2.mpfr(STEP)
         high[1] = gmpy2.mpfr(float(high[1])) + gmpy2.mpfr(STEP)
-        slope = (precise(high, *moved[1:]).y - precise(low, *moved[1:]).y) / (2 * gmpy2.mpfr(STEP))
-        error = max(abs(a - b) for a, b in zip(slope, exact[:, 1], strict=True))
+        derivative = (precise(high, *moved[1:]).y - precise(low, *moved[1:]).y) / (2 * gmpy2.mpfr(STEP))
+        error = max(abs(a - b) for a, b in zip(derivative, exact[:, 1], strict=True))
     assert error < 1e-80
 
 

@@ -1,4 +1,4 @@
-"""Elementary functions against MPFR: at most 2 ulp, exact symmetries, every special value, the same bits on all machines."""
+"""Elementary functions against MPFR: at most 2 ulp, exact symmetries, every special value, the same bits on all backends."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 pytestmark = pytest.mark.skipif(not COMPILERS, reason="no C compiler")
 
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wshadow", "-pedantic"]
-# gnu17 is what gcc takes by default: there it contracts products and sums unless told otherwise
+# gnu17 is what gcc takes by default: there it contracts products and sums by default
 MODES = [["-std=c99", "-O0"], ["-std=gnu17", "-O3", "-march=native"]]
 PRECISIONS = {"float64": "f64", "float32": "f32"}
 

@@ -135,8 +135,8 @@ def test_a_long_loop_stays_a_loop_and_is_differentiated() -> None:
     symbol = casadi.MX.sym("x", 2)
     jacobian = casadi.Function("J", [symbol], [casadi.jacobian(f(symbol, u)[0], symbol)])
     h = 1e-6
-    slope = [(np.array(f(x + h * e, u)[0]) - np.array(f(x - h * e, u)[0])) / (2 * h) for e in np.eye(2)]
-    np.testing.assert_allclose(np.array(jacobian(x)), np.hstack(slope), rtol=1e-6)
+    derivative = [(np.array(f(x + h * e, u)[0]) - np.array(f(x - h * e, u)[0])) / (2 * h) for e in np.eye(2)]
+    np.testing.assert_allclose(np.array(jacobian(x)), np.hstack(derivative), rtol=1e-6)
 
 
 def test_a_short_loop_is_scalar_code() -> None:

@@ -132,7 +132,7 @@ def test_sources_can_be_read(f):
 
 
 def test_no_contraction_but_ours():
-    # a * b + c where the product is used elsewhere too must stay two roundings, in every machine's text
+    # a * b + c where the product is used elsewhere too must stay two roundings, in every backend's text
     g = cd.function(lambda a, b, c: (a * b + c, np.sqrt(a * b)), a=(), b=(), c=())
     assert "fma" not in g.source("tape")
     a, b = 1.0 + 2.0**-30, 1.0 - 2.0**-30

@@ -22,7 +22,7 @@ def test_newton_freezes_each_lane_when_it_has_converged():
         assert cd.function(root, a=())(each).out1 == n
 
 
-FOREVER = 10**15  # iterations that no machine has the time for
+FOREVER = 10**15  # iterations that no computer has the time for
 
 
 def test_a_loop_ends_when_no_lane_would_change():

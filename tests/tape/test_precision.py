@@ -1,4 +1,4 @@
-"""The interpreting machines: the reference, MPFR against closed forms, and intervals that hold what MPFR computes."""
+"""The interpreting backends: the reference, MPFR against closed forms, and intervals that hold what MPFR computes."""
 
 import math
 import threading
@@ -32,7 +32,7 @@ def mpfr(tape, *inputs, bits=256):
     return [out[0].tolist() for out in on(f"mpfr:{bits}", tape, [np.array([x], dtype=object) for x in inputs])]
 
 
-# ---- the generic machine
+# ---- any arithmetic
 
 
 def test_ports_are_flattened_row_after_row() -> None:

@@ -69,9 +69,9 @@ def test_cutting_a_block_into_runs_changes_no_bit(seed):
     tape = tape_from(random.Random(seed).randrange, elementary=seed % 2 == 0)
     inputs = inputs_from(random.Random(seed + 1000).randrange, tape)
     wanted = reference(lower(tape, "f64"), inputs)
-    for whole in (1, 6):
-        got = run(kernel(lower(tape, "f64"), "f64", 4, whole=whole), tape, inputs)
-        assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), f"whole={whole}\n{tape}"
+    for uncut in (1, 6):
+        got = run(kernel(lower(tape, "f64"), "f64", 4, uncut=uncut), tape, inputs)
+        assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), f"uncut={uncut}\n{tape}"
 
 
 def to_the_end(block: Block) -> Block:
@@ -94,17 +94,15 @@ def test_ending_a_loop_early_changes_no_bit(monkeypatch, seed):
     tapes = [tape, jacobian(tape, mode="forward")]
     for each in [lower(t, "f64") for t in tapes]:
         wanted = reference(Tape(each.name, to_the_end(each.block), each.inputs, each.outputs), inputs)
-        machines = [reference(each, inputs)]
-        machines += [
-            run(kernel(each, "f64", lanes, **cuts), each, inputs) for lanes, cuts in ((1, {}), (4, {}), (2, {"whole": 4}))
-        ]
-        for got in machines:
+        found = [reference(each, inputs)]
+        found += [run(kernel(each, "f64", lanes, **cuts), each, inputs) for lanes, cuts in ((1, {}), (4, {}), (2, {"uncut": 4}))]
+        for got in found:
             assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), f"{each}"
 
 
-@pytest.mark.parametrize("whole", [4000, 8, 1])
+@pytest.mark.parametrize("uncut", [4000, 8, 1])
 @pytest.mark.parametrize("precision", ["f64", "f32"])
-def test_lanes_that_end_at_different_iterations(precision, whole):
+def test_lanes_that_end_at_different_iterations(precision, uncut):
     def roots(a):
         def body(i, s):
             y, n = s
@@ -116,7 +114,7 @@ def test_lanes_that_end_at_different_iterations(precision, whole):
     a = [1.0, 2.0, -3.0, 1e12, 1e-9, 0.0, np.nan, 1e30, np.inf, -8.0, 1.0, 1.0, 5e-20, 27.0, np.nan, 1.0, 1e3, -1.0, 2.5]
     inputs = [np.array(a, DTYPE[precision])[:, None]]
     tape = cd.trace(roots, a=())
-    check_all_lanes(tape, precision, inputs, whole=whole)
+    check_all_lanes(tape, precision, inputs, uncut=uncut)
     lowered = lower(tape, precision)
     full = Tape("full", to_the_end(lowered.block), tape.inputs, tape.outputs)
     got, wanted = reference(lowered, inputs), reference(full, inputs)
@@ -191,7 +189,7 @@ CHILD = """
         arrays = [a.reshape(len(a), *p.shape) for a, p in zip(inputs, tape.inputs)]
         outputs = f(*arrays)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        # machines may differ in the sign and payload of NaN
+        # processors may differ in the sign and payload of NaN
         digest.update(tape.hash.encode() + f.source("llvm").encode() + f.source("c").encode())
         digest.update(b"".join(np.nan_to_num(o, nan=0.125).tobytes() for o in outputs))
     print(digest.hexdigest())

@@ -90,9 +90,9 @@ def test_random_tapes_have_the_bits_they_have_without(monkeypatch, precision, dt
             patch.setattr(
                 random_tapes, "emit", lambda op, *xs, data=None: xs[0] if op == "stop_gradient" else emit(op, *xs, data=data)
             )
-            plain = tape_from(random.Random(seed).randrange, elementary=seed % 2 == 0)
+            unstopped = tape_from(random.Random(seed).randrange, elementary=seed % 2 == 0)
         inputs = inputs_from(random.Random(-seed).randrange, tape, dtype=dtype)
-        got, wanted = (reference(lower(t, precision), inputs) for t in (tape, plain))
+        got, wanted = (reference(lower(t, precision), inputs) for t in (tape, unstopped))
         assert all(same_bits(a, b) for a, b in zip(got, wanted, strict=True)), f"seed {seed}\n{tape}"
 
 
@@ -120,7 +120,7 @@ def kepler(steps, count=50):
     return cd.function(anomaly, p=2)
 
 
-def slopes(E, e):
+def derivatives(E, e):
     """(first, second) derivatives of E by M and e, from E - e sin E = M."""
     s, c = np.sin(E), np.cos(E)
     d = 1.0 - e * c
@@ -140,17 +140,17 @@ def test_one_newton_step_has_the_derivative_of_the_root(mode):
     for p in POINTS:
         E = f(p)
         assert abs(E - p[1] * np.sin(E) - p[0]) < 1e-15 * 4
-        np.testing.assert_allclose(first(p), slopes(E, p[1])[0], rtol=CLOSE)
+        np.testing.assert_allclose(first(p), derivatives(E, p[1])[0], rtol=CLOSE)
 
 
 def test_two_newton_steps_have_its_second_derivatives():
     f = kepler(2)
     for p in POINTS:
-        wanted = slopes(f(p), p[1])[1]
+        wanted = derivatives(f(p), p[1])[1]
         np.testing.assert_allclose(f.hessian()(p), wanted, rtol=CLOSE, atol=CLOSE)
         np.testing.assert_allclose(f.jacobian(mode="forward").jacobian(mode="forward")(p), wanted, rtol=CLOSE, atol=CLOSE)
     once = kepler(1).hessian()(POINTS[1])
-    assert np.abs(once - slopes(f(POINTS[1]), POINTS[1][1])[1]).max() > 0.1, "one step is not enough"
+    assert np.abs(once - derivatives(f(POINTS[1]), POINTS[1][1])[1]).max() > 0.1, "one step is not enough"
 
 
 def test_all_of_these_end_when_they_have_converged():

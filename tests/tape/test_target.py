@@ -60,12 +60,11 @@ def ptx(tape: Tape, precision: str, target: Target = GPU) -> str:
     assert not re.search(r"\b(fast|contract|reassoc|afn|arcp|nnan|ninf|nsz)\b", text)
     module = llvm.parse_assembly(text)
     module.verify()
-    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu="sm_80", opt=2)
-    return str(machine.emit_assembly(module))
+    return str(llvm.Target.from_triple(TRIPLE).create_target_machine(cpu="sm_80", opt=2).emit_assembly(module))
 
 
 @pytest.mark.parametrize(("precision", "real"), [("f64", "f64"), ("f32", "f32")])
-@pytest.mark.parametrize("cuts", [{}, {"whole": 8, "piece": 8}], ids=["whole", "cut"])
+@pytest.mark.parametrize("cuts", [{}, {"uncut": 8, "piece": 8}], ids=["uncut", "cut"])
 def test_the_emitter_writes_gpu_kernels(precision: str, real: str, cuts: dict[str, int]) -> None:
     text = ptx(cd.trace(looping, x=2, us=(5, 2)), precision, replace(GPU, **cuts))
     assert ".visible .entry kernel" in text and "%tid.x" in text and "%ctaid.x" in text

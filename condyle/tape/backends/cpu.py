@@ -149,7 +149,7 @@ class CpuKernel(Kernel):
         next_piece = count().__next__
 
         def work() -> None:
-            memory = aligned(self.scratch)
+            memory = aligned_memory(self.scratch)
             while (k := next_piece()) < pieces:
                 start = time.perf_counter()
                 self.batch(
@@ -165,6 +165,7 @@ class CpuKernel(Kernel):
             helper.result()
 
     def fast_call(self, result: type | None, *, guarded: bool) -> FastCall | None:
+        """See Kernel.fast_call: arguments are read by machine code (fastcall.py)."""
         from condyle.tape.fastcall import fast_call
 
         return fast_call(self, result, guarded=guarded)
@@ -175,7 +176,7 @@ def paying_threads(blocks: int, block_seconds: float, threads: int) -> int:
     return max(1, min(threads, blocks, int(blocks * block_seconds / THREAD_PAYS)))
 
 
-def aligned(size: int) -> np.ndarray:
+def aligned_memory(size: int) -> np.ndarray:
     """Uninitialised memory whose address is a multiple of a vector's size."""
     memory = np.empty(size + ALIGN, dtype=np.uint8)
     start = -memory.ctypes.data % ALIGN
@@ -194,14 +195,17 @@ class CpuBackend(Backend):
     """This processor, its vectors and its threads."""
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        """The kernel for this processor, after the golden vector."""
         lanes = self.lanes(precision, options)
         _check_processor(precision, lanes)
         return cached_kernel(tape, precision, lanes, self.threads(options))
 
     def lanes(self, precision: str, options: Options) -> int:
+        """As many as fill a vector register, by default."""
         return options.lanes or default_lanes(precision)
 
     def threads(self, options: Options) -> int:
+        """As many as the process may use, by default."""
         return options.threads or available_threads()
 
     def source(self, tape: Tape, language: str, precision: str, options: Options) -> str:

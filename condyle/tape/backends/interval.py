@@ -50,8 +50,8 @@ class Interval(Arithmetic):
             "sqrt": total(lambda a: a.sqrt()),
             "abs": total(self.absolute),
             "copysign": total(self.copysign),
-            "rint": total(lambda a: self.whole(a, round_half_even)),
-            "floor": total(lambda a: self.whole(a, lambda m, shift: m >> shift)),
+            "rint": total(lambda a: self.rounded(a, round_half_even)),
+            "floor": total(lambda a: self.rounded(a, lambda m, shift: m >> shift)),
             "min": total(lambda a, b: a.min(b)),
             "max": total(lambda a, b: a.max(b)),
             "pow2": total(lambda a: arb(2) ** a),
@@ -160,7 +160,7 @@ class Interval(Arithmetic):
             return size
         return -size if b < 0 else self.hull(size, -size)
 
-    def whole(self, a: Any, step: Callable[[int, int], int]) -> Any:
+    def rounded(self, a: Any, step: Callable[[int, int], int]) -> Any:
         """A ball around the whole numbers that a rising step function takes on a; step(m, k) rounds m / 2^k."""
         if not a.is_finite():
             return a
@@ -213,6 +213,7 @@ def both(a: Decision, b: Decision) -> Decision:
 
 
 def negate(a: Decision) -> Decision:
+    """not a; None stays undecided."""
     return None if a is None else not a
 
 
@@ -238,6 +239,7 @@ class IntervalBackend(Backend):
         self.bits = bits
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        """The tape interpreted with balls."""
         arithmetic = Interval(self.bits)
         return InterpretedKernel(tape, arithmetic, arithmetic.number, arithmetic.working)
 

@@ -76,6 +76,7 @@ class MpfrBackend(Backend):
         self.digits = bits
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        """The tape interpreted with MPFR numbers."""
         arithmetic = Mpfr(self.digits)
         return InterpretedKernel(tape, arithmetic, arithmetic.number)
 

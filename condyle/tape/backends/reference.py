@@ -57,6 +57,7 @@ class ReferenceBackend(Backend):
     """Plain Python floats."""
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        """The lowered tape interpreted with floats."""
         return InterpretedKernel(lower(tape, precision), Ieee(single=precision == "f32"), float)
 
 

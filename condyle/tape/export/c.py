@@ -52,6 +52,7 @@ class Column:
     offset: int
 
     def entry(self, row: int) -> str:
+        """The entry of a row."""
         return f"{self.array}[{self.stride * row + self.offset}]"
 
     def along(self, counter: str) -> str:
@@ -84,6 +85,7 @@ class CFunction:
 
     @property
     def ports(self) -> tuple[Port, ...]:
+        """Inputs, then outputs."""
         return (*self.tape.inputs, *self.tape.outputs)
 
     def _name(self, wanted: str, taken: set[str]) -> str:
@@ -107,10 +109,10 @@ class CFunction:
         width = max([len(name) for name in (*self.inputs, *self.outputs)], default=0)
         lines = [f"{self.name}: one state, in {self.real}. No two arrays may overlap; matrices lie row after row.", ""]
         for k, (port, name) in enumerate(zip(self.ports, (*self.inputs, *self.outputs), strict=True)):
-            way = "in " if k < len(self.inputs) else "out"
+            side = "in " if k < len(self.inputs) else "out"
             shape = " x ".join(map(str, port.shape)) or "one number"
             called = "" if name == port.name else "  (" + ascii(port.name).replace("*/", "* /") + ")"
-            lines.append(f"  {way}  {name:{width}}  {shape}{called}")
+            lines.append(f"  {side}  {name:{width}}  {shape}{called}")
         if self.work:
             lines.append(f"  work: scratch memory, {self.name.upper()}_WORK numbers, whose contents do not matter")
         lines += [
@@ -218,8 +220,8 @@ class CFunction:
     def loop(self, loop: Loop, start: list[str], columns: list[Column], captured: list[str], here: str, indent: str) -> None:
         """Write a loop. Its carried values are variables that change only when all the next ones are known."""
         counter, inside = f"i{here}", indent + "    "
-        carried = [f"c{here}_{j}" for j in range(loop.carried)]
-        self.lines += [f"{indent}{self.real} {name} = {text};" for name, text in zip(carried, start, strict=True)]
+        carry = [f"c{here}_{j}" for j in range(loop.carries)]
+        self.lines += [f"{indent}{self.real} {name} = {text};" for name, text in zip(carry, start, strict=True)]
         written = self.written(loop, here)
         if any(column.array == f"w{here}" for column in written):
             entries = loop.count * sum(column.array == f"w{here}" for column in written)
@@ -229,10 +231,10 @@ class CFunction:
         else:
             self.lines.append(f"{indent}for (size_t {counter} = 0; {counter} < {loop.count}; ++{counter}) {{")
         rows = [column.along(counter) for column in columns]
-        params = [f"({self.real}){counter}", *carried, *rows, *captured]
+        params = [f"({self.real}){counter}", *carry, *rows, *captured]
         values, _ = self.block(loop.body, params, f"{here}_", inside, len(params) - len(captured), loop.done)
-        results = [values[r] for r in loop.body.results[: loop.carried + loop.writes]]
-        places = [*carried, *[column.along(counter) for column in written]]
+        results = [values[r] for r in loop.body.results[: loop.carries + loop.writes]]
+        places = [*carry, *[column.along(counter) for column in written]]
         self.lines += [f"{inside}{place} = {text};" for place, text in zip(places, results, strict=True)]
         self.lines.append(f"{indent}}}")
 
@@ -359,12 +361,12 @@ FRAME_END = """
 
 def helper(op: str, single: bool) -> list[str]:
     """A function that an operation of the table calls; several kernels in one file share it."""
-    real, f, whole, digits, bias = ("float", "f", "uint32_t", 23, 127) if single else ("double", "", "uint64_t", 52, 1023)
+    real, f, integer, digits, bias = ("float", "f", "uint32_t", 23, 127) if single else ("double", "", "uint64_t", 52, 1023)
     guard = f"CD_{op.upper()}{f.upper()}"
     fields = {
         "real": real,
         "f": f,
-        "whole": whole,
+        "integer": integer,
         "digits": digits,
         "bias": bias,
         "low": bias - 1,
@@ -393,7 +395,7 @@ static inline <real> cd_max<f>(<real> a, <real> b)
 /* 2^a for the whole number nearest to a, clamped to the normal exponents: its last bits become the exponent field */
 static inline <real> cd_pow2<f>(<real> a)
 {
-    <whole> bits;
+    <integer> bits;
     a = a > -<low>.0<f> ? a : -<low>.0<f>;
     a = a < <bias>.0<f> ? a : <bias>.0<f>;
     a += 0x1.8p<digits><f>;
@@ -406,7 +408,7 @@ static inline <real> cd_pow2<f>(<real> a)
 /* the exponent field of a, less its bias */
 static inline <real> cd_logb<f>(<real> a)
 {
-    <whole> bits;
+    <integer> bits;
     memcpy(&bits, &a, sizeof bits);
     return (<real>)(int)((bits >> <digits>) & <mask>) - <bias>.0<f>;
 }""",

@@ -91,6 +91,7 @@ class Scalars(Arithmetic):
         }
 
     def number(self, value: float) -> Any:
+        """A constant expression."""
         return self.kind(value)
 
     def column(self, values: list[Any]) -> Any:
@@ -117,36 +118,41 @@ class Matrices(Scalars):
         self.kind = casadi.MX
 
     def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+        """A loop as a mapped accumulation."""
         order = [*reversed(range(loop.count))] if loop.reverse else [*range(loop.count)]
         iteration = self.casadi.DM([order])
         rows = self.casadi.vertcat(*stacks)[:, order] if stacks else self.kind(0, loop.count)
         outside = self.casadi.repmat(self.column(captured), 1, loop.count)
         repeated = self.body(loop, len(captured)).mapaccum("loop", loop.count)
         states, written = repeated(self.column(start), iteration, rows, outside)
-        final = [states[j, loop.count - 1] for j in range(loop.carried)]
+        final = [states[j, loop.count - 1] for j in range(loop.carries)]
         return final, written[:, order]
 
     def body(self, loop: Loop, captured: int) -> Any:
-        """The function (carried, iteration, row, captured) -> (next carried, row written) of one iteration."""
+        """The function (carry, iteration, row, captured) -> (next carry, row written) of one iteration."""
         inner = arithmetic_for(self.casadi, loop.body)
-        sizes = {"carried": loop.carried, "iteration": 1, "row": loop.reads, "captured": captured}
-        carried, iteration, row, outside = symbols = [inner.kind.sym(name, size) for name, size in sizes.items()]
-        params = [entry for part in (iteration, carried, row, outside) for entry in _column(part)]
+        sizes = {"carried": loop.carries, "iteration": 1, "row": loop.reads, "captured": captured}
+        carry, iteration, row, outside = symbols = [inner.kind.sym(name, size) for name, size in sizes.items()]
+        params = [entry for part in (iteration, carry, row, outside) for entry in _column(part)]
         results = evaluate(loop.body, params, inner)
-        following, written = results[: loop.carried], results[loop.carried : loop.carried + loop.writes]
+        following, written = results[: loop.carries], results[loop.carries : loop.carries + loop.writes]
         outputs = [self.casadi.densify(inner.column(part)) for part in (following, written)]
         return self.casadi.Function("body", symbols, outputs)
 
     def stack(self, entries: list[Any], rows: int, columns: int) -> Any:
+        """A matrix with one column per row."""
         return self.casadi.reshape(self.column(entries), columns, rows)
 
     def slice(self, written: Any, first: int, last: int) -> Any:
+        """Some rows of the matrix."""
         return written[first:last, :]
 
     def index(self, stack: Any, row: int, column: int) -> Any:
+        """One entry."""
         return stack[column, row]
 
     def flat(self, stack: Any) -> list[Any]:
+        """All entries, as one column."""
         return [self.casadi.vec(stack)]
 
 
