@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,57 +24,56 @@ from condyle.robot.spatial import Array
 from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
 
 
-class ConstraintMap(Protocol):
+class ConstraintMap:
     """One constraint: a map from the configurations of `reduced` to those of `below`, and its velocities."""
 
-    @property
-    def reduced(self) -> Model:
-        """The reduced coordinates, as joints without mass."""
-
-    @property
-    def below(self) -> Model:
-        """The coordinates they are mapped to."""
-
-    @property
-    def start(self) -> np.ndarray:
-        """The reduced configuration that takes the place of zero."""
+    below: Model  # the coordinates that are mapped to
+    reduced: Model  # the reduced coordinates, as joints without mass
+    start: np.ndarray  # the reduced configuration that takes the place of zero
+    holonomic: bool = True  # whether the reduced velocities are the rates of the reduced coordinates
 
     @property
     def velocity_names(self) -> list[str]:
         """One name for each reduced velocity."""
-
-    @property
-    def holonomic(self) -> bool:
-        """Whether the reduced velocities are the rates of the reduced coordinates."""
+        return velocity_names(self.reduced)
 
     @property
     def passive(self) -> set[str]:
         """Joints that follow others and have no motor of their own."""
+        return set()
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         """x: the configuration below; `lower` maps x to q."""
+        raise NotImplementedError
 
     def differential(self, at: Configurations, y: Array) -> Array:
         """G = dx/dy in the tangent spaces, (below.nv, reduced.nv)."""
+        raise NotImplementedError
 
     def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
         """(dG/dt) v: the acceleration below at constant v; `drifts`: what the maps below add to that of q, None for zero."""
+        return np.zeros(self.below.nv, dtype=object)
 
     def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
         """(velocities below, rates of y), each by the reduced velocities; rates None: they are the reduced velocities."""
+        return G, None
 
     @property
     def reaction_names(self) -> Sequence[str]:
         """Names of the constraint forces."""
+        raise NotImplementedError
 
     def reaction_rows(self, at: Configurations) -> Array:
         """The directions of the constraint forces along all coordinates of the robot, one row each."""
+        raise NotImplementedError
 
     def summary(self) -> str:
         """What it constrains, in half a sentence."""
+        raise NotImplementedError
 
     def key(self) -> str:
         """A text that differs whenever the map may."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.constraints.coordinate_map import Configurations, CoordinateMap
-from condyle.constraints.reduced_coordinates import entries, following, key_text, listed, reduced_model, velocity_names
+from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap
+from condyle.constraints.reduced_coordinates import entries, following, key_text, listed, reduced_model
 from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
@@ -26,12 +26,13 @@ class Coupling:
 
 
 @dataclass(frozen=True)
-class Coupled:
+class Coupled(ConstraintMap):
     """The constraint of some couplings; G is constant, and leaves the joints that remain as they are."""
 
     below: Model
     couplings: tuple[Coupling, ...]
     reduced: Model = field(init=False)
+    start: np.ndarray = field(init=False)
     G: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,19 +52,8 @@ class Coupled:
             for other, ratio in coupling.ratios.items():
                 G[below.links[i].v.start, column[other]] += ratio
         object.__setattr__(self, "reduced", reduced)
+        object.__setattr__(self, "start", reduced.neutral())
         object.__setattr__(self, "G", G)
-
-    @property
-    def start(self) -> np.ndarray:
-        return self.reduced.neutral()
-
-    @property
-    def velocity_names(self) -> list[str]:
-        return velocity_names(self.reduced)
-
-    @property
-    def holonomic(self) -> bool:
-        return True
 
     @property
     def passive(self) -> set[str]:
@@ -82,12 +72,6 @@ class Coupled:
 
     def differential(self, at: Configurations, y: Array) -> Array:
         return self.G.astype(object)
-
-    def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
-        return np.zeros(self.below.nv, dtype=object)
-
-    def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
-        return G, None
 
     @property
     def reaction_names(self) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from condyle.constraints.coordinate_map import Configurations, CoordinateMap
+from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap
 from condyle.constraints.loop_residuals import with_model
 from condyle.constraints.reduced_coordinates import floats, key_text, listed, scalar_coordinates, velocity_names
 from condyle.dynamics.manifold import difference
@@ -26,7 +26,7 @@ PROBES = 5  # configurations at which they are compared
 
 
 @dataclass(frozen=True)
-class Explicit:
+class Explicit(ConstraintMap):
     """The constraint of a traced function gamma(model, y), and of T(model, y) where rolling makes it more than its derivative."""
 
     below: Model
@@ -35,7 +35,6 @@ class Explicit:
     map: Callable[[Model, Array], Array] | None
     velocities: tuple[str, ...]
     start: np.ndarray
-    passive: set[str] = field(default_factory=set)
     hash: str = ""
     reaction_names: tuple[str, ...] = ()
     contacts: Callable[[Model, Array], Array] | None = None  # reaction rows, where they are known
@@ -122,7 +121,7 @@ def explicit(
     given = list(velocities or (velocity_names(reduced) if k == reduced.nv else [f"w{i}" for i in range(k)]))
     if len(given) != k:
         raise RobotError([f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each"])
-    constraint = Explicit(below, reduced, full_gamma, full_map, tuple(given), begin, set(), hash)
+    constraint = Explicit(below, reduced, full_gamma, full_map, tuple(given), begin, hash)
     rates, same = _checked(constraint)
     # velocities that are those of gamma say nothing new
     return replace(constraint, holonomic=rates, map=None if same else full_map)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from condyle.constraints.block_triangular import Block, Solved
-from condyle.constraints.coordinate_map import Configurations, CoordinateMap
+from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap
 from condyle.constraints.initial_guess import InitialGuess
 from condyle.constraints.loop_residuals import Conditions, all_rows, labels
-from condyle.constraints.reduced_coordinates import entries, following, key_text, listed, velocity_names
+from condyle.constraints.reduced_coordinates import entries, following, key_text, listed
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.joints import Revolute
 from condyle.robot.model import Model
@@ -36,7 +36,7 @@ CORRECTIONS = 2  # steps of Newton on each stage of the way from the first pose
 
 
 @dataclass(frozen=True)
-class Loops:
+class Loops(ConstraintMap):
     """Closed loops. Rows, dependent joints, blocks, guess and steps are chosen once, in assembly.py and continuation.py."""
 
     below: Model
@@ -54,17 +54,8 @@ class Loops:
     through: bool = False  # whether the branch may go straight on beyond singular poses, as that of a parallelogram does
     derivative_order: int = 0  # Newton steps of value zero through which tape derivatives of this order pass
 
-    @property
-    def start(self) -> np.ndarray:
-        return np.asarray(self.first[self.kept[0]])
-
-    @property
-    def velocity_names(self) -> list[str]:
-        return velocity_names(self.reduced)
-
-    @property
-    def holonomic(self) -> bool:
-        return True
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", np.asarray(self.first[self.kept[0]]))
 
     @property
     def passive(self) -> set[str]:
@@ -77,6 +68,7 @@ class Loops:
 
     @property
     def kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """(entries of x, entries of its velocity) of the joints that remain."""
         return entries(self.below, [i for i in range(len(self.below.links)) if i not in self.dependent])
 
     def for_precision(self, bits: int) -> Loops:
@@ -209,9 +201,6 @@ class Loops:
         out = np.zeros(self.below.nv, dtype=object)
         out[columns] = -Solved.of(self.jacobian(at, columns), self.blocks).solve(second)
         return out
-
-    def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
-        return G, None
 
     def reaction_rows(self, at: Configurations) -> Array:
         """The gradients of the conditions, along all coordinates."""

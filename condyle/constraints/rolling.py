@@ -241,7 +241,7 @@ def _on_slope(planar: PlanarWheel, model: Model, q: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Rolling:
+class Rolling(ConstraintMap):
     """The constraint of wheels that neither slip nor slide: y stays as it is, and only some velocities remain."""
 
     below: Model
@@ -252,9 +252,10 @@ class Rolling:
     dependent: tuple[int, ...]  # velocities that follow
     start: np.ndarray
 
-    @property
-    def reduced(self) -> Model:
-        return self.below
+    holonomic = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reduced", self.below)
 
     @property
     def free(self) -> list[int]:
@@ -265,22 +266,11 @@ class Rolling:
         names = velocity_names(self.below)
         return [names[k] for k in self.free]
 
-    @property
-    def holonomic(self) -> bool:
-        return False
-
-    @property
-    def passive(self) -> set[str]:
-        return set()
-
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         return y
 
     def differential(self, at: Configurations, y: Array) -> Array:
         return np.eye(self.below.nv).astype(object)
-
-    def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
-        return np.zeros(self.below.nv, dtype=object)
 
     def sliding(self, at: Configurations) -> Array:
         """How the lowest points of the wheels slide, by the velocities below."""

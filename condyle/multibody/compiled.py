@@ -71,7 +71,8 @@ class Compiled:
             lead = given[0].shape[: given[0].ndim - len(compiled.tape.outputs[0].shape)]
             out = (*given, np.empty(lead, given[0].dtype))
         *results, check = compiled(*arrays, out=out)
-        if key not in self.quick and check.dtype == np.float64 and (fast := compiled.fast_call(guarded=True)) is not None:
+        float64 = getattr(check, "dtype", None) == np.float64
+        if key not in self.quick and float64 and (fast := compiled.fast_call(guarded=True)) is not None:
             self.quick[key] = fast
         # a ball of the interval backend says itself whether it is bounded
         finite = np.full(np.shape(check), True) if compiled.encloses else np.asarray(check == 0.0)
