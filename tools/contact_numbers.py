@@ -2,7 +2,7 @@
 
     python tools/contact_numbers.py
 
-Friction 0.5 and defaults otherwise; tests/simulate/test_laws.py asserts the same with tolerances.
+Friction 0.5 and defaults otherwise; tests/simulate/test_contact_laws.py asserts the same with tolerances.
 """
 
 from __future__ import annotations

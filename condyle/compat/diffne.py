@@ -17,7 +17,7 @@ Choices where the older interface left the meaning open:
 * Modes INVERSE_* give the torque, so they take none, and have no derivative by it.
 * INVERSE_BACKWARD_RK1F takes (q, v, a) at the end of the step, which began with the velocity v - dt a.
 * Contact law "round" (default): Condyle's own, round cone, strength k depth^3 with the feet 1 mm deep at rest. "pyramid": the
-  older one, six directions, strength coef depth^2. Both with friction 0.7, and smoothed as Condyle smooths (docs/diffne.md).
+  older one, six directions, strength coef depth^2. Both with friction 0.7, and smoothed as Condyle smooths (docs/diffne_compatibility.md).
 * Limits, damping and dry friction of the joints are left out, unless joint_forces=True.
 * Precision above 64 bits runs the same tapes on MPFR numbers, with a tighter solver; numbers in and out stay float64.
 """
