@@ -35,10 +35,10 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
 
     def geometry(q: Any, v: Any, u: Any) -> Any:
         now = problem(inner, Inputs(q, v, u))
-        laws = {f"J{k}": b.J for k, b in enumerate(now.laws) if b.J is not None}
-        scales = {f"S{k}": [b.law.strength, b.law.kappa, b.reach] for k, b in enumerate(now.laws)}
+        constraints = {f"J{k}": b.J for k, b in enumerate(now.constraints) if b.J is not None}
+        scales = {f"S{k}": [b.law.max_impulse, b.law.kappa, b.max_speed] for k, b in enumerate(now.constraints)}
         scales = {name: np.array(values, dtype=object) for name, values in scales.items()}
-        return {"M": now.M, "p": now.p, **laws, **scales}
+        return {"M": now.M, "p": now.p, **constraints, **scales}
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
     whole = compiled(world._stepper, "step", x=world.nx, u=world.nu).lowered().block
@@ -59,8 +59,8 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
     found: list[Any] = []
 
     def counting(body: Any, start: Any, count: int, until: Any) -> Any:
-        if count != solver.STEPS:
-            return body(0.0, start)  # the first try, without idle limits and with them
+        if count != solver.MAX_ITERATIONS:
+            return body(0.0, start)  # the first attempt, without idle limits and with them
 
         def both(k: Any, state: Any) -> Any:
             return body(k, state[0]), state[1] + 1.0

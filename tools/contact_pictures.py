@@ -2,7 +2,7 @@
 
     python tools/contact_pictures.py [docs/images/contact_laws.png]
 
-Lines are closed forms, dots are simulated with the defaults and dt = 1 ms; tests/simulate/test_contact_laws.py checks the same numbers.
+Lines are closed forms, dots are simulated with the defaults and dt = 1 ms; tested in tests/simulate/test_contact_laws.py.
 """
 
 from __future__ import annotations

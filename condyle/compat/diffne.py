@@ -17,7 +17,7 @@ Choices where the older interface left the meaning open:
 * Modes INVERSE_* give the torque, so they take none, and have no derivative by it.
 * INVERSE_BACKWARD_RK1F takes (q, v, a) at the end of the step, which began with the velocity v - dt a.
 * Contact law "round" (default): Condyle's own, round cone, strength k depth^3 with the feet 1 mm deep at rest. "pyramid": the
-  older one, six directions, strength coef depth^2. Both with friction 0.7, and smoothed as Condyle smooths (docs/diffne_compatibility.md).
+  older one, six directions, strength coef depth^2. Both with friction 0.7, and smoothed as Condyle smooths (docs/contact.md).
 * Limits, damping and dry friction of the joints are left out, unless joint_forces=True.
 * Precision above 64 bits runs the same tapes on MPFR numbers, with a tighter solver; numbers in and out stay float64.
 """
@@ -41,7 +41,7 @@ from condyle.simulate.mesh_fit import detected
 from condyle.simulate.points import ContactPoint, contact_points, point_on
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.terrain import Ground, Plane
-from condyle.simulate.validate import finites, not_negative, positive, whole
+from condyle.simulate.validate import finites, integer, not_negative, positive
 from condyle.simulate.world import World, joint_forces
 from condyle.tape.function import Function
 
@@ -120,7 +120,7 @@ class DiffNERobotModel:
             self.robot = self.full_robot.lock(self._eliminated, self.standing)
 
     def full(self, qdq: Any) -> np.ndarray:
-        """(q, v) of the full robot for (q, v) of what is left; batches too."""
+        """(q, v) of the full robot for (q, v) of the remaining joints; batches too."""
         x = np.asarray(qdq, dtype=float)
         if x.ndim < 1 or x.shape[-1] != 2 * self.N:
             raise ShapeError(f"qdq must have 2N = {2 * self.N} numbers (q, v), got shape {x.shape}")
@@ -158,7 +158,7 @@ class DiffNESimulator:
     """One mode of a robot in a world. Nothing is remembered between calls but what `set_...` says."""
 
     def __init__(self, model: DiffNERobotModel, accuracy: int, mode: str | Mode, law: str, coef: float, own: bool) -> None:
-        self.mode, self.accuracy = Mode.of(mode), whole("create_simulator", "accuracy (bits)", accuracy, 64)
+        self.mode, self.accuracy = Mode.of(mode), integer("create_simulator", "accuracy (bits)", accuracy, 64)
         if law not in LAWS:
             raise SimulationError(f"the law must be one of {', '.join(LAWS)}; got {law!r:.40}{nearest(str(law), LAWS)}")
         self.robot, self.N, self.law = model.robot, model.N, law
@@ -169,7 +169,7 @@ class DiffNESimulator:
         )  # fmt: skip
         world = World(robot.model, robot.coordinate_map, 1.0, depth=DEPTH, joints=joints, actuated=tuple(range(robot.nv)))
         if law == "pyramid":
-            world = replace(world, pyramid=DIRECTIONS, power=2, strength=positive("create_simulator", "coef", coef))
+            world = replace(world, pyramid=DIRECTIONS, power=2, given_stiffness=positive("create_simulator", "coef", coef))
         if self.accuracy > 64:
             # a solver as exact as the numbers: 1e-30 for 128 bits
             world = replace(world, tolerance=10.0 ** -min(round(0.234 * self.accuracy), 300))
@@ -208,7 +208,7 @@ class DiffNESimulator:
 
     def set_threads(self, n: int) -> None:
         """Threads that share a batch."""
-        self.threads = whole("set_threads", "n", n, 1)
+        self.threads = integer("set_threads", "n", n, 1)
         self._functions.clear()
 
     # ---- in time
@@ -236,9 +236,7 @@ class DiffNESimulator:
         failed = ~(np.asarray(residual, dtype=float) <= LIMIT)
         if np.any(failed):
             where = f" of state {int(np.argmax(failed))}" if failed.ndim else ""
-            raise SimulationError(
-                f"{self.robot.name}: the step{where} does not arrive at a solution; take a smaller dt (now {h} s)"
-            )
+            raise SimulationError(f"{self.robot.name}: the step{where} does not converge; take a smaller dt (now {h} s)")
         out = [np.asarray(result, dtype=float)]
         if Dqdq or Dtau:
             by_x, by_tau = self._function(h, True)(*arrays)

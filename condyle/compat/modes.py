@@ -27,7 +27,7 @@ from condyle.robot.names import nearest
 from condyle.robot.spatial import Array
 from condyle.simulate import inverse
 from condyle.simulate.backward import backward_residual, backward_residual_derivatives
-from condyle.simulate.integrate import moved, slope
+from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
@@ -108,7 +108,7 @@ def value(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, Any]:
     if mode is Mode.FORWARD_I:
         solution = next_velocity(world, Inputs(q, v, tau))
         return np.concatenate([solution.v, (solution.v - v) * (1.0 / world.h)]), solution.residual
-    after = moved(world, Inputs(q, v, tau), INTEGRATORS[mode])
+    after = integrate_step(world, Inputs(q, v, tau), INTEGRATORS[mode])
     return np.concatenate([after.q, after.v]), after.residual
 
 
@@ -134,7 +134,7 @@ def derivatives(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, 
         of_v = np.hstack([found.by_q, found.by_v])
         of_a = np.hstack([found.by_q, found.by_v - np.eye(n)]) * (1.0 / h)
         return np.vstack([of_v, of_a]), np.vstack([found.by_u, found.by_u * (1.0 / h)])
-    both = slope(world, Inputs(q, v, tau), INTEGRATORS[mode])
+    both = step_jacobian(world, Inputs(q, v, tau), INTEGRATORS[mode])
     return both.A, both.B
 
 

@@ -20,7 +20,7 @@ from condyle.dynamics.manifold import integrate, integrate_derivatives
 from condyle.dynamics.solve import ancestor_dofs, tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
-from condyle.simulate.inverse import Moment, Slopes, needed, needed_slopes
+from condyle.simulate.inverse import ForceBalance, ForceJacobians, required_force_jacobians, required_forces
 from condyle.simulate.step import Inputs, augmented, motors, next_velocity
 from condyle.simulate.step_derivatives import gates
 from condyle.simulate.world import World
@@ -39,28 +39,28 @@ NEAR = 1e-3  # the correction from which a stage is left, as a part of the speed
 
 def backward_residual(world: World, q1: Array, v1: Array, v: Array, tau: Array) -> Array:
     """M(q1) (v1 - v) / h + c(q1, v1) - J^T f(q1, v1) - tau, (nv,): zero for a step of backward Euler."""
-    return needed(world, Moment.of_end(world, q1, v1, v)) - tau
+    return required_forces(world, ForceBalance.of_end(world, q1, v1, v)) - tau
 
 
 def backward_residual_derivatives(world: World, q1: Array, v1: Array, v: Array) -> tuple[Array, Array, Array]:
     """Its derivatives by q1 (in the tangent space), v1 and v, each (nv, nv)."""
-    return _derivatives(world, needed_slopes(world, Moment.of_end(world, q1, v1, v)))
+    return _derivatives(world, required_force_jacobians(world, ForceBalance.of_end(world, q1, v1, v)))
 
 
-def _derivatives(world: World, s: Slopes) -> tuple[Array, Array, Array]:
+def _derivatives(world: World, s: ForceJacobians) -> tuple[Array, Array, Array]:
     per = s.by_a * (1.0 / world.h)
     return s.by_q, s.by_v + s.by_after + per, s.by_before - per
 
 
 @dataclass(frozen=True)
-class Ended:
+class BackwardSolution:
     """The velocity at the end of a step, and the last correction of Newton as a part of the speeds."""
 
     v: Array
     residual: Any
 
 
-def backward_step(world: World, x: Inputs) -> Ended:
+def backward_step(world: World, x: Inputs) -> BackwardSolution:
     """The velocity after one step of backward Euler."""
     weight = tree_factor(world.model, augmented(world, mass_matrix(world.model, x.q)))
     both = _error_tapes(world)
@@ -89,7 +89,7 @@ def backward_step(world: World, x: Inputs) -> Ended:
     state = (start, start * 0.0, 1.0, np.inf, np.inf, SOFTEST)
     enough = min(1e-12, 100.0 * world.tolerance)
     v, step, _, _, correction, _ = loop(body, state, STEPS, until=lambda state: state[4] <= enough)
-    return Ended(where(correction <= enough, v + step, v), correction)
+    return BackwardSolution(where(correction <= enough, v + step, v), correction)
 
 
 def _error_tapes(world: World) -> tuple[Tape, Tape]:
@@ -99,7 +99,7 @@ def _error_tapes(world: World) -> tuple[Tape, Tape]:
     def error(v1: Array, q: Array, v: Array, u: Array, t: Array, wrenches: Array, soft: Array) -> Any:
         softer = replace(world, smoothing=soft[0] * world.smoothing)
         x = Inputs(q, v, u[: world.nu], t[0], wrenches)
-        return {"r": (needed(softer, _end(softer, x, v1)) - motors(world, x.u)) * world.h}
+        return {"r": (required_forces(softer, _end(softer, x, v1)) - motors(world, x.u)) * world.h}
 
     sizes: dict[str, Any] = {
         "v1": model.nv,
@@ -122,23 +122,23 @@ def _errors(world: World, both: tuple[Tape, Tape], x: Inputs, v1: Array, soft: A
     return inline(both[0], flat)["r"], inline(both[1], flat)["dr_dv1"].reshape(n, n)
 
 
-def _end(world: World, x: Inputs, v1: Array) -> Moment:
+def _end(world: World, x: Inputs, v1: Array) -> ForceBalance:
     q1 = integrate(world.model, x.q, v1 * world.h)
-    return Moment.of_end(world, q1, v1, x.v, x.t + world.h, x.wrenches)
+    return ForceBalance.of_end(world, q1, v1, x.v, x.t + world.h, x.wrenches)
 
 
-def backward_step_derivatives(world: World, x: Inputs) -> tuple[Ended, Array, Array]:
+def backward_step_derivatives(world: World, x: Inputs) -> tuple[BackwardSolution, Array, Array]:
     """(the velocity, A, B): d(q1, v1) = A d(q, v) + B du in the tangent space, (2 nv, 2 nv) and (2 nv, nu)."""
     n, h = world.model.nv, world.h
     end = backward_step(world, x)
-    by_q1, by_v1, by_v = (d * h for d in _derivatives(world, needed_slopes(world, _end(world, x, end.v))))
+    by_q1, by_v1, by_v = (d * h for d in _derivatives(world, required_force_jacobians(world, _end(world, x, end.v))))
     by_q, by_dv = integrate_derivatives(world.model, end.v * h)
     factor = tree_lu(world, by_v1 + by_q1 @ by_dv * h)
     of_v = -factor.solve(np.column_stack([by_q1 @ by_q, by_v, gates(world, x.u) * -h]))
     of_q = (by_dv * h) @ of_v
     of_q[:, :n] = of_q[:, :n] + by_q
-    whole = np.vstack([of_q, of_v])
-    return end, whole[:, : 2 * n], whole[:, 2 * n :]
+    stacked = np.vstack([of_q, of_v])
+    return end, stacked[:, : 2 * n], stacked[:, 2 * n :]
 
 
 def differentiable_backward_step(world: World, x: Inputs) -> Array:
@@ -147,7 +147,7 @@ def differentiable_backward_step(world: World, x: Inputs) -> Array:
     _, H = _errors(world, _error_tapes(world), x, v, 1.0)
     factor = tree_lu(world, stop_gradient(H))
     for _ in range(2):
-        v = v - factor.solve((needed(world, _end(world, x, v)) - motors(world, x.u)) * world.h)
+        v = v - factor.solve((required_forces(world, _end(world, x, v)) - motors(world, x.u)) * world.h)
     return v
 
 
@@ -158,17 +158,17 @@ class TreeLU:
     L: Array
     U: Array
     inverse: Array
-    carriers: list[list[int]]
+    ancestor_dofs: list[list[int]]
 
     def solve(self, b: Array) -> Array:
         """H^-1 b for a vector or the columns of a matrix."""
         x = np.array(b, dtype=object)
         for k in reversed(range(len(x))):
-            for i in self.carriers[k]:
+            for i in self.ancestor_dofs[k]:
                 x[i] = x[i] - self.U[i, k] * x[k]
         for k in range(len(x)):
             x[k] = x[k] * self.inverse[k]
-            for i in self.carriers[k]:
+            for i in self.ancestor_dofs[k]:
                 x[k] = x[k] - self.L[k, i] * x[i]
         return x
 
@@ -177,22 +177,22 @@ def tree_lu(world: World, H: Array) -> TreeLU:
     """The factors of a matrix with the tree's pattern, or a full one where a user's force may couple what the tree does not."""
     n = world.model.nv
     dense = world.force is not None
-    carriers = [list(range(k))[::-1] for k in range(n)] if dense else ancestor_dofs(world.model)
+    dofs = [list(range(k))[::-1] for k in range(n)] if dense else ancestor_dofs(world.model)
     H = np.array(H, dtype=object)
     L, U = np.zeros((n, n), dtype=object), np.zeros((n, n), dtype=object)
     inverse = np.zeros(n, dtype=object)
     for k in reversed(range(n)):
         inverse[k] = 1.0 / H[k, k]
-        for i in carriers[k]:
+        for i in dofs[k]:
             L[k, i], U[i, k] = H[k, i] * inverse[k], H[i, k] * inverse[k]
-        for i in carriers[k]:
-            for j in carriers[k]:
+        for i in dofs[k]:
+            for j in dofs[k]:
                 H[i, j] = H[i, j] - U[i, k] * H[k, j]
-    return TreeLU(L, U, inverse, carriers)
+    return TreeLU(L, U, inverse, dofs)
 
 
 __all__ = [
-    "Ended",
+    "BackwardSolution",
     "backward_residual",
     "backward_residual_derivatives",
     "backward_step",

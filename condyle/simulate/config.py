@@ -9,7 +9,7 @@ from typing import Any
 from condyle.errors import SimulationError
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Ground
-from condyle.simulate.validate import assign, finite, not_negative, positive, whole
+from condyle.simulate.validate import assign, finite, integer, not_negative, positive
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk2", "rk4", "backward_euler")
 
@@ -56,7 +56,7 @@ class SimulationConfig:
         for name in ("dt", "rest_depth_mm", "smoothing", "limit_depth"):
             assign(self, **{name: positive("Simulation", name, getattr(self, name))})
         for name in ("substeps", "depth_exponent"):
-            assign(self, **{name: whole("Simulation", name, getattr(self, name), 1)})
+            assign(self, **{name: integer("Simulation", name, getattr(self, name), 1)})
         for name in ("limits", "joint_friction", "damping", "torque_limits"):
             assign(self, **{name: bool(getattr(self, name))})
         assign(self, springs=tuple(_spring(*spring) for spring in self.springs))

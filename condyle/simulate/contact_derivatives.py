@@ -10,7 +10,7 @@ import numpy as np
 from condyle.robot.spatial import Array, Motion, Pose, cross
 from condyle.simulate.contact_frame import surface
 from condyle.simulate.contacts import contact_law, limit_law
-from condyle.simulate.friction_cone import Cone, Corners, Part
+from condyle.simulate.friction_cone import Cone, Iterate, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
@@ -21,8 +21,8 @@ from condyle.tape.trace import trace
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """The impulse and couple about the sphere's centre, (6,), and their derivatives: by the centre, (6, 3), and by the velocity
+class ContactJacobians:
+    """The impulse and torque about the sphere's centre, (6,), and their derivatives: by the centre, (6, 3), and by the velocity
     (linear at the centre, angular) after and before the step, (6, 6) each."""
 
     wrench: Array
@@ -31,40 +31,42 @@ class Slopes:
     by_before: Array
 
 
-def slopes(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Motion, before: Motion, part: Part) -> Slopes:
-    """At the solution `part`; all in the frame F. `after` and `before` are the velocities at the sphere's centre."""
-    tape = _tape(world, point, len(part["y"]))
-    arrays = [centre, after.vector(), before.vector(), X_0F.R, X_0F.p, part["y"], np.array([part["s"]], dtype=object)]
+def contact_jacobians(
+    world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Motion, before: Motion, iterate: Iterate
+) -> ContactJacobians:
+    """At the solution `iterate`; all in the frame F. `after` and `before` are the velocities at the sphere's centre."""
+    tape = _tape(world, point, len(iterate["y"]))
+    arrays = [centre, after.vector(), before.vector(), X_0F.R, X_0F.p, iterate["y"], np.array([iterate["s"]], dtype=object)]
     results = inline(tape, [x for array in arrays for x in np.ravel(array)])
     wrench, by_place, by_after, by_before = (results[p.name].reshape(p.shape) for p in tape.outputs)
-    return Slopes(wrench, by_place, by_after, by_before)
+    return ContactJacobians(wrench, by_place, by_after, by_before)
 
 
 def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any) -> Array:
-    """Impulse and couple about the centre, where y and s solve the law."""
+    """Impulse and torque about the centre, where y and s solve the law."""
     ground = surface(world, point, X_0F, centre)
     u, u_before = (ground.C @ (six[:3] + cross(six[3:], ground.arm)) for six in (after, before))
-    law = contact_law(world, point, world.felt[world.points.index(point)], ground.depth, u_before)
+    law = contact_law(world, point, world.effective_masses[world.points.index(point)], ground.depth, u_before)
     force = ground.C.T @ impulse(law, u, y, s)
     return np.concatenate([force, cross(ground.arm, force)])
 
 
-def impulse(law: Cone | Corners, u: Array, y: Array, s: Any) -> Array:
+def impulse(law: Cone | Polytope, u: Array, y: Array, s: Any) -> Array:
     """The impulse of a law whose solution is y, in a form with the right first derivatives."""
     y, s = stop_gradient(y), stop_gradient(s)
-    # at the solution the gradient is seen(u) / kappa, which loses no digits where the contact slides
-    error = law.seen(u) - law.kappa * stop_gradient(law.seen(u) * law.per)
+    # at the solution the gradient is dual(u) / kappa, which loses no digits where the contact slides
+    error = law.dual(u) - law.kappa * stop_gradient(law.dual(u) * law.per)
     return law.impulse(y - stop_gradient(law.compliance(y, s, u)) @ error)
 
 
-def limit_slopes(world: World, k: int, angle: Any, after: Any, before: Any, part: Part) -> tuple[Any, Any]:
+def limit_jacobian(world: World, k: int, angle: Any, after: Any, before: Any, iterate: Iterate) -> tuple[Any, Any]:
     """The derivatives of the impulse of joint k's limits, by the angle and by the speed before the step."""
 
     def local(angle: Array, before: Array, after: Array, y: Array, s: Array) -> Any:
         return {"impulse": impulse(limit_law(world, k, angle[0], before[0]), after, y, s[0])}
 
     tape = jacobian(trace(local, angle=1, before=1, after=1, y=1, s=1), "impulse", ["angle", "before"], mode="forward")
-    found = inline(tape, [angle, before, after, part["y"][0], part["s"]])
+    found = inline(tape, [angle, before, after, iterate["y"][0], iterate["s"]])
     return found["dimpulse_dangle"][0], found["dimpulse_dbefore"][0]
 
 
@@ -75,11 +77,11 @@ def _tape(world: World, point: ContactPoint, corners: int) -> Tape:
         return {"wrench": wrench(world, point, Pose(R, p), centre, after, before, y, s[0])}
 
     tape = trace(local, centre=3, after=6, before=6, R=(3, 3), p=3, y=corners, s=1)
-    slopes = jacobian(tape, "wrench", ["centre", "after", "before"], mode="forward")
+    jacobians = jacobian(tape, "wrench", ["centre", "after", "before"], mode="forward")
 
     def both(**arrays: Any) -> Any:
         flat = [x for array in arrays.values() for x in np.ravel(array)]
-        return {name: values.reshape(shape) for t in (tape, slopes) for name, values, shape in _results(t, flat)}
+        return {name: values.reshape(shape) for t in (tape, jacobians) for name, values, shape in _results(t, flat)}
 
     return trace(both, **{p.name: p.shape for p in tape.inputs})
 

@@ -26,7 +26,7 @@ class Surface:
 
     C: Array
     depth: Any
-    arm: Array  # from the sphere's centre to where it touches
+    arm: Array  # from the sphere's centre to where it contact_constraints
 
 
 def surface(world: World, point: ContactPoint, X_0F: Pose, centre: Array) -> Surface:
@@ -49,7 +49,7 @@ def _straight_down(n: Array) -> bool:
     return isinstance(n[2], float) and n[2] < -1.0 + 1e-9
 
 
-def at(motion: Motion, point: Array) -> Array:
+def point_velocity(motion: Motion, point: Array) -> Array:
     """The velocity of the point that a motion carries."""
     return motion.linear + cross(motion.angular, point)
 
@@ -68,7 +68,7 @@ def ground_axes(world: World, q: Array) -> Array | None:
     return np.array([n, *tangents(n)]) @ X_0F.R
 
 
-def turned(C: Array | None, v: Array) -> Array:
+def to_ground_axes(C: Array | None, v: Array) -> Array:
     """A velocity or impulse with the base's part in the ground's axes."""
     if C is None:
         return v
@@ -77,12 +77,12 @@ def turned(C: Array | None, v: Array) -> Array:
     return out
 
 
-def turned_back(C: Array | None, v: Array) -> Array:
-    """The inverse of `turned`."""
-    return turned(None if C is None else C.T, v)
+def from_ground_axes(C: Array | None, v: Array) -> Array:
+    """The inverse of `to_ground_axes`."""
+    return to_ground_axes(None if C is None else C.T, v)
 
 
-def turned_matrix(C: Array | None, M: Array) -> Array:
+def matrix_to_ground_axes(C: Array | None, M: Array) -> Array:
     """A symmetric matrix of the joints, likewise."""
     if C is None:
         return M

@@ -1,11 +1,11 @@
-"""The laws of bounded forces, each as one part of an interior-point step: the round friction cone, and boxes with corners.
+"""Force laws of constraints in an interior-point step: the round friction cone, and polytopes (limits, dry friction, pyramids).
 
-Every law chooses an impulse  lambda = D y  with y in a set K that the barrier keeps it inside of, so that (docs/contact.md)
+The impulse is  lambda = D y  with y in a set K that has a barrier, so that (docs/contact.md)
 
     D u + kappa grad(barrier)(y) = 0,     u the velocity after the step along lambda.
 
-The multipliers z (of the cone) and w (of the bound  s > 0) are unknowns of their own: y z = kappa and s w = kappa in the sense
-of the cone, which is what makes the steps long (Nesterov and Todd 1998; Mehrotra 1992).
+The multipliers z (of the cone) and w (of the bound  s > 0) are unknowns too, with y z = kappa and s w = kappa in the cone's
+algebra: the primal-dual form allows long steps (Nesterov and Todd 1998; Mehrotra 1992).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from condyle.robot.spatial import Array, vector
 
-Part = dict[str, Any]  # the unknowns of one law: y, z, s, w
+Iterate = dict[str, Any]  # the unknowns of one constraint: y, z, s, w
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,29 @@ class Cone:
     D: Array  # (S, mu S, mu S)
     kappa: Any
     per: Any  # 1 / kappa
-    slip: Any  # mu times the sliding speed: added to the normal velocity, it keeps sliding from lifting
+    slip: Any  # mu times the sliding speed, added to the normal velocity: sliding does not lift
     degree = 3
     unknowns = 3
 
     @staticmethod
     def of(S: Any, mu: float, kappa: Any, slip: Any = 0.0) -> Cone:
+        """The cone with the largest normal impulse S and the friction coefficient mu."""
         return Cone(vector(S, mu * S, mu * S), kappa, 1.0 / kappa, slip)
 
     @property
-    def strength(self) -> Any:
+    def max_impulse(self) -> Any:
         """S, the largest impulse."""
         return self.D[0]
 
-    def guess(self, impulse: Any) -> Any:
-        """y_n for the impulse that is expected."""
-        return impulse / (1.5 * impulse + self.strength)
+    def initial_fraction(self, impulse: Any) -> Any:
+        """y_n of an expected impulse."""
+        return impulse / (1.5 * impulse + self.max_impulse)
 
-    def start(self, impulse: Any, k: Any, free: Array, mass: float) -> Part:
-        """A point of the path at the smoothing k, near the impulse that is expected, where the `free` velocity slides on."""
-        y = self.guess(impulse)
+    def start(self, impulse: Any, k: Any, free: Array, mass: float) -> Iterate:
+        """A point of the central path at the smoothing k, near the expected impulse, sliding along the `free` velocity."""
+        y = self.initial_fraction(impulse)
         s = 1.0 - y
-        # what friction leaves of the sliding speed
+        # the fraction of the sliding speed that remains after friction
         speed = np.sqrt(free[1] * free[1] + free[2] * free[2] + 1e-30)
         kept = np.maximum(1.0 - self.D[1] * y / (mass * speed), 0.0)
         a = free[1:] * (kept * self.D[1] / k)
@@ -66,21 +67,21 @@ class Cone:
         """lambda = D y."""
         return self.D * y
 
-    def seen(self, u: Array) -> Array:
-        """D (u + slip e): a velocity as the law sees it."""
+    def dual(self, u: Array) -> Array:
+        """D (u + slip e): the dual of a velocity u."""
         return self.D * vector(u[0] + self.slip, u[1], u[2])
 
-    def seen_change(self, du: Array) -> Array:
+    def dual_change(self, du: Array) -> Array:
         """D du."""
         return self.D * du
 
-    def gap(self, part: Part, u: Array) -> Array:
-        """seen(u) - z + w e: zero at the solution."""
-        return self.seen(u) - part["z"] + vector(part["w"], 0.0, 0.0)
+    def dual_residual(self, iterate: Iterate, u: Array) -> Array:
+        """dual(u) - z + w e: zero at the solution."""
+        return self.dual(u) - iterate["z"] + vector(iterate["w"], 0.0, 0.0)
 
-    def scaled(self, part: Part, gap: Array) -> ScaledCone:
-        """The law made linear about a point, by the scaling of Nesterov and Todd."""
-        return ScaledCone(self, part, gap)
+    def scaled(self, iterate: Iterate, residual: Array) -> ScaledCone:
+        """The law linearised about an iterate, with the Nesterov-Todd scaling."""
+        return ScaledCone(self, iterate, residual)
 
     def compliance(self, y: Array, s: Any, u: Array | None = None) -> Array:
         """Q^-1 with  dy = -Q^-1 d(D u)  at the solution: the inverse Hessian of the barrier over kappa.
@@ -89,33 +90,33 @@ class Cone:
         """
         dety = determinant(y)
         if u is not None:
-            from_law = 2.0 * self.kappa * y[0] / (self.seen(u)[0] + self.kappa / s)
+            from_law = 2.0 * self.kappa * y[0] / (self.dual(u)[0] + self.kappa / s)
             dety = np.where(dety < 0.5 * (y[0] * y[0]), from_law, dety)
-        return bounded(y, self.per, 0.5 * dety * self.per, s * s * self.per)
+        return cone_inverse(y, self.per, 0.5 * dety * self.per, s * s * self.per)
 
     def gradient(self, y: Array, s: Any) -> Array:
         """grad(barrier)(y) with the minus sign taken out:  2 y^-1 - e / s."""
         inverse = 2.0 / determinant(y)
         return vector(y[0] * inverse - 1.0 / s, -y[1] * inverse, -y[2] * inverse)
 
-    def room(self, y: Array) -> Any:
-        """s = 1 - y_n: what is left to the bound."""
+    def slack(self, y: Array) -> Any:
+        """s = 1 - y_n."""
         return 1.0 - y[0]
 
-    def used(self, dy: Array) -> Any:
+    def slack_decrease(self, dy: Array) -> Any:
         """The change of -s with y."""
         return dy[0]
 
-    def change(self, dy: Array) -> Array:
+    def impulse_change(self, dy: Array) -> Array:
         """The change of impulse with y."""
         return self.D * dy
 
-    def answer(self, compliance: Array) -> Array:
+    def stiffness(self, compliance: Array) -> Array:
         """Sigma: impulses change by -Sigma du."""
         return np.outer(self.D, self.D) * compliance
 
 
-def bounded(p: Array, a: Any, e: Any, b: Any) -> Array:
+def cone_inverse(p: Array, a: Any, e: Any, b: Any) -> Array:
     """(P^-1 + e0 e0^T / b)^-1 for P = a p p^T - e diag(1, -1, -1), with no difference of large numbers."""
     per = 1.0 / (a * p[0] * p[0] - e + b)
     first, rest = a * p[0] * b * per, a * (b - e) * per
@@ -142,10 +143,10 @@ def largest(values: list[Any]) -> Any:
 
 
 class ScaledCone:
-    """A cone's law made linear:  dy = Q^-1 (rho - D du)."""
+    """The law of a cone, linearised:  dy = Q^-1 (rho - D du)."""
 
-    def __init__(self, law: Cone, part: Part, gap: Array) -> None:
-        y, z, s, w = part["y"], part["z"], part["s"], part["w"]
+    def __init__(self, law: Cone, iterate: Iterate, residual: Array) -> None:
+        y, z, s, w = iterate["y"], iterate["z"], iterate["s"], iterate["w"]
         self.law, self.y, self.z, self.s, self.w = law, y, z, s, w
         dety, detz = determinant(y), determinant(z)
         # one division for each pair
@@ -158,24 +159,24 @@ class ScaledCone:
         self.yz = y @ z
         p = vector(y[0] + e * z[0], y[1] - e * z[1], y[2] - e * z[2])
         per = 1.0 / (a + self.yz)
-        self.Q_inverse = bounded(p, per, e, s * self.per_w)
-        # the same map taken half way: a boost along `turn`, up to the factor sqrt(e)
+        self.Q_inverse = cone_inverse(p, per, e, s * self.per_w)
+        # its square root: a Lorentz boost, up to the factor sqrt(e)
         self.per_e = a * self.per_y
-        self.turn = p * np.sqrt(0.5 * self.per_e * per)
-        self.per_turn = 1.0 / (1.0 + self.turn[0])
-        self.gap = gap
+        self.boost = p * np.sqrt(0.5 * self.per_e * per)
+        self.per_boost = 1.0 / (1.0 + self.boost[0])
+        self.residual = residual
         self.energy = self.yz + s * w  # `degree` kappa at the solution
-        # squares of the distance from the central path, and what rounding makes of them, over the tolerance
+        # squared distances from the central path, and their rounding error over the tolerance
         trace, product = 0.5 * self.yz * law.per - 1.0, 0.5 * a * law.per
         bound = s * w * law.per - 1.0
         self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
         self.noise = 1e-8 * y[0] * z[0] * law.per
 
-    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
-        """The change of impulse if the velocity stayed, on the way to the smoothing k.
+    def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
+        """The change of impulse at constant velocity, towards the smoothing k.
 
-        `ahead` is the step looked at first, whose products count up to `most`; `go` is 0 where it and what is left of the gap are
-        to be left alone, else 1.
+        `ahead`: the predictor step, whose second-order products are clipped to `most`. `go`: 0 for a pure centering step, which
+        ignores them and the residual, else 1.
         """
         to_z = vector(self.y[0], -self.y[1], -self.y[2]) * (2.0 * k * self.per_y) - self.z
         to_w = k * self.per_s - self.w
@@ -186,7 +187,7 @@ class ScaledCone:
             back = jordan_divide(self.boosted(self.z, 1.0), self.per_z, product)
             to_z = to_z - self.boosted(back, -1.0) * (self.per_e * go)
             to_w = to_w + np.minimum(np.maximum(ahead["y"][0] * ahead["w"], -most), most) * (self.per_s * go)
-        self.to_w, self.closing = to_w, self.gap * go
+        self.to_w, self.closing = to_w, self.residual * go
         self.rho = to_z - self.closing - vector(to_w, 0.0, 0.0)
         return self.law.D * (self.Q_inverse @ self.rho)
 
@@ -198,25 +199,25 @@ class ScaledCone:
         return {"y": dy, "z": self.closing + D_du + vector(dw, 0.0, 0.0), "s": -dy[0], "w": dw}
 
     def boosted(self, x: Array, sign: float) -> Array:
-        """x moved along the hyperboloid's point `turn`, or back: the scaling without its factor."""
-        w0, w1, w2 = self.turn[0], self.turn[1] * sign, self.turn[2] * sign
+        """The Lorentz boost of x by `boost`, or its inverse: the scaling without its factor."""
+        w0, w1, w2 = self.boost[0], self.boost[1] * sign, self.boost[2] * sign
         along = w1 * x[1] + w2 * x[2]
-        push = x[0] + along * self.per_turn
+        push = x[0] + along * self.per_boost
         return vector(w0 * x[0] + along, x[1] + w1 * push, x[2] + w2 * push)
 
-    def reach(self, step: dict[str, Any]) -> Any:
+    def inverse_step_limit(self, step: dict[str, Any]) -> Any:
         """1 / (the largest multiple of a step that stays inside)."""
         return largest(
             [
-                exit_speed(self.y, step["y"], self.per_y),
-                exit_speed(self.z, step["z"], self.per_z),
+                inverse_exit_distance(self.y, step["y"], self.per_y),
+                inverse_exit_distance(self.z, step["z"], self.per_z),
                 -step["s"] * self.per_s,
                 -step["w"] * self.per_w,
             ]
         )
 
 
-def exit_speed(y: Array, dy: Array, per_y: Any) -> Any:
+def inverse_exit_distance(y: Array, dy: Array, per_y: Any) -> Any:
     """1 / t for the smallest t > 0 with y + t dy on the cone; not positive if there is none."""
     b = (y[0] * dy[0] - y[1] * dy[1] - y[2] * dy[2]) * per_y
     return np.sqrt(np.maximum(b * b - determinant(dy) * per_y, 0.0)) - b
@@ -235,10 +236,10 @@ def jordan_divide(l: Array, per_l: Any, d: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Corners:
-    """Impulse  offset + E y  with y >= 0 and sum y <= 1; E has one column for each corner.
+class Polytope:
+    """Impulse  offset + E y  with y >= 0 and sum y <= 1; E has one column for each vertex besides the offset.
 
-    One corner: a joint's limit (E = S) or dry friction (E = 2 S, offset = -S). Many: a friction pyramid.
+    One vertex: a joint's limit (E = S) or dry friction (E = 2 S, offset = -S). Many: a friction pyramid.
     """
 
     E: Array
@@ -248,39 +249,42 @@ class Corners:
     slip: Any = 0.0  # of a pyramid, as of a cone
 
     @staticmethod
-    def of(E: Array, kappa: Any, offset: Array | float = 0.0, slip: Any = 0.0) -> Corners:
-        return Corners(E, kappa, 1.0 / kappa, offset, slip)
+    def of(E: Array, kappa: Any, offset: Array | float = 0.0, slip: Any = 0.0) -> Polytope:
+        """The polytope with these vertices."""
+        return Polytope(E, kappa, 1.0 / kappa, offset, slip)
 
     @property
-    def strength(self) -> Any:
+    def max_impulse(self) -> Any:
         """The largest impulse, along the first direction."""
         return abs(self.E[0, 0])
 
     @property
     def unknowns(self) -> int:
+        """Entries of y."""
         return int(self.E.shape[1])
 
     @property
     def degree(self) -> int:
+        """The degree of the barrier."""
         return int(self.E.shape[1]) + 1
 
-    def guess(self, impulse: Any) -> Any:
-        """y for equal shares of the impulse that is expected."""
-        return impulse / (self.degree * impulse + self.strength)
+    def initial_fraction(self, impulse: Any) -> Any:
+        """y of equal shares of an expected impulse."""
+        return impulse / (self.degree * impulse + self.max_impulse)
 
-    def start(self, impulse: Any, k: Any, free: Array, mass: float) -> Part:
-        """A point at the smoothing k: where the `free` velocity leads with one corner, else equal shares of the impulse."""
+    def start(self, impulse: Any, k: Any, free: Array, mass: float) -> Iterate:
+        """A point at the smoothing k: with one vertex the one that fits the `free` velocity, else equal shares of the impulse."""
         n = self.degree - 1
         if n == 1:
             E, low = self.E[0, 0], self.offset if isinstance(self.offset, float) else self.offset[0]
             a, b = low + np.minimum(E, 0.0), low + np.maximum(E, 0.0)
             kept = free[0] + np.minimum(np.maximum(free[0] * -mass, a), b) * (1.0 / mass)
             # E u = k (1/y - 1/s)
-            slope = E * kept / k
-            root = np.sqrt(slope * slope + 4.0)
-            y, s = 2.0 / (root + (2.0 + slope)), 2.0 / (root + (2.0 - slope))
+            ratio = E * kept / k
+            root = np.sqrt(ratio * ratio + 4.0)
+            y, s = 2.0 / (root + (2.0 + ratio)), 2.0 / (root + (2.0 - ratio))
             return {"y": np.array([y], dtype=object), "z": np.array([k / y], dtype=object), "s": s, "w": k / s}
-        y = self.guess(impulse)
+        y = self.initial_fraction(impulse)
         s = 1.0 - n * y
         return {"y": np.array([y] * n, dtype=object), "z": np.array([k / y] * n, dtype=object), "s": s, "w": k / s}
 
@@ -288,95 +292,95 @@ class Corners:
         """lambda = offset + E y."""
         return self.E @ y + self.offset
 
-    def seen(self, u: Array) -> Array:
-        """E^T (u + slip e): a velocity as the law sees it."""
+    def dual(self, u: Array) -> Array:
+        """E^T (u + slip e): the dual of a velocity u."""
         return self.E.T @ u + self.E[0] * self.slip
 
-    def seen_change(self, du: Array) -> Array:
+    def dual_change(self, du: Array) -> Array:
         """E^T du."""
         return self.E.T @ du
 
-    def gap(self, part: Part, u: Array) -> Array:
-        """seen(u) - z + w: zero at the solution."""
-        return self.seen(u) - part["z"] + part["w"]
+    def dual_residual(self, iterate: Iterate, u: Array) -> Array:
+        """dual(u) - z + w: zero at the solution."""
+        return self.dual(u) - iterate["z"] + iterate["w"]
 
-    def scaled(self, part: Part, gap: Array) -> ScaledCorners:
-        """The law made linear about a point."""
-        return ScaledCorners(self, part, gap)
+    def scaled(self, iterate: Iterate, residual: Array) -> ScaledPolytope:
+        """The law linearised about an iterate."""
+        return ScaledPolytope(self, iterate, residual)
 
     def compliance(self, y: Array, s: Any, u: Array | None = None) -> Array:
         """Q^-1 at the solution, Q = kappa (diag(1 / y^2) + 1 / s^2)."""
-        return _without_bound(y * y * self.per, s * s * self.per)
+        return _inverse_with_bound(y * y * self.per, s * s * self.per)
 
     def gradient(self, y: Array, s: Any) -> Array:
         """1 / y - 1 / s, entry by entry."""
         return 1.0 / y - 1.0 / s
 
-    def room(self, y: Array) -> Any:
-        """s = 1 - sum y: what is left to the bound."""
+    def slack(self, y: Array) -> Any:
+        """s = 1 - sum y."""
         return 1.0 - sum(y[1:], y[0])
 
-    def used(self, dy: Array) -> Any:
+    def slack_decrease(self, dy: Array) -> Any:
         """The change of -s with y."""
         return sum(dy[1:], dy[0])
 
-    def change(self, dy: Array) -> Array:
+    def impulse_change(self, dy: Array) -> Array:
         """The change of impulse with y."""
         return self.E @ dy
 
-    def answer(self, compliance: Array) -> Array:
+    def stiffness(self, compliance: Array) -> Array:
         """Sigma: impulses change by -Sigma du."""
         return self.E @ compliance @ self.E.T
 
 
-def _without_bound(p: Array, b: Any) -> Array:
+def _inverse_with_bound(p: Array, b: Any) -> Array:
     """(diag(1/p) + 1 1^T / b)^-1."""
     if len(p) == 1:
         return np.array([[p[0] * b / (p[0] + b)]], dtype=object)
     return np.diag(p) - np.outer(p, p) * (1.0 / (b + sum(p[1:], p[0])))
 
 
-class ScaledCorners:
-    """The law made linear:  dy = Q^-1 (rho - E^T du)."""
+class ScaledPolytope:
+    """The law of a polytope, linearised:  dy = Q^-1 (rho - E^T du)."""
 
-    def __init__(self, law: Corners, part: Part, gap: Array) -> None:
-        self.law, self.y, self.z, self.s, self.w = law, part["y"], part["z"], part["s"], part["w"]
+    def __init__(self, law: Polytope, iterate: Iterate, residual: Array) -> None:
+        self.law, self.y, self.z, self.s, self.w = law, iterate["y"], iterate["z"], iterate["s"], iterate["w"]
         if len(self.y) == 1:
             # one division for each pair
             (y,), (z,) = self.y, self.z
-            room, price = 1.0 / (y * self.s), 1.0 / (z * self.w)
-            self.per_y, self.per_s = np.array([self.s * room], dtype=object), y * room
-            self.per_z, self.per_w = np.array([self.w * price], dtype=object), z * price
+            per_ys, per_zw = 1.0 / (y * self.s), 1.0 / (z * self.w)
+            self.per_y, self.per_s = np.array([self.s * per_ys], dtype=object), y * per_ys
+            self.per_z, self.per_w = np.array([self.w * per_zw], dtype=object), z * per_zw
             self.Q_inverse = np.array([[1.0 / (z * self.per_y[0] + self.w * self.per_s)]], dtype=object)
         else:
             self.per_y, self.per_z = 1.0 / self.y, 1.0 / self.z
             self.per_s, self.per_w = 1.0 / self.s, 1.0 / self.w
-            self.Q_inverse = _without_bound(self.y * self.per_z, self.s * self.per_w)
-        self.gap = gap
+            self.Q_inverse = _inverse_with_bound(self.y * self.per_z, self.s * self.per_w)
+        self.residual = residual
         self.energy = self.y @ self.z + self.s * self.w  # `degree` kappa at the solution
         off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]
         self.error = largest([x * x for x in off])
         self.noise = 0.0
 
-    def aim(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
-        """The change of impulse if the velocity stayed, on the way to the smoothing k; the others as for a cone."""
+    def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
+        """The change of impulse at constant velocity, towards the smoothing k; arguments as for a cone."""
         to_z, to_w = k * self.per_y - self.z, k * self.per_s - self.w
         if ahead is not None:
             to_z = to_z - np.minimum(np.maximum(ahead["y"] * ahead["z"], -most), most) * (self.per_y * go)
             to_w = to_w - np.minimum(np.maximum(ahead["s"] * ahead["w"], -most), most) * (self.per_s * go)
-        self.to_w, self.closing = to_w, self.gap * go
+        self.to_w, self.closing = to_w, self.residual * go
         self.rho = to_z - self.closing - to_w
         return self.law.E @ (self.Q_inverse @ self.rho)
 
     def step(self, du: Array) -> dict[str, Any]:
         """The step of all unknowns when the velocity changes by du."""
-        turned = self.law.E.T @ du
-        dy = self.Q_inverse @ (self.rho - turned)
+        E_du = self.law.E.T @ du
+        dy = self.Q_inverse @ (self.rho - E_du)
         ds = -sum(dy[1:], dy[0])
         dw = self.to_w - self.w * self.per_s * ds
-        return {"y": dy, "z": self.closing + turned + dw, "s": ds, "w": dw}
+        return {"y": dy, "z": self.closing + E_du + dw, "s": ds, "w": dw}
 
-    def reach(self, step: dict[str, Any]) -> Any:
+    def inverse_step_limit(self, step: dict[str, Any]) -> Any:
         """1 / (the largest multiple of a step that stays inside)."""
         pairs = [*zip(step["y"], self.per_y, strict=True), *zip(step["z"], self.per_z, strict=True)]
         return largest([-a * b for a, b in [*pairs, (step["s"], self.per_s), (step["w"], self.per_w)]])

@@ -15,9 +15,9 @@ from condyle.dynamics.manifold import difference, integrate, tangent_rate
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import differentiable_backward_step
-from condyle.simulate.contact_frame import turned_back
-from condyle.simulate.integrate import TABLES, Moved, acceleration, stage
-from condyle.simulate.move import advanced, turns
+from condyle.simulate.contact_frame import from_ground_axes
+from condyle.simulate.integrate import TABLES, StepResult, acceleration, stage
+from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
 from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, problem
 from condyle.simulate.world import World
@@ -31,44 +31,46 @@ from condyle.tape.trace import trace
 def differentiable_velocity(world: World, x: Inputs) -> Array:
     """The velocity after a step, in a form whose tape derivatives are right to second order."""
     now = problem(world, x)
-    solution = solve(world.carriers, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
+    solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
     v = stop_gradient(solution.v)
-    ys = [stop_gradient(part["y"]) for part in solution.parts]
+    ys = [stop_gradient(iterate["y"]) for iterate in solution.iterates]
     for _ in range(2):
         r, H = now.M @ v - now.p, np.array(now.M, dtype=object)
         inner = []
-        for b, y in zip(now.laws, ys, strict=True):
-            s = b.law.room(y)
+        for b, y in zip(now.constraints, ys, strict=True):
+            s = b.law.slack(y)
             compliance = b.law.compliance(y, s)
-            rho = b.law.kappa * b.law.gradient(y, s) - b.law.seen(b.velocity(v))
+            rho = b.law.kappa * b.law.gradient(y, s) - b.law.dual(b.velocity(v))
             inner.append((compliance, rho))
-            b.push(b.law.impulse(y), r, -1.0)
-            b.push(b.law.change(compliance @ rho), r, -1.0)
-            b.stiffen(b.law.answer(compliance), H)
-        dv = pattern_factor(world.carriers, H).solve(-r)
-        ys = [y + Q @ (rho - b.law.seen_change(b.velocity(dv))) for b, y, (Q, rho) in zip(now.laws, ys, inner, strict=True)]
+            b.add_impulse(b.law.impulse(y), r, -1.0)
+            b.add_impulse(b.law.impulse_change(compliance @ rho), r, -1.0)
+            b.add_stiffness(b.law.stiffness(compliance), H)
+        dv = pattern_factor(world.ancestor_dofs, H).solve(-r)
+        ys = [
+            y + Q @ (rho - b.law.dual_change(b.velocity(dv))) for b, y, (Q, rho) in zip(now.constraints, ys, inner, strict=True)
+        ]
         v = v + dv
-    return turned_back(now.turn, v)
+    return from_ground_axes(now.rotation, v)
 
 
-def differentiable_step(world: World, x: Inputs, integrator: str) -> Moved:
+def differentiable_step(world: World, x: Inputs, integrator: str) -> StepResult:
     """One step of the physics, likewise."""
     reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
-        return Moved(*advanced(world, x.q, differentiable_velocity(world, x)), 0.0)
+        return StepResult(*integrate_pose(world, x.q, differentiable_velocity(world, x)), 0.0)
     if integrator == "backward_euler":
         v = differentiable_backward_step(world, x)
-        return Moved(integrate(reduced, x.q, v * h), v, 0.0)
+        return StepResult(integrate(reduced, x.q, v * h), v, 0.0)
     if integrator == "explicit_euler":
         on = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
-        return Moved(on, differentiable_velocity(world, x) - turns(world, x.v) * h, 0.0)
+        return StepResult(on, differentiable_velocity(world, x) - transport_acceleration(world, x.v) * h, 0.0)
     rate, a, dq, change = np.zeros(world.nd), np.zeros(world.nv), np.zeros(world.nd), np.zeros(world.nv)
     for node, weight in TABLES[integrator]:
         at, dv = stage(world, x, node, rate, a)
         rate = tangent_rate(reduced, dv, world.at(at.q).rate(at.v))
         a = acceleration(world, at, differentiable_velocity(world, at))
         dq, change = dq + rate * (h * weight), change + a * (h * weight)
-    return Moved(integrate(reduced, x.q, dq), x.v + change, 0.0)
+    return StepResult(integrate(reduced, x.q, dq), x.v + change, 0.0)
 
 
 def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:

@@ -15,7 +15,12 @@ import numpy as np
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_step, backward_step_derivatives
-from condyle.simulate.move import advanced, advanced_slopes, turns, turns_slope
+from condyle.simulate.integrate_pose import (
+    integrate_pose,
+    integrate_pose_jacobian,
+    transport_acceleration,
+    transport_acceleration_jacobian,
+)
 from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
@@ -32,7 +37,7 @@ TABLES: dict[str, Array] = {
 
 
 @dataclass(frozen=True)
-class Moved:
+class StepResult:
     """The state after one step of the physics, and the largest residual on the way."""
 
     q: Array
@@ -41,26 +46,28 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Slope:
+class StepJacobian:
     """d(q, v)/d(q, v) and d(q, v)/du of a step, in the tangent space: (ndx, ndx) and (ndx, nu)."""
 
     A: Array
     B: Array
 
 
-def moved(world: World, x: Inputs, integrator: str) -> Moved:
+def integrate_step(world: World, x: Inputs, integrator: str) -> StepResult:
     """One step of the physics."""
     reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
         solution = next_velocity(world, x)
-        return Moved(*advanced(world, x.q, solution.v), solution.residual)
+        return StepResult(*integrate_pose(world, x.q, solution.v), solution.residual)
     if integrator == "backward_euler":
         end = backward_step(world, x)
-        return Moved(integrate(reduced, x.q, end.v * h), end.v, end.residual)
+        return StepResult(integrate(reduced, x.q, end.v * h), end.v, end.residual)
     if integrator == "explicit_euler":
         solution = next_velocity(world, x)
         rate = world.at(x.q).rate(x.v)
-        return Moved(integrate(reduced, x.q, rate * h), solution.v - turns(world, x.v) * h, solution.residual)
+        return StepResult(
+            integrate(reduced, x.q, rate * h), solution.v - transport_acceleration(world, x.v) * h, solution.residual
+        )
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dq = stage(world, x, row[0], state["rate"], state["a"])
@@ -72,12 +79,12 @@ def moved(world: World, x: Inputs, integrator: str) -> Moved:
     still, zero = np.zeros(world.nd), np.zeros(world.nv)
     start = {"rate": still, "a": zero, "dq": still, "dv": zero, "residual": 0.0}
     end, _ = scan(body, start, TABLES[integrator])
-    return Moved(integrate(reduced, x.q, end["dq"]), x.v + end["dv"], end["residual"])
+    return StepResult(integrate(reduced, x.q, end["dq"]), x.v + end["dv"], end["residual"])
 
 
 def acceleration(world: World, x: Inputs, after: Array) -> Array:
     """(v+ - v) / h, in the axes of the body."""
-    return (after - x.v) * (1.0 / world.h) - turns(world, x.v)
+    return (after - x.v) * (1.0 / world.h) - transport_acceleration(world, x.v)
 
 
 def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[Inputs, Array]:
@@ -87,22 +94,22 @@ def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[In
     return Inputs(integrate(world.reduced, x.q, dq), x.v + a * step, x.u, x.t + step, x.wrenches), dq
 
 
-def slope(world: World, x: Inputs, integrator: str) -> Slope:
+def step_jacobian(world: World, x: Inputs, integrator: str) -> StepJacobian:
     """The derivatives of one step of the physics."""
     reduced, h, nd, nv = world.reduced, world.h, world.nd, world.nv
     width = nd + nv + world.nu
     if integrator == "backward_euler":
         _, A, B = backward_step_derivatives(world, x)
-        return Slope(A, B)
+        return StepJacobian(A, B)
     if integrator in ("semi_implicit_euler", "explicit_euler"):
         answer = next_velocity_derivatives(world, x)
         of_v = np.column_stack([answer.by_q, answer.by_v, answer.by_u])
         if integrator == "semi_implicit_euler":
-            q_by_q, q_by_v, v_by_v = advanced_slopes(world, x.q, answer.solution.v)
+            q_by_q, q_by_v, v_by_v = integrate_pose_jacobian(world, x.q, answer.solution.v)
             of_q, of_v = q_by_v @ of_v, v_by_v @ of_v
         else:
-            q_by_q, of_q = _straight_on(world, x)
-            of_v[:, nd : nd + nv] = of_v[:, nd : nd + nv] - turns_slope(world, x.v) * h
+            q_by_q, of_q = _explicit_jacobian(world, x)
+            of_v[:, nd : nd + nv] = of_v[:, nd : nd + nv] - transport_acceleration_jacobian(world, x.v) * h
         of_q[:, :nd] = of_q[:, :nd] + q_by_q
         return _split(np.vstack([of_q, of_v]), nd + nv)
     start_q, start_v = np.zeros((nd, width)), np.zeros((nv, width))
@@ -122,8 +129,8 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
         moving, by_y, by_w = here.rate(at.v), *here.rate_derivatives(at.v)
         rate, a = tangent_rate(reduced, dq, moving), acceleration(world, at, answer.solution.v)
         of_moving = at_v if by_y is None or by_w is None else by_y @ at_q + by_w @ at_v
-        of_rate = rate_slope(world, dq, moving, of_dq, of_moving)
-        of_a = (of_next - at_v) * (1.0 / h) - turns_slope(world, at.v) @ at_v
+        of_rate = tangent_rate_jacobian(world, dq, moving, of_dq, of_moving)
+        of_a = (of_next - at_v) * (1.0 / h) - transport_acceleration_jacobian(world, at.v) @ at_v
         w = h * row[1]
         sums = {"dq": state["dq"] + rate * w, "of_dq": state["of_dq"] + of_rate * w, "of_v": state["of_v"] + of_a * w}
         return {"rate": rate, "a": a, "of_rate": of_rate, "of_a": of_a, **sums}, ()
@@ -136,7 +143,7 @@ def slope(world: World, x: Inputs, integrator: str) -> Slope:
     return _split(np.vstack([by_q @ start_q + by_dv @ end["of_dq"], start_v + end["of_v"]]), nd + nv)
 
 
-def _straight_on(world: World, x: Inputs) -> tuple[Array, Array]:
+def _explicit_jacobian(world: World, x: Inputs) -> tuple[Array, Array]:
     """Explicit Euler's new configuration: (by the old one alone, by everything through the rate)."""
     here = world.at(x.q)
     q_by_q, by_dq = integrate_derivatives(world.reduced, here.rate(x.v) * world.h)
@@ -148,11 +155,11 @@ def _straight_on(world: World, x: Inputs) -> tuple[Array, Array]:
     return q_by_q, of_q
 
 
-def _split(whole: Array, n: int) -> Slope:
-    return Slope(whole[:, :n], whole[:, n:])
+def _split(stacked: Array, n: int) -> StepJacobian:
+    return StepJacobian(stacked[:, :n], stacked[:, n:])
 
 
-def rate_slope(world: World, dv: Array, v: Array, of_dv: Array, of_v: Array) -> Array:
+def tangent_rate_jacobian(world: World, dv: Array, v: Array, of_dv: Array, of_v: Array) -> Array:
     """The derivative of tangent_rate(dv, v) along the columns of its arguments' derivatives."""
     reduced = world.reduced
 

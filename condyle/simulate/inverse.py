@@ -2,7 +2,7 @@
 
 Forward, all bounded forces of a step depend on each other through the mass matrix (solver.py). Once the velocity is known each
 law stands alone, and a few steps of Newton in one unknown give its impulse (`local_impulse`). Three questions are answered so,
-all by the same balance of forces (`needed`):
+all by the same balance of forces (`required_forces`):
 
     impulse level   which tau gives a step the acceleration a                      after = v + h a, before = v
     limiting force  which tau gives a now, the forces those of the velocity now    after = before = v
@@ -21,13 +21,13 @@ from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import tree_factor
 from condyle.robot.spatial import Array, vector
-from condyle.simulate.contact_frame import ground_axes, turned, turned_back, turned_matrix
-from condyle.simulate.contacts import joint_laws, position, touches
-from condyle.simulate.friction_cone import Cone, Corners, Part, largest
-from condyle.simulate.move import turning, turning_slope
-from condyle.simulate.solver import Bounded, Solution
+from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, to_ground_axes
+from condyle.simulate.contacts import contact_constraints, joint_constraints, position
+from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
+from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
+from condyle.simulate.solver import Constraint, Solution
 from condyle.simulate.step import Inputs, external
-from condyle.simulate.step_derivatives import add_external, add_laws
+from condyle.simulate.step_derivatives import add_constraint_derivatives, add_external
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient, where
 from condyle.tape.loop import loop
@@ -39,8 +39,8 @@ ORDERS = 2  # derivatives of a local impulse that the tape's own rules get right
 # ---- one law by itself
 
 
-def local_impulse(law: Cone | Corners, u: Array) -> tuple[Array, Any]:
-    """(y, s) with  seen(u) = kappa gradient(y, s),  s = room(y): what a law does at the velocity u after the step.
+def local_impulse(law: Cone | Polytope, u: Array) -> tuple[Array, Any]:
+    """(y, s) with  dual(u) = kappa gradient(y, s),  s = offset(y): what a law does at the velocity u after the step.
 
     The root is found on values without derivatives; steps of Newton whose value is zero carry the derivatives, up to ORDERS.
     """
@@ -51,7 +51,7 @@ def local_impulse(law: Cone | Corners, u: Array) -> tuple[Array, Any]:
 
 def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
     """With x = y/s along the normal and w = 1/x:  w + sqrt((1 + w)^2 + alpha^2) - x = beta, convex and falling in x."""
-    seen = law.seen(u) * law.per
+    seen = law.dual(u) * law.per
     beta, across = seen[0], seen[1:]
     alpha2 = across @ across
     b, alpha = stop_gradient(beta), np.sqrt(stop_gradient(alpha2))
@@ -64,50 +64,50 @@ def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
         far = (1.0 + w) * (1.0 + w) / (np.sqrt((1.0 + w) * (1.0 + w) + alpha * alpha) + alpha)
         return (far + (alpha - b)) + (w - x)
 
-    def slope(x: Any, square: Any) -> Any:
+    def derivative(x: Any, square: Any) -> Any:
         w = 1.0 / x
         return -1.0 - w * w * (1.0 + (1.0 + w) / np.sqrt((1.0 + w) * (1.0 + w) + square))
 
-    x = _from_the_left(start, error, lambda x: slope(x, alpha * alpha))
+    x = _from_the_left(start, error, lambda x: derivative(x, alpha * alpha))
     for _ in range(ORDERS):
         w = 1.0 / x
-        gap = (w + np.sqrt((1.0 + w) * (1.0 + w) + alpha2) - x) - beta
-        x = x - (gap - stop_gradient(gap)) / slope(x, alpha2)
+        error_of_x = (w + np.sqrt((1.0 + w) * (1.0 + w) + alpha2) - x) - beta
+        x = x - (error_of_x - stop_gradient(error_of_x)) / derivative(x, alpha2)
     y, s = 1.0 / (1.0 + 1.0 / x), 1.0 / (1.0 + x)
     return vector(y, *(across * (-(y * y) / (1.0 + np.sqrt(1.0 + alpha2 * (y * y)))))), s
 
 
-def _corner(law: Corners, u: Array) -> tuple[Array, Any]:
+def _corner(law: Polytope, u: Array) -> tuple[Array, Any]:
     """With x = y/s:  1/x - x = beta."""
-    beta = law.seen(u)[0] * law.per
+    beta = law.dual(u)[0] * law.per
     x = _root(-stop_gradient(beta), 1.0)
     for _ in range(ORDERS):
-        gap = (1.0 / x - x) - beta
-        x = x + (gap - stop_gradient(gap)) / (1.0 + 1.0 / (x * x))
+        error_of_x = (1.0 / x - x) - beta
+        x = x + (error_of_x - stop_gradient(error_of_x)) / (1.0 + 1.0 / (x * x))
     return np.array([1.0 / (1.0 + 1.0 / x)], dtype=object), 1.0 / (1.0 + x)
 
 
-def _corners(law: Corners, u: Array) -> tuple[Array, Any]:
+def _corners(law: Polytope, u: Array) -> tuple[Array, Any]:
     """y_i = 1/(beta_i + W), s = 1/W: with all beta and 0 counted from the smallest, x = W + smallest is between 1 and n + 1."""
-    beta = law.seen(u) * law.per
+    beta = law.dual(u) * law.per
     b = [*stop_gradient(beta), 0.0]
-    least = -largest([-x for x in b])
-    rooms = [x - least for x in b]
+    smallest = -largest([-x for x in b])
+    offsets = [x - smallest for x in b]
 
     def total(x: Any) -> Any:
-        return sum((1.0 / (room + x) for room in rooms[1:]), 1.0 / (rooms[0] + x)) - 1.0
+        return sum((1.0 / (offset + x) for offset in offsets[1:]), 1.0 / (offsets[0] + x)) - 1.0
 
-    def slope(x: Any) -> Any:
-        return -sum((1.0 / ((room + x) * (room + x)) for room in rooms[1:]), 1.0 / ((rooms[0] + x) * (rooms[0] + x)))
+    def derivative(x: Any) -> Any:
+        return -sum((1.0 / ((offset + x) * (offset + x)) for offset in offsets[1:]), 1.0 / ((offsets[0] + x) * (offsets[0] + x)))
 
-    x = _from_the_left(1.0, total, slope)
-    parts: list[Any] = []
+    x = _from_the_left(1.0, total, derivative)
+    fractions: list[Any] = []
     for _ in range(ORDERS + 1):
-        parts = [1.0 / ((beta_i - least) + x) for beta_i in (*beta, 0.0)]
-        gap = sum(parts[1:], parts[0]) - 1.0
-        squares = [part * part for part in parts]
-        x = x + (gap - stop_gradient(gap)) / sum(squares[1:], squares[0])
-    return np.array(parts[:-1], dtype=object), parts[-1]
+        fractions = [1.0 / ((beta_i - smallest) + x) for beta_i in (*beta, 0.0)]
+        error_of_x = sum(fractions[1:], fractions[0]) - 1.0
+        squares = [y * y for y in fractions]
+        x = x + (error_of_x - stop_gradient(error_of_x)) / sum(squares[1:], squares[0])
+    return np.array(fractions[:-1], dtype=object), fractions[-1]
 
 
 def _root(b: Any, a: float) -> Any:
@@ -116,12 +116,12 @@ def _root(b: Any, a: float) -> Any:
     return where(b > 0.0, 0.5 * t, 2.0 * a / t)
 
 
-def _from_the_left(start: Any, error: Any, slope: Any) -> Any:
+def _from_the_left(start: Any, error: Any, derivative: Any) -> Any:
     """The root of a falling convex function, by Newton's steps from where it is positive: each goes right until rounding ends."""
 
     def body(_: Any, state: Any) -> Any:
         x, _ = state
-        return x - error(x) / slope(x), x
+        return x - error(x) / derivative(x), x
 
     return stop_gradient(loop(body, (start, 0.0), STEPS, until=lambda state: state[0] <= state[1])[0])
 
@@ -130,7 +130,7 @@ def _from_the_left(start: Any, error: Any, slope: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Moment:
+class ForceBalance:
     """When forces balance: configuration, velocity and acceleration; the velocities by which bounded forces and damping act.
 
     `ahead`: how long after q springs act, s.
@@ -146,19 +146,19 @@ class Moment:
     wrenches: Array | None = None
 
     @staticmethod
-    def of_step(world: World, q: Array, v: Array, a: Array) -> Moment:
+    def of_step(world: World, q: Array, v: Array, a: Array) -> ForceBalance:
         """The step from (q, v) with the acceleration a, to the velocity v + h a in axes that stand still (move.py)."""
-        return Moment(q, v, a, v + (a + turning(world.model, v)) * world.h, v, world.h if world.implicit else 0.0)
+        return ForceBalance(q, v, a, v + (a + transport_acceleration(world, v)) * world.h, v, world.h if world.implicit else 0.0)
 
     @staticmethod
-    def of_now(q: Array, v: Array, a: Array) -> Moment:
+    def of_now(q: Array, v: Array, a: Array) -> ForceBalance:
         """This instant."""
-        return Moment(q, v, a, v, v)
+        return ForceBalance(q, v, a, v, v)
 
     @staticmethod
-    def of_end(world: World, q1: Array, v1: Array, v: Array, t: Any = 0.0, wrenches: Array | None = None) -> Moment:
+    def of_end(world: World, q1: Array, v1: Array, v: Array, t: Any = 0.0, wrenches: Array | None = None) -> ForceBalance:
         """The end of the step that came from the velocity v."""
-        return Moment(q1, v1, (v1 - v) * (1.0 / world.h), v1, v, 0.0, t, wrenches)
+        return ForceBalance(q1, v1, (v1 - v) * (1.0 / world.h), v1, v, 0.0, t, wrenches)
 
     @property
     def inputs(self) -> Inputs:
@@ -166,16 +166,16 @@ class Moment:
         return Inputs(self.q, self.v, np.zeros(0), self.t, self.wrenches)
 
 
-def laws_at(world: World, at: Moment) -> tuple[list[Bounded], list[Part], Array | None]:
+def constraints_at(world: World, at: ForceBalance) -> tuple[list[Constraint], list[Iterate], Array | None]:
     """(the bounded forces, what each does, the axes they are given in)."""
-    laws = [*touches(world, at.q, at.before), *joint_laws(world, at.q, at.before)]
-    turn = ground_axes(world, at.q) if laws else None
-    after = turned(turn, at.after)
-    parts = [dict(zip(("y", "s"), local_impulse(b.law, b.velocity(after)), strict=True)) for b in laws]
-    return laws, parts, turn
+    constraints = [*contact_constraints(world, at.q, at.before), *joint_constraints(world, at.q, at.before)]
+    rotation = ground_axes(world, at.q) if constraints else None
+    after = to_ground_axes(rotation, at.after)
+    iterates = [dict(zip(("y", "s"), local_impulse(b.law, b.velocity(after)), strict=True)) for b in constraints]
+    return constraints, iterates, rotation
 
 
-def needed(world: World, at: Moment) -> Array:
+def required_forces(world: World, at: ForceBalance) -> Array:
     """tau = M a + c + B after + K (q + ahead after - rest) - J^T lambda(after) / h - what acts from outside, (nv,).
 
     Where the method of integration wants damping explicit, it is B v.
@@ -185,18 +185,18 @@ def needed(world: World, at: Moment) -> Array:
         tau[k] = tau[k] + joint.damping * (at.after if world.implicit else at.v)[k]
         if joint.spring:
             tau[k] = tau[k] + (at.q[position(world, k)] - joint.rest + at.after[k] * at.ahead) * joint.spring
-    laws, parts, turn = laws_at(world, at)
-    if not laws:
+    constraints, iterates, rotation = constraints_at(world, at)
+    if not constraints:
         return tau
     impulse = np.zeros(world.model.nv, dtype=object)
-    for b, part in zip(laws, parts, strict=True):
-        b.push(b.law.impulse(part["y"]), impulse)
-    return tau - turned_back(turn, impulse) * (1.0 / world.h)
+    for b, iterate in zip(constraints, iterates, strict=True):
+        b.add_impulse(b.law.impulse(iterate["y"]), impulse)
+    return tau - from_ground_axes(rotation, impulse) * (1.0 / world.h)
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """The derivatives of `needed`, each (nv, nv): by q (in the tangent space) and v, by a (the mass matrix), after and before."""
+class ForceJacobians:
+    """Derivatives of `required_forces`, each (nv, nv): by q (in the tangent space), v, a (the mass matrix), after and before."""
 
     by_q: Array
     by_v: Array
@@ -205,28 +205,28 @@ class Slopes:
     by_before: Array
 
 
-def needed_slopes(world: World, at: Moment) -> Slopes:
+def required_force_jacobians(world: World, at: ForceBalance) -> ForceJacobians:
     """How the joint forces depend on the moment."""
     n, h = world.model.nv, world.h
     by_q, by_v, M = inverse_dynamics_derivatives(world.model, at.q, at.v, at.a)
     # what is added below is times h, as everything of a step
     of_q, of_v, of_before = (np.zeros((n, n), dtype=object) for _ in range(3))
     add_external(world, at.inputs, of_q, of_v)
-    laws, parts, turn = laws_at(world, at)
+    constraints, iterates, rotation = constraints_at(world, at)
     x = Inputs(at.q, at.before, np.zeros(0), at.t, at.wrenches)
-    add_laws(world, x, laws, Solution(at.after, parts, 0.0), of_q, of_before)
+    add_constraint_derivatives(world, x, constraints, Solution(at.after, iterates, 0.0), of_q, of_before)
     of_after = np.zeros((n, n), dtype=object)
-    after = turned(turn, at.after)
-    for b, part in zip(laws, parts, strict=True):
-        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(after))), of_after)
-    of_after = turned_matrix(None if turn is None else turn.T, of_after)
+    after = to_ground_axes(rotation, at.after)
+    for b, iterate in zip(constraints, iterates, strict=True):
+        b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(after))), of_after)
+    of_after = matrix_to_ground_axes(None if rotation is None else rotation.T, of_after)
     for k, joint in enumerate(world.joints):
         of_q[k, k] = of_q[k, k] + h * joint.spring
         of_after[k, k] = of_after[k, k] + h * at.ahead * joint.spring
         damped = of_after if world.implicit else of_v
         damped[k, k] = damped[k, k] + h * joint.damping
     per = 1.0 / h
-    return Slopes(by_q + of_q * per, by_v + of_v * per, M, of_after * per, of_before * per)
+    return ForceJacobians(by_q + of_q * per, by_v + of_v * per, M, of_after * per, of_before * per)
 
 
 # ---- impulse level: one step
@@ -234,13 +234,13 @@ def needed_slopes(world: World, at: Moment) -> Slopes:
 
 def inverse_step(world: World, q: Array, v: Array, a: Array) -> Array:
     """The joint forces, (nv,), with which the step from (q, v) has the acceleration a."""
-    return needed(world, Moment.of_step(world, q, v, a))
+    return required_forces(world, ForceBalance.of_step(world, q, v, a))
 
 
 def inverse_step_derivatives(world: World, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """Its derivatives by q, v and a, each (nv, nv)."""
-    s = needed_slopes(world, Moment.of_step(world, q, v, a))
-    of_v = np.eye(world.model.nv) + turning_slope(world.model, v) * world.h
+    s = required_force_jacobians(world, ForceBalance.of_step(world, q, v, a))
+    of_v = np.eye(world.model.nv) + transport_acceleration_jacobian(world, v) * world.h
     return s.by_q, s.by_v + s.by_after @ of_v + s.by_before, s.by_a + s.by_after * world.h
 
 
@@ -249,18 +249,18 @@ def inverse_step_derivatives(world: World, q: Array, v: Array, a: Array) -> tupl
 
 def limiting_inverse(world: World, q: Array, v: Array, a: Array) -> Array:
     """The joint forces, (nv,), that give the acceleration a while contact acts as the velocity v asks for."""
-    return needed(world, Moment.of_now(q, v, a))
+    return required_forces(world, ForceBalance.of_now(q, v, a))
 
 
 def limiting_inverse_derivatives(world: World, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """Its derivatives by q, v and a, each (nv, nv)."""
-    s = needed_slopes(world, Moment.of_now(q, v, a))
+    s = required_force_jacobians(world, ForceBalance.of_now(q, v, a))
     return s.by_q, s.by_v + s.by_after + s.by_before, s.by_a
 
 
 def limiting_forward(world: World, q: Array, v: Array, tau: Array) -> Array:
     """The acceleration, (nv,), that the joint forces tau give: the inverse of `limiting_inverse` in a."""
-    left = tau - needed(world, Moment.of_now(q, v, np.zeros(world.model.nv)))
+    left = tau - required_forces(world, ForceBalance.of_now(q, v, np.zeros(world.model.nv)))
     return tree_factor(world.model, mass_matrix(world.model, q)).solve(left)
 
 
@@ -273,7 +273,7 @@ def limiting_forward_derivatives(world: World, q: Array, v: Array, tau: Array) -
 
 
 __all__ = [
-    "Moment",
+    "ForceBalance",
     "inverse_step",
     "inverse_step_derivatives",
     "limiting_forward",
@@ -281,6 +281,6 @@ __all__ = [
     "limiting_inverse",
     "limiting_inverse_derivatives",
     "local_impulse",
-    "needed",
-    "needed_slopes",
+    "required_forces",
+    "required_force_jacobians",
 ]

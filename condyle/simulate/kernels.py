@@ -12,7 +12,7 @@ import numpy as np
 from condyle.dynamics import energy
 from condyle.robot.spatial import Array
 from condyle.simulate.hessian import weighted_hessian
-from condyle.simulate.integrate import moved, slope
+from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.step import Inputs, contact_impulses, spring_energy
 from condyle.simulate.world import World
@@ -56,7 +56,7 @@ def packed(stepper: Stepper, x: Array, q: Array, v: Array) -> Array:
 
 def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tuple[Array, Any]:
     """(the next packed state, the residual) of one step of the physics."""
-    after = moved(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
+    after = integrate_step(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
     return packed(stepper, x, after.q, after.v), after.residual
 
 
@@ -93,19 +93,19 @@ def rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array |
 
 
 def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
-    found = slope(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
+    found = step_jacobian(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
     return {"A": found.A, "B": found.B} if stepper.world.nu else {"A": found.A}
 
 
-def chained(stepper: Stepper, whole: Array, A: Array, B: Array) -> Any:
-    """The derivatives of two steps: A whole, with B added to the columns of the controls."""
+def chained(stepper: Stepper, total: Array, A: Array, B: Array) -> Any:
+    """The derivatives of two steps: A total, with B added to the columns of the controls."""
     added = np.hstack([np.zeros((len(A), len(A))), B[:, : stepper.world.nu]])
 
     def body(_: Any, state: Any, row: Any) -> Any:
-        return state, row[0] @ whole + row[1]
+        return state, row[0] @ total + row[1]
 
     _, out = scan(body, np.zeros(1), (A, added))
-    return {"whole": out}
+    return {"total": out}
 
 
 def forces(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:

@@ -1,6 +1,6 @@
 """End effectors found in a mesh: the slab of vertices farthest out in some direction, fitted by a sphere or a cylinder.
 
-Fits are linear least squares for |x|^2 = 2 c . x + (r^2 - |c|^2); results are rounded to a nanometre.
+Fits are linear minimum squares for |x|^2 = 2 c . x + (r^2 - |c|^2); results are rounded to a nanometre.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _cylinder(slab: np.ndarray, d: np.ndarray) -> Cylinder:
     flat = slab @ np.column_stack([a, b])
     _, (longest, shortest), principal = np.linalg.svd(flat - flat.mean(axis=0), full_matrices=False)
     tilt = TILT if shortest < ROUNDEST * longest else np.pi / 4.0
-    best = [_least(miss, float(np.arctan2(way[1], way[0])), tilt) for way in principal]
+    best = [_minimum(miss, float(np.arctan2(axis[1], axis[0])), tilt) for axis in principal]
     # a tyre is round both ways: the wheel is the larger circle
     fitting = [angle for angle in best if miss(angle) <= NEAR]
     angle = max(fitting, key=lambda angle: _round(seen_along(angle)[2])[1]) if fitting else min(best, key=miss)
@@ -175,8 +175,8 @@ def _cylinder(slab: np.ndarray, d: np.ndarray) -> Cylinder:
     return Cylinder(_settled(middle), _settled(axis), round(radius, DIGITS), round(length, DIGITS), residual)
 
 
-def _least(miss: Callable[[float], float], angle: float, tilt: float) -> float:
-    """The angle within `tilt` of the given one where `miss` is least: the best of a row, then again around it, closer."""
+def _minimum(miss: Callable[[float], float], angle: float, tilt: float) -> float:
+    """The angle within `tilt` of the given one where `miss` is minimum: the best of a row, then again around it, closer."""
     for _ in range(REFINEMENTS):
         angle = float(min(angle + tilt * np.linspace(-1.0, 1.0, ANGLES), key=miss))
         tilt *= 4.0 / ANGLES
@@ -198,7 +198,7 @@ def _outermost(points: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 
 def _round(points: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """(centre, radius, rms distance) of the circle or sphere through points (n, 2) or (n, 3), by linear least squares."""
+    """(centre, radius, rms distance) of the circle or sphere through points (n, 2) or (n, 3), by linear minimum squares."""
     # about the mean and in units of the spread, where squares do not cancel
     mean = points.mean(axis=0)
     spread = float(np.max(np.abs(points - mean))) or 1.0
@@ -211,10 +211,10 @@ def _round(points: np.ndarray) -> tuple[np.ndarray, float, float]:
     return mean + spread * centre, spread * radius, spread * float(np.sqrt(np.mean(misses * misses)))
 
 
-def _check(slab: np.ndarray, least: int, kind: str) -> None:
+def _check(slab: np.ndarray, minimum: int, kind: str) -> None:
     """Raise when there are too few vertices, or all of them lie in a plane."""
-    if len(slab) < least:
-        raise SimulationError(f"the slab has {len(slab)} vertices, and a {kind} needs at least {least}; make it thicker")
+    if len(slab) < minimum:
+        raise SimulationError(f"the slab has {len(slab)} vertices, and a {kind} needs at minimum {minimum}; make it thicker")
     widths = np.linalg.svd(slab - slab.mean(axis=0), compute_uv=False)
     if widths[2] <= FLATTEST * widths[0]:
         raise SimulationError(

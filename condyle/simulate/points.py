@@ -103,7 +103,7 @@ def moving_frame(model: Model, name: str) -> Frame:
         if frame.name == name:
             if frame.link < 0:
                 raise SimulationError(
-                    f"frame '{name}' of robot '{model.name}' stands still in the world and cannot touch the ground; "
+                    f"frame '{name}' of robot '{model.name}' is fixed to the world and cannot touch the ground; "
                     "load the robot with another base, or take a frame on a moving link"
                 )
             return frame
@@ -112,13 +112,13 @@ def moving_frame(model: Model, name: str) -> Frame:
 
 def mesh_notes(model: Model) -> tuple[Note, ...]:
     """One note for each moving link whose collision meshes give no contact points."""
-    notes = []
+    found = []
     for link in model.links:
         count = sum(shape.kind == "mesh" for shape in link.collisions)
         if count:
             meshes = "1 collision mesh" if count == 1 else f"{count} collision meshes"
-            notes.append(Note(f"link '{link.name}'", f"{IGNORED}{meshes} as contact: fit its end by detected(...)"))
-    return tuple(notes)
+            found.append(Note(f"link '{link.name}'", f"{IGNORED}{meshes} as contact: fit its end by detected(...)"))
+    return tuple(found)
 
 
 # -- inside

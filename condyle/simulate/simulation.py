@@ -18,7 +18,7 @@ from condyle.simulate.config import SimulationConfig
 from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
-from condyle.simulate.validate import whole
+from condyle.simulate.validate import integer
 from condyle.simulate.world import JointForces
 from condyle.tape.function import Function
 
@@ -98,7 +98,7 @@ class Simulation:
 
     def _build(self, robot: Robot, config: SimulationConfig, threads: int | None) -> None:
         self.robot, self.config = robot, config
-        self.threads = None if threads is None else whole("Simulation", "threads", threads, 1)
+        self.threads = None if threads is None else integer("Simulation", "threads", threads, 1)
         self.status: Status | None = None
         self._world = build_world(robot, config)
         self._functions: dict[Any, Function] = {}
@@ -397,7 +397,7 @@ class Simulation:
             return A, B
         from condyle.simulate.kernels import compiled
 
-        chained = compiled(self._stepper, "chained", whole=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
+        chained = compiled(self._stepper, "chained", total=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
         x, u, *extra = arrays
         backend, lanes, threads = on
         total = np.concatenate([A, B], axis=-1)

@@ -12,10 +12,10 @@ from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.kinematics import ancestors, link_forces, poses, root_poses
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
-from condyle.simulate.contact_frame import ground_axes, surface, turned, turned_back, turned_matrix
-from condyle.simulate.contacts import joint_laws, position, touches
-from condyle.simulate.move import turns
-from condyle.simulate.solver import Bounded, Solution, solve
+from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, surface, to_ground_axes
+from condyle.simulate.contacts import contact_constraints, joint_constraints, position
+from condyle.simulate.integrate_pose import transport_acceleration
+from condyle.simulate.solver import Constraint, Solution, solve
 from condyle.simulate.world import World
 from condyle.tape.scalar import constant
 
@@ -33,19 +33,19 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Problem:
-    """M v+ = p + bounded impulses: the equation of motion of one step, M with what acts implicitly, and the laws.
+    """M v+ = p + bounded impulses: the equation of motion of one step, M with what acts implicitly, and the constraints.
 
-    All in the solver's coordinates: `turn` takes the base's velocity to the axes of flat ground, see aligned.py.
+    All in the solver's coordinates: `rotation` takes the base's velocity to the axes of flat ground, see aligned.py.
     """
 
     M: Array
     p: Array
     v: Array
-    laws: list[Bounded]
-    turn: Array | None
+    constraints: list[Constraint]
+    rotation: Array | None
     at: EvaluatedMap
     full: Inputs  # the state in all coordinates
-    full_laws: list[Bounded]
+    full_constraints: list[Constraint]
 
 
 def problem(world: World, x: Inputs) -> Problem:
@@ -54,16 +54,25 @@ def problem(world: World, x: Inputs) -> Problem:
     full = replace(x, q=at.q, v=at.lift(x.v))
     M = augmented(world, mass_matrix(world.model, full.q))
     # inverse dynamics at a = -v/h is c - M v/h; axes that stand still (move.py) take w x v out of c
-    a = at.acceleration(x.v * (-1.0 / world.h) - turns(world, x.v), x.v)
+    a = at.acceleration(x.v * (-1.0 / world.h) - transport_acceleration(world, x.v), x.v)
     p = -world.h * inverse_dynamics(world.model, full.q, full.v, a)
     p = p + world.h * (motors(world, x.u) + springs(world, full) + external(world, full))
-    full_laws = [*touches(world, full.q, full.v), *joint_laws(world, full.q, full.v)]
-    turn = ground_axes(world, full.q) if full_laws else None
-    M, p, laws = at.congruence(M), at.project(p), [along_reduced(at.T, b) for b in full_laws]
-    return Problem(turned_matrix(turn, M), turned(turn, p), turned(turn, x.v), laws, turn, at, full, full_laws)
+    full_constraints = [*contact_constraints(world, full.q, full.v), *joint_constraints(world, full.q, full.v)]
+    rotation = ground_axes(world, full.q) if full_constraints else None
+    M, p, constraints = at.congruence(M), at.project(p), [along_reduced(at.T, b) for b in full_constraints]
+    return Problem(
+        matrix_to_ground_axes(rotation, M),
+        to_ground_axes(rotation, p),
+        to_ground_axes(rotation, x.v),
+        constraints,
+        rotation,
+        at,
+        full,
+        full_constraints,
+    )
 
 
-def along_reduced(T: Array | None, law: Bounded) -> Bounded:
+def along_reduced(T: Array | None, law: Constraint) -> Constraint:
     """A law of all velocities, along the reduced ones."""
     if T is None:
         return law
@@ -77,8 +86,8 @@ def along_reduced(T: Array | None, law: Bounded) -> Bounded:
 
 def solved(world: World, now: Problem) -> Solution:
     """The velocity after one step, with the impulses that led there."""
-    solution = solve(world.carriers, now.M, now.p, now.v, now.laws, world.lightness, world.tolerance)
-    return replace(solution, v=turned_back(now.turn, solution.v))
+    solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
+    return replace(solution, v=from_ground_axes(now.rotation, solution.v))
 
 
 def next_velocity(world: World, x: Inputs) -> Solution:
@@ -150,7 +159,7 @@ def contact_impulses(world: World, x: Inputs) -> Array:
     solution = solved(world, now)
     X_0F, X = root_poses(world.model, now.full.q)
     rows = []
-    for point, b, part in zip(world.points, now.laws, solution.parts, strict=False):
+    for point, b, iterate in zip(world.points, now.constraints, solution.iterates, strict=False):
         C = surface(world, point, X_0F, X[point.link].point(np.array(point.position))).C
-        rows.append(X_0F.R @ (C.T @ b.law.impulse(part["y"])))
+        rows.append(X_0F.R @ (C.T @ b.law.impulse(iterate["y"])))
     return np.array(rows, dtype=object)

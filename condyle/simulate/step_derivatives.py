@@ -22,11 +22,11 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion, Pose, cross
-from condyle.simulate.contact_derivatives import limit_slopes, slopes
-from condyle.simulate.contact_frame import at, turned, turned_back
+from condyle.simulate.contact_derivatives import contact_jacobians, limit_jacobian
+from condyle.simulate.contact_frame import from_ground_axes, point_velocity, to_ground_axes
 from condyle.simulate.contacts import coordinates, position
-from condyle.simulate.friction_cone import Part
-from condyle.simulate.move import turns, turns_slope
+from condyle.simulate.friction_cone import Iterate
+from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, Problem, augmented, external, motors, problem, solved, springs
@@ -38,7 +38,7 @@ from condyle.tape.trace import trace
 
 
 @dataclass(frozen=True)
-class Answer:
+class VelocityDerivatives:
     """The solution of a step and its derivatives by q (in the tangent space), v and u."""
 
     solution: Solution
@@ -47,13 +47,13 @@ class Answer:
     by_u: Array
 
 
-def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
+def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     """The velocity after a step and how it depends on the state and the controls."""
     model, h = world.model, world.h
     now = problem(world, x)
     solution = solved(world, now)
     here, full, after = now.at, now.full, replace(solution, v=now.at.lift(solution.v))
-    rate = (solution.v - x.v) * (1.0 / h) - turns(world, x.v)
+    rate = (solution.v - x.v) * (1.0 / h) - transport_acceleration(world, x.v)
     a = here.acceleration(rate, x.v)
     R_q, R_v, M = inverse_dynamics_derivatives(model, full.q, full.v, a)
     R_q, R_v = R_q * h, R_v * h
@@ -62,9 +62,9 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
         R_q[k, k] = R_q[k, k] + h * joint.spring
         if not world.implicit:
             R_v[k, k] = R_v[k, k] + h * joint.damping
-    add_laws(world, full, now.full_laws, after, R_q, R_v)
+    add_constraint_derivatives(world, full, now.full_constraints, after, R_q, R_v)
     # the acceleration depends on the velocity before the step
-    by_v = np.eye(world.nv) * -1.0 - turns_slope(world, x.v) * h
+    by_v = np.eye(world.nv) * -1.0 - transport_acceleration_jacobian(world, x.v) * h
     if here.T is None:
         R_v = R_v + M @ by_v
     else:
@@ -72,14 +72,14 @@ def next_velocity_derivatives(world: World, x: Inputs) -> Answer:
 
     # H at the solution
     H = np.array(now.M, dtype=object)
-    v = turned(now.turn, solution.v)
-    for b, part in zip(now.laws, solution.parts, strict=True):
-        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(v))), H)
-    factor = pattern_factor(world.carriers, H)
+    v = to_ground_axes(now.rotation, solution.v)
+    for b, iterate in zip(now.constraints, solution.iterates, strict=True):
+        b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
+    factor = pattern_factor(world.ancestor_dofs, H)
     columns = np.column_stack([R_q, R_v, -h * here.project(gates(world, x.u))])
-    dv = -turned_back(now.turn, factor.solve(turned(now.turn, columns)))
+    dv = -from_ground_axes(now.rotation, factor.solve(to_ground_axes(now.rotation, columns)))
     nd, nv = world.nd, world.nv
-    return Answer(solution, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
+    return VelocityDerivatives(solution, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
 
 
 def brought_down(
@@ -88,16 +88,16 @@ def brought_down(
     """T^T of the full derivatives, with what the map T itself changes; `slopes` are those of the full residual."""
     h, here, full = world.h, now.at, now.full
     R_q, R_v, M = slopes
-    # what the velocity after the step does by springs and dampers, and by the laws, in the solver's axes
+    # what the velocity after the step does by springs and dampers, and by the constraints, in the solver's axes
     H = np.zeros((world.model.nv, world.model.nv), dtype=object)
     push = np.zeros(world.model.nv, dtype=object)
-    v = turned(now.turn, after.v)
-    for b, part in zip(now.full_laws, after.parts, strict=True):
-        b.stiffen(b.law.answer(b.law.compliance(part["y"], part["s"], b.velocity(v))), H)
-        b.push(b.law.impulse(part["y"]), push)
+    v = to_ground_axes(now.rotation, after.v)
+    for b, iterate in zip(now.full_constraints, after.iterates, strict=True):
+        b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
+        b.add_impulse(b.law.impulse(iterate["y"]), push)
     soft = augmented(world, np.zeros((world.model.nv, world.model.nv)))
     force = h * (inverse_dynamics(world.model, full.q, full.v, a) - motors(world, x.u) - springs(world, full))
-    force = force - h * external(world, full) + soft @ after.v - turned_back(now.turn, push)
+    force = force - h * external(world, full) + soft @ after.v - from_ground_axes(now.rotation, push)
 
     def displaced(d: Array) -> Any:
         there = here.moved(d)
@@ -105,7 +105,7 @@ def brought_down(
         return {**velocities, "tau": there.project(force)}
 
     move = jacobian_at_zero(displaced, world.nd)
-    stiff = soft @ move["after"] + turned_back(now.turn, H @ turned(now.turn, move["after"]))
+    stiff = soft @ move["after"] + from_ground_axes(now.rotation, H @ to_ground_axes(now.rotation, move["after"]))
     by_y = move["tau"] + here.project(R_q @ here.dq_dy + R_v @ move["v"] + M @ move["a"] * h + stiff)
     faster = jacobian_at_zero(lambda d: {"a": here.drift(x.v + d)}, world.nv)["a"]
     return by_y, here.project(here.pull_back(R_v) + M @ (here.lift(by_v) + faster * h))
@@ -120,22 +120,24 @@ def gates(world: World, u: Array) -> Array:
     return G
 
 
-def add_laws(world: World, x: Inputs, laws: list[Any], solution: Solution, R_q: Array, R_v: Array) -> None:
+def add_constraint_derivatives(
+    world: World, x: Inputs, constraints: list[Any], solution: Solution, R_q: Array, R_v: Array
+) -> None:
     """What the impulses change by q and v, at the velocity after the step."""
     contacts = len(world.points) if world.ground is not None else 0
     if contacts:
-        motion = _Motion.of(world.model, x.q, x.v, solution.v)
-        for point, part in zip(world.points, solution.parts, strict=False):
-            _add_contact(world, point, motion, part, R_q, R_v)
-    for b, part in zip(laws[contacts:], solution.parts[contacts:], strict=True):
+        motion = _LinkMotions.of(world.model, x.q, x.v, solution.v)
+        for point, iterate in zip(world.points, solution.iterates, strict=False):
+            _add_contact(world, point, motion, iterate, R_q, R_v)
+    for b, iterate in zip(constraints[contacts:], solution.iterates[contacts:], strict=True):
         (k,) = b.path
         if not np.any(b.law.offset):  # a limit; dry friction knows nothing of q and v
-            by_angle, by_speed = limit_slopes(world, k, x.q[position(world, k)], solution.v[k], x.v[k], part)
+            by_angle, by_speed = limit_jacobian(world, k, x.q[position(world, k)], solution.v[k], x.v[k], iterate)
             R_q[k, k], R_v[k, k] = R_q[k, k] - by_angle, R_v[k, k] - by_speed
 
 
 @dataclass(frozen=True)
-class _Motion:
+class _LinkMotions:
     """Poses, axes and velocities of all links in F, before and after the step."""
 
     X_0F: Pose
@@ -147,7 +149,7 @@ class _Motion:
     after: list[Motion]
 
     @staticmethod
-    def of(model: Model, q: Array, v: Array, v_after: Array) -> _Motion:
+    def of(model: Model, q: Array, v: Array, v_after: Array) -> _LinkMotions:
         X_0F, X = root_poses(model, q)
         S = axes(model, X)
         joint_of = [i for i, link in model.outward() for _ in range(link.v.start, link.v.stop)]
@@ -160,37 +162,37 @@ class _Motion:
                     V_i = V_i + S[k] * w[k]
                 V.append(V_i)
             both.append(V)
-        return _Motion(X_0F, X, S, joint_of, [link.parent for link in model.links], both[0], both[1])
+        return _LinkMotions(X_0F, X, S, joint_of, [link.parent for link in model.links], both[0], both[1])
 
     def turned_by(self, k: int, V: list[Motion], link: int) -> Motion:
         """dV_link/dq_k: everything from joint k on turns with it."""
         p = self.parent[self.joint_of[k]]
-        turned: Motion = self.S[k].cross(V[link] - V[p] if p >= 0 else V[link])
-        return turned
+        rotated: Motion = self.S[k].cross(V[link] - V[p] if p >= 0 else V[link])
+        return rotated
 
 
-def _add_contact(world: World, point: ContactPoint, m: _Motion, part: Part, R_q: Array, R_v: Array) -> None:
+def _add_contact(world: World, point: ContactPoint, m: _LinkMotions, iterate: Iterate, R_q: Array, R_v: Array) -> None:
     i = point.link
     centre = m.X[i].point(np.array(point.position))
-    there = [Motion(at(V[i], centre), V[i].angular) for V in (m.after, m.before)]
-    s = slopes(world, point, m.X_0F, centre, there[0], there[1], part)
-    f, couple = s.wrench[:3], s.wrench[3:]
-    total = Force(f, couple + cross(centre, f))
+    there = [Motion(point_velocity(V[i], centre), V[i].angular) for V in (m.after, m.before)]
+    s = contact_jacobians(world, point, m.X_0F, centre, there[0], there[1], iterate)
+    f, torque = s.wrench[:3], s.wrench[3:]
+    total = Force(f, torque + cross(centre, f))
     path = coordinates(world, i)
     for k in path:
-        shift = at(m.S[k], centre)
+        shift = point_velocity(m.S[k], centre)
         changes = s.by_place @ shift
         for V, by in ((m.after, s.by_after), (m.before, s.by_before)):
             dV = m.turned_by(k, V, i)
-            changes = changes + by @ np.concatenate([at(dV, centre) + cross(V[i].angular, shift), dV.angular])
+            changes = changes + by @ np.concatenate([point_velocity(dV, centre) + cross(V[i].angular, shift), dV.angular])
         change = Force(changes[:3], changes[3:] + cross(centre, changes[:3]) + cross(shift, f))
-        # the axes beyond joint k, and its own, turn with it
+        # the axes beyond joint k, and its own, rotation with it
         also = change - m.S[k].cross(total)
         before = s.by_before @ np.concatenate([shift, m.S[k].angular])
         by_v = Force(before[:3], before[3:] + cross(centre, before[:3]))
         for j in path:
-            carried = m.joint_of[j] >= m.joint_of[k]
-            R_q[j, k] = R_q[j, k] - m.S[j].dot(also if carried else change)
+            moved = m.joint_of[j] >= m.joint_of[k]
+            R_q[j, k] = R_q[j, k] - m.S[j].dot(also if moved else change)
             R_v[j, k] = R_v[j, k] - m.S[j].dot(by_v)
 
 
@@ -205,9 +207,9 @@ def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:
         return {"tau": external(world, Inputs(integrate(model, q, dq), v, np.zeros(0), t[0], wrenches))}
 
     tape = trace(force, dq=model.nv, v=model.nv, q=model.nq, t=1, wrenches=(count, 6))
-    slopes = jacobian(tape, "tau", ["dq", "v"], mode="forward")
+    jacobians = jacobian(tape, "tau", ["dq", "v"], mode="forward")
     given = x.wrenches if x.wrenches is not None else np.zeros((count, 6))
     flat = [*np.zeros(model.nv), *x.v, *x.q, x.t, *np.ravel(given)]
-    found = inline(slopes, flat)
+    found = inline(jacobians, flat)
     R_q -= world.h * found["dtau_ddq"].reshape(model.nv, model.nv)
     R_v -= world.h * found["dtau_dv"].reshape(model.nv, model.nv)

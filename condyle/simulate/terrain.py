@@ -139,19 +139,19 @@ class Stairs(Heights):
         if run <= 0.0 or not 0.0 < rounding <= run:
             raise SimulationError(f"Stairs: run and rounding must be positive, rounding at most run; got {run!r}, {rounding!r}")
         if isinstance(self.count, bool) or not isinstance(self.count, (int, np.integer)) or self.count < 1:
-            raise SimulationError(f"Stairs: count must be a whole number from 1, got {self.count!r:.60}")
+            raise SimulationError(f"Stairs: count must be a combined number from 1, got {self.count!r:.60}")
         start, friction = finite("Stairs", "start", self.start), not_negative("Stairs", "friction", self.friction)
         assign(self, rise=rise, run=run, rounding=rounding, count=int(self.count), start=start, friction=friction)
 
     def surface(self, x: Any, y: Any) -> tuple[Any, Any, Any]:
-        """(h, h_x, 0): whole steps below x, and a part of the one that x is on."""
+        """(h, h_x, 0): combined steps below x, and a part of the one that x is on."""
         # steps are numbered in tiles that meet in the middle of the treads, where all is flat
         t = (x - self.start) / self.run + 0.5
         step = _clipped(np.floor(t), 0.0, self.count - 1.0)
         u = _clipped((t - step - 0.5) * (self.run / self.rounding) + 0.5, 0.0, 1.0)
         part = u * u * u * (u * (6.0 * u - 15.0) + 10.0)
-        slope = 30.0 * (u * (1.0 - u)) * (u * (1.0 - u))
-        return self.rise * (step + part), (self.rise / self.rounding) * slope, 0.0
+        steepness = 30.0 * (u * (1.0 - u)) * (u * (1.0 - u))
+        return self.rise * (step + part), (self.rise / self.rounding) * steepness, 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ class Terrain(Heights):
     height: Callable[[Any, Any], Any]
     friction: float = 0.8
     tape: Tape = field(init=False, repr=False)
-    _plain: Function = field(init=False, repr=False)
+    _reference: Function = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.height):
@@ -218,10 +218,10 @@ class Terrain(Heights):
         tape = trace(lambda x, y: {"h": self.height(x, y)}, x=(), y=())
         if [port.shape for port in tape.outputs] != [()]:
             raise SimulationError(f"Terrain: height(x, y) must give one number, got shape {tape.outputs[0].shape}")
-        slopes = jacobian(tape)
+        gradient = jacobian(tape)
         # one tape for all three, so that what they share is computed once
-        whole = trace(lambda x, y: (*_replayed(tape, x, y), *_replayed(slopes, x, y)), x=(), y=())
-        assign(self, friction=friction, tape=whole, _plain=Function(whole, "reference"))
+        combined = trace(lambda x, y: (*_replayed(tape, x, y), *_replayed(gradient, x, y)), x=(), y=())
+        assign(self, friction=friction, tape=combined, _reference=Function(combined, "reference"))
         for x, y in PROBES:
             if not np.all(np.isfinite(self.surface(x, y))):
                 raise SimulationError(
@@ -233,7 +233,7 @@ class Terrain(Heights):
         if isinstance(x, Scalar) or isinstance(y, Scalar):
             h, h_x, h_y = _replayed(self.tape, x, y)
         else:
-            h, h_x, h_y = self._plain(x, y)
+            h, h_x, h_y = self._reference(x, y)
         return h, h_x, h_y
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -302,8 +302,8 @@ def axis_weights(t: Any, n: int) -> tuple[list[Any], list[Any]]:
     # where the spline is constant, any point will do
     t = np.minimum(np.maximum(t, -1.0), float(n))
     bumps = [_bump(t - float(i)) for i in range(-2, n + 2)]
-    values, slopes = ([b[k] for b in bumps] for k in (0, 1))
-    return _folded(values), _folded(slopes)
+    values, derivatives = ([b[k] for b in bumps] for k in (0, 1))
+    return _folded(values), _folded(derivatives)
 
 
 def _folded(x: list[Any]) -> list[Any]:

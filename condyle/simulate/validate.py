@@ -46,11 +46,11 @@ def positive(what: str, name: str, given: Any) -> float:
     return number
 
 
-def whole(what: str, name: str, given: Any, least: int) -> int:
-    """The whole number from `least` up given as `name` of `what`."""
+def integer(what: str, name: str, given: Any, minimum: int) -> int:
+    """The whole number from `minimum` up given as `name` of `what`."""
     number = finite(what, name, given)
-    if number != int(number) or number < least:
-        raise SimulationError(f"{what}: {name} must be a whole number from {least} up, got {given!r:.60}")
+    if number != int(number) or number < minimum:
+        raise SimulationError(f"{what}: {name} must be a whole number from {minimum} up, got {given!r:.60}")
     return int(number)
 
 

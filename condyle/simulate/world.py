@@ -58,7 +58,7 @@ class World:
     power: int = 3  # strength grows with this power of the depth
     depth: float = 1e-3
     smoothing: float = 1e-3
-    strength: float | None = None  # N / m^power; None: from the depth at rest
+    given_stiffness: float | None = None  # N / m^power; None: from the depth at rest
     joints: tuple[JointForces, ...] = ()
     actuated: tuple[int, ...] = ()
     wrenches: tuple[tuple[str, str], ...] = ()  # (frame, reference) of the wrenches given with each step
@@ -98,7 +98,7 @@ class World:
         return start_of(self.model, self.coordinate_map)
 
     @cached_property
-    def carriers(self) -> list[list[int]]:
+    def ancestor_dofs(self) -> list[list[int]]:
         """The pattern of the matrices of a step, as tree_solve.py has it."""
         if self.coordinate_map.identity:
             return ancestor_dofs(self.model)
@@ -110,29 +110,29 @@ class World:
         return length(np.array(self.model.gravity)) or EARTH
 
     @property
-    def share(self) -> float:
+    def nominal_load(self) -> float:
         """The mass that one contact carries at rest, kg."""
         return float(total_mass(self.model)) / min(max(len(self.points), 1), STANDING)
 
     @property
     def stiffness(self) -> float:
         """k of the largest normal force k depth^power, N/m^power: two thirds of it carry the share at the depth at rest."""
-        if self.strength is not None:
-            return self.strength
-        return 1.5 * self.share * self.gravity / self.depth**self.power
+        if self.given_stiffness is not None:
+            return self.given_stiffness
+        return 1.5 * self.nominal_load * self.gravity / self.depth**self.power
 
     @property
     def contact_smoothing(self) -> float:
         """kappa of a contact at rest, J."""
-        return self.smoothing * self.share * (self.gravity * self.h) ** 2
+        return self.smoothing * self.nominal_load * (self.gravity * self.h) ** 2
 
     @cached_property
-    def felt(self) -> tuple[float, ...]:
+    def effective_masses(self) -> tuple[float, ...]:
         """The mass that the ground feels at each contact point, every joint at zero, kg: where the solver begins."""
         model = self.model
         q, T = self.start
         M = _seen_by(T, mass_matrix(model, q))
-        M = M + np.eye(len(M)) * (1e-12 * sum(np.diag(M)))  # heavier where it is singular: it changes little of what is felt
+        M = M + np.eye(len(M)) * (1e-12 * sum(np.diag(M)))  # regularised where it is singular
         X = poses(model, q)
         out = []
         for point in self.points:
@@ -148,7 +148,7 @@ class World:
         return tuple(out)
 
     @cached_property
-    def lightness(self) -> np.ndarray:
+    def inverse_inertia_diagonal(self) -> np.ndarray:
         """About 1 / M_kk of each coordinate, the same in all axes of a free base."""
         inverse = np.array([1.0 / joint.inertia for joint in self.joints])
         if not self.coordinate_map.identity:
@@ -168,7 +168,7 @@ class World:
         """A text that differs whenever a step of this world may."""
         ground = "" if self.ground is None else self.ground.key()
         points = "\n".join(point.key() for point in self.points)
-        law = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.strength)
+        law = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.given_stiffness)
         rest = (law, self.joints, self.actuated, self.implicit, self.tolerance)
         forces = f"{self.wrenches!r} {self.force_key} {self.timed}"
         return f"{digest(self.model)} {self.coordinate_map.key()} {ground} {points} {rest!r} {forces}"
@@ -186,7 +186,7 @@ def joint_forces(
     limit_depth: float,
 ) -> tuple[JointForces, ...]:
     """What the model's own joints say, coordinate by coordinate, with the natural scale of each."""
-    felt = _inertias(model, coordinate_map)
+    inertias = _inertias(model, coordinate_map)
     beyond = [float(link.inertia.mass) for link in model.links]
     for i, link in model.inward():
         if link.parent >= 0:
@@ -195,7 +195,7 @@ def joint_forces(
     joints = []
     for i, link in model.outward():
         for k in range(link.v.start, link.v.stop):
-            inertia = float(felt[k])
+            inertia = float(inertias[k])
             load = g * float(np.sqrt(max(inertia, 0.0) * beyond[i]))
             forces = JointForces(inertia=inertia or 1.0, load=load or 1.0)
             if isinstance(link.kind, Revolute | Prismatic):

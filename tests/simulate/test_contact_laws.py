@@ -286,7 +286,7 @@ def test_no_contact_adds_kinetic_energy(dt: float) -> None:
         after, without = (robot.kinetic_energy(q, y[:, 7:]) for y in (x1, x2))
         # kappa is largest with the contact's speed before the step
         speed = np.linalg.norm(v[:, :3], axis=1) + 0.15 * np.linalg.norm(v[:, 3:], axis=1)
-        kappa = s._world.contact_smoothing + 1e-5 * s._world.share * speed**2
+        kappa = s._world.contact_smoothing + 1e-5 * s._world.nominal_load * speed**2
         assert np.all((after - without)[ok] <= (2.0 * len(s._world.points)) * kappa[ok] + 1e-12 * without[ok])
         assert np.all(ok)
 

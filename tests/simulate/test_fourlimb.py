@@ -117,7 +117,7 @@ def test_the_forces_are_what_the_motion_needs():
 def test_it_drops_and_stands_again(base, drop):
     w = world(base)
     xs = run(w, above(base, drop), 1500, pose(base))
-    # it falls freely until it touches
+    # it falls freely until it contact_constraints
     fall = int(0.9 * np.sqrt(2.0 * drop / 9.81) / w.dt)
     t = w.dt * np.arange(fall)
     # semi-implicit Euler falls by g h t / 2 more

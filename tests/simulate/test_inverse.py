@@ -12,19 +12,19 @@ from condyle.dynamics.manifold import integrate
 from condyle.robot.description import Description
 from condyle.robot.parts import Y, box, joint, link, pose, rod, solid, sphere
 from condyle.simulate.backward import backward_residual, backward_step, backward_step_derivatives, differentiable_backward_step
-from condyle.simulate.friction_cone import Cone, Corners
+from condyle.simulate.friction_cone import Cone, Polytope
 from condyle.simulate.inverse import (
-    Moment,
+    ForceBalance,
+    constraints_at,
     inverse_step,
     inverse_step_derivatives,
-    laws_at,
     limiting_forward,
     limiting_forward_derivatives,
     limiting_inverse,
     limiting_inverse_derivatives,
     local_impulse,
 )
-from condyle.simulate.move import turning
+from condyle.simulate.integrate_pose import transport_acceleration
 from condyle.simulate.step import Inputs, next_velocity, problem, solved
 from condyle.simulate.world import World
 
@@ -44,13 +44,13 @@ def cone(p: Any, u: Any) -> Any:
 
 
 def corner(p: Any, u: Any) -> Any:
-    y, s = local_impulse(Corners.of(np.array([[1.0]]) * p[0], p[1]), u[:1])
+    y, s = local_impulse(Polytope.of(np.array([[1.0]]) * p[0], p[1]), u[:1])
     return {"y": y, "s": s}
 
 
 def pyramid(p: Any, u: Any) -> Any:
     turns = 2.0 * np.pi * np.arange(6) / 6.0
-    y, s = local_impulse(Corners.of(np.array([np.ones(6), 0.8 * np.cos(turns), 0.8 * np.sin(turns)]) * p[0], p[1]), u)
+    y, s = local_impulse(Polytope.of(np.array([np.ones(6), 0.8 * np.cos(turns), 0.8 * np.sin(turns)]) * p[0], p[1]), u)
     return {"y": y, "s": s}
 
 
@@ -93,16 +93,16 @@ def test_a_local_impulse_solves_its_law(which: Any) -> None:
         found = which(p, u)
         law = {
             cone: lambda: Cone.of(p[0], 0.8, p[1]),
-            corner: lambda: Corners.of(np.array([[1.0]]) * p[0], p[1]),
-            pyramid: lambda: Corners.of(
+            corner: lambda: Polytope.of(np.array([[1.0]]) * p[0], p[1]),
+            pyramid: lambda: Polytope.of(
                 np.array([[1.0] * 6, *(0.8 * f(2.0 * np.pi * np.arange(6) / 6.0) for f in (np.cos, np.sin))]) * p[0], p[1]
             ),
         }[which]()
         seen, gradient = (
-            law.seen(u[: 3 if isinstance(law, Cone) else len(law.E)]),
+            law.dual(u[: 3 if isinstance(law, Cone) else len(law.E)]),
             law.kappa * law.gradient(found["y"], found["s"]),
         )
-        return {"left": seen - gradient, "seen": seen, "room": law.room(found["y"]) - found["s"]}
+        return {"left": seen - gradient, "seen": seen, "room": law.slack(found["y"]) - found["s"]}
 
     # 1e-300 at 2000 bits; near the cone's surface the gradient itself loses twice alpha's digits
     error, seen, room = cd.Function(cd.trace(left, p=2, u=3)).on("mpfr:2000")(np.array([0.3, 2.0]), velocities(60))
@@ -205,7 +205,7 @@ def functions(name: str) -> dict[str, cd.Function]:
 
     def forward(q: Any, v: Any, tau: Any) -> Any:
         found = next_velocity(world, Inputs(q, v, tau))
-        return {"a": (found.v - v) * (1.0 / world.h) - turning(world.model, v), "residual": found.residual}
+        return {"a": (found.v - v) * (1.0 / world.h) - transport_acceleration(world, v), "residual": found.residual}
 
     def by(function: Any, *outputs: str) -> Any:
         def traced(q: Any, v: Any, x: Any) -> Any:
@@ -254,13 +254,13 @@ def test_the_local_law_is_the_coupled_one(name: str) -> None:
     def both(q: Any, v: Any, tau: Any) -> Any:
         now = problem(world, Inputs(q, v, tau))
         found = solved(world, now)
-        _, parts, _ = laws_at(world, Moment(q, v, v, found.v, v))
-        pairs = zip(now.laws, parts, found.parts, strict=True)
+        _, parts, _ = constraints_at(world, ForceBalance(q, v, v, found.v, v))
+        pairs = zip(now.constraints, parts, found.parts, strict=True)
         return {"apart": np.concatenate([b.law.impulse(x["y"]) - b.law.impulse(y["y"]) for b, x, y in pairs])}
 
     q, v, tau = states(name)
     apart = cd.Function(cd.trace(both, q=world.model.nq, v=world.model.nv, tau=world.model.nv))(q, v, tau)
-    assert np.max(np.abs(apart)) < 1e-9 * world.share
+    assert np.max(np.abs(apart)) < 1e-9 * world.nominal_load
 
 
 @pytest.mark.parametrize("which", ["inverse", "limiting"])
@@ -326,7 +326,7 @@ def test_backward_euler_balances_its_forces(name: str) -> None:
     _, _, residual, left = backward(name)[0](q, v, tau)
     arrived = residual <= LARGEST
     assert np.mean(arrived) >= 0.95
-    weight = made(name).share * 9.81
+    weight = made(name).nominal_load * 9.81
     assert np.max(np.abs(left[arrived])) < 1e-7 * weight
 
 

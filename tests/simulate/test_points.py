@@ -178,7 +178,7 @@ def test_a_robot_without_shapes_says_what_can_be_passed() -> None:
 
 
 def test_what_stands_still_cannot_touch() -> None:
-    with pytest.raises(SimulationError, match="stands still"):
+    with pytest.raises(SimulationError, match="fixed to the world"):
         contact_points(robot(sphere(0.1), base="fixed"), "tool")
 
 

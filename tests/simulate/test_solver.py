@@ -183,7 +183,7 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         S[i] = h * world.stiffness * max(-(q[2] + r[2]), 0.0) ** 3
         u = J @ v
         speed = np.sqrt(u @ u + (9.81 * h) ** 2)
-        mass = np.sqrt(world.felt[i] * world.share)
+        mass = np.sqrt(world.effective_masses[i] * world.nominal_load)
         kappa[i] = world.contact_smoothing + 1e-5 * mass * (u @ u) * S[i] / (S[i] + mass * speed)
         sliding = u[1:] @ u[1:]
         slip[3 * i] = S[i] * mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2)
