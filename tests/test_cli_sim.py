@@ -12,7 +12,7 @@ from condyle.cli import app
 from condyle.commands import gradcheck as checking
 from condyle.commands.scene import Origin, Scene, contact_centers, feet, initial_configuration, place_on_ground
 from condyle.runs.run import read_run
-from condyle.simulate.gradcheck import Row
+from condyle.simulate.gradcheck import DerivativeError
 
 QUIET = Console(quiet=True)
 
@@ -206,7 +206,9 @@ def test_gradcheck_as_json_with_contact(tmp_path):
 
 
 def test_gradcheck_fails_with_exit_code_1(monkeypatch):
-    monkeypatch.setattr(checking, "check", lambda *_, **__: [Row("dq1/dq", 1e-3, 1.0, 2), Row("dv1/dq", 1e-12, 1.0, 2)])
+    monkeypatch.setattr(
+        checking, "check", lambda *_, **__: [DerivativeError("dq1/dq", 1e-3, 1.0, 2), DerivativeError("dv1/dq", 1e-12, 1.0, 2)]
+    )
     done = condyle("gradcheck", "pendulum")
     assert done.exit_code == 1 and "FAILED" in done.stdout and "not all within" in done.stdout
 

@@ -15,7 +15,7 @@ from condyle.commands.options import Arguments, Base, Contacts, Dt, Friction, Gr
 from condyle.commands.scene import Scene, joint_indices, limits, origin, place_on_ground
 from condyle.commands.terminal import print_json, progress, terminal
 from condyle.errors import CondyleError
-from condyle.simulate.gradcheck import Row, check
+from condyle.simulate.gradcheck import DerivativeError, check
 from condyle.simulate.simulation import Simulation
 
 TOLERANCE = 1e-7  # largest relative error that passes
@@ -70,7 +70,7 @@ def random_state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndar
     return simulation.state(q, v), 0.1 * rng.normal(size=simulation.nu) * effort
 
 
-def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int) -> tuple[Simulation, list[Row]]:
+def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int) -> tuple[Simulation, list[DerivativeError]]:
     """The simulation and the errors of its derivatives."""
     if steps < 0:
         raise CondyleError(f"--steps must not be negative, got {steps}; 0 checks one step only")
@@ -84,14 +84,14 @@ def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int)
     return simulation, rows
 
 
-def facts(simulation: Simulation, rows: list[Row], bits: int) -> dict[str, Any]:
+def facts(simulation: Simulation, rows: list[DerivativeError], bits: int) -> dict[str, Any]:
     """The errors, for JSON."""
     passed = all(row.error < TOLERANCE for row in rows)
     found = {"robot": simulation.robot.name, "bits": bits, "tolerance": TOLERANCE, "passed": passed}
     return {**found, "rows": [asdict(row) for row in rows]}
 
 
-def show(simulation: Simulation, rows: list[Row], bits: int, console: Console) -> None:
+def show(simulation: Simulation, rows: list[DerivativeError], bits: int, console: Console) -> None:
     """Print the table of errors."""
     table = Table(title=f"{simulation.robot.name}: derivatives against differences in {bits} bits", title_justify="left")
     for head in ("derivative", "relative error", "largest entry", "columns or directions"):

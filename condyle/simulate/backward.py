@@ -1,11 +1,10 @@
-"""Backward Euler: a step that ends where its own forces balance, those of contact included.
+"""Backward Euler, contact included:
 
     M(q1) (v1 - v) / h + c(q1, v1) - J(q1)^T f(q1, v1) = tau,     q1 = q moved by h v1
 
-Newton's method on v1, from the semi-implicit solution, with the exact Jacobian; a step that does not lessen the error, measured
-by the energy it stands for, is halved. Contact is nearly a step function of the velocity, which Newton's method does not find its
-way through, so the laws are softened at first, and hardened stage by stage. The Jacobian is not symmetric, but it has the pattern
-of the tree, as the mass matrix has.
+Newton's method on v1, from the semi-implicit solution, with the exact Jacobian; a step that does not decrease the error, in the
+energy norm, is halved. Contact is nearly a step function of the velocity, so a continuation starts with a large smoothing and
+reduces it stage by stage. The Jacobian is not symmetric, but it has the pattern of the tree, as the mass matrix has.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
 STEPS = 200  # of Newton at most, halved ones included
-SOFTEST = 1e5  # where to begin, as a multiple of the smoothing
+SOFTEST = 1e5  # initial smoothing, as a multiple of the final one
 HARDER = 0.1  # the smoothing of one stage over that of the one before
-NEAR = 1e-3  # the correction from which a stage is left, as a part of the speeds
+NEAR = 1e-3  # the relative correction at which a stage ends
 
 
 def backward_residual(world: World, q1: Array, v1: Array, v: Array, tau: Array) -> Array:
@@ -54,7 +53,7 @@ def _derivatives(world: World, s: ForceJacobians) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class BackwardSolution:
-    """The velocity at the end of a step, and the last correction of Newton as a part of the speeds."""
+    """The velocity at the end of a step, and the last relative Newton correction."""
 
     v: Array
     residual: Any
@@ -70,11 +69,11 @@ def backward_step(world: World, x: Inputs) -> BackwardSolution:
         trial = v + step * part
         r, H = _errors(world, both, x, trial, soft)
         new = r @ weight.solve(r)
-        # never true of what is not a number
+        # false for NaN
         better = new < energy
         ahead = -tree_lu(world, H).solve(r)
         size = largest([abs(s) for s in ahead]) / (largest([abs(s) for s in trial]) + world.gravity * world.h)
-        # near the solution of a softer law, a harder one; where it begins is taken as it is
+        # near the solution, the next stage; its first iterate is accepted as it is
         on = better & (part >= 1.0) & (size <= NEAR) & (soft > 1.0)
         return (
             where(better, trial, v),
@@ -142,7 +141,7 @@ def backward_step_derivatives(world: World, x: Inputs) -> tuple[BackwardSolution
 
 
 def differentiable_backward_step(world: World, x: Inputs) -> Array:
-    """The velocity, in a form whose tape derivatives are right to second order: two steps with a Jacobian that is held."""
+    """The velocity, in a form whose tape derivatives are right to second order: two steps with a constant Jacobian."""
     v = stop_gradient(backward_step(world, x).v)
     _, H = _errors(world, _error_tapes(world), x, v, 1.0)
     factor = tree_lu(world, stop_gradient(H))

@@ -31,7 +31,7 @@ def depth_power(world: World, depth: Any) -> Any:
 
 
 def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: Array) -> Cone | Polytope:
-    """The law of one contact at this depth; u is its velocity before the step, and `mass` what the ground feels there."""
+    """The law of one contact at this depth; u is its velocity before the step, and `mass` the effective mass there."""
     S = max_impulse(world, depth)
     kappa = world.contact_smoothing + impact_smoothing((mass * world.nominal_load) ** 0.5, world.gravity * world.h, S, u @ u)
     assert world.ground is not None
@@ -54,7 +54,7 @@ def coordinates(world: World, link: int) -> tuple[int, ...]:
 
 
 def contact_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
-    """The contacts, at the geometry of q, in the coordinates of aligned.py; v is the velocity before the step, in those of q."""
+    """The contacts at q, in the coordinates of contact_frame.py; v is the velocity before the step, in those of q."""
     if world.ground is None:
         return []
     X_0F, X = root_poses(world.model, q)
@@ -103,10 +103,10 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
 
 
 def impact_smoothing(mass: float, velocity_scale: float, S: Any, square: Any) -> Any:
-    """A part of the energy that an impact can take up: of speed times the smaller of S and mass times speed.
+    """A fraction of the energy that an impact can dissipate: speed times the smaller of S and mass times speed.
 
-    `square` is that of the speed, and speeds below `velocity_scale` do not count. In steady sliding the friction misses
-    this part, at any dt.
+    `square`: the squared speed; speeds below `velocity_scale` do not count. In steady sliding friction is smaller by this
+    fraction, at any dt.
     """
     speed = np.sqrt(square + velocity_scale * velocity_scale)
     return (IMPACT * mass) * (square * S / (S + mass * speed))
@@ -134,7 +134,7 @@ def limit_max_impulse(world: World, k: int, angle: Any) -> tuple[Any, Any]:
 
 
 def position(world: World, k: int) -> int:
-    """The place in q of a joint with the single coordinate k."""
+    """The index in q of the joint with the single velocity coordinate k."""
     for link in world.model.links:
         if link.v.start == k and link.kind.nv == 1:
             return int(link.q.start)

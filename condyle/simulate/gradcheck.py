@@ -29,7 +29,7 @@ Say = Callable[[str, int, int], None]  # what is looked at, how many evaluations
 
 
 @dataclass(frozen=True)
-class Row:
+class DerivativeError:
     """One derivative: its largest error over its largest entry, that entry, and how many columns or directions were seen."""
 
     what: str
@@ -134,7 +134,7 @@ def check(
     bits: int = 512,
     seed: int = 0,
     say: Say = lambda what, done, of: None,
-) -> list[Row]:
+) -> list[DerivativeError]:
     """The errors of the derivatives at a state: of one step under u, of a rollout under the controls us, and of second order.
 
     `us`: (steps, nu). `second`: whether those of second order are wanted; they take longer to compile. `say` hears how far it is.
@@ -171,7 +171,7 @@ class _Point:
         self.blocks = {**self.parts, **({"u": slice(n, n + nu)} if nu else {})}
         self.width = n + nu
 
-    def first(self) -> list[Row]:
+    def first(self) -> list[DerivativeError]:
         """A and B of one step, block by block."""
         p, n = self.precise, self.simulation.ndx
         _, A, B = self.simulation.step(self.x, self.u, wrenches=self.wrenches, derivatives=True)
@@ -191,7 +191,7 @@ class _Point:
         self.say("one step", total, total)
         return _rows(pairs)
 
-    def over_time(self, us: Array) -> list[Row]:
+    def over_time(self, us: Array) -> list[DerivativeError]:
         """A chain of steps: how the last state answers to the first and to all the controls, along one random direction each."""
         p, n = self.precise, self.simulation.ndx
         steps = len(us)
@@ -220,7 +220,7 @@ class _Point:
                 pairs.append((f"d{of}{steps}/d{name}", dx[None, rows], true[None, rows]))
         return _rows(pairs)
 
-    def second(self) -> list[Row]:
+    def second(self) -> list[DerivativeError]:
         """Second derivatives of a random sum of the next state's entries: a^T H b for random a and b in each pair of blocks."""
         p, n = self.precise, self.simulation.ndx
         weight = self.rng.normal(size=n)
@@ -268,11 +268,13 @@ class _Point:
         return d
 
 
-def _rows(pairs: list[tuple[str, Array, Array]]) -> list[Row]:
+def _rows(pairs: list[tuple[str, Array, Array]]) -> list[DerivativeError]:
     """The rows of (what, ours, true), errors relative to each block's largest entry."""
     overall = max(float(np.abs(true).max()) for _, _, true in pairs)
     rows = []
     for what, ours, true in pairs:
         size = float(np.abs(true).max())
-        rows.append(Row(what, float(np.abs(ours - true).max() / (max(size, FLOOR * overall) or 1.0)), size, len(true)))
+        rows.append(
+            DerivativeError(what, float(np.abs(ours - true).max() / (max(size, FLOOR * overall) or 1.0)), size, len(true))
+        )
     return rows

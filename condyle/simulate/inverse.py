@@ -1,8 +1,8 @@
 """Inverse dynamics with contact: the joint forces behind a motion, and the contact forces that a known velocity calls for.
 
 Forward, all bounded forces of a step depend on each other through the mass matrix (solver.py). Once the velocity is known each
-law stands alone, and a few steps of Newton in one unknown give its impulse (`local_impulse`). Three questions are answered so,
-all by the same balance of forces (`required_forces`):
+law is independent, and a few Newton steps in one unknown give its impulse (`local_impulse`). The same balance of forces
+(`required_forces`) serves three problems:
 
     impulse level   which tau gives a step the acceleration a                      after = v + h a, before = v
     limiting force  which tau gives a now, the forces those of the velocity now    after = before = v
@@ -40,26 +40,26 @@ ORDERS = 2  # derivatives of a local impulse that the tape's own rules get right
 
 
 def local_impulse(law: Cone | Polytope, u: Array) -> tuple[Array, Any]:
-    """(y, s) with  dual(u) = kappa gradient(y, s),  s = offset(y): what a law does at the velocity u after the step.
+    """(y, s) with  dual(u) = kappa gradient(y, s),  s = slack(y): the impulse of a law at the velocity u after the step.
 
-    The root is found on values without derivatives; steps of Newton whose value is zero carry the derivatives, up to ORDERS.
+    The root is found on values without derivatives; Newton steps of zero length then carry the derivatives, up to ORDERS.
     """
     if isinstance(law, Cone):
         return _cone(law, u)
-    return _corner(law, u) if law.E.shape[1] == 1 else _corners(law, u)
+    return _interval(law, u) if law.E.shape[1] == 1 else _polytope(law, u)
 
 
 def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
     """With x = y/s along the normal and w = 1/x:  w + sqrt((1 + w)^2 + alpha^2) - x = beta, convex and falling in x."""
-    seen = law.dual(u) * law.per
-    beta, across = seen[0], seen[1:]
+    scaled = law.dual(u) * law.per
+    beta, across = scaled[0], scaled[1:]
     alpha2 = across @ across
     b, alpha = stop_gradient(beta), np.sqrt(stop_gradient(alpha2))
-    # the root without friction, and the one without the 1 + w, are both to the left of it and one is near
+    # the roots without friction and without the 1 + w are both to the left of it, and one is near
     start = np.maximum(_root(alpha - b, 1.0), _root(1.0 - b, 2.0))
 
     def error(x: Any) -> Any:
-        # the root of squares is split, so that a large alpha and beta cancel before anything is lost
+        # sqrt(a^2 + alpha^2) = alpha + a^2 / (...), so that a large alpha and beta cancel without loss
         w = 1.0 / x
         far = (1.0 + w) * (1.0 + w) / (np.sqrt((1.0 + w) * (1.0 + w) + alpha * alpha) + alpha)
         return (far + (alpha - b)) + (w - x)
@@ -68,26 +68,26 @@ def _cone(law: Cone, u: Array) -> tuple[Array, Any]:
         w = 1.0 / x
         return -1.0 - w * w * (1.0 + (1.0 + w) / np.sqrt((1.0 + w) * (1.0 + w) + square))
 
-    x = _from_the_left(start, error, lambda x: derivative(x, alpha * alpha))
+    x = _newton_from_left(start, error, lambda x: derivative(x, alpha * alpha))
     for _ in range(ORDERS):
         w = 1.0 / x
-        error_of_x = (w + np.sqrt((1.0 + w) * (1.0 + w) + alpha2) - x) - beta
-        x = x - (error_of_x - stop_gradient(error_of_x)) / derivative(x, alpha2)
+        residual = (w + np.sqrt((1.0 + w) * (1.0 + w) + alpha2) - x) - beta
+        x = x - (residual - stop_gradient(residual)) / derivative(x, alpha2)
     y, s = 1.0 / (1.0 + 1.0 / x), 1.0 / (1.0 + x)
     return vector(y, *(across * (-(y * y) / (1.0 + np.sqrt(1.0 + alpha2 * (y * y)))))), s
 
 
-def _corner(law: Polytope, u: Array) -> tuple[Array, Any]:
+def _interval(law: Polytope, u: Array) -> tuple[Array, Any]:
     """With x = y/s:  1/x - x = beta."""
     beta = law.dual(u)[0] * law.per
     x = _root(-stop_gradient(beta), 1.0)
     for _ in range(ORDERS):
-        error_of_x = (1.0 / x - x) - beta
-        x = x + (error_of_x - stop_gradient(error_of_x)) / (1.0 + 1.0 / (x * x))
+        residual = (1.0 / x - x) - beta
+        x = x + (residual - stop_gradient(residual)) / (1.0 + 1.0 / (x * x))
     return np.array([1.0 / (1.0 + 1.0 / x)], dtype=object), 1.0 / (1.0 + x)
 
 
-def _corners(law: Polytope, u: Array) -> tuple[Array, Any]:
+def _polytope(law: Polytope, u: Array) -> tuple[Array, Any]:
     """y_i = 1/(beta_i + W), s = 1/W: with all beta and 0 counted from the smallest, x = W + smallest is between 1 and n + 1."""
     beta = law.dual(u) * law.per
     b = [*stop_gradient(beta), 0.0]
@@ -100,13 +100,13 @@ def _corners(law: Polytope, u: Array) -> tuple[Array, Any]:
     def derivative(x: Any) -> Any:
         return -sum((1.0 / ((offset + x) * (offset + x)) for offset in offsets[1:]), 1.0 / ((offsets[0] + x) * (offsets[0] + x)))
 
-    x = _from_the_left(1.0, total, derivative)
+    x = _newton_from_left(1.0, total, derivative)
     fractions: list[Any] = []
     for _ in range(ORDERS + 1):
         fractions = [1.0 / ((beta_i - smallest) + x) for beta_i in (*beta, 0.0)]
-        error_of_x = sum(fractions[1:], fractions[0]) - 1.0
+        residual = sum(fractions[1:], fractions[0]) - 1.0
         squares = [y * y for y in fractions]
-        x = x + (error_of_x - stop_gradient(error_of_x)) / sum(squares[1:], squares[0])
+        x = x + (residual - stop_gradient(residual)) / sum(squares[1:], squares[0])
     return np.array(fractions[:-1], dtype=object), fractions[-1]
 
 
@@ -116,8 +116,8 @@ def _root(b: Any, a: float) -> Any:
     return where(b > 0.0, 0.5 * t, 2.0 * a / t)
 
 
-def _from_the_left(start: Any, error: Any, derivative: Any) -> Any:
-    """The root of a falling convex function, by Newton's steps from where it is positive: each goes right until rounding ends."""
+def _newton_from_left(start: Any, error: Any, derivative: Any) -> Any:
+    """The root of a falling convex function by Newton's method from the left: iterates increase until rounding stops them."""
 
     def body(_: Any, state: Any) -> Any:
         x, _ = state
@@ -131,9 +131,9 @@ def _from_the_left(start: Any, error: Any, derivative: Any) -> Any:
 
 @dataclass(frozen=True)
 class ForceBalance:
-    """When forces balance: configuration, velocity and acceleration; the velocities by which bounded forces and damping act.
+    """A balance of forces: configuration, velocity and acceleration, and the velocities that constraints and damping depend on.
 
-    `ahead`: how long after q springs act, s.
+    `ahead`: springs act at q + ahead * after, s.
     """
 
     q: Array
@@ -147,12 +147,12 @@ class ForceBalance:
 
     @staticmethod
     def of_step(world: World, q: Array, v: Array, a: Array) -> ForceBalance:
-        """The step from (q, v) with the acceleration a, to the velocity v + h a in axes that stand still (move.py)."""
+        """The step from (q, v) with the acceleration a, to the velocity v + h a in the inertial frame of integrate_pose.py."""
         return ForceBalance(q, v, a, v + (a + transport_acceleration(world, v)) * world.h, v, world.h if world.implicit else 0.0)
 
     @staticmethod
     def of_now(q: Array, v: Array, a: Array) -> ForceBalance:
-        """This instant."""
+        """The balance at the present velocity."""
         return ForceBalance(q, v, a, v, v)
 
     @staticmethod
@@ -162,12 +162,12 @@ class ForceBalance:
 
     @property
     def inputs(self) -> Inputs:
-        """What forces from outside depend on."""
+        """The arguments of the external forces."""
         return Inputs(self.q, self.v, np.zeros(0), self.t, self.wrenches)
 
 
 def constraints_at(world: World, at: ForceBalance) -> tuple[list[Constraint], list[Iterate], Array | None]:
-    """(the bounded forces, what each does, the axes they are given in)."""
+    """(the constraints, the unknowns of each, the rotation to the ground's axes)."""
     constraints = [*contact_constraints(world, at.q, at.before), *joint_constraints(world, at.q, at.before)]
     rotation = ground_axes(world, at.q) if constraints else None
     after = to_ground_axes(rotation, at.after)
@@ -176,9 +176,9 @@ def constraints_at(world: World, at: ForceBalance) -> tuple[list[Constraint], li
 
 
 def required_forces(world: World, at: ForceBalance) -> Array:
-    """tau = M a + c + B after + K (q + ahead after - rest) - J^T lambda(after) / h - what acts from outside, (nv,).
+    """tau = M a + c + B after + K (q + ahead after - rest) - J^T lambda(after) / h - external forces, (nv,).
 
-    Where the method of integration wants damping explicit, it is B v.
+    Where the integrator treats damping explicitly, it is B v.
     """
     tau = inverse_dynamics(world.model, at.q, at.v, at.a) - external(world, at.inputs)
     for k, joint in enumerate(world.joints):
@@ -206,10 +206,10 @@ class ForceJacobians:
 
 
 def required_force_jacobians(world: World, at: ForceBalance) -> ForceJacobians:
-    """How the joint forces depend on the moment."""
+    """The derivatives of `required_forces`."""
     n, h = world.model.nv, world.h
     by_q, by_v, M = inverse_dynamics_derivatives(world.model, at.q, at.v, at.a)
-    # what is added below is times h, as everything of a step
+    # the terms added below are impulses: multiplied by h
     of_q, of_v, of_before = (np.zeros((n, n), dtype=object) for _ in range(3))
     add_external(world, at.inputs, of_q, of_v)
     constraints, iterates, rotation = constraints_at(world, at)

@@ -1,4 +1,4 @@
-"""The functions of a world, traced: states and controls in, packed states and derivatives out."""
+"""The compiled functions of a world: states and controls in, packed states and derivatives out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tup
 
 
 def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any]:
-    """(the next state, the worst residual so far): a state that cannot go on, now or before, stays as it is."""
+    """(the next state, the worst residual so far): a state that is not finite or does not converge stays as it is."""
 
     def body(_: Any, state: Any) -> Any:
         now, worst = state

@@ -1,4 +1,4 @@
-"""One step: where is everything, what pushes on it, how does the velocity answer, what do ground and joints allow, move."""
+"""The velocity after one step: equation of motion, joint forces, external forces, constraints, solver."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Problem:
-    """M v+ = p + bounded impulses: the equation of motion of one step, M with what acts implicitly, and the constraints.
+    """M v+ = p + constraint impulses: the equation of motion of one step, M with the implicit damping and springs.
 
-    All in the solver's coordinates: `rotation` takes the base's velocity to the axes of flat ground, see aligned.py.
+    In the solver's coordinates: `rotation` takes the base's velocity to the axes of flat ground, see contact_frame.py.
     """
 
     M: Array
@@ -49,11 +49,11 @@ class Problem:
 
 
 def problem(world: World, x: Inputs) -> Problem:
-    """The equation of motion over one step, along the velocities that remain."""
+    """The equation of motion over one step, in the reduced velocities."""
     at = world.at(x.q)
     full = replace(x, q=at.q, v=at.lift(x.v))
     M = augmented(world, mass_matrix(world.model, full.q))
-    # inverse dynamics at a = -v/h is c - M v/h; axes that stand still (move.py) take w x v out of c
+    # inverse dynamics at a = -v/h is c - M v/h; in the inertial frame of integrate_pose.py c has no w x v
     a = at.acceleration(x.v * (-1.0 / world.h) - transport_acceleration(world, x.v), x.v)
     p = -world.h * inverse_dynamics(world.model, full.q, full.v, a)
     p = p + world.h * (motors(world, x.u) + springs(world, full) + external(world, full))
@@ -72,20 +72,20 @@ def problem(world: World, x: Inputs) -> Problem:
     )
 
 
-def along_reduced(T: Array | None, law: Constraint) -> Constraint:
-    """A law of all velocities, along the reduced ones."""
+def along_reduced(T: Array | None, full: Constraint) -> Constraint:
+    """A constraint on the velocities of the model, as one on the reduced velocities."""
     if T is None:
-        return law
-    rows = T[list(law.path)]
+        return full
+    rows = T[list(full.path)]
     columns = tuple(c for c in range(rows.shape[1]) if any(constant(x) != 0.0 for x in rows[:, c]))
-    if law.J is None and len(columns) == 1 and constant(rows[0, columns[0]]) == 1.0:
-        return replace(law, path=columns, J=None, C=None)
-    J = rows[:, list(columns)] if law.J is None else law.J @ rows[:, list(columns)]
-    return replace(law, path=columns, J=J)
+    if full.J is None and len(columns) == 1 and constant(rows[0, columns[0]]) == 1.0:
+        return replace(full, path=columns, J=None, C=None)
+    J = rows[:, list(columns)] if full.J is None else full.J @ rows[:, list(columns)]
+    return replace(full, path=columns, J=J)
 
 
 def solved(world: World, now: Problem) -> Solution:
-    """The velocity after one step, with the impulses that led there."""
+    """The velocity after one step, with the unknowns of the constraints."""
     solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
     return replace(solution, v=from_ground_axes(now.rotation, solution.v))
 
@@ -96,7 +96,7 @@ def next_velocity(world: World, x: Inputs) -> Solution:
 
 
 def augmented(world: World, M: Array) -> Array:
-    """M + h B + h^2 K: damping and springs act with the velocity after the step, so they are stable however strong."""
+    """M + h B + h^2 K: damping and springs act with the velocity after the step, which is stable at any stiffness."""
     M = np.array(M, dtype=object)
     if not world.implicit:
         return M
@@ -115,7 +115,7 @@ def motors(world: World, u: Array) -> Array:
 
 
 def springs(world: World, x: Inputs) -> Array:
-    """-K (q - rest), and -B v where the method of integration wants it explicit."""
+    """-K (q - rest), and -B v where the integrator treats damping explicitly."""
     tau = np.zeros(world.model.nv, dtype=object)
     for k, joint in enumerate(world.joints):
         if joint.spring:

@@ -5,7 +5,7 @@ With R(v+; q, v, u) = 0 the equation of motion over the step, impulses included,
     dv+ = -H^-1 (R_q dq + R_v dv + R_u du).
 
 The dynamics enter by the recursions of dynamics/derivatives.py, a contact by the derivatives of its own small function
-(local.py), carried to the joints along the tree.
+(contact_derivatives.py), carried to the joints along the tree.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     if here.T is None:
         R_v = R_v + M @ by_v
     else:
-        R_q, R_v = brought_down(world, x, now, after, solution.v, rate, a, (R_q, R_v, M), by_v)
+        R_q, R_v = reduced_derivatives(world, x, now, after, solution.v, rate, a, (R_q, R_v, M), by_v)
 
     # H at the solution
     H = np.array(now.M, dtype=object)
@@ -82,13 +82,13 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     return VelocityDerivatives(solution, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
 
 
-def brought_down(
-    world: World, x: Inputs, now: Problem, after: Solution, w: Array, rate: Array, a: Array, slopes: Any, by_v: Array
+def reduced_derivatives(
+    world: World, x: Inputs, now: Problem, after: Solution, w: Array, rate: Array, a: Array, full_derivatives: Any, by_v: Array
 ) -> tuple[Array, Array]:
-    """T^T of the full derivatives, with what the map T itself changes; `slopes` are those of the full residual."""
+    """(R_q, R_v) in reduced coordinates: T^T of the full derivatives, plus the terms from the derivative of T itself."""
     h, here, full = world.h, now.at, now.full
-    R_q, R_v, M = slopes
-    # what the velocity after the step does by springs and dampers, and by the constraints, in the solver's axes
+    R_q, R_v, M = full_derivatives
+    # the derivatives of implicit forces and of constraint impulses by the velocity after the step, in the solver's axes
     H = np.zeros((world.model.nv, world.model.nv), dtype=object)
     push = np.zeros(world.model.nv, dtype=object)
     v = to_ground_axes(now.rotation, after.v)
@@ -123,7 +123,7 @@ def gates(world: World, u: Array) -> Array:
 def add_constraint_derivatives(
     world: World, x: Inputs, constraints: list[Any], solution: Solution, R_q: Array, R_v: Array
 ) -> None:
-    """What the impulses change by q and v, at the velocity after the step."""
+    """Add the derivatives of the impulses by q and v, at the velocity after the step."""
     contacts = len(world.points) if world.ground is not None else 0
     if contacts:
         motion = _LinkMotions.of(world.model, x.q, x.v, solution.v)
@@ -131,7 +131,7 @@ def add_constraint_derivatives(
             _add_contact(world, point, motion, iterate, R_q, R_v)
     for b, iterate in zip(constraints[contacts:], solution.iterates[contacts:], strict=True):
         (k,) = b.path
-        if not np.any(b.law.offset):  # a limit; dry friction knows nothing of q and v
+        if not np.any(b.law.offset):  # a limit; dry friction does not depend on q and v
             by_angle, by_speed = limit_jacobian(world, k, x.q[position(world, k)], solution.v[k], x.v[k], iterate)
             R_q[k, k], R_v[k, k] = R_q[k, k] - by_angle, R_v[k, k] - by_speed
 
@@ -164,8 +164,8 @@ class _LinkMotions:
             both.append(V)
         return _LinkMotions(X_0F, X, S, joint_of, [link.parent for link in model.links], both[0], both[1])
 
-    def turned_by(self, k: int, V: list[Motion], link: int) -> Motion:
-        """dV_link/dq_k: everything from joint k on turns with it."""
+    def derivative_by(self, k: int, V: list[Motion], link: int) -> Motion:
+        """dV_link/dq_k: all links beyond joint k rotate with it."""
         p = self.parent[self.joint_of[k]]
         rotated: Motion = self.S[k].cross(V[link] - V[p] if p >= 0 else V[link])
         return rotated
@@ -183,7 +183,7 @@ def _add_contact(world: World, point: ContactPoint, m: _LinkMotions, iterate: It
         shift = point_velocity(m.S[k], centre)
         changes = s.by_place @ shift
         for V, by in ((m.after, s.by_after), (m.before, s.by_before)):
-            dV = m.turned_by(k, V, i)
+            dV = m.derivative_by(k, V, i)
             changes = changes + by @ np.concatenate([point_velocity(dV, centre) + cross(V[i].angular, shift), dV.angular])
         change = Force(changes[:3], changes[3:] + cross(centre, changes[:3]) + cross(shift, f))
         # the axes beyond joint k, and its own, rotation with it
@@ -197,7 +197,7 @@ def _add_contact(world: World, point: ContactPoint, m: _LinkMotions, iterate: It
 
 
 def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:
-    """What wrenches and the user's force change by q and v, by tape derivatives."""
+    """Add the derivatives of wrenches and of the user's force by q and v, by automatic differentiation."""
     if not world.wrenches and world.force is None:
         return
     model = world.model

@@ -1,4 +1,4 @@
-"""A World: everything a step depends on besides state and control, as plain data with all scales worked out."""
+"""A World: everything a step depends on besides state and control, with the scales derived from the robot."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from condyle.tape.function import Function
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 
-EARTH = 9.81  # the acceleration that sets the scales where there is no gravity
-STANDING = 4  # the contacts that share the weight when the depth at rest is set
-IMPACT = 1e-5  # smoothing of impacts, as a part of their energy: it keeps the range of numbers in a step within a double's
+EARTH = 9.81  # gravity for the scales of a model that has none
+STANDING = 4  # number of contacts that share the weight in the depth at rest
+IMPACT = 1e-5  # smoothing of impacts relative to their energy: limits the range of numbers in a step
 
 
 @dataclass(frozen=True)
 class JointForces:
-    """What acts in one joint coordinate besides its motor. Zero or None: nothing."""
+    """Passive forces and limits of one joint coordinate. Zero or None: none."""
 
     damping: float = 0.0
     spring: float = 0.0
@@ -41,8 +41,8 @@ class JointForces:
     upper: float | None = None
     effort: float | None = None
     inertia: float = 1.0  # M_jj where every joint is at zero
-    load: float = 1.0  # the force that gravity can exert: g sqrt(inertia * mass beyond)
-    depth: float = 0.01  # how far the limit gives way under that load
+    load: float = 1.0  # g sqrt(inertia * mass beyond): scale of gravity's force in the joint
+    depth: float = 0.01  # penetration of the limit under that load
 
 
 @dataclass(frozen=True)
@@ -106,17 +106,17 @@ class World:
 
     @property
     def gravity(self) -> float:
-        """The acceleration that sets the scales, m/s^2."""
+        """The magnitude of gravity, EARTH where the model has none, m/s^2."""
         return length(np.array(self.model.gravity)) or EARTH
 
     @property
     def nominal_load(self) -> float:
-        """The mass that one contact carries at rest, kg."""
+        """The mass supported by one contact at rest, kg."""
         return float(total_mass(self.model)) / min(max(len(self.points), 1), STANDING)
 
     @property
     def stiffness(self) -> float:
-        """k of the largest normal force k depth^power, N/m^power: two thirds of it carry the share at the depth at rest."""
+        """k of the largest normal force k depth^power, N/m^power: two thirds support `nominal_load` at the depth at rest."""
         if self.given_stiffness is not None:
             return self.given_stiffness
         return 1.5 * self.nominal_load * self.gravity / self.depth**self.power
@@ -128,7 +128,7 @@ class World:
 
     @cached_property
     def effective_masses(self) -> tuple[float, ...]:
-        """The mass that the ground feels at each contact point, every joint at zero, kg: where the solver begins."""
+        """The effective mass at each contact point, 3 / trace(J M^-1 J^T) with every joint at zero, kg."""
         model = self.model
         q, T = self.start
         M = _seen_by(T, mass_matrix(model, q))
@@ -149,7 +149,7 @@ class World:
 
     @cached_property
     def inverse_inertia_diagonal(self) -> np.ndarray:
-        """About 1 / M_kk of each coordinate, the same in all axes of a free base."""
+        """Approximately 1 / M_kk of each coordinate, averaged over the axes of a free base."""
         inverse = np.array([1.0 / joint.inertia for joint in self.joints])
         if not self.coordinate_map.identity:
             q, T = self.start
@@ -185,7 +185,7 @@ def joint_forces(
     depth: float,
     limit_depth: float,
 ) -> tuple[JointForces, ...]:
-    """What the model's own joints say, coordinate by coordinate, with the natural scale of each."""
+    """The passive forces and limits of the model's joints, per velocity coordinate, with the scales of inertia and load."""
     inertias = _inertias(model, coordinate_map)
     beyond = [float(link.inertia.mass) for link in model.links]
     for i, link in model.inward():
@@ -221,7 +221,7 @@ def start_of(model: Model, coordinate_map: CoordinateMap) -> tuple[np.ndarray, n
 
 
 def _inertias(model: Model, coordinate_map: CoordinateMap) -> np.ndarray:
-    """What a force in each joint has to move, where the robot begins: M_kk, or 1 / (T M^-1 T^T)_kk of a constrained robot."""
+    """The inertia of each joint at the start: M_kk, or 1 / (T M^-1 T^T)_kk of a constrained robot."""
     q, T = start_of(model, coordinate_map)
     M = np.asarray(mass_matrix(model, q), dtype=float)
     if coordinate_map.identity:
@@ -237,7 +237,7 @@ def _seen_by(T: np.ndarray, M: Array) -> np.ndarray:
 
 
 def _pattern(world: World) -> np.ndarray:
-    """Which entries of the mass matrix of a constrained robot may be other than zero, those that any contact ties included."""
+    """Which entries of the mass matrix of a constrained robot may be other than zero, those coupled by any contact included."""
     model = world.model
     found: list[np.ndarray] = []
 

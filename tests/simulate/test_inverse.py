@@ -13,6 +13,7 @@ from condyle.robot.description import Description
 from condyle.robot.parts import Y, box, joint, link, pose, rod, solid, sphere
 from condyle.simulate.backward import backward_residual, backward_step, backward_step_derivatives, differentiable_backward_step
 from condyle.simulate.friction_cone import Cone, Polytope
+from condyle.simulate.integrate_pose import transport_acceleration
 from condyle.simulate.inverse import (
     ForceBalance,
     constraints_at,
@@ -24,7 +25,6 @@ from condyle.simulate.inverse import (
     limiting_inverse_derivatives,
     local_impulse,
 )
-from condyle.simulate.integrate_pose import transport_acceleration
 from condyle.simulate.step import Inputs, next_velocity, problem, solved
 from condyle.simulate.world import World
 
