@@ -1,25 +1,25 @@
-"""The interface of an older differentiable contact simulator, on Condyle's physics: ten modes, prefixes, PD, 64 bits or more.
+"""The interface of DiffNE, an older differentiable contact simulator, with Condyle's physics: ten modes, 64 bits or more.
 
     model = DiffNERobotModel("robot.urdf")                   base "euler"; or a built-in name, or a Robot
-    model.eliminate_joints(["arm", "head"])                  fixed where they stand
+    model.eliminate_joints(["arm", "head"])                  fixed at their present angles
     simulator = model.create_simulator(accuracy=64)          or 128, or any number of bits
     simulator.set_PD_controller(1000.0, 1.0)
     simulator.set_floor([0, 0, 1, 0], model.end_effectors())
     x1, A, B = simulator.simulate(0.01, x, tau, Dqdq=True, Dtau=True)
 
-Choices where the older interface left the meaning open:
+Where the DiffNE interface leaves a choice:
 
 * N counts minimal coordinates, nq = nv = N: bases "euler", "planar" and "fixed". Quaternions are refused.
 * Torques have N entries; those on the base's coordinates act there like any other.
 * The default torque is  P (target - q) - D v  on joints, zero on the base, from the state passed in, (q+, v+) for BACKWARD_RK1F.
-  The target is where the joints stand (`set_joint_angle`). Derivatives by the state take the controller along; derivatives by the
-  torque are those at the torque it gives. A torque that is passed is taken as it is.
+  The target is the standing pose (`set_joint_angle`). Derivatives by the state include the controller; derivatives by the torque
+  are those at the torque it gives. A torque that is passed replaces it.
 * Modes INVERSE_* give the torque, so they take none, and have no derivative by it.
 * INVERSE_BACKWARD_RK1F takes (q, v, a) at the end of the step, which began with the velocity v - dt a.
-* Contact law "round" (default): Condyle's own, round cone, strength k depth^3 with the feet 1 mm deep at rest. "pyramid": the
-  older one, six directions, strength coef depth^2. Both with friction 0.7, and smoothed as Condyle smooths (docs/contact.md).
-* Limits, damping and dry friction of the joints are left out, unless joint_forces=True.
-* Precision above 64 bits runs the same tapes on MPFR numbers, with a tighter solver; numbers in and out stay float64.
+* Contact law "round" (default): Condyle's, round cone, strength k depth^3 with the feet 1 mm deep at rest. "pyramid":
+  that of DiffNE, six directions, strength coef depth^2. Both with friction 0.7 and the smoothing of docs/contact.md.
+* Limits, damping and dry friction of the joints are left out by default; joint_forces=True includes them.
+* Precision above 64 bits runs the same tapes on MPFR numbers, with a smaller solver tolerance; inputs and outputs stay float64.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class DiffNERobotModel:
 
     @property
     def joint_names(self) -> list[str]:
+        """The joints that remain."""
         return self.robot.joint_names
 
     def set_joint_angle(self, prefix: str, value: float) -> None:

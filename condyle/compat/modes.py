@@ -1,11 +1,11 @@
-"""The ten modes of the older simulator, each as a function of (state, torque) with its derivatives, traced and compiled.
+"""The ten modes of DiffNE, each as a compiled function of (state, torque) with its derivatives.
 
-N is the number of coordinates, h the time step. What each mode means here:
+N is the number of coordinates, h the time step.
 
     mode                    given          gives       meaning
     INVERSE_I               (q, v, a)      torque      with which one step goes from (q, v) to the velocity v + h a
     FORWARD_I               (q, v)         (v+, a)     the velocity after one step, and a = (v+ - v) / h
-    INVERSE_LF              (q, v, a)      torque      for the acceleration a now, contact acting as the velocity v asks for
+    INVERSE_LF              (q, v, a)      torque      for the acceleration a now, contact forces those of the velocity v
     FORWARD_LF              (q, v)         (v, a)      the acceleration now, likewise
     INVERSE_BACKWARD_RK1F   (q, v, a)      torque      with which a step of backward Euler ends at (q, v), having begun at v - h a
     BACKWARD_RK1F           (q+, v+, v)    residual    of a step of backward Euler from the velocity v to (q+, v+)
@@ -34,8 +34,6 @@ from condyle.simulate.world import World
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
 from condyle.tape.trace_cache import cached_trace, trace_key
-
-FOLDERS = ("tape", "robot", "dynamics", "simulate", "compat")
 
 
 class Mode(Enum):
@@ -87,9 +85,7 @@ INTEGRATORS = {
     Mode.FORWARD_RK2I: "rk2",
     Mode.FORWARD_RK4I: "rk4",
 }
-
-
-EXPLICIT = (Mode.FORWARD_RK1I, Mode.FORWARD_RK2I, Mode.FORWARD_RK4I)  # springs and damping too
+EXPLICIT = (Mode.FORWARD_RK1I, Mode.FORWARD_RK2I, Mode.FORWARD_RK4I)  # springs and damping are explicit too
 
 
 def value(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, Any]:
@@ -116,19 +112,19 @@ def derivatives(world: World, mode: Mode, x: Array, tau: Array) -> tuple[Array, 
     """(d result / d state, d result / d torque)."""
     q, v, third = _split(world, x)
     h, n = world.h, len(v)
-    nothing = np.zeros((n, n))
+    zero = np.zeros((n, n))
     if mode is Mode.INVERSE_I:
-        return np.hstack(inverse.inverse_step_derivatives(world, q, v, third)), nothing
+        return np.hstack(inverse.inverse_step_derivatives(world, q, v, third)), zero
     if mode is Mode.INVERSE_LF:
-        return np.hstack(inverse.limiting_inverse_derivatives(world, q, v, third)), nothing
+        return np.hstack(inverse.limiting_inverse_derivatives(world, q, v, third)), zero
     if mode is Mode.INVERSE_BACKWARD_RK1F:
         by_q, by_v1, by_v = backward_residual_derivatives(world, q, v, v - third * h)
-        return np.hstack([by_q, by_v1 + by_v, by_v * -h]), nothing
+        return np.hstack([by_q, by_v1 + by_v, by_v * -h]), zero
     if mode is Mode.BACKWARD_RK1F:
         return np.hstack(backward_residual_derivatives(world, q, v, third)), -np.eye(n)
     if mode is Mode.FORWARD_LF:
         _, by_q, by_v, by_tau = inverse.limiting_forward_derivatives(world, q, v, tau)
-        return np.block([[nothing, np.eye(n)], [by_q, by_v]]), np.vstack([nothing, by_tau])
+        return np.block([[zero, np.eye(n)], [by_q, by_v]]), np.vstack([zero, by_tau])
     if mode is Mode.FORWARD_I:
         found = next_velocity_derivatives(world, Inputs(q, v, tau))
         of_v = np.hstack([found.by_q, found.by_v])
@@ -146,7 +142,7 @@ def _split(world: World, x: Array) -> tuple[Array, Array, Array]:
 def kernel(world: World, mode: Mode, *, with_derivatives: bool) -> Function:
     """The compiled mode: (x, tau, gains) -> (result, residual), or the derivatives by x and tau.
 
-    The torque is  tau + P (target - q) - D v  with gains = (P, D, target), and derivatives by x take it along.
+    The torque is  tau + P (target - q) - D v  with gains = (P, D, target), and derivatives by x include it.
     """
     n = world.model.nv
     world = replace(world, implicit=mode not in EXPLICIT)

@@ -188,13 +188,3 @@ def tree_lu(world: World, H: Array) -> TreeLU:
             for j in dofs[k]:
                 H[i, j] = H[i, j] - U[i, k] * H[k, j]
     return TreeLU(L, U, inverse, dofs)
-
-
-__all__ = [
-    "BackwardSolution",
-    "backward_residual",
-    "backward_residual_derivatives",
-    "backward_step",
-    "backward_step_derivatives",
-    "differentiable_backward_step",
-]

@@ -39,7 +39,7 @@ class DerivativeError:
 
 
 class Precise:
-    """The step of a simulation with `bits` digits: states are arrays of gmpy2.mpfr, or floats."""
+    """The step of a simulation with `bits` digits: states are arrays of gmpy2.mpfr, or floats; use it inside `context`."""
 
     def __init__(self, simulation: Simulation, bits: int = 512) -> None:
         if not BITS[0] <= bits <= BITS[1]:
@@ -47,29 +47,31 @@ class Precise:
         self.gmpy2 = require("gmpy2", "precision", "derivatives in high precision")
         self.simulation, self.bits = simulation, bits
         world = simulation._world
-        self.reduced, nq, nd = world.reduced, world.reduced.nq, world.nd
-        # what is found by Newton's method is found with all the digits
+        reduced, nd = world.reduced, world.nd
+        self.nq, self.nd, self.nv = reduced.nq, nd, world.nv
+        # Newton's method converges to all the digits
         exact = world.coordinate_map.for_precision(bits)
         precise = replace(world, tolerance=2.0 ** -round(0.8 * bits), coordinate_map=exact)
-        setup = replace(simulation._stepper, world=precise)
-        shapes = {"x": setup.nx, "u": max(world.nu, 1)}  # without motors, an idle one
+        stepper = replace(simulation._stepper, world=precise)
+        shapes = {"x": stepper.nx, "u": max(world.nu, 1)}  # without motors, an idle one
         if world.wrenches:
             shapes["wrenches"] = (len(world.wrenches), 6)  # type: ignore[assignment]
         backend = f"mpfr:{bits}"
-        self._step = compiled(setup, "step", **shapes).on(backend)
-        self._integrate = function(lambda q, dv: manifold.integrate(self.reduced, q, dv), q=nq, dv=nd).on(backend)
-        self._difference = function(lambda q0, q1: manifold.difference(self.reduced, q0, q1), q0=nq, q1=nq).on(backend)
+        self._step = compiled(stepper, "step", **shapes).on(backend)
+        self._integrate = function(lambda q, dv: manifold.integrate(reduced, q, dv), q=self.nq, dv=nd).on(backend)
+        self._difference = function(lambda q0, q1: manifold.difference(reduced, q0, q1), q0=self.nq, q1=self.nq).on(backend)
         # first differences err by e, second ones lose twice its digits
-        self.e, self.e2 = (self.number(2.0) ** -round(part * bits) for part in (0.4, 0.25))
+        self.e, self.e2 = (self.numbers(2.0)[()] ** -round(part * bits) for part in (0.4, 0.25))
 
-    def number(self, x: float) -> Any:
-        """x with all the bits."""
-        return self.gmpy2.mpfr(float(x), self.bits)
+    def context(self) -> Any:
+        """The context in which arithmetic of gmpy2 has all the bits."""
+        return self.gmpy2.context(precision=self.bits)
 
     def numbers(self, x: Any) -> Array:
-        """An array of such numbers."""
+        """x as an array of numbers with all the bits."""
         x = np.asarray(x)
-        out: Array = np.array([*(self.number(a) for a in x.ravel()), None], dtype=object)[:-1].reshape(x.shape)
+        numbers = [self.gmpy2.mpfr(float(a), self.bits) for a in x.ravel()]
+        out: Array = np.array([*numbers, None], dtype=object)[:-1].reshape(x.shape)
         return out
 
     def step(self, x: Array, u: Array, *wrenches: Array) -> Array:
@@ -85,42 +87,15 @@ class Precise:
 
     def moved(self, x: Array, dx: Array) -> Array:
         """The state x, changed by dx in its tangent space."""
-        nq, nd, nv = self.reduced.nq, self.reduced.nv, self.simulation._world.nv
         out = np.array(x, dtype=object)
-        out[:nq] = self._integrate(x[:nq], dx[:nd])
-        with self.gmpy2.context(precision=self.bits):
-            out[nq : nq + nv] = x[nq : nq + nv] + dx[nd:]
+        v = slice(self.nq, self.nq + self.nv)
+        out[: self.nq], out[v] = self._integrate(x[: self.nq], dx[: self.nd]), x[v] + dx[self.nd :]
         return out
 
-    def apart(self, x0: Array, x1: Array) -> Array:
+    def difference(self, x0: Array, x1: Array) -> Array:
         """The change of state in the tangent space that leads from x0 to x1."""
-        nq, nv = self.reduced.nq, self.simulation._world.nv
-        with self.gmpy2.context(precision=self.bits):
-            return np.concatenate([self._difference(x0[:nq], x1[:nq]), x1[nq : nq + nv] - x0[nq : nq + nv]])
-
-    def rollout(self, x: Array, us: Array, *wrenches: Array, say: Callable[[], None] = lambda: None) -> Array:
-        """The state after all the steps."""
-        for u in us:
-            x = self.step(x, u, *wrenches)
-            say()
-        return x
-
-    def times(self, d: Any, e: Any) -> Array:
-        """d e, with all the bits."""
-        with self.gmpy2.context(precision=self.bits):
-            out: Array = self.numbers(d) * e
-        return out
-
-    def plus(self, u: Array, du: Array) -> Array:
-        """u + du, with all the bits."""
-        with self.gmpy2.context(precision=self.bits):
-            out: Array = u + du
-        return out
-
-    def over(self, change: Any, e: Any) -> Array:
-        """change / e, as floats."""
-        with self.gmpy2.context(precision=self.bits):
-            return np.asarray(change / e).astype(float)
+        v = slice(self.nq, self.nq + self.nv)
+        return np.concatenate([self._difference(x0[: self.nq], x1[: self.nq]), x1[v] - x0[v]])
 
 
 def check(
@@ -143,11 +118,13 @@ def check(
     u = np.zeros(simulation.nu) if u is None else np.asarray(u, dtype=float)
     if x.ndim != 1 or u.ndim != 1:
         raise SimulationError(f"derivatives are checked at one state under one control; got the shapes {x.shape} and {u.shape}")
-    at = _Point(Precise(simulation, bits), x, u, wrenches, np.random.default_rng(seed), say)
-    rows = at.first()
-    if us is not None:
-        rows += at.over_time(np.asarray(us, dtype=float))
-    return rows + at.second() if second else rows
+    precise = Precise(simulation, bits)
+    with precise.context():
+        at = _Point(precise, x, u, wrenches, np.random.default_rng(seed), say)
+        rows = at.first()
+        if us is not None:
+            rows += at.over_time(np.asarray(us, dtype=float))
+        return rows + at.second() if second else rows
 
 
 @dataclass
@@ -185,7 +162,7 @@ class _Point:
                 done += 1
                 self.say("one step", done, total)
                 ours.append(A @ d[:n] + B @ d[n:])
-                true.append(p.over(p.apart(start, self._after(d, p.e)), p.e))
+                true.append(_floats(p.difference(start, self._after(d, p.e)) / p.e))
             for of, rows in self.parts.items():
                 pairs.append((f"d{of}1/d{name}", np.array(ours)[:, rows], np.array(true)[:, rows]))
         self.say("one step", total, total)
@@ -196,10 +173,10 @@ class _Point:
         p, n = self.precise, self.simulation.ndx
         steps = len(us)
         _, As, Bs = self.simulation.rollout(self.x, us, wrenches=self.wrenches, derivatives=True)
-        ways = {f"{name}0": (self._in_block(self.blocks[name])[:n], 0.0 * us) for name in ("q", "v")}
+        directions = {f"{name}0": (self._in_block(self.blocks[name])[:n], 0.0 * us) for name in ("q", "v")}
         if self.simulation.nu:
-            ways["u"] = (np.zeros(n), self.rng.normal(size=us.shape))
-        done, total = 0, steps * (1 + len(ways))
+            directions["u"] = (np.zeros(n), self.rng.normal(size=us.shape))
+        done, total = 0, steps * (1 + len(directions))
 
         def tell() -> None:
             nonlocal done
@@ -207,13 +184,16 @@ class _Point:
             self.say(f"{steps} steps", done, total)
 
         def end(dx: Array, dus: Array) -> Array:
-            x = p.moved(p.numbers(self.x), p.times(dx, p.e))
-            return p.rollout(x, p.plus(p.numbers(us), p.times(dus, p.e)), *self.extra, say=tell)
+            x = p.moved(p.numbers(self.x), p.numbers(dx) * p.e)
+            for u in p.numbers(us) + p.numbers(dus) * p.e:
+                x = p.step(x, u, *self.extra)
+                tell()
+            return x
 
         start = end(np.zeros(n), 0.0 * us)
         pairs = []
-        for name, (dx, dus) in ways.items():
-            true = p.over(p.apart(start, end(dx, dus)), p.e)
+        for name, (dx, dus) in directions.items():
+            true = _floats(p.difference(start, end(dx, dus)) / p.e)
             for A, B, du in zip(As, Bs, dus, strict=True):
                 dx = A @ dx + B @ du
             for of, rows in self.parts.items():
@@ -229,8 +209,7 @@ class _Point:
         exact = p.numbers(weight)
 
         def change(d: Array) -> Any:
-            with p.gmpy2.context(precision=p.bits):
-                return exact @ p.apart(start, self._after(d, p.e2))
+            return exact @ p.difference(start, self._after(d, p.e2))
 
         names = list(self.blocks)
         both = [(a, b) for k, a in enumerate(names) for b in names[k:]]
@@ -243,8 +222,7 @@ class _Point:
                 self.say("second derivatives", len(pairs) * PAIRS + len(ours), total)
                 da, db = (self._in_block(self.blocks[name]) for name in (a, b))
                 ours.append(da @ H @ db)
-                with p.gmpy2.context(precision=p.bits):
-                    true.append(float((change(da + db) - change(da) - change(db)) / (p.e2 * p.e2)))
+                true.append(float((change(da + db) - change(da) - change(db)) / (p.e2 * p.e2)))
             pairs.append((f"d2x1/d{a}d{b}", np.array(ours), np.array(true)))
         self.say("second derivatives", total, total)
         return _rows(pairs)
@@ -252,8 +230,8 @@ class _Point:
     def _after(self, d: Array, e: Any) -> Array:
         """The state one step after the one moved by e d."""
         p, n = self.precise, self.simulation.ndx
-        x = p.moved(p.numbers(self.x), p.times(d[:n], e))
-        return p.step(x, p.plus(p.numbers(self.u), p.times(d[n:], e)), *self.extra)
+        x = p.moved(p.numbers(self.x), p.numbers(d[:n]) * e)
+        return p.step(x, p.numbers(self.u) + p.numbers(d[n:]) * e, *self.extra)
 
     def _directions(self, block: slice) -> list[Array]:
         """The columns of a block, or random directions in it if there are many."""
@@ -266,6 +244,10 @@ class _Point:
         d = np.zeros(self.width)
         d[block] = np.rint(1024.0 * self.rng.normal(size=block.stop - block.start)) / 1024.0
         return d
+
+
+def _floats(x: Array) -> Array:
+    return np.asarray(x).astype(float)
 
 
 def _rows(pairs: list[tuple[str, Array, Array]]) -> list[DerivativeError]:

@@ -270,17 +270,3 @@ def limiting_forward_derivatives(world: World, q: Array, v: Array, tau: Array) -
     by_q, by_v, M = limiting_inverse_derivatives(world, q, v, a)
     factor = tree_factor(world.model, M)
     return a, -factor.solve(by_q), -factor.solve(by_v), factor.inverse_matrix()
-
-
-__all__ = [
-    "ForceBalance",
-    "inverse_step",
-    "inverse_step_derivatives",
-    "limiting_forward",
-    "limiting_forward_derivatives",
-    "limiting_inverse",
-    "limiting_inverse_derivatives",
-    "local_impulse",
-    "required_forces",
-    "required_force_jacobians",
-]

@@ -79,11 +79,14 @@ def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, w
 
 
 def step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    """The state after one step, and the largest residual."""
     after, residual = checked_step(stepper, x, u, wrenches, 0.0)
     return {"x1": after, "residual": residual}
 
 
 def rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array | None = None) -> Any:
+    """The states after each step under the controls us, and the largest residual so far."""
+
     def body(_: Any, state: Any, u: Any) -> Any:
         after, residual = checked_step(stepper, state[0], u, wrenches, state[1])
         return (after, residual), after
@@ -93,6 +96,7 @@ def rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array |
 
 
 def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    """A and B of one step of the physics."""
     found = step_jacobian(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
     return {"A": found.A, "B": found.B} if stepper.world.nu else {"A": found.A}
 
@@ -109,10 +113,12 @@ def chained(stepper: Stepper, total: Array, A: Array, B: Array) -> Any:
 
 
 def forces(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    """The force of the ground on each contact point, world axes."""
     return {"forces": contact_impulses(stepper.world, unpacked(stepper, x, u, wrenches)) * (1.0 / stepper.world.h)}
 
 
 def total_energy(stepper: Stepper, x: Array) -> Any:
+    """Kinetic energy + potential energy + energy of the springs."""
     now = unpacked(stepper, x, np.zeros(0), None)
     model = stepper.world.model
     at = stepper.world.at(now.q)
@@ -121,6 +127,7 @@ def total_energy(stepper: Stepper, x: Array) -> Any:
 
 
 def hessian(stepper: Stepper, x: Array, u: Array, weight: Array, wrenches: Array | None = None) -> Any:
+    """Second derivatives of weight . (next state)."""
     return {"H": weighted_hessian(stepper.world, unpacked(stepper, x, u, wrenches), weight, stepper.integrator)}
 
 

@@ -162,6 +162,7 @@ class World:
 
     @property
     def nu(self) -> int:
+        """Entries of a control."""
         return len(self.actuated)
 
     def key(self) -> str:
@@ -268,6 +269,3 @@ def _of_joint(forces: JointForces, link: Link, limits: bool, friction: bool, dam
         upper=None if upper is None or not np.isfinite(upper) else float(upper),
         effort=float(link.limits.effort) if efforts and link.limits.effort else None,
     )
-
-
-__all__ = ["JointForces", "World", "joint_forces"]

@@ -85,9 +85,9 @@ def test_shapes_and_derivatives(mode: Mode, law: str) -> None:
 @pytest.mark.parametrize("mode", [Mode.FORWARD_RK1F, Mode.INVERSE_I, Mode.FORWARD_LF, Mode.BACKWARD_RK1F, Mode.FORWARD_RK2I])
 def test_64_and_128_bits_agree(mode: Mode) -> None:
     x = state(mode)
-    for plain, fine in zip(*(simulator(mode, bits).simulate(DT, x, Dqdq=True) for bits in (64, 128)), strict=True):
+    for simple, fine in zip(*(simulator(mode, bits).simulate(DT, x, Dqdq=True) for bits in (64, 128)), strict=True):
         assert fine.dtype == np.float64
-        assert np.max(np.abs(plain - fine)) < SAME * np.max(np.abs(fine))
+        assert np.max(np.abs(simple - fine)) < SAME * np.max(np.abs(fine))
 
 
 def test_differences_are_better_at_128_bits() -> None:
@@ -130,10 +130,10 @@ def test_a_batch_has_the_bits_of_single_calls(mode: Mode) -> None:
     s.set_threads(2)
     rng = np.random.default_rng(1)
     states = [state(mode) + rng.normal(0.0, 1e-3, len(state(mode))) for _ in range(37)]
-    results, slopes = s.simulate_batched(DT, states, Dqdq=True)
-    for x, result, slope in zip(states, results, slopes, strict=True):
+    results, jacobians = s.simulate_batched(DT, states, Dqdq=True)
+    for x, result, jacobian in zip(states, results, jacobians, strict=True):
         one, by_x = s.simulate(DT, x, Dqdq=True)
-        assert result.tobytes() == one.tobytes() and slope.tobytes() == by_x.tobytes()
+        assert result.tobytes() == one.tobytes() and jacobian.tobytes() == by_x.tobytes()
 
 
 def test_elimination_keeps_the_map_to_the_full_robot() -> None:
@@ -143,12 +143,12 @@ def test_elimination_keeps_the_map_to_the_full_robot() -> None:
     assert full.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 0.4, 5.0, 6.0, 7.0, 8.0, 9.0, 0.0]
     model.set_joint_angle("arm", -0.1)
     assert model.full(np.zeros(10))[5] == -0.1
-    # the same motion: the full robot with the arm held there needs the same torques in what is left
+    # the same motion: the full robot with the arm held there needs the same torques in the remaining joints
     x = state(Mode.INVERSE_I)
     q, v, a = x.reshape(3, 5)
     tau = model.create_simulator(mode="INVERSE_LF").simulate(DT, x)
-    whole = model.full_robot.inverse_dynamics(model.robot.full(q), model.robot.full_velocity(v), model.robot.full_velocity(a))
-    assert tau == pytest.approx(whole[:5], rel=1e-12, abs=1e-12)
+    combined = model.full_robot.inverse_dynamics(model.robot.full(q), model.robot.full_velocity(v), model.robot.full_velocity(a))
+    assert tau == pytest.approx(combined[:5], rel=1e-12, abs=1e-12)
     model.eliminate_joints("leg", q=np.array([0.0, 0.0, 0.0, 0.1, 0.2, 0.9]))
     assert model.N == 3 and model.full(np.zeros(6)).tolist()[:6] == [0.0, 0.0, 0.0, 0.1, 0.2, -0.1]
 

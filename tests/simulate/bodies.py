@@ -165,17 +165,6 @@ def random_drops(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.n
     return q, np.hstack([rng.uniform(-2.0, 2.0, (count, 3)), rng.uniform(-10.0, 10.0, (count, 3))])
 
 
-def held(simulation: cd.Simulation, xs: np.ndarray) -> np.ndarray:
-    """The energy that flat ground can give back to a free body, k depth^4 / 6 for each contact, J."""
-    x, y, z, w = np.moveaxis(xs[..., 3:7], -1, 0)
-    up = np.stack([2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)], axis=-1)
-    total = np.zeros(xs.shape[:-1])
-    for point in simulation._world.points:
-        depth = np.maximum(point.radius - xs[..., 2] - up @ point.position, 0.0)
-        total += simulation._world.stiffness / 6.0 * depth**4
-    return total
-
-
 # -- robots that stand
 
 

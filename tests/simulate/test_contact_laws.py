@@ -78,8 +78,8 @@ def creep(degrees: float, dt: float, smoothing: float) -> float:
     """The speed of a box that sticks, m/s."""
     s = box_on(cd.Slope(degrees, friction=MU), dt, smoothing=smoothing)
     depth = REST * np.cos(np.radians(degrees)) ** (1.0 / 3.0)
-    way = along_slope(run(s, s.state(on_slope(degrees, HALF - depth)), 0.5), degrees)
-    return float(way[-1] - way[-65]) / (64 * dt)
+    distance = along_slope(run(s, s.state(on_slope(degrees, HALF - depth)), 0.5), degrees)
+    return float(distance[-1] - distance[-65]) / (64 * dt)
 
 
 @pytest.mark.parametrize("dt", (1e-3, 2e-3))
@@ -100,8 +100,8 @@ def slid(dt: float, degrees: float = 35.0, smoothing: float = 1e-3) -> tuple[flo
     a = np.radians(degrees)
     xs = run(s, s.state(on_slope(degrees, HALF - REST * np.cos(a) ** (1.0 / 3.0))), 0.5)
     t = dt * (len(xs) - 1)
-    way = along_slope(xs, degrees)
-    return float(way[-1] - way[0]), 0.5 * G * (np.sin(a) - MU * np.cos(a)) * t * t
+    distance = along_slope(xs, degrees)
+    return float(distance[-1] - distance[0]), 0.5 * G * (np.sin(a) - MU * np.cos(a)) * t * t
 
 
 def test_a_box_slides_as_it_should() -> None:
@@ -143,17 +143,17 @@ def test_the_stopping_distance_of_a_thrown_box() -> None:
 
 @pytest.mark.parametrize("dt", DTS)
 def test_the_round_cone_has_no_preferred_direction(dt: float) -> None:
-    way = np.linalg.norm(stopped(dt, "round"), axis=1)
-    assert np.ptp(way) < 1e-6 * np.mean(way)
+    distance = np.linalg.norm(stopped(dt, "round"), axis=1)
+    assert np.ptp(distance) < 1e-6 * np.mean(distance)
 
 
 def test_a_pyramid_of_four_has_preferred_directions() -> None:
     # along its corners it brakes with mu, between them with mu / sqrt 2: spread of the stopping distance above 20 %
-    way = np.linalg.norm(stopped(1e-3, 4), axis=1)
-    assert np.ptp(way) > 0.2 * np.mean(way)
+    distance = np.linalg.norm(stopped(1e-3, 4), axis=1)
+    assert np.ptp(distance) > 0.2 * np.mean(distance)
     # eight corners are better: cos(pi / 8) = 0.92
     eight = np.linalg.norm(stopped(1e-3, 8), axis=1)
-    assert np.ptp(eight) < 0.5 * np.ptp(way)
+    assert np.ptp(eight) < 0.5 * np.ptp(distance)
 
 
 def test_a_tall_box_tips_when_it_must() -> None:
@@ -177,9 +177,9 @@ def rolled(dt: float, degrees: float) -> tuple[float, float]:
     s = ball_on(cd.Slope(degrees, friction=MU), dt)
     xs = run(s, s.state(on_slope(degrees, 0.1 - REST * np.cos(np.radians(degrees)) ** (1.0 / 3.0))), 0.5)
     t = dt * (len(xs) - 1)
-    way = along_slope(xs, degrees)
+    distance = along_slope(xs, degrees)
     # the sum over steps of semi-implicit Euler is a t (t + dt) / 2
-    return float(2.0 * (way[-1] - way[0]) / (t * (t + dt))), float(xs[-1, 11] / t)
+    return float(2.0 * (distance[-1] - distance[0]) / (t * (t + dt))), float(xs[-1, 11] / t)
 
 
 @pytest.mark.parametrize("dt", DTS)
@@ -268,8 +268,8 @@ def test_a_skidding_landing_does_not_bounce() -> None:
     xs = run(s, s.state(upright(np.full(4, 0.1)), v), 0.2)
     up = np.max(np.diff(xs[..., 2], axis=1), axis=1) / s.dt
     assert np.all(up < 1e-3)
-    plain = s.robot.kinetic_energy(xs[..., :7], xs[..., 7:]) + s.robot.potential_energy(xs[..., :7])
-    assert np.max(plain - plain[:, :1]) < 1e-6
+    energy = s.robot.kinetic_energy(xs[..., :7], xs[..., 7:]) + s.robot.potential_energy(xs[..., :7])
+    assert np.max(energy - energy[:, :1]) < 1e-6
 
 
 @pytest.mark.parametrize("dt", DTS)

@@ -21,7 +21,7 @@ RADIUS, MASS = 0.1, 1.0
 
 
 def ball() -> Robot:
-    """A uniform sphere on a free base; its controls are a force and a couple in its own axes."""
+    """A uniform sphere on a free base; its controls are a force and a torque in its own axes."""
     shape = sphere(RADIUS, name="ball")
     return cd.load(Description("ball", (link("ball", solid(MASS, shape), [], [shape]),), ()), base="free")
 
@@ -42,7 +42,7 @@ def ball_in(ground, **options):
     return cd.Simulation(robot, H, ground, actuated=robot.joint_names[:1], **options)
 
 
-def turned(height, x=0.0, y=0.0):
+def rotated(height, x=0.0, y=0.0):
     """q of a free body, turned by a general rotation."""
     quaternion = np.array([0.2, -0.3, 0.4, 0.8])
     return np.array([x, y, height, *quaternion / np.linalg.norm(quaternion)])
@@ -62,7 +62,7 @@ def assert_right(rows):
 
 def landing(simulation, height, velocity, lift):
     """(x, us, normal forces) of a free body in general pose that lands with a velocity, in world axes, and is pulled up again."""
-    x = simulation.state(turned(height), SPIN)
+    x = simulation.state(rotated(height), SPIN)
     x[7:10] = rotation(x).T @ velocity
     us = np.zeros((100, 6))
     # the pull is upward in world axes where the body is by then
@@ -112,7 +112,7 @@ GROUNDS = {
 
 def resting(simulation, depth, x=0.1, y=0.05):
     """q of the ball so deep in the ground."""
-    q = turned(RADIUS, x, y)
+    q = rotated(RADIUS, x, y)
     for _ in range(20):
         q[2] -= float(simulation._world.ground.distance(q[:3])[0]) - RADIUS + depth
     return q
@@ -142,7 +142,7 @@ def test_grounds(name, second):
 )
 def test_options(options, second):
     simulation = ball_in(cd.Plane(friction=0.4), **options)
-    x = simulation.state(turned(RADIUS - simulation._world.depth), SPIN)
+    x = simulation.state(rotated(RADIUS - simulation._world.depth), SPIN)
     wrenches = [[0.3, 0.2, -0.5, 0.1, 0.2, 0.3]] if options.get("wrenches") else None
     assert_right(check(simulation, x, PULL, wrenches=wrenches, second=second))
 
@@ -181,14 +181,14 @@ def test_joints(case):
 def test_without_motors():
     robot = ball()
     simulation = cd.Simulation(robot, H, cd.Plane(friction=0.4))
-    rows = check(simulation, simulation.state(turned(RADIUS - 1e-3), SPIN), us=np.zeros((2, 0)))
+    rows = check(simulation, simulation.state(rotated(RADIUS - 1e-3), SPIN), us=np.zeros((2, 0)))
     assert [row.what for row in rows] == ["dq1/dq", "dv1/dq", "dq1/dv", "dv1/dv", "dq2/dq0", "dv2/dq0", "dq2/dv0", "dv2/dv0"]
     assert_right(rows)
 
 
 def test_substeps():
     simulation = ball_in(cd.Plane(friction=0.4), substeps=4)
-    x = simulation.state(turned(RADIUS + 1e-4), [0.0, 0.0, -0.5, 1.0, 2.0, 3.0])
+    x = simulation.state(rotated(RADIUS + 1e-4), [0.0, 0.0, -0.5, 1.0, 2.0, 3.0])
     assert_right(check(simulation, x, PULL, us=np.tile(PULL, (3, 1))))
 
 

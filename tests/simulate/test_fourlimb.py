@@ -1,4 +1,4 @@
-"""The four-limbed machine, 99.9 kg, in space and in the plane: it stands, drops, is pushed, and stands on slopes."""
+"""The four-limbed robot, 99.9 kg, in space and in the plane: it stands, drops, is pushed, and stands on slopes."""
 
 from functools import cache
 from typing import Any
@@ -17,14 +17,14 @@ KP, KD, EFFORT = 1000.0, 5.0, 300.0  # with 20 the light roll joints chatter: se
 WEIGHT = 99.9 * 9.81
 LIMIT = 1e-10  # the largest residual of a step
 CLOSE = 1e-9  # float64 against 128 bits over ten steps, relative to the largest entry
-STAY = 1e-3  # how far the middle of a foot may go in a second, m: the machine sways, and its feet roll
+STAY = 1e-3  # how far the middle of a foot may go in a second, m: the robot sways, and its feet roll
 BASES = ("planar", "free")
 
 
 @cache
 def robot(base: str) -> cd.Robot:
-    whole = cd.load("fourlimb", base)
-    return whole.lock(["roll_"]) if base == "planar" else whole
+    full_robot = cd.load("fourlimb", base)
+    return full_robot.lock(["roll_"]) if base == "planar" else full_robot
 
 
 @cache
@@ -55,7 +55,7 @@ def above(base: str, height: float, degrees: float = 0.0) -> np.ndarray:
     return world(base).state(q)
 
 
-def held(target: np.ndarray, x: np.ndarray, kd: float = KD) -> np.ndarray:
+def holding(target: np.ndarray, x: np.ndarray, kd: float = KD) -> np.ndarray:
     """Torques of servos that hold a pose, within the motors' effort."""
     n, nq = len(target), x.shape[-1] // 2 + x.shape[-1] % 2
     return np.clip(KP * (target - x[..., nq - n : nq]) - kd * x[..., -n:], -EFFORT, EFFORT)
@@ -65,7 +65,7 @@ def run(w: cd.Simulation, x: np.ndarray, steps: int, target: np.ndarray, kd: flo
     """All states while servos hold a pose; every step's residual is checked."""
     xs = [x]
     for _ in range(steps):
-        xs.append(w.step(xs[-1], held(target, xs[-1], kd), **options))
+        xs.append(w.step(xs[-1], holding(target, xs[-1], kd), **options))
         assert w.status is not None
         assert np.all(w.status.residual <= LIMIT)
     return np.array(xs)
@@ -91,7 +91,7 @@ def test_it_stands(base, kd):
     w = world(base)
     xs = run(w, above(base, 0.0), 2500, pose(base), kd)
     late = xs[2000:]
-    forces = w.contact_forces(late, held(pose(base), late, kd))
+    forces = w.contact_forces(late, holding(pose(base), late, kd))
     assert np.all(np.abs(height(base, late) - REACH) < 0.01) and np.all(tilt(base, late) < 0.02)
     # it may still sway: over a second, what it is carried by is its weight
     assert forces[..., 2].sum(axis=-1).mean() == pytest.approx(WEIGHT, rel=2e-3)
@@ -101,10 +101,10 @@ def test_it_stands(base, kd):
 
 
 def test_the_forces_are_what_the_motion_needs():
-    # in the plane the base is two slides and a hinge, so its rows of inverse dynamics are the force and couple from outside
+    # in the plane the base is two slides and a hinge, so its rows of inverse dynamics are the force and torque from outside
     w, r = world("planar"), robot("planar")
     x = run(w, above("planar", 0.02), 80, pose("planar"))  # it lands after 32 steps
-    u = held(pose("planar"), x)
+    u = holding(pose("planar"), x)
     (q, v), after = w.split(x), w.step(x, u)[:, r.nq :]
     needed = r.inverse_dynamics(q, v, (after - v) / w.dt)
     force = w.contact_forces(x, u).sum(axis=1)
@@ -151,13 +151,13 @@ def test_it_is_pushed(base):
 
 @pytest.mark.parametrize("base", BASES)
 def test_a_push_is_carried_by_the_ground(base):
-    # at rest the ground carries the weight and what pushes down; taken over a whole second, while it settles
+    # at rest the ground carries the weight and what pushes down; taken over a full_robot second, while it settles
     w = world(base, wrenches=("torso",))
     down = np.array([[0.0, 0.0, -400.0, 0.0, 0.0, 0.0]])
     xs = run(w, above(base, 0.0), 1500, pose(base), wrenches=down)
     late = xs[1000:]
-    carried = w.contact_forces(late, held(pose(base), late), wrenches=down)[..., 2].sum(axis=-1)
-    assert carried.mean() == pytest.approx(WEIGHT + 400.0, rel=5e-3)
+    supported = w.contact_forces(late, holding(pose(base), late), wrenches=down)[..., 2].sum(axis=-1)
+    assert supported.mean() == pytest.approx(WEIGHT + 400.0, rel=5e-3)
 
 
 # ---- slopes
@@ -170,7 +170,7 @@ def test_it_stands_on_slopes(base, degrees):
     w = world(base, degrees)
     xs = run(w, above(base, 0.0, degrees), 1500, pose(base, degrees))
     late = xs[1000:]
-    forces = w.contact_forces(late, held(pose(base, degrees), late)).sum(axis=-2)
+    forces = w.contact_forces(late, holding(pose(base, degrees), late)).sum(axis=-2)
     assert forces[:, 2].mean() == pytest.approx(WEIGHT, rel=2e-3)
     assert np.abs(forces[:, :2].mean(axis=0)).max() < 1e-2 * WEIGHT, "what carries it is vertical: gravity does not win"
     feet = np.array([robot(base).frame_pose(late[:, : robot(base).nq], foot)[1] for foot in FEET[::2]])
@@ -189,12 +189,12 @@ def test_128_bits_agree(base):
     x[-3:] = y[-3:] = 0.3
     steps = 10 if base == "planar" else 5
     for _ in range(steps):
-        u = held(pose(base), x)
+        u = holding(pose(base), x)
         x = w.step(x, u)
         y = w.step(y, u, backend="mpfr:128")
     y = np.asarray(y, dtype=float)
     assert np.abs(x - y).max() <= CLOSE * np.abs(y).max()
-    assert np.any(w.contact_forces(x, held(pose(base), x))[:, 2] > 0.0), "it has landed"
+    assert np.any(w.contact_forces(x, holding(pose(base), x))[:, 2] > 0.0), "it has landed"
 
 
 def test_a_batch_of_wrenches_goes_through_a_rollout() -> None:

@@ -11,7 +11,7 @@ from condyle.errors import CondyleError, SimulationError
 
 NOT_NUMBERS = (np.nan, np.inf, -np.inf)
 GROUND = cd.Plane(0.5)
-LANES = 37  # no multiple of the lanes of any machine
+LANES = 37  # no multiple of the lanes of any processor
 BAD = (0, 5, 18, 36)
 
 

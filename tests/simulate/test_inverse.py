@@ -29,7 +29,7 @@ from condyle.simulate.step import Inputs, next_velocity, problem, solved
 from condyle.simulate.world import World
 
 ROUNDING = 1e-13  # relative, of a local law in float64 against 400 bits
-ROUND_TRIP = 1e-9  # relative to the largest acceleration: what is left after a stiff contact was undone
+ROUND_TRIP = 1e-9  # relative to the largest acceleration: the error after a stiff contact was undone
 LARGEST = 1e-10  # residual of a step that is taken
 CENTRAL = 1e-5  # relative, of central differences in float64
 RECURSIVE = 1e-7  # relative; the cones agree to 1e-10, a pyramid subtracts large numbers
@@ -129,11 +129,11 @@ def test_two_derivatives_of_a_local_impulse(which: Any, u: tuple[float, ...]) ->
 
     function = law(which)
     p, here = np.array([3.0, 0.5]), np.array(u)
-    slope = function.jacobian("y", "u")
-    second = slope.jacobian("dy_du", "u")
+    derivative = function.jacobian("y", "u")
+    second = derivative.jacobian("dy_du", "u")
     with gmpy2.context(precision=256):
         step = gmpy2.mpfr(2) ** -80
-        for f, df in ((function, slope), (slope, second)):
+        for f, df in ((function, derivative), (derivative, second)):
             exact, _ = df(p, here), None
             for k in range(3):
                 ends = []
@@ -313,28 +313,28 @@ def backward(name: str, h: float = 0.005) -> tuple[cd.Function, cd.Function]:
         q1 = integrate(world.model, q, end.v * h)
         return {"q1": q1, "v1": end.v, "residual": end.residual, "left": backward_residual(world, q1, end.v, v, tau)}
 
-    def slopes(q: Any, v: Any, tau: Any) -> Any:
+    def jacobians(q: Any, v: Any, tau: Any) -> Any:
         return dict(zip("AB", backward_step_derivatives(world, Inputs(q, v, tau))[1:], strict=True))
 
     shapes = {"q": world.model.nq, "v": n, "tau": n}
-    return cd.Function(cd.trace(step, **shapes)), cd.Function(cd.trace(slopes, **shapes))
+    return cd.Function(cd.trace(step, **shapes)), cd.Function(cd.trace(jacobians, **shapes))
 
 
 @pytest.mark.parametrize("name", ["fourlimb", "box", "arm", "pyramid"])
 def test_backward_euler_balances_its_forces(name: str) -> None:
     q, v, tau = states(name)
     _, _, residual, left = backward(name)[0](q, v, tau)
-    arrived = residual <= LARGEST
-    assert np.mean(arrived) >= 0.95
+    converged = residual <= LARGEST
+    assert np.mean(converged) >= 0.95
     weight = made(name).nominal_load * 9.81
-    assert np.max(np.abs(left[arrived])) < 1e-7 * weight
+    assert np.max(np.abs(left[converged])) < 1e-7 * weight
 
 
 def test_backward_euler_derivatives() -> None:
     q, v, tau = (x[3] for x in states("pyramid"))
-    step, slopes = backward("pyramid")
+    step, jacobians = backward("pyramid")
     n = len(v)
-    exact = np.hstack(slopes(q, v, tau))
+    exact = np.hstack(jacobians(q, v, tau))
     for c in range(3 * n):
         ends, size = [], 1e-7 if c < 2 * n else 1e-3
         for sign in (1.0, -1.0):
@@ -347,10 +347,10 @@ def test_backward_euler_derivatives() -> None:
 
     world = made("pyramid")
 
-    def whole(q: Any, v: Any, tau: Any) -> Any:
+    def combined(q: Any, v: Any, tau: Any) -> Any:
         return {"v1": differentiable_backward_step(world, Inputs(q, v, tau))}
 
-    own = cd.Function(cd.trace(whole, q=n, v=n, tau=n)).jacobian("v1", mode="forward")
+    own = cd.Function(cd.trace(combined, q=n, v=n, tau=n)).jacobian("v1", mode="forward")
     assert np.hstack(own(q, v, tau)) == pytest.approx(exact[n:], rel=1e-7, abs=1e-7)
 
 

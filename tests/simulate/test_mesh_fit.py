@@ -30,7 +30,7 @@ def ball(radius: float, centre=(0.0, 0.0, 0.0), count: int = 400) -> np.ndarray:
 
 
 def roller(radius: float, length: float, yaw: float = 0.0, count: int = 48, rings: int = 2) -> np.ndarray:
-    """Vertices of a cylinder that lies along y, turned by `yaw`, on `rings` rings."""
+    """Vertices of a cylinder that lies along y, rotated by `yaw`, on `rings` rings."""
     turn = 2.0 * np.pi * np.arange(count) / count
     circle = np.column_stack([radius * np.cos(turn), 0.0 * turn, radius * np.sin(turn)])
     lying = np.concatenate([circle + np.array([0.0, y, 0.0]) for y in np.linspace(-length / 2.0, length / 2.0, rings)])
@@ -125,8 +125,8 @@ def test_refused(vertices, options, part: str) -> None:
 
 def robot(mesh: Path | None, size=(1.0, 1.0, 1.0)):
     shape = Shape("mesh", size, pose((0.1, 0.0, -0.4), (np.pi / 2.0, 0.0, 0.0)), mesh=mesh)
-    turned = frame("toe", "leg", rpy=(np.pi / 2.0, 0.0, 0.0))
-    return build(Description("walker", (link("leg", body(1.0), [shape]),), (), (turned,)), "free")
+    rotated = frame("toe", "leg", rpy=(np.pi / 2.0, 0.0, 0.0))
+    return build(Description("walker", (link("leg", body(1.0), [shape]),), (), (rotated,)), "free")
 
 
 def test_detected_applies_scale_and_pose(tmp_path: Path) -> None:

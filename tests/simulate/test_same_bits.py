@@ -101,7 +101,7 @@ def check_same(got: dict[str, np.ndarray], rows: Any, what: str) -> None:
         assert same_bits(np.asarray(array), wanted()[name][rows]), f"{what}: {name} differs"
 
 
-# ---- batches, lanes, threads, machines
+# ---- batches, lanes, threads, processors
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8])
@@ -196,13 +196,13 @@ def test_the_derivatives_of_a_rollout_are_those_of_its_steps():
 @given(cuts=st.lists(st.integers(1, 129), max_size=4), row=st.integers(0, BATCH - 1))
 def test_a_rollout_may_be_cut_anywhere(cuts, row):
     w, us = world(), controls(130)[row]
-    whole = w.rollout(states()[row], us)
+    all_steps = w.rollout(states()[row], us)
     x, parts = states()[row], []
     edges = [0, *sorted(set(cuts)), 130]
     for a, b in pairwise(edges):
         parts.append(w.rollout(x, us[a:b])[1:])
         x = parts[-1][-1]
-    assert same_bits(np.concatenate(parts), whole[1:])
+    assert same_bits(np.concatenate(parts), all_steps[1:])
 
 
 # ---- neighbours that fail
@@ -285,10 +285,10 @@ def test_another_process_resumes_from_a_run_file_bit_for_bit(tmp_path, name):
     w, us = world(name), controls(130)[0]
     x = np.zeros(w.nx)
     x[:17] = states()[0]
-    whole = w.rollout(x, us)
+    all_steps = w.rollout(x, us)
     first, second = str(tmp_path / "first.cdl"), str(tmp_path / "second.cdl")
     with cd.Recorder(w, x, first) as recorder:
         for u in us[:50]:
             recorder.step(u)
     answer(elsewhere(RESUME.format(name=name, first=first, second=second), PYTHONHASHSEED="3"))
-    assert same_bits(cd.read_run(second).x, whole[50:])
+    assert same_bits(cd.read_run(second).x, all_steps[50:])

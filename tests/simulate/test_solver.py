@@ -1,4 +1,4 @@
-"""The solver always arrives: thousands of hard problems in batches, and the optimum against another method in high precision."""
+"""The solver converges: thousands of hard problems in batches, and the optimum against another method in high precision."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from simulate.bodies import BOX, a_box, a_sphere, light_feet, lower_corners, ran
 import condyle as cd
 from condyle.simulate.points import point_on
 
-ARRIVED = 1e-10  # the residual that a step must have
+CONVERGED = 1e-10  # the residual that a step must have
 COUNT = 2000
 BUMPS = cd.HeightField(np.random.default_rng(1).normal(scale=0.03, size=(12, 12)), (0.2, 0.2), (-1.1, -1.1), friction=0.7)
 
@@ -39,20 +39,20 @@ def in_the_ground(seed: int, count: int = COUNT, speed: float = 1.0) -> tuple[np
 @pytest.mark.parametrize("cone", ("round", 4, 8))
 def test_boxes_of_eight_corners(dt: float, cone: str | int) -> None:
     s = simulation(a_box((0.2, 0.12, 0.06)), dt, cd.Plane(0.8), cone=cone)
-    assert np.max(residuals(s, s.state(*in_the_ground(1)))) <= ARRIVED
+    assert np.max(residuals(s, s.state(*in_the_ground(1)))) <= CONVERGED
 
 
 @pytest.mark.parametrize("friction", (0.0, 1e-3, 0.5, 2.0))
 @pytest.mark.parametrize("smoothing", (1e-6, 1e-3, 1e-1))
 def test_any_friction_and_smoothing(friction: float, smoothing: float) -> None:
     s = simulation(a_box(), 1e-3, cd.Plane(friction), smoothing=smoothing)
-    assert np.max(residuals(s, s.state(*in_the_ground(2)))) <= ARRIVED
+    assert np.max(residuals(s, s.state(*in_the_ground(2)))) <= CONVERGED
 
 
 @pytest.mark.parametrize("cone", (4, 8))
 def test_a_pyramid_without_friction(cone: int) -> None:
     s = simulation(a_box(), 1e-3, cd.Plane(0.0), lower_corners(), cone=cone)
-    assert np.max(residuals(s, s.state(*in_the_ground(3, 500)))) <= ARRIVED
+    assert np.max(residuals(s, s.state(*in_the_ground(3, 500)))) <= CONVERGED
 
 
 def test_more_points_than_freedoms() -> None:
@@ -60,9 +60,9 @@ def test_more_points_than_freedoms() -> None:
     places = [(x, y, -0.05) for x in np.linspace(-0.1, 0.1, 5) for y in np.linspace(-0.1, 0.1, 5)]
     points = tuple(point_on(a_box().model, "box", p, name=f"p{k}") for k, p in enumerate(places))
     s = simulation(a_box(), 1e-3, cd.Plane(0.6), points)
-    assert np.max(residuals(s, s.state(*in_the_ground(4)))) <= ARRIVED
+    assert np.max(residuals(s, s.state(*in_the_ground(4)))) <= CONVERGED
     flat = s.state(upright(0.05 - np.geomspace(1e-9, 1e-2, 200)))
-    assert np.max(residuals(s, flat)) <= ARRIVED
+    assert np.max(residuals(s, flat)) <= CONVERGED
 
 
 @pytest.mark.parametrize("dt", (1e-4, 2e-3, 2e-2))
@@ -74,7 +74,7 @@ def test_any_depth_and_speed(dt: float) -> None:
         # corners from 0.1 mm to 0.5 m deep, speeds from 1 mm/s to 100 m/s
         q[:, 2] = 0.1 - 10.0 ** rng.uniform(-4.0, np.log10(0.5), COUNT)
         v *= 10.0 ** rng.uniform(-3.0, 1.7, (COUNT, 1))
-        assert np.max(residuals(s, s.state(q, v))) <= ARRIVED
+        assert np.max(residuals(s, s.state(q, v))) <= CONVERGED
 
 
 def test_depths_from_nothing() -> None:
@@ -82,12 +82,12 @@ def test_depths_from_nothing() -> None:
     s = simulation(a_box(), 1e-3, cd.Plane(0.8))
     x = s.state(upright(0.05 - np.concatenate([[0.0], np.geomspace(1e-15, 1e-1, 300)])))
     x[:, 7:10] = (0.3, 0.1, -0.2)
-    assert np.max(residuals(s, x)) <= ARRIVED
+    assert np.max(residuals(s, x)) <= CONVERGED
 
 
 def test_a_height_field() -> None:
     s = simulation(a_box(), 2e-3, BUMPS)
-    assert np.max(residuals(s, s.state(*in_the_ground(6)))) <= ARRIVED
+    assert np.max(residuals(s, s.state(*in_the_ground(6)))) <= CONVERGED
 
 
 def test_whole_trajectories_of_random_drops() -> None:
@@ -97,7 +97,7 @@ def test_whole_trajectories_of_random_drops() -> None:
             q, v = random_drops(np.random.default_rng(1), count)
             s.rollout(s.state(q, v), np.zeros((64 * round(1.0 / dt / 64), s.nu)), freeze=True)
             assert s.status is not None
-            assert np.max(s.status.residual) <= ARRIVED
+            assert np.max(s.status.residual) <= CONVERGED
 
 
 # where an earlier solver jammed on the boundary of a cone: a cube that pivots, a brick that lands on an edge
@@ -115,7 +115,7 @@ def test_around_states_that_were_hard() -> None:
     x = np.repeat(np.array(JAMMED), COUNT // 2, axis=0)
     x *= 1.0 + 1e-2 * rng.standard_normal(x.shape) * 10.0 ** rng.uniform(-6.0, 0.0, (len(x), 1))
     x[:, 3:7] /= np.linalg.norm(x[:, 3:7], axis=1, keepdims=True)
-    assert np.max(residuals(s, x)) <= ARRIVED
+    assert np.max(residuals(s, x)) <= CONVERGED
 
 
 @settings(max_examples=60)
@@ -127,7 +127,7 @@ def test_around_states_that_were_hard() -> None:
 def test_states_that_hypothesis_draws(height: float, turn: tuple[float, ...], v: tuple[float, ...]) -> None:
     s = simulation(a_box((0.2, 0.12, 0.06)), 1e-3, cd.Plane(0.8))
     q = np.array([0.0, 0.0, height, *(np.array(turn) / np.linalg.norm(turn))])
-    assert residuals(s, s.state(q, v)) <= ARRIVED
+    assert residuals(s, s.state(q, v)) <= CONVERGED
 
 
 # -- robots
@@ -147,7 +147,7 @@ def test_mass_ratios_limits_friction_and_contact_at_once(grams: float, dt: float
     q[:, 7:] = rng.uniform(-0.03, 0.03, (COUNT, 4))
     v = rng.standard_normal((COUNT, robot.nv)) * 10.0 ** rng.uniform(-4.0, 1.0, (COUNT, 1))
     u = rng.uniform(-100.0, 100.0, (COUNT, s.nu))
-    assert np.max(residuals(s, s.state(q, v), u)) <= ARRIVED
+    assert np.max(residuals(s, s.state(q, v), u)) <= CONVERGED
 
 
 def test_a_walker_in_any_state() -> None:
@@ -157,7 +157,7 @@ def test_a_walker_in_any_state() -> None:
     q = robot.random_configuration(rng, COUNT)
     q[:, :3] = rng.uniform(-0.1, 0.1, (COUNT, 3))
     v = rng.standard_normal((COUNT, robot.nv)) * 10.0 ** rng.uniform(-3.0, 1.0, (COUNT, 1))
-    assert np.max(residuals(s, s.state(q, v), rng.uniform(-0.2, 0.2, (COUNT, s.nu)))) <= ARRIVED
+    assert np.max(residuals(s, s.state(q, v), rng.uniform(-0.2, 0.2, (COUNT, s.nu)))) <= CONVERGED
 
 
 # -- the optimum, found in another way
@@ -170,7 +170,7 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """
     robot, world, h = s.robot, s._world, s.dt
     M, bias = robot.mass_matrix(q), robot.bias_forces(q, v)
-    # axes that stand still during the step: no w x v
+    # in an inertial frame: no w x v
     standing = np.concatenate([np.cross(v[3:], v[:3]), np.zeros(3)])
     v_free = v + standing * h - h * np.linalg.solve(M, bias)
     R = np.array(robot.frame_pose(q, robot.frame_names[0])[0])
