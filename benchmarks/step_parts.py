@@ -9,7 +9,8 @@ import numpy as np
 
 import condyle as cd
 from condyle.simulate import solver
-from condyle.simulate.kernels import compiled
+from condyle.simulate.build import build_world
+from condyle.simulate.kernels import Stepper, compiled
 from condyle.simulate.step import Inputs, next_velocity, problem
 from condyle.tape.ops import OPS
 from condyle.tape.tape import Block
@@ -26,7 +27,7 @@ def counted(block: Block) -> Count:
 
 def operations(world: cd.Simulation) -> dict[str, Count]:
     """The operations of the parts of one step of the physics."""
-    model, inner = world.robot.model, world._world
+    model, inner = world.robot.model, build_world(world.robot, world.config)
     sizes = {"q": model.nq, "v": model.nv, "u": world.nu}
 
     def dynamics(q: Any, v: Any, u: Any) -> Any:
@@ -41,14 +42,14 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
         return {"M": now.M, "p": now.p, **constraints, **scales}
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
-    whole = compiled(world._stepper, "step", x=world.nx, u=world.nu).lowered().block
+    full = compiled(Stepper(inner, world.integrator, world.substeps), "step", x=world.nx, u=world.nu).lowered().block
     # the attempts without idle limits, in them the iterations
-    attempts = next(node.data for node in whole.nodes if node.op == "loop").body
+    attempts = next(node.data for node in full.nodes if node.op == "loop").body
     iteration = next(node.data for node in attempts.nodes if node.op == "loop").body
     return {
         "M and p": one,
         "contact points and joint limits": _less(two, one),
-        "the move": _less(counted(whole), two),
+        "the move": _less(counted(full), two),
         "the solver's start and residual": counted(attempts),
         "one iteration of the solver": counted(iteration),
     }
@@ -71,7 +72,7 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
 
     def traced(x: Any, u: Any) -> Any:
         nq, nv = world.robot.nq, world.robot.nv
-        next_velocity(world._world, Inputs(x[:nq], x[nq : nq + nv], u))
+        next_velocity(build_world(world.robot, world.config), Inputs(x[:nq], x[nq : nq + nv], u))
         return {"n": found[0]}
 
     with patch.object(solver, "loop", counting):

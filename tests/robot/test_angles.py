@@ -52,11 +52,13 @@ import condyle as cd
 from condyle.demos import two_wheeled, wheeled_pendulum
 from condyle.robot.description import Description
 from condyle.robot.parts import link, pose, solid, sphere
+from condyle.simulate.build import build_world
 found = {}
 for name in ("pidog", "fourlimb", "ur3", "birotor"):
     ground = None if name == "ur3" else cd.Plane()
     world = cd.Simulation(cd.load(name), 0.002, ground, None if ground is None else "collisions")
-    found[name] = [world.hash, [x.hex() for x in (*world._world.effective_masses, *world._world.inverse_inertia_diagonal)]]
+    scales = build_world(world.robot, world.config)
+    found[name] = [world.hash, [x.hex() for x in (*scales.effective_masses, *scales.inverse_inertia_diagonal)]]
 for demo in (wheeled_pendulum, two_wheeled):
     found[demo.__name__] = demo.world().hash
 shape = sphere(0.05, (0.01, 0.02, 0.03), name="ball")

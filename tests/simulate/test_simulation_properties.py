@@ -15,7 +15,7 @@ import condyle as cd
 from condyle.simulate.config import SimulationConfig
 
 ROOT = Path(__file__).parents[2]
-INSIDE = ("condyle/simulate/", "tests/simulate/", "benchmarks/step_parts.py", "tests/robot/test_angles.py")
+INSIDE = ("condyle/simulate/", "tests/simulate/")
 
 
 def test_no_file_outside_reads_the_internals_of_a_simulation() -> None:
