@@ -42,40 +42,11 @@ class Fixes:
         self.taken = {"link": set(document.link_names), "joint": set(document.joint_names)}
         self.seen: set[tuple[str, str]] = set()  # names given twice and materials without colour, each said once
         self.lost: Counter[str] = Counter()  # packages that are nowhere, and how many meshes each would have
-        self.rules: dict[str, Callable[[Finding], Finding | None]] = {
-            "number": self.number,
-            "attribute-missing": self.attribute_missing,
-            "unknown-attribute": self.unknown_attribute,
-            "unknown-element": self.unknown_element,
-            "part-missing": self.part_missing,
-            "part-twice": self.part_twice,
-            "robot-name": self.robot_name,
-            "joint-type": self.joint_type,
-            "axis-length": self.axis_length,
-            "limit-missing": self.limit_missing,
-            "limit-end": self.limit_end,
-            "limit-unused": self.limit_unused,
-            "limit-order": self.limit_order,
-            "negative": self.negative,
-            "link-twice": self.name_twice,
-            "joint-twice": self.name_twice,
-            "no-such-link": self.no_such_link,
-            "mimic-nobody": self.mimic_nobody,
-            "mimic-itself": self.mimic_itself,
-            "no-shape": self.no_shape,
-            "size-negative": self.size_negative,
-            "mesh-missing": self.mesh_missing,
-            "no-color": self.no_color,
-            "mass-negative": self.mass_negative,
-            "inertia-impossible": self.inertia_impossible,
-            "no-mass": self.no_mass,
-            NO_INERTIA: self.no_inertia,
-        }
 
     def of(self, finding: Finding) -> Finding | None:
-        """The finding with what to do about it."""
-        rule = self.rules.get(finding.rule)
-        return rule(finding) if rule is not None else finding
+        """The finding with what to do about it, by the method that is named after its rule."""
+        method: Callable[[Finding], Finding | None] | None = getattr(type(self), finding.rule.replace("-", "_"), None)
+        return finding if method is None else method(self, finding)  # type: ignore[call-arg,arg-type]
 
     # -- words and numbers
 
@@ -239,7 +210,15 @@ class Fixes:
 
     # -- names and references
 
-    def name_twice(self, finding: Finding) -> Finding | None:
+    def link_twice(self, finding: Finding) -> Finding | None:
+        """Two links of one name."""
+        return self._twice(finding)
+
+    def joint_twice(self, finding: Finding) -> Finding | None:
+        """Two joints of one name."""
+        return self._twice(finding)
+
+    def _twice(self, finding: Finding) -> Finding | None:
         """Two links or joints of one name. The second is deleted if it is the same, renamed if it is clear which one is meant."""
         tag, name = finding.rule.removesuffix("-twice"), finding.owner
         parts = self.document.links if tag == "link" else self.document.joints

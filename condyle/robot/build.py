@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from condyle.errors import RobotError
 from condyle.robot.couplings import moving_loops
-from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
+from condyle.robot.description import Description, JointSpec, LinkSpec, Shape
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose, length
@@ -27,39 +28,18 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
     x, y, z = (float(component) for component in gravity)
     builder = _Builder(description)
     builder.walk(base)
-    world, frames = builder.world, builder.named_frames()
+    frames = builder.named_frames()
     loops = [Loop(loop.name, loop.frame_a, loop.frame_b, tuple(loop.axes)) for loop in description.loops]
     return Model(
         description.name,
-        builder.finished(),
+        tuple(builder.bodies),
         frames,
         (x, y, z),
         description.notes,
-        tuple(world.visuals),
-        tuple(world.collisions),
+        tuple(builder.visuals),
+        tuple(builder.collisions),
         moving_loops(loops, frames, description.name),
     )
-
-
-@dataclass
-class _Body:
-    """A moving link being put together: what is fixed to it adds up."""
-
-    link: str
-    joint: str
-    parent: int
-    kind: Kind
-    placement: Pose
-    inertia: Inertia = field(default_factory=Inertia.zero)
-    limits: Limits = field(default_factory=Limits)
-    damping: float = 0.0
-    friction: float = 0.0
-    armature: float = 0.0
-    mimic: Mimic | None = None
-    written: tuple[float, ...] = ()
-    base: str = ""
-    visuals: list[Shape] = field(default_factory=list)
-    collisions: list[Shape] = field(default_factory=list)
 
 
 class _Builder:
@@ -69,8 +49,9 @@ class _Builder:
         self.children: dict[str, list[JointSpec]] = {}
         for joint in description.joints:
             self.children.setdefault(joint.parent, []).append(joint)
-        self.bodies: list[_Body] = []
-        self.world = _Body("world", "", -1, Free(), Pose.identity())
+        self.bodies: list[Link] = []
+        self.visuals: list[Shape] = []  # fixed in the world
+        self.collisions: list[Shape] = []
         self.link_frames: dict[str, Frame] = {}
         self.other_frames: list[Frame] = []
 
@@ -118,8 +99,7 @@ class _Builder:
             while name in taken:
                 name += "_"
             link = f"{root}_{suffix}" if suffix else root
-            self.bodies.append(_Body(link, name, at, kind, Pose.identity(), base=suffix or "free"))
-            at = len(self.bodies) - 1
+            at = self.append(link, name, at, kind, Pose.identity(), base=suffix or "free")
         return at, Pose.identity()
 
     def move(self, joint: JointSpec, at: int, placement: Pose) -> tuple[int, Pose]:
@@ -128,40 +108,36 @@ class _Builder:
             self.other_frames.append(Frame(joint.name, at, placement))
             return at, placement
         parts = _motions(joint)
-        for number, (name, kind) in enumerate(parts):
-            last = number == len(parts) - 1
-            body = _Body(joint.child if last else f"{joint.child}_{number}", name, at, kind, placement)
-            body.base = "free" if joint.kind == "free" else ""
-            self.bodies.append(body)
-            body.damping, body.friction, body.armature = joint.damping, joint.friction, joint.armature
-            if len(parts) == 1:
-                body.limits, body.mimic, body.written = joint.limits, joint.mimic, joint.written
-            at, placement = len(self.bodies) - 1, Pose.identity()
+        losses = {"damping": joint.damping, "friction": joint.friction, "armature": joint.armature}
+        own = {"limits": joint.limits, "mimic": joint.mimic, "written": joint.written} if len(parts) == 1 else {}
+        for number, (name, kind) in enumerate(parts, start=1):
+            link = joint.child if number == len(parts) else f"{joint.child}_{number - 1}"
+            base = "free" if joint.kind == "free" else ""
+            at, placement = self.append(link, name, at, kind, placement, base=base, **losses, **own), Pose.identity()
         # the joint's frame moves with its child
         self.other_frames.append(Frame(joint.name, at, Pose.identity()))
         return at, Pose.identity()
 
-    def attach(self, link: LinkSpec, at: int, pose: Pose) -> None:
-        """Add a link's mass and shapes to the moving link that carries it."""
-        self.link_frames[link.name] = Frame(link.name, at, pose)
-        body = self.bodies[at] if at >= 0 else self.world
-        if link.inertia is not None and at >= 0:
-            body.inertia = body.inertia + link.inertia.seen_from(pose)
-        body.visuals += [replace(shape, pose=pose @ shape.pose) for shape in link.visuals]
-        body.collisions += [replace(shape, pose=pose @ shape.pose) for shape in link.collisions]
+    def append(self, link: str, joint: str, at: int, kind: Kind, placement: Pose, **more: Any) -> int:
+        """The number of a new moving link, whose coordinates follow those before."""
+        q, v = (self.bodies[-1].q.stop, self.bodies[-1].v.stop) if self.bodies else (0, 0)
+        q_slice, v_slice = slice(q, q + kind.nq), slice(v, v + kind.nv)
+        self.bodies.append(Link(link, joint, at, kind, placement, Inertia.zero(), q_slice, v_slice, **more))
+        return len(self.bodies) - 1
 
-    def finished(self) -> tuple[Link, ...]:
-        links, q, v = [], 0, 0
-        for b in self.bodies:
-            nq, nv = b.kind.nq, b.kind.nv
-            links.append(
-                Link(
-                    b.link, b.joint, b.parent, b.kind, b.placement, b.inertia, slice(q, q + nq), slice(v, v + nv), b.limits,
-                    b.damping, b.friction, b.armature, b.mimic, tuple(b.visuals), tuple(b.collisions), b.written, b.base,
-                )
-            )  # fmt: skip
-            q, v = q + nq, v + nv
-        return tuple(links)
+    def attach(self, link: LinkSpec, at: int, pose: Pose) -> None:
+        """Add a link's mass and shapes to the moving link that it is fixed to."""
+        self.link_frames[link.name] = Frame(link.name, at, pose)
+        visuals = [replace(shape, pose=pose @ shape.pose) for shape in link.visuals]
+        collisions = [replace(shape, pose=pose @ shape.pose) for shape in link.collisions]
+        if at < 0:
+            self.visuals += visuals
+            self.collisions += collisions
+            return
+        body = self.bodies[at]
+        inertia = body.inertia if link.inertia is None else body.inertia + link.inertia.seen_from(pose)
+        all_visuals, all_collisions = (*body.visuals, *visuals), (*body.collisions, *collisions)
+        self.bodies[at] = replace(body, inertia=inertia, visuals=all_visuals, collisions=all_collisions)
 
 
 def _motions(joint: JointSpec) -> list[tuple[str, Kind]]:
