@@ -72,9 +72,32 @@ class Document:
         points = np.array([pose.p for pose in poses(self.description).values()] or [np.zeros(3)])
         return float(np.linalg.norm(points.max(axis=0) - points.min(axis=0)))
 
+    @cached_property
+    def named_parts(self) -> dict[tuple[str, str], list[Element]]:
+        """("link" or "joint", name) -> the elements of this name."""
+        found: dict[tuple[str, str], list[Element]] = {}
+        for tag, parts in (("link", self.links), ("joint", self.joints)):
+            for part in parts:
+                found.setdefault((tag, part.attributes.get("name", "")), []).append(part)
+        return found
+
+    @cached_property
+    def ends(self) -> dict[str, set[str]]:
+        """ "parent" and "child" -> the names of links at this end of some joint."""
+        return {tag: {self.end(joint, tag) for joint in self.joints} for tag in ("parent", "child")}
+
+    @cached_property
+    def fixed_to(self) -> dict[str, list[str]]:
+        """Link -> the links that fixed joints attach to it."""
+        found: dict[str, list[str]] = {}
+        for joint in self.description.joints:
+            if joint.kind == "fixed":
+                found.setdefault(joint.parent, []).append(joint.child)
+        return found
+
     def part(self, tag: str, name: str, where: str = "") -> Element | None:
         """The <link> or <joint> of this name, at this place if there are several."""
-        found = [each for each in (self.links if tag == "link" else self.joints) if each.attributes.get("name", "") == name]
+        found = self.named_parts.get((tag, name), [])
         return next((each for each in found if each.where == where), found[0] if found else None)
 
     def rigid(self, head: str) -> list[Element]:
@@ -84,7 +107,7 @@ class Document:
             link = self.part("link", name)
             if link is not None and name not in found:
                 found[name] = link
-                names += [joint.child for joint in self.description.joints if joint.parent == name and joint.kind == "fixed"]
+                names += self.fixed_to.get(name, [])
         return list(found.values())
 
     def shapes(self, link: Element, tag: str = "") -> list[Shape]:

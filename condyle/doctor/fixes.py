@@ -221,15 +221,14 @@ class Fixes:
     def _twice(self, finding: Finding) -> Finding | None:
         """Two links or joints of one name. The second is deleted if it is the same, renamed if it is clear which one is meant."""
         tag, name = finding.rule.removesuffix("-twice"), finding.owner
-        parts = self.document.links if tag == "link" else self.document.joints
-        same = [part for part in parts if part.attributes.get("name", "") == name]
+        same = self.document.named_parts.get((tag, name), [])
         known = [k for k in range(1, len(same)) if (f"{tag} {name}", str(k)) not in self.seen]
         index = next((k for k in known if same[k].where == finding.where), known[0] if known else 0)
         if not index:
             return finding
         self.seen.add((f"{tag} {name}", str(index)))
         first, second = same[0], same[index]
-        free = next(f"{name}_{n}" for n in range(2, len(parts) + 3) if f"{name}_{n}" not in self.taken[tag])
+        free = next(f"{name}_{n}" for n in range(2, len(self.taken[tag]) + 4) if f"{name}_{n}" not in self.taken[tag])
         fix, edits = self._apart(first, second, len(same), free)
         if "renames" in fix:
             self.taken[tag].add(free)
@@ -247,7 +246,7 @@ class Fixes:
             return ("", ()) if followed else (f"renames the second {quoted(free)}", text.set(second, "name", free))
         # two links, each the child of one of two joints and nobody's parent: the second joint means the second link
         uses = [joint for joint in document.joints if document.end(joint, "child") == name]
-        parents = any(document.end(joint, "parent") == name for joint in document.joints)
+        parents = name in document.ends["parent"]
         end = document.child(uses[1], "child") if len(uses) == 2 else None
         if parents or count != 2 or end is None:
             return "", ()
@@ -261,13 +260,12 @@ class Fixes:
         end = document.child(joint, tag)
         if not name or name in document.link_names or joint is None or end is None:
             return None  # the name is missing, or the link is there and misspelt: said already
-        moved = {document.end(other, "child") for other in document.joints}
-        other = document.end(joint, "child" if tag == "parent" else "parent")
+        other, moved = document.end(joint, "child" if tag == "parent" else "parent"), document.ends["child"]
         choice = [link for link in document.link_names if link != other and not (tag == "child" and link in moved)]
         meant = close(name, choice)
         if tag == "child" and not meant and len(choice) <= 500:
             # only one link that is like it at all hangs on no joint: no other can be meant
-            loose = [link for link in choice if not any(document.end(j, "parent") == link for j in document.joints)]
+            loose = [link for link in choice if link not in document.ends["parent"]]
             meant = close(name, loose, 0.4) if len(loose) == 1 else ""
         if not meant:
             return replace(finding, where=end.where, advice="Write the name of a link of this file, or add the link.")

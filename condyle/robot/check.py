@@ -35,7 +35,7 @@ def apply_rules(description: Description, report: Report) -> None:
         _joint(joint, report)
     finite = _numbers(description, report)
     order = structure(description, report)
-    if finite:
+    if finite and order:
         masses(description, order, report)
 
 

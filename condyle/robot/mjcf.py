@@ -30,174 +30,6 @@ VISIBLE_GROUPS = (0, 1, 2)  # MuJoCo's viewer hides the others by default
 NO_COLOR = (0.5, 0.5, 0.5, 1.0)  # what MuJoCo gives a geom without one
 
 
-def pose_of(position: np.ndarray, wxyz: np.ndarray) -> Pose:
-    """The pose with this position and MuJoCo quaternion."""
-    w, x, y, z = (float(a) for a in wxyz)
-    return Pose(rotation_of((x, y, z, w)), np.array(position, dtype=float))
-
-
-def shapes(
-    mujoco: ModuleType, model: Any, gathered: Gathered, report: Report, file: str
-) -> tuple[list[list[Shape]], list[list[Shape]]]:
-    """(visuals, collisions) of each body: a geom is visual by its group, and collides by its contact bits or a <pair>."""
-    visuals: list[list[Shape]] = [[] for _ in range(model.nbody)]
-    collisions: list[list[Shape]] = [[] for _ in range(model.nbody)]
-    paired = {int(i) for i in model.pair_geom1} | {int(i) for i in model.pair_geom2}
-    for i in range(model.ngeom):
-        name = model.geom(i).name or f"geom{i}"
-        shape = _shape(mujoco, model, i, name, gathered)
-        if shape is None:
-            kind = mujoco.mjtGeom(int(model.geom_type[i])).name.removeprefix("mjGEOM_").lower()
-            where = gathered.places.get(("geom", name), file)
-            report.ignored(where, f"{kind} geom '{name}', a shape that a link cannot have here")
-            continue
-        body = int(model.geom_bodyid[i])
-        seen = int(model.geom_group[i]) in VISIBLE_GROUPS
-        collides = bool(model.geom_contype[i]) or bool(model.geom_conaffinity[i]) or i in paired
-        if seen:
-            visuals[body].append(shape)
-        if collides:
-            collisions[body].append(shape)
-        if not seen and not collides:
-            report.ignored(file, f"geom '{name}', which is hidden and touches nothing")
-    return visuals, collisions
-
-
-def _shape(mujoco: ModuleType, model: Any, i: int, name: str, gathered: Gathered) -> Shape | None:
-    """The geom as a shape; MuJoCo keeps half lengths. None for planes, height fields, ellipsoids, and meshes without a file."""
-    kinds = mujoco.mjtGeom
-    kind, (a, b, c) = kinds(int(model.geom_type[i])), (float(x) for x in model.geom_size[i])
-    pose, color = pose_of(model.geom_pos[i], model.geom_quat[i]), _color(model, i)
-    if kind == kinds.mjGEOM_BOX:
-        return Shape("box", (2 * a, 2 * b, 2 * c), pose, name, color=color)
-    if kind == kinds.mjGEOM_SPHERE:
-        return Shape("sphere", (a,), pose, name, color=color)
-    if kind in (kinds.mjGEOM_CYLINDER, kinds.mjGEOM_CAPSULE):
-        return Shape("cylinder" if kind == kinds.mjGEOM_CYLINDER else "capsule", (a, 2 * b), pose, name, color=color)
-    if kind == kinds.mjGEOM_MESH:
-        mesh = int(model.geom_dataid[i])
-        start = int(model.mesh_pathadr[mesh])
-        path = gathered.paths.get(model.paths[start : model.paths.index(b"\0", start)].decode()) if start >= 0 else None
-        if path is None:
-            return None
-        # MuJoCo moves the mesh to its centre of mass and principal axes: undo that, so that the file's own frame is meant
-        pose = pose @ pose_of(model.mesh_pos[mesh], model.mesh_quat[mesh]).inv()
-        x, y, z = (float(s) for s in model.mesh_scale[mesh])
-        return Shape("mesh", (x, y, z), pose, name, path, color)
-    return None
-
-
-def _color(model: Any, i: int) -> tuple[float, float, float, float]:
-    """The geom's own colour, or that of its material."""
-    rgba = model.geom_rgba[i]
-    if tuple(rgba) == NO_COLOR and model.geom_matid[i] >= 0:
-        rgba = model.mat_rgba[model.geom_matid[i]]
-    red, green, blue, alpha = (round(float(x), 6) for x in rgba)
-    return red, green, blue, alpha
-
-
-@dataclass
-class Motors:
-    """What the actuators of a joint add to it, by joint number."""
-
-    effort: dict[int, float] = field(default_factory=dict)
-    armature: dict[int, float] = field(default_factory=dict)
-    damping: dict[int, float] = field(default_factory=dict)
-
-
-def motors(mujoco: ModuleType, model: Any, joints: list[str], report: Report, file: str) -> Motors:
-    """The joint data of all actuators. What they are driven by is noted: here, a joint is driven by its effort.
-
-    A joint's effort limit is |gear| * (largest force) summed over its actuators, and never more than its own
-    actuatorfrcrange; there is none if an actuator has none. Rotor inertia and damping count gear^2 times.
-    """
-    out, scalar = Motors(), (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
-    limits: dict[int, float] = {}
-    for i in range(getattr(model, "nactuator", model.nu)):
-        name = f"actuator '{model.actuator(i).name or i}'"
-        joint, gear = int(model.actuator_trnid[i, 0]), float(model.actuator_gear[i, 0])
-        on_joint = int(model.actuator_trntype[i]) in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
-        if not on_joint or int(model.jnt_type[joint]) not in scalar:
-            report.ignored(file, f"{name}: it does not drive a hinge or a slide")
-            continue
-        bound = _bound(mujoco, model, i)
-        limits[joint] = limits.get(joint, 0.0) + abs(gear) * bound
-        for values, given in ((out.armature, "actuator_armature"), (out.damping, "actuator_damping")):
-            if (value := float(getattr(model, given, np.zeros(i + 1))[i])) != 0.0:
-                values[joint] = values.get(joint, 0.0) + gear * gear * value
-        limit = f"limit {abs(gear) * bound:g}" if isfinite(bound) else "without limit"
-        what = f"{name} on joint '{joints[joint]}', gear {gear:g}, {limit}"
-        law = "" if _is_motor(mujoco, model, i) else ", with its control law (a servo or activation)"
-        report.ignored(file, f"{what}{law}: the joint is driven by its effort")
-    for joint in range(model.njnt):
-        if model.jnt_actfrclimited[joint]:
-            limits[joint] = min(limits.get(joint, inf), float(np.abs(model.jnt_actfrcrange[joint]).max()))
-    out.effort = {joint: limit for joint, limit in limits.items() if isfinite(limit)}
-    return out
-
-
-def _is_motor(mujoco: ModuleType, model: Any, i: int) -> bool:
-    """Whether force = gain * control, perhaps filtered."""
-    dynamics = mujoco.mjtDyn
-    return (
-        int(model.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_FIXED
-        and int(model.actuator_biastype[i]) == mujoco.mjtBias.mjBIAS_NONE
-        and int(model.actuator_dyntype[i]) in (dynamics.mjDYN_NONE, dynamics.mjDYN_FILTER, dynamics.mjDYN_FILTEREXACT)
-    )
-
-
-def _bound(mujoco: ModuleType, model: Any, i: int) -> float:
-    """The largest force of an actuator before its gear; the larger side where the range is lopsided."""
-    bound = inf
-    if model.actuator_forcelimited[i]:
-        bound = float(np.abs(model.actuator_forcerange[i]).max())
-    control = int(model.actuator_ctrladr[i]) if hasattr(model, "actuator_ctrladr") else i
-    if _is_motor(mujoco, model, i) and model.actuator_ctrllimited[control]:
-        bound = min(bound, abs(float(model.actuator_gainprm[i, 0])) * float(np.abs(model.actuator_ctrlrange[control]).max()))
-    return bound
-
-
-def loops(
-    mujoco: ModuleType, model: Any, bodies: list[str], fresh: Callable[[str], str], where: Callable[[str, str], str]
-) -> tuple[tuple[FrameSpec, ...], tuple[LoopSpec, ...]]:
-    """(frames, loops) of all active connects and welds; `fresh` gives names that nothing else has, `where` places in the file."""
-    names = {model.eq(i).name for i in range(model.neq)}
-    frames: list[FrameSpec] = []
-    found: list[LoopSpec] = []
-    for i in range(model.neq):
-        kind = loop_kind(mujoco, model, i)
-        if not kind:
-            continue
-        given = model.eq(i).name
-        name = given or _unused(f"{kind}{i}", names)
-        place = where(kind, given)
-        a, b = (FrameSpec(fresh(f"{name}_{end}"), bodies[body], X, place) for end, body, X in _ends(mujoco, model, i, kind))
-        frames += [a, b]
-        found.append(LoopSpec(name, a.name, b.name, LOOP_AXES[:3] if kind == "connect" else LOOP_AXES, place))
-    return tuple(frames), tuple(found)
-
-
-def _ends(mujoco: ModuleType, model: Any, i: int, kind: str) -> list[tuple[str, int, Pose]]:
-    """("a" or "b", body, pose in it) of the two frames that MuJoCo keeps together."""
-    one, two, data = int(model.eq_obj1id[i]), int(model.eq_obj2id[i]), model.eq_data[i]
-    if int(model.eq_objtype[i]) == mujoco.mjtObj.mjOBJ_SITE:
-        sites = (("a", one), ("b", two))
-        return [(end, int(model.site_bodyid[s]), pose_of(model.site_pos[s], model.site_quat[s])) for end, s in sites]
-    if kind == "connect":
-        # one point in each body: MuJoCo found the second where the first is at qpos0
-        return [("a", one, Pose(np.eye(3), data[0:3].copy())), ("b", two, Pose(np.eye(3), data[3:6].copy()))]
-    # the point in body2 first, then where it is in body1, and how body2 is turned there
-    return [("a", one, pose_of(data[3:6], data[6:10])), ("b", two, Pose(np.eye(3), data[0:3].copy()))]
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    """The name, with a line behind it while another equality has it."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
-
-
 @dataclass(frozen=True)
 class Mjcf:
     """A compiled MJCF model: the robot, and what MuJoCo keeps beside it. `qpos` are in MuJoCo's layout."""
@@ -392,3 +224,180 @@ def _float(x: Any) -> float | None:
 def _text(names: bytes, start: int) -> str:
     """The name that begins at `start` in MuJoCo's table of names."""
     return names[start : names.index(b"\0", start)].decode()
+
+
+# -- shapes
+
+
+def pose_of(position: np.ndarray, wxyz: np.ndarray) -> Pose:
+    """The pose with this position and MuJoCo quaternion."""
+    w, x, y, z = (float(a) for a in wxyz)
+    return Pose(rotation_of((x, y, z, w)), np.array(position, dtype=float))
+
+
+def shapes(
+    mujoco: ModuleType, model: Any, gathered: Gathered, report: Report, file: str
+) -> tuple[list[list[Shape]], list[list[Shape]]]:
+    """(visuals, collisions) of each body: a geom is visual by its group, and collides by its contact bits or a <pair>."""
+    visuals: list[list[Shape]] = [[] for _ in range(model.nbody)]
+    collisions: list[list[Shape]] = [[] for _ in range(model.nbody)]
+    paired = {int(i) for i in model.pair_geom1} | {int(i) for i in model.pair_geom2}
+    for i in range(model.ngeom):
+        name = model.geom(i).name or f"geom{i}"
+        shape = _shape(mujoco, model, i, name, gathered)
+        if shape is None:
+            kind = mujoco.mjtGeom(int(model.geom_type[i])).name.removeprefix("mjGEOM_").lower()
+            where = gathered.places.get(("geom", name), file)
+            report.ignored(where, f"{kind} geom '{name}', a shape that a link cannot have here")
+            continue
+        body = int(model.geom_bodyid[i])
+        seen = int(model.geom_group[i]) in VISIBLE_GROUPS
+        collides = bool(model.geom_contype[i]) or bool(model.geom_conaffinity[i]) or i in paired
+        if seen:
+            visuals[body].append(shape)
+        if collides:
+            collisions[body].append(shape)
+        if not seen and not collides:
+            report.ignored(file, f"geom '{name}', which is hidden and touches nothing")
+    return visuals, collisions
+
+
+def _shape(mujoco: ModuleType, model: Any, i: int, name: str, gathered: Gathered) -> Shape | None:
+    """The geom as a shape; MuJoCo keeps half lengths. None for planes, height fields, ellipsoids, and meshes without a file."""
+    kinds = mujoco.mjtGeom
+    kind, (a, b, c) = kinds(int(model.geom_type[i])), (float(x) for x in model.geom_size[i])
+    pose, color = pose_of(model.geom_pos[i], model.geom_quat[i]), _color(model, i)
+    if kind == kinds.mjGEOM_BOX:
+        return Shape("box", (2 * a, 2 * b, 2 * c), pose, name, color=color)
+    if kind == kinds.mjGEOM_SPHERE:
+        return Shape("sphere", (a,), pose, name, color=color)
+    if kind in (kinds.mjGEOM_CYLINDER, kinds.mjGEOM_CAPSULE):
+        return Shape("cylinder" if kind == kinds.mjGEOM_CYLINDER else "capsule", (a, 2 * b), pose, name, color=color)
+    if kind == kinds.mjGEOM_MESH:
+        mesh = int(model.geom_dataid[i])
+        start = int(model.mesh_pathadr[mesh])
+        path = gathered.paths.get(model.paths[start : model.paths.index(b"\0", start)].decode()) if start >= 0 else None
+        if path is None:
+            return None
+        # MuJoCo moves the mesh to its centre of mass and principal axes: undo that, so that the file's own frame is meant
+        pose = pose @ pose_of(model.mesh_pos[mesh], model.mesh_quat[mesh]).inv()
+        x, y, z = (float(s) for s in model.mesh_scale[mesh])
+        return Shape("mesh", (x, y, z), pose, name, path, color)
+    return None
+
+
+def _color(model: Any, i: int) -> tuple[float, float, float, float]:
+    """The geom's own colour, or that of its material."""
+    rgba = model.geom_rgba[i]
+    if tuple(rgba) == NO_COLOR and model.geom_matid[i] >= 0:
+        rgba = model.mat_rgba[model.geom_matid[i]]
+    red, green, blue, alpha = (round(float(x), 6) for x in rgba)
+    return red, green, blue, alpha
+
+
+# -- motors
+
+
+@dataclass
+class Motors:
+    """What the actuators of a joint add to it, by joint number."""
+
+    effort: dict[int, float] = field(default_factory=dict)
+    armature: dict[int, float] = field(default_factory=dict)
+    damping: dict[int, float] = field(default_factory=dict)
+
+
+def motors(mujoco: ModuleType, model: Any, joints: list[str], report: Report, file: str) -> Motors:
+    """The joint data of all actuators. What they are driven by is noted: here, a joint is driven by its effort.
+
+    A joint's effort limit is |gear| * (largest force) summed over its actuators, and never more than its own
+    actuatorfrcrange; there is none if an actuator has none. Rotor inertia and damping count gear^2 times.
+    """
+    out, scalar = Motors(), (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
+    limits: dict[int, float] = {}
+    for i in range(getattr(model, "nactuator", model.nu)):
+        name = f"actuator '{model.actuator(i).name or i}'"
+        joint, gear = int(model.actuator_trnid[i, 0]), float(model.actuator_gear[i, 0])
+        on_joint = int(model.actuator_trntype[i]) in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+        if not on_joint or int(model.jnt_type[joint]) not in scalar:
+            report.ignored(file, f"{name}: it does not drive a hinge or a slide")
+            continue
+        bound = _bound(mujoco, model, i)
+        limits[joint] = limits.get(joint, 0.0) + abs(gear) * bound
+        for values, given in ((out.armature, "actuator_armature"), (out.damping, "actuator_damping")):
+            if (value := float(getattr(model, given, np.zeros(i + 1))[i])) != 0.0:
+                values[joint] = values.get(joint, 0.0) + gear * gear * value
+        limit = f"limit {abs(gear) * bound:g}" if isfinite(bound) else "without limit"
+        what = f"{name} on joint '{joints[joint]}', gear {gear:g}, {limit}"
+        law = "" if _is_motor(mujoco, model, i) else ", with its control law (a servo or activation)"
+        report.ignored(file, f"{what}{law}: the joint is driven by its effort")
+    for joint in range(model.njnt):
+        if model.jnt_actfrclimited[joint]:
+            limits[joint] = min(limits.get(joint, inf), float(np.abs(model.jnt_actfrcrange[joint]).max()))
+    out.effort = {joint: limit for joint, limit in limits.items() if isfinite(limit)}
+    return out
+
+
+def _is_motor(mujoco: ModuleType, model: Any, i: int) -> bool:
+    """Whether force = gain * control, perhaps filtered."""
+    dynamics = mujoco.mjtDyn
+    return (
+        int(model.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_FIXED
+        and int(model.actuator_biastype[i]) == mujoco.mjtBias.mjBIAS_NONE
+        and int(model.actuator_dyntype[i]) in (dynamics.mjDYN_NONE, dynamics.mjDYN_FILTER, dynamics.mjDYN_FILTEREXACT)
+    )
+
+
+def _bound(mujoco: ModuleType, model: Any, i: int) -> float:
+    """The largest force of an actuator before its gear; the larger side where the range is lopsided."""
+    bound = inf
+    if model.actuator_forcelimited[i]:
+        bound = float(np.abs(model.actuator_forcerange[i]).max())
+    control = int(model.actuator_ctrladr[i]) if hasattr(model, "actuator_ctrladr") else i
+    if _is_motor(mujoco, model, i) and model.actuator_ctrllimited[control]:
+        bound = min(bound, abs(float(model.actuator_gainprm[i, 0])) * float(np.abs(model.actuator_ctrlrange[control]).max()))
+    return bound
+
+
+# -- loops
+
+
+def loops(
+    mujoco: ModuleType, model: Any, bodies: list[str], fresh: Callable[[str], str], where: Callable[[str, str], str]
+) -> tuple[tuple[FrameSpec, ...], tuple[LoopSpec, ...]]:
+    """(frames, loops) of all active connects and welds; `fresh` gives names that nothing else has, `where` places in the file."""
+    names = {model.eq(i).name for i in range(model.neq)}
+    frames: list[FrameSpec] = []
+    found: list[LoopSpec] = []
+    for i in range(model.neq):
+        kind = loop_kind(mujoco, model, i)
+        if not kind:
+            continue
+        given = model.eq(i).name
+        name = given or _unused(f"{kind}{i}", names)
+        place = where(kind, given)
+        a, b = (FrameSpec(fresh(f"{name}_{end}"), bodies[body], X, place) for end, body, X in _ends(mujoco, model, i, kind))
+        frames += [a, b]
+        found.append(LoopSpec(name, a.name, b.name, LOOP_AXES[:3] if kind == "connect" else LOOP_AXES, place))
+    return tuple(frames), tuple(found)
+
+
+def _ends(mujoco: ModuleType, model: Any, i: int, kind: str) -> list[tuple[str, int, Pose]]:
+    """("a" or "b", body, pose in it) of the two frames that MuJoCo keeps together."""
+    one, two, data = int(model.eq_obj1id[i]), int(model.eq_obj2id[i]), model.eq_data[i]
+    if int(model.eq_objtype[i]) == mujoco.mjtObj.mjOBJ_SITE:
+        sites = (("a", one), ("b", two))
+        return [(end, int(model.site_bodyid[s]), pose_of(model.site_pos[s], model.site_quat[s])) for end, s in sites]
+    if kind == "connect":
+        # one point in each body: MuJoCo found the second where the first is at qpos0
+        return [("a", one, Pose(np.eye(3), data[0:3].copy())), ("b", two, Pose(np.eye(3), data[3:6].copy()))]
+    # the point in body2 first, then where it is in body1, and how body2 is turned there
+    return [("a", one, pose_of(data[3:6], data[6:10])), ("b", two, Pose(np.eye(3), data[0:3].copy()))]
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """The name, with a line behind it while another equality has it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
