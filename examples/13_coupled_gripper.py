@@ -38,7 +38,7 @@ print(f"after 2 s: left {1e3 * q[-1, 0]:.3f} mm, right {1e3 * q[-1, 1]:.3f} mm, 
 
 # a check of what is claimed
 assert abs(a[0] - MOTOR / (LEFT + RIGHT)) < 1e-12
-assert abs(grip + RIGHT * a[0]) < 1e-12  # the coupling is what moves the right finger
+assert abs(coupling + RIGHT * a[0]) < 1e-12  # the coupling is what moves the right finger
 assert abs(needed[0] + 16.0) < 1e-12
 assert (q[:, 1] == -q[:, 0]).all() and abs(q[-1, 0] + MOTOR / 250.0) < 1e-6
 print("checked: one motor moves both fingers exactly alike, and the coupling's force is what the second finger needs")
