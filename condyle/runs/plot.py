@@ -88,7 +88,7 @@ def check_suffix(path: PathLike) -> None:
 
 def _groups(run: Run, *groups: str) -> Subplot | None:
     """The signals of these groups, their names without a common beginning or ending; None if the run has none."""
-    found = {group: signal for group, signal in signals(run).items() if group in groups and signal[0].shape[1]}
+    found = {group: signal for group, signal in signals(run).items() if group in groups and signal.values.shape[1]}
     if not found:
         return None
     lines = {name: values[:, k] for values, _, names in found.values() for k, name in enumerate(names)}
@@ -110,8 +110,8 @@ def _short_names(lines: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _height(run: Run) -> Subplot | None:
     base = signals(run).get("base position")
-    vertical = [k for k, name in enumerate(base[2]) if name.endswith("z")] if base else []
-    return Subplot("height of the base, m", run.t, {"": base[0][:, vertical[0]]}) if base and vertical else None
+    vertical = [k for k, name in enumerate(base.names) if name.endswith("z")] if base else []
+    return Subplot("height of the base, m", run.t, {"": base.values[:, vertical[0]]}) if base and vertical else None
 
 
 def _contact_forces(run: Run) -> Subplot | None:

@@ -18,7 +18,7 @@ from condyle.runs import file
 from condyle.runs.html import run_html
 from condyle.runs.json_codec import DecodeError, decode, entry, printable
 from condyle.runs.replay import Replay, replay
-from condyle.runs.signals import columns_of, signals
+from condyle.runs.signals import Signal, columns_of, signals
 from condyle.simulate.simulation import Simulation
 
 PASS_IT = "pass the simulation: run.check(simulation=...) or read_run(path, simulation=...)"
@@ -94,13 +94,9 @@ class Run:
         extras = {f"extras.{name}": array for name, array in self.extras.items()}
         return file.digest({"x": self.x, "u": self.u, "wrenches": self.wrenches, **extras})
 
-    def signals(self) -> dict[str, tuple[np.ndarray, str]]:
-        """Group -> (values, unit): values (T + 1, n) of states and (T, n) of all else; `signal_names` has the same groups."""
-        return {group: (values, unit) for group, (values, unit, _) in signals(self).items()}
-
-    def signal_names(self) -> dict[str, list[str]]:
-        """Group -> the name of each column."""
-        return {group: names for group, (_, _, names) in signals(self).items()}
+    def signals(self) -> dict[str, Signal]:
+        """Group -> (values, unit, names of columns), such as "joint angles": values (T + 1, n) of states, (T, n) of all else."""
+        return signals(self)
 
     def __repr__(self) -> str:
         cut = "" if self.lost is None else f"; {self.lost}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from condyle.runs.run import Run
     from condyle.simulate.simulation import Simulation
 
-Signal = tuple[np.ndarray, str, list[str]]  # values (rows, columns), unit, a name for each column
+
+class Signal(NamedTuple):
+    """A group of numbers over time that have one unit: values (T + 1, n) of states or (T, n) of all else."""
+
+    values: np.ndarray
+    unit: str
+    names: list[str]  # of the columns
+
 
 # (letter, whether of the base, unit) -> the name of the group
 GROUPS = {
@@ -77,7 +84,7 @@ def signals(run: Run) -> dict[str, Signal]:
         letter, _, rest = name.partition(".")
         group = GROUPS.get((letter, rest in base or rest.rpartition(".")[0] in base, unit), "other states")
         members.setdefault((group, unit), []).append(i)
-    found: dict[str, Signal] = {}
+    found: dict[str, tuple[np.ndarray, str, list[str]]] = {}
     for (group, unit), where in members.items():
         found[group] = run.x[:, where], unit, [columns["x"][i][0].partition(".")[2] or columns["x"][i][0] for i in where]
     for unit, group in (("N m", "torques"), ("N", "forces")):
@@ -91,7 +98,7 @@ def signals(run: Run) -> dict[str, Signal]:
     for name, array in run.extras.items():
         group = f"signal {name}" if name in found else name
         found[group] = array.reshape(run.steps, int(np.prod(array.shape[1:]))), "", extra_names(name, array.shape[1:])
-    return {printable(group): (values, unit, [*map(printable, names)]) for group, (values, unit, names) in found.items()}
+    return {printable(group): Signal(values, unit, [*map(printable, names)]) for group, (values, unit, names) in found.items()}
 
 
 def extra_names(name: str, shape: tuple[int, ...]) -> list[str]:

@@ -268,7 +268,7 @@ def test_escapes_do_not_reach_the_terminal(tmp_path: Path) -> None:
         recorder.step(**{evil: 1.0})
     run = cd.read_run(path)
     assert run.about["title"] == evil and run.title.isprintable() and repr(run).isprintable()
-    assert all(name.isprintable() for group, names in run.signal_names().items() for name in (group, *names))
+    assert all(name.isprintable() for group, signal in run.signals().items() for name in (group, *signal.names))
     unknown = ("plot", path, "--signals", "nobody")
     for words in (("replay", path), ("replay", path, "--check"), unknown, ("export", path, "--csv")):
         output = invoke(*words)[1]
@@ -298,7 +298,7 @@ def test_dangling_link_is_not_written_through(run: Run, tmp_path: Path) -> None:
 
 def test_run_without_blocks_has_signals(tmp_path: Path) -> None:
     run = swing(0, tmp_path / "zero.cdl")
-    assert run.signals()["external forces"][0].shape == run.signals()["external torques"][0].shape == (0, 3)
+    assert run.signals()["external forces"].values.shape == run.signals()["external torques"].values.shape == (0, 3)
     assert run.check() and "signals" not in repr(run) and run._repr_html_()
 
 

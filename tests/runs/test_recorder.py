@@ -187,13 +187,12 @@ def test_about_and_signals() -> None:
     assert set(about["versions"]) >= {"condyle", "numpy", "python", "llvmlite"} and about["created"].endswith("+00:00")
     assert about["world_hash"] == run.simulation.hash and about["dt"] == run.dt == 0.002 and run.seconds == 0.006
     groups = run.signals()
-    names = run.signal_names()
-    assert list(groups) == list(names)
-    assert groups["joint angles"][1] == "rad" and groups["joint angles"][0].tobytes() == run.q.tobytes()
+    names = {group: signal.names for group, signal in groups.items()}
+    assert groups["joint angles"].unit == "rad" and groups["joint angles"].values.tobytes() == run.q.tobytes()
     assert names["joint angles"] == run.robot.joint_names == names["torques"]
-    assert {unit for _, unit in groups.values()} == {"rad", "rad/s", "N m", "N", ""}
-    assert groups["error"][0].shape == (3, 4) and names["error"] == ["error.0.0", "error.0.1", "error.1.0", "error.1.1"]
-    assert all(values.shape[1] == len(names[group]) for group, (values, _) in groups.items())
+    assert {signal.unit for signal in groups.values()} == {"rad", "rad/s", "N m", "N", ""}
+    assert groups["error"].values.shape == (3, 4) and names["error"] == ["error.0.0", "error.0.1", "error.1.0", "error.1.1"]
+    assert all(signal.values.shape[1] == len(signal.names) for signal in groups.values())
 
 
 def test_plot_returns_a_figure_and_writes_it(tmp_path: Path) -> None:

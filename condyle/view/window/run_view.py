@@ -86,8 +86,7 @@ class Track:
         found = self.run.signals().get(group)
         if found is None:
             return []
-        values, unit = found
-        return [Signal(self.run.t[: len(values)], np.asarray(values), unit, self.run.signal_names()[group])]
+        return [Signal(self.run.t[: len(found.values)], found.values, found.unit, found.names)]
 
     def about(self) -> list[tuple[object, object]]:
         """Rows of facts about the run."""
@@ -138,7 +137,7 @@ class RunView:
         tabs = gui.add_tab_group()
         with tabs.add_tab("Plot"):
             found = self.tracks[0].run.signals().items()
-            groups = [name for name, (values, _) in found if np.ndim(values) == 2 and np.shape(values)[1]] or ["nothing"]
+            groups = [name for name, signal in found if signal.names] or ["nothing"]
             first = next((name for name in FIRST_SIGNALS if name in groups), groups[0])
             self.plot = SignalPlot(panel, groups, self._signals, first, compare=len(self.tracks) == 2)
         with tabs.add_tab("Show"):
