@@ -3,6 +3,7 @@
 import html
 import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,7 +100,7 @@ def test_what_can_be_shown() -> None:
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first_minute.ipynb"
 
 
-def test_a_notebook_shows_it(tmp_path: Path) -> None:
+def test_a_notebook_shows_it(tmp_path: Path, browser_of: Callable[[int, int], Browser]) -> None:
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
@@ -116,17 +117,17 @@ def test_a_notebook_shows_it(tmp_path: Path) -> None:
         pytest.skip(MISSING)
     page = tmp_path / "notebook.html"
     page.write_text(f"<!doctype html><body>{table}{player}</body>", encoding="utf-8")
-    with Browser((700, 620)) as browser:
-        browser.open(page)
-        x, y, w, h = (int(k) for k in browser.box("iframe"))
-        stage = (slice(y + 30, y + h - 60), slice(x + 10, x + w - 10))
-        end = time.monotonic() + 30.0
-        before = browser.screenshot()
-        # it plays by itself, inside its frame
-        while changed(before[stage], browser.screenshot()[stage]) < 0.01 and time.monotonic() < end:
-            time.sleep(0.3)
-        after = browser.screenshot()
-        assert changed(before[stage], after[stage]) >= 0.005
-        assert after[stage].reshape(-1, 3).std(axis=0).min() > 8.0
-        assert not browser.console
-        assert [url for url in browser.requests if not url.startswith(("file:", "data:", "about:"))] == []
+    browser = browser_of(700, 620)
+    browser.open(page)
+    x, y, w, h = (int(k) for k in browser.box("iframe"))
+    stage = (slice(y + 30, y + h - 60), slice(x + 10, x + w - 10))
+    end = time.monotonic() + 30.0
+    before = browser.screenshot()
+    # it plays by itself, inside its frame
+    while changed(before[stage], browser.screenshot()[stage]) < 0.01 and time.monotonic() < end:
+        time.sleep(0.3)
+    after = browser.screenshot()
+    assert changed(before[stage], after[stage]) >= 0.005
+    assert after[stage].reshape(-1, 3).std(axis=0).min() > 8.0
+    assert not browser.console
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:", "about:"))] == []

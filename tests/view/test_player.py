@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,10 +116,9 @@ if chromium() is None:
     pytest.skip(MISSING, allow_module_level=True)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser((640, 420)) as found:
-        yield found
+@pytest.fixture
+def browser(browser_of: Callable[[int, int], Browser]) -> Browser:
+    return browser_of(640, 420)
 
 
 def opened(browser: Browser, folder: Path, html: str) -> None:

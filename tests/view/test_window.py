@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,9 @@ BOX = """(each => { each.scrollIntoView({block: "nearest"}); const r = each.getB
     return [r.x, r.y, r.width, r.height]; })"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser(SIZE) as found:
-        yield found
+@pytest.fixture
+def browser(browser_of: Callable[[int, int], Browser]) -> Browser:
+    return browser_of(*SIZE)
 
 
 @pytest.fixture(scope="module")
