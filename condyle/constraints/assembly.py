@@ -26,7 +26,7 @@ from condyle.tape.trace import trace
 
 CLOSED = 1e-11  # the largest condition of a closed pose, in units of the robot's length
 RANK = 1e-7  # singular values below this part of the largest count as zero
-FAR = 0.5  # the longest step towards a closed pose, rad or m
+MAX_STEP = 0.5  # the longest step towards a closed pose, rad or m
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Mechanism:
                 break
             step = np.zeros(self.below.nv)
             step[columns] = -np.linalg.lstsq(J[:, columns], phi, rcond=1e-10)[0]
-            step *= min(1.0, FAR / max(_largest(step), FAR))
+            step *= min(1.0, MAX_STEP / max(_largest(step), MAX_STEP))
             for _ in range(12):
                 there = self.moved(x, step)
                 new, J_new = self.at(there)
@@ -117,7 +117,7 @@ class Mechanism:
             step, left, strength = self.step(x, rows, columns)
             if not np.isfinite(left) or self.is_closed(left):
                 break
-            x = self.moved(x, step * min(1.0, FAR / max(_largest(step), FAR)))
+            x = self.moved(x, step * min(1.0, MAX_STEP / max(_largest(step), MAX_STEP)))
         return x, left, strength
 
 
@@ -138,8 +138,8 @@ def _length(model: Model) -> float:
     return max(float(np.max(np.abs(np.array(points, dtype=float)))), 1e-3)
 
 
-ENOUGH = 0.3  # a joint is taken as dependent if it moves the conditions this much of what the best joint does
-NEARBY = 1e-2  # how far random poses near the first are from it
+MIN_PIVOT = 0.3  # a joint is taken as dependent if it moves the conditions this much of what the best joint does
+NEIGHBOUR_DISTANCE = 1e-2  # how far random poses near the first are from it
 
 
 def assembled(
@@ -223,7 +223,7 @@ def _rank_nearby(mechanism: Mechanism, x: np.ndarray) -> int:
     best = 0
     for _ in range(3):
         there, left = mechanism.closed(
-            mechanism.moved(x, NEARBY * rng.standard_normal(mechanism.below.nv)), np.arange(mechanism.below.nv)
+            mechanism.moved(x, NEIGHBOUR_DISTANCE * rng.standard_normal(mechanism.below.nv)), np.arange(mechanism.below.nv)
         )
         if mechanism.is_closed(left):
             best = max(best, rank_of(mechanism.at(there)[1]))
@@ -273,7 +273,7 @@ def _dependent(below: Model, J: np.ndarray, asked: set[int] | None, named: Seque
                     f"meet only {found} of them at this pose; let more joints follow (those in the loops are {names})"
                 ]
             )
-        pick = max(i for i, s in strength.items() if s >= ENOUGH * best)
+        pick = max(i for i, s in strength.items() if s >= MIN_PIVOT * best)
         chosen.append(pick)
         basis, _ = np.linalg.qr(rest[:, below.links[pick].v])
         rest = rest - basis @ (basis.T @ rest)

@@ -9,7 +9,7 @@ import numpy as np
 from condyle.constraints.assembly import Mechanism
 from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.initial_guess import InitialGuess, Series, fitted
-from condyle.constraints.loops import LAST, LEAST, Loops
+from condyle.constraints.loops import CONVERGED, MIN_STEPS, Loops
 from condyle.constraints.reduced_coordinates import entries
 from condyle.dynamics.manifold import integrate
 from condyle.robot.joints import Revolute
@@ -17,10 +17,10 @@ from condyle.tape.function import Function
 from condyle.tape.trace import trace
 
 SAMPLES = 512  # poses in one turn or over the range
-FEW = 16  # poses on one side of the first: if the branch ends before, it is followed again in shorter steps
-CLOSER = 4  # times, at most
-WEAK = 1e-3  # a pose is left out where the conditions are this much weaker than at the first
-BEYOND = 0.05  # how far beyond its limits a joint is followed, as a part of their range
+MIN_POSES = 16  # poses on one side of the first: if the branch ends before, it is followed again in shorter steps
+MAX_REFINEMENTS = 4  # times, at most
+MIN_STRENGTH = 1e-3  # a pose is left out where the conditions are this much weaker than at the first
+LIMIT_MARGIN = 0.05  # how far beyond its limits a joint is followed, as a part of their range
 STEPS = 12  # of Newton, at most
 STAGES = (1, 2, 4, 8, 16)  # of the way from the first pose, where there is no fit
 PROBES = 96  # random poses at which the stages are tried
@@ -85,8 +85,8 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
     here = loops.first[place]
     lower, upper = here - reach, here + reach
     if link.limits.lower is not None and link.limits.upper is not None and link.limits.upper - link.limits.lower < 2 * reach:
-        # limits give way a little
-        more = BEYOND * (link.limits.upper - link.limits.lower) + 1e-3
+        # a little beyond the limits, which are soft in a simulation
+        more = LIMIT_MARGIN * (link.limits.upper - link.limits.lower) + 1e-3
         lower, upper = min(link.limits.lower, here) - more, max(link.limits.upper, here) + more
     _, columns = entries(below, loops.dependent)
     first = mechanism.closed(loops.first, columns)[0]
@@ -102,8 +102,8 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
 def _side(mechanism: Mechanism, loops: Loops, first: np.ndarray, place: int, end: float) -> np.ndarray:
     """Poses from the first one on, until the coordinate is at its end or the branch is; if that is near, in shorter steps."""
     _, columns = entries(mechanism.below, loops.dependent)
-    weak = WEAK * mechanism.step(first, loops.rows, columns)[2]
-    for _ in range(CLOSER):
+    weak = MIN_STRENGTH * mechanism.step(first, loops.rows, columns)[2]
+    for _ in range(MAX_REFINEMENTS):
         rows, taken = [first], 0
         for y in np.linspace(first[place], end, SAMPLES // 2 + 1)[1:]:
             x, left, strength = mechanism.nearby(_straight_on(rows, place, y), loops.rows, columns)
@@ -115,7 +115,7 @@ def _side(mechanism: Mechanism, loops: Loops, first: np.ndarray, place: int, end
             # a weak pose is left out: where the branch goes straight on beyond it, the next one closes
             if strength >= weak:
                 rows.append(x)
-        if taken >= FEW:
+        if taken >= MIN_POSES:
             break
         end = first[place] + (end - first[place]) * (taken + 1) / (SAMPLES // 2)
     return np.array(rows)
@@ -140,7 +140,7 @@ def _beyond(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> bool:
 def _steps(mechanism: Mechanism, loops: Loops) -> int:
     """How many steps of Newton the guess takes, so that the last one is a short one, over all poses of the fit."""
     dependent, columns = entries(mechanism.below, loops.dependent)
-    most = LEAST
+    most = MIN_STEPS
     for one in loops.guess.series[: 1 if len({s.driver for s in loops.guess.series}) == 1 else None]:
         for y in np.linspace(one.middle - one.half, one.middle + one.half, 97):
             x, everyone = loops.first.copy(), loops.start.copy()
@@ -152,7 +152,7 @@ def _steps(mechanism: Mechanism, loops: Loops) -> int:
                 if strength < 1e-9 * mechanism.length:
                     break
                 x = mechanism.moved(x, move)
-                if np.max(np.abs(move)) <= 0.3 * LAST:
+                if np.max(np.abs(move)) <= 0.3 * CONVERGED:
                     most = max(most, step)
                     break
             else:
@@ -164,14 +164,14 @@ def _staged(mechanism: Mechanism, loops: Loops) -> Loops:
     """The constraint with as many stages on the way from the first pose as random poses within reach take."""
     rng = np.random.default_rng(4)
     trials = np.array([_somewhere(mechanism, loops, rng) for _ in range(PROBES)])
-    fine = _values(mechanism, replace(loops, stages=64, steps=LEAST + 2), trials)
+    fine = _values(mechanism, replace(loops, stages=64, steps=MIN_STEPS + 2), trials)
     for stages in STAGES:
-        tried = replace(loops, stages=stages, steps=LEAST + 1)
+        tried = replace(loops, stages=stages, steps=MIN_STEPS + 1)
         found = _values(mechanism, tried, trials)
         good = np.all(np.isfinite(fine), axis=1)
         if np.all(np.isfinite(found[good])) and np.allclose(found[good], fine[good], atol=1e-9, rtol=1e-9):
             return tried
-    return replace(loops, stages=STAGES[-1], steps=LEAST + 2)
+    return replace(loops, stages=STAGES[-1], steps=MIN_STEPS + 2)
 
 
 def _somewhere(mechanism: Mechanism, loops: Loops, rng: np.random.Generator) -> np.ndarray:

@@ -3,8 +3,8 @@
     q = gamma(y),   v = T(y) w,   dv/dt = T dw/dt + Tdot w
 
 A map is a composition of constraints, each from its own reduced coordinates to those of the constraint below; the lowest gives
-the robot's. The identity, without any constraint, is the map of a free robot. Every constraint knows its differential at given
-configurations, as a function of the configurations above and below it: no derivative ever goes through the search for a
+the robot's. The identity, without any constraint, is the map of a free robot. Every constraint has its differential at given
+configurations as a function of the configurations above and below it: no derivative ever goes through the search for a
 configuration, and each further one is that of an explicit function.
 """
 

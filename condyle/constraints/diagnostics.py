@@ -18,7 +18,7 @@ from condyle.robot.spatial import Array
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
 
-NEARLY = 1e-6  # a pose with a weaker condition than this part of the strongest is called singular
+SINGULAR = 1e-6  # a pose with a weaker condition than this part of the strongest is called singular
 SHOWN = 8  # coordinates in a sentence
 
 
@@ -82,9 +82,9 @@ def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
             "stay within what the lengths allow, or pass mask=True to flag such states"
         )
     strengths = np.linalg.svd(J[list(loops.rows)][:, columns], compute_uv=False)
-    if strengths[-1] <= NEARLY * strengths[0]:
+    if strengths[-1] <= SINGULAR * strengths[0]:
         followers = ", ".join([below.links[i].joint for i in loops.dependent][:SHOWN])
-        count = int(np.sum(strengths > NEARLY * strengths[0]))
+        count = int(np.sum(strengths > SINGULAR * strengths[0]))
         return (
             f"{where} the pose is singular: {followers} follow from {n} conditions that have the rank {count} there "
             f"(all joints: {rank}); keep away from it, or let others follow with independent=..."

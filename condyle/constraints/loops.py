@@ -26,11 +26,11 @@ from condyle.tape.array import stop_gradient, where
 from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
 from condyle.tape.loop import loop
 
-LEAST = 2  # steps: one of Newton, and one more with its slopes
+MIN_STEPS = 2  # steps: one of Newton, and one more with the same Jacobian
 MAX_ITERATIONS = 10  # steps where the guess is that of another robot
-FAR = 0.5  # the longest step towards a solution, as a part of the size of a coordinate (a radian, or the robot's length)
-LAST = 1e-8  # the longest last step: the error it leaves is as much smaller again
-LAST_SINGLE = 3e-5  # the same in float32, where rounding alone makes a step of 1e-7 and more
+MAX_STEP = 0.5  # the longest step towards a solution, as a part of the size of a coordinate (a radian, or the robot's length)
+CONVERGED = 1e-8  # the longest last step: the error it leaves is as much smaller again
+CONVERGED_SINGLE = 3e-5  # the same in float32, where rounding alone makes a step of 1e-7 and more
 SINGULAR = 1e-7  # the smallest determinant of a block, as a part of what it is where the loop was first closed
 CORRECTIONS = 2  # steps of Newton on each stage of the way from the first pose
 
@@ -49,8 +49,8 @@ class Loops(ConstraintMap):
     first: np.ndarray  # the pose of `below` at which the loops were first closed
     units: np.ndarray  # of the dependent coordinates: 1 rad, or the robot's length
     guess: InitialGuess
-    steps: int = LEAST
-    stages: int = 0  # on a straight way from the first pose, where there is no better guess
+    steps: int = MIN_STEPS
+    stages: int = 0  # on a straight path from the first pose, where there is no better guess
     through: bool = False  # whether the branch may go straight on beyond singular poses, as that of a parallelogram does
     derivative_order: int = 0  # Newton steps of value zero through which tape derivatives of this order pass
 
@@ -87,19 +87,19 @@ class Loops(ConstraintMap):
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         dependent, _ = entries(self.below, self.dependent)
-        calm = stop_gradient(y)
-        x = self._with(calm, self.guess.at(self, calm))
+        y0 = stop_gradient(y)
+        x = self._with(y0, self.guess.at(self, y0))
         for _ in range(min(self.stages, 1)):
-            x = self._with(calm, self._on_the_way(model, lower, calm))
-        if self.steps > LEAST:
+            x = self._with(y0, self._by_stages(model, lower, y0))
+        if self.steps > MIN_STEPS:
 
             def body(_: Any, d: Any) -> Any:
-                return self._step(model, lower, self._with(calm, d))[0][dependent]
+                return self._step(model, lower, self._with(y0, d))[0][dependent]
 
-            x = self._with(calm, loop(body, x[dependent], self.steps - LEAST))
+            x = self._with(y0, loop(body, x[dependent], self.steps - MIN_STEPS))
         x, _, _, found = self._step(model, lower, x)
         x, size, weakest, _ = self._step(model, lower, x, found)
-        good = (size <= _last(size)) & (weakest >= SINGULAR)
+        good = (size <= _converged(size)) & (weakest >= SINGULAR)
         # what does not close is not a number: it is reported, and not integrated through
         x = self._with(y, stop_gradient(where(good, x[dependent], np.nan)))
         for _ in range(self.derivative_order):
@@ -111,8 +111,8 @@ class Loops(ConstraintMap):
             x = integrate(self.below, x, change)
         return x
 
-    def _on_the_way(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
-        """The dependent coordinates, followed on the straight way from the first pose to y."""
+    def _by_stages(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+        """The dependent coordinates, followed on the straight path from the first pose to y."""
         dependent, _ = entries(self.below, self.dependent)
         away = difference(self.reduced, self.start, y)
         for link in self.reduced.links:
@@ -138,7 +138,7 @@ class Loops(ConstraintMap):
         return x
 
     def _step(self, model: Model, lower: CoordinateMap, x: Array, known: Solved | None = None) -> tuple[Array, Any, Any, Solved]:
-        """(x one step of Newton further, the size of the step, the weakest block, the slopes used: those known, or new ones)."""
+        """(x one step of Newton further, the size of the step, the weakest block, the Jacobian used)."""
         _, columns = entries(self.below, self.dependent)
         at = self._at(model, lower, x)
         found = Solved.of(self.jacobian(at, columns), self.blocks) if known is None else known
@@ -147,7 +147,7 @@ class Loops(ConstraintMap):
         for s, unit in zip(step, self.units, strict=True):
             size = np.maximum(abs(s) * (1.0 / unit), size)
         if known is None:
-            step = step * np.minimum(1.0, FAR / np.maximum(size, FAR))
+            step = step * np.minimum(1.0, MAX_STEP / np.maximum(size, MAX_STEP))
         weakest: Any = np.inf
         for determinant, scale in zip(found.determinants, self.scales, strict=True):
             part = determinant * (1.0 / scale)
@@ -228,7 +228,7 @@ class Loops(ConstraintMap):
         return key_text(law | search) + " ".join(c.key() for c in self.conditions)
 
 
-def _last(size: Any) -> Any:
-    """LAST, or LAST_SINGLE where the backend computes in float32: there 1 and a little more are the same number."""
+def _converged(size: Any) -> Any:
+    """CONVERGED, or CONVERGED_SINGLE where the backend computes in float32: there 1 and a little more are the same number."""
     one = where(size <= 1.0, 1.0, 2.0)  # not a constant, which would be folded in float64
-    return where((one + 2.0**-40) - one > 0.0, LAST, LAST_SINGLE)
+    return where((one + 2.0**-40) - one > 0.0, CONVERGED, CONVERGED_SINGLE)

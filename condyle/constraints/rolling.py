@@ -242,7 +242,7 @@ def _on_slope(planar: PlanarWheel, model: Model, q: Array) -> Array:
 
 @dataclass(frozen=True)
 class Rolling(ConstraintMap):
-    """The constraint of wheels that neither slip nor slide: y stays as it is, and only some velocities remain."""
+    """Wheels that neither slip nor slide: the coordinates are those below, with fewer velocities."""
 
     below: Model
     wheels: tuple[Wheel, ...]

@@ -107,7 +107,7 @@ def coriolis_matrix(model: Model, q: Array, v: Array) -> Array:
             by_rate, by_axis, by_turn = I[j] @ rate + B[j] @ S, I[j] @ S, B[j].transposed(S)
             for m, S_m in enumerate(link.axes):
                 C[link.v.start + m, at] = S_m.dot(by_rate)
-            # the joints that carry it feel the same forces
+            # the same forces act on the joints towards the base
             i = j
             while model.links[i].parent >= 0:
                 X, i = model.links[i].pose(q), model.links[i].parent

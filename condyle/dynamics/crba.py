@@ -23,7 +23,7 @@ def mass_matrix(model: Model, q: Array) -> Array:
             for m in range(k + 1):
                 M[row, link.v.start + m] = link.axes[m].dot(F)
             M[row, row] = M[row, row] + link.armature
-            # the joints that carry it feel the same force
+            # the same force acts on the joints towards the base
             j = i
             while model.links[j].parent >= 0:
                 F = model.links[j].pose(q) @ F
