@@ -44,6 +44,7 @@ class Mechanism:
 
     @staticmethod
     def of(model: Model, lower: CoordinateMap, conditions: Conditions) -> Mechanism:
+        """The conditions and their Jacobian, traced and compiled as functions of the configuration `below`."""
         below = lower.reduced
         seen: list[np.ndarray] = []
 
@@ -72,6 +73,7 @@ class Mechanism:
         return values[:n], J
 
     def moved(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
+        """x moved by dx in its tangent space."""
         return np.asarray(integrate(self.below, x, dx), dtype=float)
 
     def is_closed(self, left: float) -> bool:

@@ -93,6 +93,7 @@ class Solved:
 
     @staticmethod
     def of(A: Array, blocks: list[Block]) -> Solved:
+        """The matrix with each diagonal block of its block-triangular form inverted."""
         return Solved(A, blocks, [small(A[np.ix_(rows, columns)]) for rows, columns in blocks])
 
     @property
@@ -130,6 +131,7 @@ class Small:
     R: Array | None = None
 
     def solve(self, b: list[Any]) -> list[Any]:
+        """A^-1 b."""
         if self.adjugate is not None:
             return [(row @ np.array(b, dtype=object)) * self.inverse for row in self.adjugate]
         assert self.rotated is not None and self.R is not None

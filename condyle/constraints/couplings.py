@@ -57,9 +57,11 @@ class Coupled(ConstraintMap):
 
     @property
     def passive(self) -> set[str]:
+        """Joints that follow others and have no motor of their own."""
         return {c.joint for c in self.couplings}
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+        """x: y and the followers' positions, sum(ratio * leader) + offset."""
         below = self.below
         followers = {only(below, c.joint): c for c in self.couplings}
         kept, _ = entries(below, [i for i in range(len(below.links)) if i not in followers])
@@ -71,13 +73,16 @@ class Coupled(ConstraintMap):
         return x
 
     def differential(self, at: Configurations, y: Array) -> Array:
+        """G, the same at all configurations."""
         return self.G.astype(object)
 
     @property
     def reaction_names(self) -> list[str]:
+        """Names of the constraint forces: the joints that follow."""
         return [c.joint for c in self.couplings]
 
     def reaction_rows(self, at: Configurations) -> Array:
+        """v_joint - sum(ratio * v_other), one row per coupling over all coordinates of the robot."""
         rows = np.zeros((len(self.couplings), self.below.nv), dtype=object)
         for row, c in zip(rows, self.couplings, strict=True):
             row[self.below.links[only(self.below, c.joint)].v.start] = 1.0
@@ -90,10 +95,12 @@ class Coupled(ConstraintMap):
         return full
 
     def summary(self) -> str:
+        """What it constrains, in half a sentence."""
         leaders = dict.fromkeys(other for c in self.couplings for other in c.ratios)
         return f"{following([c.joint for c in self.couplings])} in proportion to {listed(list(leaders))}"
 
     def key(self) -> str:
+        """A text that differs whenever the map may."""
         return key_text({"G": self.G, "offsets": [(c.joint, c.offset) for c in self.couplings]})
 
 

@@ -43,12 +43,15 @@ class Explicit(ConstraintMap):
 
     @property
     def velocity_names(self) -> list[str]:
+        """The names of the reduced velocities."""
         return list(self.velocities)
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+        """x = gamma(y)."""
         return np.array(self.gamma(model, y), dtype=object)
 
     def differential(self, at: Configurations, y: Array) -> Array:
+        """G = dgamma/dy in the tangent spaces."""
         x = at.c[-1]
 
         def change(d: Array) -> Any:
@@ -57,6 +60,8 @@ class Explicit(ConstraintMap):
         return jacobian_at_zero(change, self.reduced.nv)["x"]
 
     def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
+        """(dG/dt) v: the derivative of G v along v."""
+
         def speed(t: Any) -> Any:
             there = y + v * t
             moved = Configurations(at.model, [*at.c[:-1], np.array(self.gamma(at.model, there), dtype=object)], at.G, at.total)
@@ -65,6 +70,7 @@ class Explicit(ConstraintMap):
         return derivative_at_zero(speed)["v"]
 
     def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
+        """(T, rates of y): T given, or G; the rates E solve G E = T."""
         if self.map is None:
             return G, None
         T = np.array(self.map(at.model, y), dtype=object)
@@ -74,6 +80,7 @@ class Explicit(ConstraintMap):
         return T, cholesky_solve(G.T @ G, G.T @ T)
 
     def reaction_rows(self, at: Configurations) -> Array:
+        """The directions given as `contacts`, one row each; RobotError if none were given."""
         if self.contacts is not None:
             return self.contacts(at.model, at.q)
         raise RobotError(
@@ -84,10 +91,12 @@ class Explicit(ConstraintMap):
         )
 
     def summary(self) -> str:
+        """What it constrains, in half a sentence."""
         names = [link.joint for link in self.reduced.links]
         return f"all {self.below.nq} coordinates are given by {listed(names)}, and all velocities by {listed(self.velocities)}"
 
     def key(self) -> str:
+        """A text that differs whenever the map may."""
         return key_text({"tape": self.hash, "velocities": self.velocities, "start": self.start})
 
 

@@ -33,6 +33,7 @@ class Series:
     wraps: bool = False  # not periodic, but a turn of the driver more or less is the same pose
 
     def at(self, y: Any) -> Any:
+        """f(y), by recurrences for the sines and cosines or the polynomials."""
         if self.periodic:
             out = y * float(self.turns) + float(self.cosines[0])
             c1, s1 = np.cos(y), np.sin(y)
@@ -59,12 +60,14 @@ class InitialGuess:
     series: tuple[Series, ...] = ()
 
     def at(self, loops: Loops, y: Array) -> Array:
+        """The first guess of the dependent coordinates at y."""
         x = np.array(loops.first, dtype=object)
         for one in self.series:
             x[one.place] = one.at(y[one.driver])
         return x[entries(loops.below, loops.dependent)[0]]
 
     def key(self) -> str:
+        """A text that differs whenever the guess may."""
         return " ".join(key_text(vars(one)) for one in self.series)
 
 

@@ -27,10 +27,12 @@ class Closure:
 
     @property
     def name(self) -> str:
+        """The name of the loop."""
         return self.loop.name
 
     @property
     def labels(self) -> list[str]:
+        """loop.axis, for each row."""
         return [f"{self.loop.name}.{axis}" for axis in self.loop.axes]
 
     def rows(self, model: Model, q: Array) -> list[Any]:
@@ -56,6 +58,7 @@ class Closure:
         return [*straight, *[sine[AXES.index(a) - 3] for a in self.loop.axes if a not in AXES[:3]]]
 
     def key(self) -> str:
+        """A text that differs whenever the loop may."""
         return repr(self.loop)
 
 
@@ -70,12 +73,15 @@ class Condition:
 
     @property
     def labels(self) -> list[str]:
+        """The condition's name, with an index if it gives more than one number."""
         return [self.name] if self.count == 1 else [f"{self.name}[{k}]" for k in range(self.count)]
 
     def rows(self, model: Model, q: Array) -> list[Any]:
+        """The numbers that are zero where the condition holds."""
         return list(np.atleast_1d(np.array(self.function(model, q), dtype=object)))
 
     def key(self) -> str:
+        """A text that differs whenever the condition may."""
         return f"{self.name} {self.hash}"
 
     @staticmethod
@@ -187,4 +193,5 @@ def all_rows(conditions: Conditions, model: Model, q: Array) -> Array:
 
 
 def labels(conditions: Conditions) -> list[str]:
+    """The labels of all rows."""
     return [label for c in conditions for label in c.labels]

@@ -59,10 +59,12 @@ class Loops(ConstraintMap):
 
     @property
     def passive(self) -> set[str]:
+        """Joints that follow others and have no motor of their own."""
         return {self.below.links[i].joint for i in self.dependent}
 
     @property
     def reaction_names(self) -> list[str]:
+        """Names of the constraint forces: the labels of the independent conditions."""
         names = labels(self.conditions)
         return [names[r] for r in self.rows]
 
@@ -86,6 +88,7 @@ class Loops(ConstraintMap):
     # ---- the search
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+        """x: y and the dependent coordinates that close the loops, by Newton's method from the initial guess."""
         dependent, _ = entries(self.below, self.dependent)
         y0 = stop_gradient(y)
         x = self._with(y0, self.guess.at(self, y0))
@@ -211,11 +214,13 @@ class Loops(ConstraintMap):
         return jacobian_at_zero(moved, at.model.nv)["phi"]
 
     def summary(self) -> str:
+        """What it constrains, in half a sentence."""
         names = [c.name for c in self.conditions]
         follow = [self.below.links[i].joint for i in self.dependent]
         return f"{following(follow)} from {len(self.rows)} condition{'s' * (len(self.rows) != 1)} ({listed(names)})"
 
     def key(self) -> str:
+        """A text that differs whenever the map may."""
         law = {"rows": self.rows, "dependent": self.dependent, "blocks": self.blocks, "scales": self.scales, "first": self.first}
         search = {
             "units": self.units,

@@ -42,6 +42,7 @@ class Wheel:
 
     @staticmethod
     def of(model: Model, joint: str, radius: float) -> Wheel:
+        """The wheel on a revolute joint; RobotError for another joint, or a radius that is not positive."""
         i = only(model, joint)
         kind = model.links[i].kind
         if not isinstance(kind, Revolute):
@@ -51,6 +52,7 @@ class Wheel:
         return Wheel(i, joint, float(radius))
 
     def center(self, model: Model, q: Array) -> Array:
+        """The position of the wheel's center in the world."""
         return poses(model, q)[self.link].p
 
     def axle(self, model: Model, q: Array) -> Array:
@@ -109,6 +111,7 @@ class PlanarWheel:
 
     @staticmethod
     def of(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None) -> PlanarWheel:
+        """The wheel with the slides of its base; RobotError if the base is not planar, or a joint leaves the plane."""
         who = f"robot '{model.name}': wheel '{wheel.joint}'"
         x, z = model.base_link("x"), model.base_link("z")
         if x is None or z is None:
@@ -259,17 +262,21 @@ class Rolling(ConstraintMap):
 
     @property
     def free(self) -> list[int]:
+        """Indices of the velocities that remain."""
         return [k for k in range(self.below.nv) if k not in self.dependent]
 
     @property
     def velocity_names(self) -> list[str]:
+        """The names of the velocities that remain."""
         names = velocity_names(self.below)
         return [names[k] for k in self.free]
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
+        """x = y: rolling constrains velocities only."""
         return y
 
     def differential(self, at: Configurations, y: Array) -> Array:
+        """The identity."""
         return np.eye(self.below.nv).astype(object)
 
     def sliding(self, at: Configurations) -> Array:
@@ -278,6 +285,7 @@ class Rolling(ConstraintMap):
         return rows[list(self.rows)]
 
     def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
+        """(T, T): velocities below that do not slide, and the same as rates of y."""
         A = self.sliding(at)
         T = np.zeros((self.below.nv, len(self.free)), dtype=object)
         T[self.free, np.arange(len(self.free))] = 1.0
@@ -291,18 +299,22 @@ class Rolling(ConstraintMap):
 
     @property
     def reaction_names(self) -> list[str]:
+        """Names of the constraint forces: wheel and axis."""
         names = [f"{wheel.joint}.{axis}" for wheel in self.wheels for axis in CONTACT[1:]]
         return [names[r] for r in self.rows]
 
     def reaction_rows(self, at: Configurations) -> Array:
+        """The directions of the contact forces along all coordinates of the robot, one row each."""
         return np.vstack([w.contact_rows(at.model, at.q)[1:] for w in self.wheels])[list(self.rows)]
 
     def summary(self) -> str:
+        """What it constrains, in half a sentence."""
         names = velocity_names(self.below)
         wheels, follow = [wheel.joint for wheel in self.wheels], [names[k] for k in self.dependent]
         return f"wheels {listed(wheels)} roll without slipping; {following(follow)}"
 
     def key(self) -> str:
+        """A text that differs whenever the map may."""
         choice = {"rows": self.rows, "blocks": self.blocks, "scales": self.scales, "dependent": self.dependent}
         return key_text({"wheels": self.wheels, **choice, "at": self.start})
 

@@ -105,6 +105,7 @@ def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -
 
 
 def mass_matrix_of(model: Model, m: Motions) -> Array:
+    """M(q), (nv, nv), from motions already computed (composite rigid bodies, Featherstone 2008, table 6.2)."""
     I = composite(model, m.inertia)
     M = np.zeros((model.nv, model.nv), dtype=object)
     for i, link in model.outward():
