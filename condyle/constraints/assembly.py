@@ -19,8 +19,8 @@ from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
+from condyle.tape.derive import jacobian_at_zero
 from condyle.tape.function import Function
-from condyle.tape.local_derivatives import jacobian_at_zero
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 

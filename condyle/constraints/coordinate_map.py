@@ -21,7 +21,7 @@ from condyle.constraints.reduced_coordinates import velocity_names
 from condyle.dynamics.manifold import integrate
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
-from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
+from condyle.tape.derive import derivative_at_zero, jacobian_at_zero
 
 
 class ConstraintMap:

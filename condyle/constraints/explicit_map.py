@@ -16,8 +16,8 @@ from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
+from condyle.tape.derive import derivative_at_zero, jacobian_at_zero
 from condyle.tape.function import Function
-from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 

@@ -23,7 +23,7 @@ from condyle.robot.joints import Revolute
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.array import stop_gradient, where
-from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
+from condyle.tape.derive import derivative_at_zero, jacobian_at_zero
 from condyle.tape.loop import loop
 
 MIN_STEPS = 2  # steps: one of Newton, and one more with the same Jacobian

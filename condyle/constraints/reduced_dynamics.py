@@ -23,7 +23,7 @@ from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Array
-from condyle.tape.local_derivatives import jacobian_at_zero
+from condyle.tape.derive import jacobian_at_zero
 
 
 @dataclass(frozen=True)

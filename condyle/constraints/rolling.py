@@ -23,8 +23,8 @@ from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, cross, vector
 from condyle.tape.array import where
+from condyle.tape.derive import derivative_at_zero, jacobian_at_zero
 from condyle.tape.function import Function
-from condyle.tape.local_derivatives import derivative_at_zero, jacobian_at_zero
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 

@@ -31,9 +31,8 @@ from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, Problem, augmented, external, motors, problem, solved, springs
 from condyle.simulate.world import World
-from condyle.tape.derive import jacobian
+from condyle.tape.derive import jacobian, jacobian_at_zero
 from condyle.tape.inline import inline
-from condyle.tape.local_derivatives import jacobian_at_zero
 from condyle.tape.trace import trace
 
 

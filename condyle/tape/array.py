@@ -176,13 +176,7 @@ def apply_function(function: Any, args: tuple[Any, ...], options: dict[str, Any]
     """A NumPy function on arrays of traced values: `where` is recorded; the others work through what they call."""
     if function is np.where and len(args) == 3:
         return where(*args)
-    if function.__module__ == "numpy.linalg" and function.__name__ not in (
-        "norm",
-        "multi_dot",
-        "matrix_power",
-        "trace",
-        "cross",
-    ):
+    if function.__module__ == "numpy.linalg" and function.__name__ not in ("norm", "multi_dot", "matrix_power", "trace", "cross"):
         raise TraceError(
             f"{caller()}: np.linalg.{function.__name__} calls compiled code that cannot be traced; write the solve out"
         )

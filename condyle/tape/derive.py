@@ -10,7 +10,8 @@ import numpy as np
 from condyle.errors import TraceError
 from condyle.tape.forward import StackTangent, Tangent, forward
 from condyle.tape.graph import Graph
-from condyle.tape.loop import Stack, make_stack, recording, repeat
+from condyle.tape.inline import inline
+from condyle.tape.loop import Stack, current, make_stack, recording, repeat
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import assemble
 from condyle.tape.reverse import StackAdjoint, reverse
@@ -140,6 +141,31 @@ def hessian(tape: Tape, of: str | None = None, wrt: Names = None) -> Tape:
 
     extra = (Port(f"{port.name}_weight", port.shape),) if weighted else ()
     return _build(tape, f"{tape.name}_hessian", extra, build)
+
+
+# ---- in the middle of a trace
+
+
+def jacobian_at_zero(function: Callable[[Any], dict[str, Any]], n: int) -> dict[str, np.ndarray]:
+    """{name: d(result)/dd, of shape (*result, n)} of function(d) at d = 0, recorded where the caller records.
+
+    `function` takes n traced numbers and gives named arrays. Values of the traces around it are constants to it.
+    """
+    around = current()
+    graph = Graph(parent=around)
+    d = assemble([Scalar(graph, graph.param()) for _ in range(n)], (n,))
+    with recording(graph):
+        outputs, results = outputs_of(graph, function(d))
+    block = dead_code(graph.block(results))
+    inputs = (Port("d", (n,)), *([Port("around", (len(graph.captured),))] if graph.captured else []))
+    tape = jacobian(Tape("inner", block, inputs, tuple(outputs)), None, "d", mode="forward")
+    found = inline(tape, [*[0.0] * n, *[Scalar(around, place) for place in graph.captured]])
+    return {port.name: found[f"d{port.name}_dd"].reshape(*port.shape, n) for port in outputs}
+
+
+def derivative_at_zero(function: Callable[[Any], dict[str, Any]]) -> dict[str, np.ndarray]:
+    """{name: d(result)/dt} of function(t) at t = 0, likewise."""
+    return {name: derivative[..., 0] for name, derivative in jacobian_at_zero(lambda d: function(d[0]), 1).items()}
 
 
 # ---- inside

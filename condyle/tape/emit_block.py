@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from condyle.tape.ir_writer import IRWriter, OpenLoop
+from condyle.tape.ir_writer import IRWriter, OpenLoop, VectorType
 from condyle.tape.layout import Cut, Scratch, cut
 from condyle.tape.ops import BOOL, OPS
 from condyle.tape.tape import Block, Loop
 from condyle.tape.target import Target
-from condyle.tape.vector_type import VectorType
 
 Values = dict[int, str]  # node -> vector
 

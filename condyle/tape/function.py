@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from condyle.tape.arguments import Arguments
+from condyle.errors import ShapeError
 from condyle.tape.backends.interface import FastCall, Kernel, Options, find_backend
+from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
+from condyle.tape.export.c import c_source
+from condyle.tape.export.casadi import casadi_function
 from condyle.tape.passes import lower
-from condyle.tape.tape import Tape
+from condyle.tape.tape import Port, Tape
 from condyle.tape.trace import Shape, trace
 
-_PRECISION = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
+Dtype = np.dtype[Any]
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+_PRECISION = dict(zip(_FLOATS, ("f64", "f32"), strict=True))
 
 
 def function(callable: Callable[..., Any], /, **shapes: Shape) -> Function:
@@ -115,15 +121,11 @@ class Function:
         if language == "tape":
             return str(self.lowered(precision))
         if language == "c":
-            from condyle.tape.export.c import c_source
-
             return c_source(self.lowered(precision), precision)
         return self._backend.source(self.tape, language, precision, self._options)
 
     def casadi(self) -> Any:
         """The same function for CasADi (needs the extra `casadi`)."""
-        from condyle.tape.export.casadi import casadi_function
-
         return casadi_function(self.tape)
 
     def __repr__(self) -> str:
@@ -136,36 +138,142 @@ class Function:
         self, of: str | Sequence[str] | None = None, wrt: str | Sequence[str] | None = None, *, mode: str = "auto"
     ) -> Function:
         """A function whose outputs d<of>_d<wrt> have shape (*of, *wrt); zero entries that the structure forces cost nothing."""
-        from condyle.tape.derive import jacobian
-
         return self._like(jacobian(self.tape, of, wrt, mode=mode))
 
     def sparse_jacobian(self, of: str, wrt: str, *, mode: str = "auto") -> tuple[Function, np.ndarray, np.ndarray]:
         """(function that gives the nonzero entries, their rows, their columns) of one Jacobian, flattened to a matrix."""
-        from condyle.tape.derive import sparse_jacobian
-
         tape, rows, columns = sparse_jacobian(self.tape, of, wrt, mode=mode)
         return self._like(tape), rows, columns
 
     def vjp(self, wrt: str | Sequence[str] | None = None) -> Function:
         """A function of the inputs and of a weight <output>_weight per output that gives <input>_gradient = J^T weight."""
-        from condyle.tape.derive import vjp
-
         return self._like(vjp(self.tape, wrt))
 
     def jvp(self, wrt: str | Sequence[str] | None = None) -> Function:
         """A function of the inputs and of a direction <input>_tangent per input that gives <output>_tangent = J tangent."""
-        from condyle.tape.derive import jvp
-
         return self._like(jvp(self.tape, wrt))
 
     def hessian(self, of: str | None = None, wrt: str | Sequence[str] | None = None) -> Function:
         """A function that gives the second derivatives of one scalar output, as d2<of>_d<a>_d<b> for each pair of inputs."""
-        from condyle.tape.derive import hessian
-
         return self._like(hessian(self.tape, of, wrt))
 
     # ---- inside
 
     def _like(self, tape: Tape) -> Function:
         return Function(tape, self.backend, lanes=self._options.lanes, threads=self._options.threads)
+
+
+# ---- arguments of a call: checked, broadcast over the batch, and laid out as rows
+
+
+class Arguments:
+    """The calling convention of a tape."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.name = tape.name
+        self.ports, self.results = tape.inputs, tape.outputs
+
+    def bind(
+        self, args: tuple[Any, ...], named: dict[str, Any], *, objects: bool
+    ) -> tuple[list[np.ndarray], tuple[int, ...], Dtype]:
+        """(one array of rows per input, batch axes, dtype)."""
+        values = self._match(args, named) if named or len(args) != len(self.ports) else list(args)
+        if not objects and (quick := self._contiguous(values)) is not None:
+            return quick
+        single = bool(values) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in values)
+        dtype = np.dtype(object) if objects else _FLOATS[1] if single else _FLOATS[0]
+        arrays = [self._array(port, value, dtype) for port, value in zip(self.ports, values, strict=True)]
+        leads = [a.shape[: a.ndim - len(p.shape)] for a, p in zip(arrays, self.ports, strict=True)]
+        try:
+            lead = np.broadcast_shapes(*leads)
+        except ValueError:
+            given = ", ".join(f"{p.name} {lead}" for p, lead in zip(self.ports, leads, strict=True))
+            raise ShapeError(f"{self.name}: the batch axes of the inputs do not fit each other: {given}") from None
+        return [_rows(a, own, lead, p) for a, own, p in zip(arrays, leads, self.ports, strict=True)], lead, dtype
+
+    def _contiguous(self, values: list[Any]) -> tuple[list[np.ndarray], tuple[int, ...], Dtype] | None:
+        """What `bind` gives when every value is a contiguous array of one float type, with the same single batch axis or none."""
+        dtype, count, rows = None, None, []
+        for value, port in zip(values, self.ports, strict=True):
+            if type(value) is not np.ndarray or not value.flags.c_contiguous or (dtype or value.dtype) is not value.dtype:
+                return None
+            dtype = value.dtype
+            if value.shape[1:] == port.shape and value.ndim == 1 + len(port.shape) and count in (None, len(value)):
+                count = len(value)
+                rows.append(value.reshape(count, port.size))
+            else:
+                return None
+        return (rows, (count,), dtype) if count is not None and dtype in _FLOATS else None
+
+    def outputs(self, lead: tuple[int, ...], dtype: Dtype, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        """One array of rows per output: new ones, or views of what the caller passed."""
+        rows = math.prod(lead)
+        if out is None:
+            return [np.empty((rows, p.size), dtype) for p in self.results]
+        given = [out] if isinstance(out, np.ndarray) else list(out)
+        if len(given) != len(self.results):
+            raise ShapeError(f"{self.name}: `out` needs {len(self.results)} arrays, one per output, got {len(given)}")
+        views = []
+        for port, array in zip(self.results, given, strict=True):
+            wanted = (*lead, *port.shape)
+            if not isinstance(array, np.ndarray) or array.shape != wanted or array.dtype != dtype:
+                what = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                raise ShapeError(f"{self.name}: out array for '{port.name}' must be {dtype} of shape {wanted}, got {what}")
+            if not array.flags.c_contiguous or not array.flags.writeable:
+                raise ShapeError(f"{self.name}: out array for '{port.name}' must be writeable and C-contiguous")
+            if any(np.may_share_memory(array, x) for x in inputs):
+                raise ShapeError(f"{self.name}: out array for '{port.name}' shares memory with an input; pass a separate array")
+            views.append(array.reshape(rows, port.size))
+        return views
+
+    def shaped(self, outputs: list[np.ndarray], lead: tuple[int, ...], out: Any) -> list[Any]:
+        """The outputs as the caller sees them: batch axes, then the shape of the port."""
+        if out is not None:
+            return [out] if isinstance(out, np.ndarray) else list(out)
+        shaped = [a.reshape((*lead, *p.shape)) for a, p in zip(outputs, self.results, strict=True)]
+        return [a[()] if a.ndim == 0 else a for a in shaped]
+
+    def _match(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        names = [p.name for p in self.ports]
+        if len(args) > len(names):
+            raise ShapeError(f"{self.name} takes {len(names)} arrays ({', '.join(names)}), got {len(args)}")
+        values = dict(zip(names, args, strict=False))
+        for name, value in named.items():
+            if name not in names:
+                raise ShapeError(f"{self.name} has no input '{name}'; its inputs are {', '.join(names)}")
+            if name in values:
+                raise ShapeError(f"{self.name}: input '{name}' was given twice")
+            values[name] = value
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise ShapeError(f"{self.name} needs the input '{missing[0]}'; its inputs are {', '.join(names)}")
+        return [values[name] for name in names]
+
+    def _array(self, port: Port, value: Any, dtype: Dtype) -> np.ndarray:
+        try:
+            array = np.asarray(value)
+            if array.dtype.kind not in "fiuO" or (array.dtype.kind == "O" and any(x is None for x in array.flat)):
+                raise TypeError
+            array = array.astype(dtype, copy=False)
+        except (TypeError, ValueError):
+            raise ShapeError(f"{self.name}: input '{port.name}' must be an array of real numbers, got {value!r:.60}") from None
+        core = array.shape[array.ndim - len(port.shape) :] if array.ndim >= len(port.shape) else None
+        if core != port.shape:
+            batch = f"(..., {', '.join(map(str, port.shape))})" if port.shape else "of any shape"
+            raise ShapeError(
+                f"{self.name}: input '{port.name}' has shape {array.shape}, expected {port.shape} or a batch {batch}"
+            )
+        return array
+
+
+def _rows(array: np.ndarray, own: tuple[int, ...], lead: tuple[int, ...], port: Port) -> np.ndarray:
+    """The array as (rows, size), entries of a row side by side; one row with stride 0 when the input is not batched."""
+    rows = math.prod(lead)
+    if math.prod(own) == 1 and array.size:
+        row = np.ascontiguousarray(array).reshape(1, port.size)
+        return row if rows == 1 else np.broadcast_to(row, (rows, port.size))
+    if own != lead:
+        array = np.broadcast_to(array, (*lead, *port.shape))
+    flat = array.reshape(rows, port.size)
+    packed = flat.strides[1] == flat.itemsize or port.size == 1
+    return flat if packed and flat.strides[0] >= 0 else np.ascontiguousarray(flat)

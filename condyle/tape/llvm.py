@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from condyle.tape.emit_block import BlockEmitter, Values
+from condyle.tape.ir_writer import VectorType
 from condyle.tape.layout import Cut, cut
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Node, Tape
 from condyle.tape.target import Target
 from condyle.tape.transpose import ColumnPorts, Ports, RowPorts, tile_starts
-from condyle.tape.vector_type import VectorType
 
 
 def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:

@@ -42,11 +42,7 @@ def _flatten_sequence(value: Any) -> tuple[list[Any], Rebuild, Any]:
             at += len(leaves)
         return kind(*items) if hasattr(value, "_fields") else kind(items)
 
-    return (
-        [leaf for leaves, _, _ in parts for leaf in leaves],
-        rebuild,
-        (kind.__name__, tuple(shape for _, _, shape in parts)),
-    )
+    return ([leaf for leaves, _, _ in parts for leaf in leaves], rebuild, (kind.__name__, tuple(shape for _, _, shape in parts)))
 
 
 def assemble(scalars: list[Any], shape: tuple[int, ...]) -> Any:
