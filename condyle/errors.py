@@ -27,8 +27,8 @@ class BackendError(CondyleError, RuntimeError):
 class RobotError(CondyleError, ValueError):
     """A robot description is wrong; `problems` lists all of them, one sentence each: where, what, and what to do."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
         super().__init__("\n".join(self.problems))
 
 

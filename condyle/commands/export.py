@@ -52,7 +52,7 @@ def export(
         str,
         typer.Option(
             help="The function to write, as listed in docs/robots.md.",
-            autocompletion=completion.names_in("condyle.constraints.reduced_dynamics", "KERNELS"),
+            autocompletion=completion.names_in("condyle.constraints.reduced_dynamics", "ROBOT_FUNCTIONS"),
             rich_help_panel=CODE,
         ),
     ] = "forward_dynamics",

@@ -167,33 +167,29 @@ def assembled(
     phi, J = mechanism.at(x)
     if not np.isfinite(left):
         raise RobotError(
-            [f"robot '{model.name}': its conditions or their slopes are not finite at this pose; start elsewhere with q=..."]
+            f"robot '{model.name}': its conditions or their slopes are not finite at this pose; start elsewhere with q=..."
         )
     rank = rank_of(J)
     if not mechanism.is_closed(left):
         worst = labels(conditions)[int(np.argmax(np.abs(phi)))]
         raise RobotError(
-            [
-                f"robot '{model.name}': the loops cannot be closed from this pose: {left:.3g} is left of '{worst}' (m or rad), "
-                f"where the {len(phi)} conditions have the rank {rank}; check lengths and axes, or start nearer to a closed "
-                "pose with q=..."
-            ]
+            f"robot '{model.name}': the loops cannot be closed from this pose: {left:.3g} is left of '{worst}' (m or rad), "
+            f"where the {len(phi)} conditions have the rank {rank}; check lengths and axes, or start nearer to a closed "
+            "pose with q=..."
         )
     nearby = _rank_nearby(mechanism, x)
     if nearby > rank:
         raise RobotError(
-            [
-                f"robot '{model.name}': the pose in which the loops close is singular: the conditions have the rank {rank} "
-                f"there, and {nearby} near it; start from another pose with q=..."
-            ]
+            f"robot '{model.name}': the pose in which the loops close is singular: the conditions have the rank {rank} "
+            f"there, and {nearby} near it; start from another pose with q=..."
         )
     if not rank:
         names = ", ".join(labels(conditions))
-        raise RobotError([f"robot '{model.name}': no joint moves the conditions of its loops ({names}); leave them out"])
+        raise RobotError(f"robot '{model.name}': no joint moves the conditions of its loops ({names}); leave them out")
     rows = _independent_rows(J, rank)
     links = _dependent(below, J[rows], asked, None if dependent is None else [only(below, name) for name in dependent])
     if len(links) == len(below.links):
-        raise RobotError([f"robot '{model.name}': its loops leave nothing that can move; leave one out"])
+        raise RobotError(f"robot '{model.name}': its loops leave nothing that can move; leave one out")
     _, columns = entries(below, links)
     square = J[rows][:, columns]
     blocks = blocks_of(_pattern(mechanism, x)[rows][:, columns])
@@ -270,10 +266,8 @@ def _dependent(below: Model, J: np.ndarray, asked: set[int] | None, named: Seque
         if best <= RANK * np.max(np.abs(J)):
             names = ", ".join(f"'{below.links[i].joint}'" for i in moving)
             raise RobotError(
-                [
-                    f"robot '{below.name}': its loops have {rank} independent conditions, and the joints that may follow can "
-                    f"meet only {found} of them at this pose; let more joints follow (those in the loops are {names})"
-                ]
+                f"robot '{below.name}': its loops have {rank} independent conditions, and the joints that may follow can "
+                f"meet only {found} of them at this pose; let more joints follow (those in the loops are {names})"
             )
         pick = max(i for i, s in strength.items() if s >= MIN_PIVOT * best)
         chosen.append(pick)
@@ -283,10 +277,8 @@ def _dependent(below: Model, J: np.ndarray, asked: set[int] | None, named: Seque
     extra = [below.links[i].joint for i in moving if asked is not None and i not in asked and i not in chosen]
     if extra and named is None:
         raise RobotError(
-            [
-                f"robot '{below.name}': its loops have {rank} independent conditions, so {len(extra)} more of the joints in "
-                f"them remain free: add {', '.join(extra)} to independent="
-            ]
+            f"robot '{below.name}': its loops have {rank} independent conditions, so {len(extra)} more of the joints in "
+            f"them remain free: add {', '.join(extra)} to independent="
         )
     return sorted(chosen)
 

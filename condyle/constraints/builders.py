@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from condyle.constraints.assembly import assembled
 from condyle.constraints.continuation import with_guess
 from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.couplings import Coupled, coupling_of
-from condyle.constraints.explicit_map import explicit
 from condyle.constraints.loop_residuals import Condition, Conditions, closure_of
 from condyle.constraints.loops import Loops
 from condyle.constraints.reduced_coordinates import floats, remaining_joint
@@ -26,6 +25,15 @@ from condyle.robot.model import Model
 Names = Sequence[str] | None
 
 
+class ClosingOptions(TypedDict, total=False):
+    """Options of constraints that are closed from a pose."""
+
+    q: Any  # a pose near a closed one; zero, or the last closed pose, by default
+    independent: Names  # the joints that remain, of those in loops
+    dependent: Names  # the joints that follow; by default they are chosen by pivoting at the closed pose
+    through: bool  # go straight on beyond singular poses, where the mechanism could go on in two ways
+
+
 def from_description(model: Model) -> CoordinateMap:
     """The constraints that a description states: mimic joints follow, and loops close from the pose in which they are written."""
     out = CoordinateMap(model)
@@ -37,119 +45,75 @@ def from_description(model: Model) -> CoordinateMap:
     return out
 
 
-def embed(
-    lower: CoordinateMap,
-    gamma: Callable[..., Any],
-    velocity: Callable[..., Any] | None = None,
-    *,
-    names: Names = None,
-    start: Any = None,
-    velocities: Names = None,
-) -> CoordinateMap:
-    """q = gamma(y), v = (dgamma/dy) w, or v = velocity(y) w."""
-    return lower.extended(explicit(_holonomic(lower), gamma, velocity, names, start, velocities))
-
-
 def couple(lower: CoordinateMap, couplings: Mapping[str, Any]) -> CoordinateMap:
     """Joints that follow others in proportion: {joint: (other joint, ratio, offset)}."""
     if not couplings:
-        raise RobotError([f"robot '{lower.full.name}': name the joints that follow, as {{'joint': ('other', ratio, offset)}}"])
-    rows, below = tuple(coupling_of(name, row) for name, row in couplings.items()), _holonomic(lower)
+        raise RobotError(f"robot '{lower.full.name}': name the joints that follow, as {{'joint': ('other', ratio, offset)}}")
+    rows, below = tuple(coupling_of(name, row) for name, row in couplings.items()), holonomic(lower)
     for name in [name for c in rows for name in (c.joint, *c.ratios)]:
         remaining_joint(lower.full, below, name)
     return lower.extended(Coupled(below, rows))
 
 
-def close_loops(
-    lower: CoordinateMap,
-    loops: Sequence[tuple[Any, ...]],
-    *,
-    q: Any = None,
-    independent: Names = None,
-    dependent: Names = None,
-    through: bool = False,
-) -> CoordinateMap:
+def close_loops(lower: CoordinateMap, loops: Sequence[tuple[Any, ...]], **options: Unpack[ClosingOptions]) -> CoordinateMap:
     """Frames that stay on each other, each loop (frame_a, frame_b, axes) with a name or without."""
     new = tuple(closure_of(lower.full, loop) for loop in loops)
     if not new:
-        raise RobotError([f"robot '{lower.full.name}': name the loops to close, as [(frame_a, frame_b, axes), ...]"])
-    return _closed(lower, new, q, independent, dependent, through)
+        raise RobotError(f"robot '{lower.full.name}': name the loops to close, as [(frame_a, frame_b, axes), ...]")
+    return closed(lower, new, **options)
 
 
-def constrain(
-    lower: CoordinateMap,
-    condition: Callable[..., Any],
-    *,
-    q: Any = None,
-    independent: Names = None,
-    dependent: Names = None,
-    name: str = "condition",
-) -> CoordinateMap:
-    """condition(model, q) = 0: one number or several."""
-    return _closed(lower, (Condition.of(lower.full, name, condition),), q, independent, dependent)
-
-
-def point_on(
-    lower: CoordinateMap,
-    frame: str,
-    surface: Callable[..., Any],
-    *,
-    q: Any = None,
-    independent: Names = None,
-    dependent: Names = None,
-) -> CoordinateMap:
-    """A frame whose origin p in the world stays on the surface(p) = 0."""
-    lower.full.frame(frame)
+def on_surface(model: Model, frame: str, surface: Callable[..., Any]) -> Condition:
+    """The condition surface(p) = 0 for the origin p of a frame in the world."""
+    model.frame(frame)
     if not callable(surface):
-        raise RobotError([f"the surface must be a function of a position (x, y, z) that is zero on it; got {surface!r:.40}"])
-
-    def condition(model: Model, q: Any) -> Any:
-        return surface(frame_pose(model, q, frame).p)
-
-    return constrain(lower, condition, q=q, independent=independent, dependent=dependent, name=f"{frame} on surface")
+        raise RobotError(f"the surface must be a function of a position (x, y, z) that is zero on it; got {surface!r:.40}")
+    return Condition.of(model, f"{frame} on surface", lambda model, q: surface(frame_pose(model, q, frame).p))
 
 
 def roll(
     lower: CoordinateMap,
     wheels: str | Sequence[str],
     radius: float,
-    *,
-    ground: Callable[[Any], Any] | None = None,
-    independent: str | Names = None,
+    ground: Callable[[Any], Any] | None,
+    independent: str | Names,
 ) -> CoordinateMap:
     """Wheels that roll on the ground z = 0 without slipping; in the plane, the ground may be a function of x."""
     model = lower.full
-    hinges = listed_names(wheels) if isinstance(wheels, Iterable) else []
+    hinges = listed_names(wheels) if isinstance(wheels, Iterable) else None
     if not hinges:
-        raise RobotError([f"robot '{model.name}': name the hinges of the wheels that roll"])
+        raise RobotError(f"robot '{model.name}': name the hinges of the wheels that roll")
     found = tuple(Wheel.of(model, name, radius) for name in hinges)
-    below = _holonomic(lower)
+    below = holonomic(lower)
     if model.base_link("free") is not None:
-        raise RobotError([f"robot '{model.name}': in space wheels roll under the base 'euler': load it with base='euler'"])
+        raise RobotError(f"robot '{model.name}': in space wheels roll under the base 'euler': load it with base='euler'")
     if model.base_link("y") is None:
         if len(found) > 1 or not lower.identity:
             raise RobotError(
-                [
-                    f"robot '{model.name}': in the plane one wheel rolls, under a robot without other constraints; "
-                    "two wheels side by side are one there"
-                ]
+                f"robot '{model.name}': in the plane one wheel rolls, under a robot without other constraints; "
+                "two wheels side by side are one there"
             )
         return lower.extended(planar_roll(below, found[0], ground))
     if ground is not None:
-        raise RobotError([f"robot '{model.name}': in space wheels roll on flat ground only; leave ground= out"])
-    return lower.extended(*rolling(model, lower, found, None if independent is None else listed_names(independent)))
+        raise RobotError(f"robot '{model.name}': in space wheels roll on flat ground only; leave ground= out")
+    return lower.extended(*rolling(model, lower, found, listed_names(independent)))
 
 
-def listed_names(names: str | Iterable[str]) -> list[str]:
+def listed_names(names: str | Iterable[str] | None) -> list[str] | None:
     """One name or several, as a list."""
-    return [names] if isinstance(names, str) else list(names)
+    return [names] if isinstance(names, str) else None if names is None else list(names)
 
 
-def _closed(
-    lower: CoordinateMap, new: Conditions, q: Any, independent: Names, dependent: Names, through: bool = False
+def closed(
+    lower: CoordinateMap,
+    new: Conditions,
+    q: Any = None,
+    independent: Names = None,
+    dependent: Names = None,
+    through: bool = False,
 ) -> CoordinateMap:
     """With more conditions; those of closed loops on top are solved together with them."""
-    _holonomic(lower)
+    holonomic(lower)
     model, reduced = lower.full, lower.reduced
     conditions, begin, below = new, lower.start, reduced
     top = None if lower.identity else lower.constraints[-1]
@@ -160,29 +124,25 @@ def _closed(
         given = floats(model, "q", q)
         if given.shape not in ((reduced.nq,), (below.nq,)) or not np.all(np.isfinite(given)):
             got = f"the shape {given.shape}" if given.ndim != 1 or np.all(np.isfinite(given)) else f"{given}"
-            raise RobotError(
-                [f"robot '{model.name}': q, a pose near a closed one, must be {reduced.nq} finite numbers; got {got}"]
-            )
+            raise RobotError(f"robot '{model.name}': q, a pose near a closed one, must be {reduced.nq} finite numbers; got {got}")
         # the coordinates that follow in loops closed before begin where they are
         if isinstance(top, Loops) and given.shape == (reduced.nq,):
             begin[top.kept[0]] = given
         else:
             begin = given
-    named = [None if names is None else listed_names(names) for names in (independent, dependent)]
+    named = [listed_names(names) for names in (independent, dependent)]
     for joint in [joint for names in named for joint in names or ()]:
         remaining_joint(model, below, joint)
     mechanism, loops = assembled(model, lower, conditions, begin, *named)
     return lower.extended(with_guess(mechanism, replace(loops, through=through)))
 
 
-def _holonomic(lower: CoordinateMap) -> Model:
+def holonomic(lower: CoordinateMap) -> Model:
     """The reduced coordinates; an error where the velocities are not their rates."""
     if not lower.holonomic or (lower.constraints and getattr(lower.constraints[-1], "map", None) is not None):
         raise RobotError(
-            [
-                f"robot '{lower.full.name}' rolls already: its velocities are others than its coordinates have; "
-                "put other constraints before that"
-            ]
+            f"robot '{lower.full.name}' rolls already: its velocities are others than its coordinates have; "
+            "put other constraints before that"
         )
     return lower.reduced
 

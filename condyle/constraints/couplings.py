@@ -42,7 +42,7 @@ class Coupled(ConstraintMap):
             _check(below, coupling, set(followers), i)
         kept = [i for i in range(len(below.links)) if i not in followers]
         if not kept:
-            raise RobotError([f"robot '{below.name}': the couplings leave no joint free; leave at least one without a coupling"])
+            raise RobotError(f"robot '{below.name}': the couplings leave no joint free; leave at least one without a coupling")
         reduced = reduced_model(below.name, [below.links[i] for i in kept])
         column = {below.links[i].joint: reduced.links[k].v.start for k, i in enumerate(kept)}
         G = np.zeros((below.nv, reduced.nv))
@@ -113,31 +113,31 @@ def coupling_of(joint: str, row: Any) -> Coupling:
         ratios, offset = {parts[0]: [*parts[1:], 1.0][0]}, [*parts[2:], 0.0][0]
     else:
         raise RobotError(
-            [f"the coupling of joint '{joint}' must name what it follows, as ('other', ratio, offset); got {row!r:.60}"]
+            f"the coupling of joint '{joint}' must name what it follows, as ('other', ratio, offset); got {row!r:.60}"
         )
     try:
         return Coupling(joint, {name: float(ratio) for name, ratio in ratios.items()}, float(offset))
     except (TypeError, ValueError):
         raise RobotError(
-            [f"the coupling of joint '{joint}': ratios and the offset are numbers, as ('other', ratio, offset); got {row!r:.60}"]
+            f"the coupling of joint '{joint}': ratios and the offset are numbers, as ('other', ratio, offset); got {row!r:.60}"
         ) from None
 
 
 def _check(below: Model, coupling: Coupling, followers: set[int], i: int) -> None:
     who = f"robot '{below.name}': the coupling of joint '{coupling.joint}'"
     if below.links[i].kind.nv != 1:
-        raise RobotError([f"{who}: it has {below.links[i].kind.nv} coordinates; only joints with one can follow others"])
+        raise RobotError(f"{who}: it has {below.links[i].kind.nv} coordinates; only joints with one can follow others")
     if not coupling.ratios:
-        raise RobotError([f"{who} names no joint to follow; write {{'other joint': ratio}}, or lock it with robot.lock"])
+        raise RobotError(f"{who} names no joint to follow; write {{'other joint': ratio}}, or lock it with robot.lock")
     for other, ratio in coupling.ratios.items():
         j = only(below, other)
         if j in followers:
             if j == i:
-                raise RobotError([f"{who} makes it follow itself; name another joint"])
-            raise RobotError([f"{who} follows '{other}', which follows others itself; name one that follows nobody"])
+                raise RobotError(f"{who} makes it follow itself; name another joint")
+            raise RobotError(f"{who} follows '{other}', which follows others itself; name one that follows nobody")
         if below.links[j].kind.nv != 1:
-            raise RobotError([f"{who} follows '{other}', which has {below.links[j].kind.nv} coordinates; only one is possible"])
+            raise RobotError(f"{who} follows '{other}', which has {below.links[j].kind.nv} coordinates; only one is possible")
         if not np.isfinite(ratio):
-            raise RobotError([f"{who} has the ratio {ratio} to '{other}'; give a finite number"])
+            raise RobotError(f"{who} has the ratio {ratio} to '{other}'; give a finite number")
     if not np.isfinite(coupling.offset):
-        raise RobotError([f"{who} has the offset {coupling.offset}; give a finite number"])
+        raise RobotError(f"{who} has the offset {coupling.offset}; give a finite number")

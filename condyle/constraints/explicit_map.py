@@ -84,10 +84,8 @@ class Explicit(ConstraintMap):
         if self.contacts is not None:
             return self.contacts(at.model, at.q)
         raise RobotError(
-            [
-                f"robot '{self.below.name}': a constraint given as gamma(y) has no forces with names; constraint_forces "
-                "gives them along all coordinates"
-            ]
+            f"robot '{self.below.name}': a constraint given as gamma(y) has no forces with names; constraint_forces "
+            "gives them along all coordinates"
         )
 
     def summary(self) -> str:
@@ -121,15 +119,13 @@ def explicit(
         shape = np.shape(_traced_shape(full_map, below, reduced))
         if len(shape) != 2 or shape[0] != below.nv or not 0 < shape[1] <= reduced.nv:
             raise RobotError(
-                [
-                    f"robot '{below.name}': velocity(y) must give a matrix of {below.nv} rows, one for each entry of v, and "
-                    f"at most {reduced.nv} columns; it gives the shape {shape}"
-                ]
+                f"robot '{below.name}': velocity(y) must give a matrix of {below.nv} rows, one for each entry of v, and "
+                f"at most {reduced.nv} columns; it gives the shape {shape}"
             )
         hash, k = hash + trace(lambda y: {"T": _rows(below, full_map(below, y), "velocity", shape)}, y=reduced.nq).hash, shape[1]
     given = list(velocities or (velocity_names(reduced) if k == reduced.nv else [f"w{i}" for i in range(k)]))
     if len(given) != k:
-        raise RobotError([f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each"])
+        raise RobotError(f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each")
     constraint = Explicit(below, reduced, full_gamma, full_map, tuple(given), begin, hash)
     rates, same = _checked(constraint)
     # velocities that are those of gamma say nothing new
@@ -138,12 +134,10 @@ def explicit(
 
 def _start(below: Model, start: Any, names: Sequence[str] | None) -> np.ndarray:
     if start is None and names is None:
-        raise RobotError(
-            [f"robot '{below.name}': embed needs to know how many coordinates remain; name them: names=['x', 'phi']"]
-        )
+        raise RobotError(f"robot '{below.name}': embed needs to know how many coordinates remain; name them: names=['x', 'phi']")
     begin = np.zeros(len(names)) if start is None and names is not None else floats(below, "start", start)
     if begin.ndim != 1 or not np.all(np.isfinite(begin)) or (names is not None and len(names) != len(begin)):
-        raise RobotError([f"robot '{below.name}': start must be one finite number for each coordinate that remains; got {begin}"])
+        raise RobotError(f"robot '{below.name}': start must be one finite number for each coordinate that remains; got {begin}")
     return begin
 
 
@@ -151,10 +145,8 @@ def _rows(below: Model, value: Any, what: str, shape: tuple[int, ...]) -> Array:
     array = np.array(value, dtype=object)
     if array.shape != shape:
         raise RobotError(
-            [
-                f"robot '{below.name}': {what}(y) must give {shape[0]} numbers, one for each entry of q; "
-                f"it gives the shape {array.shape}"
-            ]
+            f"robot '{below.name}': {what}(y) must give {shape[0]} numbers, one for each entry of q; "
+            f"it gives the shape {array.shape}"
         )
     return array
 
@@ -202,19 +194,15 @@ def _checked(constraint: Explicit) -> tuple[bool, bool]:
             if k:
                 continue
             raise RobotError(
-                [
-                    f"robot '{constraint.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; "
-                    "start elsewhere, with start=..."
-                ]
+                f"robot '{constraint.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; "
+                "start elsewhere, with start=..."
             )
         if constraint.map is None:
             if np.linalg.matrix_rank(G) < constraint.reduced.nv:
                 raise RobotError(
-                    [
-                        f"robot '{constraint.below.name}': gamma moves nothing along some of its "
-                        f"{constraint.reduced.nv} coordinates at y = {y}: its derivative has the rank "
-                        f"{np.linalg.matrix_rank(G)}; use fewer coordinates, or start elsewhere with start=..."
-                    ]
+                    f"robot '{constraint.below.name}': gamma moves nothing along some of its "
+                    f"{constraint.reduced.nv} coordinates at y = {y}: its derivative has the rank "
+                    f"{np.linalg.matrix_rank(G)}; use fewer coordinates, or start elsewhere with start=..."
                 )
             continue
         fixed = ~np.any(np.abs(G) > 0.0, axis=1)
@@ -222,10 +210,8 @@ def _checked(constraint: Explicit) -> tuple[bool, bool]:
         if off.size and np.max(off) > NEAR * max(1.0, float(np.max(np.abs(T)))):
             row = int(np.flatnonzero(~fixed)[np.argmax(np.max(off, axis=1))])
             raise RobotError(
-                [
-                    f"robot '{constraint.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
-                    f"'{velocity_names(constraint.below)[row]}' at y = {y}; both must describe the same motion"
-                ]
+                f"robot '{constraint.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
+                f"'{velocity_names(constraint.below)[row]}' at y = {y}; both must describe the same motion"
             )
         rates = rates and bool(np.allclose(E, np.eye(len(E)), rtol=0.0, atol=NEAR))
         same = same and rates and bool(np.allclose(T, G, rtol=NEAR, atol=NEAR))

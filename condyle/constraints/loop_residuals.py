@@ -92,7 +92,7 @@ class Condition:
         (port,) = tape.outputs
         if len(port.shape) != 1:
             raise RobotError(
-                [f"robot '{model.name}': condition '{name}' must give one or more numbers, not the shape {port.shape}"]
+                f"robot '{model.name}': condition '{name}' must give one or more numbers, not the shape {port.shape}"
             )
         return Condition(name, function, port.size, tape.hash)
 
@@ -101,7 +101,7 @@ def with_model(function: Callable[..., Any], what: str, argument: str) -> Callab
     """A user's function with two arguments, the model and an array; an index out of range raises a sentence."""
     if not callable(function):
         raise RobotError(
-            [f"{what} must be a function of {argument}, or of (model, {argument}), written with NumPy; got {function!r:.40}"]
+            f"{what} must be a function of {argument}, or of (model, {argument}), written with NumPy; got {function!r:.40}"
         )
     try:
         alone = len(inspect.signature(function).parameters) < 2
@@ -113,7 +113,7 @@ def with_model(function: Callable[..., Any], what: str, argument: str) -> Callab
         try:
             return function(x) if alone else function(model, x)
         except IndexError as error:
-            raise RobotError([f"robot '{model.name}': {what} failed: {error}; {argument} has {len(x)} entries"]) from error
+            raise RobotError(f"robot '{model.name}': {what} failed: {error}; {argument} has {len(x)} entries") from error
 
     return complete
 
@@ -121,7 +121,7 @@ def with_model(function: Callable[..., Any], what: str, argument: str) -> Callab
 def closure_of(model: Model, loop: Any) -> Closure:
     """The closure of a loop as a user writes it: (frame_a, frame_b, axes) or (frame_a, frame_b, axes, name)."""
     if not isinstance(loop, tuple | list) or not 3 <= len(loop) <= 4:
-        raise RobotError([f"robot '{model.name}': a loop is (frame_a, frame_b, axes), with a name or without; got {loop!r:.80}"])
+        raise RobotError(f"robot '{model.name}': a loop is (frame_a, frame_b, axes), with a name or without; got {loop!r:.80}")
     return closure(model, *loop)
 
 
@@ -132,11 +132,11 @@ def closure(model: Model, frame_a: str, frame_b: str, axes: str | tuple[str, ...
     chosen = split_axes(axes)
     if not chosen or len(set(chosen)) != len(chosen):
         raise RobotError(
-            [f'robot \'{model.name}\': the axes of a loop are some of {", ".join(AXES)}, as "xyz" or "xyz rx rz"; got {axes!r}']
+            f'robot \'{model.name}\': the axes of a loop are some of {", ".join(AXES)}, as "xyz" or "xyz rx rz"; got {axes!r}'
         )
     if model.frame(frame_a).link == model.frame(frame_b).link:
         raise RobotError(
-            [f"robot '{model.name}': frames '{frame_a}' and '{frame_b}' are fixed to each other: name frames of two links"]
+            f"robot '{model.name}': frames '{frame_a}' and '{frame_b}' are fixed to each other: name frames of two links"
         )
     return Closure(Loop(name or f"{frame_a}-{frame_b}", frame_a, frame_b, tuple(sorted(chosen, key=AXES.index))))
 

@@ -29,7 +29,7 @@ def reduced_model(name: str, joints: Sequence[Link]) -> Model:
 def scalar_coordinates(name: str, names: Sequence[str]) -> Model:
     """Reduced coordinates that are just numbers, with these names."""
     if not names or len(set(names)) != len(names):
-        raise RobotError([f"robot '{name}': coordinates need names that differ, at least one; got {', '.join(names) or 'none'}"])
+        raise RobotError(f"robot '{name}': coordinates need names that differ, at least one; got {', '.join(names) or 'none'}")
     number = Prismatic((1.0, 0.0, 0.0))
     zero = slice(0, 1)
     return reduced_model(name, [Link(n, n, -1, number, Pose.identity(), Inertia.zero(), zero, zero) for n in names])
@@ -47,14 +47,14 @@ def floats(model: Model, what: str, given: Any) -> np.ndarray:
     try:
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError):
-        raise RobotError([f"robot '{model.name}': {what} must be numbers, got {given!r:.60}"]) from None
+        raise RobotError(f"robot '{model.name}': {what} must be numbers, got {given!r:.60}") from None
 
 
 def remaining_joint(model: Model, reduced: Model, joint: str) -> Link:
     """The joint of this name among the reduced coordinates; an error that says so for one that follows others."""
     names = [link.joint for link in reduced.links]
     if joint not in names and joint in [link.joint for link in model.links]:
-        raise RobotError([f"robot '{model.name}': joint '{joint}' follows others; those that remain are {', '.join(names[:12])}"])
+        raise RobotError(f"robot '{model.name}': joint '{joint}' follows others; those that remain are {', '.join(names[:12])}")
     return reduced.links[only(reduced, joint)]
 
 

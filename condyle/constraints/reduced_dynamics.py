@@ -103,10 +103,8 @@ def difference(system: System, y0: Array, y1: Array) -> Array:
     """The reduced velocity times time that leads from y0 to y1."""
     if not system.coordinate_map.holonomic:
         raise RobotError(
-            [
-                f"robot '{system.name}' has velocities that are not the rates of its coordinates, so none leads straight from "
-                "one configuration to another; subtract the coordinates instead"
-            ]
+            f"robot '{system.name}' has velocities that are not the rates of its coordinates, so none leads straight from "
+            "one configuration to another; subtract the coordinates instead"
         )
     return manifold.difference(system.coordinate_map.reduced, y0, y1)
 
@@ -359,5 +357,5 @@ FRAME_FUNCTIONS: dict[str, RobotFunction] = {
 def robot_function(name: str, table: Mapping[str, RobotFunction]) -> RobotFunction:
     """The function of this name."""
     if name not in table:
-        raise RobotError([f"there is no robot function '{name}'{nearest(name, list(table))}"])
+        raise RobotError(f"there is no robot function '{name}'{nearest(name, list(table))}")
     return table[name]

@@ -46,9 +46,9 @@ class Wheel:
         i = only(model, joint)
         kind = model.links[i].kind
         if not isinstance(kind, Revolute):
-            raise RobotError([f"robot '{model.name}': joint '{joint}' does not turn about an axis, so no wheel is on it"])
+            raise RobotError(f"robot '{model.name}': joint '{joint}' does not turn about an axis, so no wheel is on it")
         if not isinstance(radius, int | float | np.number) or not (np.isfinite(radius) and radius > 0.0):
-            raise RobotError([f"robot '{model.name}': the radius of wheel '{joint}' must be a positive number, got {radius!r}"])
+            raise RobotError(f"robot '{model.name}': the radius of wheel '{joint}' must be a positive number, got {radius!r}")
         return Wheel(i, joint, float(radius))
 
     def center(self, model: Model, q: Array) -> Array:
@@ -116,7 +116,7 @@ class PlanarWheel:
         x, z = model.base_link("x"), model.base_link("z")
         if x is None or z is None:
             raise RobotError(
-                [f"{who} in the plane needs the base planar (slides along x and z): load the robot with base='planar'"]
+                f"{who} in the plane needs the base planar (slides along x and z): load the robot with base='planar'"
             )
         X, senses = poses(model, model.neutral()), {}
         for i in ancestors(model, wheel.link):
@@ -128,7 +128,7 @@ class PlanarWheel:
                 leaves = abs(abs(axis[1]) - 1.0) > FLAT
                 senses[i] = float(np.sign(axis[1]))
             if leaves:
-                raise RobotError([f"{who}: joint '{model.links[i].joint}' leaves the x-z plane, so it does not roll in it"])
+                raise RobotError(f"{who}: joint '{model.links[i].joint}' leaves the x-z plane, so it does not roll in it")
         return PlanarWheel(wheel, x, z, senses, ground)
 
     def flat(self, model: Model, x: Array) -> Array:
@@ -181,7 +181,7 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
     others = [i for i in range(len(model.links)) if i not in (planar.z, wheel.link)]
     if several := [model.links[i].joint for i in others if model.links[i].kind.nq != 1]:
         raise RobotError(
-            [f"robot '{model.name}': joint '{several[0]}' has several coordinates; over a wheel in the plane each joint has one"]
+            f"robot '{model.name}': joint '{several[0]}' has several coordinates; over a wheel in the plane each joint has one"
         )
     names = [f"{wheel.joint}.{axis}" for axis in CONTACT[:2]]
     if ground is None:
@@ -190,7 +190,7 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
         return replace(constraint, reaction_names=tuple(names), contacts=lambda m, q: wheel.contact_rows(m, q)[:2])
     if not callable(ground):
         raise RobotError(
-            [f"robot '{model.name}': the ground under a wheel is a function of x, written with NumPy; got {ground!r:.40}"]
+            f"robot '{model.name}': the ground under a wheel is a function of x, written with NumPy; got {ground!r:.40}"
         )
     kept = [*others, wheel.link]
     reduced = reduced_model(model.name, [model.links[i] for i in kept])
@@ -233,10 +233,8 @@ def _filled(complete: Callable[[Model, Array], Array], kept: list[int]) -> Calla
 def _on_slope(planar: PlanarWheel, model: Model, q: Array) -> Array:
     """Along the curve's normal and tangent: where the wheel touches follows from where its centre is."""
     raise RobotError(
-        [
-            f"robot '{model.name}': the forces of wheel '{planar.wheel.joint}' on a curve are given along all coordinates, "
-            "by constraint_forces"
-        ]
+        f"robot '{model.name}': the forces of wheel '{planar.wheel.joint}' on a curve are given along all coordinates, "
+        "by constraint_forces"
     )
 
 
@@ -374,7 +372,7 @@ def _rolling_layer(
     names = velocity_names(below)
     unknown = [n for n in independent or () if n not in names]
     if unknown:
-        raise RobotError([f"robot '{model.name}': there is no velocity '{unknown[0]}'; there are {', '.join(names)}"])
+        raise RobotError(f"robot '{model.name}': there is no velocity '{unknown[0]}'; there are {', '.join(names)}")
     kept = {names.index(n) for n in independent} if independent else set()
     # the base's own velocities follow from the wheels', which are never singular
     wanted = [k for k in range(len(names)) if k not in kept and k in below.base_coordinates]
@@ -386,10 +384,8 @@ def _rolling_layer(
             dependent.append(k)
     if len(dependent) < len(rows):
         raise RobotError(
-            [
-                f"robot '{model.name}': its wheels have {len(rows)} conditions of rolling, and the velocities that may follow "
-                f"can meet only {len(dependent)} of them; name fewer in independent="
-            ]
+            f"robot '{model.name}': its wheels have {len(rows)} conditions of rolling, and the velocities that may follow "
+            f"can meet only {len(dependent)} of them; name fewer in independent="
         )
     dependent.sort()
     near = [np.asarray(function(start + 0.3 * rng.standard_normal(below.nq)), dtype=float) for _ in range(3)]

@@ -105,15 +105,3 @@ def composite_inertias(model: Model, q: Array) -> list[Inertia]:
         if link.parent >= 0:
             I[link.parent] = I[link.parent] + I[i].seen_from(link.pose(q))
     return I
-
-
-__all__ = [
-    "center_of_mass",
-    "centroidal_map",
-    "com_jacobian",
-    "composite_inertias",
-    "kinetic_energy",
-    "momentum",
-    "potential_energy",
-    "total_mass",
-]

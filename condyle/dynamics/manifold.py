@@ -158,14 +158,3 @@ def _random_joint(link: Link, rng: np.random.Generator, count: int, turn: float,
     far = turn if np.any(link.axes[0].angular) else reach
     lower, upper = link.limits.lower, link.limits.upper
     return rng.uniform(-far if lower is None else lower, far if upper is None else upper, (count, 1))
-
-
-__all__ = [
-    "difference",
-    "difference_derivatives",
-    "integrate",
-    "integrate_derivatives",
-    "random_configuration",
-    "screw",
-    "tangent_rate",
-]

@@ -55,6 +55,3 @@ def _by_inertia(x: Array, y: Array) -> Array:
     """x^T I y as a row over (Ixx, Ixy, Iyy, Ixz, Iyz, Izz)."""
     xy, xz, yz = x[0] * y[1] + x[1] * y[0], x[0] * y[2] + x[2] * y[0], x[1] * y[2] + x[2] * y[1]
     return np.array([x[0] * y[0], xy, x[1] * y[1], xz, yz, x[2] * y[2]])
-
-
-__all__ = ["PARAMETERS", "inertial_parameters", "inverse_dynamics_regressor"]

@@ -85,7 +85,7 @@ class Compiled:
     def _made(self, key: tuple[Any, ...] | str, names: tuple[str, ...], physics: Callable[..., Any], bits: int) -> Function:
         system = self.system.for_precision(bits) if bits else self.system
         if not system.nv:
-            raise RobotError([f"robot '{system.name}' has no joint that moves, so there is nothing to compute"])
+            raise RobotError(f"robot '{system.name}' has no joint that moves, so there is nothing to compute")
         sizes = {n: 6 if n.startswith("wrench") else SIZES[n](system) for n in names}
         # matrices are left out: what spoils one of their entries spoils a vector too, or came in with the inputs
         # but for configurations that a constraint cannot meet
@@ -120,7 +120,7 @@ class Compiled:
             if len(bad):
                 place = ", ".join(map(str, bad[0]))
                 raise RobotError(
-                    [f"{robot}: {name}[{place}] is {array[tuple(bad[0])]}; pass finite numbers, or mask=True to flag such states"]
+                    f"{robot}: {name}[{place}] is {array[tuple(bad[0])]}; pass finite numbers, or mask=True to flag such states"
                 )
             for link in self.system.coordinate_map.reduced.links if name in ("q", "q0", "q1") else ():
                 if isinstance(link.kind, Ball | Free):
@@ -129,18 +129,14 @@ class Compiled:
                     wrong = lengths[np.abs(lengths**2 - 1.0) > UNIT]
                     if len(wrong):
                         raise RobotError(
-                            [
-                                f"{robot}: the quaternion of joint '{link.joint}', {name}[{at.start}:{at.stop}], must have "
-                                f"length 1, got {wrong[0]:.6g}; divide it by its norm, or pass mask=True to flag such states"
-                            ]
+                            f"{robot}: the quaternion of joint '{link.joint}', {name}[{at.start}:{at.stop}], must have "
+                            f"length 1, got {wrong[0]:.6g}; divide it by its norm, or pass mask=True to flag such states"
                         )
         if reason := self.explain(arrays[0]):
-            raise RobotError([reason])
+            raise RobotError(reason)
         raise RobotError(
-            [
-                f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
-                "inertia (see robot.report); pass mask=True to flag such states"
-            ]
+            f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
+            "inertia (see robot.report); pass mask=True to flag such states"
         )
 
 

@@ -117,10 +117,10 @@ def target(pose: Any) -> tuple[np.ndarray, np.ndarray | None]:
         if R.shape[-2:] != (3, 3) or p.shape[-1:] != (3,):
             raise ValueError
     except (TypeError, ValueError):
-        raise RobotError([f"a pose is (R, p), a 4 x 4 matrix, or a position of 3 numbers alone; got {pose!r:.80}"]) from None
+        raise RobotError(f"a pose is (R, p), a 4 x 4 matrix, or a position of 3 numbers alone; got {pose!r:.80}") from None
     off = np.max(np.abs(R @ np.swapaxes(R, -1, -2) - np.eye(3)), initial=0.0)
     if not off < 1e-6 or np.any(np.linalg.det(R) < 0.0):
-        raise RobotError(["the R of a pose must be a rotation matrix: orthonormal, with the determinant 1"])
+        raise RobotError("the R of a pose must be a rotation matrix: orthonormal, with the determinant 1")
     return p, R
 
 

@@ -11,8 +11,11 @@ import numpy as np
 
 from condyle.constraints import builders
 from condyle.constraints import reduced_dynamics as physics
+from condyle.constraints.builders import ClosingOptions
 from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.diagnostics import why_not
+from condyle.constraints.explicit_map import explicit
+from condyle.constraints.loop_residuals import Condition
 from condyle.constraints.reduced_coordinates import floats, remaining_joint
 from condyle.dynamics import manifold
 from condyle.errors import RobotError
@@ -50,7 +53,7 @@ def load(
     `constraints`: mimic joints follow and loops are closed; with False, the robot is its tree alone.
     """
     if not isinstance(source, str | PathLike | Description):
-        raise RobotError([f"load takes the path of a file, the name of a built-in robot or a Description, got {source!r:.60}"])
+        raise RobotError(f"load takes the path of a file, the name of a built-in robot or a Description, got {source!r:.60}")
     model = load_model(source, base=base, gravity=gravity, package_dirs=package_dirs, xacro_args=xacro_args, strict=strict)
     if not constraints:
         return Robot(model)
@@ -315,8 +318,8 @@ class Robot:
         rows, where the constraint is one of velocities, such as rolling; then there may be fewer velocities w than coordinates y.
         `names`: of the coordinates; `velocities`: names of the velocities; `start`: the y that takes the place of zero.
         """
-        lower = self.coordinate_map
-        return self._constrained(builders.embed(lower, gamma, velocity, names=names, start=start, velocities=velocities))
+        constraint = explicit(builders.holonomic(self.coordinate_map), gamma, velocity, names, start, velocities)
+        return self._constrained(self.coordinate_map.extended(constraint))
 
     def couple(self, joint: str | Mapping[str, Any], to: Any = None, ratio: float = 1.0, offset: float = 0.0) -> Robot:
         """The robot whose `joint` follows: q[joint] = offset + ratio * q[to]; `to` may be {other joint: ratio, ...} for several.
@@ -332,11 +335,8 @@ class Robot:
         frame_b: str,
         axes: str | Sequence[str] = "xyz",
         *,
-        q: Any = None,
-        independent: Sequence[str] | None = None,
-        dependent: Sequence[str] | None = None,
         name: str = "",
-        through: bool = False,
+        **options: Unpack[ClosingOptions],
     ) -> Robot:
         """The robot whose frame b stays on frame a, in the displacements `axes` ("xyz" is a ball joint), in the axes of a.
 
@@ -346,50 +346,24 @@ class Robot:
         `through`: whether to go straight on beyond singular poses, where the mechanism could go on in two ways, as a flat
         parallelogram can; they are reported otherwise.
         """
-        loops = [(frame_a, frame_b, axes, name)]
-        return self.close_loops(loops, q=q, independent=independent, dependent=dependent, through=through)
+        return self.close_loops([(frame_a, frame_b, axes, name)], **options)
 
-    def close_loops(
-        self,
-        loops: Sequence[tuple[Any, ...]],
-        *,
-        q: Any = None,
-        independent: Sequence[str] | None = None,
-        dependent: Sequence[str] | None = None,
-        through: bool = False,
-    ) -> Robot:
+    def close_loops(self, loops: Sequence[tuple[Any, ...]], **options: Unpack[ClosingOptions]) -> Robot:
         """Several loops at once, each (frame_a, frame_b, axes) with a name or without; otherwise as `close_loop`."""
-        lower, chosen = self.coordinate_map, {"independent": independent, "dependent": dependent}
-        return self._constrained(builders.close_loops(lower, loops, q=q, through=through, **chosen))
+        return self._constrained(builders.close_loops(self.coordinate_map, loops, **options))
 
-    def constrain(
-        self,
-        condition: Callable[..., Any],
-        *,
-        q: Any = None,
-        independent: Sequence[str] | None = None,
-        dependent: Sequence[str] | None = None,
-        name: str = "condition",
-    ) -> Robot:
+    def constrain(self, condition: Callable[..., Any], *, name: str = "condition", **options: Unpack[ClosingOptions]) -> Robot:
         """The robot with condition(model, q) = 0: one number or several, written with NumPy and condyle.dynamics.
 
         q there are all coordinates. The other arguments are those of `close_loop`.
         """
-        lower, chosen = self.coordinate_map, {"independent": independent, "dependent": dependent}
-        return self._constrained(builders.constrain(lower, condition, q=q, name=name, **chosen))
+        new = Condition.of(self.model, name, condition)
+        return self._constrained(builders.closed(self.coordinate_map, (new,), **options))
 
-    def point_on(
-        self,
-        frame: str,
-        surface: Callable[..., Any],
-        *,
-        q: Any = None,
-        independent: Sequence[str] | None = None,
-        dependent: Sequence[str] | None = None,
-    ) -> Robot:
+    def point_on(self, frame: str, surface: Callable[..., Any], **options: Unpack[ClosingOptions]) -> Robot:
         """The robot whose frame has its origin on a surface: surface(p) = 0 for its position p in the world, (3,)."""
-        lower, chosen = self.coordinate_map, {"independent": independent, "dependent": dependent}
-        return self._constrained(builders.point_on(lower, frame, surface, q=q, **chosen))
+        new = builders.on_surface(self.model, frame, surface)
+        return self._constrained(builders.closed(self.coordinate_map, (new,), **options))
 
     def roll(
         self,
@@ -407,11 +381,10 @@ class Robot:
         `independent`: velocities that remain, in space; by default the wheels' own, and those that the wheels do not fix.
         """
         lower = self.coordinate_map
-        robot = self._constrained(builders.roll(lower, wheels, radius, ground=ground, independent=independent))
+        robot = self._constrained(builders.roll(lower, wheels, radius, ground, independent))
         if ground is None and (lower.identity or self.described):
-            chosen = None if independent is None else builders.listed_names(independent)
-            data = {"wheels": builders.listed_names(wheels), "radius": float(radius), "independent": chosen}
-            robot.rolled = {**data, "described": not lower.identity}
+            names = {"wheels": builders.listed_names(wheels), "independent": builders.listed_names(independent)}
+            robot.rolled = {**names, "radius": float(radius), "described": not lower.identity}
         return robot
 
     def constrain_as_described(self) -> Robot:
@@ -466,10 +439,8 @@ class Robot:
             return Robot(locked.model, locked)
         if not self.described:
             raise RobotError(
-                [
-                    f"robot '{self.name}' is constrained, and its joints must be locked before: lock what was loaded, and then "
-                    "constrain the robot that comes back"
-                ]
+                f"robot '{self.name}' is constrained, and its joints must be locked before: lock what was loaded, and then "
+                "constrain the robot that comes back"
             )
         pose = np.asarray(self.neutral() if q is None else q, dtype=float)
         if pose.shape == (self.nq,):
@@ -485,7 +456,7 @@ class Robot:
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
         if not self.coordinate_map.identity:
-            raise RobotError([f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)"])
+            raise RobotError(f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)")
         return _scattered(v, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
 
     def function(self, what: str | Callable[..., Any], parameters: Sequence[str] = (), **shapes: Any) -> Function:
@@ -533,7 +504,7 @@ class Robot:
         for key in where:
             if len(key) != 2 or key[1] not in AXES:
                 raise RobotError(
-                    [f"a wrench is named by its frame, or by (frame, axes) with axes {' or '.join(AXES)}; got {key!r}"]
+                    f"a wrench is named by its frame, or by (frame, axes) with axes {' or '.join(AXES)}; got {key!r}"
                 )
             self._check_frame(*key)
         return self._compiled.run((name, where), function, (*arrays, *wrenches.values()), options, where=where)
@@ -550,10 +521,10 @@ class Robot:
 
     def _check_frame(self, frame: str, reference: str = "local") -> None:
         if not isinstance(frame, str):
-            raise RobotError([f"robot '{self.name}': a frame is given by its name, got {frame!r:.40}; see robot.frame_names"])
+            raise RobotError(f"robot '{self.name}': a frame is given by its name, got {frame!r:.40}; see robot.frame_names")
         self.model.frame(frame)
         if reference not in REFERENCES:
-            raise RobotError([f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r}"])
+            raise RobotError(f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r}")
 
     def _limits(self, what: str) -> np.ndarray:
         found = {link.joint: getattr(link.limits, what) or np.inf for link in self.reduced.links if link.kind.nv == 1}
@@ -562,7 +533,7 @@ class Robot:
     def _size(self, name: str, what: Any) -> Any:
         if name not in physics.SIZES:
             raise RobotError(
-                [f"the shape of '{name}' is not known: write robot.function({getattr(what, '__name__', what)}, {name}=...)"]
+                f"the shape of '{name}' is not known: write robot.function({getattr(what, '__name__', what)}, {name}=...)"
             )
         return physics.SIZES[name](self.system)
 
@@ -575,17 +546,15 @@ class Robot:
             return np.zeros(self.model.nv)
         if np.shape(tau)[-1:] != (self.model.nv,):
             raise RobotError(
-                [
-                    f"robot '{self.name}': tau must have {self.model.nv} entries, one for each joint of the full robot, "
-                    f"got the shape {np.shape(tau)}; T^T of it is what reduce_forces gives"
-                ]
+                f"robot '{self.name}': tau must have {self.model.nv} entries, one for each joint of the full robot, "
+                f"got the shape {np.shape(tau)}; T^T of it is what reduce_forces gives"
             )
         return tau
 
     def _needs_constraint(self, what: str) -> None:
         if self.coordinate_map.identity:
             raise RobotError(
-                [f"robot '{self.name}' is not constrained, so {what} has nothing to do; see embed, couple, close_loop and roll"]
+                f"robot '{self.name}' is not constrained, so {what} has nothing to do; see embed, couple, close_loop and roll"
             )
 
 
