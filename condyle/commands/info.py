@@ -21,7 +21,7 @@ from condyle.robot.joints import Ball, Free, Prismatic, Revolute
 from condyle.robot.model import Link
 from condyle.robot.report import IGNORED, KEPT, REPAIRED
 
-UNITS = {Revolute: ("rad", "rad/s", "N m"), Prismatic: ("m", "m/s", "N")}
+UNITS: dict[type, tuple[str, str, str]] = {Revolute: ("rad", "rad/s", "N m"), Prismatic: ("m", "m/s", "N")}
 NAMES = {Revolute: "revolute", Prismatic: "prismatic", Ball: "ball", Free: "free"}
 AXES = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
 
