@@ -38,6 +38,15 @@ class Camera:
         """From the eye to the target, m."""
         return float(np.linalg.norm(np.subtract(self.target, self.eye)))
 
+    @property
+    def lamp(self) -> np.ndarray:
+        """The unit vector towards the lamp, which is above, behind and to the left of the camera."""
+        right, _, forward = self.axes
+        flat = np.array([forward[0], forward[1], 0.0])
+        flat = flat / max(float(np.linalg.norm(flat)), 1e-9)
+        toward = -0.52 * right - 0.42 * flat + np.array([0.0, 0.0, 1.0])
+        return np.asarray(toward / np.linalg.norm(toward), dtype=np.float32)
+
     def focal(self, height: int) -> float:
         """Pixels on the picture for one metre at one metre's distance."""
         return 0.5 * height / float(np.tan(np.radians(self.fov) / 2.0))

@@ -90,57 +90,56 @@ def with_normals(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _link_pieces(model: Model, link: int, shapes: Iterable[Shape], others: Iterable[Shape], default: Color) -> list[Piece]:
-    found, bad = [], ""
-    owner = model.links[link].name if link >= 0 else "world"
+    found: list[Piece] = []
+    bad, owner = "", model.links[link].name if link >= 0 else "world"
     for shape in shapes:
-        name = shape.name or owner
         try:
-            for mesh in triangles(shape):
-                found.append(_placed(link, mesh, shape, shape.color or mesh.color or default, name))
+            found += _shape_pieces(link, shape, owner, default)
         except CondyleError as error:
             bad = str(error)
-    if bad and found:
+    if not bad:
+        return found
+    if found:
         # the other shapes of the link suffice
         return [*found[:-1], replace(found[-1], warning=f"{bad}: left out")]
-    if bad:
-        simple = [shape for shape in others if shape.kind != "mesh"]
-        warning = f"{bad}: {'collision shapes' if simple else 'rods'} shown instead"
-        for shape in simple:
-            for mesh in triangles(shape):
-                found.append(_placed(link, mesh, shape, shape.color or default, shape.name or owner, warning))
-        if not simple:
-            ball = sphere(0.03 * _extent(model), color=JOINT_COLOR)
-            found += _rods(model, link, warning) or [_placed(link, triangles(ball)[0], ball, JOINT_COLOR, owner, warning)]
-    return found
+    simple = [shape for shape in others if shape.kind != "mesh"]
+    if simple:
+        warning = f"{bad}: collision shapes shown instead"
+        return [piece for shape in simple for piece in _shape_pieces(link, shape, owner, default, warning)]
+    warning, ball = f"{bad}: rods shown instead", sphere(0.03 * _extent(model), color=JOINT_COLOR)
+    return _rods(model, link, warning) or _shape_pieces(link, ball, owner, JOINT_COLOR, warning)
 
 
-def _placed(link: int, mesh: Mesh, shape: Shape, color: Color, name: str, warning: str = "") -> Piece:
-    """The mesh in the frame of its link; a mirrored one has its faces reversed."""
+def _shape_pieces(link: int, shape: Shape, owner: str, default: Color, warning: str = "") -> list[Piece]:
+    """The meshes of a shape in the frame of its link; a mirrored one has its faces reversed."""
     scale = np.array(shape.size if shape.kind == "mesh" else (1.0, 1.0, 1.0), dtype=float)
     R, p = np.asarray(shape.pose.R, dtype=float), np.asarray(shape.pose.p, dtype=float)
-    vertices = (mesh.vertices.astype(float) * scale) @ R.T + p
-    faces = mesh.faces[:, ::-1] if np.prod(scale) < 0.0 else mesh.faces
-    r, g, b, a = (float(min(max(c, 0.0), 1.0)) if np.isfinite(c) else 0.5 for c in color)
-    return Piece(link, np.ascontiguousarray(vertices, dtype=np.float32), np.ascontiguousarray(faces), (r, g, b, a), name, warning)
+    out = []
+    for mesh in triangles(shape):
+        vertices = (mesh.vertices.astype(float) * scale) @ R.T + p
+        faces = np.ascontiguousarray(mesh.faces[:, ::-1] if np.prod(scale) < 0.0 else mesh.faces)
+        color = shape.color or mesh.color or default
+        r, g, b, a = (float(min(max(c, 0.0), 1.0)) if np.isfinite(c) else 0.5 for c in color)
+        out.append(Piece(link, vertices.astype(np.float32, order="C"), faces, (r, g, b, a), shape.name or owner, warning))
+    return out
 
 
 def _rods(model: Model, link: int, warning: str = "") -> list[Piece]:
     """Rods from a link's joint to those of its children, to its frames at the tips, and a ball at the joint."""
     extent = _extent(model)
     thick = 0.018 * extent
-    children = [child.placement.p for child in model.links if child.parent == link]
-    ends = [np.asarray(p, dtype=float) for p in children]
-    if link >= 0 and not children:
-        ends = [np.asarray(frame.pose.p, dtype=float) for frame in model.frames if frame.link == link]
-        inertia = model.links[link].inertia
-        if inertia.mass > 0.0:
-            ends.append(np.asarray(inertia.com, dtype=float))
-    name = model.links[link].name if link >= 0 else "world"
-    far = [end for end in ends if np.all(np.isfinite(end)) and np.linalg.norm(end) > 1e-3 * extent]
-    shapes = [rod((0.0, 0.0, 0.0), tuple(end), thick, ROD_COLOR) for end in far]
-    if link >= 0 and (shapes or model.links[link].inertia.mass > 0.0):
+    ends = [child.placement.p for child in model.links if child.parent == link]
+    has_mass = link >= 0 and model.links[link].inertia.mass > 0.0
+    if link >= 0 and not ends:
+        ends = [frame.pose.p for frame in model.frames if frame.link == link]
+        ends += [model.links[link].inertia.com] * has_mass
+    points = [np.asarray(end, dtype=float) for end in ends]
+    far = [point for point in points if np.all(np.isfinite(point)) and np.linalg.norm(point) > 1e-3 * extent]
+    shapes = [rod((0.0, 0.0, 0.0), tuple(point), thick, ROD_COLOR) for point in far]
+    if link >= 0 and (shapes or has_mass):
         shapes.append(sphere(1.7 * thick, color=JOINT_COLOR))
-    return [_placed(link, mesh, shape, shape.color or ROD_COLOR, name, warning) for shape in shapes for mesh in triangles(shape)]
+    owner = model.links[link].name if link >= 0 else "world"
+    return [piece for shape in shapes for piece in _shape_pieces(link, shape, owner, ROD_COLOR, warning)]
 
 
 def _extent(model: Model) -> float:
@@ -197,17 +196,11 @@ def _box(x: float, y: float, z: float) -> Mesh:
 def _revolved(across: np.ndarray, along: np.ndarray, count: int) -> Mesh:
     """The profile (distance from z, height), from the lower to the upper end on the axis, revolved about z."""
     turns = np.arange(count) * (2.0 * np.pi / count)
-    rings = len(across) - 2
-    middle = np.stack(
-        [
-            np.outer(across[1:-1], np.cos(turns)).ravel(),
-            np.outer(across[1:-1], np.sin(turns)).ravel(),
-            np.repeat(along[1:-1], count),
-        ],
-        axis=1,
-    )
-    vertices = np.concatenate([[[0.0, 0.0, along[0]]], middle, [[0.0, 0.0, along[-1]]]])
-    return Mesh(vertices.astype(np.float32), _ring_faces(rings, count))
+    circles = across[1:-1, None, None] * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    heights = np.broadcast_to(along[1:-1, None, None], (*circles.shape[:2], 1))
+    rings = np.concatenate([circles, heights], axis=-1).reshape(-1, 3)
+    vertices = np.concatenate([[[0.0, 0.0, along[0]]], rings, [[0.0, 0.0, along[-1]]]])
+    return Mesh(vertices.astype(np.float32), _ring_faces(len(across) - 2, count))
 
 
 def _ring_faces(rings: int, count: int) -> np.ndarray:

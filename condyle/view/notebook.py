@@ -15,7 +15,7 @@ from condyle.robot.model import Link
 from condyle.runs.html import run_html
 from condyle.runs.run import Run
 from condyle.view.player import framed_page
-from condyle.view.scene import BELOW, robot_mesh
+from condyle.view.scene import ground_level, robot_mesh
 from condyle.view.trajectory import Trajectory, link_poses, sample_run, trajectory
 
 SWEEP = 1.6  # s for each joint, from its middle to both limits and back
@@ -77,8 +77,7 @@ def sweep(robot: Robot) -> Trajectory:
     shown = trajectory(robot, np.arange(len(q)) / FPS, q)
     # the robot stands on the ground at first, wherever its joints take it
     low, high = robot_mesh(robot).bounds(shown.R[0], shown.p[0])
-    below = float(low[2]) < -BELOW * float(np.linalg.norm(high - low))
-    return replace(shown, ground=float(low[2]) if below else 0.0)
+    return replace(shown, ground=ground_level(low[2], float(np.linalg.norm(high - low))))
 
 
 def _range(link: Link, at: float) -> tuple[float, float]:

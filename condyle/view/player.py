@@ -17,10 +17,9 @@ from condyle.robot.mesh import Mesh
 from condyle.view import scene
 from condyle.view.camera import Camera, framed
 from condyle.view.geometry import tube
-from condyle.view.picture import grid_step, picture, png
-from condyle.view.scene import RobotMesh, Survey, arrow_vectors, force_arrows, robot_mesh, robot_weight, spread, survey
-from condyle.view.theme import DARK, LIGHT
-from condyle.view.trajectory import Trajectory, quaternions, sample_run
+from condyle.view.picture import DARK, LIGHT, grid_step, picture, png
+from condyle.view.scene import RobotMesh, Survey, arrow_vectors, force_arrows, robot_mesh, robot_weight, survey
+from condyle.view.trajectory import Trajectory, quaternions, sample_run, spread
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run

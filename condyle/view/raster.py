@@ -9,7 +9,6 @@ import numpy as np
 
 from condyle.view.camera import Camera
 from condyle.view.scene import Triangles
-from condyle.view.theme import light_direction
 
 BATCH = 4_000_000  # pixels processed at once
 SHADOW_PIXELS = 512  # of a shadow map, each way
@@ -133,7 +132,7 @@ class Shadow:
     @staticmethod
     def of(triangles: Triangles, camera: Camera, level: float | None, extent: float) -> Shadow:
         """The shadow of triangles in the light of the lamp, on a ground at height `level`."""
-        lamp = light_direction(camera).astype(float)
+        lamp = camera.lamp.astype(float)
         side = np.cross((0.0, 0.0, 1.0), lamp)
         side /= max(float(np.linalg.norm(side)), 1e-9)
         axes = np.stack([side, np.cross(lamp, side), lamp])

@@ -13,7 +13,7 @@ from condyle.errors import ShapeError
 from condyle.multibody.robot import Robot
 from condyle.robot.mesh import Mesh
 from condyle.view.geometry import Piece, cone, pieces, tube, with_normals
-from condyle.view.trajectory import Trajectory
+from condyle.view.trajectory import Trajectory, spread
 
 Rgb = tuple[float, float, float]
 
@@ -39,33 +39,8 @@ class Arrow:
 
 
 @dataclass(frozen=True, eq=False)
-class RobotMesh:
-    """A robot's triangles in the frames of their links: vertices, normals (n, 3), link (n,), faces (m, 3), color (m, 4)."""
-
-    vertices: np.ndarray
-    normals: np.ndarray
-    link: np.ndarray
-    faces: np.ndarray
-    color: np.ndarray
-    pieces: tuple[Piece, ...]
-
-    def at(self, R: np.ndarray, p: np.ndarray) -> Triangles:
-        """The triangles at link poses R (links, 3, 3), p (links, 3)."""
-        # the world is the last pose
-        R = np.concatenate([R, np.eye(3)[None]]).astype(np.float32)
-        p = np.concatenate([p, np.zeros((1, 3))]).astype(np.float32)
-        vertices = np.einsum("nij,nj->ni", R[self.link], self.vertices) + p[self.link]
-        return Triangles(vertices, np.einsum("nij,nj->ni", R[self.link], self.normals), self.faces, self.color)
-
-    def bounds(self, R: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(lowest, highest) corner of the box around the robot, (3,) each; a small box for a robot without triangles."""
-        points = self.at(R, p).vertices.astype(float) if len(self.vertices) else NO_POINTS
-        return points.min(axis=0), points.max(axis=0)
-
-
-@dataclass(frozen=True, eq=False)
 class Triangles:
-    """Triangles in the world: vertices and normals (n, 3), faces (m, 3), color (m, 4)."""
+    """Triangles: vertices and normals (n, 3), faces (m, 3), color (m, 4)."""
 
     vertices: np.ndarray
     normals: np.ndarray
@@ -89,11 +64,28 @@ class Triangles:
         return Triangles(self.vertices, self.normals, self.faces[which], self.color[which])
 
 
-NOTHING = Triangles(
-    np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 3), np.int32), np.zeros((0, 4), np.float32)
-)
+@dataclass(frozen=True, eq=False)
+class RobotMesh(Triangles):
+    """A robot's triangles in the frames of their links, and the link (n,) of each vertex."""
+
+    link: np.ndarray
+    pieces: tuple[Piece, ...]
+
+    def at(self, R: np.ndarray, p: np.ndarray) -> Triangles:
+        """The triangles at link poses R (links, 3, 3), p (links, 3)."""
+        # the world is the last pose
+        R = np.concatenate([R, np.eye(3)[None]]).astype(np.float32)
+        p = np.concatenate([p, np.zeros((1, 3))]).astype(np.float32)
+        vertices = np.einsum("nij,nj->ni", R[self.link], self.vertices) + p[self.link]
+        return Triangles(vertices, np.einsum("nij,nj->ni", R[self.link], self.normals), self.faces, self.color)
+
+    def bounds(self, R: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(lowest, highest) corner of the box around the robot, (3,) each; a small box for a robot without triangles."""
+        points = self.at(R, p).vertices.astype(float) if len(self.vertices) else NO_POINTS
+        return points.min(axis=0), points.max(axis=0)
 
 
+NOTHING = Triangles(*(np.zeros((0, n), kind) for n, kind in ((3, np.float32), (3, np.float32), (3, np.int32), (4, np.float32))))
 NO_POINTS = np.array([[-0.1] * 3, [0.1] * 3])
 
 
@@ -111,8 +103,7 @@ def merge(found: Sequence[Piece]) -> RobotMesh:
     for piece in found:
         parts.append(_triangles(piece.vertices, piece.faces, piece.color))
         links.append(np.full(len(parts[-1].vertices), piece.link))
-    all_ = Triangles.joined(parts)
-    return RobotMesh(all_.vertices, all_.normals, np.concatenate(links), all_.faces, all_.color, tuple(found))
+    return RobotMesh(**vars(Triangles.joined(parts)), link=np.concatenate(links), pieces=tuple(found))
 
 
 def arrow_triangles(arrows: Iterable[Arrow], size: float) -> Triangles:
@@ -176,17 +167,16 @@ def survey(shown: Trajectory, *, follow: bool = False) -> Survey:
     mesh, which = robot_mesh(shown.robot), spread(len(shown), POSES)
     clouds = [mesh.at(shown.R[k], shown.p[k]).vertices if len(mesh.vertices) else NO_POINTS for k in which]
     extent = max(*(float(np.linalg.norm(np.ptp(cloud, axis=0))) for cloud in clouds), 1e-6, 1e-6)
-    lowest = min(float(cloud[:, 2].min()) for cloud in clouds)
-    level = shown.ground if shown.ground is not None else lowest if lowest < -BELOW * extent else 0.0
+    level = shown.ground if shown.ground is not None else ground_level(min(cloud[:, 2].min() for cloud in clouds), extent)
     if follow:
         shift = (shown.center - shown.center[0]) * (1.0, 1.0, 0.0)
         clouds = [cloud - shift[k] for cloud, k in zip(clouds, which, strict=True)]
     return Survey(np.concatenate(clouds), extent, level)
 
 
-def spread(count: int, most: int) -> np.ndarray:
-    """At most so many indices from 0 to count - 1, the first and the last included."""
-    return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(int))
+def ground_level(lowest: float, extent: float) -> float:
+    """The height of the ground under a robot of this size: zero, or its lowest point if that is far below."""
+    return float(lowest) if lowest < -BELOW * extent else 0.0
 
 
 def vector(what: str, given: Any) -> np.ndarray:

@@ -134,7 +134,8 @@ def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
     with suppress(FileError):  # a run that does not hold its world has no forces to show
         simulation = run.simulation
     if simulation is not None:
-        level = _level(simulation.ground)
+        plane = flat_ground(simulation.ground)
+        level = plane[1] if plane is not None and plane[0][2] > 0.999999 else None
         # a force belongs to the step that begins at the sample: the last state has that of the last step
         steps = np.minimum(which, max(run.steps - 1, 0))
         if run.steps and simulation.contact_points:
@@ -161,8 +162,12 @@ def samples(states: int, dt: float, fps: float) -> np.ndarray:
     if not (np.isfinite(fps) and fps > 0.0):
         raise ShapeError(f"frames per second must be a positive number, got {fps!r:.40}")
     wanted = int(np.ceil((states - 1) * dt * fps)) + 1 if states > 1 else 1
-    count = max(min(wanted, states, MAX_SAMPLES), min(states, 2))
-    return np.unique(np.rint(np.linspace(0, states - 1, count)).astype(int))
+    return spread(states, max(min(wanted, MAX_SAMPLES), 2))
+
+
+def spread(count: int, most: int) -> np.ndarray:
+    """At most so many indices from 0 to count - 1, the first and the last included."""
+    return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(int))
 
 
 def quaternions(R: np.ndarray) -> np.ndarray:
@@ -228,17 +233,17 @@ def _configurations(robot: Robot, q: Any) -> np.ndarray:
     return array
 
 
-def _level(ground: Any) -> float | None:
-    """The height of a level plane."""
-    normal = getattr(ground, "normal", None)
-    return float(ground.offset) if normal is not None and normal[2] > 0.999999 else None
+def flat_ground(ground: Any) -> tuple[np.ndarray, float] | None:
+    """(normal, offset) of a plane or a slope; None of another ground."""
+    plane = getattr(ground, "plane", ground)
+    normal, offset = getattr(plane, "normal", None), getattr(plane, "offset", None)
+    return None if normal is None or offset is None else (np.asarray(normal, dtype=float), float(offset))
 
 
 def _normals(ground: Any, points: np.ndarray) -> np.ndarray:
-    """The normal of the ground at each point, (..., 3)."""
-    plane = getattr(ground, "plane", ground)
-    if ground is None or hasattr(plane, "normal"):
-        normal = (0.0, 0.0, 1.0) if ground is None else np.asarray(plane.normal, dtype=float)
-        return np.broadcast_to(normal, points.shape)
-    flat = points.reshape(-1, 3)
-    return np.array([np.asarray(ground.distance(p)[1], dtype=float) for p in flat]).reshape(points.shape)
+    """The normal of the ground at each point, (..., 3); up where there is none."""
+    flat = ((0.0, 0.0, 1.0), 0.0) if ground is None else flat_ground(ground)
+    if flat is not None:
+        return np.broadcast_to(flat[0], points.shape)
+    normals = [np.asarray(ground.distance(p)[1], dtype=float) for p in points.reshape(-1, 3)]
+    return np.array(normals).reshape(points.shape)

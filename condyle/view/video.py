@@ -16,8 +16,8 @@ from condyle.atomic_write import atomic_file
 from condyle.errors import FileError, MissingExtraError, ShapeError, install_command, require
 from condyle.view.camera import VIEW, framed
 from condyle.view.picture import image_size, picture
-from condyle.view.scene import FORCE, PUSH, TRAIL, force_arrows, spread, survey
-from condyle.view.trajectory import Trajectory, frame_positions, sample_run
+from condyle.view.scene import FORCE, PUSH, TRAIL, force_arrows, survey
+from condyle.view.trajectory import Trajectory, frame_positions, sample_run, spread
 
 if TYPE_CHECKING:
     from condyle.runs.run import Run

@@ -160,7 +160,7 @@ def test_sliders_move_the_robot_on_the_screen(browser: Browser) -> None:
             browser.evaluate(f"{field(label)}.click()")
             browser.wait_for(lambda layer=layer: layer in window.view.node.shown)
         browser.evaluate(f"{field('centre of mass')}.click()")
-        browser.wait_for(lambda: "centre of mass" in window.view.annotations.shown)
+        browser.wait_for(lambda: "center" in window.view.node.shown)
         marked = still(browser)
         assert changed(before[SCENE], marked[SCENE]) > 0.01
         # dark
@@ -188,7 +188,7 @@ def test_names_from_files_are_shown_as_text(browser: Browser, tmp_path: Path) ->
     robot = cd.load(path)
     with open_window(robot, port=0) as window:
         enter(browser, window)
-        window.view.show.set("frames", True)
+        window.view.show("frames", True)
         browser.wait_for(lambda: MARKDOWN in words(browser))
         assert "<script>alert(3)</script>" in words(browser)
         click(browser, "About", "[role=tab]")
@@ -263,7 +263,7 @@ def blue(picture: np.ndarray) -> int:
 def test_two_runs_are_compared(browser: Browser, runs: tuple[Run, Run]) -> None:
     with open_window(*runs, port=0) as window:
         enter(browser, window)
-        window.view.show.set("trail", False)
+        window.view.show("trail", False)
         write(browser, "time, s", "1.2")
         browser.wait_for(lambda: window.view.time == pytest.approx(1.2))
         ghost = still(browser)

@@ -24,8 +24,8 @@ from condyle.runs.recorder import Recorder
 from condyle.simulate.simulation import Simulation
 from condyle.view.plots import round_up
 from condyle.view.trajectory import frame_positions, link_poses, mass_center, snapshot
-from condyle.view.window.objects import ANNOTATION_LAYERS, NODE_LAYERS, Annotations, Environment, RobotNode
-from condyle.view.window.panel import LayerBoxes, Panel, paragraph, short
+from condyle.view.window.objects import Environment, RobotNode
+from condyle.view.window.panel import Panel, View, paragraph, short
 from condyle.view.window.signal_plot import Signal, SignalPlot
 
 OWN, HOLD, GRAVITY, SINE, NONE = "own controller", "hold the pose", "gravity compensation", "sine motion", "none"
@@ -130,7 +130,7 @@ class Pushes:
         return np.asarray(force if size <= most else force * (most / size))
 
 
-class LiveView:
+class LiveView(View):
     """A simulation in a window; `x` is its state, `time` in s."""
 
     def __init__(
@@ -144,22 +144,21 @@ class LiveView:
         dark: bool = False,
         folder: Path | None = None,
     ) -> None:
-        self.simulation, self.robot, self.panel, self._server = simulation, simulation.robot, panel, server
+        self.simulation, self.robot = simulation, simulation.robot
         self.folder = Path.cwd() if folder is None else folder
         self._start = simulation.state(q)
         self.x, self.k = self._start, 0
         self.node = RobotNode(server, self.robot, "/robot")
         self.pushes = Pushes(simulation, self.node.size)
-        self.annotations = Annotations(server, "/robot", self.node.size, self.pushes.weight)
         low, high = self.node.mesh.bounds(*self._poses())
         margin = 0.1 * (high - low)
-        self.environment = Environment(server, low - margin, high + margin, simulation.ground, dark=dark)
+        environment = Environment(server, low - margin, high + margin, simulation.ground, dark=dark)
+        super().__init__(server, panel, [self.node], environment)
         self._own, self._controls = control, dict[str, Controller]()
         self.choose(HOLD if control is None else OWN)
         self.playing, self.speed, self.pace = True, 1.0, 1.0
         self._lock = threading.RLock()
         self._due, self._message = 0.0, ""
-        self._changed = True
         self._wrenches: np.ndarray | None = None
         self._u = np.zeros(simulation.nu)
         self._grip: np.ndarray | None = None
@@ -187,8 +186,7 @@ class LiveView:
             groups = [name for name in SIGNALS if name != CONTACT or self.simulation.contact_points]
             self.plot = SignalPlot(panel, groups, self._signals, HEIGHT, cursor=False)
         with tabs.add_tab("Show"):
-            layers = (*NODE_LAYERS, *ANNOTATION_LAYERS[:-1])
-            self.show = LayerBoxes(panel, self.environment, [self.node, self.annotations], layers)
+            self.add_layers("trail")
         with tabs.add_tab("About"):
             ground = "none" if self.simulation.ground is None else short(repr(self.simulation.ground), 120)
             rows = [("step", f"{self.simulation.dt * 1e3:g} ms"), ("integrator", self.simulation.integrator), ("ground", ground)]
@@ -312,8 +310,7 @@ class LiveView:
             q, wrenches, forces = self.simulation.split(self.x)[0], self._wrenches, self._forces()
         now = snapshot(self.robot, q, self.simulation, forces=forces, wrenches=wrenches)
         with self._server.atomic():
-            self.node.place(now.R, now.p)
-            self.annotations.draw(now)
+            self.node.draw(now)
         self._plot_age += elapsed
         if self._plot_age > 0.1:
             self._plot_age = 0.0

@@ -1,11 +1,11 @@
-"""Objects of the viewer's scene: the robot's links, forces and other annotations, and the ground with light and camera.
+"""Objects of the viewer's scene: robots with forces and other annotations, and the ground with light and camera.
 
 Nodes are numbered, not named after the robot's parts: names from files may hold anything, slashes included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,51 +15,50 @@ from condyle.robot.model import Frame, Link
 from condyle.robot.parts import sphere
 from condyle.view.geometry import Piece, triangles
 from condyle.view.plots import round_up
-from condyle.view.scene import FORCE, PUSH, arrow_vectors, merge, robot_mesh
-from condyle.view.trajectory import Snapshot, link_poses, quaternions
+from condyle.view.scene import FORCE, PUSH, Rgb, arrow_vectors, merge, robot_mesh, robot_weight
+from condyle.view.trajectory import Snapshot, flat_ground, link_poses, quaternions
 from condyle.view.window.panel import short
 
 GHOST = (90, 130, 235)  # the tint of a second run
 GHOST_OPACITY = 0.35
-NODE_LAYERS = ("visuals", "collisions", "frames", "inertias")
 MIN_MASS = 1e-9  # kg, of a link whose inertia is drawn
 MAX_LABELS = 80
 CENTER_COLOR = (242, 196, 15)
 TRAIL_COLOR = (38, 130, 190)
-ANNOTATION_LAYERS = ("centre of mass", "contacts", "pushes", "trail")
 SHORTEST_ARROW, LONGEST_ARROW = 0.01, 1.5  # of the robot's size; shorter ones are not drawn
 TERRAIN_CELLS = 60  # of a ground that is not flat, along each side
 VIEW = np.array([1.0, -1.25, 0.62])  # from the robot to the camera
 HALF_ANGLE = 0.6  # rad: half the angle of view that the robot fills
 BRAND = (30, 92, 168)
-LIGHT = {"cell": (214, 218, 224), "section": (160, 167, 178), "ground": (246, 247, 249)}
-DARK = {"cell": (58, 62, 70), "section": (96, 102, 112), "ground": (40, 43, 50)}
+LIGHT = {"cell_color": (214, 218, 224), "section_color": (160, 167, 178), "plane_color": (246, 247, 249), "shadow_opacity": 0.22}
+DARK = {"cell_color": (58, 62, 70), "section_color": (96, 102, 112), "plane_color": (40, 43, 50), "shadow_opacity": 0.45}
 UNLIT = {"cast_shadow": False, "receive_shadow": False}
 
 
 class RobotNode:
-    """The nodes of one robot under `root`, one for each link; `show` makes a layer the first time it is wanted."""
-
-    layers = NODE_LAYERS
+    """One robot under `root`: a node for each link, and the layers of panel.LAYERS, made the first time they are wanted."""
 
     def __init__(self, server: Any, robot: Robot, root: str, *, ghost: bool = False) -> None:
-        self.robot, self.root, self.ghost = robot, root, ghost
+        self.robot, self.root, self.ghost, self._scene = robot, root, ghost, server.scene
         self.mesh = robot_mesh(robot)
-        self.warnings = list(dict.fromkeys(piece.warning for piece in self.mesh.pieces if piece.warning))
-        self._scene = server.scene
+        self.warnings: list[str] = []
+        self._warn(self.mesh.pieces)
         self._base = self._scene.add_frame(root, show_axes=False)
         self._links = [self._scene.add_frame(f"{root}/{i}", show_axes=False) for i in range(len(robot.model.links))]
         self._layers: dict[str, list[Any]] = {}
-        self.shown: set[str] = set()
+        self.shown = {"contacts", "pushes"}
+        self.stretch = 1.0  # of arrows: the robot's weight is one of its size
         self._link_meshes: list[tuple[int, Any]] = []
+        self._last: Snapshot | None = None
         low, high = self.mesh.bounds(*link_poses(robot, robot.neutral()))
         self.size = float(np.clip(np.linalg.norm(high - low), 1e-3, 1e4))
         self.show("visuals", True)
 
-    def place(self, R: np.ndarray, p: np.ndarray) -> None:
-        """Put the links at R (links, 3, 3), p (links, 3)."""
-        for node, R_0l, position in zip(self._links, R, p, strict=True):
+    def draw(self, now: Snapshot) -> None:
+        """Draw links, contacts and forces as they are at one time."""
+        for node, R_0l, position in zip(self._links, now.R, now.p, strict=True):
             node.wxyz, node.position = wxyz(R_0l), position
+        self._annotate(now)
 
     def shift(self, by: np.ndarray) -> None:
         """Move the whole robot aside, with all that belongs to it."""
@@ -70,13 +69,22 @@ class RobotNode:
         self._base.visible = not hidden
 
     def show(self, layer: str, on: bool) -> None:
-        """Show or hide one of NODE_LAYERS."""
-        if on and layer not in self._layers:
-            makers = dict(zip(NODE_LAYERS, (self._visuals, self._collisions, self._frames, self._inertias), strict=True))
+        """Show or hide one of panel.LAYERS."""
+        (self.shown.add if on else self.shown.discard)(layer)
+        makers = {"visuals": self._visuals, "collisions": self._collisions, "frames": self._frames, "inertias": self._inertias}
+        if on and layer in makers and layer not in self._layers:
             self._layers[layer] = list(makers[layer]())
         for node in self._layers.get(layer, ()):
             node.visible = on
-        (self.shown.add if on else self.shown.discard)(layer)
+        if self._last is not None:
+            self._annotate(self._last)
+
+    def trail(self, points: np.ndarray) -> None:
+        """Draw a line through points (n, 3)."""
+        if len(points) >= 2:
+            segments = np.stack([points[:-1], points[1:]], axis=1)
+            style = {"colors": TRAIL_COLOR, "thickness": 2.5, "thickness_units": "screen", "visible": "trail" in self.shown}
+            self._layers["trail"] = [self._scene.add_line_segments(f"{self.root}/trail", segments, **style)]
 
     def on_drag(self, react: Callable[[int, Any], None]) -> None:
         """Call `react(link, event)` when the mouse drags a link."""
@@ -87,6 +95,11 @@ class RobotNode:
 
             mesh.on_drag("left")(dragged)
 
+    def _warn(self, found: Sequence[Piece]) -> None:
+        self.warnings = list(dict.fromkeys([*self.warnings, *(piece.warning for piece in found if piece.warning)]))
+
+    # -- layers that move with the links
+
     def _visuals(self) -> Iterator[Any]:
         for link, mesh in self._meshes(self.mesh.pieces, "v", 1.0):
             if link >= 0 and not self.ghost:
@@ -95,7 +108,7 @@ class RobotNode:
 
     def _collisions(self) -> Iterator[Any]:
         found = robot_mesh(self.robot, "collision").pieces
-        self.warnings = list(dict.fromkeys([*self.warnings, *(piece.warning for piece in found if piece.warning)]))
+        self._warn(found)
         yield from (mesh for _, mesh in self._meshes(found, "c", 0.5))
 
     def _path(self, link: int) -> str:
@@ -113,7 +126,7 @@ class RobotNode:
                 f"{self._path(link)}/{letter}{k}",
                 joined.vertices,
                 joined.faces,
-                color=GHOST if self.ghost else tuple(round(255 * c) for c in color[:3]),
+                color=GHOST if self.ghost else bytes_of(color[:3]),
                 opacity=None if alpha >= 0.999 else max(alpha, 0.05),
                 cast_shadow=not self.ghost and opacity == 1.0,
                 receive_shadow=not self.ghost,
@@ -122,96 +135,58 @@ class RobotNode:
 
     def _frames(self) -> Iterator[Any]:
         length = 0.13 * self.size
+        style = {"axes_length": length, "axes_radius": 0.03 * length, "origin_radius": 0.06 * length}
         # frames with one pose are drawn once, with all their names
-        groups: list[list[Frame]] = []
+        groups: dict[tuple[float, ...], list[Frame]] = {}
         for frame in self.robot.model.frames:
-            group = next((group for group in groups if _same_pose(group[0], frame)), None)
-            if group is None:
-                groups.append([frame])
-            else:
-                group.append(frame)
-        for k, group in enumerate(groups):
-            first = group[0]
-            name = f"{self._path(first.link)}/f{k}"
-            yield self._scene.add_frame(
-                name,
-                axes_length=length,
-                axes_radius=0.03 * length,
-                origin_radius=0.06 * length,
-                origin_color=(120, 120, 120),
-                wxyz=wxyz(first.pose.R),
-                position=np.asarray(first.pose.p, dtype=float),
-            )
+            key = np.round(np.append(np.asarray(frame.pose.p, dtype=float), np.asarray(frame.pose.R, dtype=float)), 6)
+            groups.setdefault((frame.link, *key), []).append(frame)
+        for k, group in enumerate(groups.values()):
+            name, pose = f"{self._path(group[0].link)}/f{k}", group[0].pose
+            where = {"wxyz": wxyz(pose.R), "position": np.asarray(pose.p, dtype=float)}
+            yield self._scene.add_frame(name, origin_color=(120, 120, 120), **style, **where)
             if len(groups) <= MAX_LABELS:
                 label = short(", ".join(short(frame.name, 60) for frame in group), 90)
                 yield self._scene.add_label(f"{name}/n", label, font_screen_scale=0.75)
 
     def _inertias(self) -> Iterator[Any]:
         ball = triangles(sphere(1.0))[0]
+        color = GHOST if self.ghost else (235, 160, 20)
         for i, link in self.robot.model.outward():
             found = ellipsoid(link)
-            if found is None:
-                continue
-            center, R, axes = found
-            # thin ones are still seen
-            vertices = (ball.vertices * np.maximum(axes, 2e-3 * self.size)) @ R.T + center
-            color = GHOST if self.ghost else (235, 160, 20)
-            yield self._scene.add_mesh_simple(f"{self.root}/{i}/e", vertices, ball.faces, color=color, opacity=0.45, **UNLIT)
+            if found is not None:
+                center, R, axes = found
+                # thin ones are still seen
+                vertices = (ball.vertices * np.maximum(axes, 2e-3 * self.size)) @ R.T + center
+                yield self._scene.add_mesh_simple(f"{self.root}/{i}/e", vertices, ball.faces, color=color, opacity=0.45, **UNLIT)
 
+    # -- layers that change with time
 
-class Annotations:
-    """Centre of mass, contact points, forces as arrows and a trail of one robot; `weight`, N, is an arrow of the robot's size."""
-
-    layers = ANNOTATION_LAYERS
-
-    def __init__(self, server: Any, root: str, size: float, weight: float, *, thin: bool = False) -> None:
-        self._scene, self._root, self._size, self._thin = server.scene, root, size, thin
-        self.weight = weight if weight > 0.0 else 1.0
-        self.stretch = 1.0
-        self.shown = {"contacts", "pushes"}
-        self._nodes: dict[str, Any] = {}
-        self._last: Snapshot | None = None
-
-    def show(self, layer: str, on: bool) -> None:
-        """Show or hide one of ANNOTATION_LAYERS."""
-        (self.shown.add if on else self.shown.discard)(layer)
-        if self._last is not None:
-            self.draw(self._last)
-        if layer == "trail" and "trail" in self._nodes:
-            self._nodes["trail"].visible = on
-
-    def draw(self, now: Snapshot) -> None:
-        """Draw what is to be shown of one time."""
+    def _annotate(self, now: Snapshot) -> None:
+        """Draw what is shown of one time besides the links: the centre of mass, contact points, and forces as arrows."""
         self._last = now
-        center = self._node("center", "centre of mass" in self.shown, self._add_center)
-        if center is not None:
-            center.position = now.center
+        self._update("center", "center" in self.shown, self._add_center, "position", now.center)
         self._arrows("contacts", now.contacts, now.forces, FORCE)
         self._arrows("pushes", now.push_points, now.pushes, PUSH)
         points = now.contacts.astype(np.float32)
-        cloud = self._node("points", "contacts" in self.shown and len(points) > 0, lambda name: self._add_points(name, points))
-        if cloud is not None:
-            cloud.points = points
+        style = {"point_size": 0.012 * self.size, "point_shape": "circle", "precision": "float32"}
 
-    def trail(self, points: np.ndarray) -> None:
-        """Draw a line through points (n, 3)."""
-        if len(points) < 2:
-            return
-        segments = np.stack([points[:-1], points[1:]], axis=1)
-        style = {"colors": TRAIL_COLOR, "thickness": 2.5, "thickness_units": "screen", "visible": "trail" in self.shown}
-        self._nodes["trail"] = self._scene.add_line_segments(f"{self._root}/trail", segments, **style)
+        def add(name: str) -> Any:
+            return self._scene.add_point_cloud(name, points, bytes_of(FORCE), **style)
 
-    def _node(self, name: str, wanted: bool, add: Callable[[str], Any]) -> Any:
-        """The node of this name, made if it is wanted and not there, or None."""
-        if wanted and name not in self._nodes:
-            self._nodes[name] = add(f"{self._root}/{name}")
-        node = self._nodes.get(name)
-        if node is not None:
+        self._update("points", "contacts" in self.shown and len(points) > 0, add, "points", points)
+
+    def _update(self, name: str, wanted: bool, add: Callable[[str], Any], attribute: str, value: np.ndarray) -> None:
+        """Set an attribute of the node of this name, which is made when it is first wanted."""
+        if wanted and name not in self._layers:
+            self._layers[name] = [add(f"{self.root}/{name}")]
+        for node in self._layers.get(name, ()):
             node.visible = wanted
-        return node if wanted else None
+            if wanted:
+                setattr(node, attribute, value)
 
     def _add_center(self, name: str) -> Any:
-        radius = 0.028 * self._size
+        radius = 0.028 * self.size
         frame = self._scene.add_frame(name, show_axes=False)
         self._scene.add_icosphere(f"{name}/ball", radius, color=CENTER_COLOR, opacity=0.9, **UNLIT)
         # the usual sign: a black ring in each of two planes
@@ -219,77 +194,53 @@ class Annotations:
             self._scene.add_cylinder(f"{name}/ring{k}", 1.02 * radius, 0.3 * radius, color=(25, 25, 25), wxyz=turn, **UNLIT)
         return frame
 
-    def _add_points(self, name: str, points: np.ndarray) -> Any:
-        style = {"point_size": 0.012 * self._size, "point_shape": "circle", "precision": "float32"}
-        return self._scene.add_point_cloud(name, points, tuple(round(255 * c) for c in FORCE), **style)
-
-    def _arrows(self, layer: str, points: np.ndarray, forces: np.ndarray, color: tuple[float, float, float]) -> None:
-        along = arrow_vectors(self.stretch * forces, self.weight, self._size, LONGEST_ARROW)
-        drawn = np.linalg.norm(along, axis=1) > SHORTEST_ARROW * self._size
+    def _arrows(self, layer: str, points: np.ndarray, forces: np.ndarray, color: Rgb) -> None:
+        along = arrow_vectors(self.stretch * forces, robot_weight(self.robot) or 1.0, self.size, LONGEST_ARROW)
+        drawn = np.linalg.norm(along, axis=1) > SHORTEST_ARROW * self.size
         ends = np.stack([points, points + along], axis=1)[drawn].astype(np.float32)
-        thick = (0.006 if self._thin else 0.008) * self._size
+        thick = (0.006 if self.ghost else 0.008) * self.size
 
         def add(name: str) -> Any:
             # viser takes the colours of arrows for intensities of light
-            light = tuple(round(255.0 * c**2.2) for c in color)
+            light = bytes_of(c**2.2 for c in color)
             return self._scene.add_arrows(name, ends, light, shaft_radius=thick, head_radius=2.4 * thick, head_length=4.5 * thick)
 
-        node = self._node(layer, layer in self.shown and len(ends) > 0, add)
-        if node is not None:
-            node.points = ends
+        self._update(layer, layer in self.shown and len(ends) > 0, add, "points", ends)
 
 
 class Environment:
     """Ground, grid, light and camera around the box from `low` to `high`, (3,) each."""
 
     def __init__(self, server: Any, low: np.ndarray, high: np.ndarray, ground: Any = None, *, dark: bool = False) -> None:
-        self._server, self._ground = server, ground
-        self._low, self._high = low, high
+        self._server, self._ground, self._low, self._high = server, ground, low, high
         self._center, self._radius = 0.5 * (low + high), 0.5 * float(np.linalg.norm(high - low))
-        self.dark = dark
         self.grid_on = True
         self._nodes: list[Any] = []
         self._place_camera()
-        self.paint()
+        self.paint(dark)
 
-    def paint(self) -> None:
+    def paint(self, dark: bool) -> None:
         """Draw theme and ground, in dark or light."""
-        self._server.gui.configure_theme(dark_mode=self.dark, show_logo=False, show_share_button=False, brand_color=BRAND)
-        scene, colors = self._server.scene, DARK if self.dark else LIGHT
+        self.dark = dark
+        self._server.gui.configure_theme(dark_mode=dark, show_logo=False, show_share_button=False, brand_color=BRAND)
+        scene, colors = self._server.scene, DARK if dark else LIGHT
         for node in self._nodes:
             node.remove()
-        plane = _plane(self._ground)
+        plane = flat_ground(self._ground)
         if self._ground is not None and plane is None:
             vertices, faces = terrain(self._ground, self._low, self._high)
-            self._nodes = [scene.add_mesh_simple("/ground", vertices, faces, color=colors["section"], side="double")]
+            self._nodes = [scene.add_mesh_simple("/ground", vertices, faces, color=colors["section_color"], side="double")]
             return
         # without a ground the robot floats above zero, or above its lowest point where that is deeper
         normal, offset = plane if plane is not None else (np.array([0.0, 0.0, 1.0]), float(min(self._low[2], 0.0)))
         cell = round_up(self._radius / 7.0)
+        size = {"cell_size": cell, "section_size": 5.0 * cell, "cell_thickness": 0.8, "section_thickness": 1.2}
+        size["fade_distance"] = 28.0 * self._radius
+        where = {"wxyz": z_to(normal), "position": normal * offset}
+        corner = self._grid_corner(normal, offset, cell)
         self._nodes = [
-            scene.add_grid(
-                "/ground",
-                infinite_grid=True,
-                cell_size=cell,
-                section_size=5.0 * cell,
-                cell_color=colors["cell"],
-                section_color=colors["section"],
-                cell_thickness=0.8,
-                section_thickness=1.2,
-                fade_distance=28.0 * self._radius,
-                shadow_opacity=0.45 if self.dark else 0.22,
-                plane_color=colors["ground"],
-                wxyz=z_to(normal),
-                position=normal * offset,
-                visible=self.grid_on,
-            ),
-            scene.add_label(
-                "/scale",
-                f"grid {cell:g} m",
-                position=self._grid_corner(normal, offset, cell),
-                font_screen_scale=0.75,
-                visible=self.grid_on,
-            ),
+            scene.add_grid("/ground", infinite_grid=True, visible=self.grid_on, **size, **colors, **where),
+            scene.add_label("/scale", f"grid {cell:g} m", position=corner, font_screen_scale=0.75, visible=self.grid_on),
         ]
 
     def show_grid(self, on: bool) -> None:
@@ -322,6 +273,11 @@ class Environment:
         x, y = np.round((self._center[:2] + 0.85 * self._radius * VIEW[:2] / np.linalg.norm(VIEW[:2])) / cell) * cell
         z = (offset - normal[0] * x - normal[1] * y) / normal[2] if abs(normal[2]) > 1e-6 else 0.0
         return np.array([x, y, z])
+
+
+def bytes_of(color: Iterable[float]) -> tuple[int, ...]:
+    """A colour from 0 to 255."""
+    return tuple(round(255 * c) for c in color)
 
 
 def wxyz(R: Any) -> tuple[float, float, float, float]:
@@ -367,16 +323,3 @@ def terrain(ground: Any, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
     a = (np.arange(TERRAIN_CELLS)[:, None] * (TERRAIN_CELLS + 1) + np.arange(TERRAIN_CELLS)).ravel()
     b, c, d = a + 1, a + TERRAIN_CELLS + 2, a + TERRAIN_CELLS + 1
     return points, np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
-
-
-def _plane(ground: Any) -> tuple[np.ndarray, float] | None:
-    """(normal, offset) of a flat ground; None of another."""
-    flat = getattr(ground, "plane", ground)
-    normal, offset = getattr(flat, "normal", None), getattr(flat, "offset", None)
-    return None if normal is None or offset is None else (np.asarray(normal, dtype=float), float(offset))
-
-
-def _same_pose(one: Frame, two: Frame) -> bool:
-    return one.link == two.link and all(
-        np.allclose(a, b, atol=1e-6) for a, b in ((one.pose.p, two.pose.p), (one.pose.R, two.pose.R))
-    )

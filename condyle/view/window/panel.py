@@ -1,4 +1,4 @@
-"""The panel at the side: errors, callbacks that show their errors, check boxes, and text from files as text.
+"""The panel at the side: errors, callbacks that show their errors, check boxes of a view, and text from files as text.
 
 viser runs the HTML and Markdown that it is given, so all text passes `paragraph` or `table`, which escape it.
 """
@@ -8,12 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from condyle.multibody.robot import Robot
 
+if TYPE_CHECKING:
+    from condyle.view.window.objects import Environment, RobotNode
+
 ALERT = "#e03131"
-LABELS = {"visuals": "robot", "collisions": "collision shapes", "inertias": "inertia ellipsoids", "contacts": "contact forces"}
+LAYERS = {
+    "visuals": "robot",
+    "collisions": "collision shapes",
+    "frames": "frames",
+    "inertias": "inertia ellipsoids",
+    "center": "centre of mass",
+    "contacts": "contact forces",
+    "pushes": "pushes",
+    "trail": "trail",
+}
 MAX_LETTERS = 400  # of one value
 MAX_DEPTH = 3  # of nested facts
 MAX_ROWS = 80
@@ -98,34 +110,37 @@ class Panel:
                 self.gui.add_html(paragraphs(lines[:MAX_WARNINGS], small=True))
 
 
-class LayerBoxes:
-    """Check boxes for the layers of RobotNode and Annotations objects, and for the environment."""
+class View:
+    """Robots in an environment, with a panel: what a window shows. A view is one of its subclasses."""
 
-    def __init__(self, panel: Panel, environment: Any, objects: Sequence[Any], layers: Sequence[str]) -> None:
-        self._objects = objects
-        for layer in layers:
-            box = panel.gui.add_checkbox(LABELS.get(layer, layer), any(layer in each.shown for each in objects))
-            panel.linked(box, partial(self.set, layer))
-        panel.linked(panel.gui.add_checkbox("grid", environment.grid_on), environment.show_grid)
+    def __init__(self, server: Any, panel: Panel, nodes: Sequence[RobotNode], environment: Environment) -> None:
+        self.panel, self.nodes, self.environment, self._server = panel, nodes, environment, server
+        self._changed = True
 
-        def paint(dark: bool) -> None:
-            environment.dark = dark
-            environment.paint()
+    def draw(self, elapsed: float) -> bool:
+        """Draw what changed, after so many seconds; whether more is to come."""
+        raise NotImplementedError
 
-        panel.linked(panel.gui.add_checkbox("dark", environment.dark), paint)
-        if "contacts" in layers:
+    def show(self, layer: str, on: bool) -> None:
+        """Show or hide one of LAYERS of every robot."""
+        for node in self.nodes:
+            node.show(layer, on)
 
-            def stretch(factor: float) -> None:
-                for each in objects:
-                    each.stretch = factor
+    def add_layers(self, *left_out: str) -> None:
+        """Add check boxes for all LAYERS but some, and for the environment."""
+        panel, gui = self.panel, self.panel.gui
+        for layer, label in LAYERS.items():
+            if layer not in left_out:
+                box = gui.add_checkbox(label, any(layer in node.shown for node in self.nodes))
+                panel.linked(box, partial(self.show, layer))
+        panel.linked(gui.add_checkbox("grid", self.environment.grid_on), self.environment.show_grid)
+        panel.linked(gui.add_checkbox("dark", self.environment.dark), self.environment.paint)
+        if "contacts" not in left_out:
+            panel.linked(gui.add_slider("arrow length", 0.1, 5.0, 0.1, 1.0), self._stretch)
 
-            panel.linked(panel.gui.add_slider("arrow length", 0.1, 5.0, 0.1, 1.0), stretch)
-
-    def set(self, layer: str, on: bool) -> None:
-        """Show or hide a layer of every robot."""
-        for each in self._objects:
-            if layer in each.layers:
-                each.show(layer, on)
+    def _stretch(self, factor: float) -> None:
+        for node in self.nodes:
+            node.stretch = factor
 
 
 def short(value: object, most: int = MAX_LETTERS) -> str:

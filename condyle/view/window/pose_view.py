@@ -15,8 +15,8 @@ from condyle.robot.joints import Ball, Free, Prismatic
 from condyle.robot.model import Link
 from condyle.robot.parts import pose
 from condyle.view.trajectory import link_poses, quaternions, snapshot
-from condyle.view.window.objects import ANNOTATION_LAYERS, NODE_LAYERS, Annotations, Environment, RobotNode
-from condyle.view.window.panel import LayerBoxes, Panel, paragraph, short
+from condyle.view.window.objects import Environment, RobotNode
+from condyle.view.window.panel import Panel, View, paragraph, short
 
 FEW = 10  # sliders that need no folders
 HALF_TURN = float(np.pi)
@@ -78,25 +78,22 @@ class Coordinate:
         return np.array([np.arctan2(R[2, 1], R[2, 2]), -np.arcsin(np.clip(R[2, 0], -1.0, 1.0)), np.arctan2(R[1, 0], R[0, 0])])
 
 
-class PoseView:
+class PoseView(View):
     """A robot in a window; `q` is what it shows."""
 
     def __init__(self, server: Any, panel: Panel, robot: Robot, *, q: Any = None, dark: bool = False) -> None:
-        self.robot, self.panel, self._server = robot, panel, server
-        self.node = RobotNode(server, robot, "/robot")
-        self.annotations = Annotations(server, "/robot", self.node.size, 1.0)
+        self.robot, self.node = robot, RobotNode(server, robot, "/robot")
         self.coordinates = coordinates(robot, self.node.size)
         self.q = within(robot, self.coordinates, robot.neutral() if q is None else np.asarray(q, dtype=float))
         self.first = self.q.copy()
         self._rng = np.random.default_rng(SEED)
-        self.environment = Environment(server, *self.node.mesh.bounds(*link_poses(robot, self.q)), dark=dark)
-        self._changed = True
+        environment = Environment(server, *self.node.mesh.bounds(*link_poses(robot, self.q)), dark=dark)
+        super().__init__(server, panel, [self.node], environment)
         tabs = panel.gui.add_tab_group()
         with tabs.add_tab("Pose"):
             self._build_sliders()
         with tabs.add_tab("Show"):
-            layers = (*NODE_LAYERS, ANNOTATION_LAYERS[0])
-            self.show = LayerBoxes(panel, self.environment, [self.node, self.annotations], layers)
+            self.add_layers("contacts", "pushes", "trail")
         with tabs.add_tab("About"):
             panel.about_robot(robot, self.node.warnings)
 
@@ -152,10 +149,8 @@ class PoseView:
         """Draw if something changed; whether more is to come."""
         if self._changed:
             self._changed = False
-            now = snapshot(self.robot, self.q)
             with self._server.atomic():
-                self.node.place(now.R, now.p)
-                self.annotations.draw(now)
+                self.node.draw(snapshot(self.robot, self.q))
         return self._changed
 
 

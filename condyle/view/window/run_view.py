@@ -11,10 +11,9 @@ import numpy as np
 from condyle.errors import CondyleError
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
-from condyle.view.scene import robot_weight, spread
-from condyle.view.trajectory import Snapshot, frame_positions, link_poses, mass_center, snapshot
-from condyle.view.window.objects import ANNOTATION_LAYERS, NODE_LAYERS, Annotations, Environment, RobotNode
-from condyle.view.window.panel import LayerBoxes, Panel, flatten, paragraph, paragraphs, table
+from condyle.view.trajectory import Snapshot, frame_positions, link_poses, mass_center, snapshot, spread
+from condyle.view.window.objects import Environment, RobotNode
+from condyle.view.window.panel import Panel, View, flatten, paragraph, paragraphs, table
 from condyle.view.window.signal_plot import Signal, SignalPlot
 
 SPEEDS = (0.1, 4.0)
@@ -40,7 +39,6 @@ class Track:
             self.simulation = run.simulation
         except CondyleError as error:
             self.problems.append(f"forces of the ground are not shown: {error}")
-        self.annotations = Annotations(server, root, self.node.size, robot_weight(self.robot), thin=ghost)
         self._forces: np.ndarray | None = None
 
     def compute_forces(self) -> None:
@@ -51,12 +49,6 @@ class Track:
     def state(self, time: float) -> int:
         """The index of the state at a time."""
         return int(np.clip(round(time / self.run.dt), 0, self.run.steps))
-
-    def draw(self, time: float) -> None:
-        """Draw the robot at a time, and what acts on it."""
-        now = self.at(time)
-        self.node.place(now.R, now.p)
-        self.annotations.draw(now)
 
     def at(self, time: float) -> Snapshot:
         """Link poses and forces at a time."""
@@ -97,31 +89,30 @@ class Track:
         return [*rows, *flatten(known), *(("warning", text) for text in self.node.warnings)]
 
 
-class RunView:
+class RunView(View):
     """One run or two in a window; `time`, s, is what it shows."""
 
     def __init__(self, server: Any, panel: Panel, runs: Sequence[Run], *, dark: bool = False) -> None:
-        self.panel, self._server = panel, server
         self.tracks = [Track(server, run, f"/run{k}", ghost=k > 0) for k, run in enumerate(runs)]
         found = [track.bounds() for track in self.tracks]
         low, high = np.min([b[0] for b in found], axis=0), np.max([b[1] for b in found], axis=0)
         simulation = self.tracks[0].simulation
-        self.environment = Environment(server, low, high, None if simulation is None else simulation.ground, dark=dark)
+        environment = Environment(server, low, high, None if simulation is None else simulation.ground, dark=dark)
+        super().__init__(server, panel, [track.node for track in self.tracks], environment)
         self._aside = np.array([0.0, 1.15 * max(0.3 * self.tracks[0].node.size, float(high[1] - low[1])), 0.0])
         self.duration = max(float(run.t[-1]) for run in runs)
         self.time, self.playing, self.speed, self.loop, self.follow = 0.0, False, 1.0, True, False
-        self._changed = True
         self._center: np.ndarray | None = None
         self._slider_age = self._plot_age = 1.0
         self._build()
         for track in self.tracks:
-            track.annotations.trail(track.trail())
+            track.node.trail(track.trail())
         threading.Thread(target=self._compute_forces, name="condyle contact forces", daemon=True).start()
 
     def _build(self) -> None:
         panel, gui = self.panel, self.panel.gui
         for track in self.tracks:
-            track.annotations.shown.add("trail")
+            track.node.shown.add("trail")
             if track.problems:
                 gui.add_html(paragraphs(track.problems, color="#d9541e", small=True))
         self.button = panel.button("play", self.toggle)
@@ -141,8 +132,7 @@ class RunView:
             first = next((name for name in FIRST_SIGNALS if name in groups), groups[0])
             self.plot = SignalPlot(panel, groups, self._signals, first, compare=len(self.tracks) == 2)
         with tabs.add_tab("Show"):
-            objects = [each for track in self.tracks for each in (track.node, track.annotations)]
-            self.show = LayerBoxes(panel, self.environment, objects, (*NODE_LAYERS, *ANNOTATION_LAYERS))
+            self.add_layers()
             panel.linked(gui.add_checkbox("camera follows", False), lambda on: setattr(self, "follow", on))
         with tabs.add_tab("About"):
             for name, track in zip(("run",) if len(self.tracks) == 1 else ("first run", "second run"), self.tracks, strict=True):
@@ -207,7 +197,7 @@ class RunView:
         self._plot_age += elapsed
         with self._server.atomic():
             for track in self.tracks:
-                track.draw(self.time)
+                track.node.draw(track.at(self.time))
         self._follow()
         if self._slider_age >= SLIDER_TIME or not self.playing:
             self._slider_age = 0.0
