@@ -58,8 +58,7 @@ def show(shown: Run | Trajectory | Robot, height: int = 420, *, q: Any = None, t
 def sweep(robot: Robot) -> Trajectory:
     """The robot moving one joint after the other to both limits and back, its base at rest; at most MAX_SWEEP seconds."""
     neutral = robot.neutral()
-    joints = [link for link in robot.reduced.links if isinstance(link.kind, Revolute | Prismatic)]
-    joints = [link for link in joints if not link.base]
+    joints = [link for link in robot.reduced.links if isinstance(link.kind, Revolute | Prismatic) and not link.base]
     if not joints:
         return trajectory(robot, [0.0], neutral[None])
     count = max(2, round(min(SWEEP, MAX_SWEEP / len(joints)) * FPS))
@@ -69,10 +68,8 @@ def sweep(robot: Robot) -> Trajectory:
         index = link.q.start
         down, up = _range(link, float(neutral[index]))
         q[k * count : (k + 1) * count, index] += np.where(phase > 0.0, up * phase, down * -phase)
-    try:
-        link_poses(robot, q)
-    except CondyleError:
-        # a constraint may not let a joint go so far: those configurations are left out
+    # a constraint may not let a joint go so far: those configurations are left out
+    if not _possible(robot, q):
         q = q[[_possible(robot, row) for row in q]]
     shown = trajectory(robot, np.arange(len(q)) / FPS, q)
     # the robot stands on the ground at first, wherever its joints take it
@@ -83,8 +80,9 @@ def sweep(robot: Robot) -> Trajectory:
 def _range(link: Link, at: float) -> tuple[float, float]:
     """(down, up): how far the joint goes from `at`, within its limits and at most 1.2 rad or 0.25 m."""
     far = 1.2 if isinstance(link.kind, Revolute) else 0.25
-    ends = [None if end is None or not np.isfinite(end) else end - at for end in (link.limits.lower, link.limits.upper)]
-    down, up = -far if ends[0] is None else ends[0], far if ends[1] is None else ends[1]
+    lower, upper = link.limits.lower, link.limits.upper
+    down = -far if lower is None or not np.isfinite(lower) else lower - at
+    up = far if upper is None or not np.isfinite(upper) else upper - at
     return float(np.clip(down, -far, 0.0)), float(np.clip(up, 0.0, far))
 
 

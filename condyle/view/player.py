@@ -18,7 +18,7 @@ from condyle.view import scene
 from condyle.view.camera import Camera, framed
 from condyle.view.geometry import tube
 from condyle.view.picture import DARK, LIGHT, grid_step, picture, png
-from condyle.view.scene import RobotMesh, Survey, arrow_vectors, force_arrows, robot_mesh, robot_weight, survey
+from condyle.view.scene import RobotMesh, arrow_vectors, force_arrows, robot_mesh, robot_weight, survey
 from condyle.view.trajectory import Trajectory, quaternions, sample_run, spread
 
 if TYPE_CHECKING:
@@ -91,8 +91,12 @@ def framed_page(run_or_trajectory: Run | Trajectory, *, title: str = "", height:
 def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
     """All that the player needs, as plain data; numbers are little-endian float32 in base64."""
     shown = robot_mesh(m.robot)
-    camera, seen, follow = _camera(m, follow)
-    size = seen.extent
+    seen = survey(m)
+    if follow is None:
+        follow = bool(np.ptp(m.center[:, :2], axis=0).max() > AWAY * seen.extent)
+    if follow:
+        seen = survey(m, follow=True)
+    camera, size = framed(seen.points, (16, 9), margin=0.74), seen.extent
     first = shown.at(m.R[0], m.p[0]).vertices if len(shown.vertices) else np.zeros((1, 3))
     middle = 0.5 * (first.max(axis=0) + first.min(axis=0)).astype(float)
     starts = np.concatenate([m.contacts, m.push_points], axis=1)
@@ -100,7 +104,6 @@ def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
     points = m.center[spread(len(m), TRAIL_POINTS)]
     trail = tube(points, 0.005 * size, 6) if len(m) > 1 else None
     poses = np.concatenate([quaternions(m.R), m.p], axis=-1) if len(m.robot.model.links) else np.zeros((len(m), 0))
-    themes = {name: asdict(theme) for name, theme in (("light", LIGHT), ("dark", DARK))}
     return {
         "t": _floats(m.t - m.t[0]),
         "links": len(m.robot.model.links),
@@ -118,19 +121,10 @@ def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
         "square": grid_step(size),
         "level": seen.level,
         "lampShift": (middle - m.center[0]).tolist(),
-        "follow": follow,
-        "themes": themes,
+        "follow": bool(follow),
+        "themes": {"light": asdict(LIGHT), "dark": asdict(DARK)},
         "colors": {"force": scene.FORCE, "push": scene.PUSH, "path": scene.TRAIL, "center": CENTER},
     }
-
-
-def _camera(m: Trajectory, follow: bool | None) -> tuple[Camera, Survey, bool]:
-    """(camera, the space of the trajectory, whether the camera follows the robot)."""
-    still = survey(m)
-    travelled = float(np.ptp(m.center[:, :2], axis=0).max())
-    follow = travelled > AWAY * still.extent if follow is None else bool(follow)
-    seen = survey(m, follow=True) if follow else still
-    return framed(seen.points, (16, 9), margin=0.74), seen, follow
 
 
 def _body_data(shown: RobotMesh) -> dict[str, Any]:
@@ -138,23 +132,18 @@ def _body_data(shown: RobotMesh) -> dict[str, Any]:
     link = shown.link[shown.faces[:, 0]] if len(shown.faces) else np.zeros(0, int)
     solid = shown.color[:, 3] > 0.98
     order = np.lexsort((link, ~solid))
-    groups: list[dict[str, Any]] = []
-    first = 0
-    for k in order:
-        if not groups or (groups[-1]["link"], groups[-1]["solid"]) != (int(link[k]), bool(solid[k])):
-            groups.append({"link": int(link[k]), "solid": bool(solid[k]), "first": first, "count": 0})
-        groups[-1]["count"] += 3
-        first += 3
+    kinds, counts = np.unique(np.stack([~solid, link], axis=1)[order].astype(int), axis=0, return_counts=True)
+    ends = np.cumsum(3 * counts)
+    groups = [
+        {"link": int(link), "solid": not hollow, "first": int(end - 3 * count), "count": int(3 * count)}
+        for (hollow, link), count, end in zip(kinds, counts, ends, strict=True)
+    ]
     # vertices have the colour of their face: pieces share none
     colors = np.zeros((len(shown.vertices), 4), np.uint8)
     colors[shown.faces.ravel()] = np.repeat(np.rint(shown.color * 255.0).astype(np.uint8), 3, axis=0)
-    packed = {
-        "places": _floats(shown.vertices),
-        "normals": _floats(shown.normals),
-        "colors": _base64(colors),
-        "faces": _base64(shown.faces[order].astype("<u4")),
-    }
-    return {"body": packed, "groups": groups}
+    faces = _base64(shown.faces[order].astype("<u4"))
+    body = {"places": _floats(shown.vertices), "normals": _floats(shown.normals), "colors": _base64(colors), "faces": faces}
+    return {"body": body, "groups": groups}
 
 
 def _trail_data(trail: Mesh) -> dict[str, str]:
@@ -196,7 +185,7 @@ def script_json(data: Any) -> str:
 
 
 def _floats(array: np.ndarray) -> str:
-    return _base64(np.ascontiguousarray(array, dtype="<f4"))
+    return _base64(array.astype("<f4"))
 
 
 def _base64(array: np.ndarray) -> str:

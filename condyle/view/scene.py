@@ -101,7 +101,7 @@ def merge(found: Sequence[Piece]) -> RobotMesh:
     """The triangles of pieces, with normals."""
     parts, links = [], [np.zeros(0, int)]
     for piece in found:
-        parts.append(_triangles(piece.vertices, piece.faces, piece.color))
+        parts.append(_triangles(piece, piece.color))
         links.append(np.full(len(parts[-1].vertices), piece.link))
     return RobotMesh(**vars(Triangles.joined(parts)), link=np.concatenate(links), pieces=tuple(found))
 
@@ -117,8 +117,8 @@ def arrow_triangles(arrows: Iterable[Arrow], size: float) -> Triangles:
         thick = ARROW * size if arrow.thick is None else arrow.thick
         head = min(6.0 * thick, 0.6 * length)
         neck = start + along * (1.0 - head / length)
-        parts.append(_solid(tube(np.stack([start, neck]), thick, 16), arrow.color))
-        parts.append(_solid(cone(neck, start + along, min(2.6 * thick, 0.5 * head), 24), arrow.color))
+        parts.append(_triangles(tube(np.stack([start, neck]), thick, 16), arrow.color))
+        parts.append(_triangles(cone(neck, start + along, min(2.6 * thick, 0.5 * head), 24), arrow.color))
     return Triangles.joined(parts)
 
 
@@ -127,7 +127,7 @@ def trail_triangles(points: Any, thick: float, color: Rgb = TRAIL) -> Triangles:
     points = np.asarray(points, dtype=float)
     if points.ndim != 2 or points.shape[1] != 3 or not np.all(np.isfinite(points)):
         raise ShapeError(f"a trail is an array (n, 3) of finite points, got shape {points.shape}")
-    return _solid(tube(points, thick, 8), color)
+    return _triangles(tube(points, thick, 8), color)
 
 
 def force_arrows(shown: Trajectory, k: int, size: float) -> list[Arrow]:
@@ -187,10 +187,8 @@ def vector(what: str, given: Any) -> np.ndarray:
     return out
 
 
-def _solid(mesh: Mesh, color: Rgb) -> Triangles:
-    return _triangles(mesh.vertices, mesh.faces, (*color, 1.0)) if len(mesh.faces) else NOTHING
-
-
-def _triangles(vertices: np.ndarray, faces: np.ndarray, color: Sequence[float]) -> Triangles:
-    v, n, f = with_normals(vertices, faces)
-    return Triangles(v, n, f, np.tile(np.array(color, np.float32), (len(f), 1)))
+def _triangles(mesh: Mesh | Piece, color: Sequence[float]) -> Triangles:
+    if not len(mesh.faces):
+        return NOTHING
+    v, n, f = with_normals(mesh.vertices, mesh.faces)
+    return Triangles(v, n, f, np.tile(np.array((*color, 1.0)[:4], np.float32), (len(f), 1)))

@@ -27,20 +27,15 @@ _kernels: WeakKeyDictionary[Robot, Function] = WeakKeyDictionary()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Snapshot:
-    """Poses and forces in the axes of the world, at one time or, with leading axes, at many.
+    """Poses and forces in the axes of the world, at one time or, with leading axes, at many."""
 
-    R (..., links, 3, 3) and p (..., links, 3) of every link; center (..., 3), the centre of mass; contacts and forces
-    (..., c, 3), where the robot can touch the ground and the ground's force, N; push_points and pushes (..., w, 3), the points
-    and forces of the wrenches.
-    """
-
-    R: np.ndarray
-    p: np.ndarray
-    center: np.ndarray
-    contacts: np.ndarray
-    forces: np.ndarray
-    push_points: np.ndarray
-    pushes: np.ndarray
+    R: np.ndarray  # (..., links, 3, 3)
+    p: np.ndarray  # (..., links, 3)
+    center: np.ndarray  # of mass, (..., 3)
+    contacts: np.ndarray  # where the robot can touch the ground, (..., c, 3)
+    forces: np.ndarray  # of the ground, N, (..., c, 3)
+    push_points: np.ndarray  # of the wrenches, (..., w, 3)
+    pushes: np.ndarray  # their forces, N, (..., w, 3)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,8 +59,7 @@ def link_poses(robot: Robot, q: Any) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((*q.shape[:-1], 0, 3, 3)), np.zeros((*q.shape[:-1], 0, 3))
     found = _kernel(robot)(q)
     if not np.all(np.isfinite(found.p)):
-        reason = robot.explain(q) or f"{robot.name}: these configurations are too large to be shown"
-        raise RobotError([reason])
+        raise RobotError([robot.explain(q) or f"{robot.name}: these configurations are too large to be shown"])
     return found.R, found.p
 
 
@@ -130,7 +124,7 @@ def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
     """The run at about `fps` samples per second, the first and the last state included."""
     which = samples(len(run.x), float(run.dt), fps)
     q = np.asarray(run.q, dtype=float)[which]
-    simulation, forces, wrenches, level = None, None, None, None
+    simulation = forces = wrenches = level = None
     with suppress(FileError):  # a run that does not hold its world has no forces to show
         simulation = run.simulation
     if simulation is not None:
@@ -208,17 +202,14 @@ def _link(R: np.ndarray, p: np.ndarray, link: int) -> tuple[np.ndarray, np.ndarr
 
 def _kernel(robot: Robot) -> Any:
     if robot not in _kernels:
-        _kernels[robot] = robot.function(_poses_and_center if robot.mass > 0.0 else _poses)
+        _kernels[robot] = robot.function(_poses_and_center)
     return _kernels[robot]
 
 
 def _poses_and_center(model: Model, q: Array) -> dict[str, Any]:
-    return {**_poses(model, q), "center": center_of_mass(model, q)}
-
-
-def _poses(model: Model, q: Array) -> dict[str, Any]:
     X = poses(model, q)
-    return {"R": np.array([x.R for x in X]), "p": np.array([x.p for x in X])}
+    found = {"R": np.array([x.R for x in X]), "p": np.array([x.p for x in X])}
+    return found | ({"center": center_of_mass(model, q)} if any(link.inertia.mass > 0.0 for link in model.links) else {})
 
 
 def _configurations(robot: Robot, q: Any) -> np.ndarray:

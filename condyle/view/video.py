@@ -63,25 +63,18 @@ def save_video(
         count = f"{duration * fps / speed:,.0f}"
         raise ShapeError(f"{count} frames are more than a video may have, {MOST_FRAMES:,}: raise speed or lower fps")
     shown = run_or_trajectory if isinstance(run_or_trajectory, Trajectory) else sample_run(run_or_trajectory, fps / speed)
-    path_points = _trace(shown, trace)
+    path_points = frame_positions(shown.robot, shown.R, shown.p, trace) if isinstance(trace, str) else shown.center
     scene = survey(shown)
-    view = {"azimuth": azimuth, "elevation": elevation}
-    camera = framed(np.concatenate([scene.points, *([path_points] if trace else [])]), size, **view)
+    points = np.concatenate([scene.points, path_points]) if trace else scene.points
+    camera = framed(points, size, azimuth=azimuth, elevation=elevation)
     which = frame_indices(shown.t, fps, speed)
+    style: dict[str, Any] = {"size": size, "camera": camera, "dark": dark, "ground": scene.level, "extent": scene.extent}
 
     def frames() -> Iterator[np.ndarray]:
         for number, k in enumerate(which):
-            yield picture(
-                shown.robot,
-                shown.q[k],
-                size=size,
-                camera=camera,
-                dark=dark,
-                arrows=force_arrows(shown, k, scene.extent),
-                ground=scene.level,
-                extent=scene.extent,
-                trail=path_points[spread(k + 1, TRACE_POINTS)] if trace and k else None,
-            )
+            arrows = force_arrows(shown, k, scene.extent)
+            trail = path_points[spread(k + 1, TRACE_POINTS)] if trace and k else None
+            yield picture(shown.robot, shown.q[k], arrows=arrows, trail=trail, **style)
             if progress is not None:
                 progress(number + 1, len(which))
 
@@ -121,15 +114,9 @@ def ffmpeg() -> str:
         return str(imageio_ffmpeg.get_ffmpeg_exe())
     found = shutil.which("ffmpeg")
     if found is None:
-        raise MissingExtraError(
-            f"ffmpeg is needed for videos as MP4: {install_command('plot')}, or write a .gif", name="imageio_ffmpeg"
-        )
+        sentence = f"ffmpeg is needed for videos as MP4: {install_command('plot')}, or write a .gif"
+        raise MissingExtraError(sentence, name="imageio_ffmpeg")
     return found
-
-
-def _trace(shown: Trajectory, trace: bool | str) -> np.ndarray:
-    """The points (n, 3) of the path to draw."""
-    return frame_positions(shown.robot, shown.R, shown.p, trace) if isinstance(trace, str) else shown.center
 
 
 def _gif(path: Path, frames: Iterator[np.ndarray], fps: float) -> None:

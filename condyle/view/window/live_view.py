@@ -28,7 +28,13 @@ from condyle.view.window.objects import Environment, RobotNode
 from condyle.view.window.panel import Panel, View, paragraph, short
 from condyle.view.window.signal_plot import Signal, SignalPlot
 
-OWN, HOLD, GRAVITY, SINE, NONE = "own controller", "hold the pose", "gravity compensation", "sine motion", "none"
+OWN = "own controller"
+CONTROLS: dict[str, Callable[[Simulation, np.ndarray], Controller]] = {
+    "hold the pose": hold,
+    "gravity compensation": gravity_compensation,
+    "sine motion": sine_motion,
+    "none": lambda simulation, _: zero_torque(simulation),
+}
 FRAME_BUDGET = 0.030  # s of one frame that steps may take
 MAX_RECORDED = 120.0  # s of simulated time that are kept
 PLOTTED = 5.0  # s of simulated time in the plot
@@ -144,27 +150,26 @@ class LiveView(View):
         dark: bool = False,
         folder: Path | None = None,
     ) -> None:
-        self.simulation, self.robot = simulation, simulation.robot
-        self.folder = Path.cwd() if folder is None else folder
-        self._start = simulation.state(q)
-        self.x, self.k = self._start, 0
+        self.simulation, self.robot, self.folder = simulation, simulation.robot, folder or Path.cwd()
+        self.x = self._start = simulation.state(q)
+        self.k = 0
         self.node = RobotNode(server, self.robot, "/robot")
         self.pushes = Pushes(simulation, self.node.size)
         low, high = self.node.mesh.bounds(*self._poses())
         margin = 0.1 * (high - low)
         environment = Environment(server, low - margin, high + margin, simulation.ground, dark=dark)
         super().__init__(server, panel, [self.node], environment)
-        self._own, self._controls = control, dict[str, Controller]()
-        self.choose(HOLD if control is None else OWN)
+        self._controls = {} if control is None else {OWN: control}
+        self._choices = (*self._controls, *CONTROLS)
+        self.choose(self._choices[0])
         self.playing, self.speed, self.pace = True, 1.0, 1.0
         self._lock = threading.RLock()
-        self._due, self._message = 0.0, ""
-        self._wrenches: np.ndarray | None = None
+        self._due, self._message, self._plot_age = 0.0, "", 1.0
         self._u = np.zeros(simulation.nu)
+        self._wrenches: np.ndarray | None = None
         self._grip: np.ndarray | None = None
         self._joints = [link for link in self.robot.reduced.links if link.kind.nv == 1]
         self._history: deque[tuple[float, dict[str, np.ndarray]]] = deque(maxlen=int(PLOTTED / SAMPLE_TIME))
-        self._plot_age = 1.0
         self._record()
         self._build()
         self.node.on_drag(self._dragged)
@@ -177,8 +182,7 @@ class LiveView(View):
         self.button = panel.button("pause", self.toggle)
         panel.buttons("run", {"reset": self.reset, "step": self.step, "save": self.save})
         panel.linked(gui.add_slider("speed", *SPEEDS, 0.05, 1.0), lambda value: setattr(self, "speed", float(value)))
-        choices = (HOLD, GRAVITY, SINE, NONE) if self._own is None else (OWN, HOLD, GRAVITY, SINE, NONE)
-        panel.linked(gui.add_dropdown("motors", choices, initial_value=self.control), self.choose)
+        panel.linked(gui.add_dropdown("motors", self._choices, initial_value=self.control), self.choose)
         tabs = gui.add_tab_group()
         with tabs.add_tab("Push"):
             self._build_push()
@@ -206,9 +210,7 @@ class LiveView(View):
         most, first = (round(factor * pushes.weight / step) * step for factor in (3.0, 0.8))
         force = [gui.add_slider(f"{axis}, N", -most, most, step, first if axis == "x" else 0.0) for axis in "xyz"]
         seconds = gui.add_slider("for, s", 0.02, 1.0, 0.02, 0.1)
-        self.panel.button(
-            "push", lambda: pushes.push(labels[where.value], np.array([float(s.value) for s in force]), seconds.value)
-        )
+        self.panel.button("push", lambda: pushes.push(labels[where.value], np.array([s.value for s in force]), seconds.value))
 
     def _dragged(self, link: int, event: Any) -> None:
         """The mouse pulls a link, or lets it go."""
@@ -218,11 +220,11 @@ class LiveView(View):
             if event.phase == "end":
                 self._grip = None
                 self.pushes.release()
-                return
-            if self._grip is None:
-                R, p = self._poses()
-                self._grip = R[link].T @ (np.array(event.start_position) - p[link])
-            self.pushes.pull(link, self._grip, np.array(event.end_position))
+            else:
+                if self._grip is None:
+                    R, p = self._poses()
+                    self._grip = R[link].T @ (np.array(event.start_position) - p[link])
+                self.pushes.pull(link, self._grip, np.array(event.end_position))
         except Exception as error:  # shown, whatever it is
             self.panel.fail(error)
 
@@ -249,19 +251,13 @@ class LiveView(View):
     def choose(self, control: str) -> None:
         """Let a controller drive the motors, about the initial pose."""
         if control not in self._controls:
-            builders: dict[str, Any] = {HOLD: hold, GRAVITY: gravity_compensation, SINE: sine_motion}
             try:
-                found = self._own if control == OWN else None
-                if found is None:
-                    found = (
-                        builders[control](self.simulation, self._start) if control in builders else zero_torque(self.simulation)
-                    )
-                # compile before the clock goes on
-                found(0, self._start)
-                self._controls[control] = found
+                self._controls[control] = CONTROLS[control](self.simulation, self._start)
             except ControlError:
                 # a robot without motors
                 self._controls[control] = zero_torque(self.simulation)
+        # compile before the clock goes on
+        self._controls[control](0, self._start)
         self.control = control
 
     def step(self) -> None:
@@ -275,9 +271,8 @@ class LiveView(View):
     def save(self) -> None:
         """Write what happened since the beginning, or the last time it was saved, to a new file in the working folder."""
         with self._lock:
-            if not self._recorder.k:
-                self._message = "nothing to save yet"
-            else:
+            self._message = "nothing to save yet"
+            if self._recorder.k:
                 word = re.sub(r"[^A-Za-z0-9_-]+", "_", self.robot.name)[:40].strip("_") or "robot"
                 path = next(p for k in range(1, 100_000) if not (p := self.folder / f"live-{word}-{k}.cdl").exists())
                 run = self._recorder.finish()

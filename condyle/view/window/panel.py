@@ -37,8 +37,7 @@ class Panel:
     """The top of the panel, and callbacks whose errors are shown there."""
 
     def __init__(self, server: Any, wake: Callable[[], None]) -> None:
-        self.gui = server.gui
-        self._wake = wake
+        self.gui, self._wake = server.gui, wake
         self._message = self.gui.add_html("", visible=False)
         self.error: str | None = None
 

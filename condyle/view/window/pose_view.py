@@ -27,39 +27,30 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Coordinate:
-    """What one slider sets: entry `index` of q, or for joints with a quaternion, `index` of (x, y, z, roll, pitch, yaw)."""
+    """What one slider sets: an entry of q, or of a joint with a quaternion, an angle: 0, 1, 2 for roll, pitch, yaw."""
 
     number: int  # of the link among robot.reduced.links
     link: Link
-    index: int
     label: str
     low: float
     high: float
-
-    @property
-    def is_angle(self) -> bool:
-        """Whether it is one of the three angles of a quaternion."""
-        return isinstance(self.link.kind, Ball | Free) and self.index >= 3
-
-    @property
-    def entry(self) -> int:
-        """Where in q it is, unless it is an angle of a quaternion."""
-        return self.index + (self.link.q.start if isinstance(self.link.kind, Free) else 0)
+    entry: int
+    angle: int | None = None
 
     def of(self, q: np.ndarray) -> float:
         """Its value at q."""
-        return float(self._angles(q)[self.index - 3]) if self.is_angle else float(q[self.entry])
+        return float(q[self.entry] if self.angle is None else self._angles(q)[self.angle])
 
     def set(self, q: np.ndarray, value: float) -> np.ndarray:
         """q with this value."""
         q = q.copy()
-        if self.is_angle:
+        if self.angle is None:
+            q[self.entry] = value
+        else:
             rpy = self._angles(q)
-            rpy[self.index - 3] = value
+            rpy[self.angle] = value
             R = pose(rpy=tuple(float(angle) for angle in rpy)).R
             q[self.link.q.stop - 4 : self.link.q.stop] = quaternions(np.asarray(R, dtype=float)[None])[0]
-        else:
-            q[self.entry] = value
         return q
 
     def shown(self, q: np.ndarray) -> float:
@@ -159,13 +150,14 @@ def coordinates(robot: Robot, size: float) -> list[Coordinate]:
     found = []
     reach = float(np.ceil(max(2.0 * size, 0.5)))
     for i, link in enumerate(robot.reduced.links):
-        if isinstance(link.kind, Ball | Free):
-            first = 3 if isinstance(link.kind, Ball) else 0
-            for k, name in enumerate(("x", "y", "z", "roll", "pitch", "yaw")[first:], first):
-                far = reach if k < 3 else HALF_TURN / 2.0 if name == "pitch" else HALF_TURN
-                found.append(Coordinate(i, link, k, f"{link.joint} {name}", -far, far))
-        else:
-            found.append(Coordinate(i, link, int(link.q.start), link.joint, *limits(link, reach)))
+        entry = link.q.start
+        if not isinstance(link.kind, Ball | Free):
+            found.append(Coordinate(i, link, link.joint, *limits(link, reach), entry))
+            continue
+        if isinstance(link.kind, Free):
+            found += [Coordinate(i, link, f"{link.joint} {axis}", -reach, reach, entry + k) for k, axis in enumerate("xyz")]
+        for k, (name, far) in enumerate({"roll": HALF_TURN, "pitch": HALF_TURN / 2.0, "yaw": HALF_TURN}.items()):
+            found.append(Coordinate(i, link, f"{link.joint} {name}", -far, far, entry, k))
     return found
 
 
@@ -187,7 +179,7 @@ def within(robot: Robot, found: Sequence[Coordinate], q: np.ndarray) -> np.ndarr
     q = q.copy()
     for each in found:
         if not isinstance(each.link.kind, Ball | Free):
-            q[each.index] = np.clip(q[each.index], each.low, each.high)
+            q[each.entry] = np.clip(q[each.entry], each.low, each.high)
     return q
 
 

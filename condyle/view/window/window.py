@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -74,9 +75,9 @@ class Window:
         self.server = servers.serve(title, host, port)
         self.url = servers.address(self.server)
         self.view: Any = None
-        self.panel = Panel(self.server, self._wake)
         self._loop: RenderLoop | None = None
         self._over = threading.Event()
+        self.panel = Panel(self.server, self._wake)
 
     def __enter__(self) -> Window:
         return self
@@ -99,12 +100,10 @@ class Window:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Whether it was closed, after waiting for that, or for so many seconds."""
-        end = None if seconds is None else time.monotonic() + seconds
+        end = math.inf if seconds is None else time.monotonic() + seconds
         # short waits, so that Ctrl-C is heard at once everywhere
-        while end is None or time.monotonic() < end:
-            rest = 0.2 if end is None else min(0.2, max(end - time.monotonic(), 0.0))
-            if self._over.wait(rest):
-                return True
+        while not self.closed and (rest := end - time.monotonic()) > 0.0:
+            self._over.wait(min(0.2, rest))
         return self.closed
 
     def close(self) -> None:
