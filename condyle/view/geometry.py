@@ -79,11 +79,8 @@ def with_normals(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, n
     # corners with the same vertex and nearly the same normal are one
     key = np.column_stack([corners, np.rint(normals * 512.0).astype(np.int64)])
     _, first, where = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    return (
-        vertices[corners[first]].astype(np.float32),
-        normals[first].astype(np.float32),
-        where.reshape(-1, 3).astype(np.int32),
-    )
+    points, faces = vertices[corners[first]].astype(np.float32), where.reshape(-1, 3).astype(np.int32)
+    return points, normals[first].astype(np.float32), faces
 
 
 # -- links

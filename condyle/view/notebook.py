@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import CondyleError, ShapeError
-from condyle.multibody.html import robot_html
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link
-from condyle.runs.html import run_html
 from condyle.runs.run import Run
 from condyle.view.player import framed_page
 from condyle.view.scene import ground_level, robot_mesh
@@ -21,8 +19,6 @@ from condyle.view.trajectory import Trajectory, link_poses, sample_run, trajecto
 SWEEP = 1.6  # s for each joint, from its middle to both limits and back
 MAX_SWEEP = 24.0  # s for all joints
 FPS = 30.0
-
-__all__ = ["Inline", "robot_html", "run_html", "show", "sweep"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 
 import numpy as np
 
@@ -18,20 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 14, 10, 34  # what the axes' numbers need
 MAX_POINTS = 600  # of a line
 COLORS = 8  # of the palette; further lines begin again with it
 
-STYLE = """
-.chart{--c0:#2a6bbf;--c1:#cc3a2e;--c2:#2e8b57;--c3:#b8860b;--c4:#7a4fbf;--c5:#0f8b8d;--c6:#c2528b;--c7:#6b7280;
---ink:#22252b;--faint:#6b7280;--grid:#dfe3e8;margin:0 0 1.2em;min-width:0}
-@media (prefers-color-scheme:dark){.chart{--c0:#6aa9ff;--c1:#ff7b6e;--c2:#5fd08f;--c3:#e8bd4a;--c4:#b79bff;
---c5:#4fd1d3;--c6:#ff93c4;--c7:#a0a7b4;--ink:#e7e9ee;--faint:#a0a7b4;--grid:#343943}}
-.chart h4{margin:0 0 .2em;font:600 14px system-ui,sans-serif;color:var(--ink)}
-.chart svg{display:block;width:100%;height:auto;overflow:visible}
-.chart text{font:12px system-ui,sans-serif;fill:var(--faint)}
-.chart .grid{stroke:var(--grid);stroke-width:1;fill:none}
-.chart .line{fill:none;stroke-width:1.6;stroke-linejoin:round}
-.chart .band{fill:var(--c4);opacity:.13}
-.chart .legend{display:flex;flex-wrap:wrap;gap:.1em 1.1em;font:12px system-ui,sans-serif;color:var(--ink)}
-.chart .legend i{display:inline-block;width:14px;height:3px;border-radius:2px;margin-right:.4em;vertical-align:middle}
-"""
+STYLE = files("condyle.view").joinpath("web", "chart.css").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -83,20 +71,15 @@ def chart_html(plot: Chart) -> str:
         points = " ".join(f"{across(t[i]):.1f},{down(line[i]):.1f}" for i in which)
         out.append(f'<polyline class="line" style="stroke:var(--c{k % COLORS})" points="{points}"/>')
     out.append("</svg>")
-    return f'<div class="chart"><h4>{escape(plot.title)}</h4>{"".join(out)}{_legend(list(plot.lines))}</div>'
+    keys = [f'<span><i style="background:var(--c{k % COLORS})"></i>{escape(name)}</span>' for k, name in enumerate(plot.lines)]
+    legend = f'<div class="legend">{"".join(keys)}</div>' if list(plot.lines) != [""] else ""
+    return f'<div class="chart"><h4>{escape(plot.title)}</h4>{"".join(out)}{legend}</div>'
 
 
 def round_up(length: float) -> float:
     """The smallest number 1, 2 or 5 times a power of ten that is not below a length."""
     power = 10.0 ** np.floor(np.log10(length))
     return float(next((f * power for f in (1.0, 2.0, 5.0) if f * power >= 0.999 * length), 10.0 * power))
-
-
-def _legend(names: list[str]) -> str:
-    if names == [""]:
-        return ""
-    keys = [f'<span><i style="background:var(--c{k % COLORS})"></i>{escape(name)}</span>' for k, name in enumerate(names)]
-    return f'<div class="legend">{"".join(keys)}</div>'
 
 
 def value_range(values: Sequence[Array]) -> tuple[float, float]:

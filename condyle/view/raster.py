@@ -48,7 +48,9 @@ def nearest(pixels: np.ndarray, near: np.ndarray, faces: np.ndarray, size: tuple
     c = ((n[:, 2] - n[:, 0]) * one[:, 0] - (n[:, 1] - n[:, 0]) * two[:, 0]) / area
     a = n[:, 0] - b * corners[:, 0, 0] - c * corners[:, 0, 1]
     face, row, start, count = _spans(corners, area, size)
-    for first, last in _portions(count):
+    # about BATCH pixels at once
+    cuts = np.searchsorted(np.cumsum(count), np.arange(0, count.sum(), BATCH))
+    for first, last in pairwise([*cuts, len(count)]):
         f, many = face[first:last], count[first:last]
         owner = np.repeat(f, many)
         step = np.arange(len(owner)) - np.repeat(np.cumsum(many) - many, many)
@@ -99,16 +101,6 @@ def _spans(corners: np.ndarray, area: np.ndarray, size: tuple[int, int]) -> tupl
     count = np.maximum(np.clip(np.floor(right - 0.5), -1, width - 1).astype(np.int64) - start + 1, 0)
     some = count > 0
     return face[some], row[some], start[some], count[some]
-
-
-def _portions(count: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of spans with about BATCH pixels each."""
-    ends = np.cumsum(count)
-    cuts = [0]
-    while cuts[-1] < len(count):
-        begun = ends[cuts[-1] - 1] if cuts[-1] else 0
-        cuts.append(max(int(np.searchsorted(ends, begun + BATCH)), cuts[-1] + 1))
-    return [(a, min(b, len(count))) for a, b in pairwise(cuts)]
 
 
 def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -14,9 +14,10 @@ import pytest
 
 import condyle as cd
 from condyle.errors import ShapeError
+from condyle.multibody.html import robot_html
 from condyle.multibody.robot import Robot
 from condyle.runs.html import POINTS, run_html, sparkline
-from condyle.view.notebook import robot_html, show, sweep
+from condyle.view.notebook import show, sweep
 from condyle.view.trajectory import trajectory
 
 from .browser import MISSING, Browser, changed, chromium

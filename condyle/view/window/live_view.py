@@ -140,17 +140,9 @@ class LiveView(View):
     """A simulation in a window; `x` is its state, `time` in s."""
 
     def __init__(
-        self,
-        server: Any,
-        panel: Panel,
-        simulation: Simulation,
-        *,
-        q: Any = None,
-        control: Controller | None = None,
-        dark: bool = False,
-        folder: Path | None = None,
+        self, server: Any, panel: Panel, simulation: Simulation, *, q: Any, control: Controller | None, dark: bool
     ) -> None:
-        self.simulation, self.robot, self.folder = simulation, simulation.robot, folder or Path.cwd()
+        self.simulation, self.robot, self.folder = simulation, simulation.robot, Path.cwd()
         self.x = self._start = simulation.state(q)
         self.k = 0
         self.node = RobotNode(server, self.robot, "/robot")
@@ -362,4 +354,4 @@ class LiveView(View):
         text = f"{self.time:.2f} s" + (f", {self.pace:.2f} times real time" if self.playing else ", paused")
         if self._recorder.k * self.simulation.dt >= MAX_RECORDED - 1e-9:
             text += f"; the first {MAX_RECORDED:g} s are kept"
-        self.status.content = paragraph(text, small=True) + (paragraph(self._message, small=True) if self._message else "")
+        self.status.content = paragraph(*filter(None, (text, self._message)), small=True)

@@ -92,21 +92,20 @@ class Panel:
 
     def about_robot(self, robot: Robot, warnings: Sequence[str], more: Sequence[tuple[object, object]] = ()) -> None:
         """A table of facts about a robot, and what its file left open."""
-        gravity = " ".join(f"{x:g}" for x in robot.model.gravity)
         total = "" if robot.coordinate_map.identity else f" of {robot.model.nv}"
-        rows: list[tuple[object, object]] = [
-            ("robot", robot.name),
-            ("mass", f"{robot.mass:.6g} kg"),
-            ("links that move", len(robot.model.links)),
-            ("coordinates", f"nq {robot.nq}, nv {robot.nv}{total}"),
-            ("frames", len(robot.model.frames)),
-            ("gravity", f"{gravity} m/s²"),
-        ]
-        self.gui.add_html(table([*rows, *more]))
+        facts = {
+            "robot": robot.name,
+            "mass": f"{robot.mass:.6g} kg",
+            "links that move": len(robot.model.links),
+            "coordinates": f"nq {robot.nq}, nv {robot.nv}{total}",
+            "frames": len(robot.model.frames),
+            "gravity": f"{' '.join(f'{x:g}' for x in robot.model.gravity)} m/s²",
+        }
+        self.gui.add_html(table([*facts.items(), *more]))
         lines = [*robot.report, *warnings]
         if lines:
             with self.gui.add_folder(f"warnings ({len(lines)})"):
-                self.gui.add_html(paragraphs(lines[:MAX_WARNINGS], small=True))
+                self.gui.add_html(paragraph(*lines[:MAX_WARNINGS], small=True))
 
 
 class View:
@@ -149,15 +148,11 @@ def short(value: object, most: int = MAX_LETTERS) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
-def paragraph(text: object, *, color: str = "", small: bool = False) -> str:
-    """HTML of one paragraph of text."""
+def paragraph(*texts: object, color: str = "", small: bool = False) -> str:
+    """HTML of a paragraph for each text."""
     style = f"margin:0;padding:2px 10px;overflow-wrap:anywhere;font-size:{'0.8em' if small else '0.875em'};line-height:1.4"
-    return f'<p style="{style}{";color:" + color if color else ""}">{escape(short(text))}</p>'
-
-
-def paragraphs(texts: Iterable[object], **style: Any) -> str:
-    """HTML of paragraphs, one after the other."""
-    return "".join(paragraph(text, **style) for text in texts)
+    style += f";color:{color}" if color else ""
+    return "".join(f'<p style="{style}">{escape(short(text))}</p>' for text in texts)
 
 
 def table(rows: Iterable[tuple[object, object]]) -> str:

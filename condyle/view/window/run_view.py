@@ -13,7 +13,7 @@ from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 from condyle.view.trajectory import Snapshot, frame_positions, link_poses, mass_center, snapshot, spread
 from condyle.view.window.objects import Environment, RobotNode
-from condyle.view.window.panel import Panel, View, flatten, paragraph, paragraphs, table
+from condyle.view.window.panel import Panel, View, flatten, paragraph, table
 from condyle.view.window.signal_plot import Signal, SignalPlot
 
 SPEEDS = (0.1, 4.0)
@@ -39,12 +39,7 @@ class Track:
             self.simulation = run.simulation
         except CondyleError as error:
             self.problems.append(f"forces of the ground are not shown: {error}")
-        self._forces: np.ndarray | None = None
-
-    def compute_forces(self) -> None:
-        """Evaluate the contact forces of all steps, which may take a compilation."""
-        if self.simulation is not None and self.simulation.contact_points:
-            self._forces = np.asarray(self.run.contact_forces)
+        self.forces: np.ndarray | None = None  # of the ground, at every step
 
     def state(self, time: float) -> int:
         """The index of the state at a time."""
@@ -56,7 +51,7 @@ class Track:
         step = min(k, self.run.steps - 1)
         if step < 0:
             return snapshot(self.robot, self.run.q[k])
-        forces = None if self._forces is None else self._forces[step]
+        forces = None if self.forces is None else self.forces[step]
         return snapshot(self.robot, self.run.q[k], self.simulation, forces=forces, wrenches=self.run.wrenches[step])
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -76,9 +71,7 @@ class Track:
     def signal(self, group: str) -> list[Signal]:
         """The signal of this name, if the run has it."""
         found = self.run.signals().get(group)
-        if found is None:
-            return []
-        return [Signal(self.run.t[: len(found.values)], found.values, found.unit, found.names)]
+        return [] if found is None else [Signal(self.run.t[: len(found.values)], found.values, found.unit, found.names)]
 
     def about(self) -> list[tuple[object, object]]:
         """Rows of facts about the run."""
@@ -114,7 +107,7 @@ class RunView(View):
         for track in self.tracks:
             track.node.shown.add("trail")
             if track.problems:
-                gui.add_html(paragraphs(track.problems, color="#d9541e", small=True))
+                gui.add_html(paragraph(*track.problems, color="#d9541e", small=True))
         self.button = panel.button("play", self.toggle)
         dt = self.tracks[0].run.dt
         self.slider = panel.linked(gui.add_slider("time, s", 0.0, max(self.duration, dt), dt, 0.0), self.seek)
@@ -143,9 +136,11 @@ class RunView(View):
         return [signal for track in self.tracks for signal in track.signal(group)]
 
     def _compute_forces(self) -> None:
+        """Evaluate the contact forces of all steps, which may take a compilation."""
         for track in self.tracks:
             try:
-                track.compute_forces()
+                if track.simulation is not None and track.simulation.contact_points:
+                    track.forces = np.asarray(track.run.contact_forces)
             except Exception as error:  # shown, whatever it is
                 self.panel.fail(error)
         self._changed = True
