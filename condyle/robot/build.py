@@ -10,7 +10,7 @@ import numpy as np
 
 from condyle.errors import RobotError
 from condyle.robot.couplings import moving_loops
-from condyle.robot.description import Description, JointSpec, LinkSpec, Shape
+from condyle.robot.description import Description, JointSpec, LinkSpec, Shape, moved
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose, length
@@ -128,16 +128,11 @@ class _Builder:
     def attach(self, link: LinkSpec, at: int, pose: Pose) -> None:
         """Add a link's mass and shapes to the moving link that it is fixed to."""
         self.link_frames[link.name] = Frame(link.name, at, pose)
-        visuals = [replace(shape, pose=pose @ shape.pose) for shape in link.visuals]
-        collisions = [replace(shape, pose=pose @ shape.pose) for shape in link.collisions]
         if at < 0:
-            self.visuals += visuals
-            self.collisions += collisions
-            return
-        body = self.bodies[at]
-        inertia = body.inertia if link.inertia is None else body.inertia + link.inertia.seen_from(pose)
-        all_visuals, all_collisions = (*body.visuals, *visuals), (*body.collisions, *collisions)
-        self.bodies[at] = replace(body, inertia=inertia, visuals=all_visuals, collisions=all_collisions)
+            self.visuals += moved(link.visuals, pose)
+            self.collisions += moved(link.collisions, pose)
+        else:
+            self.bodies[at] = self.bodies[at].carrying(link, pose)
 
 
 def _motions(joint: JointSpec) -> list[tuple[str, Kind]]:

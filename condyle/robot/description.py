@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,11 @@ class Shape:
     mesh: Path | None = None
     color: tuple[float, float, float, float] | None = None
     sha256: str | None = None  # of the mesh, where a run names it: a file with another content is not opened for anybody
+
+
+def moved(shapes: Iterable[Shape], X_ab: Pose) -> tuple[Shape, ...]:
+    """Shapes given in b, as seen from a."""
+    return tuple(replace(shape, pose=X_ab @ shape.pose) for shape in shapes)
 
 
 @dataclass(frozen=True)

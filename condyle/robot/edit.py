@@ -10,6 +10,7 @@ import numpy as np
 
 from condyle.errors import RobotError
 from condyle.robot.couplings import moving_loops
+from condyle.robot.description import moved
 from condyle.robot.model import Frame, Link, Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Pose
@@ -58,54 +59,27 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
     fixed = set(matching(model, names))
     home: list[tuple[int, Pose]] = []  # old link -> (new link or -1, pose in it)
     links: list[Link] = []
-    extra: dict[int, list[tuple[Link, Pose]]] = {}
+    visuals, collisions = list(model.visuals), list(model.collisions)
     for i, link in model.outward():
         at, X = home[link.parent] if link.parent >= 0 else (-1, Pose.identity())
-        if i in fixed:
-            pose = X @ link.pose(standing)
-            home.append((at, Pose(np.asarray(pose.R, dtype=float), np.asarray(pose.p, dtype=float))))
-            extra.setdefault(at, []).append((link, home[i][1]))
-        else:
+        if i not in fixed:
+            q_at, v_at = (links[-1].q.stop, links[-1].v.stop) if links else (0, 0)
             home.append((len(links), Pose.identity()))
-            links.append(replace(link, parent=at, placement=X @ link.placement))
-    return _assembled(model, links, home, extra, fixed, standing)
-
-
-def _assembled(
-    model: Model,
-    links: list[Link],
-    home: list[tuple[int, Pose]],
-    extra: dict[int, list[tuple[Link, Pose]]],
-    fixed: set[int],
-    standing: np.ndarray,
-) -> Locked:
-    visuals, collisions = list(model.visuals), list(model.collisions)
-    q_at = v_at = 0
-    for k, link in enumerate(links):
-        nq, nv = link.kind.nq, link.kind.nv
-        parts = extra.get(k, [])
-        inertia = link.inertia
-        for part, pose in parts:
-            inertia = inertia + part.inertia.seen_from(pose)
-        links[k] = replace(
-            link,
-            inertia=inertia,
-            q=slice(q_at, q_at + nq),
-            v=slice(v_at, v_at + nv),
-            visuals=(*link.visuals, *[replace(s, pose=X @ s.pose) for part, X in parts for s in part.visuals]),
-            collisions=(*link.collisions, *[replace(s, pose=X @ s.pose) for part, X in parts for s in part.collisions]),
-        )
-        q_at, v_at = q_at + nq, v_at + nv
-    for part, X in extra.get(-1, []):
-        visuals += [replace(s, pose=X @ s.pose) for s in part.visuals]
-        collisions += [replace(s, pose=X @ s.pose) for s in part.collisions]
+            q_slice, v_slice = slice(q_at, q_at + link.kind.nq), slice(v_at, v_at + link.kind.nv)
+            links.append(replace(link, parent=at, placement=X @ link.placement, q=q_slice, v=v_slice))
+            continue
+        pose = X @ link.pose(standing)
+        X = Pose(np.asarray(pose.R, dtype=float), np.asarray(pose.p, dtype=float))
+        home.append((at, X))
+        if at >= 0:
+            links[at] = links[at].carrying(link, X)
+        else:
+            visuals += moved(link.visuals, X)
+            collisions += moved(link.collisions, X)
     frames = []
     for frame in model.frames:
         at, X = home[frame.link] if frame.link >= 0 else (-1, Pose.identity())
         frames.append(Frame(frame.name, at, X @ frame.pose))
-    kept = [link for i, link in model.outward() if i not in fixed]
-    q_map = [n for link in kept for n in range(link.q.start, link.q.stop)]
-    v_map = [n for link in kept for n in range(link.v.start, link.v.stop)]
     slim = replace(
         model,
         links=tuple(links),
@@ -114,6 +88,9 @@ def _assembled(
         collisions=tuple(collisions),
         loops=moving_loops(model.loops, frames, model.name),
     )
+    kept = [link for i, link in model.outward() if i not in fixed]
+    q_map = [n for link in kept for n in range(link.q.start, link.q.stop)]
+    v_map = [n for link in kept for n in range(link.v.start, link.v.stop)]
     return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing, model.nv)
 
 
@@ -132,14 +109,7 @@ def parameter_shape(model: Model, name: str) -> tuple[int, ...]:
 def parameter_value(model: Model, name: str) -> np.ndarray:
     """Its present value."""
     i, what = _parameter(model, name)
-    link = model.links[i]
-    values: dict[str, Any] = {
-        "mass": link.inertia.mass,
-        "com": link.inertia.com,
-        "inertia": link.inertia.I_com,
-        "position": link.placement.p,
-    }
-    return np.asarray(values[what] if what in values else getattr(link, what), dtype=float)
+    return np.asarray(_values(model.links[i])[what], dtype=float)
 
 
 def with_parameters(model: Model, values: dict[str, Any]) -> Model:
@@ -148,14 +118,20 @@ def with_parameters(model: Model, values: dict[str, Any]) -> Model:
     for name, value in values.items():
         i, what = _parameter(model, name)
         link = links[i]
-        if what in ("mass", "com", "inertia"):
-            parts = {"mass": link.inertia.mass, "com": link.inertia.com, "inertia": link.inertia.I_com, what: value}
-            links[i] = replace(link, inertia=Inertia.about_com(parts["mass"], parts["com"], parts["inertia"]))
-        elif what == "position":
+        if what == "position":
             links[i] = replace(link, placement=Pose(link.placement.R, value))
+        elif what == "armature":
+            links[i] = replace(link, armature=value)
         else:
-            links[i] = replace(link, **{what: value})
+            body = _values(link) | {what: value}
+            links[i] = replace(link, inertia=Inertia.about_com(body["mass"], body["com"], body["inertia"]))
     return replace(model, links=tuple(links))
+
+
+def _values(link: Link) -> dict[str, Any]:
+    """The parameters of a link."""
+    body = link.inertia
+    return dict(zip(PARAMETERS, (body.mass, body.com, body.I_com, link.armature, link.placement.p), strict=True))
 
 
 def _parameter(model: Model, name: str) -> tuple[int, str]:

@@ -12,25 +12,11 @@ from condyle.robot.spatial import Motion, Pose, vector
 
 
 @dataclass(frozen=True)
-class _OneAxis:
-    """A joint with one coordinate, about or along a unit vector."""
+class Revolute:
+    """Rotation by q about a unit vector; it may turn without end."""
 
     axis: tuple[float, float, float]
     nq = nv = 1
-
-    def neutral(self) -> np.ndarray:
-        """The coordinate at zero."""
-        return np.zeros(1)
-
-
-@dataclass(frozen=True)
-class Revolute(_OneAxis):
-    """Rotation by q about an axis; it may turn without end."""
-
-    @property
-    def axes(self) -> tuple[Motion, ...]:
-        """The motions that unit velocities give, in the link's frame."""
-        return (Motion(np.zeros(3), np.array(self.axis)),)
 
     def pose(self, q: Any) -> Pose:
         """The joint's motion from zero to q."""
@@ -42,13 +28,11 @@ class Revolute(_OneAxis):
 
 
 @dataclass(frozen=True)
-class Prismatic(_OneAxis):
-    """Translation by q along an axis."""
+class Prismatic:
+    """Translation by q along a unit vector."""
 
-    @property
-    def axes(self) -> tuple[Motion, ...]:
-        """The motions that unit velocities give, in the link's frame."""
-        return (Motion(np.array(self.axis), np.zeros(3)),)
+    axis: tuple[float, float, float]
+    nq = nv = 1
 
     def pose(self, q: Any) -> Pose:
         """The joint's motion from zero to q."""
@@ -66,11 +50,6 @@ class Ball:
     nq = 4
     nv = 3
 
-    @property
-    def axes(self) -> tuple[Motion, ...]:
-        """The motions that unit velocities give, in the link's frame."""
-        return tuple(Motion(np.zeros(3), e) for e in np.eye(3))
-
     def pose(self, q: Any) -> Pose:
         """The joint's motion from zero to q."""
         return Pose(rotation_of(q), np.zeros(3))
@@ -78,10 +57,6 @@ class Ball:
     def velocity(self, v: Any) -> Motion:
         """The motion that v gives, in the link's frame."""
         return Motion(np.zeros(3), v)
-
-    def neutral(self) -> np.ndarray:
-        """The coordinates at zero."""
-        return np.array([0.0, 0.0, 0.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -91,11 +66,6 @@ class Free:
     nq = 7
     nv = 6
 
-    @property
-    def axes(self) -> tuple[Motion, ...]:
-        """The motions that unit velocities give, in the link's frame."""
-        return tuple(Motion.of(e) for e in np.eye(6))
-
     def pose(self, q: Any) -> Pose:
         """The joint's motion from zero to q."""
         return Pose(rotation_of(q[3:7]), q[0:3])
@@ -103,10 +73,6 @@ class Free:
     def velocity(self, v: Any) -> Motion:
         """The motion that v gives, in the link's frame."""
         return Motion(v[0:3], v[3:6])
-
-    def neutral(self) -> np.ndarray:
-        """The coordinates at zero."""
-        return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 Kind = Revolute | Prismatic | Ball | Free

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import RobotError
-from condyle.robot.description import Limits, Mimic, Note, Shape
+from condyle.robot.description import Limits, LinkSpec, Mimic, Note, Shape, moved
 from condyle.robot.joints import Kind
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Motion, Pose
@@ -49,11 +49,17 @@ class Link:
     @property
     def axes(self) -> tuple[Motion, ...]:
         """The motions that unit joint velocities give, in the link's own frame."""
-        return self.kind.axes
+        return tuple(self.kind.velocity(e) for e in np.eye(self.kind.nv))
 
     def velocity(self, v: Any) -> Motion:
         """The joint's motion in the link's own frame."""
         return self.kind.velocity(v[self.v])
+
+    def carrying(self, part: Link | LinkSpec, X: Pose) -> Link:
+        """This link with a part fixed to it at the pose X: its inertia and shapes are added."""
+        inertia = self.inertia if part.inertia is None else self.inertia + part.inertia.seen_from(X)
+        visuals, collisions = (*self.visuals, *moved(part.visuals, X)), (*self.collisions, *moved(part.collisions, X))
+        return replace(self, inertia=inertia, visuals=visuals, collisions=collisions)
 
 
 @dataclass(frozen=True)
@@ -126,8 +132,11 @@ class Model:
         return next((i for i, link in self.outward() if link.base == motion), None)
 
     def neutral(self) -> np.ndarray:
-        """The configuration with every joint at zero."""
-        return np.concatenate([link.kind.neutral() for link in self.links]) if self.links else np.zeros(0)
+        """The configuration with every joint at zero; a quaternion (nq = nv + 1) ends with w = 1."""
+        q = np.zeros(self.nq)
+        for link in self.links:
+            q[link.q.stop - 1] = link.kind.nq - link.kind.nv
+        return q
 
     def written(self) -> np.ndarray:
         """The configuration in which the robot is written: where its loops are closed first. Zero, but for some MJCF files."""

@@ -16,10 +16,6 @@ Array = Any  # a NumPy array of floats or of traced scalars
 
 def vector(*entries: Any) -> Array:
     """A vector of any scalars."""
-    return _array(entries)
-
-
-def _array(entries: Any) -> Array:
     if all(isinstance(x, (float, int)) for x in entries):
         return np.array(entries, dtype=float)
     out = np.empty(len(entries), dtype=object)

@@ -26,10 +26,6 @@ EFFORT, SPEED = 0.216, 7.0  # of the servo at 6 V, taken for an MG90S; the data 
 DAMPING = EFFORT / SPEED  # N m s/rad: what its motor gives falls to nothing at full speed
 LEGS = {"lf": (+1, +1), "rf": (+1, -1), "lh": (-1, +1), "rh": (-1, -1)}  # (front, left)
 
-# the common URDF's geometry, which the real robot's library contradicts: for comparison only, in the URDF's own axes
-URDF_UPPER, URDF_LOWER = 0.047, 0.0639
-URDF_MOUNT_X, URDF_MOUNT_Y, URDF_MOUNT_Z = (0.0405, -0.0405), (0.05315, -0.06685), -0.009
-
 TORSO = (1.6010e-4, 3.8509e-4, 3.4501e-4)
 LEG = (2.7802e-6, 3.0335e-6, 2.5815e-7)
 SERVO = (6.436e-7, 1.0649e-6, 6.315e-7)
