@@ -46,25 +46,22 @@ class SourceText:
         self.one_line = "\n" not in text.strip()
         self._spans: dict[int, _Span] = {}
         self._root = root  # keeps the ids of its elements taken
-        elements, waiting = root.walk(), list[_Span]()
         self._starts: list[int] = []  # of all elements, in the order written, with each one's span and that of its parent
         self._nested: list[tuple[_Span, int]] = []
-        open_now: list[int] = []
+        elements, waiting = root.walk(), [-1]
         for token in TOKEN.finditer(text):
             if token[2] is None:
                 continue
             if token[1]:
-                span = waiting.pop()
-                open_now.pop()
+                span = self._nested[waiting.pop()][0]
                 span.closing, span.end = token.start(), token.end()
                 continue
             span = _Span(token.start(), token.end(), token.end(), token.end())
             self._spans[id(next(elements))] = span
             self._starts.append(span.start)
-            self._nested.append((span, open_now[-1] if open_now else -1))
+            self._nested.append((span, waiting[-1]))
             if not token[3].endswith("/"):
-                waiting.append(span)
-                open_now.append(len(self._nested) - 1)
+                waiting.append(len(self._nested) - 1)
 
     def path(self, at: int) -> tuple[int, ...]:
         """Where the elements begin that hold this place, the outermost first; none for a place outside of all."""
@@ -99,10 +96,7 @@ class SourceText:
         found = self._attribute(self._spans[id(element)], name)
         if found is None:
             return ()
-        start = found.start()
-        while self.text[start - 1].isspace():
-            start -= 1
-        return (Edit(start, found.end(), ""),)
+        return (Edit(self._before_space(found.start()), found.end(), ""),)
 
     # -- elements
 
@@ -114,8 +108,7 @@ class SourceText:
 
     def drop(self, element: Element) -> Edits:
         """The element goes, and its line too if nothing else is on it."""
-        span = self._spans[id(element)]
-        start, end = span.start, span.end
+        start, end = self._spans[id(element)].start, self._spans[id(element)].end
         before = start - len(self._indent(start))
         at_line_start = before == 0 or self.text[before - 1] == "\n"
         rest = re.compile(r"[ \t]*\r?\n").match(self.text, end)
@@ -145,27 +138,23 @@ class SourceText:
             at = self._tag_end(span)
             return (Edit(at, span.opened, f">{block}{self.newline}{outer}</{element.tag}>"),)
         # behind the last child, before the white space that indents the end tag
-        at = span.closing
-        while at > span.opened and self.text[at - 1].isspace():
-            at -= 1
+        at = self._before_space(span.closing)
         tail = "" if "\n" in self.text[at : span.closing] else self.newline + outer
         return (Edit(at, at, block + tail),)
 
     def corrected(self, groups: Iterable[Edits]) -> tuple[str, list[int]]:
         """The text after these groups of edits, and which groups were made; one that overlaps an earlier one is left out."""
         made: list[int] = []
-        taken: list[tuple[int, int, int, str]] = []
-        busy = _Busy()
+        taken: list[Edit] = []  # in the order of the text
         for number, group in enumerate(groups):
-            if group and all(busy.free(edit) for edit in group):
+            if group and all(_fits(taken, edit) for edit in group):
                 for edit in group:
-                    busy.take(edit)
-                    taken.append((edit.start, edit.end, len(taken), edit.text))
+                    insort(taken, edit, key=_stretch)
                 made.append(number)
         parts, at = [], 0
-        for start, end, _, text in sorted(taken):
-            parts += [self.text[at:start], text]
-            at = end
+        for edit in taken:
+            parts += [self.text[at : edit.start], edit.text]
+            at = edit.end
         return "".join([*parts, self.text[at:]]), made
 
     # -- the text
@@ -178,7 +167,10 @@ class SourceText:
 
     def _tag_end(self, span: _Span) -> int:
         """Where the last attribute of the start tag ends."""
-        at = span.opened - (2 if self.text[span.opened - 2] == "/" else 1)
+        return self._before_space(span.opened - (2 if self.text[span.opened - 2] == "/" else 1))
+
+    def _before_space(self, at: int) -> int:
+        """Where the white space before a place begins."""
         while self.text[at - 1].isspace():
             at -= 1
         return at
@@ -198,20 +190,14 @@ class SourceText:
         return (self.newline + indent).join(lines)
 
 
-class _Busy:
-    """The stretches of text that edits have taken; insertions may share a place, nothing else may."""
+def _stretch(edit: Edit) -> tuple[int, int]:
+    return edit.start, edit.end
 
-    def __init__(self) -> None:
-        self._taken: list[tuple[int, int]] = []
 
-    def free(self, edit: Edit) -> bool:
-        at = bisect_left(self._taken, (edit.start, edit.end))
-        before = self._taken[at - 1] if at else (-1, -1)
-        after = self._taken[at] if at < len(self._taken) else (edit.end, edit.end)
-        return before[1] <= edit.start and after[0] >= edit.end
-
-    def take(self, edit: Edit) -> None:
-        insort(self._taken, (edit.start, edit.end))
+def _fits(taken: Sequence[Edit], edit: Edit) -> bool:
+    """Whether an edit overlaps none of those taken; insertions may share a place, nothing else may."""
+    at = bisect_left(taken, _stretch(edit), key=_stretch)
+    return (at == 0 or taken[at - 1].end <= edit.start) and (at == len(taken) or taken[at].start >= edit.end)
 
 
 def _escaped(value: str, quote: str) -> str:

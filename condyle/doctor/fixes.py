@@ -15,12 +15,11 @@ from condyle.doctor.edits import Edits
 from condyle.doctor.meshes import MeshSearch
 from condyle.doctor.shapes import bounds, estimate
 from condyle.doctor.spelling import THOUSANDS, close, in_si, joint_type, listed, misspelt, similar, written
-from condyle.robot.check import ROUNDING, TRIANGLE
+from condyle.robot.check import ONE_COORDINATE, ROUNDING, TRIANGLE
 from condyle.robot.names import quoted
 from condyle.robot.paths import SCHEME
 from condyle.robot.report import ERROR, HINT, WARNING, Finding
 from condyle.robot.spatial import Inertia
-from condyle.robot.tree import ONE_COORDINATE
 from condyle.robot.urdf import ELSEWHERE
 from condyle.robot.xml import Element, write_xml
 
@@ -56,7 +55,7 @@ class Fixes:
         value = element.attributes[name]
         meant = in_si(value, name, count)
         if meant is not None:
-            return _fixed(finding, f'Write {name}="{meant}".', f'writes {name}="{meant}"', self.text.set(element, name, meant))
+            return self._written(finding, element, name, meant)
         endless = element.tag == "limit" and value.strip().lstrip("+-").lower() in ("inf", "infinity", ".inf")
         if endless and name in ("effort", "velocity"):
             edits = self.text.drop_attribute(element, name)
@@ -153,8 +152,8 @@ class Fixes:
         length = math.hypot(*finding.data)
         unit = " ".join(f"{x / length + 0.0:.12g}" for x in finding.data)
         severity = HINT if abs(length - 1.0) < ROUNDED else WARNING
-        edits, what = self.text.set(_element(finding), "xyz", unit), finding.what.replace(": scaled to one", ", not one")
-        return _fixed(finding, f'Write xyz="{unit}".', f'writes xyz="{unit}"', edits, severity=severity, what=what)
+        what = finding.what.replace(": scaled to one", ", not one")
+        return self._written(finding, _element(finding), "xyz", unit, severity=severity, what=what)
 
     def limit_missing(self, finding: Finding) -> Finding:
         """A joint that may move without end."""
@@ -199,10 +198,8 @@ class Fixes:
         element = self.document.child(self.joint(finding), tag)
         if element is None:
             return finding
-        positive, what = written(-value), f"joint {quoted(finding.owner)} <{tag}>: {name} {value:g} is negative"
-        edits = self.text.set(element, name, positive)
-        fix = f'{name}="{positive}"'
-        return _fixed(finding, f"Write {fix}.", f"writes {fix}", edits, where=element.where, what=what)
+        what = f"joint {quoted(finding.owner)} <{tag}>: {name} {value:g} is negative"
+        return self._written(finding, element, name, written(-value), where=element.where, what=what)
 
     def joint(self, finding: Finding) -> Element | None:
         """The joint that a finding is about."""
@@ -211,14 +208,6 @@ class Fixes:
     # -- names and references
 
     def link_twice(self, finding: Finding) -> Finding | None:
-        """Two links of one name."""
-        return self._twice(finding)
-
-    def joint_twice(self, finding: Finding) -> Finding | None:
-        """Two joints of one name."""
-        return self._twice(finding)
-
-    def _twice(self, finding: Finding) -> Finding | None:
         """Two links or joints of one name. The second is deleted if it is the same, renamed if it is clear which one is meant."""
         tag, name = finding.rule.removesuffix("-twice"), finding.owner
         same = self.document.named_parts.get((tag, name), [])
@@ -234,6 +223,8 @@ class Fixes:
             self.taken[tag].add(free)
         what = f"{named(second)} is there twice, first in line {first.line}"
         return _fixed(finding, "Delete one of them, or give it another name.", fix, edits, where=second.where, what=what)
+
+    joint_twice = link_twice
 
     def _apart(self, first: Element, second: Element, count: int, free: str) -> tuple[str, Edits]:
         """(what the fix does, its edits) for a name given twice; nothing where it would be a guess."""
@@ -270,7 +261,7 @@ class Fixes:
         if not meant:
             return replace(finding, where=end.where, advice="Write the name of a link of this file, or add the link.")
         what = f"{named(joint)} <{tag}>: there is no link {quoted(name)}"
-        return _meant(finding, end, meant, self.text.set(end, "link", meant), what)
+        return self._meant(finding, end, "link", meant, what)
 
     def mimic_nobody(self, finding: Finding) -> Finding | None:
         """A joint that follows one that is not there."""
@@ -290,7 +281,7 @@ class Fixes:
         if not meant:
             return replace(finding, where=mimic.where, advice="Write the name of a joint of this file, or delete <mimic>.")
         what = f"{named(joint)} <mimic>: there is no joint {quoted(leader)}"
-        return _meant(finding, mimic, meant, self.text.set(mimic, "joint", meant), what)
+        return self._meant(finding, mimic, "joint", meant, what)
 
     def mimic_itself(self, finding: Finding) -> Finding:
         """A joint that follows itself."""
@@ -381,9 +372,8 @@ class Fixes:
         mass = self.document.child(self.document.child(self._link(finding), "inertial"), "mass")
         if mass is None:
             return finding
-        what, positive = f"link {quoted(finding.owner)} has the negative mass {finding.data:g} kg", written(-finding.data)
-        edits, fix = self.text.set(mass, "value", positive), f'value="{positive}"'
-        return _fixed(finding, f"Write {fix}.", f"writes {fix}", edits, where=mass.where, what=what)
+        what = f"link {quoted(finding.owner)} has the negative mass {finding.data:g} kg"
+        return self._written(finding, mass, "value", written(-finding.data), where=mass.where, what=what)
 
     def inertia_impossible(self, finding: Finding) -> Finding:
         """Moments that no body has."""
@@ -446,10 +436,8 @@ class Fixes:
         found, how = self.estimate(link, abs(read[0]))
         R = document.pose(inertial).R
         edits = self._moments(inertia, np.zeros((3, 3)), _clean(R.T @ found.I_com @ R))
-        what, advice = (
-            f"{named(link)} has {read[0]:g} kg and no moments, like a point",
-            "Write its moments: parts that turn need them.",
-        )
+        what = f"{named(link)} has {read[0]:g} kg and no moments, like a point"
+        advice = "Write its moments: parts that turn need them."
         return _fixed(finding, advice, f"writes {how}", edits, severity=severity, where=inertia.where, what=what)
 
     def whole_inertial(self, finding: Finding, inertial: Element) -> Finding:
@@ -463,6 +451,15 @@ class Fixes:
     def estimate(self, link: Element, mass: float | None = None) -> tuple[Inertia, str]:
         """(body, how it was found) of a link from its shapes, scaled to a mass."""
         return estimate(self.document.shapes(link, "collision"), self.document.shapes(link, "visual"), mass)
+
+    def _meant(self, finding: Finding, element: Element, name: str, meant: str, what: str) -> Finding:
+        edits = self.text.set(element, name, meant)
+        return _fixed(finding, f"Write {quoted(meant)}.", f"writes {quoted(meant)}", edits, where=element.where, what=what)
+
+    def _written(self, finding: Finding, element: Element, name: str, value: str, **changes: str) -> Finding:
+        """The finding with a fix that writes the attribute so."""
+        text = f'{name}="{value}"'
+        return _fixed(finding, f"Write {text}.", f"writes {text}", self.text.set(element, name, value), **changes)
 
     def _link(self, finding: Finding) -> Element | None:
         return self.document.part("link", finding.owner, finding.where)
@@ -503,10 +500,6 @@ def _element(finding: Finding) -> Element:
 
 def _fixed(finding: Finding, advice: str, fix: str, edits: Edits, **changes: str) -> Finding:
     return replace(finding, advice=advice, fix=fix, edits=edits, **changes)  # type: ignore[arg-type]
-
-
-def _meant(finding: Finding, element: Element, meant: str, edits: Edits, what: str) -> Finding:
-    return _fixed(finding, f"Write {quoted(meant)}.", f"writes {quoted(meant)}", edits, where=element.where, what=what)
 
 
 def _inertial(found: Inertia, how: str) -> list[str]:

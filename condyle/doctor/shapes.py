@@ -12,7 +12,7 @@ import numpy as np
 from condyle.errors import CondyleError
 from condyle.robot.description import Description, LinkSpec, Shape
 from condyle.robot.mesh import OWN_READERS, read_vertices
-from condyle.robot.parts import solid
+from condyle.robot.parts import solid, total
 from condyle.robot.spatial import Inertia, Pose
 
 DENSITY = 1000.0  # kg/m3, of a solid primitive: plastics and metal with air between, about that of water
@@ -90,13 +90,11 @@ def estimate(collisions: Sequence[Shape], visuals: Sequence[Shape], mass: float 
     found = solid(volume(ball) * DENSITY, ball)
     how = f"a ball of {BALL:g} m radius at {DENSITY:g} kg/m3, for want of any shape"
     for tag, shapes in (("collision", collisions), ("visual", visuals)):
-        total = Inertia.zero()
-        for each in shapes:
-            total = total + solid(volume(each) * (DENSITY if each.mesh is None else MESH_DENSITY), each)
-        if 1e-9 < total.mass < 1e6:
+        body = total(*(solid(volume(each) * (DENSITY if each.mesh is None else MESH_DENSITY), each) for each in shapes))
+        if 1e-9 < body.mass < 1e6:
             meshes = any(each.mesh is not None for each in shapes)
             what = f"the box around the {tag} mesh at {MESH_DENSITY:g}" if meshes else f"the {tag} shape at {DENSITY:g}"
-            found, how = total, f"estimated from {what} kg/m3"
+            found, how = body, f"estimated from {what} kg/m3"
             break
     if mass is None or not 1e-9 < mass < 1e6:
         return found, how

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import RobotError
-from condyle.robot.description import KINDS, Description, JointSpec, LinkSpec, Shape
-from condyle.robot.names import nearest, quoted
+from condyle.robot.description import KINDS, LOOP_AXES, Description, FrameSpec, JointSpec, LinkSpec, LoopSpec
+from condyle.robot.names import MAX_NAME, nearest, quoted, suggest
 from condyle.robot.report import Report, matters
 from condyle.robot.spatial import Inertia, Pose
-from condyle.robot.tree import structure
+
+MAX_LINKS = 20_000
+ONE_COORDINATE = ("revolute", "continuous", "prismatic")
 
 # how far a rotation matrix may be from orthonormal: rounding, not a mistake
 ORTHONORMAL = 1e-6
+
+# moments below this share of the largest moment about the link's own origin are rounding
+ROUNDING = 1e-9
+
+# the triangle inequality may be missed by this share of the largest moment: files are written with a few digits
+TRIANGLE = 1e-3
+
+# published robots have negative moments of up to 0.4 of the largest (typing errors in small parts); beyond this nothing works
+MAX_NEGATIVE = 0.5
 
 
 def check(description: Description, *, strict: bool = False) -> Report:
@@ -36,7 +47,10 @@ def apply_rules(description: Description, report: Report) -> None:
     finite = _numbers(description, report)
     order = structure(description, report)
     if finite and order:
-        masses(description, order, report)
+        for link in description.links:
+            if link.inertia is not None:
+                _body(link, link.inertia, report)
+        _moved(description, order, report)
 
 
 def checked(description: Description, *, strict: bool = False) -> Description:
@@ -91,8 +105,7 @@ def _values(description: Description) -> Iterator[tuple[str, str, Any]]:
         who = f"link {quoted(link.name)}"
         if link.inertia is not None:
             yield link.where, f"{who} <inertial>", [link.inertia.mass, *link.inertia.h, *np.ravel(link.inertia.I)]
-        shapes: tuple[Shape, ...] = (*link.visuals, *link.collisions)
-        for shape in shapes:
+        for shape in (*link.visuals, *link.collisions):
             yield link.where, f"{who} <{shape.kind}>", shape.pose
             yield link.where, f"{who} <{shape.kind}>", [*shape.size, *(shape.color or ())]
     for joint in description.joints:
@@ -109,22 +122,177 @@ def _values(description: Description) -> Iterator[tuple[str, str, Any]]:
         yield frame.where, f"frame {quoted(frame.name)}", frame.pose
 
 
-# moments below this share of the largest moment about the link's own origin are rounding
-ROUNDING = 1e-9
-
-# the triangle inequality may be missed by this share of the largest moment: files are written with a few digits
-TRIANGLE = 1e-3
-
-# published robots have negative moments of up to 0.4 of the largest (typing errors in small parts); beyond this nothing works
-MAX_NEGATIVE = 0.5
+# -- one tree
 
 
-def masses(description: Description, order: list[str], report: Report) -> None:
-    """Check every link's body, and what every joint has to move; `order` has the links from the root to the tips."""
-    for link in description.links:
-        if link.inertia is not None:
-            _body(link, link.inertia, report)
-    _moved(description, order, report)
+def structure(description: Description, report: Report) -> list[str]:
+    """Links from the root to the tips, each after its parent; problems when they are not one tree."""
+    if len(description.links) > MAX_LINKS:
+        what = f"the robot has {len(description.links):,} links, more than {MAX_LINKS:,}"
+        report.problem(description.links[MAX_LINKS].where, what)
+        return []
+    for kind in ("link", "joint", "frame", "loop"):
+        _names(kind, getattr(description, f"{kind}s"), report)
+    _references(description, report)
+    _loops(description, report)
+    _mimics(description.joints, report)
+    return _tree(description, report)
+
+
+def _names(kind: str, parts: Sequence[LinkSpec | JointSpec | FrameSpec | LoopSpec], report: Report) -> None:
+    """Every part has a proper name that no other of its kind has."""
+    first: dict[str, str] = {}
+    for part in parts:
+        name, where = part.name, part.where
+        if not name.strip():
+            report.problem(where, f"{kind} without a name", "give it one", "no-name")
+        elif len(name) > MAX_NAME or not name.isprintable():
+            report.problem(where, f"{kind} {quoted(name)}: a name has at most {MAX_NAME} printable characters", rule="name")
+        elif name in first:
+            what = f"{kind} {quoted(name)}: the name is already used at {first[name]}"
+            report.problem(where, what, "rename one of them", f"{kind}-twice", owner=name)
+        first.setdefault(name, where)
+
+
+def _references(description: Description, report: Report) -> None:
+    """Joints and frames name links that exist, and a link has one parent."""
+    links = {link.name: link for link in description.links}
+    parent_joint: dict[str, JointSpec] = {}
+    for joint in description.joints:
+        who = f"joint {quoted(joint.name)}"
+        for tag, name in (("parent", joint.parent), ("child", joint.child)):
+            if name not in links:
+                what = f"{who} <{tag}>: link {quoted(name)} does not exist{suggest(name, list(links))}"
+                report.problem(joint.where, what, rule="no-such-link", owner=joint.name, name=tag, data=name)
+        if joint.parent == joint.child:
+            what = f"{who}: link {quoted(joint.child)} cannot be its own parent"
+            report.problem(joint.where, what, "name another link as parent", "own-parent")
+        elif joint.child in parent_joint:
+            other = parent_joint[joint.child]
+            there = f"the parent {quoted(other.parent)} by joint {quoted(other.name)} at {other.where}"
+            what = f"{who} <child>: link {quoted(joint.child)} already has {there}"
+            report.problem(joint.where, what, "a robot is a tree; delete one of the two joints", "second-parent")
+        parent_joint.setdefault(joint.child, joint)
+    for frame in description.frames:
+        if frame.link not in links:
+            near = suggest(frame.link, list(links))
+            report.problem(frame.where, f"frame {quoted(frame.name)}: link {quoted(frame.link)} does not exist{near}")
+
+
+def _loops(description: Description, report: Report) -> None:
+    """Loops lie between two frames that exist, under names that only one frame has, and hold at least one axis."""
+    links = {link.name for link in description.links}
+    shared = {frame.name for frame in description.frames} & (links | {joint.name for joint in description.joints})
+    # what a model calls its frames; a joint that shares its name with a link is joint:NAME
+    named = [f"joint:{joint.name}" if joint.name in links else joint.name for joint in description.joints]
+    known = dict.fromkeys([*(link.name for link in description.links), *named, *(frame.name for frame in description.frames)])
+    for loop in description.loops:
+        who = f"loop {quoted(loop.name)}"
+        for name in dict.fromkeys((loop.frame_a, loop.frame_b)):
+            if name not in known:
+                report.problem(loop.where, f"{who}: frame {quoted(name)} does not exist{suggest(name, list(known))}")
+            elif name in shared:
+                report.problem(loop.where, f"{who}: frame {quoted(name)} has the name of a link or joint: rename the frame")
+        if loop.frame_a == loop.frame_b:
+            report.problem(loop.where, f"{who}: frame {quoted(loop.frame_a)} cannot stay on itself: name two frames")
+        _axes(loop, who, report)
+
+
+def _axes(loop: LoopSpec, who: str, report: Report) -> None:
+    """The axes of a loop are some of the six, each once."""
+    if not loop.axes:
+        report.problem(loop.where, f"{who}: it holds no axis: name some of {', '.join(LOOP_AXES)}")
+    for axis in dict.fromkeys(loop.axes):
+        if axis not in LOOP_AXES:
+            report.problem(loop.where, f"{who}: axis {quoted(axis)} is unknown{suggest(axis, LOOP_AXES)}")
+        elif list(loop.axes).count(axis) > 1:
+            report.problem(loop.where, f"{who}: axis {quoted(axis)} is named more than once: name it once")
+
+
+def _tree(description: Description, report: Report) -> list[str]:
+    """Links in the order of a walk from the root; problems for several roots, and for links that no root leads to."""
+    children: dict[str, list[str]] = {}
+    parent: dict[str, str] = {}
+    where = {link.name: link.where for link in description.links}
+    for joint in description.joints:
+        if joint.child in where and joint.parent in where and joint.child not in parent and joint.child != joint.parent:
+            parent[joint.child] = joint.parent
+            children.setdefault(joint.parent, []).append(joint.child)
+    # a joint that names no link already has its problem, and leaves links without parent
+    broken = any(joint.child not in where or joint.parent not in where for joint in description.joints)
+    roots = [name for name in where if name not in parent]
+    if len(roots) > 1 and not broken:
+        shown = ", ".join(f"{quoted(name)} ({where[name]})" for name in roots[:8]) + (", ..." if len(roots) > 8 else "")
+        what = f"link {quoted(roots[1])}: the robot has {len(roots)} roots, {shown}"
+        report.problem(where[roots[1]], what, "join all but one to a parent", "several-roots")
+    order, waiting, reached = [], roots[::-1], set[str]()
+    while waiting:
+        name = waiting.pop()
+        order.append(name)
+        reached.add(name)
+        waiting.extend(reversed(children.get(name, [])))
+
+    # what no root leads to hangs on a cycle: walk up until a link comes again
+    for start in where:
+        trail: list[str] = []
+        seen: set[str] = set()
+        name = start
+        while name not in reached and name not in seen:
+            trail.append(name)
+            seen.add(name)
+            name = parent[name]
+        reached |= seen
+        if name in seen:
+            cycle = [*trail[trail.index(name) :], name]
+            shown = ("... -> " if len(cycle) > 9 else "") + " -> ".join(quoted(link) for link in reversed(cycle[:9]))
+            what = f"link {quoted(name)}: the joints form a cycle, {shown}"
+            report.problem(where[name], what, "a robot is a tree; delete the joint that closes the cycle", "cycle")
+    return order
+
+
+def _mimics(joints: Sequence[JointSpec], report: Report) -> None:
+    """Every mimic joint follows, maybe through others, a joint that moves by one coordinate."""
+    by_name = {joint.name: joint for joint in joints}
+    done: set[str] = set()
+    for joint in joints:
+        if joint.mimic is None:
+            continue
+        who = f"joint {quoted(joint.name)} <mimic>"
+        leader = by_name.get(joint.mimic.joint)
+        if leader is None:
+            near = suggest(joint.mimic.joint, list(by_name))
+            what = f"{who}: joint {quoted(joint.mimic.joint)} does not exist{near}"
+            report.problem(joint.where, what, rule="mimic-nobody", owner=joint.name, data=joint.mimic.joint)
+        elif leader is joint:
+            report.problem(joint.where, f"{who}: the joint cannot mimic itself", rule="mimic-itself", owner=joint.name)
+        elif joint.kind not in ONE_COORDINATE:
+            report.problem(joint.where, f"{who}: a {joint.kind} joint cannot mimic: only {', '.join(ONE_COORDINATE)} can")
+        elif leader.kind not in ONE_COORDINATE:
+            what = f"joint {quoted(leader.name)} is {leader.kind}: only {', '.join(ONE_COORDINATE)} can be mimicked"
+            report.problem(joint.where, f"{who}: {what}")
+        elif (joint.kind == "prismatic") != (leader.kind == "prismatic"):
+            report.kept(joint.where, f"{who}: a {joint.kind} joint follows the {leader.kind} joint {quoted(leader.name)}")
+        _mimic_cycle(joint, by_name, done, report)
+
+
+def _mimic_cycle(start: JointSpec, by_name: dict[str, JointSpec], done: set[str], report: Report) -> None:
+    """A problem when the chain from `start` comes back to a joint of its own."""
+    chain: dict[str, None] = {}
+    joint: JointSpec | None = start
+    while joint is not None and joint.mimic is not None and joint.name not in chain and joint.name not in done:
+        chain[joint.name] = None
+        joint = by_name.get(joint.mimic.joint)
+    if joint is not None and joint.name in chain and len(chain) > 1:
+        names = list(chain)
+        cycle = [*names[names.index(joint.name) :], joint.name]
+        if len(cycle) > 2:
+            shown = " -> ".join(quoted(name) for name in cycle[:9])
+            what = f"joint {quoted(joint.name)} <mimic>: the joints follow each other in a circle, {shown}"
+            report.problem(joint.where, what, "delete one <mimic>", "mimic-cycle")
+    done.update(chain)
+
+
+# -- bodies
 
 
 def _body(link: LinkSpec, body: Inertia, report: Report) -> None:
@@ -152,7 +320,10 @@ def _body(link: LinkSpec, body: Inertia, report: Report) -> None:
 
 
 def _moved(description: Description, order: list[str], report: Report) -> None:
-    """At the zero configuration, each joint moves some inertia: M_ii = S^T I S + armature > 0, I of all that it carries."""
+    """At the zero configuration, each joint moves some inertia: M_ii = S^T I S + armature > 0, I of all that it carries.
+
+    `order` has the links from the root to the tips.
+    """
     bodies = {link.name: link.inertia or Inertia.zero() for link in description.links}
     joint_of = {joint.child: joint for joint in description.joints}
     inertia: dict[str, float] = {}
@@ -173,13 +344,9 @@ def _moved(description: Description, order: list[str], report: Report) -> None:
             what = f"{who}: the links it moves have the negative inertia {total:.4g}"
             report.problem(joint.where, what, "check their inertias", "inertia-negative", owner=joint.name)
         elif total == 0.0:
-            report.kept(
-                joint.where,
-                f"{who} moves no inertia, so that no force has a finite acceleration: give link {quoted(joint.child)} "
-                "or one beyond it a mass, or make the joint fixed",
-                "no-inertia",
-                owner=joint.name,
-            )
+            what = f"{who} moves no inertia, so that no force has a finite acceleration"
+            advice = f"give link {quoted(joint.child)} or one beyond it a mass, or make the joint fixed"
+            report.kept(joint.where, f"{what}: {advice}", "no-inertia", owner=joint.name)
 
 
 def _inertia(joint: JointSpec, body: Inertia) -> float:

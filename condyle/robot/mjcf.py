@@ -9,7 +9,7 @@ a mimic joint; `connect` and `weld`, a loop. Whatever has no place in a Descript
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from condyle.errors import require
 from condyle.robot.description import LOOP_AXES, Description, FrameSpec, JointSpec, Limits, LinkSpec, LoopSpec, Mimic, Shape
 from condyle.robot.joints import rotation_about, rotation_of
-from condyle.robot.mjcf_files import Gathered, active, compiled, gather, loop_kind
+from condyle.robot.mjcf_files import Gathered, active, compiled, gather, loop_kind, text_at
 from condyle.robot.mjcf_unsupported import note_the_rest
 from condyle.robot.report import Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
@@ -70,6 +70,15 @@ def load_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Mjcf:
     )
 
 
+@dataclass
+class Motors:
+    """What the actuators of a joint add to it, by joint number."""
+
+    effort: dict[int, float] = field(default_factory=dict)
+    armature: dict[int, float] = field(default_factory=dict)
+    damping: dict[int, float] = field(default_factory=dict)
+
+
 class _Reader:
     """Reads one compiled model. Nameless bodies, joints and sites get names; all names of links and joints are distinct."""
 
@@ -80,7 +89,7 @@ class _Reader:
         self.taken = {model.body(i).name for i in range(model.nbody)} | {model.joint(i).name for i in range(model.njnt)}
         self.bodies = [model.body(i).name or self.fresh(f"body{i}") for i in range(model.nbody)]
         self.joints = [model.joint(i).name or self.fresh(f"joint{i}") for i in range(model.njnt)]
-        self.motors: Motors = motors(mujoco, model, self.joints, self.report, self.file)
+        self.motors: Motors = self.drives()
         self.couplings = self.straight_couplings()
         self.mimics = {one: mimic for one, mimic in self.couplings.values()}
         self.links: list[LinkSpec] = []
@@ -99,16 +108,16 @@ class _Reader:
         return self.gathered.places.get((tag, name), self.file)
 
     def description(self) -> Description:
-        visuals, collisions = shapes(self.mujoco, self.model, self.gathered, self.report, self.file)
+        visuals, collisions = self.shapes()
         for i, name in enumerate(self.bodies):
             if i > 0:
                 self.join(i)
             inertia = self.inertia(i) if i > 0 else None
             self.links.append(LinkSpec(name, inertia, tuple(visuals[i]), tuple(collisions[i]), self.where("body", name)))
         frames = tuple(self.frame(i) for i in range(self.model.nsite))
-        ends, closed = loops(self.mujoco, self.model, self.bodies, self.fresh, self.where)
+        ends, closed = self.loops()
         note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, set(self.couplings))
-        name = _text(self.model.names, 0)
+        name = text_at(self.model.names, 0)
         name = Path(self.file).stem if name in ("", "MuJoCo Model") else name
         joints = tuple(self.specs)
         return Description(name, tuple(self.links), joints, (*frames, *ends), self.report.notes, self.file, closed)
@@ -169,8 +178,9 @@ class _Reader:
 
     def joint(self, j: int, kind: str, parent: str, child: str, pose: Pose) -> JointSpec:
         m, dof = self.model, int(self.model.jnt_dofadr[j])
-        lower, upper = m.jnt_range[j] if m.jnt_limited[j] and kind in ("revolute", "prismatic") else (None, None)
-        limits = Limits(_float(lower), _float(upper), None, self.motors.effort.get(j))
+        bounded = m.jnt_limited[j] and kind in ("revolute", "prismatic")
+        lower, upper = m.jnt_range[j].tolist() if bounded else (None, None)
+        limits = Limits(lower, upper, None, self.motors.effort.get(j))
         if kind == "free" and m.dof_armature[dof]:
             what = f"joint '{self.joints[j]}': armature of a free joint acts in the link's frame here, in the world in MuJoCo"
             self.report.kept(self.where("joint", self.joints[j]), what)
@@ -216,74 +226,148 @@ class _Reader:
             found[i] = one, Mimic(self.joints[two], float(a[1]), float(ref1 + a[0] - a[1] * ref2))
         return found
 
+    # -- shapes
 
-def _float(x: Any) -> float | None:
-    return None if x is None else float(x)
+    def shapes(self) -> tuple[list[list[Shape]], list[list[Shape]]]:
+        """(visuals, collisions) of each body: a geom is visual by its group, and collides by its contact bits or a <pair>."""
+        model, report = self.model, self.report
+        visuals: list[list[Shape]] = [[] for _ in self.bodies]
+        collisions: list[list[Shape]] = [[] for _ in self.bodies]
+        paired = {int(i) for i in model.pair_geom1} | {int(i) for i in model.pair_geom2}
+        for i in range(model.ngeom):
+            name = model.geom(i).name or f"geom{i}"
+            shape = self.shape(i, name)
+            if shape is None:
+                kind = self.mujoco.mjtGeom(int(model.geom_type[i])).name.removeprefix("mjGEOM_").lower()
+                report.ignored(self.where("geom", name), f"{kind} geom '{name}', a shape that a link cannot have here")
+                continue
+            body = int(model.geom_bodyid[i])
+            seen = int(model.geom_group[i]) in VISIBLE_GROUPS
+            collides = bool(model.geom_contype[i]) or bool(model.geom_conaffinity[i]) or i in paired
+            if seen:
+                visuals[body].append(shape)
+            if collides:
+                collisions[body].append(shape)
+            if not seen and not collides:
+                report.ignored(self.file, f"geom '{name}', which is hidden and touches nothing")
+        return visuals, collisions
 
+    def shape(self, i: int, name: str) -> Shape | None:
+        """The geom as a shape, whole lengths for half ones; None for planes, height fields, ellipsoids, meshes without a file."""
+        model, kinds = self.model, self.mujoco.mjtGeom
+        kind, (a, b, c) = kinds(int(model.geom_type[i])), (float(x) for x in model.geom_size[i])
+        pose, color = pose_of(model.geom_pos[i], model.geom_quat[i]), _color(model, i)
+        if kind == kinds.mjGEOM_BOX:
+            return Shape("box", (2 * a, 2 * b, 2 * c), pose, name, color=color)
+        if kind == kinds.mjGEOM_SPHERE:
+            return Shape("sphere", (a,), pose, name, color=color)
+        if kind in (kinds.mjGEOM_CYLINDER, kinds.mjGEOM_CAPSULE):
+            return Shape("cylinder" if kind == kinds.mjGEOM_CYLINDER else "capsule", (a, 2 * b), pose, name, color=color)
+        if kind == kinds.mjGEOM_MESH:
+            mesh = int(model.geom_dataid[i])
+            start = int(model.mesh_pathadr[mesh])
+            path = self.gathered.paths.get(text_at(model.paths, start)) if start >= 0 else None
+            if path is None:
+                return None
+            # MuJoCo moves the mesh to its centre of mass and principal axes: undo that, so that the file's own frame is meant
+            pose = pose @ pose_of(model.mesh_pos[mesh], model.mesh_quat[mesh]).inv()
+            x, y, z = (float(s) for s in model.mesh_scale[mesh])
+            return Shape("mesh", (x, y, z), pose, name, path, color)
+        return None
 
-def _text(names: bytes, start: int) -> str:
-    """The name that begins at `start` in MuJoCo's table of names."""
-    return names[start : names.index(b"\0", start)].decode()
+    # -- motors
 
+    def drives(self) -> Motors:
+        """The joint data of all actuators. What they are driven by is noted: here, a joint is driven by its effort.
 
-# -- shapes
+        A joint's effort limit is |gear| * (largest force) summed over its actuators, and never more than its own
+        actuatorfrcrange; there is none if an actuator has none. Rotor inertia and damping count gear^2 times.
+        """
+        mujoco, model, out = self.mujoco, self.model, Motors()
+        scalar = (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
+        limits: dict[int, float] = {}
+        for i in range(getattr(model, "nactuator", model.nu)):
+            name = f"actuator '{model.actuator(i).name or i}'"
+            joint, gear = int(model.actuator_trnid[i, 0]), float(model.actuator_gear[i, 0])
+            on_joint = int(model.actuator_trntype[i]) in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+            if not on_joint or int(model.jnt_type[joint]) not in scalar:
+                self.report.ignored(self.file, f"{name}: it does not drive a hinge or a slide")
+                continue
+            bound = self.bound(i)
+            limits[joint] = limits.get(joint, 0.0) + abs(gear) * bound
+            for values, given in ((out.armature, "actuator_armature"), (out.damping, "actuator_damping")):
+                if (value := float(getattr(model, given, np.zeros(i + 1))[i])) != 0.0:
+                    values[joint] = values.get(joint, 0.0) + gear * gear * value
+            limit = f"limit {abs(gear) * bound:g}" if isfinite(bound) else "without limit"
+            what = f"{name} on joint '{self.joints[joint]}', gear {gear:g}, {limit}"
+            law = "" if self.is_motor(i) else ", with its control law (a servo or activation)"
+            self.report.ignored(self.file, f"{what}{law}: the joint is driven by its effort")
+        for joint in range(model.njnt):
+            if model.jnt_actfrclimited[joint]:
+                limits[joint] = min(limits.get(joint, inf), float(np.abs(model.jnt_actfrcrange[joint]).max()))
+        out.effort = {joint: limit for joint, limit in limits.items() if isfinite(limit)}
+        return out
+
+    def is_motor(self, i: int) -> bool:
+        """Whether force = gain * control, perhaps filtered."""
+        mujoco, model, dynamics = self.mujoco, self.model, self.mujoco.mjtDyn
+        return (
+            int(model.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_FIXED
+            and int(model.actuator_biastype[i]) == mujoco.mjtBias.mjBIAS_NONE
+            and int(model.actuator_dyntype[i]) in (dynamics.mjDYN_NONE, dynamics.mjDYN_FILTER, dynamics.mjDYN_FILTEREXACT)
+        )
+
+    def bound(self, i: int) -> float:
+        """The largest force of an actuator before its gear; the larger side where the range is lopsided."""
+        model, bound = self.model, inf
+        if model.actuator_forcelimited[i]:
+            bound = float(np.abs(model.actuator_forcerange[i]).max())
+        control = int(model.actuator_ctrladr[i]) if hasattr(model, "actuator_ctrladr") else i
+        if self.is_motor(i) and model.actuator_ctrllimited[control]:
+            bound = min(bound, abs(float(model.actuator_gainprm[i, 0])) * float(np.abs(model.actuator_ctrlrange[control]).max()))
+        return bound
+
+    # -- loops
+
+    def loops(self) -> tuple[tuple[FrameSpec, ...], tuple[LoopSpec, ...]]:
+        """(frames, loops) of all active connects and welds."""
+        model = self.model
+        names = {model.eq(i).name for i in range(model.neq)}
+        frames: list[FrameSpec] = []
+        found: list[LoopSpec] = []
+        for i in range(model.neq):
+            kind = loop_kind(self.mujoco, model, i)
+            if not kind:
+                continue
+            given = model.eq(i).name
+            name = given or f"{kind}{i}"
+            while not given and name in names:
+                name += "_"
+            names.add(name)
+            place = self.where(kind, given)
+            a, b = (FrameSpec(self.fresh(f"{name}_{end}"), self.bodies[body], X, place) for end, body, X in self.ends(i, kind))
+            frames += [a, b]
+            found.append(LoopSpec(name, a.name, b.name, LOOP_AXES[:3] if kind == "connect" else LOOP_AXES, place))
+        return tuple(frames), tuple(found)
+
+    def ends(self, i: int, kind: str) -> list[tuple[str, int, Pose]]:
+        """("a" or "b", body, pose in it) of the two frames that MuJoCo keeps together."""
+        model = self.model
+        one, two, data = int(model.eq_obj1id[i]), int(model.eq_obj2id[i]), model.eq_data[i]
+        if int(model.eq_objtype[i]) == self.mujoco.mjtObj.mjOBJ_SITE:
+            sites = (("a", one), ("b", two))
+            return [(end, int(model.site_bodyid[s]), pose_of(model.site_pos[s], model.site_quat[s])) for end, s in sites]
+        if kind == "connect":
+            # one point in each body: MuJoCo found the second where the first is at qpos0
+            return [("a", one, Pose(np.eye(3), data[0:3].copy())), ("b", two, Pose(np.eye(3), data[3:6].copy()))]
+        # the point in body2 first, then where it is in body1, and how body2 is turned there
+        return [("a", one, pose_of(data[3:6], data[6:10])), ("b", two, Pose(np.eye(3), data[0:3].copy()))]
 
 
 def pose_of(position: np.ndarray, wxyz: np.ndarray) -> Pose:
     """The pose with this position and MuJoCo quaternion."""
     w, x, y, z = (float(a) for a in wxyz)
     return Pose(rotation_of((x, y, z, w)), np.array(position, dtype=float))
-
-
-def shapes(
-    mujoco: ModuleType, model: Any, gathered: Gathered, report: Report, file: str
-) -> tuple[list[list[Shape]], list[list[Shape]]]:
-    """(visuals, collisions) of each body: a geom is visual by its group, and collides by its contact bits or a <pair>."""
-    visuals: list[list[Shape]] = [[] for _ in range(model.nbody)]
-    collisions: list[list[Shape]] = [[] for _ in range(model.nbody)]
-    paired = {int(i) for i in model.pair_geom1} | {int(i) for i in model.pair_geom2}
-    for i in range(model.ngeom):
-        name = model.geom(i).name or f"geom{i}"
-        shape = _shape(mujoco, model, i, name, gathered)
-        if shape is None:
-            kind = mujoco.mjtGeom(int(model.geom_type[i])).name.removeprefix("mjGEOM_").lower()
-            where = gathered.places.get(("geom", name), file)
-            report.ignored(where, f"{kind} geom '{name}', a shape that a link cannot have here")
-            continue
-        body = int(model.geom_bodyid[i])
-        seen = int(model.geom_group[i]) in VISIBLE_GROUPS
-        collides = bool(model.geom_contype[i]) or bool(model.geom_conaffinity[i]) or i in paired
-        if seen:
-            visuals[body].append(shape)
-        if collides:
-            collisions[body].append(shape)
-        if not seen and not collides:
-            report.ignored(file, f"geom '{name}', which is hidden and touches nothing")
-    return visuals, collisions
-
-
-def _shape(mujoco: ModuleType, model: Any, i: int, name: str, gathered: Gathered) -> Shape | None:
-    """The geom as a shape; MuJoCo keeps half lengths. None for planes, height fields, ellipsoids, and meshes without a file."""
-    kinds = mujoco.mjtGeom
-    kind, (a, b, c) = kinds(int(model.geom_type[i])), (float(x) for x in model.geom_size[i])
-    pose, color = pose_of(model.geom_pos[i], model.geom_quat[i]), _color(model, i)
-    if kind == kinds.mjGEOM_BOX:
-        return Shape("box", (2 * a, 2 * b, 2 * c), pose, name, color=color)
-    if kind == kinds.mjGEOM_SPHERE:
-        return Shape("sphere", (a,), pose, name, color=color)
-    if kind in (kinds.mjGEOM_CYLINDER, kinds.mjGEOM_CAPSULE):
-        return Shape("cylinder" if kind == kinds.mjGEOM_CYLINDER else "capsule", (a, 2 * b), pose, name, color=color)
-    if kind == kinds.mjGEOM_MESH:
-        mesh = int(model.geom_dataid[i])
-        start = int(model.mesh_pathadr[mesh])
-        path = gathered.paths.get(model.paths[start : model.paths.index(b"\0", start)].decode()) if start >= 0 else None
-        if path is None:
-            return None
-        # MuJoCo moves the mesh to its centre of mass and principal axes: undo that, so that the file's own frame is meant
-        pose = pose @ pose_of(model.mesh_pos[mesh], model.mesh_quat[mesh]).inv()
-        x, y, z = (float(s) for s in model.mesh_scale[mesh])
-        return Shape("mesh", (x, y, z), pose, name, path, color)
-    return None
 
 
 def _color(model: Any, i: int) -> tuple[float, float, float, float]:
@@ -293,111 +377,3 @@ def _color(model: Any, i: int) -> tuple[float, float, float, float]:
         rgba = model.mat_rgba[model.geom_matid[i]]
     red, green, blue, alpha = (round(float(x), 6) for x in rgba)
     return red, green, blue, alpha
-
-
-# -- motors
-
-
-@dataclass
-class Motors:
-    """What the actuators of a joint add to it, by joint number."""
-
-    effort: dict[int, float] = field(default_factory=dict)
-    armature: dict[int, float] = field(default_factory=dict)
-    damping: dict[int, float] = field(default_factory=dict)
-
-
-def motors(mujoco: ModuleType, model: Any, joints: list[str], report: Report, file: str) -> Motors:
-    """The joint data of all actuators. What they are driven by is noted: here, a joint is driven by its effort.
-
-    A joint's effort limit is |gear| * (largest force) summed over its actuators, and never more than its own
-    actuatorfrcrange; there is none if an actuator has none. Rotor inertia and damping count gear^2 times.
-    """
-    out, scalar = Motors(), (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
-    limits: dict[int, float] = {}
-    for i in range(getattr(model, "nactuator", model.nu)):
-        name = f"actuator '{model.actuator(i).name or i}'"
-        joint, gear = int(model.actuator_trnid[i, 0]), float(model.actuator_gear[i, 0])
-        on_joint = int(model.actuator_trntype[i]) in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
-        if not on_joint or int(model.jnt_type[joint]) not in scalar:
-            report.ignored(file, f"{name}: it does not drive a hinge or a slide")
-            continue
-        bound = _bound(mujoco, model, i)
-        limits[joint] = limits.get(joint, 0.0) + abs(gear) * bound
-        for values, given in ((out.armature, "actuator_armature"), (out.damping, "actuator_damping")):
-            if (value := float(getattr(model, given, np.zeros(i + 1))[i])) != 0.0:
-                values[joint] = values.get(joint, 0.0) + gear * gear * value
-        limit = f"limit {abs(gear) * bound:g}" if isfinite(bound) else "without limit"
-        what = f"{name} on joint '{joints[joint]}', gear {gear:g}, {limit}"
-        law = "" if _is_motor(mujoco, model, i) else ", with its control law (a servo or activation)"
-        report.ignored(file, f"{what}{law}: the joint is driven by its effort")
-    for joint in range(model.njnt):
-        if model.jnt_actfrclimited[joint]:
-            limits[joint] = min(limits.get(joint, inf), float(np.abs(model.jnt_actfrcrange[joint]).max()))
-    out.effort = {joint: limit for joint, limit in limits.items() if isfinite(limit)}
-    return out
-
-
-def _is_motor(mujoco: ModuleType, model: Any, i: int) -> bool:
-    """Whether force = gain * control, perhaps filtered."""
-    dynamics = mujoco.mjtDyn
-    return (
-        int(model.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_FIXED
-        and int(model.actuator_biastype[i]) == mujoco.mjtBias.mjBIAS_NONE
-        and int(model.actuator_dyntype[i]) in (dynamics.mjDYN_NONE, dynamics.mjDYN_FILTER, dynamics.mjDYN_FILTEREXACT)
-    )
-
-
-def _bound(mujoco: ModuleType, model: Any, i: int) -> float:
-    """The largest force of an actuator before its gear; the larger side where the range is lopsided."""
-    bound = inf
-    if model.actuator_forcelimited[i]:
-        bound = float(np.abs(model.actuator_forcerange[i]).max())
-    control = int(model.actuator_ctrladr[i]) if hasattr(model, "actuator_ctrladr") else i
-    if _is_motor(mujoco, model, i) and model.actuator_ctrllimited[control]:
-        bound = min(bound, abs(float(model.actuator_gainprm[i, 0])) * float(np.abs(model.actuator_ctrlrange[control]).max()))
-    return bound
-
-
-# -- loops
-
-
-def loops(
-    mujoco: ModuleType, model: Any, bodies: list[str], fresh: Callable[[str], str], where: Callable[[str, str], str]
-) -> tuple[tuple[FrameSpec, ...], tuple[LoopSpec, ...]]:
-    """(frames, loops) of all active connects and welds; `fresh` gives names that nothing else has, `where` places in the file."""
-    names = {model.eq(i).name for i in range(model.neq)}
-    frames: list[FrameSpec] = []
-    found: list[LoopSpec] = []
-    for i in range(model.neq):
-        kind = loop_kind(mujoco, model, i)
-        if not kind:
-            continue
-        given = model.eq(i).name
-        name = given or _unused(f"{kind}{i}", names)
-        place = where(kind, given)
-        a, b = (FrameSpec(fresh(f"{name}_{end}"), bodies[body], X, place) for end, body, X in _ends(mujoco, model, i, kind))
-        frames += [a, b]
-        found.append(LoopSpec(name, a.name, b.name, LOOP_AXES[:3] if kind == "connect" else LOOP_AXES, place))
-    return tuple(frames), tuple(found)
-
-
-def _ends(mujoco: ModuleType, model: Any, i: int, kind: str) -> list[tuple[str, int, Pose]]:
-    """("a" or "b", body, pose in it) of the two frames that MuJoCo keeps together."""
-    one, two, data = int(model.eq_obj1id[i]), int(model.eq_obj2id[i]), model.eq_data[i]
-    if int(model.eq_objtype[i]) == mujoco.mjtObj.mjOBJ_SITE:
-        sites = (("a", one), ("b", two))
-        return [(end, int(model.site_bodyid[s]), pose_of(model.site_pos[s], model.site_quat[s])) for end, s in sites]
-    if kind == "connect":
-        # one point in each body: MuJoCo found the second where the first is at qpos0
-        return [("a", one, Pose(np.eye(3), data[0:3].copy())), ("b", two, Pose(np.eye(3), data[3:6].copy()))]
-    # the point in body2 first, then where it is in body1, and how body2 is turned there
-    return [("a", one, pose_of(data[3:6], data[6:10])), ("b", two, Pose(np.eye(3), data[0:3].copy()))]
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    """The name, with a line behind it while another equality has it."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

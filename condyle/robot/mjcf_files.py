@@ -273,3 +273,8 @@ def loop_kind(mujoco: ModuleType, model: Any, i: int) -> str:
     """ "connect" or "weld"; "" for an equality of another kind, and for one that is not active."""
     kinds = {int(mujoco.mjtEq.mjEQ_CONNECT): "connect", int(mujoco.mjtEq.mjEQ_WELD): "weld"}
     return kinds.get(int(model.eq_type[i]), "") if active(mujoco, model, i) else ""
+
+
+def text_at(table: bytes, start: int) -> str:
+    """The text that begins at `start` in one of MuJoCo's tables of names or paths."""
+    return table[start : table.index(b"\0", start)].decode()

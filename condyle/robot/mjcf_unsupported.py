@@ -7,41 +7,39 @@ from typing import Any
 
 import numpy as np
 
-from condyle.robot.mjcf_files import active, loop_kind
+from condyle.robot.mjcf_files import active, loop_kind, text_at
 from condyle.robot.report import Report
 
 SHOWN = 8  # names in one note
 
-# (size of the table, its name in MuJoCo's accessors, what it is)
-TABLES = (
-    ("ntendon", "tendon", "tendons"),
-    ("npair", "pair", "contact pairs with their own parameters (the geoms collide as any others)"),
-    ("nexclude", "exclude", "pairs of bodies excluded from contact"),
-    ("nsensor", "sensor", "sensors"),
-    ("ncam", "cam", "cameras"),
-    ("nlight", "light", "lights"),
-    ("nflex", None, "deformable bodies (flex)"),
-    ("nskin", "skin", "skins"),
-    ("nkey", "key", "keyframes (load_mjcf returns them)"),
-    ("nplugin", None, "plugin instances"),
-    ("nnumeric", "numeric", "custom numbers"),
-    ("ntext", "text", "custom texts"),
-    ("ntuple", "tuple", "custom tuples"),
-)
+# MuJoCo's word for a table, and what it holds
+TABLES = {
+    "tendon": "tendons",
+    "pair": "contact pairs with their own parameters (the geoms collide as any others)",
+    "exclude": "pairs of bodies excluded from contact",
+    "sensor": "sensors",
+    "cam": "cameras",
+    "light": "lights",
+    "flex": "deformable bodies (flex)",
+    "skin": "skins",
+    "key": "keyframes (load_mjcf returns them)",
+    "plugin": "plugin instances",
+    "numeric": "custom numbers",
+    "text": "custom texts",
+    "tuple": "custom tuples",
+}
 
-# (field of a table with one row per joint, dof, body or geom, what a row that is not zero is)
-JOINT_FIELDS = (
-    ("jnt_stiffness", "springs of joints"),
-    ("jnt_stiffnesspoly", "nonlinear springs of joints"),
-    ("jnt_springyield", "yielding springs of joints"),
-    ("jnt_actgravcomp", "gravity compensation by actuators of joints"),
-)
-BODY_FIELDS = (("body_gravcomp", "gravity compensation of bodies"),)
-GEOM_FIELDS = (
-    ("geom_surfacevel", "moving surfaces of geoms"),
-    ("geom_adhesion", "adhesion of geoms"),
-    ("geom_fluid", "fluid forces on geoms"),
-)
+# a table with one row per joint, body or geom, and what a row that is not zero is
+FIELDS = {
+    "jnt_stiffness": "springs of joints",
+    "jnt_stiffnesspoly": "nonlinear springs of joints",
+    "jnt_springyield": "yielding springs of joints",
+    "jnt_actgravcomp": "gravity compensation by actuators of joints",
+    "body_gravcomp": "gravity compensation of bodies",
+    "geom_surfacevel": "moving surfaces of geoms",
+    "geom_adhesion": "adhesion of geoms",
+    "geom_fluid": "fluid forces on geoms",
+}
 
 # contact parameters, and the value MuJoCo gives where none is written
 CONTACT = {
@@ -70,12 +68,12 @@ def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joi
     bodies = [model.body(i).name or f"body{i}" for i in range(model.nbody)]
     geoms = [model.geom(i).name or f"geom{i}" for i in range(model.ngeom)]
 
-    for size, accessor, what in TABLES:
-        count = int(getattr(model, size, 0))
-        note(what, [(getattr(model, accessor)(i).name if accessor else "") or str(i) for i in range(count)])
-    for fields, names in ((JOINT_FIELDS, joints), (BODY_FIELDS, bodies), (GEOM_FIELDS, geoms)):
-        for field, what in fields:
-            note(what, [name for name, row in zip(names, _rows(model, field, len(names)), strict=True) if row.any()])
+    for table, what in TABLES.items():
+        starts = getattr(model, f"name_{table}adr", ())
+        note(what, [text_at(model.names, start) or str(i) for i, start in enumerate(starts)])
+    for field, what in FIELDS.items():
+        names = {"jnt": joints, "body": bodies, "geom": geoms}[field.partition("_")[0]]
+        note(what, [name for name, row in zip(names, _rows(model, field, len(names)), strict=True) if row.any()])
 
     types = [mujoco.mjtJoint(int(kind)) for kind in model.jnt_type]
     balls = [j for j, kind in enumerate(types) if kind == mujoco.mjtJoint.mjJNT_BALL]

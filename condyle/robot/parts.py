@@ -56,10 +56,7 @@ def solid(mass: float, shape: Shape) -> Inertia:
 
 def total(*bodies: Inertia) -> Inertia:
     """Several bodies of one link, given about its frame, as one."""
-    out = Inertia.zero()
-    for each in bodies:
-        out = out + each
-    return out
+    return sum(bodies, Inertia.zero())
 
 
 # -- shapes

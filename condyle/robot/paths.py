@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_FILE_NAME = 1024  # characters
+Folders = Sequence[str | Path]
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -21,7 +22,7 @@ class Places:
     roots: tuple[Path, ...] = ()
 
     @staticmethod
-    def around(file: str, roots: Sequence[str | Path] = (), package_dirs: Sequence[str | Path] = ()) -> Places:
+    def around(file: str, roots: Folders = (), package_dirs: Folders = ()) -> Places:
         """The places for a robot file."""
         return Places(Path(file).parent, tuple(map(Path, package_dirs)), tuple(map(Path, roots)))
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from condyle.errors import RobotError
 from condyle.robot.angles import rotation_rpy
+from condyle.robot.check import structure
 from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
 from condyle.robot.fields import Fields
 from condyle.robot.names import nearest, quoted
-from condyle.robot.paths import Places
+from condyle.robot.paths import Folders, Places
 from condyle.robot.report import ERROR, Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
-from condyle.robot.tree import structure
 from condyle.robot.xml import Element, read_xml
 
 Color = tuple[float, float, float, float]
@@ -49,13 +48,7 @@ ELSEWHERE = ("gazebo", "transmission", "ros2_control", "sensor", "plugin", "link
 NOT_PHYSICS = "which says nothing about the rigid bodies"
 
 
-def read_urdf(
-    source: str | bytes,
-    file: str = "robot.urdf",
-    *,
-    roots: Sequence[str | Path] = (),
-    package_dirs: Sequence[str | Path] = (),
-) -> Description:
+def read_urdf(source: str | bytes, file: str = "robot.urdf", *, roots: Folders = (), package_dirs: Folders = ()) -> Description:
     """The robot that a URDF text describes. RobotError with all problems of the file if it cannot be read.
 
     Meshes are looked for in the file's own folder, in the packages of `package_dirs`, and below `roots`, nowhere else.
@@ -64,13 +57,7 @@ def read_urdf(
     return describe(read_xml(source, file), file, roots=roots, package_dirs=package_dirs)
 
 
-def describe(
-    root: Element,
-    file: str,
-    *,
-    roots: Sequence[str | Path] = (),
-    package_dirs: Sequence[str | Path] = (),
-) -> Description:
+def describe(root: Element, file: str, *, roots: Folders = (), package_dirs: Folders = ()) -> Description:
     """The robot that a tree of URDF elements describes, read from a file or expanded by xacro."""
     report = Report()
     description = read_robot(root, file, Places.around(file, roots, package_dirs), report)

@@ -15,7 +15,7 @@ from pathlib import Path
 from condyle.errors import RobotError
 from condyle.robot.description import Description
 from condyle.robot.names import nearest, quoted
-from condyle.robot.paths import Places
+from condyle.robot.paths import Folders, Places
 from condyle.robot.urdf import describe
 from condyle.robot.xacro_text import IDENTIFIER, Macro, Scope, Text, boolean
 from condyle.robot.xml import MAX_BYTES, MAX_DEPTH, Element, read_xml
@@ -31,8 +31,8 @@ def read_xacro(
     source: str | bytes,
     file: str = "robot.xacro",
     *,
-    roots: Sequence[str | Path] = (),
-    package_dirs: Sequence[str | Path] = (),
+    roots: Folders = (),
+    package_dirs: Folders = (),
     arguments: Mapping[str, str] | None = None,
 ) -> Description:
     """The robot that a xacro text describes, with these values of its <xacro:arg>s. RobotError if it cannot be read."""
@@ -44,8 +44,8 @@ def expand_xacro(
     source: str | bytes,
     file: str = "robot.xacro",
     *,
-    roots: Sequence[str | Path] = (),
-    package_dirs: Sequence[str | Path] = (),
+    roots: Folders = (),
+    package_dirs: Folders = (),
     arguments: Mapping[str, str] | None = None,
 ) -> Element:
     """The elements that a xacro text expands to; `write_xml` makes text of them."""

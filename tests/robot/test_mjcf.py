@@ -258,7 +258,7 @@ EVERYTHING = """
   </equality>
   <sensor><jointpos name="encoder" joint="j"/></sensor>
   <keyframe><key name="home" qpos="0.1 0.2 1 0 0 0"/></keyframe>
-  <custom><numeric name="magic" data="42"/></custom>
+  <custom><numeric name="magic" data="42"/><text name="motto" data="x"/></custom>
 </mujoco>
 """
 
@@ -269,8 +269,9 @@ def test_nothing_is_dropped_in_silence() -> None:
     for word in (
         "sun", "eye", "target", "gravity compensation of bodies: a", "springs of joints: j", "contact parameters of geoms: ga",
         "limits of ball joints: l", "contact pairs", "excluded from contact", "tendons: rope", "'loop' (connect)",
-        "sensors: encoder", "keyframes (load_mjcf returns them): home", "custom numbers: magic", "option viscosity = 0.1",
-        "option wind", "option gravity", "option integrator", "option timestep", "joint 'k' mimics another",
+        "sensors: encoder", "keyframes (load_mjcf returns them): home", "custom numbers: magic", "custom texts: motto",
+        "option viscosity = 0.1", "option wind", "option gravity", "option integrator", "option timestep",
+        "joint 'k' mimics another",
     ):  # fmt: skip
         assert word in said, word
     assert loaded.gravity == (0.0, 0.0, -1.62) and loaded.timestep == 0.004
