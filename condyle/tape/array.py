@@ -92,27 +92,16 @@ _where = np.frompyfunc(_choose, 3, 1)
 _stopped = np.frompyfunc(lambda x: emit("stop_gradient", x) if isinstance(x, Scalar) else x, 1, 1)
 _fma = np.frompyfunc(lambda a, b, c: emit("fma", a, b, c), 3, 1)
 
-_functions: dict[Any, Callable[..., Any]] = {
-    np.sin: _elementary("sin", np.sin),
-    np.cos: _elementary("cos", np.cos),
-    np.tan: _elementary("tan", np.tan),
-    np.arcsin: _elementary("asin", np.arcsin),
-    np.arccos: _elementary("acos", np.arccos),
+_same = {getattr(np, op): op for op in ("sin", "cos", "tan", "exp", "log", "sqrt", "tanh", "rint", "floor")}
+_renamed = {np.arcsin: "asin", np.arccos: "acos", np.arctan2: "atan2", np.minimum: "min", np.maximum: "max"}
+_functions: dict[Any, Callable[..., Any]] = {ufunc: _elementary(op, ufunc) for ufunc, op in (_same | _renamed).items()}
+_functions |= {
     np.arctan: lambda x: _functions[np.arctan2](x, 1.0),
-    np.arctan2: _elementary("atan2", np.arctan2),
-    np.exp: _elementary("exp", np.exp),
-    np.log: _elementary("log", np.log),
-    np.sqrt: _elementary("sqrt", np.sqrt),
-    np.tanh: _elementary("tanh", np.tanh),
-    np.rint: _elementary("rint", np.rint),
-    np.floor: _elementary("floor", np.floor),
     np.ceil: lambda x: -_functions[np.floor](-x),
     np.absolute: abs,
     np.fabs: abs,
     np.sign: _sign,
     np.copysign: _copysign,
-    np.minimum: _elementary("min", np.minimum),
-    np.maximum: _elementary("max", np.maximum),
     np.hypot: lambda a, b: _functions[np.sqrt](a * a + b * b),
     np.square: lambda x: x * x,
     np.reciprocal: lambda x: 1.0 / x,
@@ -120,21 +109,13 @@ _functions: dict[Any, Callable[..., Any]] = {
     np.radians: lambda x: x * (np.pi / 180.0),
     np.rad2deg: lambda x: x * (180.0 / np.pi),
     np.degrees: lambda x: x * (180.0 / np.pi),
-    np.less: lambda a, b: a < b,
-    np.less_equal: lambda a, b: a <= b,
-    np.greater: lambda a, b: a > b,
-    np.greater_equal: lambda a, b: a >= b,
-    np.equal: lambda a, b: a == b,
-    np.not_equal: lambda a, b: a != b,
-    np.logical_and: lambda a, b: a & b,
-    np.logical_or: lambda a, b: a | b,
-    np.logical_xor: lambda a, b: a ^ b,
     np.logical_not: lambda a: ~a if _traced(a) else not a,
-    np.bitwise_and: lambda a, b: a & b,
-    np.bitwise_or: lambda a, b: a | b,
-    np.bitwise_xor: lambda a, b: a ^ b,
     np.invert: lambda a: ~a if _traced(a) else not a,
 }
+_comparisons = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne"}
+_logic = {f"{kind}_{name}": f"{name}_" for kind in ("logical", "bitwise") for name in ("and", "or")}
+_logic |= {"logical_xor": "xor", "bitwise_xor": "xor"}
+_functions |= {getattr(np, name): getattr(operator, ours) for name, ours in (_comparisons | _logic).items()}
 _ufuncs = {ufunc: np.frompyfunc(function, ufunc.nin, 1) for ufunc, function in _functions.items()}
 _ufuncs[np._core.umath.clip] = np.frompyfunc(_clip, 3, 1)  # type: ignore[attr-defined]
 # these work on objects through the operators of Scalar

@@ -152,7 +152,7 @@ def select(g: Graph, args: Args) -> int | None:
     return None
 
 
-def unequal_order(op: str) -> Callable[[Graph, Args], int | None]:
+def in_order(op: str) -> Callable[[Graph, Args], int | None]:
     """A folding that only puts the arguments of a symmetric operation in order, so that equal ones are found again."""
 
     def fold(g: Graph, args: Args) -> int | None:
@@ -168,17 +168,8 @@ def invert(g: Graph, args: Args) -> int | None:
 
 
 FOLD: dict[str, Callable[[Graph, Args], int | None]] = {
-    "add": add,
-    "sub": sub,
-    "mul": mul,
-    "div": div,
-    "neg": neg,
+    **{fold.__name__: fold for fold in (add, sub, mul, div, neg, stop_gradient, fma, select)},
+    **{op: in_order(op) for op in ("eq", "and", "or")},
     "abs": absolute,
-    "stop_gradient": stop_gradient,
-    "fma": fma,
-    "select": select,
     "not": invert,
-    "eq": unequal_order("eq"),
-    "and": unequal_order("and"),
-    "or": unequal_order("or"),
 }

@@ -73,6 +73,10 @@ class Graph:
             self.captured[outer] = self.param()
         return self.captured[outer]
 
+    def place(self, x: Any) -> int:
+        """Position here of a number, or of a traced value or stack of this graph or of one around it."""
+        return self.const(x) if isinstance(x, float) else self.adopt(x.graph, x.index)
+
     def value(self, index: int) -> float | None:
         """The number at a position, or None when it is not a constant."""
         node = self.nodes[index]

@@ -58,18 +58,7 @@ def record_again(block: Block, arithmetic: Arithmetic) -> Block:
     params = [Scalar(graph, graph.param()) for _ in range(block.params)]
     with recording(graph):
         results = evaluate(block, params, arithmetic)
-    return graph.block(positions(graph, results))
-
-
-def positions(graph: Graph, values: Sequence[Any]) -> list[int]:
-    """Where traced values, stacks and numbers stand in a graph."""
-    out = []
-    for x in values:
-        if isinstance(x, Stack):
-            out.append(x.index)
-        else:
-            out.append(graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index))
-    return out
+    return graph.block([graph.place(x) for x in results])
 
 
 def inline(tape: Tape, flat: Sequence[Any]) -> dict[str, np.ndarray]:

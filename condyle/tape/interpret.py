@@ -14,14 +14,16 @@ from typing import Any
 
 from condyle.tape.tape import Block, Loop
 
-# comparisons and choices, for numbers that Python compares; NaN in either argument of min and max gives NaN
-CHOICES: dict[str, Callable[..., Any]] = {
+# operations that Python's operators are
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "neg", "lt", "le", "eq")},
+    "div": operator.truediv,
+    "stop_gradient": lambda a: a,
+}
+# and choices, for numbers that Python compares; NaN in either argument of min and max gives NaN
+CHOICES: dict[str, Callable[..., Any]] = OPERATORS | {
     "min": lambda a, b: b if b != b else (b if a >= b else a),
     "max": lambda a, b: b if b != b else (b if a <= b else a),
-    "stop_gradient": lambda a: a,
-    "lt": operator.lt,
-    "le": operator.le,
-    "eq": operator.eq,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
     "not": operator.not_,
@@ -111,7 +113,6 @@ class Ieee(Arithmetic):
             "sub": lambda a, b: r(a - b),
             "mul": lambda a, b: r(a * b),
             "div": lambda a, b: r(divide(a, b)),
-            "neg": operator.neg,
             "fma": self.fma,
             "sqrt": lambda a: r(math.sqrt(a)) if a >= 0.0 else (a if a == 0.0 else math.nan),
             "abs": abs,

@@ -66,7 +66,7 @@ class Stack:
 
 def make_stack(graph: Graph, entries: list[Any], rows: int, columns: int) -> Stack:
     """A stack of scalars and numbers, given row after row."""
-    args = tuple(graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in entries)
+    args = tuple([graph.place(x) for x in entries])
     return Stack(graph, graph.record("stack", args, (rows, columns)), rows, columns, (rows, columns))
 
 
@@ -88,11 +88,11 @@ def repeat(count: int, start: list[Any], stacks: list[Stack], body: Body, *, rev
     params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]
     with recording(inner):
         carry, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
-    results = [inner.const(x) if isinstance(x, float) else inner.adopt(x.graph, x.index) for x in (*carry, *row)]
+    results = [inner.place(x) for x in (*carry, *row)]
     exits = len(row) == 1 and isinstance(row[0], Bool)
     writes = 0 if exits else len(row)
     loop = Loop(count, inner.block(results), len(start), reads, writes, len(stacks), reverse, exits)
-    args = [outer.const(x) if isinstance(x, float) else outer.adopt(x.graph, x.index) for x in start]
+    args = [outer.place(x) for x in start]
     node = outer.record("loop", (*args, *[t.index for t in stacks], *inner.captured), loop)
     final = [Scalar(outer, outer.record("get", (node,), j)) for j in range(len(start))]
     return final, Stack(outer, outer.record("slice", (node,), (0, writes)), count, writes, (count, writes))

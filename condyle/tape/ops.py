@@ -124,3 +124,5 @@ _row("log",      "r>r",   "natural logarithm",            lambda y, a: (1.0 / a,
 _row("tanh",     "r>r",   "hyperbolic tangent",           lambda y, a: ((1.0 - y) * (1.0 + y),))
 _row("pow",      "r>r",   "a^p for the number p = data",  lambda y, a, p: (p * a ** (p - 1.0),))
 # fmt: on
+
+ELEMENTARY = tuple([name for name, op in OPS.items() if not op.exact])

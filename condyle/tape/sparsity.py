@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from condyle.tape.ops import OPS, REAL
@@ -112,20 +115,11 @@ def _merge(a: Any, b: Any) -> Any:
     return [x | y for x, y in zip(a, b, strict=True)] if isinstance(a, list) else a | b
 
 
-def union(masks: list[int]) -> int:
+def union(masks: Iterable[int]) -> int:
     """All seeds of several masks."""
-    total = 0
-    for mask in masks:
-        total |= mask
-    return total
+    return reduce(or_, masks, 0)
 
 
 def seeds(mask: int) -> list[int]:
     """The seeds of a mask, in order."""
-    out, k = [], 0
-    while mask:
-        if mask & 1:
-            out.append(k)
-        mask >>= 1
-        k += 1
-    return out
+    return [k for k in range(mask.bit_length()) if mask >> k & 1]

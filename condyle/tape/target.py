@@ -7,20 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 # cycles until a result can be used, roughly, on current processors; 1 for what is not listed
-LATENCY = {
-    "fma": 4,
-    "mul": 4,
-    "add": 3,
-    "sub": 3,
-    "div": 13,
-    "sqrt": 20,
-    "lt": 3,
-    "le": 3,
-    "eq": 3,
-    "rint": 6,
-    "floor": 6,
-    "loop": 100,
-}
+LATENCY = dict.fromkeys(("add", "sub", "lt", "le", "eq"), 3)
+LATENCY |= {"fma": 4, "mul": 4, "div": 13, "sqrt": 20, "rint": 6, "floor": 6, "loop": 100}
 
 
 @dataclass(frozen=True)
@@ -42,9 +30,7 @@ class Target:
     attributes: str = "nounwind noinline"  # of every function
     loops: bool = True
     # memory
-    columns: bool = (
-        False  # False: a state is a row, tiles are transposed. True: structure of arrays, a port is one column per entry
-    )
+    columns: bool = False  # a state is a row, tiles are transposed; if True a port is one column per entry (structure of arrays)
     data: str = "ptr"  # pointer type of inputs and outputs, with its address space
     ports: str = "ptr"
     scratch: str = "ptr"

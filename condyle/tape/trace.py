@@ -76,7 +76,7 @@ def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:
             continue
         entries, shape = np.asarray(value, dtype=object), np.shape(value)
         leaves, _, _ = flatten(entries)
-        places = [graph.const(x) if isinstance(x, float) else graph.adopt(x.graph, x.index) for x in leaves]
+        places = [graph.place(x) for x in leaves]
         found = _as_slice(graph, places, shape)
         ports.append(Port(name, shape, stack=found is not None))
         results += places if found is None else [found]

@@ -15,7 +15,7 @@ from typing import Any
 from condyle.errors import BackendError, require
 from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import InterpretedKernel
-from condyle.tape.interpret import Arithmetic
+from condyle.tape.interpret import OPERATORS, Arithmetic
 from condyle.tape.tape import Tape
 
 Decision = bool | None
@@ -40,23 +40,18 @@ class Interval(Arithmetic):
         self.anything, self.infinity = arb("nan"), arb("inf")
         self._arb = arb
         total = self.total
-        self.functions = {
-            "add": total(lambda a, b: a + b),
-            "sub": total(lambda a, b: a - b),
-            "mul": total(lambda a, b: a * b),
-            "div": total(lambda a, b: a / b),
-            "neg": total(lambda a: -a),
+        self.functions = {name: total(OPERATORS[name]) for name in ("add", "sub", "mul", "div", "neg")}
+        self.functions |= {name: total(getattr(arb, name)) for name in ("sqrt", "min", "max", "exp", "log", "tanh")}
+        self.functions |= {name: self.finite(getattr(arb, name)) for name in ("sin", "cos", "tan", "asin", "acos")}
+        self.functions |= {
             "fma": total(lambda a, b, c: a * b + c),
-            "sqrt": total(lambda a: a.sqrt()),
             "abs": total(self.absolute),
             "copysign": total(self.copysign),
             "rint": total(lambda a: self.rounded(a, round_half_even)),
             "floor": total(lambda a: self.rounded(a, lambda m, shift: m >> shift)),
-            "min": total(lambda a, b: a.min(b)),
-            "max": total(lambda a, b: a.max(b)),
             "pow2": total(lambda a: arb(2) ** a),
             "logb": total(self.logb),
-            "stop_gradient": lambda a: a,
+            "stop_gradient": OPERATORS["stop_gradient"],
             "lt": self.less,
             "le": lambda a, b: negate(self.less(b, a)),
             "eq": self.equal,
@@ -64,15 +59,7 @@ class Interval(Arithmetic):
             "or": lambda a, b: negate(both(negate(a), negate(b))),
             "not": negate,
             "select": self.select,
-            "sin": self.finite(lambda a: a.sin()),
-            "cos": self.finite(lambda a: a.cos()),
-            "tan": self.finite(lambda a: a.tan()),
-            "asin": self.finite(lambda a: a.asin()),
-            "acos": self.finite(lambda a: a.acos()),
             "atan2": self.finite(self.atan2),
-            "exp": total(lambda a: a.exp()),
-            "log": total(lambda a: a.log()),
-            "tanh": total(lambda a: a.tanh()),
             "pow": self.power,
         }
 

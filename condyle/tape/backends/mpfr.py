@@ -8,6 +8,7 @@ from condyle.errors import BackendError, require
 from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import InterpretedKernel
 from condyle.tape.interpret import CHOICES, Arithmetic
+from condyle.tape.ops import ELEMENTARY
 from condyle.tape.tape import Tape
 
 
@@ -36,29 +37,15 @@ class Mpfr(Arithmetic):
         def copysign(a: Any, b: Any) -> Any:
             return a if self._is_signed(a) == self._is_signed(b) else c.minus(a)
 
-        self.functions = CHOICES | {
-            "add": c.add,
-            "sub": c.sub,
-            "mul": c.mul,
-            "div": c.div,
+        same = ("add", "sub", "mul", "div", "fma", "sqrt", "abs", *ELEMENTARY)
+        self.functions = CHOICES | {name: getattr(c, name) for name in same}
+        self.functions |= {
             "neg": c.minus,
-            "fma": c.fma,
-            "sqrt": c.sqrt,
-            "abs": c.abs,
             "copysign": copysign,
             "rint": lambda a: a if infinite(a) else c.rint(a),
             "floor": lambda a: a if infinite(a) else c.rint_floor(a),
             "pow2": c.exp2,
             "logb": logb,
-            "sin": c.sin,
-            "cos": c.cos,
-            "tan": c.tan,
-            "asin": c.asin,
-            "acos": c.acos,
-            "atan2": c.atan2,
-            "exp": c.exp,
-            "log": c.log,
-            "tanh": c.tanh,
             "pow": lambda a, p: c.pow(a, self.number(p)),
         }
 

@@ -12,7 +12,8 @@ import math
 from typing import Any
 
 from condyle.errors import require
-from condyle.tape.interpret import Arithmetic, evaluate
+from condyle.tape.interpret import OPERATORS, Arithmetic, evaluate
+from condyle.tape.ops import ELEMENTARY
 from condyle.tape.passes import dead_code
 from condyle.tape.tape import Block, Loop, Port, Tape, operations
 
@@ -53,41 +54,16 @@ class Scalars(Arithmetic):
     def __init__(self, casadi: Any) -> None:
         self.casadi = casadi
         self.kind = casadi.SX
-        self.functions = {
-            "add": lambda a, b: a + b,
-            "sub": lambda a, b: a - b,
-            "mul": lambda a, b: a * b,
-            "div": lambda a, b: a / b,
-            "neg": lambda a: -a,
+        same = ("sqrt", "copysign", "floor", *ELEMENTARY)
+        other = {"abs": "fabs", "min": "fmin", "max": "fmax", "select": "if_else", "pow": "power"}
+        other |= {name: f"logic_{name}" for name in ("and", "or", "not")}
+        self.functions = OPERATORS | {name: getattr(casadi, other.get(name, name)) for name in (*same, *other)}
+        self.functions |= {
             "fma": lambda a, b, c: a * b + c,
-            "sqrt": casadi.sqrt,
-            "abs": casadi.fabs,
-            "copysign": casadi.copysign,
             # C's remainder rounds to nearest, ties to even; large numbers are whole already
             "rint": lambda a: casadi.if_else(casadi.fabs(a) < 2.0**52, a - casadi.remainder(a, 1), a),
-            "floor": casadi.floor,
-            "min": casadi.fmin,
-            "max": casadi.fmax,
             "pow2": lambda a: casadi.power(2, casadi.fmin(casadi.fmax(a, -1022), 1023)),
             "logb": self.logb,
-            "stop_gradient": lambda a: a,
-            "lt": lambda a, b: a < b,
-            "le": lambda a, b: a <= b,
-            "eq": lambda a, b: a == b,
-            "and": casadi.logic_and,
-            "or": casadi.logic_or,
-            "not": casadi.logic_not,
-            "select": casadi.if_else,
-            "sin": casadi.sin,
-            "cos": casadi.cos,
-            "tan": casadi.tan,
-            "asin": casadi.asin,
-            "acos": casadi.acos,
-            "atan2": casadi.atan2,
-            "exp": casadi.exp,
-            "log": casadi.log,
-            "tanh": casadi.tanh,
-            "pow": casadi.power,
         }
 
     def number(self, value: float) -> Any:
