@@ -17,7 +17,7 @@ from condyle.tape.pytree import assemble
 from condyle.tape.reverse import StackAdjoint, reverse
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import backward_masks, forward_masks
-from condyle.tape.tape import Port, Tape
+from condyle.tape.tape import Block, Port, Tape, by_port
 from condyle.tape.trace import outputs_of
 
 Names = str | Sequence[str] | None
@@ -70,12 +70,11 @@ def jvp(tape: Tape, wrt: Names = None) -> Tape:
 
     def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
         moving = [place for p in inputs for place in _places(tape.inputs, p)]
-        tangents: list[Tangent] = [{} for _ in range(tape.block.params)]
-        for place, direction in zip(moving, params[tape.block.params :], strict=True):
-            tangents[place] = {0: direction}
+        direction = dict(zip(moving, params[tape.block.params :], strict=True))
+        tangents: list[Tangent] = [{0: direction[c]} if c in direction else {} for c in range(tape.block.params)]
         _, moves = forward(tape.block, params[: tape.block.params], tangents)
         result: dict[str, Any] = {}
-        for port, mine in zip(tape.outputs, _split(tape.outputs, moves), strict=True):
+        for port, mine in by_port(tape.outputs, moves):
             if port.stack:
                 result[f"{port.name}_tangent"] = _dense_stack(mine[0], port, [0], port.shape)
             else:
@@ -119,11 +118,9 @@ def hessian(tape: Tape, of: str | None = None, wrt: Names = None) -> Tape:
     moving = [c for p in inputs for c in _places(tape.inputs, p)]
 
     def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
-        given = params if weighted else [*params, Scalar(graph, graph.const(1.0))]
-        tangents: list[Tangent] = [{} for _ in range(gradient.block.params)]
-        for c in moving:
-            tangents[c] = {c: Scalar(graph, graph.const(1.0))}
-        _, moves = forward(gradient.block, given, tangents)
+        one = Scalar(graph, graph.const(1.0))
+        given = params if weighted else [*params, one]
+        _, moves = forward(gradient.block, given, [{c: one} if c in moving else {} for c in range(len(given))])
         flat = _flat(gradient.outputs, moves)
         order = {c: k for k, c in enumerate(moving)}
 
@@ -193,45 +190,28 @@ def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: 
         mode = "forward" if stacks or _forward_is_less(tape, outputs, moving) else "reverse"
 
     def by_forward(params: list[Scalar]) -> dict[str, Any]:
-        graph = params[0].graph
-        tangents: list[Tangent] = [{} for _ in params]
-        for c in moving:
-            tangents[c] = {c: Scalar(graph, graph.const(1.0))}
-        _, moves = forward(tape.block, list(params), tangents)
-        split = dict(zip([p.name for p in tape.outputs], _split(tape.outputs, moves), strict=True))
-        return {p.name: split[p.name][0] if p.stack else split[p.name] for p in outputs}
+        one = Scalar(params[0].graph, params[0].graph.const(1.0))
+        _, moves = forward(tape.block, list(params), [{c: one} if c in moving else {} for c in range(len(params))])
+        return {p.name: mine[0] if p.stack else mine for p, mine in by_port(tape.outputs, moves)}
 
     def by_reverse(params: list[Scalar]) -> dict[str, Any]:
-        graph = params[0].graph
-        place = {p.name: at for p, at in zip(tape.outputs, _starts(tape.outputs), strict=True)}
-        chosen = {place[p.name] + k for p in outputs for k in range(p.size)}
+        one = Scalar(params[0].graph, params[0].graph.const(1.0))
         adjoints: list[Any] = []
-        for port, at in zip(tape.outputs, _starts(tape.outputs), strict=True):
-            if port.stack:
-                adjoints.append(StackAdjoint())
-            else:
-                adjoints += [{at + k: Scalar(graph, graph.const(1.0))} if at + k in chosen else {} for k in range(port.size)]
+        for port in tape.outputs:
+            rows = _places(tape.outputs, port)
+            adjoints += [StackAdjoint()] if port.stack else [{r: one} if port in outputs else {} for r in rows]
         _, into = reverse(tape.block, list(params), adjoints)
-        wanted = set(moving)
-        return {
-            p.name: [{c: into[c][place[p.name] + k] for c in wanted if place[p.name] + k in into[c]} for k in range(p.size)]
-            for p in outputs
-        }
+        return {p.name: [{c: into[c][r] for c in moving if r in into[c]} for r in _places(tape.outputs, p)] for p in outputs}
 
     return by_forward if mode == "forward" else by_reverse
 
 
 def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> bool:
-    params = [0] * tape.block.params
-    for c in moving:
-        params[c] = 1 << c
+    params = [1 << c if c in moving else 0 for c in range(tape.block.params)]
     seeds: list[Any] = []
-    names = {p.name for p in outputs}
-    for port, at in zip(tape.outputs, _starts(tape.outputs), strict=True):
-        if port.stack:
-            seeds.append([0] * (port.size // port.shape[0]))
-        else:
-            seeds += [1 << (at + k) if port.name in names else 0 for k in range(port.size)]
+    for port in tape.outputs:
+        rows = _places(tape.outputs, port)
+        seeds += [[0] * (port.size // port.shape[0])] if port.stack else [1 << r if port in outputs else 0 for r in rows]
     forward_cost = sum(m.bit_count() for m in forward_masks(tape.block, params) if isinstance(m, int))
     reverse_cost = sum(m.bit_count() for m in backward_masks(tape.block, seeds)[1] if isinstance(m, int))
     loops = any(node.op == "loop" for node in tape.block.nodes)
@@ -239,7 +219,7 @@ def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> 
     return forward_cost <= reverse_cost * (3 if loops else 1)
 
 
-def _dense_stack(tangent: StackTangent, port: Port, columns: list[int], shape: tuple[int, ...]) -> Any:
+def _dense_stack(tangent: StackTangent, port: Port, columns: Sequence[int], shape: tuple[int, ...]) -> Any:
     """The tangents of a scan's output as a stack with every (column, seed), zeros included."""
     rows, width = port.shape[0], port.size // port.shape[0]
     keys = [(c, s) for c in range(width) for s in columns]
@@ -266,31 +246,16 @@ def _chosen(ports: tuple[Port, ...], names: Names, what: str) -> list[Port]:
     return [known[name] for name in wanted]
 
 
-def _starts(ports: tuple[Port, ...]) -> list[int]:
-    """The first flat entry of each port."""
-    return [sum(p.size for p in ports[:k]) for k in range(len(ports))]
-
-
-def _places(ports: tuple[Port, ...], port: Port) -> list[int]:
+def _places(ports: tuple[Port, ...], port: Port) -> range:
     """The flat entries of one port."""
-    start = dict(zip([p.name for p in ports], _starts(ports), strict=True))[port.name]
-    return list(range(start, start + port.size))
-
-
-def _split(ports: tuple[Port, ...], results: list[Any]) -> list[list[Any]]:
-    """Results of a block, by port: one for a stack, else one per entry."""
-    out, at = [], 0
-    for port in ports:
-        count = 1 if port.stack else port.size
-        out.append(results[at : at + count])
-        at += count
-    return out
+    start = sum(p.size for p in ports[: ports.index(port)])
+    return range(start, start + port.size)
 
 
 def _flat(ports: tuple[Port, ...], moves: list[Any]) -> list[Tangent]:
     """The tangents of all entries of all ports, row after row where a port is a stack."""
     flat: list[Tangent] = []
-    for port, mine in zip(ports, _split(ports, moves), strict=True):
+    for port, mine in by_port(ports, moves):
         if port.stack:
             width = port.size // port.shape[0]
             flat += [mine[0].entry(r, c) for r in range(port.shape[0]) for c in range(width)]
@@ -301,10 +266,6 @@ def _flat(ports: tuple[Port, ...], moves: list[Any]) -> list[Tangent]:
 
 def _only(tape: Tape, port: Port) -> Tape:
     """The tape with one output."""
-    results = dict(zip([p.name for p in tape.outputs], _split(tape.outputs, list(tape.block.results)), strict=True))
-    return Tape(
-        tape.name,
-        dead_code(type(tape.block)(tape.block.nodes, tape.block.params, tuple(results[port.name]))),
-        tape.inputs,
-        (port,),
-    )
+    results = dict(by_port(tape.outputs, tape.block.results))[port]
+    block = dead_code(Block(tape.block.nodes, tape.block.params, tuple(results)))
+    return Tape(tape.name, block, tape.inputs, (port,))

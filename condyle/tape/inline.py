@@ -13,7 +13,7 @@ from condyle.tape.interpret import Arithmetic, evaluate
 from condyle.tape.loop import Stack, columns, current, make_stack, recording, repeat
 from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar, compare, emit
-from condyle.tape.tape import Block, Loop, Tape
+from condyle.tape.tape import Block, Loop, Tape, by_port
 
 
 class Recorder(Arithmetic):
@@ -65,8 +65,4 @@ def inline(tape: Tape, flat: Sequence[Any]) -> dict[str, np.ndarray]:
     """The results of a tape on traced scalars and numbers, flat and by name, recorded where the caller records."""
     recorder = Recorder()
     values = evaluate(tape.block, [x if isinstance(x, Scalar) else recorder.number(float(x)) for x in flat], recorder)
-    out, at = {}, 0
-    for port in tape.outputs:
-        out[port.name] = np.array([*values[at : at + port.size], None], dtype=object)[:-1]
-        at += port.size
-    return out
+    return {port.name: np.array([*mine, None], dtype=object)[:-1] for port, mine in by_port(tape.outputs, values)}

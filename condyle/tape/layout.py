@@ -36,7 +36,7 @@ def weight(block: Block) -> int:
     return sum(weight(n.data.body) if n.op == "loop" else 1 for n in block.nodes if n.op in OPS or n.op == "loop")
 
 
-Groups = Sequence[tuple[int, ...]]  # results that leave the kernel together, by node
+Groups = Sequence[Sequence[int]]  # results that leave the kernel together, by node
 
 
 def cut(block: Block, scratch: Scratch, uncut: int, piece: int, groups: Groups | None = None) -> Cut:

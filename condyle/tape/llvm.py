@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from condyle.tape.emit_block import BlockEmitter, Values
 from condyle.tape.ir_writer import VectorType
 from condyle.tape.layout import Cut, cut
 from condyle.tape.schedule import schedule
-from condyle.tape.tape import Node, Tape
+from condyle.tape.tape import Node, Port, Tape, by_port
 from condyle.tape.target import Target
-from condyle.tape.transpose import ColumnPorts, Ports, RowPorts, tile_starts
+from condyle.tape.transpose import ColumnPorts, RowPorts, tile_starts
+
+Ports = ColumnPorts | RowPorts
 
 
 def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:
@@ -57,6 +60,10 @@ class KernelEmitter(BlockEmitter):
         """Inputs and outputs as the target lays them out, for use in the current function."""
         return ColumnPorts(self) if self.target.columns else RowPorts(self)
 
+    def outputs(self, tape: Tape) -> Iterable[tuple[int, tuple[Port, list[int]]]]:
+        """(number of the port, (port, results)) of every output."""
+        return enumerate(by_port(tape.outputs, tape.block.results), start=len(tape.inputs))
+
     # ---- a short kernel: everything in one function
 
     def load_inputs(self, tape: Tape, ports: Ports) -> Values:
@@ -76,15 +83,12 @@ class KernelEmitter(BlockEmitter):
 
     def store_outputs(self, tape: Tape, ports: Ports, values: Values, plan: Cut) -> None:
         """Write the results into the rows of the outputs."""
-        at = 0
-        for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
+        for p, (port, results) in self.outputs(tape):
             ports.point(p)
             if port.stack:
-                self.copy_out(tape.block.results[at], p, port.shape[0], ports)
-                at += 1
+                self.copy_out(results[0], p, port.shape[0], ports)
             else:
-                ports.store(p, [self.operand(tape.block, r, values, plan) for r in tape.block.results[at : at + port.size]])
-                at += port.size
+                ports.store(p, [self.operand(tape.block, r, values, plan) for r in results])
 
     # ---- a long kernel: the same in pieces, through slots
 
@@ -110,18 +114,16 @@ class KernelEmitter(BlockEmitter):
                         ports.point(p)
                         self.copy_in(tape.block.nodes[i], i, p, first, ports)
 
-    def tiles(self, tape: Tape) -> list[tuple[int, int, tuple[int, ...]]]:
+    def tiles(self, tape: Tape) -> list[tuple[int, int, list[int]]]:
         """(port, first entry, results) of the pieces of rows that are written at once."""
-        out, at = [], 0
-        for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
-            results = tape.block.results[at : at + (1 if port.stack else port.size)]
-            at += len(results)
+        out = []
+        for p, (port, results) in self.outputs(tape):
             if not port.stack:
                 width = (ColumnPorts if self.target.columns else RowPorts).tile_width(port.size, self.type.lanes)
                 out += [(p, first, results[first : first + width]) for first in tile_starts(port.size, width)]
         return out
 
-    def store_tiles(self, tape: Tape, tiles: list[tuple[int, int, tuple[int, ...]]], values: Values, plan: Cut) -> None:
+    def store_tiles(self, tape: Tape, tiles: list[tuple[int, int, list[int]]], values: Values, plan: Cut) -> None:
         """Write results into the outputs as soon as enough of a row is known."""
         if not tiles:
             return
@@ -133,14 +135,12 @@ class KernelEmitter(BlockEmitter):
 
     def store_stacks(self, tape: Tape) -> None:
         """Write the stacks that are outputs."""
-        at = 0
-        for p, port in enumerate(tape.outputs, start=len(tape.inputs)):
+        for p, (port, results) in self.outputs(tape):
             if port.stack:
                 with self.piece():
                     ports = self.ports()
                     ports.point(p)
-                    self.copy_out(tape.block.results[at], p, port.shape[0], ports)
-            at += 1 if port.stack else port.size
+                    self.copy_out(results[0], p, port.shape[0], ports)
 
     # ---- stacks, row by row
 

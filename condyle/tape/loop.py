@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from threading import local
 from typing import Any
 
@@ -176,7 +177,7 @@ def _items(out: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(out)) if isinstance(out, (tuple, list)) else [(0, out)]
 
 
-def _like(kind: Any, stacked: dict[Any, Stack]) -> Any:
+def _like(kind: Any, stacked: dict[Any, Any]) -> Any:
     if isinstance(kind, dict):
         return stacked
     return tuple(stacked.values()) if isinstance(kind, (tuple, list)) else stacked[0]
@@ -188,21 +189,15 @@ def _row_stacks(graph: Graph, rows: Any) -> tuple[list[Stack], Callable[[list[An
     if isinstance(rows, Stack):
         shape = rows.shape[1:]
         return [rows], lambda xs: assemble(xs, shape), rows.rows
-    arrays = [np.asarray(a, dtype=object) for _, a in _items(rows)]
-    if any(a.ndim == 0 for a in arrays) or len({len(a) for a in arrays}) != 1:
-        raise TraceError(f"{caller()}: all rows of a scan need the same first axis; got shapes {[a.shape for a in arrays]}")
-    n = len(arrays[0])
-    stacks = []
-    for a in arrays:
-        entries, _, _ = flatten(a.reshape(-1))
-        stacks.append(make_stack(graph, entries, n, a.size // n))
-    first_row, at = {}, 0
-    for key, a in _items(rows):
-        first_row[key] = (at, np.asarray(a, dtype=object).shape[1:])
-        at += np.asarray(a, dtype=object).size // n
+    arrays = {key: np.asarray(a, dtype=object) for key, a in _items(rows)}
+    shapes = [a.shape for a in arrays.values()]
+    if () in shapes or len({shape[0] for shape in shapes}) != 1:
+        raise TraceError(f"{caller()}: all rows of a scan need the same first axis; got shapes {shapes}")
+    n = shapes[0][0]
+    stacks = [make_stack(graph, flatten(a.reshape(-1))[0], n, a.size // n) for a in arrays.values()]
 
     def rebuild(xs: list[Any]) -> Any:
-        parts = {k: assemble(xs[i : i + int(np.prod(s, dtype=int))], s) for k, (i, s) in first_row.items()}
-        return parts if isinstance(rows, dict) else (tuple(parts.values()) if isinstance(rows, (tuple, list)) else parts[0])
+        entries = iter(xs)
+        return _like(rows, {k: assemble([*islice(entries, a.size // n)], a.shape[1:]) for k, a in arrays.items()})
 
     return stacks, rebuild, n

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,8 @@ def _flatten_sequence(value: Any) -> tuple[list[Any], Rebuild, Any]:
     kind = type(value)
 
     def rebuild(xs: list[Any]) -> Any:
-        items, at = [], 0
-        for leaves, make, _ in parts:
-            items.append(make(xs[at : at + len(leaves)]))
-            at += len(leaves)
+        entries = iter(xs)
+        items = [make([*islice(entries, len(leaves))]) for leaves, make, _ in parts]
         return kind(*items) if hasattr(value, "_fields") else kind(items)
 
     return ([leaf for leaves, _, _ in parts for leaf in leaves], rebuild, (kind.__name__, tuple(shape for _, _, shape in parts)))

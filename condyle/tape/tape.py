@@ -7,9 +7,10 @@ import math
 import struct
 from array import array
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from condyle.tape.ops import OPS
@@ -77,6 +78,12 @@ class Port:
         return math.prod(self.shape)
 
 
+def by_port(ports: Iterable[Port], values: Iterable[Any]) -> list[tuple[Port, list[Any]]]:
+    """(port, its part of what a block gives) in order: one value for a stack, otherwise one per entry."""
+    rest = iter(values)
+    return [(port, list(islice(rest, 1 if port.stack else port.size))) for port in ports]
+
+
 @dataclass(frozen=True, eq=False)
 class Tape:
     """A block with named inputs (its params, in order) and named outputs (its results, in order)."""
@@ -104,11 +111,8 @@ class Tape:
     def __str__(self) -> str:
         ports = ", ".join(f"{p.name}{list(p.shape)}" for p in self.inputs)
         lines = [f"{self.name}({ports})", *listing(self.block, "  ")]
-        at = 0
-        for port in self.outputs:
-            count = 1 if port.stack else port.size
-            lines.append(f"  {port.name}{list(port.shape)} = " + " ".join(f"%{i}" for i in self.block.results[at : at + count]))
-            at += count
+        for port, results in by_port(self.outputs, self.block.results):
+            lines.append(f"  {port.name}{list(port.shape)} = " + " ".join(f"%{i}" for i in results))
         return "\n".join(lines)
 
 

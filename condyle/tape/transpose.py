@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 from condyle.tape.ir_writer import IRWriter
 
 
-class Ports(ABC):
-    """How a lane block reads and writes the ports of a kernel; the words of a port are in `%ports`, `WORDS` of them each."""
+class Ports:
+    """The words of the ports of a kernel, `WORDS` of them each, in `%ports`."""
 
     WORDS: int
 
     def __init__(self, writer: IRWriter) -> None:
         self.writer, self.type = writer, writer.type
         self.data = writer.target.data
-
-    @staticmethod
-    @abstractmethod
-    def tile_width(size: int, lanes: int) -> int:
-        """Entries of a port of `size` entries that are moved together."""
-
-    @abstractmethod
-    def point(self, port: int) -> None:
-        """Prepare the access to a port."""
-
-    @abstractmethod
-    def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
-        """entry -> vector for the wanted ones of `size` entries that start `shift` entries into the port."""
-
-    @abstractmethod
-    def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
-        """Write one vector per entry, `shift` entries into the port."""
 
     def words(self, port: int) -> list[str]:
         """The words of a port: its address, then numbers of bytes."""
@@ -53,7 +34,7 @@ class ColumnPorts(Ports):
 
     @staticmethod
     def tile_width(size: int, lanes: int) -> int:
-        """One: entries lie apart."""
+        """Entries of a port that are moved together: one, because they lie apart."""
         return 1
 
     def point(self, port: int) -> None:
@@ -63,13 +44,13 @@ class ColumnPorts(Ports):
         self.known[port] = (self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}"), entry)
 
     def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
-        """entry -> vector, as in Ports."""
+        """entry -> vector for the wanted ones of `size` entries that start `shift` entries into the port."""
         kind, bytes_ = self.type.vector, self.type.bytes
         places = {k: self._at(port, k, shift) for k in sorted(wanted)}
         return {k: self.writer.put(f"load {kind}, {self.data} {p}, align {bytes_}") for k, p in places.items()}
 
     def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
-        """Write one vector per entry, as in Ports."""
+        """Write one vector per entry, `shift` entries into the port."""
         for k, vector in enumerate(vectors):
             place = self._at(port, k, shift)
             self.writer.do(f"store {self.type.vector} {vector}, {self.data} {place}, align {self.type.bytes}")
@@ -98,7 +79,7 @@ class RowPorts(Ports):
 
     @staticmethod
     def tile_width(size: int, lanes: int) -> int:
-        """The largest power of two that is neither wider than the row nor than the vector."""
+        """Entries of a port that are moved together: the largest power of two that fits into the row and the vector."""
         return min(lanes, 1 << (size.bit_length() - 1))
 
     def point(self, port: int) -> None:
@@ -108,7 +89,7 @@ class RowPorts(Ports):
         self.pointers[port] = [self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}") for offset in offsets]
 
     def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
-        """entry -> vector, as in Ports."""
+        """entry -> vector for the wanted ones of `size` entries that start `shift` entries into the port."""
         width = self.tile_width(size, self.type.lanes)
         found: dict[int, str] = {}
         for start in tile_starts(size, width):
@@ -123,7 +104,7 @@ class RowPorts(Ports):
         return found
 
     def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
-        """Write one vector per entry, as in Ports."""
+        """Write one vector per entry, `shift` entries into the port."""
         width = self.tile_width(len(vectors), self.type.lanes)
         for start in tile_starts(len(vectors), width):
             pointers = self._at(port, start, shift)

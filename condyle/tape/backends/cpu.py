@@ -216,11 +216,6 @@ class CpuBackend(Backend):
         return text if language == "llvm" else str(_target_machine().emit_assembly(_module(text)))
 
 
-def create(bits: int | None) -> Backend | None:
-    """The cpu backend, which has no bits to choose."""
-    return CpuBackend() if bits is None else None
-
-
 @cache
 def _check_processor(precision: str, lanes: int) -> None:
     check_golden(cached_kernel(golden_tape(), precision, lanes, 1), precision, f"cpu, {lanes} lanes,")

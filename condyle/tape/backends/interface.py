@@ -1,10 +1,11 @@
 """The interface of all backends: `compile(tape, precision, options)` gives a kernel, and `kernel(arrays, out)` computes a batch.
 
-A new backend is one file with a subclass of `Backend` and a function `create`, and one line in MODULES.
+A new backend is one file with a subclass of `Backend`, as backends/cpu.py has CpuBackend, and its name in NAME.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +19,8 @@ from condyle.tape.tape import Tape
 
 FastCall = Callable[[tuple[Any, ...]], Any]  # arguments -> result, or None for arguments that it does not take
 
-# name -> the module, imported when the backend is first used; its `create(bits)` gives None where it cannot take these bits
-MODULES = {
-    "cpu": "condyle.tape.backends.cpu",
-    "reference": "condyle.tape.backends.reference",
-    "mpfr": "condyle.tape.backends.mpfr",
-    "interval": "condyle.tape.backends.interval",
-}
+# a backend's module, and the bits of its numbers: none to choose, to be given, or with a default
+NAME = re.compile(r"(cpu(?!:)|reference(?!:)|mpfr(?=:)|interval)(?::(\d*[1-9]\d*))?")
 
 
 @dataclass(frozen=True)
@@ -86,12 +82,12 @@ class Backend(ABC):
 
 def find_backend(name: str) -> Backend:
     """The backend of a name such as "cpu" or "mpfr:256", imported now."""
-    kind, colon, bits = name.partition(":")
-    found: Backend | None = None
-    if kind in MODULES and (bits.isdigit() or not colon):
-        found = import_module(MODULES[kind]).create(int(bits) if bits else None)
-    if found is None:
+    match = NAME.fullmatch(name)
+    if match is None:
         raise BackendError(
             f"there is no backend {name!r}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
         )
+    kind, bits = match.groups()
+    backend: Any = getattr(import_module(f"condyle.tape.backends.{kind}"), f"{kind.capitalize()}Backend")
+    found: Backend = backend(int(bits)) if bits else backend()
     return found

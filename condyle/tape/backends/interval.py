@@ -222,15 +222,10 @@ class IntervalBackend(Backend):
 
     takes_objects = encloses = True
 
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int = 53) -> None:
         self.bits = bits
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
         """The tape interpreted with balls."""
         arithmetic = Interval(self.bits)
         return InterpretedKernel(tape, arithmetic, arithmetic.number, arithmetic.working)
-
-
-def create(bits: int | None) -> Backend | None:
-    """The backend with this many bits, 53 by default."""
-    return IntervalBackend(53 if bits is None else bits) if bits != 0 else None

@@ -66,8 +66,3 @@ class MpfrBackend(Backend):
         """The tape interpreted with MPFR numbers."""
         arithmetic = Mpfr(self.digits)
         return InterpretedKernel(tape, arithmetic, arithmetic.number)
-
-
-def create(bits: int | None) -> Backend | None:
-    """The backend with this many bits, which must be given."""
-    return MpfrBackend(bits) if bits else None

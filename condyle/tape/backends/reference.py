@@ -61,11 +61,6 @@ class ReferenceBackend(Backend):
         return InterpretedKernel(lower(tape, precision), Ieee(single=precision == "f32"), float)
 
 
-def create(bits: int | None) -> Backend | None:
-    """The reference backend, which has no bits to choose."""
-    return ReferenceBackend() if bits is None else None
-
-
 # ---- the golden vector
 
 # sha256 of the outputs, as the reference backend gives them; a test computes them again
