@@ -1,13 +1,11 @@
 """The fast path for one state: machine code that reads NumPy's arrays itself, as a built-in function of Python.
 
-A general call spends its time on checks in Python. This one is written in LLVM: it looks at a tuple of arguments, and if they
-are float64, contiguous and of the right shapes, hands their addresses to the kernel and makes new results. Anything else (lists,
-batches, float32, other strides) gives None, and the caller goes the general way. It serves every function of the cpu backend:
-arrays of up to three axes and single numbers, one output or several, with or without a check.
+A general call spends its time on checks in Python. This one is written in LLVM: if the arguments are float64, contiguous and of
+the right shapes (up to three axes), it hands their addresses to the kernel and makes new results; anything else gives None, and
+the caller goes the general way.
 
-The code reads objects of CPython and NumPy at fixed offsets. `layout_is_known` compares them with what Python says, once; where
-they differ (another interpreter, free threading) there is no fast path, and nothing else changes. Python's lock is held from the
-check of the arguments to the copy of the results, so calls from several threads do not meet.
+The code reads objects of CPython and NumPy at fixed offsets; where `layout_is_known` finds others (another interpreter, free
+threading) there is no fast path. Python's lock is held from the check of the arguments to the copy of the results.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from typing import Any
 
@@ -32,13 +33,17 @@ CHOICES: dict[str, Callable[..., Any]] = OPERATORS | {
 
 
 class Arithmetic:
-    """One function per operation, in `functions`; `number` makes a constant; `loop` repeats a body."""
+    """One function per operation, in `functions`; `number` makes a number of it; `loop` repeats a body."""
 
     functions: dict[str, Callable[..., Any]]
 
     def number(self, value: float) -> Any:
         """The constant `value` in this arithmetic."""
         return value
+
+    def working(self) -> AbstractContextManager[Any]:
+        """What must be entered to compute."""
+        return nullcontext()
 
     def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """(carried values at the end, rows written) of a loop."""

@@ -17,10 +17,7 @@ Visit = Callable[[Graph, Node, tuple[int, ...]], int]
 
 
 def lower(tape: Tape, precision: str) -> Tape:
-    """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided.
-
-    It is computed once and kept with the tape.
-    """
+    """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided (kept)."""
     if precision not in ("f64", "f32"):
         raise BackendError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
     known: dict[str, Tape] = tape.__dict__.setdefault("_lowered", {})
@@ -52,15 +49,17 @@ def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = 
 
 def release(block: Block) -> Block:
     """The block recorded again without `stop_gradient`, as if it had never been written: derivatives have been taken by now."""
-    if not _holds(block):
+    if "stop_gradient" not in operations_used(block):
         return block
     arithmetic = Recorder()
     arithmetic.functions["stop_gradient"] = lambda a: a
     return dead_code(record_again(block, arithmetic))
 
 
-def _holds(block: Block) -> bool:
-    return any([n.op == "stop_gradient" or (n.op == "loop" and _holds(n.data.body)) for n in block.nodes])
+def operations_used(block: Block) -> set[str]:
+    """The names of the operations of a block and its loops."""
+    bodies = [node.data.body for node in block.nodes if node.op == "loop"]
+    return {node.op for node in block.nodes}.union(*[operations_used(body) for body in bodies])
 
 
 def expand(block: Block, precision: str) -> Block:
@@ -78,12 +77,6 @@ def expand(block: Block, precision: str) -> Block:
         return result.index
 
     return rewrite(block, visit)
-
-
-def inexact(block: Block) -> set[str]:
-    """The elementary operations of a block and its loops."""
-    found = {node.op for node in block.nodes if node.op in OPS and not OPS[node.op].exact}
-    return found.union(*[inexact(node.data.body) for node in block.nodes if node.op == "loop"])
 
 
 def fold_constants(block: Block, *, single: bool) -> Block:

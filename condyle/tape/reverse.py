@@ -69,10 +69,7 @@ class _Saving(Recorder):
 
 
 def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[Any], list[Adjoint]]:
-    """(values of the results, adjoints of the params), recorded in the current graph, from adjoints of the results.
-
-    The adjoint of a result that is a stack is a StackAdjoint.
-    """
+    """(values of the results, adjoints of the params), recorded in the current graph, from adjoints of the results."""
     values = evaluate_nodes(block, params, _Saving())
     adjoints: list[Any] = [_nothing(node.op, node.data) for node in block.nodes]
     for i, adjoint in zip(block.results, results, strict=True):

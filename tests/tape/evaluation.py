@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,17 +19,15 @@ def computed(kernel: Kernel, tape: Tape, inputs: list[np.ndarray], dtype: Any) -
     return outputs
 
 
-def interpreted(
-    tape: Tape, inputs: list[np.ndarray], arithmetic: Arithmetic, number: Callable[[Any], Any], dtype: Any = object
-) -> list[np.ndarray]:
+def interpreted(tape: Tape, inputs: list[np.ndarray], arithmetic: Arithmetic, dtype: Any = object) -> list[np.ndarray]:
     """The outputs in any arithmetic."""
-    return computed(InterpretedKernel(tape, arithmetic, number), tape, inputs, dtype)
+    return computed(InterpretedKernel(tape, arithmetic), tape, inputs, dtype)
 
 
 def reference(lowered: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The outputs of a lowered tape by definition, in the precision of the arrays."""
     dtype = inputs[0].dtype
-    return interpreted(lowered, inputs, Ieee(single=dtype == np.float32), float, dtype)
+    return interpreted(lowered, inputs, Ieee(single=dtype == np.float32), dtype)
 
 
 def on(backend: str, tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:

@@ -26,9 +26,8 @@ _flint_precision = RLock()  # flint.ctx is one for all threads
 class Interval(Arithmetic):
     """Enclosures computed with `bits` digits: the real result lies in the ball, whatever the rounding.
 
-    Constants and floats are exact points. Zeros have no sign, so where the sign of a zero matters (1 / 0, copysign,
-    atan2) the ball covers both. Evaluate within `with interval.working():`, which sets FLINT's precision and restores
-    it; another setting makes the balls wider or narrower, never wrong.
+    Constants and floats are exact points. Zeros have no sign, so where the sign of a zero matters (1 / 0, copysign, atan2) the
+    ball covers both. FLINT's precision outside of `working` makes the balls wider or narrower, never wrong.
     """
 
     def __init__(self, bits: int = 53) -> None:
@@ -66,13 +65,8 @@ class Interval(Arithmetic):
     @contextmanager
     def working(self) -> Iterator[None]:
         """FLINT at this precision, restored afterwards; one thread at a time, because FLINT's setting is global."""
-        with _flint_precision:
-            before = self.flint.ctx.prec
-            self.flint.ctx.prec = self.bits
-            try:
-                yield
-            finally:
-                self.flint.ctx.prec = before
+        with _flint_precision, self.flint.ctx.workprec(self.bits):
+            yield
 
     def number(self, value: Any) -> Any:
         """A float or whole number as a point; a ball as it is, but a new object: one object is one number."""
@@ -227,5 +221,4 @@ class IntervalBackend(Backend):
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
         """The tape interpreted with balls."""
-        arithmetic = Interval(self.bits)
-        return InterpretedKernel(tape, arithmetic, arithmetic.number, arithmetic.working)
+        return InterpretedKernel(tape, Interval(self.bits))

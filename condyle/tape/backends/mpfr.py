@@ -15,10 +15,8 @@ from condyle.tape.tape import Tape
 class Mpfr(Arithmetic):
     """Binary floating point with `bits` digits and MPFR's whole exponent range, on numbers of gmpy2.
 
-    Zeros have signs, x / 0 is infinite, and what has no real value is NaN, as in IEEE 754; there are no subnormal
-    numbers. pow2 and logb are the mathematical functions, neither rounded nor clamped: logb(0) is -infinity. Every
-    function belongs to a gmpy2 context of this object, so the caller's context is neither read nor changed. The flags
-    of `context` tell what happened, as in `context.overflow`.
+    Zeros, infinities and NaN are as in IEEE 754; there are no subnormal numbers. pow2 and logb are neither rounded nor clamped:
+    logb(0) is -infinity. Functions belong to a context of this object: the caller's is neither read nor changed.
     """
 
     def __init__(self, bits: int) -> None:
@@ -27,7 +25,7 @@ class Mpfr(Arithmetic):
             raise BackendError(f"MPFR numbers have from 2 to 1,000,000 bits here, not {bits}")
         self.bits = bits
         c = self.context = gmpy2.context(precision=bits, emin=gmpy2.get_emin_min(), emax=gmpy2.get_emax_max())
-        self._mpfr, self._is_signed, infinite = gmpy2.mpfr, gmpy2.is_signed, gmpy2.is_infinite
+        self._mpfr, infinite = gmpy2.mpfr, gmpy2.is_infinite
 
         def logb(a: Any) -> Any:
             if a == 0:
@@ -35,7 +33,7 @@ class Mpfr(Arithmetic):
             return self.number(c.frexp(a)[0] - 1) if gmpy2.is_finite(a) else c.abs(a)
 
         def copysign(a: Any, b: Any) -> Any:
-            return a if self._is_signed(a) == self._is_signed(b) else c.minus(a)
+            return a if gmpy2.is_signed(a) == gmpy2.is_signed(b) else c.minus(a)
 
         same = ("add", "sub", "mul", "div", "fma", "sqrt", "abs", *ELEMENTARY)
         self.functions = CHOICES | {name: getattr(c, name) for name in same}
@@ -64,5 +62,4 @@ class MpfrBackend(Backend):
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
         """The tape interpreted with MPFR numbers."""
-        arithmetic = Mpfr(self.digits)
-        return InterpretedKernel(tape, arithmetic, arithmetic.number)
+        return InterpretedKernel(tape, Mpfr(self.digits))

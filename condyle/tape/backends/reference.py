@@ -6,8 +6,6 @@ The golden vector is how a backend shows that it does: a short kernel whose bits
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import chain, islice
 from typing import Any
@@ -27,16 +25,10 @@ DTYPES = {"f64": np.float64, "f32": np.float32}
 
 
 class InterpretedKernel(Kernel):
-    """A tape interpreted state by state in any arithmetic; `number` makes its numbers of what an array holds."""
+    """A tape interpreted state by state in any arithmetic."""
 
-    def __init__(
-        self,
-        tape: Tape,
-        arithmetic: Arithmetic,
-        number: Callable[[Any], Any],
-        context: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
-        self.tape, self.arithmetic, self.number, self.context = tape, arithmetic, number, context
+    def __init__(self, tape: Tape, arithmetic: Arithmetic) -> None:
+        self.tape, self.arithmetic = tape, arithmetic
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         for ports, given in ((self.tape.inputs, arrays), (self.tape.outputs, out)):
@@ -44,11 +36,11 @@ class InterpretedKernel(Kernel):
                 wanted = ", ".join(f"{port.name} (N, {port.size})" for port in ports) or "none"
                 found = ", ".join(str(a.shape) for a in given) or "none"
                 raise ShapeError(f"{self.tape.name}: expected arrays {wanted} with one N for all, got {found}")
-        with self.context():
+        with self.arithmetic.working():
             for lane in range(len(out[0])):
                 # gmpy2 and flint do not know NumPy's numbers
                 entries = [x.item() if isinstance(x, np.generic) else x for array in arrays for x in array[lane]]
-                results = iter(evaluate(self.tape.block, [self.number(x) for x in entries], self.arithmetic))
+                results = iter(evaluate(self.tape.block, [self.arithmetic.number(x) for x in entries], self.arithmetic))
                 for port, array in zip(self.tape.outputs, out, strict=True):
                     array[lane, :] = [*(chain.from_iterable(next(results)) if port.stack else islice(results, port.size))]
 
@@ -58,7 +50,7 @@ class ReferenceBackend(Backend):
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
         """The lowered tape interpreted with floats."""
-        return InterpretedKernel(lower(tape, precision), Ieee(single=precision == "f32"), float)
+        return InterpretedKernel(lower(tape, precision), Ieee(single=precision == "f32"))
 
 
 # ---- the golden vector

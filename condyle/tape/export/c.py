@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from condyle.errors import BackendError
 from condyle.tape.interpret import Ieee
-from condyle.tape.ops import BOOL, OPS
-from condyle.tape.passes import dead_code, inexact
-from condyle.tape.tape import Block, Loop, Node, Port, Tape
+from condyle.tape.ops import BOOL, ELEMENTARY, OPS
+from condyle.tape.passes import dead_code, operations_used
+from condyle.tape.tape import Block, Loop, Node, Tape, by_port
 
 STACK = 64 * 1024  # bytes of local stacks; beyond that the caller provides the memory
 
@@ -65,7 +65,7 @@ class CFunction:
     """One function being written: its lines, and what has to stand around them."""
 
     def __init__(self, tape: Tape, precision: str, name: str | None) -> None:
-        if missing := ", ".join(sorted(inexact(tape.block))):
+        if missing := ", ".join(sorted(operations_used(tape.block).intersection(ELEMENTARY))):
             raise BackendError(f"{tape.name}: C has exact operations only; lower {missing} first (passes.lower)")
         self.tape = tape
         self.single = {"f64": False, "f32": True}[precision]
@@ -76,22 +76,12 @@ class CFunction:
         self.areas: list[tuple[int, str, str, int]] = []  # stacks in memory: line, indent, name, entries
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
         taken = {"work"}
-        self.name, *names = [self._name(n, taken) for n in (name or tape.name, *[p.name for p in self.ports])]
-        self.inputs, self.outputs = names[: len(tape.inputs)], names[len(tape.inputs) :]
+        self.name = identifier(name or tape.name, taken)
+        self.inputs, self.outputs = ([identifier(p.name, taken) for p in side] for side in (tape.inputs, tape.outputs))
         self._function(dead_code(tape.block))
         self.work = self._place_areas()
 
     # ---- around the function
-
-    @property
-    def ports(self) -> tuple[Port, ...]:
-        """Inputs, then outputs."""
-        return (*self.tape.inputs, *self.tape.outputs)
-
-    def _name(self, wanted: str, taken: set[str]) -> str:
-        name = identifier(wanted, taken)
-        taken.add(name)
-        return name
 
     def prototype(self, restrict: str) -> str:
         """The declaration, without its semicolon."""
@@ -108,11 +98,11 @@ class CFunction:
         """What the function computes, how to call it, and how to compile it."""
         width = max([len(name) for name in (*self.inputs, *self.outputs)], default=0)
         lines = [f"{self.name}: one state, in {self.real}. No two arrays may overlap; matrices lie row after row.", ""]
-        for k, (port, name) in enumerate(zip(self.ports, (*self.inputs, *self.outputs), strict=True)):
-            side = "in " if k < len(self.inputs) else "out"
-            shape = " x ".join(map(str, port.shape)) or "one number"
-            called = "" if name == port.name else "  (" + ascii(port.name).replace("*/", "* /") + ")"
-            lines.append(f"  {side}  {name:{width}}  {shape}{called}")
+        for side, ports, names in (("in ", self.tape.inputs, self.inputs), ("out", self.tape.outputs, self.outputs)):
+            for port, name in zip(ports, names, strict=True):
+                shape = " x ".join(map(str, port.shape)) or "one number"
+                called = "" if name == port.name else "  (" + ascii(port.name).replace("*/", "* /") + ")"
+                lines.append(f"  {side}  {name:{width}}  {shape}{called}")
         if self.work:
             lines.append(f"  work: scratch memory, {self.name.upper()}_WORK numbers, whose contents do not matter")
         lines += [
@@ -131,14 +121,11 @@ class CFunction:
         entries = [f"{name}[{k}]" for port, name in ports for k in range(port.size)]
         stored = self._outputs_of_loops(block)
         values, stacks = self.block(block, entries, "", "    ")
-        results = iter(block.results)
-        for port, name in zip(self.tape.outputs, self.outputs, strict=True):
+        for name, (port, results) in zip(self.outputs, by_port(self.tape.outputs, block.results), strict=True):
             if not port.stack:
-                self.lines += [f"    {name}[{k}] = {values[next(results)]};" for k in range(port.size)]
-                continue
-            stack = next(results)
-            if name not in stored:
-                self._copy(name, stacks[stack], port.shape[0])
+                self.lines += [f"    {name}[{k}] = {values[r]};" for k, r in enumerate(results)]
+            elif name not in stored:
+                self._copy(name, stacks[results[0]], port.shape[0])
         text = "\n".join(self.lines)
         unused = [name for name in (*self.inputs, *self.outputs) if not re.search(rf"\b{name}\b", text)]
         self.lines += [f"    (void){name};" for name in unused]
@@ -146,13 +133,11 @@ class CFunction:
     def _outputs_of_loops(self, block: Block) -> set[str]:
         """Outputs that a loop writes as it goes: stacks whose columns no other output has claimed."""
         stored = set()
-        results = iter(block.results)
-        for port, name in zip(self.tape.outputs, self.outputs, strict=True):
-            nodes = [block.nodes[next(results)] for _ in range(1 if port.stack else port.size)]
-            if not port.stack or nodes[0].op != "slice":
+        for name, (port, results) in zip(self.outputs, by_port(self.tape.outputs, block.results), strict=True):
+            if not port.stack or block.nodes[results[0]].op != "slice":
                 continue
-            first, last = nodes[0].data
-            keys = [(f"{nodes[0].args[0]}", c) for c in range(first, last)]
+            _, (loop,), (first, last) = block.nodes[results[0]]
+            keys = [(f"{loop}", c) for c in range(first, last)]
             if not any(key in self.direct for key in keys):
                 self.direct |= {key: Column(name, last - first, k) for k, key in enumerate(keys)}
                 stored.add(name)
@@ -301,7 +286,7 @@ _OURS = re.compile(r"[xktwci]\d")  # how values, constants, stacks, carried valu
 
 
 def identifier(name: str, taken: set[str]) -> str:
-    """A name for C close to the given one, unlike any that is taken."""
+    """A name for C close to the given one, unlike any that is taken; it is taken from now on."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII)
     if not re.match(r"[A-Za-z]", word):
         word = f"p{word}"
@@ -313,6 +298,7 @@ def identifier(name: str, taken: set[str]) -> str:
     while found in taken or found in RESERVED:
         k += 1
         found = f"{word}_" if k == 2 else f"{word}_{k}"
+    taken.add(found)
     return found
 
 
@@ -363,34 +349,24 @@ def helper(op: str, single: bool) -> list[str]:
     """A function that an operation of the table calls; several kernels in one file share it."""
     real, f, integer, digits, bias = ("float", "f", "uint32_t", 23, 127) if single else ("double", "", "uint64_t", 52, 1023)
     guard = f"CD_{op.upper()}{f.upper()}"
-    fields = {
-        "real": real,
-        "f": f,
-        "integer": integer,
-        "digits": digits,
-        "bias": bias,
-        "low": bias - 1,
-        "mask": f"{2 * bias + 1:#x}u",
-    }
+    fields = {"real": real, "f": f, "integer": integer, "digits": digits, "bias": bias, "low": bias - 1}
+    less, other = ("<", ">=") if op == "min" else (">", "<=")
+    fields |= {"mask": f"{2 * bias + 1:#x}u", "op": op, "less": less, "other": other}
     text = _HELPERS[op].strip()
     for key, value in fields.items():
         text = text.replace(f"<{key}>", str(value))
     return [f"#ifndef {guard}", f"#define {guard}", *text.splitlines(), "#endif", ""]
 
 
+_EXTREME = """
+/* a if a <less> b, else b; NaN if either is */
+static inline <real> cd_<op><f>(<real> a, <real> b)
+{
+    return b != b ? b : (a <other> b ? b : a);
+}"""
 _HELPERS = {
-    "min": """
-/* a if a < b, else b; NaN if either is */
-static inline <real> cd_min<f>(<real> a, <real> b)
-{
-    return b != b ? b : (a >= b ? b : a);
-}""",
-    "max": """
-/* a if a > b, else b; NaN if either is */
-static inline <real> cd_max<f>(<real> a, <real> b)
-{
-    return b != b ? b : (a <= b ? b : a);
-}""",
+    "min": _EXTREME,
+    "max": _EXTREME,
     "pow2": """
 /* 2^a for the whole number nearest to a, clamped to the normal exponents: its last bits become the exponent field */
 static inline <real> cd_pow2<f>(<real> a)

@@ -1,9 +1,8 @@
 """A tape as a CasADi function, for its solvers, derivatives and code generators: a tape interpreted with CasADi's symbols.
 
-The un-lowered tape is exported: sin stays sin. CasADi simplifies (x == x is true) and an fma becomes a product and a sum,
-so results agree to rounding, and only as long as no NaN occurs. A tape whose loops are short becomes scalar expressions
-(SX), loops unrolled. Otherwise the loops stay: the block around them is built of matrix expressions (MX), and a body is a
-function of its own that CasADi repeats (mapaccum).
+The un-lowered tape is exported: sin stays sin. CasADi simplifies (x == x is true) and an fma becomes a product and a sum, so
+results agree to rounding as long as no NaN occurs. Short loops are unrolled into scalar expressions (SX); with a long one the
+block around it becomes matrix expressions (MX), and its body a function that CasADi repeats (mapaccum).
 """
 
 from __future__ import annotations
