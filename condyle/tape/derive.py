@@ -15,7 +15,7 @@ from condyle.tape.loop import Stack, current, make_stack, recording, repeat
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import assemble
 from condyle.tape.reverse import StackAdjoint, reverse
-from condyle.tape.scalar import Scalar
+from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import backward_masks, forward_masks
 from condyle.tape.tape import Block, Port, Tape, by_port
 from condyle.tape.trace import outputs_of
@@ -55,7 +55,9 @@ def sparse_jacobian(tape: Tape, of: str, wrt: str, *, mode: str = "auto") -> tup
 
     def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
         entries = _rows_by(tape, [port], [source], mode)(params)[port.name]
-        found[:] = [(r, k) for r, entry in enumerate(entries) for k, c in enumerate(columns) if not _zero(entry.get(c))]
+        found[:] = [
+            (r, k) for r, entry in enumerate(entries) for k, c in enumerate(columns) if constant(entry.get(c, 0.0)) != 0.0
+        ]
         return {f"d{of}_d{wrt}": np.array([entries[r][columns[k]] for r, k in found], dtype=object)}
 
     result = _build(tape, f"{tape.name}_sparse_jacobian", (), build)
@@ -229,10 +231,6 @@ def _dense_stack(tangent: StackTangent, port: Port, columns: Sequence[int], shap
 
     _, stack = repeat(rows, [], [tangent.stack] if tangent.stack is not None else [], body)
     return Stack(stack.graph, stack.index, rows, len(keys), shape)
-
-
-def _zero(entry: Any) -> bool:
-    return entry is None or (isinstance(entry, Scalar) and entry.graph.value(entry.index) == 0.0)
 
 
 def _chosen(ports: tuple[Port, ...], names: Names, what: str) -> list[Port]:

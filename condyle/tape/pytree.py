@@ -22,7 +22,16 @@ def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
         leaves, rebuild, shape = flatten([value[name] for name in names])
         return leaves, lambda xs: dict(zip(names, rebuild(xs), strict=True)), ("dict", tuple(names), shape)
     if isinstance(value, (tuple, list)):
-        return _flatten_sequence(value)
+        parts = [flatten(item) for item in value]
+        kind = type(value)
+
+        def rebuild_items(xs: list[Any]) -> Any:
+            entries = iter(xs)
+            items = [make([*islice(entries, len(leaves))]) for leaves, make, _ in parts]
+            return kind(*items) if hasattr(value, "_fields") else kind(items)
+
+        leaves = [leaf for part, _, _ in parts for leaf in part]
+        return leaves, rebuild_items, (kind.__name__, tuple(shape for _, _, shape in parts))
     if isinstance(value, Scalar):
         return [value], lambda xs: xs[0], ()
     if isinstance(value, np.ndarray):
@@ -30,18 +39,6 @@ def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
         leaves = [x if isinstance(x, Scalar) else number(x) for x in value.ravel().tolist()]
         return leaves, lambda xs: assemble(xs, shape), shape
     return [number(value)], lambda xs: xs[0], ()
-
-
-def _flatten_sequence(value: Any) -> tuple[list[Any], Rebuild, Any]:
-    parts = [flatten(item) for item in value]
-    kind = type(value)
-
-    def rebuild(xs: list[Any]) -> Any:
-        entries = iter(xs)
-        items = [make([*islice(entries, len(leaves))]) for leaves, make, _ in parts]
-        return kind(*items) if hasattr(value, "_fields") else kind(items)
-
-    return ([leaf for leaves, _, _ in parts for leaf in leaves], rebuild, (kind.__name__, tuple(shape for _, _, shape in parts)))
 
 
 def assemble(scalars: list[Any], shape: tuple[int, ...]) -> Any:

@@ -42,7 +42,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
-        """Write the outputs of a batch, one array (states, entries) per port; a stride of zero from row to row repeats a state."""
+        """Write the outputs of a batch, one array (states, entries) per port; a stride of zero between rows repeats a state."""
 
     def fast_call(self, result: type | None, *, guarded: bool) -> FastCall | None:
         """A function for one float64 state given as a tuple of arrays; None where the backend has no such function.

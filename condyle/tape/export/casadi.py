@@ -30,12 +30,14 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
     arithmetic = arithmetic_for(casadi, block)
     names = _names(casadi, [*tape.inputs, *tape.outputs])
     inputs = [arithmetic.kind.sym(n, *_size(port)) for n, port in zip(names, tape.inputs, strict=False)]
-    params = [x for port, symbol in zip(tape.inputs, inputs, strict=True) for x in _entries(port, symbol)]
+    # CasADi counts down the columns, a tape along the rows
+    params = [symbol[r, c] for symbol in inputs for r in range(symbol.shape[0]) for c in range(symbol.shape[1])]
     results = iter(evaluate(block, params, arithmetic))
     outputs = []
     for port in tape.outputs:
         values = arithmetic.flat(next(results)) if port.stack else [next(results) for _ in range(port.size)]
-        outputs.append(_assemble(casadi, port, casadi.densify(arithmetic.column(values))))
+        rows, columns = _size(port)
+        outputs.append(casadi.reshape(casadi.densify(arithmetic.column(values)), columns, rows).T)
     known = casadi.Function.fix_name(name or tape.name)
     return casadi.Function(known, inputs, outputs, names[: len(inputs)], names[len(inputs) :])
 
@@ -108,7 +110,7 @@ class Matrices(Scalars):
         inner = arithmetic_for(self.casadi, loop.body)
         sizes = {"carried": loop.carries, "iteration": 1, "row": loop.reads, "captured": captured}
         carry, iteration, row, outside = symbols = [inner.kind.sym(name, size) for name, size in sizes.items()]
-        params = [entry for part in (iteration, carry, row, outside) for entry in _column(part)]
+        params = [part[k] for part in (iteration, carry, row, outside) for k in range(part.shape[0])]
         results = evaluate(loop.body, params, inner)
         following, written = results[: loop.carries], results[loop.carries : loop.carries + loop.writes]
         outputs = [self.casadi.densify(inner.column(part)) for part in (following, written)]
@@ -136,21 +138,6 @@ class Matrices(Scalars):
 
 def _size(port: Port) -> tuple[int, int]:
     return (port.shape[0], port.shape[1]) if len(port.shape) == 2 else (port.size, 1)
-
-
-def _column(symbol: Any) -> list[Any]:
-    return [symbol[k] for k in range(symbol.shape[0])]
-
-
-def _entries(port: Port, symbol: Any) -> list[Any]:
-    # CasADi counts down the columns, a tape along the rows
-    rows, columns = _size(port)
-    return [symbol[r, c] for r in range(rows) for c in range(columns)]
-
-
-def _assemble(casadi: Any, port: Port, column: Any) -> Any:
-    rows, columns = _size(port)
-    return casadi.reshape(column, columns, rows).T
 
 
 def _names(casadi: Any, ports: list[Port]) -> list[str]:
