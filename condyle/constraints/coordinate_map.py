@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.constraints.reduced_coordinates import velocity_names
+from condyle.constraints.reduced_coordinates import key_text, velocity_names
 from condyle.dynamics.manifold import integrate
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
@@ -69,10 +69,6 @@ class ConstraintMap:
 
     def summary(self) -> str:
         """What it constrains, in half a sentence."""
-        raise NotImplementedError
-
-    def key(self) -> str:
-        """A text that differs whenever the map may."""
         raise NotImplementedError
 
 
@@ -285,5 +281,5 @@ class CoordinateMap:
 
     def key(self) -> str:
         """A text that differs whenever the map may; empty for the identity."""
-        parts = [f"{type(constraint).__name__} {constraint.key()}" for constraint in self.constraints]
+        parts = [f"{type(constraint).__name__} {key_text(constraint)}" for constraint in self.constraints]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""

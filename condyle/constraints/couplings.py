@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap
-from condyle.constraints.reduced_coordinates import entries, following, key_text, listed, reduced_model
+from condyle.constraints.reduced_coordinates import entries, following, listed, reduced_model
 from condyle.errors import RobotError
 from condyle.robot.edit import only
 from condyle.robot.model import Model
@@ -98,10 +98,6 @@ class Coupled(ConstraintMap):
         """What it constrains, in half a sentence."""
         leaders = dict.fromkeys(other for c in self.couplings for other in c.ratios)
         return f"{following([c.joint for c in self.couplings])} in proportion to {listed(list(leaders))}"
-
-    def key(self) -> str:
-        """A text that differs whenever the map may."""
-        return key_text({"G": self.G, "offsets": [(c.joint, c.offset) for c in self.couplings]})
 
 
 def coupling_of(joint: str, row: Any) -> Coupling:

@@ -10,7 +10,7 @@ import numpy as np
 
 from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap
 from condyle.constraints.loop_residuals import with_model
-from condyle.constraints.reduced_coordinates import floats, key_text, listed, scalar_coordinates, velocity_names
+from condyle.constraints.reduced_coordinates import floats, listed, scalar_coordinates, velocity_names
 from condyle.dynamics.manifold import difference
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
@@ -93,10 +93,6 @@ class Explicit(ConstraintMap):
         names = [link.joint for link in self.reduced.links]
         return f"all {self.below.nq} coordinates are given by {listed(names)}, and all velocities by {listed(self.velocities)}"
 
-    def key(self) -> str:
-        """A text that differs whenever the map may."""
-        return key_text({"tape": self.hash, "velocities": self.velocities, "start": self.start})
-
 
 def explicit(
     below: Model,
@@ -113,16 +109,21 @@ def explicit(
     reduced = scalar_coordinates(below.name, names) if reduced is None else reduced
     full_gamma = with_model(gamma, "gamma", "y")
     full_map = None if velocity is None else with_model(velocity, "velocity", "y")
-    tape = trace(lambda y: {"q": _rows(below, full_gamma(below, y), "gamma", (below.nq,))}, y=reduced.nq)
-    hash, k = tape.hash, reduced.nv
+    tape = trace(lambda y: {"q": np.array(full_gamma(below, y), dtype=object)}, y=reduced.nq)
+    hash, k, shape = tape.hash, reduced.nv, tape.outputs[0].shape
+    if shape != (below.nq,):
+        raise RobotError(
+            f"robot '{below.name}': gamma(y) must give {below.nq} numbers, one for each entry of q; it gives the shape {shape}"
+        )
     if full_map is not None:
-        shape = np.shape(_traced_shape(full_map, below, reduced))
+        tape = trace(lambda y: {"T": np.array(full_map(below, y), dtype=object)}, y=reduced.nq)
+        shape = tape.outputs[0].shape
         if len(shape) != 2 or shape[0] != below.nv or not 0 < shape[1] <= reduced.nv:
             raise RobotError(
                 f"robot '{below.name}': velocity(y) must give a matrix of {below.nv} rows, one for each entry of v, and "
                 f"at most {reduced.nv} columns; it gives the shape {shape}"
             )
-        hash, k = hash + trace(lambda y: {"T": _rows(below, full_map(below, y), "velocity", shape)}, y=reduced.nq).hash, shape[1]
+        hash, k = hash + tape.hash, shape[1]
     given = list(velocities or (velocity_names(reduced) if k == reduced.nv else [f"w{i}" for i in range(k)]))
     if len(given) != k:
         raise RobotError(f"robot '{below.name}': there are {k} velocities, and {len(given)} names for them; give one each")
@@ -139,27 +140,6 @@ def _start(below: Model, start: Any, names: Sequence[str] | None) -> np.ndarray:
     if begin.ndim != 1 or not np.all(np.isfinite(begin)) or (names is not None and len(names) != len(begin)):
         raise RobotError(f"robot '{below.name}': start must be one finite number for each coordinate that remains; got {begin}")
     return begin
-
-
-def _rows(below: Model, value: Any, what: str, shape: tuple[int, ...]) -> Array:
-    array = np.array(value, dtype=object)
-    if array.shape != shape:
-        raise RobotError(
-            f"robot '{below.name}': {what}(y) must give {shape[0]} numbers, one for each entry of q; "
-            f"it gives the shape {array.shape}"
-        )
-    return array
-
-
-def _traced_shape(full_map: Callable[[Model, Array], Array], below: Model, reduced: Model) -> Array:
-    found: list[Array] = []
-
-    def look(y: Array) -> Any:
-        found.append(np.array(full_map(below, y), dtype=object))
-        return {"y": y}
-
-    trace(look, y=reduced.nq)
-    return found[0]
 
 
 def _row_that_is(G: Array, j: int) -> int | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.constraints.reduced_coordinates import entries, key_text
+from condyle.constraints.reduced_coordinates import entries
 from condyle.robot.spatial import Array
 
 if TYPE_CHECKING:
@@ -65,10 +65,6 @@ class InitialGuess:
         for one in self.series:
             x[one.place] = one.at(y[one.driver])
         return x[entries(loops.below, loops.dependent)[0]]
-
-    def key(self) -> str:
-        """A text that differs whenever the guess may."""
-        return " ".join(key_text(vars(one)) for one in self.series)
 
 
 def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool, wraps: bool = False) -> Series:

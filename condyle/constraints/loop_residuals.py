@@ -57,10 +57,6 @@ class Closure:
                 sine[k] = X.R[other, hinge] * (1.0 if (k, hinge, other) in ((0, 1, 2), (1, 2, 0), (2, 0, 1)) else -1.0)
         return [*straight, *[sine[AXES.index(a) - 3] for a in self.loop.axes if a not in AXES[:3]]]
 
-    def key(self) -> str:
-        """A text that differs whenever the loop may."""
-        return repr(self.loop)
-
 
 @dataclass(frozen=True)
 class Condition:
@@ -79,10 +75,6 @@ class Condition:
     def rows(self, model: Model, q: Array) -> list[Any]:
         """The numbers that are zero where the condition holds."""
         return list(np.atleast_1d(np.array(self.function(model, q), dtype=object)))
-
-    def key(self) -> str:
-        """A text that differs whenever the condition may."""
-        return f"{self.name} {self.hash}"
 
     @staticmethod
     def of(model: Model, name: str, function: Callable[..., Any]) -> Condition:

@@ -17,7 +17,7 @@ from condyle.constraints.block_triangular import Block, Solved
 from condyle.constraints.coordinate_map import Configurations, ConstraintMap, CoordinateMap
 from condyle.constraints.initial_guess import InitialGuess
 from condyle.constraints.loop_residuals import Conditions, all_rows, labels
-from condyle.constraints.reduced_coordinates import entries, following, key_text, listed
+from condyle.constraints.reduced_coordinates import entries, following, listed
 from condyle.dynamics.manifold import difference, integrate
 from condyle.robot.joints import Revolute
 from condyle.robot.model import Model
@@ -218,19 +218,6 @@ class Loops(ConstraintMap):
         names = [c.name for c in self.conditions]
         follow = [self.below.links[i].joint for i in self.dependent]
         return f"{following(follow)} from {len(self.rows)} condition{'s' * (len(self.rows) != 1)} ({listed(names)})"
-
-    def key(self) -> str:
-        """A text that differs whenever the map may."""
-        law = {"rows": self.rows, "dependent": self.dependent, "blocks": self.blocks, "scales": self.scales, "first": self.first}
-        search = {
-            "units": self.units,
-            "guess": self.guess.key(),
-            "steps": self.steps,
-            "stages": self.stages,
-            "through": self.through,
-            "derivative_order": self.derivative_order,
-        }
-        return key_text(law | search) + " ".join(c.key() for c in self.conditions)
 
 
 def _converged(size: Any) -> Any:

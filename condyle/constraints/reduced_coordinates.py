@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,14 @@ def following(names: Sequence[str]) -> str:
     return f"{listed(names)} follow{'s' * (len(names) == 1)}"
 
 
-def key_text(values: dict[str, Any]) -> str:
-    """Numbers and arrays as a text with all their digits, for keys."""
-    parts = []
-    for name, value in values.items():
-        parts.append(f"{name}={value.tolist()!r}" if isinstance(value, np.ndarray) else f"{name}={value!r}")
-    return " ".join(parts)
+def key_text(value: Any) -> str:
+    """A value with all its digits, for keys; dataclasses by their fields. Models and functions are in other parts of a key."""
+    if isinstance(value, Model) or callable(value):
+        return ""
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist())
+    if isinstance(value, tuple | list):
+        return f"[{' '.join(map(key_text, value))}]"
+    if is_dataclass(value):
+        return " ".join(f"{field.name}={key_text(getattr(value, field.name))}" for field in fields(value))
+    return repr(value)

@@ -109,32 +109,39 @@ def difference(system: System, y0: Array, y1: Array) -> Array:
     return manifold.difference(system.coordinate_map.reduced, y0, y1)
 
 
-# ---- frames
+# ---- the functions of all coordinates, in reduced ones
 
 
-def frame_pose(system: System, y: Array, frame: str) -> tuple[Array, Array]:
-    """(R, p) of a frame in the world."""
-    X = kinematics.frame_pose(system.model, system.q(y), frame)
-    return X.R, X.p
+def _in_reduced(full: Callable[..., Any], arrays: int, back: Callable[[EvaluatedMap, Any], Any] | None = None) -> Any:
+    """full(model, q, v, a, ...) of (y, w, dw/dt, ...), of which it takes so many `arrays`; `back` reduces the result."""
+
+    def physics(system: System, y: Array, *rest: Any) -> Any:
+        at = system.at(y)
+        lifted = [at.lift(rest[0])] if arrays > 1 else []
+        lifted += [at.acceleration(rest[1], rest[0])] if arrays > 2 else []
+        result = full(system.model, at.q, *lifted, *rest[arrays - 1 :])
+        return result if back is None else back(at, result)
+
+    return physics
 
 
-def frame_velocity(system: System, y: Array, w: Array, frame: str, reference: str) -> Array:
-    """The velocity of a frame, linear then angular."""
-    at = system.at(y)
-    return kinematics.frame_velocity(system.model, at.q, at.lift(w), frame, reference).vector()
+def _at_configuration(full: Callable[..., Any]) -> Any:
+    """full(model, q, ...) of (y, ...); the map of velocities is not needed."""
+    return lambda system, y, *rest: full(system.model, system.q(y), *rest)
 
 
-def frame_acceleration(system: System, y: Array, w: Array, a: Array, frame: str, reference: str) -> Array:
-    """The classical acceleration of a frame, linear then angular."""
-    at = system.at(y)
-    A = kinematics.frame_acceleration(system.model, at.q, at.lift(w), at.acceleration(a, w), frame, reference)
-    return A.vector()
-
-
-def jacobian(system: System, y: Array, frame: str, reference: str) -> Array:
-    """J with frame velocity = J w."""
-    at = system.at(y)
-    return at.pull_back(kinematics.jacobian(system.model, at.q, frame, reference))
+frame_pose = _at_configuration(lambda *given: ((X := kinematics.frame_pose(*given)).R, X.p))
+frame_velocity = _in_reduced(kinematics.frame_velocity, 2, lambda at, V: V.vector())
+frame_acceleration = _in_reduced(kinematics.frame_acceleration, 3, lambda at, A: A.vector())
+jacobian = _in_reduced(kinematics.jacobian, 1, EvaluatedMap.pull_back)
+mass_matrix = _in_reduced(crba.mass_matrix, 1, EvaluatedMap.congruence)
+inverse_dynamics = _in_reduced(rnea.inverse_dynamics, 3, EvaluatedMap.project)
+gravity_forces = _in_reduced(rnea.gravity_forces, 1, EvaluatedMap.project)
+kinetic_energy = _in_reduced(energy.kinetic_energy, 2)
+potential_energy = _at_configuration(energy.potential_energy)
+momentum = _in_reduced(energy.momentum, 2)
+center_of_mass = _at_configuration(energy.center_of_mass)
+com_jacobian = _in_reduced(energy.com_jacobian, 1, EvaluatedMap.pull_back)
 
 
 def jacobian_rate(system: System, y: Array, w: Array, frame: str, reference: str) -> Array:
@@ -146,15 +153,6 @@ def jacobian_rate(system: System, y: Array, w: Array, frame: str, reference: str
     return rate @ at.T + kinematics.jacobian(system.model, at.q, frame, reference) @ at.map_rate(w)
 
 
-# ---- dynamics
-
-
-def mass_matrix(system: System, y: Array) -> Array:
-    """T^T M T."""
-    at = system.at(y)
-    return at.congruence(crba.mass_matrix(system.model, at.q))
-
-
 def inverse_mass_matrix(system: System, y: Array) -> Array:
     """(T^T M T)^-1."""
     if system.coordinate_map.identity:
@@ -162,21 +160,9 @@ def inverse_mass_matrix(system: System, y: Array) -> Array:
     return cholesky_solve(mass_matrix(system, y), np.eye(system.nv).astype(object))
 
 
-def inverse_dynamics(system: System, y: Array, w: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
-    """T^T (M (T a + Tdot w) + c)."""
-    at = system.at(y)
-    return at.project(rnea.inverse_dynamics(system.model, at.q, at.lift(w), at.acceleration(a, w), wrenches))
-
-
 def bias_forces(system: System, y: Array, w: Array) -> Array:
     """The forces at dw/dt = 0."""
     return inverse_dynamics(system, y, w, np.zeros(system.nv))
-
-
-def gravity_forces(system: System, y: Array) -> Array:
-    """T^T g."""
-    at = system.at(y)
-    return at.project(rnea.gravity_forces(system.model, at.q))
 
 
 def forward_dynamics(system: System, y: Array, w: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
@@ -257,37 +243,6 @@ def reactions(system: System, y: Array, w: Array, tau: Array) -> Array:
     here = Configurations.of(system.model, at.q)
     rows = np.vstack([constraint.reaction_rows(here) for constraint in system.coordinate_map.constraints])
     return cholesky_solve(rows @ rows.T, np.array(rows @ _lacking(system.model, at, w, tau), dtype=object))
-
-
-# ---- energy
-
-
-def kinetic_energy(system: System, y: Array, w: Array) -> Any:
-    """1/2 v^T M v."""
-    at = system.at(y)
-    return energy.kinetic_energy(system.model, at.q, at.lift(w))
-
-
-def momentum(system: System, y: Array, w: Array) -> Array:
-    """(linear, angular about the centre of mass)."""
-    at = system.at(y)
-    return energy.momentum(system.model, at.q, at.lift(w))
-
-
-def potential_energy(system: System, y: Array) -> Any:
-    """-sum m g . c."""
-    return energy.potential_energy(system.model, system.q(y))
-
-
-def center_of_mass(system: System, y: Array) -> Array:
-    """The centre of mass in the world."""
-    return energy.center_of_mass(system.model, system.q(y))
-
-
-def com_jacobian(system: System, y: Array) -> Array:
-    """J with the velocity of the centre of mass = J w."""
-    at = system.at(y)
-    return at.pull_back(energy.com_jacobian(system.model, at.q))
 
 
 # ---- the functions by name

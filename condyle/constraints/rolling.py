@@ -15,7 +15,7 @@ from condyle.constraints.coordinate_map import Configurations, ConstraintMap, Co
 from condyle.constraints.explicit_map import Explicit, explicit
 from condyle.constraints.loop_residuals import Condition
 from condyle.constraints.loops import SINGULAR
-from condyle.constraints.reduced_coordinates import following, key_text, listed, reduced_model, velocity_names
+from condyle.constraints.reduced_coordinates import following, listed, reduced_model, velocity_names
 from condyle.dynamics.kinematics import ancestors, axes, poses
 from condyle.errors import RobotError
 from condyle.robot.edit import only
@@ -142,13 +142,18 @@ class PlanarWheel:
         out[own] = (center[0] * (1.0 / self.wheel.radius) - angle) * self.senses[self.wheel.link]
         return out
 
+    def grade(self, s: Any) -> Any:
+        """The derivative of the ground's height by x."""
+        assert self.ground is not None
+        height = self.ground
+        return derivative_at_zero(lambda t: {"z": np.array([height(s + t)], dtype=object)})["z"][0]
+
     def curve_center(self, s: Any) -> Array:
         """The wheel's centre when it touches the curve at x = s."""
         assert self.ground is not None
-        height = self.ground
-        grade = derivative_at_zero(lambda t: {"z": np.array([height(s + t)], dtype=object)})["z"][0]
+        grade = self.grade(s)
         length = 1.0 / np.sqrt(grade * grade + 1.0)
-        return vector(s - self.wheel.radius * (grade * length), 0.0, height(s) + self.wheel.radius * length)
+        return vector(s - self.wheel.radius * (grade * length), 0.0, self.ground(s) + self.wheel.radius * length)
 
     def on_curve(self, model: Model, x: Array) -> Array:
         """x, whose entry for the base's x is the s of the contact, with the base where the wheel touches the curve there."""
@@ -164,9 +169,7 @@ class PlanarWheel:
 
         Not a number where the wheel is too large for the hollow it is in.
         """
-        assert self.ground is not None
-        height = self.ground
-        grade = derivative_at_zero(lambda t: {"z": np.array([height(s + t)], dtype=object)})["z"][0]
+        grade = self.grade(s)
         velocity = derivative_at_zero(lambda t: {"c": self.curve_center(s + t)})["c"]
         speed = (velocity[0] + velocity[2] * grade) / np.sqrt(grade * grade + 1.0)
         return where(speed > 0.0, speed, np.nan) * (1.0 / self.wheel.radius)
@@ -277,14 +280,9 @@ class Rolling(ConstraintMap):
         """The identity."""
         return np.eye(self.below.nv).astype(object)
 
-    def sliding(self, at: Configurations) -> Array:
-        """How the lowest points of the wheels slide, by the velocities below."""
-        rows = sliding_rows(self.wheels, at)
-        return rows[list(self.rows)]
-
     def velocity(self, at: Configurations, y: Array, G: Array) -> tuple[Array, Array | None]:
         """(T, T): velocities below that do not slide, and the same as rates of y."""
-        A = self.sliding(at)
+        A = sliding_rows(self.wheels, at)[list(self.rows)]
         T = np.zeros((self.below.nv, len(self.free)), dtype=object)
         T[self.free, np.arange(len(self.free))] = 1.0
         found = Solved.of(A[:, list(self.dependent)], self.blocks)
@@ -311,11 +309,6 @@ class Rolling(ConstraintMap):
         wheels, follow = [wheel.joint for wheel in self.wheels], [names[k] for k in self.dependent]
         return f"wheels {listed(wheels)} roll without slipping; {following(follow)}"
 
-    def key(self) -> str:
-        """A text that differs whenever the map may."""
-        choice = {"rows": self.rows, "blocks": self.blocks, "scales": self.scales, "dependent": self.dependent}
-        return key_text({"wheels": self.wheels, **choice, "at": self.start})
-
 
 def sliding_rows(wheels: Sequence[Wheel], at: Configurations) -> Array:
     """(forward, side) velocities of all lowest points, by the velocities of the highest configuration found."""
@@ -327,7 +320,7 @@ def rolling(
     model: Model, lower: CoordinateMap, wheels: tuple[Wheel, ...], independent: Sequence[str] | None
 ) -> list[ConstraintMap]:
     """The constraints of wheels in space: each on the ground z = 0, and none sliding."""
-    conditions = tuple(Condition.of(model, f"{w.joint}.normal", _height(w)) for w in wheels)
+    conditions = tuple(Condition.of(model, f"{w.joint}.normal", w.height) for w in wheels)
     below = lower.reduced
     x0 = lower.start
     for link in below.links:
@@ -343,10 +336,6 @@ def _supports(below: Model, wheels: int) -> list[str] | None:
     """The joints that hold the wheels on the ground: the base's height and roll, and its pitch for three wheels or more."""
     order = [below.links[i].joint for motion in ("z", "roll", "pitch") if (i := below.base_link(motion)) is not None]
     return order[: max(min(wheels, 3), 1)] if len(order) >= min(wheels, 3) else None
-
-
-def _height(wheel: Wheel) -> Callable[[Model, Array], Any]:
-    return lambda model, q: wheel.height(model, q)
 
 
 def _lowest(model: Model, lower: CoordinateMap, wheel: Wheel, x: np.ndarray) -> float:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from condyle.dynamics.coriolis import angular_velocities, bias_acceleration, gyroscopic
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.solve import cholesky_solve
-from condyle.robot.model import Link, Model
+from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, skew, symmetric
-from condyle.tape.scalar import Scalar
+from condyle.tape.scalar import constant
 
 
 @dataclass(frozen=True)
@@ -83,14 +82,9 @@ def rotated(A: Array, R: Array) -> Array:
 def _plane(R: Array) -> tuple[int, int, int] | None:
     """(i, j, k) when R is a rotation from axis i to axis j that leaves axis k alone."""
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        if _number(R[k, k]) == 1.0 and all(_number(x) == 0.0 for x in (R[i, k], R[j, k], R[k, i], R[k, j])):
+        if constant(R[k, k]) == 1.0 and all(constant(x) == 0.0 for x in (R[i, k], R[j, k], R[k, i], R[k, j])):
             return i, j, k
     return None
-
-
-def _number(x: Any) -> float | None:
-    """The number, or None for a traced scalar that is not a constant."""
-    return x.graph.value(x.index) if isinstance(x, Scalar) else float(x)
 
 
 def forward_dynamics(model: Model, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None) -> Array:
@@ -124,7 +118,7 @@ def forward_dynamics(model: Model, q: Array, v: Array, tau: Array, wrenches: Wre
             left = I[i]
             for f, g in zip(U[i], scaled, strict=True):
                 left = left.less(f, g)
-            if len(S) == 1 and not _armature(link):
+            if len(S) == 1 and constant(link.armature) == 0.0:
                 left = left.without(S[0])
             force = F[i] + left @ c[i]
             for f, x in zip(U[i], answer, strict=True):
@@ -142,10 +136,6 @@ def forward_dynamics(model: Model, q: Array, v: Array, tau: Array, wrenches: Wre
         a[link.v] = cholesky_solve(D[i], right)
         A.append(A_i + link.velocity(a))
     return a
-
-
-def _armature(link: Link) -> bool:
-    return not (isinstance(link.armature, (float, int)) and link.armature == 0.0)
 
 
 def _by_inverse(D: Array, U: list[Force], u: Array) -> tuple[list[Force], Array]:

@@ -12,7 +12,6 @@ so the joint that carries the whole robot costs almost nothing and accuracy does
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,9 +86,7 @@ def composite(model: Model, parts: list) -> list:  # type: ignore[type-arg]
 def inverse_dynamics_derivatives(model: Model, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
     """(dtau/dq, dtau/dv, dtau/da), each nv x nv."""
     m = motions(model, q, v)
-    columns = list(_columns(model, m, v, a))
-    dq, dv = (np.column_stack([pair[k] for pair in columns]) for k in (0, 1))
-    return dq, dv, mass_matrix_of(model, m)
+    return *_by_q_and_v(model, m, v, a), mass_matrix_of(model, m)
 
 
 def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array]:
@@ -99,8 +96,7 @@ def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -
     F = composite(model, forces(model, m, accelerations(model, m, v, None)))
     bias = np.array([m.S[k].dot(F[i]) for i, link in model.outward() for k in range(link.v.start, link.v.stop)])
     a = L.solve(tau - bias)
-    columns = list(_columns(model, m, v, a))
-    dq, dv = (np.column_stack([pair[k] for pair in columns]) for k in (0, 1))
+    dq, dv = _by_q_and_v(model, m, v, a)
     return -L.solve(dq), -L.solve(dv), L.inverse_matrix()
 
 
@@ -119,8 +115,8 @@ def mass_matrix_of(model: Model, m: Motions) -> Array:
     return M
 
 
-def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Array, Array]]:
-    """The columns of (dtau/dq, dtau/dv), one coordinate after the other."""
+def _by_q_and_v(model: Model, m: Motions, v: Array, a: Array) -> tuple[Array, Array]:
+    """(dtau/dq, dtau/dv)."""
     A = accelerations(model, m, v, a)
     I = composite(model, m.inertia)
     F = composite(model, forces(model, m, A))
@@ -135,21 +131,20 @@ def _columns(model: Model, m: Motions, v: Array, a: Array) -> Iterator[tuple[Arr
     momentum = [I[i] @ m.S[k] for k, i in enumerate(link_of)]
     turn = [B[i].transposed(m.S[k]).angular * 2.0 for k, i in enumerate(link_of)]
     ancestors_of = ancestor_dofs(model)
-
+    dq, dv = np.zeros((model.nv, model.nv), dtype=object), np.zeros((model.nv, model.nv), dtype=object)
     for k, i in enumerate(link_of):
         own = range(model.links[i].v.start, model.links[i].v.stop)
-        dq, dv = np.zeros(model.nv, dtype=object), np.zeros(model.nv, dtype=object)
         by_q = (B[i] @ m.P[k]) * 2.0 + I[i] @ Q[k]
         by_v = (B[i] @ m.S[k]) * 2.0 + I[i] @ W[k]
         for j in own:
-            dq[j], dv[j] = m.S[j].dot(by_q), m.S[j].dot(by_v)
+            dq[j, k], dv[j, k] = m.S[j].dot(by_q), m.S[j].dot(by_v)
         # the force also turns with joint k, as seen by the joints that carry it
         by_q = by_q + m.S[k].cross(F[i])
         for j in [j for j in ancestors_of[k] if j not in own]:
-            dq[j], dv[j] = m.S[j].dot(by_q), m.S[j].dot(by_v)
+            dq[j, k], dv[j, k] = m.S[j].dot(by_q), m.S[j].dot(by_v)
         # the joints beyond it move with it
         for j in range(own.stop, model.nv):
             if k in ancestors_of[j]:
-                dq[j] = turn[j] @ m.P[k].angular + Q[k].dot(momentum[j])
-                dv[j] = turn[j] @ m.S[k].angular + W[k].dot(momentum[j])
-        yield dq, dv
+                dq[j, k] = turn[j] @ m.P[k].angular + Q[k].dot(momentum[j])
+                dv[j, k] = turn[j] @ m.S[k].angular + W[k].dot(momentum[j])
+    return dq, dv

@@ -62,25 +62,21 @@ def screw(six: Array) -> Pose:
 def integrate_derivatives(model: Model, dv: Array) -> tuple[Array, Array]:
     """(by q, by dv) of `integrate`, nv x nv each, in the tangent spaces; the same at every q."""
     by_q, by_dv = _identity(model), _identity(model)
-    for _, link in model.outward():
-        if isinstance(link.kind, Ball):
-            by_q[link.v, link.v] = rotation_of(quaternion_exp(dv[link.v])).T
-            by_dv[link.v, link.v] = _right_jacobian(dv[link.v])
-        elif isinstance(link.kind, Free):
-            X = screw(dv[link.v])
-            by_q[link.v, link.v] = np.array([X.carry(Motion.of(column)).vector() for column in np.eye(6)]).T
-            by_dv[link.v, link.v] = _on_screws(_right_jacobian, _right_derivative, dv[link.v])
+    for at in _quaternion_joints(model):
+        if at.stop - at.start == 3:
+            by_q[at, at] = rotation_of(quaternion_exp(dv[at])).T
+        else:
+            X = screw(dv[at])
+            by_q[at, at] = np.array([X.carry(Motion.of(column)).vector() for column in np.eye(6)]).T
+        by_dv[at, at] = _block(_right_jacobian, _right_derivative, dv[at])
     return by_q, by_dv
 
 
 def tangent_rate(model: Model, dv: Array, v: Array) -> Array:
     """How fast dv changes while integrate(q, dv) moves at v: the inverse of integrate's derivative by dv, times v."""
     out = np.array(v, dtype=object)
-    for _, link in model.outward():
-        if isinstance(link.kind, Ball):
-            out[link.v] = _inverse_right(dv[link.v]) @ v[link.v]
-        elif isinstance(link.kind, Free):
-            out[link.v] = _on_screws(_inverse_right, _inverse_right_derivative, dv[link.v]) @ v[link.v]
+    for at in _quaternion_joints(model):
+        out[at] = _block(_inverse_right, _inverse_right_derivative, dv[at]) @ v[at]
     return out
 
 
@@ -88,16 +84,15 @@ def difference_derivatives(model: Model, q0: Array, q1: Array) -> tuple[Array, A
     """(by q0, by q1) of `difference`, nv x nv each, in the tangent spaces."""
     by_q0, by_q1 = -_identity(model), _identity(model)
     d = difference(model, q0, q1)
-    for _, link in model.outward():
-        if isinstance(link.kind, Ball):
-            by_q0[link.v, link.v], by_q1[link.v, link.v] = (
-                -_inverse_right(-d[link.v]),
-                _inverse_right(d[link.v]),
-            )
-        elif isinstance(link.kind, Free):
-            by_q0[link.v, link.v] = -_on_screws(_inverse_right, _inverse_right_derivative, -d[link.v])
-            by_q1[link.v, link.v] = _on_screws(_inverse_right, _inverse_right_derivative, d[link.v])
+    for at in _quaternion_joints(model):
+        by_q0[at, at] = -_block(_inverse_right, _inverse_right_derivative, -d[at])
+        by_q1[at, at] = _block(_inverse_right, _inverse_right_derivative, d[at])
     return by_q0, by_q1
+
+
+def _quaternion_joints(model: Model) -> list[slice]:
+    """The entries of v of ball and free joints."""
+    return [link.v for link in model.links if isinstance(link.kind, Ball | Free)]
 
 
 def _identity(model: Model) -> Array:
@@ -129,9 +124,11 @@ def _inverse_right_derivative(w: Array, v: Array) -> Array:
     return 0.5 * V + so3.e(t) * (V @ W + W @ V) + 2.0 * (w @ v) * so3.e_derivative(t) * (W @ W)
 
 
-def _on_screws(turn: Any, derivative: Any, six: Array) -> Array:
-    """The 6 x 6 of a free joint from the 3 x 3 of rotations: a screw is a rotation in dual numbers, w + epsilon v."""
-    v, w = six[:3], six[3:]
+def _block(turn: Any, derivative: Any, d: Array) -> Array:
+    """The 3 x 3 of a ball joint, or the 6 x 6 of a free one: a screw is a rotation in dual numbers, w + epsilon v."""
+    if len(d) == 3:
+        return turn(d)
+    v, w = d[:3], d[3:]
     return np.block([[turn(w), derivative(w, v)], [np.zeros((3, 3)), turn(w)]])
 
 

@@ -94,12 +94,10 @@ def solve(system: System, q0: Array, p: Array, R: Array | None, tolerance: Array
     return end["y"], np.sqrt(end["squared"])
 
 
-def _solve_position(system: System, q0: Array, p: Array, tolerance: Array, frame: str, count: int) -> tuple[Array, Any]:
-    return solve(system, q0, p, None, tolerance, frame, count)
-
-
 POSE = RobotFunction(("q0", "p", "R", "tolerance"), solve, ("q", "residual"))
-POSITION = RobotFunction(("q0", "p", "tolerance"), _solve_position, ("q", "residual"))
+POSITION = RobotFunction(
+    ("q0", "p", "tolerance"), lambda system, q0, p, *rest: solve(system, q0, p, None, *rest), ("q", "residual")
+)
 
 
 def target(pose: Any) -> tuple[np.ndarray, np.ndarray | None]:
