@@ -9,7 +9,7 @@ import numpy as np
 
 from condyle.constraints.block_triangular import Block, blocks_of
 from condyle.constraints.coordinate_map import CoordinateMap
-from condyle.constraints.initial_guess import InitialGuess, coarse
+from condyle.constraints.initial_guess import coarse
 from condyle.constraints.loop_residuals import Conditions, all_rows, labels
 from condyle.constraints.loops import Loops
 from condyle.constraints.reduced_coordinates import entries, reduced_model
@@ -140,22 +140,17 @@ def _length(model: Model) -> float:
     return max(float(np.max(np.abs(np.array(points, dtype=float)))), 1e-3)
 
 
+Names = Sequence[str] | None
 MIN_PIVOT = 0.3  # a joint is taken as dependent if it moves the conditions this much of what the best joint does
 NEIGHBOUR_DISTANCE = 1e-2  # how far random poses near the first are from it
 
 
 def assembled(
-    model: Model,
-    lower: CoordinateMap,
-    conditions: Conditions,
-    x0: np.ndarray,
-    independent: Sequence[str] | None,
-    dependent: Sequence[str] | None = None,
+    model: Model, lower: CoordinateMap, conditions: Conditions, x0: np.ndarray, independent: Names, dependent: Names = None
 ) -> tuple[Mechanism, Loops]:
     """The constraint of these loops, without a guess; the pose x0 need only be near a closed one."""
     mechanism = Mechanism.of(model, lower, conditions)
     below = mechanism.below
-    everything = np.arange(below.nv)
     asked = None if independent is None else {only(below, name) for name in independent}
     x, left = x0, np.inf
     if asked:
@@ -163,7 +158,7 @@ def assembled(
         _, columns = entries(below, [i for i in range(len(below.links)) if i not in asked])
         x, left = mechanism.closed(x0, columns)
     if not mechanism.is_closed(left):
-        x, left = mechanism.closed(x0, everything)
+        x, left = mechanism.closed(x0, np.arange(below.nv))
     phi, J = mechanism.at(x)
     if not np.isfinite(left):
         raise RobotError(
@@ -200,18 +195,8 @@ def assembled(
     first = x.copy()
     where, _ = entries(below, [i for i in links if below.links[i].kind.nv == 1])
     first[where] = coarse(x[where])
-    loops = Loops(
-        below,
-        reduced_model(below.name, [below.links[i] for i in kept]),
-        conditions,
-        tuple(rows),
-        tuple(links),
-        blocks,
-        determinants(square, blocks),
-        first,
-        np.array(units),
-        InitialGuess(),
-    )
+    reduced, scales = reduced_model(below.name, [below.links[i] for i in kept]), determinants(square, blocks)
+    loops = Loops(below, reduced, conditions, tuple(rows), tuple(links), blocks, scales, first, np.array(units))
     return mechanism, loops
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from condyle.constraints.assembly import assembled
+from condyle.constraints.assembly import Names, assembled
 from condyle.constraints.continuation import with_guess
 from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.couplings import Coupled, coupling_of
@@ -21,8 +21,6 @@ from condyle.errors import RobotError
 from condyle.robot.couplings import linear_couplings
 from condyle.robot.edit import matching
 from condyle.robot.model import Model
-
-Names = Sequence[str] | None
 
 
 class ClosingOptions(TypedDict, total=False):

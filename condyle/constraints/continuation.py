@@ -7,10 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from condyle.constraints.assembly import Mechanism
-from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.initial_guess import InitialGuess, Series, fitted
 from condyle.constraints.loops import CONVERGED, MIN_STEPS, Loops
-from condyle.constraints.reduced_coordinates import entries
 from condyle.dynamics.manifold import integrate
 from condyle.robot.joints import Revolute
 from condyle.tape.function import Function
@@ -43,8 +41,7 @@ def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
 def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
     """Entry of x of each dependent coordinate -> the only entry of y that moves it; None if several do."""
     below, rng = mechanism.below, np.random.default_rng(3)
-    _, columns = entries(below, loops.dependent)
-    _, kept = entries(below, [i for i in range(len(below.links)) if i not in loops.dependent])
+    columns, kept = loops.following[1], loops.kept[1]
     moves = np.zeros((len(columns), len(kept)), dtype=bool)
     for _ in range(3):
         start = mechanism.moved(loops.first, 1e-2 * rng.standard_normal(below.nv))
@@ -88,20 +85,19 @@ def _followed(mechanism: Mechanism, loops: Loops, driver: int) -> tuple[np.ndarr
         # a little beyond the limits, which are soft in a simulation
         more = LIMIT_MARGIN * (link.limits.upper - link.limits.lower) + 1e-3
         lower, upper = min(link.limits.lower, here) - more, max(link.limits.upper, here) + more
-    _, columns = entries(below, loops.dependent)
-    first = mechanism.closed(loops.first, columns)[0]
+    first = mechanism.closed(loops.first, loops.following[1])[0]
     sides = [_side(mechanism, loops, first, place, end) for end in (lower, upper)]
     x = np.vstack([sides[0][:0:-1], sides[1]])
     periodic = x[0, place] == lower and x[-1, place] == upper and upper - lower == 2 * np.pi and isinstance(link.kind, Revolute)
     if periodic:
-        apart = (x[-1] - x[0])[entries(below, loops.dependent)[0]] / (2 * np.pi)
+        apart = (x[-1] - x[0])[loops.following[0]] / (2 * np.pi)
         periodic = bool(np.max(np.abs(apart - np.round(apart))) < 1e-6)
     return x[:, place], x, periodic
 
 
 def _side(mechanism: Mechanism, loops: Loops, first: np.ndarray, place: int, end: float) -> np.ndarray:
     """Poses from the first one on, until the coordinate is at its end or the branch is; if that is near, in shorter steps."""
-    _, columns = entries(mechanism.below, loops.dependent)
+    columns = loops.following[1]
     weak = MIN_STRENGTH * mechanism.step(first, loops.rows, columns)[2]
     for _ in range(MAX_REFINEMENTS):
         rows, taken = [first], 0
@@ -132,14 +128,13 @@ def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:
 
 def _beyond(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> bool:
     """Whether a block of the conditions has another sign than at the first pose."""
-    _, columns = entries(mechanism.below, loops.dependent)
-    A = mechanism.at(x)[1][list(loops.rows)][:, columns]
+    A = mechanism.at(x)[1][list(loops.rows)][:, loops.following[1]]
     return any(np.linalg.det(A[np.ix_(r, c)]) * scale < 0.0 for (r, c), scale in zip(loops.blocks, loops.scales, strict=True))
 
 
 def _steps(mechanism: Mechanism, loops: Loops) -> int:
     """How many steps of Newton the guess takes, so that the last one is a short one, over all poses of the fit."""
-    dependent, columns = entries(mechanism.below, loops.dependent)
+    dependent, columns = loops.following
     most = MIN_STEPS
     for one in loops.guess.series[: 1 if len({s.driver for s in loops.guess.series}) == 1 else None]:
         for y in np.linspace(one.middle - one.half, one.middle + one.half, 97):
@@ -191,8 +186,7 @@ def _somewhere(mechanism: Mechanism, loops: Loops, rng: np.random.Generator) -> 
 
 def _values(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> np.ndarray:
     """x for each y, as the kernel finds it."""
-    lower: CoordinateMap = mechanism.lower
-    model = mechanism.model
+    model, lower = mechanism.model, mechanism.lower
     function = Function(trace(lambda y: {"x": loops.configuration(model, lower, y)}, y=loops.reduced.nq))
     found: np.ndarray = function(y)
     return found

@@ -11,7 +11,6 @@ from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.explicit_map import Explicit
 from condyle.constraints.loop_residuals import labels
 from condyle.constraints.loops import Loops
-from condyle.constraints.reduced_coordinates import entries
 from condyle.constraints.rolling import Rolling
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
@@ -66,7 +65,7 @@ def _where(model: Model, reduced: Model, y: np.ndarray) -> str:
 def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
     """What is wrong at y, where the loops were not found closed."""
     below = mechanism.below
-    dependent, columns = entries(below, loops.dependent)
+    dependent, columns = loops.following
     x = loops.first.copy()
     x[loops.kept[0]], x[dependent] = y, np.asarray(loops.guess.at(loops, y), dtype=float)
     x, left = mechanism.closed(x, columns)

@@ -155,33 +155,34 @@ def _checked(constraint: Explicit) -> tuple[bool, bool]:
 
     Gamma must be finite near its start, and T must lead along it; what gamma holds fixed may turn, as a wheel does.
     """
+    below, reduced = constraint.below, constraint.reduced
 
     def both(y: Array) -> Any:
-        x = constraint.configuration(constraint.below, CoordinateMap(constraint.below), y)
-        at = Configurations.of(constraint.below, x)
+        x = constraint.configuration(below, CoordinateMap(below), y)
+        at = Configurations.of(below, x)
         G = constraint.differential(at, y)
         T, E = constraint.velocity(at, y, G)
-        E = np.eye(constraint.reduced.nv) if E is None else E
+        E = np.eye(reduced.nv) if E is None else E
         return {"x": x, "G": G, "T": T, "E": E, "along": G @ E}
 
-    function = Function(trace(both, y=constraint.reduced.nq), "reference")
+    function = Function(trace(both, y=reduced.nq), "reference")
     rng = np.random.default_rng(0)
-    rates = same = constraint.reduced.nv == len(constraint.velocities)
+    rates = same = reduced.nv == len(constraint.velocities)
     for k in range(PROBES):
-        y = constraint.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(constraint.reduced.nq)
+        y = constraint.start + (0.0 if k == 0 else 0.3) * rng.standard_normal(reduced.nq)
         x, G, T, E, along = function(y)
         if not all(np.all(np.isfinite(a)) for a in (x, G, T, E)):
             if k:
                 continue
             raise RobotError(
-                f"robot '{constraint.below.name}': gamma, its derivative or the velocities are not finite at y = {y}; "
+                f"robot '{below.name}': gamma, its derivative or the velocities are not finite at y = {y}; "
                 "start elsewhere, with start=..."
             )
         if constraint.map is None:
-            if np.linalg.matrix_rank(G) < constraint.reduced.nv:
+            if np.linalg.matrix_rank(G) < reduced.nv:
                 raise RobotError(
-                    f"robot '{constraint.below.name}': gamma moves nothing along some of its "
-                    f"{constraint.reduced.nv} coordinates at y = {y}: its derivative has the rank "
+                    f"robot '{below.name}': gamma moves nothing along some of its "
+                    f"{reduced.nv} coordinates at y = {y}: its derivative has the rank "
                     f"{np.linalg.matrix_rank(G)}; use fewer coordinates, or start elsewhere with start=..."
                 )
             continue
@@ -190,8 +191,8 @@ def _checked(constraint: Explicit) -> tuple[bool, bool]:
         if off.size and np.max(off) > NEAR * max(1.0, float(np.max(np.abs(T)))):
             row = int(np.flatnonzero(~fixed)[np.argmax(np.max(off, axis=1))])
             raise RobotError(
-                f"robot '{constraint.below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
-                f"'{velocity_names(constraint.below)[row]}' at y = {y}; both must describe the same motion"
+                f"robot '{below.name}': velocity(y) leads off gamma(y) by {np.max(off):.2g} in the velocity of "
+                f"'{velocity_names(below)[row]}' at y = {y}; both must describe the same motion"
             )
         rates = rates and bool(np.allclose(E, np.eye(len(E)), rtol=0.0, atol=NEAR))
         same = same and rates and bool(np.allclose(T, G, rtol=NEAR, atol=NEAR))

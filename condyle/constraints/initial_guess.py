@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.constraints.reduced_coordinates import entries
 from condyle.robot.spatial import Array
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class InitialGuess:
         x = np.array(loops.first, dtype=object)
         for one in self.series:
             x[one.place] = one.at(y[one.driver])
-        return x[entries(loops.below, loops.dependent)[0]]
+        return x[loops.following[0]]
 
 
 def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool, wraps: bool = False) -> Series:

@@ -7,7 +7,7 @@ tapes are to be differentiated, steps of Newton whose value is zero carry the de
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, log2
 from typing import Any
 
@@ -48,7 +48,7 @@ class Loops(ConstraintMap):
     scales: np.ndarray  # their determinants at the first pose
     first: np.ndarray  # the pose of `below` at which the loops were first closed
     units: np.ndarray  # of the dependent coordinates: 1 rad, or the robot's length
-    guess: InitialGuess
+    guess: InitialGuess = field(default_factory=InitialGuess)
     steps: int = MIN_STEPS
     stages: int = 0  # on a straight path from the first pose, where there is no better guess
     through: bool = False  # whether the branch may go straight on beyond singular poses, as that of a parallelogram does
@@ -73,6 +73,11 @@ class Loops(ConstraintMap):
         """(entries of x, entries of its velocity) of the joints that remain."""
         return entries(self.below, [i for i in range(len(self.below.links)) if i not in self.dependent])
 
+    @property
+    def following(self) -> tuple[np.ndarray, np.ndarray]:
+        """(entries of x, entries of its velocity) of the dependent joints."""
+        return entries(self.below, self.dependent)
+
     def for_precision(self, bits: int) -> Loops:
         """With the steps that numbers of so many bits take."""
         return replace(self, steps=self.steps + max(0, ceil(log2(bits / 53.0))) + 1)
@@ -89,10 +94,10 @@ class Loops(ConstraintMap):
 
     def configuration(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         """x: y and the dependent coordinates that close the loops, by Newton's method from the initial guess."""
-        dependent, _ = entries(self.below, self.dependent)
+        dependent, columns = self.following
         y0 = stop_gradient(y)
         x = self._with(y0, self.guess.at(self, y0))
-        for _ in range(min(self.stages, 1)):
+        if self.stages:
             x = self._with(y0, self._by_stages(model, lower, y0))
         if self.steps > MIN_STEPS:
 
@@ -109,14 +114,13 @@ class Loops(ConstraintMap):
             at = self._at(model, lower, x)
             phi = self.values(at)
             change = np.zeros(self.below.nv, dtype=object)
-            columns = entries(self.below, self.dependent)[1]
             change[columns] = -Solved.of(self.jacobian(at, columns), self.blocks).solve(phi - stop_gradient(phi))
             x = integrate(self.below, x, change)
         return x
 
     def _by_stages(self, model: Model, lower: CoordinateMap, y: Array) -> Array:
         """The dependent coordinates, followed on the straight path from the first pose to y."""
-        dependent, _ = entries(self.below, self.dependent)
+        dependent, _ = self.following
         away = difference(self.reduced, self.start, y)
         for link in self.reduced.links:
             if isinstance(link.kind, Revolute) and link.limits.lower is None:
@@ -137,12 +141,12 @@ class Loops(ConstraintMap):
 
     def _with(self, y: Array, d: Array) -> Array:
         x = np.zeros(self.below.nq, dtype=object)
-        x[self.kept[0]], x[entries(self.below, self.dependent)[0]] = y, d
+        x[self.kept[0]], x[self.following[0]] = y, d
         return x
 
     def _step(self, model: Model, lower: CoordinateMap, x: Array, known: Solved | None = None) -> tuple[Array, Any, Any, Solved]:
         """(x one step of Newton further, the size of the step, the weakest block, the Jacobian used)."""
-        _, columns = entries(self.below, self.dependent)
+        _, columns = self.following
         at = self._at(model, lower, x)
         found = Solved.of(self.jacobian(at, columns), self.blocks) if known is None else known
         step = -found.solve(self.values(at))
@@ -183,7 +187,7 @@ class Loops(ConstraintMap):
     def differential(self, at: Configurations, y: Array) -> Array:
         """1 for what remains, -phi_d^-1 phi_y for what follows (the implicit function theorem)."""
         _, kept = self.kept
-        _, columns = entries(self.below, self.dependent)
+        _, columns = self.following
         G = np.zeros((self.below.nv, len(kept)), dtype=object)
         G[kept, np.arange(len(kept))] = 1.0
         G[columns] = -Solved.of(self.jacobian(at, columns), self.blocks).solve(self.jacobian(at, kept))
@@ -191,7 +195,7 @@ class Loops(ConstraintMap):
 
     def drift(self, at: Configurations, y: Array, v: Array, drifts: Array | None) -> Array:
         """-phi_d^-1 d2phi/dt2, while what remains moves on at v."""
-        _, columns = entries(self.below, self.dependent)
+        _, columns = self.following
         speed = self.differential(at, y) @ v
         second = derivative_at_zero(
             lambda t: {"rate": derivative_at_zero(lambda s: {"phi": self.values(self._moved(at, speed * (t + s)))})["phi"]}

@@ -214,11 +214,17 @@ def planar_roll(model: Model, wheel: Wheel, ground: Callable[[Any], Any] | None)
             T[m.links[wheel.link].v.start, column] = turn * planar.senses[wheel.link]
         return T
 
-    constraint = explicit(
-        model, gamma, velocity, [k.joint for k in reduced.links], None, [k.joint for k in reduced.links[:-1]], reduced
-    )
+    joints = [k.joint for k in reduced.links]
+    constraint = explicit(model, gamma, velocity, joints, None, joints[:-1], reduced)
+
+    def contacts(m: Model, q: Array) -> Array:
+        raise RobotError(
+            f"robot '{m.name}': the forces of wheel '{wheel.joint}' on a curve are given along all coordinates, "
+            "by constraint_forces"
+        )
+
     trouble = f"wheel '{wheel.joint}' is too large for the hollow of the ground that it is in"
-    return replace(constraint, reaction_names=tuple(names), contacts=lambda m, q: _on_slope(planar, m, q), trouble=trouble)
+    return replace(constraint, reaction_names=tuple(names), contacts=contacts, trouble=trouble)
 
 
 def _filled(complete: Callable[[Model, Array], Array], kept: list[int]) -> Callable[[Model, Array], Array]:
@@ -231,14 +237,6 @@ def _filled(complete: Callable[[Model, Array], Array], kept: list[int]) -> Calla
         return complete(model, x)
 
     return gamma
-
-
-def _on_slope(planar: PlanarWheel, model: Model, q: Array) -> Array:
-    """Along the curve's normal and tangent: where the wheel touches follows from where its centre is."""
-    raise RobotError(
-        f"robot '{model.name}': the forces of wheel '{planar.wheel.joint}' on a curve are given along all coordinates, "
-        "by constraint_forces"
-    )
 
 
 # ---- in space
@@ -321,15 +319,13 @@ def rolling(
 ) -> list[ConstraintMap]:
     """The constraints of wheels in space: each on the ground z = 0, and none sliding."""
     conditions = tuple(Condition.of(model, f"{w.joint}.normal", w.height) for w in wheels)
-    below = lower.reduced
-    x0 = lower.start
+    below, x0 = lower.reduced, lower.start
     for link in below.links:
         if link.base == "z":
             x0[link.q.start] = max(w.radius for w in wheels) - min(0.0, *[_lowest(model, lower, w, x0) for w in wheels])
     mechanism, loops = assembled(model, lower, conditions, x0, None, _supports(below, len(wheels)))
     loops = with_guess(mechanism, loops)
-    standing = lower.extended(loops)
-    return [loops, _rolling_layer(model, standing, wheels, independent)]
+    return [loops, _rolling_layer(model, lower.extended(loops), wheels, independent)]
 
 
 def _supports(below: Model, wheels: int) -> list[str] | None:

@@ -34,7 +34,8 @@ def robot_html(robot: Robot) -> str:
     table = html_table((_row(link) for link in links[:MOST_ROWS]), ("joint", "kind", "limits", "moves", "mass, kg"))
     more = f"<div>and {len(links) - MOST_ROWS} more joints</div>" if len(links) > MOST_ROWS else ""
     report = robot.report
-    warnings = f"<details><summary>{len(report)} warnings</summary>{_list(report)}</details>" if report else ""
+    items = "".join(f"<li>{escape(line)}</li>" for line in report[:MOST_ROWS])
+    warnings = f"<details><summary>{len(report)} warnings</summary><ul>{items}</ul></details>" if report else ""
     return f"<div>{head}{table}{more}{warnings}</div>"
 
 
@@ -45,7 +46,3 @@ def _row(link: Link) -> tuple[str, ...]:
     ends = (link.limits.lower, link.limits.upper)
     limits = "" if ends == (None, None) else " to ".join("any" if end is None else f"{end:.4g}" for end in ends) + f" {unit}"
     return escape(link.joint), escape(kind), limits, escape(link.name), f"{float(link.inertia.mass):.4g}"
-
-
-def _list(lines: list[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines[:MOST_ROWS])}</ul>"

@@ -123,14 +123,7 @@ def target(pose: Any) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def search(
-    compiled: Compiled,
-    frame: str,
-    pose: Any,
-    q0: Any,
-    tolerance: float,
-    iterations: int,
-    restarts: int,
-    options: dict[str, Any],
+    compiled: Compiled, frame: str, pose: Any, q0: Any, tolerance: float, iterations: int, restarts: int, options: dict[str, Any]
 ) -> InverseKinematics:
     """The solutions for a pose or a batch of them, from q0 and, where that does not converge, from random configurations."""
     (p, R), start, system = target(pose), np.asarray(q0, dtype=float), compiled.system

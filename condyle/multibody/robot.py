@@ -330,13 +330,7 @@ class Robot:
         return self._constrained(builders.couple(self.coordinate_map, joint if isinstance(joint, Mapping) else {joint: row}))
 
     def close_loop(
-        self,
-        frame_a: str,
-        frame_b: str,
-        axes: str | Sequence[str] = "xyz",
-        *,
-        name: str = "",
-        **options: Unpack[ClosingOptions],
+        self, frame_a: str, frame_b: str, axes: str | Sequence[str] = "xyz", *, name: str = "", **options: Unpack[ClosingOptions]
     ) -> Robot:
         """The robot whose frame b stays on frame a, in the displacements `axes` ("xyz" is a ball joint), in the axes of a.
 
