@@ -139,8 +139,7 @@ class _Linter:
 
     def __init__(self, path: Path, folders: tuple[Path, ...], xacro_args: dict[str, str]) -> None:
         self.path, self.folders, self.xacro_args = path, folders, xacro_args
-        self.roots = [package_of(path), *folders]
-        self.places = Places.around(str(path), self.roots, folders)
+        self.places = Places.around(str(path), [package_of(path), *folders], folders)
         self.summary: dict[str, Any] | None = None
 
     def read(self, content: bytes) -> tuple[str, tuple[str, Element] | None, tuple[Finding, ...]]:
@@ -166,7 +165,7 @@ class _Linter:
                 extra += (Finding(ERROR, "xacro", root.where, what, todo, fix="expands it"),)
                 xacro = True
             if xacro:
-                root = expand_xacro(text, str(self.path), roots=self.roots, package_dirs=self.folders, arguments=self.xacro_args)
+                root = expand_xacro(text, str(self.path), self.places, self.xacro_args)
                 text = write_xml(root)
         except RobotError as error:
             done = tuple(replace(finding, fix="") for finding in extra)

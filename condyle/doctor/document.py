@@ -46,14 +46,10 @@ class Document:
         return [child for child in self.root.children if _called(child.tag, "joint")]
 
     @cached_property
-    def link_names(self) -> list[str]:
-        """The names of links, each once."""
-        return list(dict.fromkeys(name for link in self.links if (name := link.attributes.get("name", "").strip())))
-
-    @cached_property
-    def joint_names(self) -> list[str]:
-        """The names of joints, each once."""
-        return list(dict.fromkeys(name for joint in self.joints if (name := joint.attributes.get("name", "").strip())))
+    def names(self) -> dict[str, list[str]]:
+        """ "link" and "joint" -> their names, each once."""
+        found = {tag: (part.attributes.get("name", "").strip() for part in getattr(self, f"{tag}s")) for tag in ("link", "joint")}
+        return {tag: list(dict.fromkeys(filter(None, names))) for tag, names in found.items()}
 
     @cached_property
     def parents(self) -> dict[int, Element]:

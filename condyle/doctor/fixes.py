@@ -38,7 +38,7 @@ class Fixes:
     def __init__(self, document: Document) -> None:
         self.document, self.text = document, document.text
         self.search = MeshSearch(document.places)
-        self.taken = {"link": set(document.link_names), "joint": set(document.joint_names)}
+        self.taken = {tag: set(names) for tag, names in document.names.items()}
         self.seen: set[tuple[str, str]] = set()  # names given twice and materials without colour, each said once
         self.lost: Counter[str] = Counter()  # packages that are nowhere, and how many meshes each would have
 
@@ -249,10 +249,10 @@ class Fixes:
         document, tag, name = self.document, finding.name, finding.data
         joint = self.joint(finding)
         end = document.child(joint, tag)
-        if not name or name in document.link_names or joint is None or end is None:
+        if not name or name in document.names["link"] or joint is None or end is None:
             return None  # the name is missing, or the link is there and misspelt: said already
         other, moved = document.end(joint, "child" if tag == "parent" else "parent"), document.ends["child"]
-        choice = [link for link in document.link_names if link != other and not (tag == "child" and link in moved)]
+        choice = [link for link in document.names["link"] if link != other and not (tag == "child" and link in moved)]
         meant = close(name, choice)
         if tag == "child" and not meant and len(choice) <= 500:
             # only one link that is like it at all hangs on no joint: no other can be meant
@@ -267,7 +267,7 @@ class Fixes:
         """A joint that follows one that is not there."""
         document, leader, joint = self.document, finding.data, self.joint(finding)
         mimic = document.child(joint, "mimic")
-        if not leader or leader in document.joint_names or joint is None or mimic is None:
+        if not leader or leader in document.names["joint"] or joint is None or mimic is None:
             return None
         own = finding.owner
         choice = [

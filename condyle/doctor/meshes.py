@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 
 from condyle.robot.paths import SCHEME, Places
@@ -18,13 +19,12 @@ class MeshSearch:
     def __init__(self, places: Places) -> None:
         self.places = places
         self.folder = Path(os.path.realpath(places.folder))
-        self._files: dict[str, list[Path]] | None = None
 
     def find(self, name: str) -> str | None:
         """How to write the one file that is called like this, from the robot's folder; None if there is none, or several."""
         parts = [part.lower() for part in name.replace("\\", "/").split("/")]
         last = SCHEME.sub("", name.replace("\\", "/")).rpartition("/")[2].lower()
-        found = self._listed().get(last, []) if last else []
+        found = self._files.get(last, []) if last else []
         # of several, the one that lies in folders of the same names
         if len(found) > 1:
             alike = [sum(part.lower() in parts for part in path.parts[-4:]) for path in found]
@@ -59,10 +59,9 @@ class MeshSearch:
             found += [top] if all_of_it else [top / name for name in MESH_FOLDERS]
         return found
 
-    def _listed(self) -> dict[str, list[Path]]:
-        if self._files is not None:
-            return self._files
-        self._files = {}
+    @cached_property
+    def _files(self) -> dict[str, list[Path]]:
+        files: dict[str, list[Path]] = {}
         visited, seen = 0, set[Path]()
         waiting = [(self.folder, 0), *[(folder, 0) for folder in self._around()]]
         while waiting and visited < MAX_VISITED:
@@ -80,5 +79,5 @@ class MeshSearch:
                     if depth < MAX_DEPTH and not entry.name.startswith("."):
                         waiting.append((Path(entry.path), depth + 1))
                 elif entry.is_file(follow_symlinks=False):
-                    self._files.setdefault(entry.name.lower(), []).append(Path(entry.path))
-        return self._files
+                    files.setdefault(entry.name.lower(), []).append(Path(entry.path))
+        return files

@@ -113,8 +113,7 @@ def _values(description: Description) -> Iterator[tuple[str, str, Any]]:
         limits, mimic = joint.limits, joint.mimic
         yield joint.where, who, joint.pose
         yield joint.where, f"{who} <axis>", joint.axis
-        some = [limits.lower, limits.upper, limits.velocity, limits.effort]
-        yield joint.where, f"{who} <limit>", [value for value in some if value is not None]
+        yield joint.where, f"{who} <limit>", [value for value in vars(limits).values() if value is not None]
         yield joint.where, f"{who} <dynamics>", [joint.damping, joint.friction, joint.armature]
         if mimic is not None:
             yield joint.where, f"{who} <mimic>", [mimic.multiplier, mimic.offset]

@@ -54,13 +54,13 @@ def read_urdf(source: str | bytes, file: str = "robot.urdf", *, roots: Folders =
     Meshes are looked for in the file's own folder, in the packages of `package_dirs`, and below `roots`, nowhere else.
     Joints come sorted by name, the order in which urdfdom, and so Pinocchio, visits the children of a link.
     """
-    return describe(read_xml(source, file), file, roots=roots, package_dirs=package_dirs)
+    return describe(read_xml(source, file), file, Places.around(file, roots, package_dirs))
 
 
-def describe(root: Element, file: str, *, roots: Folders = (), package_dirs: Folders = ()) -> Description:
+def describe(root: Element, file: str, places: Places) -> Description:
     """The robot that a tree of URDF elements describes, read from a file or expanded by xacro."""
     report = Report()
-    description = read_robot(root, file, Places.around(file, roots, package_dirs), report)
+    description = read_robot(root, file, places, report)
     if report.problems:
         # the graph is worth looking at only if every part of it has its names
         named = all(link.name for link in description.links)

@@ -36,20 +36,13 @@ def read_xacro(
     arguments: Mapping[str, str] | None = None,
 ) -> Description:
     """The robot that a xacro text describes, with these values of its <xacro:arg>s. RobotError if it cannot be read."""
-    root = expand_xacro(source, file, roots=roots, package_dirs=package_dirs, arguments=arguments)
-    return describe(root, file, roots=roots, package_dirs=package_dirs)
+    places = Places.around(file, roots, package_dirs)
+    return describe(expand_xacro(source, file, places, arguments), file, places)
 
 
-def expand_xacro(
-    source: str | bytes,
-    file: str = "robot.xacro",
-    *,
-    roots: Folders = (),
-    package_dirs: Folders = (),
-    arguments: Mapping[str, str] | None = None,
-) -> Element:
+def expand_xacro(source: str | bytes, file: str, places: Places, arguments: Mapping[str, str] | None = None) -> Element:
     """The elements that a xacro text expands to; `write_xml` makes text of them."""
-    text = Text(Places.around(file, roots, package_dirs), arguments or {})
+    text = Text(places, arguments or {})
     text.folders[file] = Path(file).parent
     return _Expander(text).expand(read_xml(source, file))
 

@@ -8,6 +8,7 @@ import pytest
 from condyle.errors import RobotError
 from condyle.robot.check import checked
 from condyle.robot.expressions import Evaluator
+from condyle.robot.paths import Places
 from condyle.robot.xacro import expand_xacro, read_xacro
 from condyle.robot.xml import Element, read_xml, write_xml
 
@@ -16,7 +17,7 @@ HEAD = '<robot name="r" xmlns:xacro="http://www.ros.org/wiki/xacro">'
 
 def expand(body: str, **arguments: str) -> str:
     """What stands inside the robot after expansion, on one line."""
-    root = expand_xacro(f"{HEAD}{body}</robot>", "r.xacro", arguments=arguments)
+    root = expand_xacro(f"{HEAD}{body}</robot>", "r.xacro", Places.around("r.xacro"), arguments)
     return "".join("".join(line.strip() for line in write_xml(child).splitlines()) for child in root.children)
 
 
@@ -215,7 +216,7 @@ def test_as_the_xacro_package(file: str, arguments: dict[str, str], tmp_path: Pa
         (tmp_path / name).write_text(text)
     path = tmp_path / file
     expected = read_xml(xacro.process_file(str(path), mappings=dict(arguments)).toxml(), file)
-    ours = expand_xacro(path.read_bytes(), str(path), arguments=arguments)
+    ours = expand_xacro(path.read_bytes(), str(path), Places.around(str(path)), arguments)
     assert flat(ours) == flat(expected)
     robot = checked(read_xacro(path.read_bytes(), str(path), arguments=arguments))
     assert len(robot.joints) == (3 if file == "arm.xacro" else 4)
@@ -237,7 +238,8 @@ def test_packages_and_includes(tmp_path: Path) -> None:
 
     def include(name: str, more: str = "") -> list[str]:
         text = f'{HEAD}<xacro:include filename="{name}" {more}/></robot>'
-        root = expand_xacro(text, str(tmp_path / "own" / "r.xacro"), package_dirs=[tmp_path / "packages"])
+        file = str(tmp_path / "own" / "r.xacro")
+        root = expand_xacro(text, file, Places.around(file, package_dirs=[tmp_path / "packages"]))
         return [child.tag for child in root.children]
 
     assert include("$(find parts)/leg.xacro") == ["foot", "leg"]
