@@ -29,8 +29,6 @@ REFINEMENTS = 20  # at most, of Newton's method; one or two are usual
 def lqr(A: Any, B: Any, Q: Any, R: Any) -> tuple[Array, Array]:
     """(K, P) in continuous time:  K = R^-1 B^T P,  (m, n) and (n, n)."""
     A, B, Q, R = _checked("lqr", A, B, Q, R)
-    _reachable("lqr", A, B, Q, NO_REACH)
-    linalg = require("scipy.linalg", "control", "linear-quadratic regulators")
 
     def gain(P: Array) -> Array:
         return np.linalg.solve(R, B.T @ P)
@@ -40,22 +38,12 @@ def lqr(A: Any, B: Any, Q: Any, R: Any) -> tuple[Array, Array]:
         K = gain(P)
         return A.T @ P, P @ A, Q, -K.T @ R @ K
 
-    def correction(P: Array, residual: Array) -> Array:
-        return np.asarray(linalg.solve_continuous_lyapunov((A - B @ gain(P)).T, -residual))
-
-    P, error = _solve("lqr", A, B, Q, R, linalg.solve_continuous_are, terms, correction)
-    K = gain(P)
-    slowest = np.linalg.eigvals(A - B @ K).real.max()
-    if not (error <= SOLVED and slowest < -BORDER * np.linalg.norm(A - B @ K)):
-        raise _failed("lqr", A, B, Q)
-    return K, P
+    return _solve("lqr", A, B, Q, R, gain, terms)
 
 
 def dlqr(A: Any, B: Any, Q: Any, R: Any) -> tuple[Array, Array]:
     """(K, P) in discrete time:  K = (R + B^T P B)^-1 B^T P A,  (m, n) and (n, n)."""
     A, B, Q, R = _checked("dlqr", A, B, Q, R)
-    _reachable("dlqr", A, B, Q, NO_REACH)
-    linalg = require("scipy.linalg", "control", "linear-quadratic regulators")
 
     def gain(P: Array) -> Array:
         return np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
@@ -63,36 +51,31 @@ def dlqr(A: Any, B: Any, Q: Any, R: Any) -> tuple[Array, Array]:
     def terms(P: Array) -> tuple[Array, ...]:
         return A.T @ P @ A, -P, Q, -A.T @ P @ B @ gain(P)
 
-    def correction(P: Array, residual: Array) -> Array:
-        return np.asarray(linalg.solve_discrete_lyapunov((A - B @ gain(P)).T, residual, method="bilinear"))
-
-    P, error = _solve("dlqr", A, B, Q, R, linalg.solve_discrete_are, terms, correction)
-    K = gain(P)
-    if not (error <= SOLVED and np.abs(np.linalg.eigvals(A - B @ K)).max() < 1.0 - BORDER):
-        raise _failed("dlqr", A, B, Q)
-    return K, P
+    return _solve("dlqr", A, B, Q, R, gain, terms)
 
 
 def _solve(
-    name: str,
-    A: Array,
-    B: Array,
-    Q: Array,
-    R: Array,
-    riccati: Callable[..., Array],
-    terms: Callable[[Array], tuple[Array, ...]],
-    correction: Callable[[Array, Array], Array],
-) -> tuple[Array, float]:
-    """(P, its relative residual): SciPy's solution, with as many steps of Newton's method as make the residual smaller."""
+    name: str, A: Array, B: Array, Q: Array, R: Array, gain: Callable[[Array], Array], terms: Callable[[Array], tuple[Array, ...]]
+) -> tuple[Array, Array]:
+    """(K, P): SciPy's solution, with as many steps of Newton's method as make the residual smaller; `terms`: of the equation."""
+    _reachable(name, A, B, Q, NO_REACH)
+    linalg = require("scipy.linalg", "control", "linear-quadratic regulators")
+    discrete = name == "dlqr"
 
     def residual(P: Array) -> tuple[Array, float]:
         parts = terms(P)
         total: Array = sum(parts, np.zeros_like(Q))
         return total, float(np.linalg.norm(total)) / (sum(float(np.linalg.norm(part)) for part in parts) or 1.0)
 
+    def correction(P: Array, total: Array) -> Array:
+        closed = (A - B @ gain(P)).T
+        if discrete:
+            return np.asarray(linalg.solve_discrete_lyapunov(closed, total, method="bilinear"))
+        return np.asarray(linalg.solve_continuous_lyapunov(closed, -total))
+
     try:
         with np.errstate(all="ignore"):  # an overflow does not converge, and is an error below
-            P = np.asarray(riccati(A, B, Q, R))
+            P = np.asarray((linalg.solve_discrete_are if discrete else linalg.solve_continuous_are)(A, B, Q, R))
             P = (P + P.T) / 2.0
             total, error = residual(P)
             for _ in range(REFINEMENTS):
@@ -104,7 +87,12 @@ def _solve(
                 P, error = refined, smaller
     except (np.linalg.LinAlgError, ValueError):
         raise _failed(name, A, B, Q) from None
-    return P, error
+    K = gain(P)
+    modes = np.linalg.eigvals(A - B @ K)
+    stable = np.abs(modes).max() < 1.0 - BORDER if discrete else modes.real.max() < -BORDER * np.linalg.norm(A - B @ K)
+    if not (error <= SOLVED and stable):
+        raise _failed(name, A, B, Q)
+    return K, P
 
 
 # -- conditions

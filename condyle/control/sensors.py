@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from condyle.control.controllers import Controller
-from condyle.dynamics.manifold import integrate
 from condyle.errors import ControlError
+from condyle.multibody.robot import Robot
 from condyle.robot.joints import Free, Prismatic
-from condyle.robot.model import Model
 from condyle.runs.noise import normal
 from condyle.simulate.simulation import Simulation
-from condyle.tape.function import Function
-from condyle.tape.trace import trace
 
 Array = np.ndarray
 
@@ -33,7 +28,7 @@ class NoisySensors:
             )
         self.controller, self.simulation, self.level, self.seed = controller, simulation, level, seed
         self.deviations = np.concatenate(standard_deviations(simulation))
-        self._integrate = _integrate(simulation.robot.reduced)
+        self._reduced = Robot(simulation.robot.reduced)
         self.measured = np.zeros(simulation.nx)
 
     def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
@@ -42,7 +37,7 @@ class NoisySensors:
         error = self.level * self.deviations * normal(self.seed, k, len(self.deviations))
         n = len(error) - len(v)
         measured = np.array(x, dtype=float)
-        measured[: len(q)], measured[len(q) : len(q) + len(v)] = self._integrate(q, error[:n]), v + error[n:]
+        measured[: len(q)], measured[len(q) : len(q) + len(v)] = self._reduced.integrate(q, error[:n]), v + error[n:]
         self.measured = measured
         return self.controller(k, measured)
 
@@ -60,12 +55,3 @@ def standard_deviations(simulation: Simulation) -> tuple[Array, Array]:
         speeds[link.v] = [of["speed"] if slide else of["rate"] for slide in slides]
     # where only velocities are constrained, they are no longer those of the coordinates
     return places, speeds if simulation.holonomic else np.full(simulation.robot.nv, BASE["speed"])
-
-
-def _integrate(reduced: Model) -> Function:
-    """q (+) d, compiled."""
-
-    def traced(q: Any, d: Any) -> Any:
-        return {"q": integrate(reduced, q, d)}
-
-    return Function(trace(traced, q=reduced.nq, d=reduced.nv))

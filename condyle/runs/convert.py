@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import itertools
 import json
 import math
 import os
@@ -82,14 +81,12 @@ def metadata(run: Run) -> bytes:
     return dumps({**run.about, "extras": extras, "lost": run.lost, "changed": run.changed, "sha256": run.hash})
 
 
-def headings(run: Run) -> tuple[list[str], list[str]]:
-    """(names of the columns of states, names of all other columns)."""
+def headings(run: Run) -> list[str]:
+    """The names of all columns: time, states, and what acts between them."""
     columns = run.about["columns"]
-    others = [str(row[0]) for row in columns["u"]]
-    others += [f"wrench.{frame}.{axis}" for frame in columns["wrenches"] for axis in WRENCH]
-    for name, array in run.extras.items():
-        others += extra_names(f"extra.{name}", array.shape[1:])
-    return run.names, others
+    names = ["t", *run.names, *[str(row[0]) for row in columns["u"]]]
+    names += [f"wrench.{frame}.{axis}" for frame in columns["wrenches"] for axis in WRENCH]
+    return names + [each for name, array in run.extras.items() for each in extra_names(f"extra.{name}", array.shape[1:])]
 
 
 def between_states(run: Run) -> np.ndarray:
@@ -109,11 +106,9 @@ def run_of_table(about: dict[str, Any], x: np.ndarray, between: np.ndarray, path
         raise DecodeError(f"it has {len(x)} states and {len(between)} steps between them, not one less")
     if not (np.isfinite(x).all() and np.isfinite(between).all()):
         raise DecodeError("it has numbers that are not finite")
-    parts, at = [], 0
-    for shape in layout.shapes[1:]:
-        size = math.prod(shape)
-        parts.append(np.ascontiguousarray(between[:, at : at + size]).reshape(len(between), *shape))
-        at += size
+    shapes = layout.shapes[1:]
+    parts = np.split(between, np.cumsum([math.prod(shape) for shape in shapes])[:-1], axis=1)
+    parts = [np.ascontiguousarray(part).reshape(len(between), *shape) for part, shape in zip(parts, shapes, strict=True)]
     about = {name: value for name, value in about.items() if name != "extras"}
     lost, hash, changed = about.pop("lost", None), about.pop("sha256", None), about.pop("changed", False) is True
     about["steps"] = len(between)
@@ -130,13 +125,13 @@ def run_of_table(about: dict[str, Any], x: np.ndarray, between: np.ndarray, path
 
 def write_csv(run: Run, path: Path) -> None:
     """None; two lines that begin with "# ", one of names, then the rows."""
-    states, others = headings(run)
+    between = between_states(run)
     with open(path, "x", newline="", encoding="utf-8") as out:
         out.write(f"{CSV_FIRST}\n# {metadata(run).decode()}\n")
         rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(["t", *states, *others])
+        rows.writerow(headings(run))
         # Python writes the shortest decimals that give the same float again
-        for t, x, rest in zip(run.t.tolist(), run.x.tolist(), [*between_states(run).tolist(), [""] * len(others)], strict=True):
+        for t, x, rest in zip(run.t.tolist(), run.x.tolist(), [*between.tolist(), [""] * between.shape[1]], strict=True):
             rows.writerow([t, *x, *rest])
 
 
@@ -158,7 +153,7 @@ def read_csv(path: PathLike) -> Run:
             raise DecodeError(f"line 3 does not have {width} names")
         states, between = _csv_rows(rows, layout.nx + 1, width)
     run = run_of_table(about, states[:, 1:], between, path, np.ascontiguousarray(states[:, 0]))
-    for k, (name, found) in enumerate(zip(["t", *itertools.chain(*headings(run))], names, strict=True), 1):
+    for k, (name, found) in enumerate(zip(headings(run), names, strict=True), 1):
         if name.splitlines() != found.splitlines():
             raise DecodeError(f"column {k} is called {found!r:.40}, not {name!r:.40}")
     return run
@@ -201,11 +196,10 @@ def _floats(row: list[str], line: int) -> np.ndarray:
 
 def write_parquet(run: Run, path: Path) -> None:
     """None; a float64 column for each number, with nulls in the last row of what acts between states."""
-    pa, parquet = _pyarrow()
-    states, others = headings(run)
+    pa, parquet = (require(name, "export", "Parquet tables") for name in ("pyarrow", "pyarrow.parquet"))
     columns = [pa.array(run.t), *[pa.array(np.ascontiguousarray(column)) for column in run.x.T]]
     columns += [pa.array([*column, None], pa.float64()) for column in between_states(run).T.tolist()]
-    fields = [pa.field(name, pa.float64()) for name in ("t", *states, *others)]
+    fields = [pa.field(name, pa.float64()) for name in headings(run)]
     schema = pa.schema(fields, metadata={PARQUET_KEY: metadata(run)})
     # a dictionary of values might take -0.0 for 0.0
     parquet.write_table(pa.Table.from_arrays(columns, schema=schema), path, use_dictionary=False, compression="zstd")
@@ -213,7 +207,7 @@ def write_parquet(run: Run, path: Path) -> None:
 
 def read_parquet(path: PathLike) -> Run:
     """The run of a Parquet file that `write_parquet` wrote."""
-    stored = _pyarrow()[1].ParquetFile(path)
+    stored = require("pyarrow.parquet", "export", "Parquet tables").ParquetFile(path)
     about = loads((stored.schema_arrow.metadata or {}).get(PARQUET_KEY, b"no metadata of a run"))
     layout = file.layout_of_table(about)
     width, rows = layout.row_bytes // 8 + 1, stored.metadata.num_rows
@@ -230,10 +224,6 @@ def read_parquet(path: PathLike) -> Run:
     arrays = [column.to_numpy() for column in columns]
     between = np.stack(arrays[layout.nx :], axis=1) if width - 1 > layout.nx else np.zeros((rows - 1, 0))
     return run_of_table(about, np.stack(arrays[: layout.nx], axis=1), between, path)
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    return require("pyarrow", "export", "Parquet tables"), require("pyarrow.parquet", "export", "Parquet tables")
 
 
 # ---- MCAP

@@ -115,11 +115,11 @@ def record(kind: bytes, payload: bytes, before: bytes) -> tuple[bytes, bytes]:
 
 def chain(checksum: bytes, *parts: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     """(the bytes of several records (kind, payload), the checksum of the last)."""
-    found = []
+    data = b""
     for kind, payload in parts:
-        data, checksum = record(kind, payload, checksum)
-        found.append(data)
-    return b"".join(found), checksum
+        added, checksum = record(kind, payload, checksum)
+        data += added
+    return data, checksum
 
 
 def header(about: dict[str, Any]) -> bytes:
@@ -161,12 +161,6 @@ def end(run: Run) -> bytes:
 # ---- writing
 
 
-def save(run: Run, path: PathLike) -> None:
-    """None; the file holds the run, all of it, or is what it was before."""
-    with exclusive(path), atomic_file(path) as temporary, open(temporary, "xb") as out:
-        out.writelines(records(run))
-
-
 def records(run: Run) -> Iterator[bytes]:
     """The bytes of the file of a run, record by record."""
     if not all(np.isfinite(array).all() for array in (run.x, run.u, run.wrenches, *run.extras.values())):
@@ -174,9 +168,10 @@ def records(run: Run) -> Iterator[bytes]:
     extras = {name: array.shape[1:] for name, array in run.extras.items()}
     # what is known only at the end is in the END record
     about = {name: value for name, value in run.about.items() if name not in ("steps", "stopped")}
-    first_bytes, checksum = beginning(about, run.x[0])
+    part, checksum = beginning(about, run.x[0])
+    yield part
     part, checksum = record(b"COLS", signals(extras), checksum)
-    yield first_bytes + part
+    yield part
     for first in range(0, run.steps, BLOCK):
         last = min(first + BLOCK, run.steps)
         arrays = [run.x[first + 1 : last + 1], *[a[first:last] for a in (run.u, run.wrenches, *run.extras.values())]]
@@ -399,12 +394,10 @@ def _payload(records: Iterator[tuple[bytes, bytes]], kind: bytes) -> bytes:
 
 def layout_of(about: Any) -> Layout:
     """The sizes that the header states, without further signals."""
-    names = entry(about, "columns", "the header")
-
-    def count(what: str) -> int:
-        return len(decode(tuple[Any, ...], entry(names, what, "the header.columns"), f"the header.columns.{what}"))
-
-    layout = Layout(count("x"), count("u"), count("wrenches"))
+    names, where = entry(about, "columns", "the header"), "the header.columns"
+    columns = (decode(tuple[Any, ...], entry(names, what, where), f"{where}.{what}") for what in ("x", "u", "wrenches"))
+    nx, nu, frames = map(len, columns)
+    layout = Layout(nx, nu, frames)
     if not layout.nx or layout.row_bytes > MAX_ROW_BYTES:
         raise DecodeError("its header has no states, or states that are too large")
     return layout
@@ -424,7 +417,7 @@ def with_extras(layout: Layout, data: Any) -> Layout:
         raise DecodeError(f"{where} have two of one name, or are more than {MAX_SIGNALS:,}")
     if any(len(shape) > MAX_AXES or not all(0 <= n <= MAX_ROW_BYTES for n in shape) for shape in extras.values()):
         raise DecodeError(f"{where} have a shape that is too large")
-    full = Layout(layout.nx, layout.nu, layout.frames, extras)
+    full = replace(layout, extras=extras)
     if full.row_bytes > MAX_ROW_BYTES:
         raise DecodeError(f"{where} are too large")
     return full
@@ -435,11 +428,8 @@ def _block(payload: bytes, layout: Layout, steps: int) -> list[np.ndarray]:
     first, count = ROWS.unpack_from(payload) if len(payload) >= ROWS.size else (0, 0)
     if first != steps or not 1 <= count <= BLOCK or len(payload) != ROWS.size + count * layout.row_bytes:
         raise DecodeError(f"it has a block of {count:,} steps after step {first:,} that does not fit after step {steps:,}")
-    at, found = ROWS.size, []
-    for shape in layout.shapes:
-        size = math.prod(shape)
-        found.append(np.frombuffer(payload, FLOAT, count * size, at).reshape(count, *shape))
-        if not np.isfinite(found[-1]).all():
-            raise DecodeError(f"it has a number that is not finite among the {count:,} steps after step {steps:,}")
-        at += 8 * count * size
-    return found
+    numbers = np.frombuffer(payload, FLOAT, offset=ROWS.size)
+    if not np.isfinite(numbers).all():
+        raise DecodeError(f"it has a number that is not finite among the {count:,} steps after step {steps:,}")
+    ends = np.cumsum([count * math.prod(shape) for shape in layout.shapes])
+    return [part.reshape(count, *shape) for part, shape in zip(np.split(numbers, ends[:-1]), layout.shapes, strict=True)]

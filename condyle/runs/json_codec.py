@@ -63,7 +63,9 @@ def encode(value: Any, where: str = "data") -> Any:
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, np.ndarray):
-        return encode_array(value, where)
+        if value.dtype.kind not in "fiu" or not np.isfinite(value).all():
+            raise EncodeError(f"{where} is an array with entries that are not finite numbers")
+        return value.astype(float).tolist()
     if isinstance(value, int | float | np.integer | np.floating):
         return encode_number(value, where)
     if isinstance(value, Path):
@@ -89,13 +91,6 @@ def encode_number(number: Any, where: str) -> Any:
     if math.isnan(number):
         raise EncodeError(f"{where} is not a number")
     return number if math.isfinite(number) else "inf" if number > 0.0 else "-inf"
-
-
-def encode_array(array: np.ndarray, where: str) -> Any:
-    """An array of finite numbers as nested lists."""
-    if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-        raise EncodeError(f"{where} is an array with entries that are not finite numbers")
-    return array.astype(float).tolist()
 
 
 def dumps(data: Any) -> bytes:

@@ -29,17 +29,12 @@ def normal(seed: int, step: int, channels: int) -> np.ndarray:
     sqrt(-2 log u1) cos(2 pi u2)  of two uniform numbers for each channel.
     """
     fractions = _fractions(seed, step, channels)
-    if not channels:
-        return np.zeros(0)
-    found: np.ndarray = _box_muller()(fractions[:, 0], fractions[:, 1])
-    return found
+    return np.asarray(_box_muller()(fractions[:, 0], fractions[:, 1])) if channels else np.zeros(0)
 
 
 def _fractions(seed: int, step: int, channels: int) -> np.ndarray:
     """(channels, 2) numbers in (0, 1], integer multiples of 2^-53."""
-    limits = {"seed": 128, "step": 64}
-    for name, given in (("seed", seed), ("step", step), ("channels", channels)):
-        limit = 1 << limits[name] if name in limits else MAX_CHANNELS
+    for name, given, limit in (("seed", seed, 1 << 128), ("step", step, 1 << 64), ("channels", channels, MAX_CHANNELS)):
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 0 <= given < limit:
             raise SimulationError(f"noise: {name} must be a whole number from 0 to {limit - 1:,}, got {given!r:.40}")
     # the counter's lowest word counts four numbers each; the step is the word above it

@@ -1,9 +1,10 @@
-"""A run drawn over time: one subplot for each kind of signal, one below the other (needs the extra `plot`)."""
+"""A run drawn over time: a figure with a subplot for each kind of signal (needs the extra `plot`), and a table for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from condyle.atomic_write import PathLike, write_bytes
 from condyle.errors import CondyleError, require
+from condyle.multibody.html import html_table
 from condyle.robot.names import nearest
 from condyle.runs.signals import extremes, signals
 
@@ -30,6 +32,7 @@ DPI = 110
 MIN_RANGE = 1e-3  # relative; a line that changes by less is not magnified
 MAX_POINTS = 20_000  # of one line
 ZERO_FORCE = 1e-12
+SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS, SPARK_LINES = 300, 44, 150, 16  # units, pairs of points in a line, lines
 CONTINUOUS = 0.5  # a frame with a wrench for more than this part of the time is actuated, not pushed
 
 
@@ -93,9 +96,8 @@ def _groups(run: Run, *groups: str) -> Subplot | None:
         return None
     lines = {name: values[:, k] for values, _, names in found.values() for k, name in enumerate(names)}
     unit = " or ".join(dict.fromkeys(unit for _, unit, _ in found.values() if unit))
-    label = " and ".join(found)
-    count = len(next(iter(lines.values())))
-    return Subplot(f"{label}, {unit}" if unit else label, run.t[:count], _short_names(lines))
+    label = " and ".join(found) + (f", {unit}" if unit else "")
+    return Subplot(label, run.t[: len(next(iter(lines.values())))], _short_names(lines))
 
 
 def _short_names(lines: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -121,10 +123,6 @@ def _contact_forces(run: Run) -> Subplot | None:
     return Subplot("vertical contact force, N", run.t[:-1], lines) if lines else None
 
 
-def _controls(run: Run) -> Subplot | None:
-    return _groups(run, "torques", "forces") if np.any(np.abs(run.u) > ZERO_FORCE) else None
-
-
 def _external_forces(run: Run) -> Subplot | None:
     subplot = _groups(run, "external forces")
     lines = {} if subplot is None else {name: y for name, y in subplot.lines.items() if np.any(np.abs(y) > ZERO_FORCE)}
@@ -137,7 +135,7 @@ SUBPLOTS: dict[str, Callable[[Run], Subplot | None]] = {
     "energy": lambda run: Subplot("energy, J", run.t, {"": np.asarray(run.simulation.energy(run.x))}),
     "joints": lambda run: _groups(run, "joint angles", "joint positions"),
     "velocities": lambda run: _groups(run, "joint velocities", "joint linear velocities"),
-    "controls": _controls,
+    "controls": lambda run: _groups(run, "torques", "forces") if np.any(np.abs(run.u) > ZERO_FORCE) else None,
     "external_forces": _external_forces,
     "position": lambda run: _groups(run, "base position"),
     "orientation": lambda run: _groups(run, "base orientation"),
@@ -159,8 +157,8 @@ def subplots(run: Run, names: Sequence[str] = ()) -> list[Subplot]:
         if subplot is not None:
             found.append(_thinned(subplot))
     # external forces that act most of the time, as those of rotors do, are the controls of such a robot
-    if not names and run.steps and np.any(_active(run).mean(axis=0) > CONTINUOUS):
-        found += [_thinned(subplot) for subplot in [_external_forces(run)] if subplot is not None]
+    if not names and run.steps and np.any(_active(run).mean(axis=0) > CONTINUOUS) and (forces := _external_forces(run)):
+        found.append(_thinned(forces))
     return found
 
 
@@ -196,8 +194,7 @@ def _thinned(subplot: Subplot) -> Subplot:
 
 def _subtitle(run: Run, compare: Run | None) -> str:
     text = f"{run.steps:,} steps of {run.dt * 1e3:g} ms"
-    if run.about.get("controller"):
-        text += f"; controller {run.about['controller']}"
+    text += f"; controller {run.about['controller']}" if run.about.get("controller") else ""
     if compare is not None:
         first, second = (of.path.name if of.path is not None else of.title for of in (run, compare))
         text += f"; solid: {first}, dotted: {second}"
@@ -249,3 +246,50 @@ def _shade_pushes(axes: Sequence[Any], run: Run) -> None:
     if times:
         place = {"xy": (0.5 * sum(times[0]), 1.0), "xycoords": ("data", "axes fraction"), "xytext": (0, 2)}
         axes[0].annotate("pushed", **place, textcoords="offset points", ha="center", va="bottom", fontsize=8, color=PUSH_COLOR)
+
+
+# ---- in notebooks
+
+
+def run_html(run: Run) -> str:
+    """An HTML table of what the run is, with small plots of its positions, velocities and controls; all text is escaped."""
+    about = run.about
+    rows = {
+        "robot": about.get("robot", ""),
+        "duration": f"{run.dt * run.steps:g} s, {run.steps:,} steps of {run.dt:g} s",
+        "controller": about.get("controller", ""),
+        "seed": about.get("seed"),
+        "recorded": about.get("created", ""),
+        "file": "" if run.path is None else run.path.name,
+        "lost": run.lost or "",
+    }
+    cells = [(f"<b>{name}</b>", escape(str(value))) for name, value in rows.items() if value not in ("", None)]
+    plots = [
+        (f"<b>{name}</b>", sparkline(values))
+        for name, values in (("positions", run.q), ("velocities", run.v), ("controls", run.u))
+    ]
+    return f"<div><b>{escape(run.title)}</b>{html_table([*cells, *plots])}</div>"
+
+
+def sparkline(values: np.ndarray) -> str:
+    """The columns of values (n, m) as lines of one small SVG with its range beside it; each pair of points keeps its extremes."""
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 2 or not values.size:
+        return "none"
+    low, high = (float(f(values[np.isfinite(values)], initial=0.0)) for f in (np.min, np.max))
+    span = (high - low) or 1.0
+    lines = []
+    for k, column in enumerate(values.T[:SPARK_LINES]):
+        y = np.nan_to_num(column, nan=0.0, posinf=high, neginf=low)
+        y = y[extremes(y, SPARK_POINTS)]
+        x = np.linspace(1.0, SPARK_WIDTH - 1.0, len(y))
+        points = " ".join(
+            f"{a:.1f},{SPARK_HEIGHT - 2 - (b - low) / span * (SPARK_HEIGHT - 4):.1f}" for a, b in zip(x, y, strict=True)
+        )
+        lines.append(f'<polyline points="{points}" fill="none" stroke="{COLORS[k % len(COLORS)]}" stroke-width="1.2"/>')
+    size = f'viewBox="0 0 {SPARK_WIDTH} {SPARK_HEIGHT}" width="{SPARK_WIDTH}" height="{SPARK_HEIGHT}"'
+    svg = f'<svg {size} role="img">{"".join(lines)}</svg>'
+    more = f", {values.shape[1] - SPARK_LINES} more not shown" if values.shape[1] > SPARK_LINES else ""
+    return (
+        f'<span style="display:inline-flex;align-items:center;gap:8px">{svg}<small>{low:.3g} to {high:.3g}{more}</small></span>'
+    )

@@ -21,6 +21,7 @@ from condyle.runs.run import Run, check_about
 from condyle.runs.serialize import encode_robot, encode_simulation
 from condyle.runs.signals import columns_of
 from condyle.simulate.simulation import Simulation
+from condyle.tape import host_info
 
 BLOCK_SECONDS = 0.25  # after which a block is written, however few steps it has
 FORMAT = f"condyle run {file.VERSION}"
@@ -113,17 +114,15 @@ class Recorder:
 
     def finish(self) -> Run:
         """The run; its file, if there is one, is complete and closed."""
-        return self._finished(None)
+        return self._finished()
 
     def __enter__(self) -> Recorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """None; the run is finished, and about["stopped"] has the error that ended the block, if any."""
-        if error is None or (self._writer is not None and self._writer.failed is error):
-            self._finished(None)
-        else:
-            self._finished(f"{type(error).__name__}: {error}"[:1000])
+        known = error is None or (self._writer is not None and self._writer.failed is error)
+        self._finished(None if known else f"{type(error).__name__}: {error}"[:1000])
 
     # ---- inside
 
@@ -158,7 +157,7 @@ class Recorder:
             index, n = divmod(first, file.BLOCK)
             self._writer.block([array[n : self.k - first + n] for array in self._blocks[index]], self._extras or {})
 
-    def _finished(self, stopped: str | None) -> Run:
+    def _finished(self, stopped: str | None = None) -> Run:
         if self.run is not None:
             return self.run
         try:
@@ -183,7 +182,7 @@ class Recorder:
 
 
 def about_of(simulation: Simulation, title: str, controller: str, seed: int | None, more: Mapping[str, Any]) -> dict[str, Any]:
-    """All that is known of a run before its first step, as JSON data."""
+    """All that is known of a run before its first step, as JSON data: no names of people or folders."""
     data: dict[str, Any] = {}
     try:
         data["simulation_data"] = encode_simulation(simulation)
@@ -191,7 +190,7 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
         data = {"simulation_data": None, "simulation_missing": str(error), "robot_data": None}
         with suppress(EncodeError):
             data["robot_data"] = encode_robot(simulation.robot)
-    versions, computer = software()
+    found = host_info.versions()
     about = {
         "format": FORMAT,
         "title": str(title),
@@ -205,20 +204,11 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
         "robot_hash": digest(simulation.robot.model),
         "world_hash": simulation.hash,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions,
-        "computer": computer,
+        "versions": {name: str(found[name]) for name in ("condyle", "numpy", "python", "llvmlite", "llvm")},
+        "computer": {"cpu": host_info.processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]},
         **data,
     }
     taken = [name for name in more if name in about or name in ("steps", "stopped", "sha256", "extras", "lost")]
     if taken:
         raise SimulationError(f"about= must not have the name '{taken[0]}', which the recorder sets itself: take another name")
     return {**about, **more}
-
-
-def software() -> tuple[dict[str, str], dict[str, Any]]:
-    """(versions of all that a step depends on, this computer): no names of people or folders."""
-    from condyle.tape import host_info
-
-    found = host_info.versions()
-    versions = {name: str(found.pop(name)) for name in ("condyle", "numpy", "python", "llvmlite", "llvm")}
-    return versions, {"cpu": host_info.processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]}

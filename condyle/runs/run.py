@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from condyle.atomic_write import PathLike
+from condyle.atomic_write import PathLike, atomic_file, exclusive
 from condyle.errors import FileError, SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot.model import digest as model_digest
 from condyle.runs import file
-from condyle.runs.html import run_html
 from condyle.runs.json_codec import DecodeError, decode, entry, printable
+from condyle.runs.plot import plot, run_html
 from condyle.runs.replay import Replay, replay
 from condyle.runs.signals import Signal, columns_of, signals
 from condyle.simulate.simulation import Simulation
@@ -187,7 +187,8 @@ class Run:
 
     def save(self, path: PathLike) -> None:
         """None; the file `path` holds the run afterwards, or is what it was before if there is a FileError."""
-        file.save(self, path)
+        with exclusive(path), atomic_file(path) as temporary, open(temporary, "xb") as out:
+            out.writelines(file.records(self))
 
     def plot(self, path: PathLike | None = None, *, signals: Sequence[str] = (), compare: Run | None = None) -> Any:
         """The matplotlib figure of the run over time, also written to `path` (.png, .svg, .pdf) if given; needs extra `plot`.
@@ -196,8 +197,6 @@ class Run:
         "position", "orientation", "velocity", "angular_velocity" (of the base), or names of further signals; by default height,
         contact forces, energy, joints and controls, where the run has them. `compare`: another run, drawn dotted over this one.
         """
-        from condyle.runs.plot import plot
-
         return plot(self, path, signals, compare)
 
     # ---- inside

@@ -157,6 +157,3 @@ def _check_model(model: Model) -> None:
 def _check(condition: bool, message: str) -> None:
     if not condition:
         raise DecodeError(message)
-
-
-__all__ = ["decode_robot", "decode_simulation", "encode_robot", "encode_simulation"]

@@ -43,8 +43,7 @@ def columns_of(simulation: Simulation) -> dict[str, Any]:
     """{"x": [[name, unit], ...], "u": [[name, unit], ...], "wrenches": [frame, ...], "contacts": [name, ...],
     "base": [joint, ...]} as JSON data; "base" are the joints that place the robot in the world."""
     robot = simulation.robot
-    x = [row for link in robot.reduced.links for row in _positions(link)]
-    velocities = [row for link in robot.reduced.links for row in _velocities(link)]
+    x, velocities = ([row for link in robot.reduced.links for row in _columns(letter, link)] for letter in "qv")
     if robot.velocity_names != velocity_names(robot.reduced):
         units = dict(velocities)
         velocities = [(f"v.{name}", units.get(f"v.{name}", "")) for name in robot.velocity_names]
@@ -59,20 +58,18 @@ def columns_of(simulation: Simulation) -> dict[str, Any]:
     return {"x": [list(row) for row in x], "u": u, "wrenches": frames, "contacts": contacts, "base": base}
 
 
-def _positions(link: Link) -> list[tuple[str, str]]:
-    joint = f"q.{link.joint}"
-    if isinstance(link.kind, Free | Ball):
-        axes = [(f"{joint}.{axis}", "m") for axis in "xyz"] if isinstance(link.kind, Free) else []
-        return [*axes, *[(f"{joint}.{axis}", "") for axis in ("qx", "qy", "qz", "qw")]]
-    return [(joint, "m" if isinstance(link.kind, Prismatic) else "rad")]
+# letter -> units of a linear and an angular coordinate; of free and ball joints: names of linear and of angular ones, their unit
+COORDINATES = {"q": ("m", "rad", "x y z", "qx qy qz qw", ""), "v": ("m/s", "rad/s", "vx vy vz", "wx wy wz", "rad/s")}
 
 
-def _velocities(link: Link) -> list[tuple[str, str]]:
-    joint = f"v.{link.joint}"
+def _columns(letter: str, link: Link) -> list[tuple[str, str]]:
+    """(name, unit) of each position "q" or velocity "v" of a joint."""
+    linear, angular, along, around, turns = COORDINATES[letter]
+    joint = f"{letter}.{link.joint}"
     if isinstance(link.kind, Free | Ball):
-        axes = [(f"{joint}.v{axis}", "m/s") for axis in "xyz"] if isinstance(link.kind, Free) else []
-        return [*axes, *[(f"{joint}.w{axis}", "rad/s") for axis in "xyz"]]
-    return [(joint, "m/s" if isinstance(link.kind, Prismatic) else "rad/s")]
+        axes = [(f"{joint}.{axis}", linear) for axis in along.split()] if isinstance(link.kind, Free) else []
+        return [*axes, *[(f"{joint}.{axis}", turns) for axis in around.split()]]
+    return [(joint, linear if isinstance(link.kind, Prismatic) else angular)]
 
 
 def signals(run: Run) -> dict[str, Signal]:

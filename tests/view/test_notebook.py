@@ -16,7 +16,7 @@ import condyle as cd
 from condyle.errors import ShapeError
 from condyle.multibody.html import robot_html
 from condyle.multibody.robot import Robot
-from condyle.runs.html import POINTS, run_html, sparkline
+from condyle.runs.plot import SPARK_POINTS, run_html, sparkline
 from condyle.view.notebook import show, sweep
 from condyle.view.trajectory import trajectory
 
@@ -65,7 +65,7 @@ def test_small_plots_keep_their_extremes() -> None:
     values[5_001], values[7_777] = 3.0, -1.0
     svg = sparkline(values)
     y = [float(point.split(",")[1]) for point in re.findall(r"[\d.]+,[\d.]+", svg)]
-    assert len(y) == 2 * POINTS
+    assert len(y) == 2 * SPARK_POINTS
     assert min(y) == 2.0
     assert max(y) == 42.0
     assert "-1 to 3" in svg
