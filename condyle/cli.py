@@ -1,4 +1,4 @@
-"""The entry point of `condyle`: all commands of condyle/commands, one file each."""
+"""The entry point of `condyle`: all commands of condyle/commands."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import os
 
 from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     bench,
-    demo,
+    demos,
     doctor,
     export,
     gradcheck,
     info,
-    plot,
+    pictures,
     replay,
     sim,
-    verify,
     version,
-    video,
     view,
 )
 from condyle.commands.app import app

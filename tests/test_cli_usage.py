@@ -123,11 +123,10 @@ def test_names_are_known_however_they_are_written():
     for name in ("UR3", "Arm", "wheeled-pendulum", "Two_Wheeled", "CHAIN:3"):
         assert condyle("info", name, "--json").exit_code == 0, name
     assert "did you mean 'pidog'" in refused("info", "pidogg")
-    from condyle.commands.verify import names
-    from condyle.demos.registry import find
+    from condyle.demos.registry import DEMOS, find
 
     for name in ("wheeled_pendulum", "Wheeled-Pendulum", "UR3", "PiDog"):
-        assert find(name).name in names()
+        assert find(name).name in DEMOS
     with pytest.raises(cd.CondyleError, match="there is no demo"):
         find("ur4")
 

@@ -1,14 +1,16 @@
 """The command `verify`: what it prints, how it ends, what it writes, and how it refuses."""
 
 import json
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
 
 from condyle.cli import app
-from condyle.commands import verify
+from condyle.commands import completion
 from condyle.demos import registry
 from condyle.demos.checks import Check
+from condyle.view import video
 
 
 def condyle(*arguments):
@@ -48,6 +50,15 @@ def test_verify_passes_and_prints_everything_as_json(name):
     assert {"group", "name", "value", "unit", "low", "high", "detail", "ok"} == set(found["checks"][0])
 
 
+def test_verify_writes_a_video(monkeypatch, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(video, "save_video", partial(video.save_video, fps=0.5))
+    done = condyle("verify", "wheeled-pendulum", "--video", str(tmp_path / "out.gif"))
+    assert done.exit_code == 0 and "passed" in done.stdout, done.stdout + done.stderr
+    with image.open(tmp_path / "out.gif") as gif:
+        assert gif.format == "GIF" and gif.n_frames > 1
+
+
 def test_the_table_is_readable(monkeypatch):
     pretend(monkeypatch, Check("heights", "of the wheel", 2e-17, "m", high=1e-15), Check("skips", "a million", None, high=1.0))
     done = condyle("verify", "arm")
@@ -72,7 +83,11 @@ def test_a_value_that_is_not_a_number_fails(monkeypatch):
 
 
 def test_names_that_can_be_verified():
-    assert set(verify.names()) >= {*registry.DEMOS, "two-wheeled", "compiler"}
+    assert set(completion.names_in("condyle.demos.registry", "DEMOS", "OTHERS")("")) >= {
+        *registry.DEMOS,
+        "two-wheeled",
+        "compiler",
+    }
     assert registry.find("UR3").name == "arm"
 
 

@@ -1,1 +1,1 @@
-"""The commands of the program `condyle`, one file each."""
+"""The commands of the program `condyle`, one file for each or for two that belong together."""

@@ -71,33 +71,23 @@ class Commands(TyperGroup):
             return result
         except (typer.Exit, typer.Abort):
             raise
-        except KeyboardInterrupt:
-            typer.echo("condyle: interrupted", err=True)
-            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             _discard_output()
             raise typer.Exit(BROKEN_PIPE) from None
-        except CondyleError as error:
-            _print_traceback()
-            typer.echo(error_text(error), err=True)
-            raise typer.Exit(MISSING_EXTRA if isinstance(error, MissingExtraError) else WRONG_INPUT) from None
-        except OSError as error:
-            _print_traceback()
-            file = "" if error.filename is None else f"{error.filename}: "
-            typer.echo(f"condyle: {file}{error.strerror or error}; check the path, its permissions and the disk", err=True)
-            raise typer.Exit(WRONG_INPUT) from None
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             self._report_usage(error, ctx.invoked_subcommand)
-            _print_traceback()
-            typer.echo(f"condyle: {bug_report(error)}", err=True)
-            raise typer.Exit(BUG) from None
+            code, text = failure(error)
+            if os.environ.get(TRACEBACK) and code != INTERRUPTED:
+                traceback.print_exc()
+            typer.echo(f"condyle: {text}", err=True)
+            raise typer.Exit(code) from None
 
-    def _report_usage(self, error: Exception, name: str | None) -> None:
+    def _report_usage(self, error: BaseException, name: str | None) -> None:
         """Exit with code 2 if `error` is about how the command line was written."""
         if is_usage_error(error):
             known = name if name in self.commands else None
-            command: Any = self if known is None else self.commands[known]
-            example = next(iter(EXAMPLES.get(known or "", ())), "")
+            command: Any = self.commands.get(known or "", self)
+            example = EXAMPLES[known][0] if known else ""
             typer.echo(f"condyle: {usage_text(error, command, known, example)}", err=True)
             raise typer.Exit(WRONG_INPUT) from None
 
@@ -132,27 +122,21 @@ def command(*examples: str) -> Callable[[CommandFunction], CommandFunction]:
 # ---- errors
 
 
-def error_text(error: CondyleError) -> str:
-    """The message of an error, or the list of all problems of a file; unprintable characters are escaped."""
-    problems = error.problems if isinstance(error, RobotError) else ()
-    text = f"condyle: {error}"
-    if len(problems) > 1:
-        text = "\n  ".join([f"condyle: {len(problems)} problems", *problems])
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-
-
-def bug_report(error: Exception) -> str:
-    """One line about an unexpected exception, and how to report it."""
+def failure(error: BaseException) -> tuple[int, str]:
+    """(exit code, what to print) of an exception."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, "interrupted"
+    if isinstance(error, CondyleError):
+        problems = error.problems if isinstance(error, RobotError) else ()
+        text = "\n  ".join([f"{len(problems)} problems", *problems]) if len(problems) > 1 else str(error)
+        code = MISSING_EXTRA if isinstance(error, MissingExtraError) else WRONG_INPUT
+        return code, "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+    if isinstance(error, OSError):
+        file = "" if error.filename is None else f"{error.filename}: "
+        return WRONG_INPUT, f"{file}{error.strerror or error}; check the path, its permissions and the disk"
     what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return (
-        f"this is a bug, {what}; please report it with the command you typed, `condyle version`, and what it prints with "
-        f"{TRACEBACK}=1 in front"
-    )
-
-
-def _print_traceback() -> None:
-    if os.environ.get(TRACEBACK):
-        traceback.print_exc()
+    how = f"please report it with the command you typed, `condyle version`, and what it prints with {TRACEBACK}=1 in front"
+    return BUG, f"this is a bug, {what}; {how}"
 
 
 def _discard_output() -> None:
@@ -199,9 +183,8 @@ def usage_text(error: Any, command: Any, name: str | None, example: str) -> str:
 
 def _label(param: Any) -> str:
     """--seconds, or ROBOT."""
-    if param.param_type_name == "option":
-        return str(max(param.opts, key=len))
-    return str(param.metavar or param.name).upper().strip("[].")
+    name = max(param.opts, key=len) if param.param_type_name == "option" else (param.metavar or param.name).upper().strip("[].")
+    return str(name)
 
 
 def _similar(option: str, command: Any) -> str:

@@ -18,11 +18,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from condyle.commands import completion
 from condyle.commands.app import command
-from condyle.commands.options import Arguments, Base, Json, Lock, PackageDirs
-from condyle.commands.scene import Origin, origin
-from condyle.commands.terminal import print_json, terminal
+from condyle.commands.options import Arguments, Base, Json, Lock, PackageDirs, robot_argument
+from condyle.commands.scene import Origin
+from condyle.commands.terminal import report, terminal
 from condyle.errors import CondyleError
 from condyle.multibody.robot import load
 from condyle.tape.host_info import processor
@@ -34,10 +33,7 @@ KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_dynam
 @command("condyle bench ur3", "condyle bench my.urdf --batch 1024 --json")
 def bench(
     source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[ROBOT]", help="As for `info`; by default ur3, pidog and fourlimb.", autocompletion=completion.robots
-        ),
+        str | None, robot_argument(metavar="[ROBOT]", help="As for `info`; by default ur3, pidog and fourlimb.")
     ] = None,
     base: Base = None,
     package_dir: PackageDirs = None,
@@ -55,12 +51,9 @@ def bench(
     robots = []
     for name in names:
         with terminal(stderr=True).status(f"measuring {name}"):
-            robots.append(measure(origin(name, base, package_dir, arg, lock=lock), batch, seconds))
+            robots.append(measure(Origin(name, base, package_dir, arg, lock), batch, seconds))
     found = {"processor": processor(), "load": load_average(), "batch": batch, "robots": robots}
-    if as_json:
-        print_json(found)
-    else:
-        show(found, terminal())
+    report(found, as_json, show)
 
 
 def measure(of: Origin, batch: int, seconds: float) -> dict[str, Any]:

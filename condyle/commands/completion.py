@@ -8,8 +8,6 @@ from pathlib import Path
 
 import typer
 
-ROBOT_FILES = (".urdf", ".xacro", ".xml", ".mjcf")
-RUN_FILES = (".cdl",)
 MOST = 200  # words offered at once
 
 Completions = list[tuple[str, str]]  # (word, description)
@@ -17,24 +15,25 @@ Completions = list[tuple[str, str]]  # (word, description)
 
 def one_of(*words: str) -> Callable[[str], list[str]]:
     """A completer of these words."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
-    def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
 
-    return complete
+def names_in(module: str, *tables: str) -> Callable[[str], list[str]]:
+    """A completer of the keys of tables, whose module is imported only then."""
+    return lambda incomplete: one_of(*[name for table in tables for name in getattr(import_module(module), table)])(incomplete)
 
 
 def robots(incomplete: str) -> Completions:
     """The built-in robots, and files that may describe one."""
     from condyle.robot.library import ALSO, ROBOTS
 
-    built_in = [(name, "a built-in robot") for name in (*ROBOTS, *ALSO) if name.startswith(incomplete)]
-    return built_in + _files(incomplete, ROBOT_FILES)
+    built_in = [(name, "a built-in robot") for name in one_of(*ROBOTS, *ALSO)(incomplete)]
+    return built_in + _files(incomplete, (".urdf", ".xacro", ".xml", ".mjcf"))
 
 
 def runs(incomplete: str) -> Completions:
     """Files that may be runs."""
-    return _files(incomplete, RUN_FILES)
+    return _files(incomplete, (".cdl",))
 
 
 def robots_and_runs(incomplete: str) -> Completions:
@@ -47,23 +46,14 @@ def tables(incomplete: str) -> Completions:
     return _files(incomplete, (".csv", ".parquet", ".mcap"))
 
 
-def names_in(module: str, table: str) -> Callable[[str], list[str]]:
-    """A completer of the keys of a table, whose module is imported only then."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in getattr(import_module(module), table) if name.startswith(incomplete)]
-
-    return complete
-
-
 def joints(ctx: typer.Context, incomplete: str) -> list[str]:
     """The joints of the robot on the command line."""
-    return [name for name in _joint_names(ctx) if name.startswith(incomplete)][:MOST]
+    return one_of(*_joint_names(ctx))(incomplete)[:MOST]
 
 
 def joint_values(ctx: typer.Context, incomplete: str) -> list[str]:
     """NAME= for each joint of the robot on the command line."""
-    return [f"{name}=" for name in _joint_names(ctx) if name.startswith(incomplete)][:MOST]
+    return [f"{name}=" for name in joints(ctx, incomplete)]
 
 
 def _joint_names(ctx: typer.Context) -> Iterable[str]:
@@ -80,8 +70,8 @@ def _joint_names(ctx: typer.Context) -> Iterable[str]:
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> Completions:
     """Files with one of the suffixes, and folders."""
-    folder, _, start = incomplete.rpartition("/")
-    before = f"{folder}/" if "/" in incomplete else ""
+    folder, slash, start = incomplete.rpartition("/")
+    before = folder + slash
     try:
         entries = sorted(Path(before or ".").iterdir())
     except OSError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Plan:
     controller: str | None = None
     gain: tuple[float, float] | None = None
     push: tuple[float, float, float] | None = None
-    joints: tuple[str, ...] = ()  # NAME=VALUE, initial positions
+    joints: Sequence[str] | None = None  # NAME=VALUE, initial positions
     noise: float = 0.0  # of the measured state; 1 is that of common sensors
     seed: int = 0
     dt: float | None = None  # the time step, if given
@@ -70,13 +70,12 @@ def initial_state(scene: Scene, plan: Plan) -> tuple[Simulation, np.ndarray]:
     for note in robot.model.notes:
         if WITHOUT_INERTIA in note.what:
             where = f"{note.where}: " if note.where else ""
-            raise CondyleError(
-                f"{where}{note.what.removeprefix(KEPT)}; {shell_command('doctor', scene.origin.source)} --fix writes an estimate"
-            )
+            fix = f"{shell_command('doctor', scene.origin.source)} --fix writes an estimate"
+            raise CondyleError(f"{where}{note.what.removeprefix(KEPT)}; {fix}")
     _check_base(robot, scene, plan)
     frame = push_frame(robot)
     simulation = scene.simulation(wrenches=[frame] if plan.push and frame else ())
-    return simulation, simulation.state(place_on_ground(simulation, initial_configuration(robot, plan.joints), plan.height))
+    return simulation, simulation.state(place_on_ground(simulation, initial_configuration(robot, plan.joints or ()), plan.height))
 
 
 def _check_base(robot: Robot, scene: Scene, plan: Plan) -> None:
@@ -158,21 +157,14 @@ def _check_pose(plan: Plan) -> None:
 
 
 CONTROLLERS = {
-    "none": Choice("no torques", _simple(lambda simulation, x, plan: controllers.zero_torque(simulation))),
+    "none": Choice("no torques", _simple(lambda s, x, plan: controllers.zero_torque(s))),
     "hold": Choice(
-        "PD control of every joint to its initial position",
-        _simple(lambda simulation, x, plan: controllers.hold(simulation, x, plan.gain)),
+        "PD control of every joint to its initial position", _simple(lambda s, x, plan: controllers.hold(s, x, plan.gain))
     ),
-    "gravity": Choice(
-        "gravity compensation with damping", _simple(lambda simulation, x, plan: controllers.gravity_compensation(simulation, x))
-    ),
-    "swing": Choice(
-        "every joint follows a sine within its limits",
-        _simple(lambda simulation, x, plan: controllers.sine_motion(simulation, x)),
-    ),
+    "gravity": Choice("gravity compensation with damping", _simple(lambda s, x, plan: controllers.gravity_compensation(s, x))),
+    "swing": Choice("every joint follows a sine within its limits", _simple(lambda s, x, plan: controllers.sine_motion(s, x))),
     "noise": Choice(
-        "random torques, the same for the same --seed",
-        _simple(lambda simulation, x, plan: controllers.random_torque(simulation, plan.seed)),
+        "random torques, the same for the same --seed", _simple(lambda s, x, plan: controllers.random_torque(s, plan.seed))
     ),
     "stand": Choice("PiDog stands", _dog("stand"), ("pidog",)),
     "walk": Choice("PiDog walks, with the manufacturer's gait", _dog("walk"), ("pidog",)),

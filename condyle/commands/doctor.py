@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from condyle.atomic_write import write_bytes
-from condyle.commands import completion
 from condyle.commands.app import command
 from condyle.commands.hints import shell_command
-from condyle.commands.options import Arguments, Json, PackageDirs, Strict
-from condyle.commands.scene import is_run, origin
-from condyle.commands.terminal import print_json, terminal
+from condyle.commands.options import Arguments, Json, PackageDirs, Strict, robot_argument
+from condyle.commands.scene import Origin, is_run
+from condyle.commands.terminal import report
 from condyle.doctor.diagnose import FAILS, LOADS, NOT_SIMULABLE, WARNINGS, Diagnosis, corrected_path, diagnose
 from condyle.errors import FileError, RobotError
 from condyle.robot.names import quoted
@@ -34,7 +34,7 @@ SHOWN = {ERROR: 30, WARNING: 20, HINT: 8}  # findings of each severity
 
 @command("condyle doctor my.urdf", "condyle doctor my.urdf --fix", "condyle doctor arm.urdf.xacro --arg hand:=true --json")
 def doctor(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A URDF, xacro or MJCF file.", autocompletion=completion.robots)],
+    file: Annotated[str, robot_argument(metavar="FILE", help="A URDF, xacro or MJCF file.")],
     fix: Annotated[bool, typer.Option("--fix", help="Write a corrected file next to it, my.fixed.urdf.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --fix, overwrite a corrected file that exists.")] = False,
     package_dir: PackageDirs = None,
@@ -46,19 +46,16 @@ def doctor(
 
     Exit codes: 0 ok; 1 warnings, or errors that --fix corrected; 2 errors remain, or there is no such file.
     """
-    of = origin(file, None, package_dir, arg)
-    found = examine(file, of.package_dirs, dict(of.xacro_args), fix=fix, force=force, strict=strict)
-    if as_json:
-        print_json(facts(found))
-    else:
-        show(found, terminal())
+    options = Origin(file, None, package_dir, arg).reader_options
+    found = examine(file, **options, fix=fix, force=force, strict=strict)
+    report(found, as_json, show, facts)
     raise typer.Exit(exit_code(found))
 
 
 def examine(
     path: str | PathLike[str],
     package_dirs: Sequence[str | PathLike[str]] = (),
-    arguments: Mapping[str, str] | None = None,
+    xacro_args: Mapping[str, str] | None = None,
     *,
     fix: bool = False,
     strict: bool = False,
@@ -80,7 +77,7 @@ def examine(
     target = corrected_path(path)
     if fix and os.path.lexists(target) and not force:  # also a link that leads nowhere yet
         raise FileError(f"{target} exists already: move it away, or add --force to overwrite it")
-    found = diagnose(path, package_dirs=package_dirs, xacro_args=arguments, fix=fix, strict=strict)
+    found = diagnose(path, package_dirs=package_dirs, xacro_args=xacro_args, fix=fix, strict=strict)
     if found.corrected is None:
         return found
     try:
@@ -127,25 +124,22 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 def show(found: Diagnosis, console: Console) -> None:
     """Print the verdict, the findings with their remedies, the robot, and commands to type next."""
-    head = Text.assemble((found.path.name, "bold"), f" ({found.format}): ", (found.verdict, VERDICTS[found.verdict]))
-    if found.findings:
-        head.append(f"; {_counts(found.findings)}")
-    console.print(head, highlight=False, soft_wrap=True)
-    if found.corrected is None:
+    say = partial(console.print, highlight=False, soft_wrap=True)
+    count = f"; {_counts(found.findings)}" if found.findings else ""
+    say(Text.assemble((found.path.name, "bold"), f" ({found.format}): ", (found.verdict, VERDICTS[found.verdict]), count))
+    after = found.verdict_after
+    if after is None:
         _list(found.findings, console, found.path)
-        _robot(found, console, "It is")
-        _next(found, console)
-        return
-    _list(found.fixed, console, found.path, done=True)
-    written = found.written or corrected_path(found.path)
-    console.print()
-    after = str(found.verdict_after)
-    line = Text.assemble((written.name, "bold"), ": ", (after, VERDICTS[after]))
-    line.append(f"; remaining: {_counts(found.remains)}" if found.remains else "; no findings remain")
-    console.print(line, highlight=False, soft_wrap=True)
-    _list(found.remains, console, written)
-    _robot(found, console, "It is now")
-    _next(found, console)
+    else:
+        _list(found.fixed, console, found.path, done=True)
+        written = found.written or corrected_path(found.path)
+        count = f"; remaining: {_counts(found.remains)}" if found.remains else "; no findings remain"
+        say(Text.assemble("\n", (written.name, "bold"), ": ", (after, VERDICTS[after]), count))
+        _list(found.remains, console, written)
+    if found.summary is not None:
+        say(Text(f"\nIt is {'' if after is None else 'now '}{_robot(found.summary)}"))
+    if lines := _next(found):
+        say(Text("\n  " + "\n  ".join(lines), "bold"))
 
 
 def _counts(findings: Sequence[Finding]) -> str:
@@ -157,22 +151,16 @@ def _list(findings: Sequence[Finding], console: Console, path: Path, done: bool 
     """One row per finding: severity, place, what is wrong, and below it the remedy or what was done."""
     if not findings:
         return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", ratio=1)
+    table = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold", ratio=1), padding=(0, 2, 0, 0))
     for severity, color in COLORS.items():
         group = [finding for finding in findings if finding.severity == severity]
         for finding in group[: SHOWN[severity]]:
             place = finding.where.removeprefix(str(path)).lstrip(":")
-            place = f"line {place}" if place.isdigit() else "" if place == finding.where == str(path) else _short(place)
-            text = Text(finding.what)
-            if done:
-                text.append(f"\nDone: --fix {finding.fix}.", "green")
-            else:
-                text.append(f"\n{finding.advice}", "dim")
-                if finding.fixable:
-                    text.append(f" --fix {finding.fix}.", "green")
+            other = place.replace("\\", "/").rpartition("/")[2][-40:]  # the name of another file, with the line
+            place = f"line {place}" if place.isdigit() else "" if place == finding.where == str(path) else other
+            text = Text(finding.what).append("\nDone:" if done else f"\n{finding.advice}", "green" if done else "dim")
+            if done or finding.fixable:
+                text.append(f" --fix {finding.fix}.", "green")
             table.add_row(Text(severity, color), Text(place), text)
         if len(group) > SHOWN[severity]:
             table.add_row(Text(severity, color), "", Text(f"and {len(group) - SHOWN[severity]} more: --json lists all"))
@@ -180,35 +168,22 @@ def _list(findings: Sequence[Finding], console: Console, path: Path, done: bool 
     console.print(table, highlight=False)
 
 
-def _short(place: str) -> str:
-    """The name of another file, with the line."""
-    return place.replace("\\", "/").rpartition("/")[2][-40:]
-
-
-def _robot(found: Diagnosis, console: Console, begin: str) -> None:
-    if (robot := found.summary) is None:
-        return
+def _robot(robot: dict[str, Any]) -> str:
     x, y, z = robot["extent"]
     freedom, links = robot["degrees_of_freedom"], robot["links"]
-    console.print()
-    text = f"{begin} {quoted(robot['name'])}: {links} link{'s' * (links != 1)}, "
+    text = f"{quoted(robot['name'])}: {links} link{'s' * (links != 1)}, "
     text += f"{freedom} degree{'s' * (freedom != 1)} of freedom, {robot['mass']:.4g} kg, "
     text += f"{x:.3g} x {y:.3g} x {z:.3g} m with all joints at zero"
-    console.print(Text(text + (", meshes not counted." if robot["meshes"] else ".")), highlight=False, soft_wrap=True)
+    return text + (", meshes not counted." if robot["meshes"] else ".")
 
 
-def _next(found: Diagnosis, console: Console) -> None:
-    """Print commands to type next."""
-    lines, target = [], corrected_path(found.path)
-    if found.corrected is None:
-        fixable = [finding for finding in found.findings if finding.fixable]
-        if fixable and found.format in ("URDF", "xacro"):
-            lines.append(f"{shell_command('doctor', found.path)} --fix   # fixes {len(fixable)} of these, in {target.name}")
-        if found.verdict in (LOADS, WARNINGS):
-            lines.append(shell_command("view", found.path))
-    elif found.verdict_after in (LOADS, WARNINGS):
-        lines.append(shell_command("view", found.written or target))
-    if lines:
-        console.print()
-        for line in lines:
-            console.print(Text(f"  {line}", "bold"), highlight=False, soft_wrap=True)
+def _next(found: Diagnosis) -> list[str]:
+    """Commands to type next."""
+    target = corrected_path(found.path)
+    if found.corrected is not None:
+        return [shell_command("view", found.written or target)] if found.verdict_after in (LOADS, WARNINGS) else []
+    fixable = sum(finding.fixable for finding in found.findings)
+    lines = [shell_command("view", found.path)] if found.verdict in (LOADS, WARNINGS) else []
+    if fixable and found.format in ("URDF", "xacro"):
+        lines.insert(0, f"{shell_command('doctor', found.path)} --fix   # fixes {fixable} of these, in {target.name}")
+    return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,18 +15,18 @@ from condyle.commands import completion
 from condyle.commands.app import command
 from condyle.commands.hints import shell_command
 from condyle.commands.options import Arguments, Base, Force, Lock, PackageDirs
-from condyle.commands.scene import origin
+from condyle.commands.scene import Origin
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
 from condyle.robot import library
 from condyle.runs import convert
 from condyle.runs.json_codec import printable
-from condyle.runs.run import read_run
+from condyle.runs.run import Run, read_run
 from condyle.tape.export.c import c_header, c_source
 
 KINDS = {"csv": "a CSV table", "parquet": "a Parquet table", "mcap": "an MCAP log"}
 RUN = ".cdl"
-CODE = "C code of a robot"
+code_option = partial(typer.Option, rich_help_panel="C code of a robot")
 
 
 @command(
@@ -45,19 +46,16 @@ def export(
     parquet: Annotated[bool, typer.Option("--parquet", help="Write a Parquet table, run.parquet.")] = False,
     mcap: Annotated[bool, typer.Option("--mcap", help="Write a log for Foxglove and ROS tools, run.mcap.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Name of the file, if only one is written.")] = None,
-    c: Annotated[
-        Path | None, typer.Option("--c", help="Write a function of the robot into this C file.", rich_help_panel=CODE)
-    ] = None,
+    c: Annotated[Path | None, code_option("--c", help="Write a function of the robot into this C file.")] = None,
     kernel: Annotated[
         str,
-        typer.Option(
+        code_option(
             help="The function to write, as listed in docs/robots.md.",
-            autocompletion=completion.names_in("condyle.constraints.reduced_dynamics", "ROBOT_FUNCTIONS"),
-            rich_help_panel=CODE,
+            autocompletion=completion.names_in("condyle.multibody.robot", "FUNCTIONS"),
         ),
     ] = "forward_dynamics",
-    header: Annotated[Path | None, typer.Option(help="Also write a header file.", rich_help_panel=CODE)] = None,
-    float32: Annotated[bool, typer.Option("--float32", help="Use single precision.", rich_help_panel=CODE)] = False,
+    header: Annotated[Path | None, code_option(help="Also write a header file.")] = None,
+    float32: Annotated[bool, code_option("--float32", help="Use single precision.")] = False,
     force: Force = False,
     base: Base = None,
     package_dir: PackageDirs = None,
@@ -73,7 +71,7 @@ def export(
     if c is not None and (kinds or out is not None):
         raise CondyleError("--c is for robots, and --csv, --parquet, --mcap and -o are for runs: leave one or the other out")
     if c is not None:
-        robot = origin(source, base, package_dir, arg, lock=lock).load()
+        robot = Origin(source, base, package_dir, arg, lock).load()
         lines = export_c(robot, kernel, c, header, single=float32, force=force)
     else:
         lines = export_run(source, kinds, out, force=force)
@@ -103,9 +101,8 @@ def import_(
 def export_c(robot: Robot, kernel: str, source: Path, header: Path | None, *, single: bool, force: bool) -> list[str]:
     """Write a function as C; one line about each file. Files that exist are overwritten only with `force`."""
     function = robot.function(kernel)
-    for path in (source, header):
-        if path is not None:
-            _check_target(path, force)
+    for path in filter(None, (source, header)):
+        _check_target(path, force)
     if header is not None and header.resolve() == source.resolve():
         raise CondyleError(f"--c and --header both name {source}; give two names, as in --c arm.c --header arm.h")
     precision, dtype = ("f32", "float32") if single else ("f64", "float64")
@@ -141,7 +138,7 @@ def export_run(source: str, kinds: Sequence[str], out: Path | None, *, force: bo
     for kind, target in zip(kinds, targets, strict=True):
         convert.export_run(run, target, kind)
         lines.append(f"{target}: {run.steps:,} steps as {KINDS[kind]}, {target.stat().st_size:,} bytes")
-    return lines + ([f"note: {run.lost}"] if run.lost is not None else [])
+    return lines + _lost(run)
 
 
 def import_run(table: Path, out: Path | None, *, force: bool) -> list[str]:
@@ -152,11 +149,12 @@ def import_run(table: Path, out: Path | None, *, force: bool) -> list[str]:
     run = convert.import_run(table)
     _check_target(target, force)
     run.save(target)
-    note = [f"note: {run.lost}"] if run.lost is not None else []
-    return [
-        f"{target}: {run.steps:,} steps of {printable(run.about['robot'])}; next: {shell_command('replay', target)} --check",
-        *note,
-    ]
+    robot, again = printable(run.about["robot"]), shell_command("replay", target)
+    return [f"{target}: {run.steps:,} steps of {robot}; next: {again} --check", *_lost(run)]
+
+
+def _lost(run: Run) -> list[str]:
+    return [] if run.lost is None else [f"note: {run.lost}"]
 
 
 def _check_target(path: Path, force: bool) -> None:

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from condyle.commands.app import FAILED, command
 from condyle.commands.options import Arguments, Base, Contacts, Dt, Friction, Ground, Integrator, Json, Lock, PackageDirs, Source
-from condyle.commands.scene import Scene, joint_indices, limits, origin, place_on_ground
-from condyle.commands.terminal import print_json, progress, terminal
+from condyle.commands.scene import Origin, Scene, joint_indices, limits, place_on_ground
+from condyle.commands.terminal import progress, report, terminal
 from condyle.errors import CondyleError
-from condyle.simulate.gradcheck import DerivativeError, check
+from condyle.simulate.gradcheck import check
 from condyle.simulate.simulation import Simulation
 
 TOLERANCE = 1e-7  # largest relative error that passes
@@ -44,13 +44,9 @@ def gradcheck(
     Derivatives of a step and of a rollout are compared with finite differences. The exit code is 1 if any error is above
     1e-7 of the largest entry. Needs the extra `precision`.
     """
-    scene = Scene(origin(source, base, package_dir, arg, lock=lock), dt, ground, friction, tuple(contacts or ()), integrator)
-    simulation, rows = measure(scene, terminal(stderr=True), bits=bits, steps=steps, seed=seed)
-    found = facts(simulation, rows, bits)
-    if as_json:
-        print_json(found)
-    else:
-        show(simulation, rows, bits, terminal())
+    scene = Scene(Origin(source, base, package_dir, arg, lock), dt, ground, friction, contacts, integrator)
+    found = measure(scene, terminal(stderr=True), bits=bits, steps=steps, seed=seed)
+    report(found, as_json, show)
     if not found["passed"]:
         raise typer.Exit(FAILED)
 
@@ -70,8 +66,8 @@ def random_state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndar
     return simulation.state(q, v), 0.1 * rng.normal(size=simulation.nu) * effort
 
 
-def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int) -> tuple[Simulation, list[DerivativeError]]:
-    """The simulation and the errors of its derivatives."""
+def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int) -> dict[str, Any]:
+    """The errors of the derivatives, as for JSON."""
     if steps < 0:
         raise CondyleError(f"--steps must not be negative, got {steps}; 0 checks one step only")
     with progress(console) as say:
@@ -81,26 +77,19 @@ def measure(scene: Scene, console: Console, *, bits: int, steps: int, seed: int)
         second = simulation.robot.nv <= SECOND_ORDER and simulation.substeps == 1
         us = np.tile(u, (steps, 1)) if steps else None
         rows = check(simulation, x, u, us=us, second=second, bits=bits, seed=seed, say=say)
-    return simulation, rows
+    found = {"robot": simulation.robot.name, "bits": bits, "tolerance": TOLERANCE}
+    return {**found, "passed": all(row.error < TOLERANCE for row in rows), "rows": [asdict(row) for row in rows]}
 
 
-def facts(simulation: Simulation, rows: list[DerivativeError], bits: int) -> dict[str, Any]:
-    """The errors, for JSON."""
-    passed = all(row.error < TOLERANCE for row in rows)
-    found = {"robot": simulation.robot.name, "bits": bits, "tolerance": TOLERANCE, "passed": passed}
-    return {**found, "rows": [asdict(row) for row in rows]}
-
-
-def show(simulation: Simulation, rows: list[DerivativeError], bits: int, console: Console) -> None:
+def show(found: dict[str, Any], console: Console) -> None:
     """Print the table of errors."""
-    table = Table(title=f"{simulation.robot.name}: derivatives against differences in {bits} bits", title_justify="left")
+    table = Table(title=f"{found['robot']}: derivatives against differences in {found['bits']} bits", title_justify="left")
     for head in ("derivative", "relative error", "largest entry", "columns or directions"):
         table.add_column(head, justify="left" if head == "derivative" else "right")
-    for row in rows:
-        good = row.error < TOLERANCE
-        color = "green" if good else "red"
-        table.add_row(row.what, f"[{color}]{row.error:.1e}{'' if good else ' FAILED'}[/]", f"{row.size:.3g}", str(row.seen))
+    for row in found["rows"]:
+        error = f"[green]{row['error']:.1e}[/]" if row["error"] < TOLERANCE else f"[red]{row['error']:.1e} FAILED[/]"
+        table.add_row(row["what"], error, f"{row['size']:.3g}", str(row["seen"]))
     console.print(table)
-    worst = max(rows, key=lambda row: row.error)
-    verdict = "all" if worst.error < TOLERANCE else "not all"
-    console.print(f"{verdict} within {TOLERANCE:.0e}; the largest error is {worst.error:.1e}, of {worst.what}", highlight=False)
+    worst = max(found["rows"], key=lambda row: row["error"])
+    end = f"within {TOLERANCE:.0e}; the largest error is {worst['error']:.1e}, of {worst['what']}"
+    console.print(f"{'all' if found['passed'] else 'not all'} {end}", highlight=False)

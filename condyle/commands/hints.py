@@ -47,7 +47,7 @@ def file_hints(origin: Origin) -> FileHints:
     from condyle.doctor.diagnose import FIXED_BASE, diagnose
     from condyle.robot.report import HINT
 
-    found = diagnose(origin.source, package_dirs=origin.package_dirs, xacro_args=dict(origin.xacro_args)).findings
+    found = diagnose(origin.source, **origin.reader_options).findings
     fixed_in_air = origin.base is None and any(finding.rule == FIXED_BASE for finding in found)
     return FileHints(origin.source, sum(finding.severity != HINT for finding in found), fixed_in_air)
 

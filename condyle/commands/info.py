@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console, Group
 from rich.markup import escape
@@ -14,16 +15,14 @@ from rich.tree import Tree
 from condyle.commands.app import command
 from condyle.commands.hints import FileHints, file_hints, shell_command
 from condyle.commands.options import Arguments, Base, Json, PackageDirs, Source, Strict
-from condyle.commands.scene import origin
+from condyle.commands.scene import Origin
 from condyle.commands.terminal import print_json, terminal
 from condyle.multibody.robot import Robot
-from condyle.robot.joints import Ball, Free, Prismatic, Revolute
+from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link
 from condyle.robot.report import IGNORED, KEPT, REPAIRED
 
 UNITS: dict[type, tuple[str, str, str]] = {Revolute: ("rad", "rad/s", "N m"), Prismatic: ("m", "m/s", "N")}
-NAMES = {Revolute: "revolute", Prismatic: "prismatic", Ball: "ball", Free: "free"}
-AXES = {(1.0, 0.0, 0.0): "x", (0.0, 1.0, 0.0): "y", (0.0, 0.0, 1.0): "z"}
 
 # what to do about each kind of note
 ADVICE = {
@@ -47,7 +46,7 @@ def info(
 
     A file that cannot be loaded gives the list of its problems and exit code 2.
     """
-    of = origin(source, base, package_dir, arg, strict=strict)
+    of = Origin(source, base, package_dir, arg, strict=strict)
     robot, hints = of.load(), file_hints(of)
     if as_json:
         print_json(facts(robot))
@@ -89,16 +88,15 @@ def constraints(robot: Robot) -> dict[str, Any] | None:
 
 def joint(link: Link, robot: Robot) -> dict[str, Any]:
     """One joint with the link it moves."""
-    limits = link.limits
     return {
         "name": link.joint,
-        "kind": NAMES[type(link.kind)],
+        "kind": type(link.kind).__name__.lower(),
         "axis": list(getattr(link.kind, "axis", ())) or None,
         "link": link.name,
         "parent": robot.model.links[link.parent].name if link.parent >= 0 else "world",
         "q": [link.q.start, link.q.stop],
         "v": [link.v.start, link.v.stop],
-        "limits": {"lower": limits.lower, "upper": limits.upper, "velocity": limits.velocity, "effort": limits.effort},
+        "limits": vars(link.limits),
         "damping": link.damping,
         "friction": link.friction,
         "armature": link.armature,
@@ -111,8 +109,21 @@ def joint(link: Link, robot: Robot) -> dict[str, Any]:
 def show(robot: Robot, console: Console) -> None:
     """Print the tree, the totals, the constraints, the frames and the notes."""
     console.print(tree(robot), highlight=False)
-    parts = Group(totals(robot), *constraint_lines(robot), *frames(robot), *notes(robot))
-    console.print(parts, highlight=False, soft_wrap=True)
+    model, names = robot.model, robot.frame_names
+    x, y, z = model.gravity
+    n = len(model.links)
+    mass, sizes = (f"\n{robot.mass:.6g} kg", "green"), (f"nq {robot.nq}, nv {robot.nv}", "bold")
+    end = f"; gravity ({x:g}, {y:g}, {z:g}) m/s^2"
+    lines = [Text.assemble(mass, f" in {n} moving link{'s' * (n != 1)}; ", sizes, end)]
+    if not robot.coordinate_map.identity:
+        remain = ", ".join(robot.velocity_names[:SHOWN_FRAMES])
+        lines.append(Text(f"\nConstrained: {robot.nv} of {model.nv} velocities remain ({remain}).", "yellow"))
+        lines += [Text(f"  {constraint.summary()}") for constraint in robot.coordinate_map.constraints]
+        lines += [Text(f"  loop {k.name}: {k.frame_b} stays on {k.frame_a} in {' '.join(k.axes)}") for k in model.loops]
+    if names:
+        more = f", and {len(names) - SHOWN_FRAMES} more (--json lists all)" if len(names) > SHOWN_FRAMES else ""
+        lines.append(Text(f"\n{len(names)} frames: {', '.join(names[:SHOWN_FRAMES])}{more}"))
+    console.print(Group(*lines, *notes(robot)), highlight=False, soft_wrap=True)
 
 
 def show_next(hints: FileHints, robot: Robot, console: Console) -> None:
@@ -129,16 +140,15 @@ def show_next(hints: FileHints, robot: Robot, console: Console) -> None:
 def tree(robot: Robot) -> Tree:
     """The kinematic tree; each line is a joint and the link that it moves."""
     root = Tree(f"[bold]{escape(robot.name)}[/]  [dim](world)", guide_style="dim")
-    branches: list[Tree] = []
-    for _, link in robot.model.outward():
-        parent = branches[link.parent] if link.parent >= 0 else root
-        branches.append(parent.add(line(link)))
+    branches = {-1: root}
+    for i, link in robot.model.outward():
+        branches[i] = branches[link.parent].add(line(link))
     return root
 
 
 def line(link: Link) -> Text:
     """`joint  kind axis  limits  -> link  mass`."""
-    text = Text.assemble((link.joint, "bold"), f"  {NAMES[type(link.kind)]}")
+    text = Text.assemble((link.joint, "bold"), f"  {type(link.kind).__name__.lower()}")
     axis = getattr(link.kind, "axis", None)
     if axis is not None:
         text.append(f" {axis_name(axis)}", "cyan")
@@ -153,61 +163,33 @@ def line(link: Link) -> Text:
 
 def axis_name(axis: tuple[float, float, float]) -> str:
     """x, -z, or three numbers."""
-    minus = (-axis[0] + 0.0, -axis[1] + 0.0, -axis[2] + 0.0)
-    if axis in AXES:
-        return AXES[axis]
-    return f"-{AXES[minus]}" if minus in AXES else f"({axis[0]:.4g}, {axis[1]:.4g}, {axis[2]:.4g})"
+    for name, unit in zip("xyz", np.eye(3), strict=True):
+        if np.abs(axis).tolist() == unit.tolist():
+            return name if sum(axis) > 0.0 else f"-{name}"
+    return f"({axis[0]:.4g}, {axis[1]:.4g}, {axis[2]:.4g})"
 
 
 def limits(link: Link) -> str:
     """The limits, with their units."""
-    if type(link.kind) not in UNITS:
+    units = UNITS.get(type(link.kind))
+    if units is None:
         return ""
-    place, speed, force = UNITS[type(link.kind)]
     low, high = link.limits.lower, link.limits.upper
-    parts = []
+    position = None
     if low is not None or high is not None:
-        parts.append(f"[{'-inf' if low is None else f'{low:.4g}'}, {'inf' if high is None else f'{high:.4g}'}] {place}")
-    if link.limits.velocity is not None:
-        parts.append(f"{link.limits.velocity:.4g} {speed}")
-    if link.limits.effort is not None:
-        parts.append(f"{link.limits.effort:.4g} {force}")
-    return ", ".join(parts)
-
-
-def totals(robot: Robot) -> Text:
-    """Mass, joints, sizes and gravity."""
-    x, y, z = robot.model.gravity
-    n = len(robot.model.links)
-    mass, sizes = (f"\n{robot.mass:.6g} kg", "green"), (f"nq {robot.nq}, nv {robot.nv}", "bold")
-    return Text.assemble(mass, f" in {n} moving link{'s' * (n != 1)}; ", sizes, f"; gravity ({x:g}, {y:g}, {z:g}) m/s^2")
-
-
-def constraint_lines(robot: Robot) -> list[Text]:
-    """The independent velocities, and each constraint."""
-    if robot.coordinate_map.identity:
-        return []
-    first = f"\nConstrained: {robot.nv} of {robot.model.nv} velocities remain ({', '.join(robot.velocity_names[:SHOWN_FRAMES])})."
-    lines = [f"  {layer.summary()}" for layer in robot.coordinate_map.constraints]
-    loops = [f"  loop {k.name}: {k.frame_b} stays on {k.frame_a} in {' '.join(k.axes)}" for k in robot.model.loops]
-    return [Text(first, "yellow"), *[Text(line) for line in (*lines, *loops)]]
-
-
-def frames(robot: Robot) -> list[Text]:
-    """The names of the frames."""
-    names = robot.frame_names
-    more = f", and {len(names) - SHOWN_FRAMES} more (--json lists all)" if len(names) > SHOWN_FRAMES else ""
-    return [Text(f"\n{len(names)} frames: {', '.join(names[:SHOWN_FRAMES])}{more}")] if names else []
+        position = f"[{'-inf' if low is None else f'{low:.4g}'}, {'inf' if high is None else f'{high:.4g}'}]"
+    speed, force = (None if x is None else f"{x:.4g}" for x in (link.limits.velocity, link.limits.effort))
+    return ", ".join(f"{text} {unit}" for text, unit in zip((position, speed, force), units, strict=True) if text)
 
 
 def notes(robot: Robot) -> list[Text]:
     """What was repaired, kept or ignored while loading, each group under its advice."""
     found: list[Text] = []
-    for kind, advice in ADVICE.items():
-        group = [note for note in robot.model.notes if note.what.startswith(kind)]
-        if group:
+    rest = list(robot.model.notes)
+    for kind, advice in {**ADVICE, "": ""}.items():
+        group = [note for note in rest if note.what.startswith(kind)]
+        rest = [note for note in rest if note not in group]
+        if group and advice:
             found.append(Text(f"\n{advice}", "yellow" if kind != IGNORED else "dim"))
         found += [Text(f"  {note.where + ': ' if note.where else ''}{note.what.removeprefix(kind)}") for note in group]
-    rest = [note for note in robot.model.notes if not note.what.startswith(tuple(ADVICE))]
-    found += [Text(f"  {note.where + ': ' if note.where else ''}{note.what}") for note in rest]
     return found

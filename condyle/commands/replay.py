@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from condyle.commands.app import FAILED, command
@@ -32,21 +33,17 @@ def replay(
     The exit code of --check is 0 if all steps of the file repeat bit for bit, also those of a truncated run, and 1 if a step
     differs, which is named, or if the file was damaged or changed after it was recorded.
     """
-    done = read_run(run)
-    compared = compare(done, terminal(stderr=True)) if check else None
+    done, compared = read_run(run), None
+    if check:
+        with progress(terminal(stderr=True)) as say:
+            say("compiling", 0, 1)
+            compared = done.check(batch=BATCH, progress=partial(say, "comparing"))
     if as_json:
         print_json(facts(done, compared))
     else:
         show(done, compared, terminal())
     if compared is not None and not compared:
         raise typer.Exit(FAILED)
-
-
-def compare(run: Run, console: Console) -> Replay:
-    """The comparison of every step computed again, up to the first block that differs."""
-    with progress(console) as say:
-        say("compiling", 0, 1)
-        return run.check(batch=BATCH, progress=lambda done, steps: say("comparing", done, steps))
 
 
 def facts(run: Run, compared: Replay | None) -> dict[str, Any]:
@@ -73,9 +70,7 @@ def facts(run: Run, compared: Replay | None) -> dict[str, Any]:
 def show(run: Run, compared: Replay | None, console: Console) -> None:
     """Print what the run contains, what was lost, and the result of the comparison."""
     f, about = facts(run, compared), run.about
-    table = Table(title=Text(run.title), title_justify="left", show_header=False)
-    table.add_column("")
-    table.add_column("", overflow="fold")
+    table = Table("", Column(overflow="fold"), title=Text(run.title), title_justify="left", show_header=False)
     seed = "" if about.get("seed") is None else f", seed {about['seed']}"
     rows = {
         "file": f["file"] or "in memory",

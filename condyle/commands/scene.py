@@ -29,46 +29,29 @@ from condyle.simulate.validate import finite
 
 @dataclass(frozen=True)
 class Origin:
-    """The arguments of `condyle.load`, and the joints to lock afterwards."""
+    """Where a robot comes from: the arguments of `condyle.load` as options of a command, and the joints to lock afterwards."""
 
     source: str
     base: str | None = None
-    package_dirs: tuple[str, ...] = ()
-    xacro_args: tuple[tuple[str, str], ...] = ()
+    package_dirs: Sequence[str] | None = None
+    arguments: Sequence[str] | None = None  # of xacro, name:=value as in ROS
+    lock: Sequence[str] | None = None
     strict: bool = False
-    lock: tuple[str, ...] = ()
+
+    @property
+    def reader_options(self) -> dict[str, Any]:
+        """The options that reading a file takes: `package_dirs` and `xacro_args`."""
+        pairs = [text.partition(":=") for text in self.arguments or ()]
+        for name, separator, value in pairs:
+            if not separator or not name:
+                raise RobotError([f"--arg {name + separator + value!r}: write it as name:=value, as in --arg hand:=true"])
+        return {"package_dirs": self.package_dirs or (), "xacro_args": {name: value for name, _, value in pairs}}
 
     def load(self, *, constraints: bool = True) -> Robot:
         """The robot; `constraints` as in `condyle.load`."""
         check_source(self.source)
-        robot = load(
-            self.source,
-            self.base,
-            package_dirs=self.package_dirs,
-            xacro_args=dict(self.xacro_args),
-            strict=self.strict,
-            constraints=constraints,
-        )
+        robot = load(self.source, self.base, **self.reader_options, strict=self.strict, constraints=constraints)
         return robot.lock(self.lock) if self.lock else robot
-
-
-def origin(
-    source: str,
-    base: str | None = None,
-    package_dirs: Sequence[str] | None = None,
-    arguments: Sequence[str] | None = None,
-    *,
-    strict: bool = False,
-    lock: Sequence[str] | None = None,
-) -> Origin:
-    """The origin of a robot from the options of a command; `arguments` are written name:=value, as in ROS."""
-    pairs = []
-    for text in arguments or ():
-        name, separator, value = text.partition(":=")
-        if not separator or not name:
-            raise RobotError([f"--arg {text!r}: write it as name:=value, as in --arg hand:=true"])
-        pairs.append((name, value))
-    return Origin(source, base, tuple(package_dirs or ()), tuple(pairs), strict, tuple(lock or ()))
 
 
 def is_run(target: str) -> bool:
@@ -106,7 +89,7 @@ class Scene:
     dt: float = 0.002
     ground: str | None = None
     friction: float = 0.8
-    contacts: tuple[str, ...] = ()
+    contacts: Sequence[str] | None = None
     integrator: str = "semi_implicit_euler"
 
     def simulation(self, **options: Any) -> Simulation:
@@ -116,7 +99,7 @@ class Scene:
         under = ground(text, self.friction)
         if under is None and self.contacts:
             raise SimulationError("there are --contacts but no ground to touch: add --ground plane")
-        points = (list(self.contacts) or feet(robot.model) or None) if under is not None else None
+        points = None if under is None else self.contacts or feet(robot.model) or None
         return Simulation(robot, self.dt, under, points, integrator=self.integrator, **options)
 
 
@@ -172,8 +155,7 @@ def initial_configuration(robot: Robot, texts: Sequence[str]) -> np.ndarray:
     q, joints = robot.neutral(), joint_indices(robot)
     spans = {link.joint: limits(link) for link in robot.reduced.links}
     for joint, i in joints.items():
-        low, high = spans[joint]
-        q[i] = min(max(q[i], low), high)
+        q[i] = np.clip(q[i], *spans[joint])
     for text in texts:
         name, _, value = text.partition("=")
         found = {joint: i for joint, i in joints.items() if fnmatchcase(joint, name)}
@@ -186,10 +168,9 @@ def initial_configuration(robot: Robot, texts: Sequence[str]) -> np.ndarray:
         for joint, i in found.items():
             low, high = spans[joint]
             q[i] = number
-            if not low <= q[i] <= high:
-                raise SimulationError(
-                    f"--joint {text}: {q[i]:g} is beyond the limits of '{joint}': give a value from {low:.6g} to {high:.6g}"
-                )
+            if not low <= number <= high:
+                bounds = f"give a value from {low:.6g} to {high:.6g}"
+                raise SimulationError(f"--joint {text}: {number:g} is beyond the limits of '{joint}': {bounds}")
     return q
 
 
@@ -209,12 +190,8 @@ def place_on_ground(simulation: Simulation, q: np.ndarray, height: float) -> np.
     up, under = height_index(simulation.robot), simulation.ground
     if up is None or under is None:
         return q
-    gap, rise = min(
-        (float(distance) - point.radius, float(normal[2]))
-        for point, (distance, normal) in zip(
-            simulation.contact_points, map(under.distance, contact_centers(simulation, q)), strict=True
-        )
-    )
+    found = zip(simulation.contact_points, map(under.distance, contact_centers(simulation, q)), strict=True)
+    gap, rise = min((float(distance) - point.radius, float(normal[2])) for point, (distance, normal) in found)
     q = q.copy()
     q[up] += (height - gap) / rise
     return q

@@ -8,21 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from threading import current_thread, main_thread
 from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from condyle.commands import options
 from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.controllers import CONTROLLERS, Plan, start
 from condyle.commands.hints import file_hints, ground_hints, shell_command, step_hints
-from condyle.commands.scene import Scene, base_frame, joint_indices, origin
-from condyle.commands.terminal import print_json, progress, terminal
+from condyle.commands.scene import Origin, Scene, base_frame, joint_indices
+from condyle.commands.terminal import progress, report, terminal
 from condyle.errors import CondyleError, SimulationError
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
@@ -49,57 +48,45 @@ def sim(
     source: options.Source,
     controller: Annotated[
         str | None,
-        typer.Option(
+        options.control_option(
             "--controller",
             "-c",
             help="none, hold, gravity, swing, noise; pidog: stand, walk, trot; birotor: hover; wheeled_pendulum: balance.",
             autocompletion=complete_controllers,
-            rich_help_panel=options.CONTROL,
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Duration of the simulation, s.")] = 2.0,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Record the run in this file, .cdl; missing folders are created.", rich_help_panel=options.OUTPUT
-        ),
+        Path | None, options.out_option(help="Record the run in this file, .cdl; missing folders are created.")
     ] = None,
     height: options.Height = 0.0,
     joint: options.JointValues = None,
     push: Annotated[
         tuple[float, float, float] | None,
-        typer.Option(
+        options.control_option(
             metavar="X Y Z",
             help="Apply a force to the base, or to an arm's tip, for 0.1 s after a third of the time; world axes, N.",
-            rich_help_panel=options.CONTROL,
         ),
     ] = None,
     gain: Annotated[
         tuple[float, float] | None,
-        typer.Option(
+        options.control_option(
             metavar="P D",
             help="Gains of --controller hold, N m/rad and N m s/rad; by default computed from the robot's inertia.",
-            rich_help_panel=options.CONTROL,
         ),
     ] = None,
-    noise: Annotated[
-        float,
-        typer.Option(help="Noise of the state that the controller measures; 1 is typical.", rich_help_panel=options.CONTROL),
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.", rich_help_panel=options.CONTROL)] = 0,
+    noise: Annotated[float, options.control_option(help="Noise of the state that the controller measures; 1 is typical.")] = 0.0,
+    seed: Annotated[int, options.control_option(min=0, help="Seed of all random numbers.")] = 0,
     base: options.Base = None,
     package_dir: options.PackageDirs = None,
     arg: options.Arguments = None,
     lock: options.Lock = None,
-    dt: Annotated[
-        float | None,
-        typer.Option(help="Time step, s; by default 0.002, or that of the controller.", rich_help_panel=options.WORLD),
-    ] = None,
+    dt: Annotated[float | None, options.world_option(help="Time step, s; by default 0.002, or that of the controller.")] = None,
     ground: options.Ground = None,
     friction: options.Friction = 0.8,
     contacts: options.Contacts = None,
     integrator: options.Integrator = "semi_implicit_euler",
-    plot: options.PlotFile = None,
+    plot: Annotated[Path | None, options.output_option(help="Also plot the run: .png, .svg or .pdf.")] = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -107,9 +94,9 @@ def sim(
 
     Ctrl-C ends a run early and keeps what was recorded. For a controller of your own see condyle.Recorder.
     """
-    of = origin(source, base, package_dir, arg, lock=lock)
-    scene = Scene(of, Scene.dt if dt is None else dt, ground, friction, tuple(contacts or ()), integrator)
-    plan = Plan(seconds, height, controller, gain, push, tuple(joint or ()), noise, seed, dt)
+    of = Origin(source, base, package_dir, arg, lock)
+    scene = Scene(of, Scene.dt if dt is None else dt, ground, friction, contacts, integrator)
+    plan = Plan(seconds, height, controller, gain, push, joint, noise, seed, dt)
     if plot is not None:
         from condyle.runs.plot import check_suffix
 
@@ -117,10 +104,7 @@ def sim(
     done = simulate(scene, plan, terminal(stderr=True), out, force=force)
     if plot is not None:
         done.run.plot(plot)
-    if as_json:
-        print_json(facts(done))
-    else:
-        show(done, terminal())
+    report(facts(done), as_json, show)
     for hint in done.hints:
         typer.echo(f"note: {hint}", err=True)
     if done.interrupted:
@@ -208,7 +192,7 @@ def _steps(seconds: float, dt: float) -> int:
 def _pushing(own: int, frames: int, plan: Plan, steps: int, dt: float) -> Callable[[int, np.ndarray | None], np.ndarray | None]:
     """(k, controller's wrenches) -> wrenches of step k, with the push on the last frame for 0.1 s after a third of the time."""
     first = steps // 3
-    last = first + max(round(PUSH / dt), 1)
+    pushed = range(first, first + max(round(PUSH / dt), 1)) if plan.push else ()
 
     def wrenches(k: int, given: np.ndarray | None) -> np.ndarray | None:
         if not frames:
@@ -216,7 +200,7 @@ def _pushing(own: int, frames: int, plan: Plan, steps: int, dt: float) -> Callab
         out = np.zeros((frames, 6))
         if given is not None:
             out[:own] = given
-        if plan.push is not None and first <= k < last:
+        if k in pushed:
             out[-1, :3] = plan.push
         return out
 
@@ -234,9 +218,6 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         pressed = True
 
-    if current_thread() is not main_thread():  # only there can a signal be caught
-        yield lambda: False
-        return
     before = signal.signal(signal.SIGINT, press)
     try:
         yield lambda: pressed
@@ -284,13 +265,11 @@ def _angles(R: np.ndarray) -> np.ndarray:
     return np.array([np.arctan2(R[2, 1], R[2, 2]), -np.arcsin(np.clip(R[2, 0], -1.0, 1.0)), np.arctan2(R[1, 0], R[0, 0])])
 
 
-def show(done: Outcome, console: Console) -> None:
+def show(f: dict[str, Any], console: Console) -> None:
     """Print the result as a table, and commands to type next."""
-    f = facts(done)
     title = f"{f['robot']} after {f['seconds']:g} s: {f['steps']:,} steps of {f['dt'] * 1e3:g} ms, controller {f['controller']}"
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column("", overflow="fold")
-    table.add_column("", justify="right")
+    columns = Column(overflow="fold"), Column(justify="right")
+    table = Table(*columns, title=title, title_justify="left", show_header=False)
     x, y, z = f["base"]["position"]
     roll, pitch, yaw = np.degrees(f["base"]["roll_pitch_yaw"])
     if f["base"]["fixed"]:
@@ -311,8 +290,7 @@ def show(done: Outcome, console: Console) -> None:
     table.add_row("largest residual", f"{f['largest_residual']:.1e}")
     table.add_row("times as fast as real time", f"{f['real_time_factor']:.1f}")
     console.print(table)
-    if done.run.path is not None:
-        name = done.run.path
+    if (name := f["file"]) is not None:
         next_ = [shell_command("view", name), shell_command("plot", name), shell_command("replay", name, "--check")]
         lines = [f"{name} contains the run. Next:", *next_]
         console.print("\n  ".join(lines), highlight=False, markup=False, soft_wrap=True)

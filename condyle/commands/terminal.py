@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+Found = TypeVar("Found")
 Say = Callable[[str, int, int], None]  # (what is done, how many are done, of how many)
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
 
@@ -42,6 +43,16 @@ def progress(console: Console) -> Iterator[Say]:
             bar.update(task, description=escape(what), completed=done, total=total if total > 1 else None)
 
         yield say
+
+
+def report(
+    found: Found, as_json: bool, show: Callable[[Found, Console], None], facts: Callable[[Found], Any] | None = None
+) -> None:
+    """Print a result with `show`, or its facts as JSON; by default it is its own facts."""
+    if as_json:
+        print_json(found if facts is None else facts(found))
+    else:
+        show(found, terminal())
 
 
 def print_json(data: Any) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from condyle.commands import completion as words
 from condyle.commands.app import EPILOG, app, command
 from condyle.commands.options import Json
-from condyle.commands.terminal import print_json, terminal
+from condyle.commands.terminal import report
 from condyle.errors import CondyleError, install_command
 from condyle.tape.host_info import processor, versions
 
@@ -26,6 +26,7 @@ EXTRAS = {
     "mjcf": ("mujoco",),
     "precision": ("gmpy2", "flint"),
     "casadi": ("casadi",),
+    "control": ("scipy",),
 }
 GIB = 2**30
 SHELLS = ("bash", "zsh", "fish")
@@ -56,10 +57,7 @@ def condyle(
 @command("condyle version", "condyle version --json")
 def version(as_json: Json = False) -> None:
     """Versions, the computer, and the extras installed."""
-    if as_json:
-        print_json(facts())
-    else:
-        show(terminal())
+    report(facts(), as_json, show)
 
 
 @command("condyle completion bash >> ~/.bashrc", "condyle completion zsh >> ~/.zshrc", "condyle completion fish")
@@ -94,16 +92,15 @@ def facts() -> dict[str, Any]:
     }
 
 
-def show(console: Console) -> None:
+def show(found: dict[str, Any], console: Console) -> None:
     """Print the facts, one per line."""
-    found = facts()
-    extras, memory = found.pop("extras"), found.pop("memory")
-    found["memory"] = "unknown" if memory is None else f"{memory / GIB:.1f} GiB"
+    memory, extras = found["memory"], found["extras"]
     lines = {
-        name: ", ".join(f"{n} of {kind}" for kind, n in value.items()) if isinstance(value, dict) else str(value)
-        for name, value in found.items()
+        **{name: value for name, value in found.items() if name != "extras"},
+        "lanes": ", ".join(f"{n} of {kind}" for kind, n in found["lanes"].items()),
+        "memory": "unknown" if memory is None else f"{memory / GIB:.1f} GiB",
+        "extras": ", ".join(extras["installed"]) or "none",
     }
-    lines["extras"] = ", ".join(extras["installed"]) or "none"
     if extras["missing"]:
         lines["missing"] = f"{', '.join(extras['missing'])}: {install_command(*extras['missing'])}"
     for name, text in lines.items():

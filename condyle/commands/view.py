@@ -6,30 +6,25 @@ import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from condyle.commands import completion
 from condyle.commands.app import command
 from condyle.commands.controllers import Plan, initial_state
 from condyle.commands.hints import file_hints
-from condyle.commands.options import Arguments, Base, Contacts, Dt, Friction, Ground, Height, JointValues, PackageDirs
-from condyle.commands.scene import Scene, initial_configuration, is_run, origin, place_on_ground
-from condyle.commands.terminal import terminal
+from condyle.commands.options import Arguments, Base, Contacts, Dark, Dt, Friction, Ground, Height, JointValues, PackageDirs
+from condyle.commands.scene import Origin, Scene, initial_configuration, is_run, place_on_ground
 from condyle.errors import CondyleError, FileError
 from condyle.robot import library
 from condyle.runs.run import read_run
 
 if TYPE_CHECKING:
     from condyle.view.window import Window
-
-OPEN_TO_NETWORK = (
-    "whoever can reach port {port} of this computer can use the viewer, without a password; --host 127.0.0.1 keeps it private"
-)
 
 
 @command("condyle view ur3", "condyle view my.urdf", "condyle view run.cdl other.cdl", "condyle view pidog --live")
@@ -45,7 +40,7 @@ def view(
     live: Annotated[bool, typer.Option("--live", help="Simulate in real time, and push with the mouse.")] = False,
     joint: JointValues = None,
     height: Height = 0.0,
-    dark: Annotated[bool, typer.Option("--dark", help="Use a dark theme.")] = False,
+    dark: Dark = False,
     browser: Annotated[bool, typer.Option("--browser", help="Also open the page in the browser.")] = False,
     seconds: Annotated[float | None, typer.Option(help="Exit after so many seconds; by default at Ctrl-C.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; if taken, the next free one is used.")] = 8080,
@@ -66,10 +61,9 @@ def view(
         raise CondyleError(f"--dt must be above zero, and --height finite, got {dt:g} and {height:g}: leave them out")
     if seconds is not None and not (np.isfinite(seconds) and seconds >= 0.0):
         raise CondyleError(f"--seconds must be a number that is not negative, got {seconds:g}")
-    of = origin(targets[0], base, package_dir, arg)
-    scene = Scene(of, dt, ground, friction, tuple(contacts or ()))
+    of = Origin(targets[0], base, package_dir, arg)
+    scene = Scene(of, dt, ground, friction, contacts)
     server = {"host": host, "port": port, "dark": dark}
-    console = terminal()
     if live:
         window = _live(targets, scene, joint or (), height, server)
     elif all(map(is_run, targets)):
@@ -81,13 +75,13 @@ def view(
     if not is_run(targets[0]):
         hints = file_hints(of)
         for hint in (hints if live else replace(hints, fixed_in_air=False)).sentences:  # a robot at rest needs no ground
-            console.print(f"note: {hint}", highlight=False, soft_wrap=True, markup=False)
-    wait(window, console, host, browser=browser, seconds=seconds)
+            typer.echo(f"note: {hint}")
+    wait(window, host, browser=browser, seconds=seconds)
 
 
-def open_and_wait(runs: Sequence[str], console: Console) -> None:
-    """Show runs in the browser until Ctrl-C."""
-    wait(_runs(runs, {}), console)
+def open_and_wait(runs: Sequence[str], *, stderr: bool) -> None:
+    """Show runs in the browser until Ctrl-C; the address is printed on the standard error if `stderr`."""
+    wait(_runs(runs, {}), stderr=stderr)
 
 
 def _runs(targets: Sequence[str], server: dict[str, Any]) -> Window:
@@ -120,7 +114,7 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
         raise CondyleError(
             f"--live simulates one robot, and {' and '.join(targets)} is none: give the name or the file of a robot"
         )
-    first, x = initial_state(scene, Plan(height=height, joints=tuple(joints)))
+    first, x = initial_state(scene, Plan(height=height, joints=joints))
     simulation = scene.simulation(wrenches=pushable(first.robot))
     if not joints and library.meant(scene.origin.source) == "pidog" and first.robot.model.base_coordinates:
         # at zero its legs lie flat: begin with the standing pose
@@ -131,18 +125,22 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
 
 
 def wait(
-    window: Window, console: Console, host: str = "127.0.0.1", *, browser: bool = False, seconds: float | None = None
+    window: Window, host: str = "127.0.0.1", *, browser: bool = False, seconds: float | None = None, stderr: bool = False
 ) -> None:
     """Print the address of the viewer, wait for Ctrl-C or `seconds`, and close it."""
     from condyle.view.server import is_loopback
 
+    say = partial(typer.echo, err=stderr)
     with window:
-        console.print(f"viewer at {window.url} (Ctrl-C ends it)", highlight=False, soft_wrap=True, markup=False)
+        say(f"viewer at {window.url} (Ctrl-C ends it)")
         if not is_loopback(host):
-            text = OPEN_TO_NETWORK.format(port=window.url.rpartition(":")[2])
-            console.print(f"warning: {text}", highlight=False, soft_wrap=True, markup=False)
+            port = window.url.rpartition(":")[2]
+            say(
+                f"warning: whoever can reach port {port} of this computer can use the viewer, without a password; "
+                "--host 127.0.0.1 keeps it private"
+            )
         if browser and not webbrowser.open(window.url):
-            console.print("no browser could be started: open the address yourself", markup=False)
+            say("no browser could be started: open the address yourself")
         with suppress(KeyboardInterrupt):
             window.wait(seconds)
-        console.print("viewer closed", markup=False)
+        say("viewer closed")
