@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Say = Callable[[str, int, int], None]  # (what is done, how many are done, of how many)
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
 
@@ -46,7 +46,7 @@ def progress(console: Console) -> Iterator[Say]:
 
 
 def report(
-    found: Found, as_json: bool, show: Callable[[Found, Console], None], facts: Callable[[Found], Any] | None = None
+    found: Result, as_json: bool, show: Callable[[Result, Console], None], facts: Callable[[Result], Any] | None = None
 ) -> None:
     """Print a result with `show`, or its facts as JSON; by default it is its own facts."""
     if as_json:
