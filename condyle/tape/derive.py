@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.forward import StackTangent, Tangent, forward
+from condyle.tape.forward import TableTangent, Tangent, forward
 from condyle.tape.graph import Graph
 from condyle.tape.inline import inline
-from condyle.tape.loop import Stack, current, make_stack, recording, repeat
+from condyle.tape.loop import Table, current, make_table, recording, repeat
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import assemble
-from condyle.tape.reverse import StackAdjoint, reverse
+from condyle.tape.reverse import TableAdjoint, reverse
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import backward_masks, forward_masks
 from condyle.tape.tape import Block, Port, Tape, by_port
@@ -36,8 +36,8 @@ def jacobian(tape: Tape, of: Names = None, wrt: Names = None, *, mode: str = "au
             for source in inputs:
                 columns = _places(tape.inputs, source)
                 name, shape = f"d{port.name}_d{source.name}", (*port.shape, *source.shape)
-                if isinstance(entries, StackTangent):
-                    result[name] = _dense_stack(entries, port, columns, shape)
+                if isinstance(entries, TableTangent):
+                    result[name] = _dense_table(entries, port, columns, shape)
                 else:
                     result[name] = assemble([entry.get(c, 0.0) for entry in entries for c in columns], shape)
         return result
@@ -48,7 +48,7 @@ def jacobian(tape: Tape, of: Names = None, wrt: Names = None, *, mode: str = "au
 def sparse_jacobian(tape: Tape, of: str, wrt: str, *, mode: str = "auto") -> tuple[Tape, np.ndarray, np.ndarray]:
     """(tape of the entries that are not structurally zero, their rows, their columns), rows in order."""
     (port,), (source,) = _chosen(tape.outputs, of, "output"), _chosen(tape.inputs, wrt, "input")
-    if port.stack:
+    if port.table:
         raise TraceError(f"the sparse Jacobian of '{of}', which a scan wrote, is not available; use jacobian()")
     columns = _places(tape.inputs, source)
     found: list[tuple[int, int]] = []
@@ -77,8 +77,8 @@ def jvp(tape: Tape, wrt: Names = None) -> Tape:
         _, moves = forward(tape.block, params[: tape.block.params], tangents)
         result: dict[str, Any] = {}
         for port, mine in by_port(tape.outputs, moves):
-            if port.stack:
-                result[f"{port.name}_tangent"] = _dense_stack(mine[0], port, [0], port.shape)
+            if port.table:
+                result[f"{port.name}_tangent"] = _dense_table(mine[0], port, [0], port.shape)
             else:
                 result[f"{port.name}_tangent"] = assemble([t.get(0, 0.0) for t in mine], port.shape)
         return result
@@ -96,10 +96,10 @@ def vjp(tape: Tape, wrt: Names = None) -> Tape:
         adjoints: list[Any] = []
         for port in tape.outputs:
             mine, weights = weights[: port.size], weights[port.size :]
-            if port.stack:
+            if port.table:
                 rows, width = port.shape[0], port.size // port.shape[0]
                 place = {(c, 0): c for c in range(width)}
-                adjoints.append(StackAdjoint([(make_stack(graph, list(mine), rows, width), place)]))
+                adjoints.append(TableAdjoint([(make_table(graph, list(mine), rows, width), place)]))
             else:
                 adjoints += [{0: w} for w in mine]
         _, into = reverse(tape.block, params[: tape.block.params], adjoints)
@@ -181,27 +181,27 @@ def _build(tape: Tape, name: str, extra: tuple[Port, ...], build: Callable[[Grap
 
 
 def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: str) -> Callable[[list[Scalar]], dict[str, Any]]:
-    """params -> output name -> one {column: entry} per row of the Jacobian, or the StackTangent of a scan's output."""
+    """params -> output name -> one {column: entry} per row of the Jacobian, or the TableTangent of a scan's output."""
     if mode not in ("auto", "forward", "reverse"):
         raise TraceError(f"mode must be 'auto', 'forward' or 'reverse', got {mode!r}")
-    stacks = any(p.stack for p in outputs)
-    if stacks and mode == "reverse":
+    tables = any(p.table for p in outputs)
+    if tables and mode == "reverse":
         raise TraceError("the Jacobian of what a scan wrote is available in forward mode only; vjp() works backward through it")
     moving = [c for p in inputs for c in _places(tape.inputs, p)]
     if mode == "auto":
-        mode = "forward" if stacks or _forward_is_less(tape, outputs, moving) else "reverse"
+        mode = "forward" if tables or _forward_is_less(tape, outputs, moving) else "reverse"
 
     def by_forward(params: list[Scalar]) -> dict[str, Any]:
         one = Scalar(params[0].graph, params[0].graph.const(1.0))
         _, moves = forward(tape.block, list(params), [{c: one} if c in moving else {} for c in range(len(params))])
-        return {p.name: mine[0] if p.stack else mine for p, mine in by_port(tape.outputs, moves)}
+        return {p.name: mine[0] if p.table else mine for p, mine in by_port(tape.outputs, moves)}
 
     def by_reverse(params: list[Scalar]) -> dict[str, Any]:
         one = Scalar(params[0].graph, params[0].graph.const(1.0))
         adjoints: list[Any] = []
         for port in tape.outputs:
             rows = _places(tape.outputs, port)
-            adjoints += [StackAdjoint()] if port.stack else [{r: one} if port in outputs else {} for r in rows]
+            adjoints += [TableAdjoint()] if port.table else [{r: one} if port in outputs else {} for r in rows]
         _, into = reverse(tape.block, list(params), adjoints)
         return {p.name: [{c: into[c][r] for c in moving if r in into[c]} for r in _places(tape.outputs, p)] for p in outputs}
 
@@ -213,7 +213,7 @@ def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> 
     seeds: list[Any] = []
     for port in tape.outputs:
         rows = _places(tape.outputs, port)
-        seeds += [[0] * (port.size // port.shape[0])] if port.stack else [1 << r if port in outputs else 0 for r in rows]
+        seeds += [[0] * (port.size // port.shape[0])] if port.table else [1 << r if port in outputs else 0 for r in rows]
     forward_cost = sum(m.bit_count() for m in forward_masks(tape.block, params) if isinstance(m, int))
     reverse_cost = sum(m.bit_count() for m in backward_masks(tape.block, seeds)[1] if isinstance(m, int))
     loops = any(node.op == "loop" for node in tape.block.nodes)
@@ -221,16 +221,16 @@ def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> 
     return forward_cost <= reverse_cost * (3 if loops else 1)
 
 
-def _dense_stack(tangent: StackTangent, port: Port, columns: Sequence[int], shape: tuple[int, ...]) -> Any:
-    """The tangents of a scan's output as a stack with every (column, seed), zeros included."""
+def _dense_table(tangent: TableTangent, port: Port, columns: Sequence[int], shape: tuple[int, ...]) -> Any:
+    """The tangents of a scan's output as a table with every (column, seed), zeros included."""
     rows, width = port.shape[0], port.size // port.shape[0]
     keys = [(c, s) for c in range(width) for s in columns]
 
     def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         return [], [row[tangent.place[key]] if key in tangent.place else 0.0 for key in keys]
 
-    _, stack = repeat(rows, [], [tangent.stack] if tangent.stack is not None else [], body)
-    return Stack(stack.graph, stack.index, rows, len(keys), shape)
+    _, table = repeat(rows, [], [tangent.table] if tangent.table is not None else [], body)
+    return Table(table.graph, table.index, rows, len(keys), shape)
 
 
 def _chosen(ports: tuple[Port, ...], names: Names, what: str) -> list[Port]:
@@ -251,10 +251,10 @@ def _places(ports: tuple[Port, ...], port: Port) -> range:
 
 
 def _flat(ports: tuple[Port, ...], moves: list[Any]) -> list[Tangent]:
-    """The tangents of all entries of all ports, row after row where a port is a stack."""
+    """The tangents of all entries of all ports, row after row where a port is a table."""
     flat: list[Tangent] = []
     for port, mine in by_port(ports, moves):
-        if port.stack:
+        if port.table:
             width = port.size // port.shape[0]
             flat += [mine[0].entry(r, c) for r in range(port.shape[0]) for c in range(width)]
         else:

@@ -1,4 +1,4 @@
-"""Blocks as LLVM text: straight code, spilled values, stacks, and loops in registers or in memory."""
+"""Blocks as LLVM text: straight code, spilled values, tables, and loops in registers or in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BlockEmitter(IRWriter):
         super().__init__(vector, target)
         self.templates = vector.templates()
         self.scratch = Scratch()
-        self.stacks: dict[int, tuple[int, int, int]] = {}  # stack node of the current block -> (place, row size, columns)
+        self.tables: dict[int, tuple[int, int, int]] = {}  # table node of the current block -> (place, row size, columns)
 
     # ---- memory
 
@@ -26,9 +26,9 @@ class BlockEmitter(IRWriter):
         """Pointer to a vector of scratch memory."""
         return self.put(f"getelementptr {self.type.vector}, {self.target.scratch} %scratch, i64 {offset}")
 
-    def row_places(self, stack: int, row: str) -> list[str]:
-        """Pointers to the entries of one row of a stack."""
-        area, row_size, columns = self.stacks[stack]
+    def row_places(self, table: int, row: str) -> list[str]:
+        """Pointers to the entries of one row of a table."""
+        area, row_size, columns = self.tables[table]
         first = self.put(f"add i64 {self.put(f'mul i64 {row}, {row_size}')}, {area}")
         pointer = self.put(f"getelementptr {self.type.vector}, {self.target.scratch} %scratch, i64 {first}")
         return [self.put(f"getelementptr {self.type.vector}, {self.target.scratch} {pointer}, i64 {c}") for c in range(columns)]
@@ -82,13 +82,13 @@ class BlockEmitter(IRWriter):
                 self.lines.append(self.templates[op].format(r=values[i], **dict(zip("abc", operands, strict=False))))
             elif op == "param" and data in params:
                 values[i] = params[data]
-            elif op == "stack" and i not in self.stacks:
+            elif op == "table" and i not in self.tables:
                 area = self.scratch.area(len(args))
-                self.stacks[i] = (area, data[1], data[1])
+                self.tables[i] = (area, data[1], data[1])
                 for k, a in enumerate(args):
                     self.store(self.operand(block, a, values, plan), self.place(area + k))
             elif op == "index":
-                area, row_size, _ = self.stacks[args[0]]
+                area, row_size, _ = self.tables[args[0]]
                 values[i] = self.load(self.place(area + data[0] * row_size + data[1]))
             elif op == "loop":
                 self.loop(block, i, values, plan)
@@ -108,26 +108,26 @@ class BlockEmitter(IRWriter):
     # ---- loops
 
     def loop(self, block: Block, i: int, values: Values, plan: Cut) -> None:
-        """Write a loop; its `get` nodes become vectors and its `slice` nodes stacks."""
+        """Write a loop; its `get` nodes become vectors and its `slice` nodes tables."""
         loop: Loop = block.nodes[i].data
-        start, stacks, captured = loop.split(block.nodes[i].args)
+        start, tables, captured = loop.split(block.nodes[i].args)
         begin = [self.operand(block, a, values, plan) for a in start]
         outside = [self.operand(block, a, values, plan) for a in captured]
         area = self.scratch.area(loop.count * loop.writes)
-        outer_stacks = self.stacks
-        self.stacks = {-1 - k: outer_stacks[t] for k, t in enumerate(stacks)}
-        self.stacks[-1 - len(stacks)] = (area, loop.writes, loop.writes)
+        outer_tables = self.tables
+        self.tables = {-1 - k: outer_tables[t] for k, t in enumerate(tables)}
+        self.tables[-1 - len(tables)] = (area, loop.writes, loop.writes)
         inner = cut(loop.body, self.scratch, self.target.uncut * self.target.uncut_in_loops, self.target.piece)
         write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
         final = write(loop, inner, begin, outside)
-        self.stacks = outer_stacks
+        self.tables = outer_tables
         for k, node in enumerate(block.nodes):
             if node.op == "get" and node.args[0] == i:
                 values[k] = final[node.data]
                 if k in plan.slots:
                     self.store(values[k], self.place(plan.slots[k]))
             elif node.op == "slice" and node.args[0] == i:
-                self.stacks[k] = (area + node.data[0], loop.writes, node.data[1] - node.data[0])
+                self.tables[k] = (area + node.data[0], loop.writes, node.data[1] - node.data[0])
 
     def loop_in_registers(self, loop: Loop, plan: Cut, begin: list[str], outside: list[str]) -> list[str]:
         """A short body: carried values are phis. Returns them as they are after the loop."""
@@ -172,11 +172,11 @@ class BlockEmitter(IRWriter):
         return self.put(f"shufflevector {v} {first}, {v} poison, <{lanes} x i32> zeroinitializer")
 
     def read_rows(self, loop: Loop, row: str) -> list[str]:
-        """The entries of one row of every stack that the loop reads."""
-        return [self.load(pointer) for k in range(loop.stacks) for pointer in self.row_places(-1 - k, row)]
+        """The entries of one row of every table that the loop reads."""
+        return [self.load(pointer) for k in range(loop.tables) for pointer in self.row_places(-1 - k, row)]
 
     def write_row(self, loop: Loop, row: str, results: list[str]) -> None:
         """Write what the loop gives out in one iteration."""
         if loop.writes:
-            for vector, pointer in zip(results[loop.carries :], self.row_places(-1 - loop.stacks, row), strict=True):
+            for vector, pointer in zip(results[loop.carries :], self.row_places(-1 - loop.tables, row), strict=True):
                 self.store(vector, pointer)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condyle.tape.inline import Recorder
-from condyle.tape.loop import Stack, columns, current, make_stack, repeat
+from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_forward, seeds, smooth
@@ -16,16 +16,16 @@ Tangent = dict[int, Any]  # seed -> traced scalar
 
 
 @dataclass(frozen=True)
-class StackTangent:
-    """Tangents of a stack as columns of another: (column, seed) -> column of `stack`."""
+class TableTangent:
+    """Tangents of a table as columns of another: (column, seed) -> column of `table`."""
 
-    stack: Stack | None
+    table: Table | None
     place: dict[tuple[int, int], int]
 
     def entry(self, row: int, column: int) -> Tangent:
         """The tangent of one entry."""
-        assert self.stack is not None or not self.place
-        return {s: self.stack.entry(row, k) for (c, s), k in self.place.items() if c == column and self.stack}
+        assert self.table is not None or not self.place
+        return {s: self.table.entry(row, k) for (c, s), k in self.place.items() if c == column and self.table}
 
 
 _recorder = Recorder()
@@ -50,10 +50,10 @@ def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[l
         elif op == "slice":
             first, last = data
             value = columns(xs[0][1], first, last, (last - first,))
-            stack: StackTangent = ts[0][1]
-            move = StackTangent(stack.stack, {(c - first, s): k for (c, s), k in stack.place.items() if first <= c < last})
-        elif op == "stack":
-            value, move = make_stack(current(), xs, *data), _stack(ts, *data)
+            table: TableTangent = ts[0][1]
+            move = TableTangent(table.table, {(c - first, s): k for (c, s), k in table.place.items() if first <= c < last})
+        elif op == "table":
+            value, move = make_table(current(), xs, *data), _table(ts, *data)
         elif op == "index":
             value, move = xs[0].entry(*data), ts[0].entry(*data)
         else:
@@ -89,42 +89,42 @@ def chosen(op: str, xs: list[Any]) -> Any:
     return xs[0] > xs[1] if op == "max" else None
 
 
-def _stack(ts: list[Tangent], rows: int, width: int) -> StackTangent:
+def _table(ts: list[Tangent], rows: int, width: int) -> TableTangent:
     place: dict[tuple[int, int], int] = {}
     for c in range(width):
         for s in sorted({s for t in ts[c::width] for s in t}):
             place[c, s] = len(place)
     if not place:
-        return StackTangent(None, {})
+        return TableTangent(None, {})
     entries = [ts[r * width + c].get(s, 0.0) for r in range(rows) for c, s in place]
-    return StackTangent(make_stack(current(), entries, rows, len(place)), place)
+    return TableTangent(make_table(current(), entries, rows, len(place)), place)
 
 
 def _loop(
     loop: Loop,
     start: list[Any],
-    stacks: list[Stack],
+    tables: list[Table],
     captured: list[Any],
     start_moves: list[Tangent],
-    stack_moves: list[StackTangent],
+    table_moves: list[TableTangent],
     captured_moves: list[Tangent],
-) -> tuple[tuple[list[Any], Stack], tuple[list[Tangent], StackTangent]]:
+) -> tuple[tuple[list[Any], Table], tuple[list[Tangent], TableTangent]]:
     """One loop that carries values and tangents together."""
-    carried_seeds, written_seeds = _loop_seeds(loop, start_moves, stacks, stack_moves, captured_moves)
+    carried_seeds, written_seeds = _loop_seeds(loop, start_moves, tables, table_moves, captured_moves)
     carried_keys = [(j, s) for j, each in enumerate(carried_seeds) for s in each]
     written_keys = [(c, s) for c, each in enumerate(written_seeds) for s in each]
-    moving = [t for t in stack_moves if t.stack is not None]
+    moving = [t for t in table_moves if t.table is not None]
 
     def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         tangents: list[Tangent] = [{} for _ in range(loop.body.params)]
         for (j, s), x in zip(carried_keys, carry[loop.carries :], strict=True):
             tangents[1 + j][s] = x
         at, column = loop.reads, 0
-        for stack, move in zip(stacks, stack_moves, strict=True):
+        for table, move in zip(tables, table_moves, strict=True):
             for (c, s), k in move.place.items():
                 tangents[1 + loop.carries + column + c][s] = row[at + k]
-            at += move.stack.columns if move.stack is not None else 0
-            column += stack.columns
+            at += move.table.columns if move.table is not None else 0
+            column += table.columns
         tangents[1 + loop.carries + loop.reads :] = captured_moves
         values = [i, *carry[: loop.carries], *row[: loop.reads], *captured]
         results, moves = forward(loop.body, values, tangents)
@@ -134,25 +134,25 @@ def _loop(
         return following, [*results[k:], *[moves[k + c].get(s, 0.0) for c, s in written_keys]]
 
     begin = [*start, *[start_moves[j].get(s, 0.0) for j, s in carried_keys]]
-    all_stacks = [*stacks, *[t.stack for t in moving if t.stack is not None]]
-    final, written = repeat(loop.count, begin, all_stacks, body, reverse=loop.reverse)
+    all_tables = [*tables, *[t.table for t in moving if t.table is not None]]
+    final, written = repeat(loop.count, begin, all_tables, body, reverse=loop.reverse)
     final_moves: list[Tangent] = [{} for _ in range(loop.carries)]
     for (j, s), x in zip(carried_keys, final[loop.carries :], strict=True):
         final_moves[j][s] = x
     width = len(written_keys)
-    tangent_stack = columns(written, loop.writes, loop.writes + width, (width,)) if width else None
+    tangent_tables = columns(written, loop.writes, loop.writes + width, (width,)) if width else None
     place = {key: k for k, key in enumerate(written_keys)}
-    return (final[: loop.carries], written), (final_moves, StackTangent(tangent_stack, place))
+    return (final[: loop.carries], written), (final_moves, TableTangent(tangent_tables, place))
 
 
 def _loop_seeds(
-    loop: Loop, start: list[Tangent], stacks: list[Stack], stack_moves: list[StackTangent], captured: list[Tangent]
+    loop: Loop, start: list[Tangent], tables: list[Table], table_moves: list[TableTangent], captured: list[Tangent]
 ) -> tuple[list[list[int]], list[list[int]]]:
     """(seeds of each carried value, seeds of each written column)."""
-    stack_masks = []
-    for stack, move in zip(stacks, stack_moves, strict=True):
-        stack_masks.append([sum(1 << s for (c, s) in move.place if c == column) for column in range(stack.columns)])
-    carry, written = loop_forward(loop, [_mask(t) for t in start], stack_masks, [_mask(t) for t in captured])
+    table_masks = []
+    for table, move in zip(tables, table_moves, strict=True):
+        table_masks.append([sum(1 << s for (c, s) in move.place if c == column) for column in range(table.columns)])
+    carry, written = loop_forward(loop, [_mask(t) for t in start], table_masks, [_mask(t) for t in captured])
     return [seeds(m) for m in carry], [seeds(m) for m in written]
 
 

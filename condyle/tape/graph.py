@@ -74,7 +74,7 @@ class Graph:
         return self.captured[outer]
 
     def place(self, x: Any) -> int:
-        """Position here of a number, or of a traced value or stack of this graph or of one around it."""
+        """Position here of a number, or of a traced value or table of this graph or of one around it."""
         return self.const(x) if isinstance(x, float) else self.adopt(x.graph, x.index)
 
     def value(self, index: int) -> float | None:

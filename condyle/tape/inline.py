@@ -10,7 +10,7 @@ import numpy as np
 
 from condyle.tape.graph import Graph
 from condyle.tape.interpret import Arithmetic, evaluate
-from condyle.tape.loop import Stack, columns, current, make_stack, recording, repeat
+from condyle.tape.loop import Table, columns, current, make_table, recording, repeat
 from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar, compare, emit
 from condyle.tape.tape import Block, Loop, Tape, by_port
@@ -30,26 +30,26 @@ class Recorder(Arithmetic):
         graph = current()
         return Scalar(graph, graph.const(value))
 
-    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """The loop recorded again, its body in this arithmetic."""
 
         def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
             results = evaluate(loop.body, [i, *carry, *row, *captured], self)
             return results[: loop.carries], results[loop.carries :]
 
-        return repeat(loop.count, start, stacks, body, reverse=loop.reverse)
+        return repeat(loop.count, start, tables, body, reverse=loop.reverse)
 
-    def stack(self, entries: list[Any], rows: int, columns: int) -> Stack:
-        """A stack of the current graph."""
-        return make_stack(current(), entries, rows, columns)
+    def table(self, entries: list[Any], rows: int, columns: int) -> Table:
+        """A table of the current graph."""
+        return make_table(current(), entries, rows, columns)
 
-    def slice(self, written: Stack, first: int, last: int) -> Stack:
+    def slice(self, written: Table, first: int, last: int) -> Table:
         """Columns of what a loop wrote."""
         return columns(written, first, last, (last - first,))
 
-    def index(self, stack: Stack, row: int, column: int) -> Scalar:
-        """One entry of a stack."""
-        return stack.entry(row, column)
+    def index(self, table: Table, row: int, column: int) -> Scalar:
+        """One entry of a table."""
+        return table.entry(row, column)
 
 
 def record_again(block: Block, arithmetic: Arithmetic) -> Block:

@@ -45,12 +45,12 @@ class Arithmetic:
         """What must be entered to compute."""
         return nullcontext()
 
-    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """(carried values at the end, rows written) of a loop."""
         carry = start
         written: list[Any] = [None] * (loop.count if loop.writes else 0)
         for i in reversed(range(loop.count)) if loop.reverse else range(loop.count):
-            row = [entry for stack in stacks for entry in stack[i]]
+            row = [entry for table in tables for entry in table[i]]
             results = evaluate(loop.body, [self.number(float(i)), *carry, *row, *captured], self)
             carry = results[: loop.carries]
             if loop.writes:
@@ -59,17 +59,17 @@ class Arithmetic:
                 break
         return carry, written
 
-    def stack(self, entries: list[Any], rows: int, columns: int) -> Any:
-        """A stack of the entries, row after row."""
+    def table(self, entries: list[Any], rows: int, columns: int) -> Any:
+        """A table of the entries, row after row."""
         return [entries[i * columns : (i + 1) * columns] for i in range(rows)]
 
     def slice(self, written: Any, first: int, last: int) -> Any:
-        """The stack of some columns of what a loop wrote."""
+        """The table of some columns of what a loop wrote."""
         return [row[first:last] for row in written]
 
-    def index(self, stack: Any, row: int, column: int) -> Any:
-        """One entry of a stack."""
-        return stack[row][column]
+    def index(self, table: Any, row: int, column: int) -> Any:
+        """One entry of a table."""
+        return table[row][column]
 
 
 def evaluate(block: Block, params: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
@@ -94,8 +94,8 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
             value = values[args[0]][0][data]
         elif op == "slice":
             value = arithmetic.slice(values[args[0]][1], *data)
-        elif op == "stack":
-            value = arithmetic.stack([values[i] for i in args], *data)
+        elif op == "table":
+            value = arithmetic.table([values[i] for i in args], *data)
         elif op == "index":
             value = arithmetic.index(values[args[0]], *data)
         elif data is None:

@@ -1,4 +1,4 @@
-"""Where a kernel keeps what does not stay in registers: blocks cut into runs, slots for values that cross a cut, stacks."""
+"""Where a kernel keeps what does not stay in registers: blocks cut into runs, slots for values that cross a cut, tables."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Group
     for i, node in enumerate(nodes):
         if node.op not in ("get", "slice", "index"):
             for a in node.args:
-                if nodes[a].op not in ("const", "stack", "slice") and (born[a] != run_of[i] or nodes[a].op == "param"):
+                if nodes[a].op not in ("const", "table", "slice") and (born[a] != run_of[i] or nodes[a].op == "param"):
                     last[a] = max(last.get(a, 0), run_of[i])
     complete: list[list[int]] = [[] for _ in runs]
     for g, group in enumerate(groups or ()):
@@ -80,7 +80,7 @@ def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Group
         for r in computed:
             if born[r] != ready:
                 last[r] = max(last.get(r, 0), ready)
-    results = {r for r in block.results if nodes[r].op not in ("const", "stack", "slice")} if groups is None else set()
+    results = {r for r in block.results if nodes[r].op not in ("const", "table", "slice")} if groups is None else set()
     forever = results | {i for i, n in enumerate(nodes) if n.op == "param"}
     slots = {i: scratch.area(1) for i in sorted(forever)}
     births: list[list[int]] = [[] for _ in runs]

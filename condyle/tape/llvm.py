@@ -46,7 +46,7 @@ class KernelEmitter(BlockEmitter):
                 with self.piece():
                     values = self.run(tape.block, run, {}, plan)
                     self.store_tiles(tape, [tiles[g] for g in complete], values, plan)
-            self.store_stacks(tape)
+            self.store_tables(tape)
         else:
             ports = self.ports()
             values = self.block(tape.block, self.load_inputs(tape, ports), plan)
@@ -85,7 +85,7 @@ class KernelEmitter(BlockEmitter):
         """Write the results into the rows of the outputs."""
         for p, (port, results) in self.outputs(tape):
             ports.point(p)
-            if port.stack:
+            if port.table:
                 self.copy_out(results[0], p, port.shape[0], ports)
             else:
                 ports.store(p, [self.operand(tape.block, r, values, plan) for r in results])
@@ -118,7 +118,7 @@ class KernelEmitter(BlockEmitter):
         """(port, first entry, results) of the pieces of rows that are written at once."""
         out = []
         for p, (port, results) in self.outputs(tape):
-            if not port.stack:
+            if not port.table:
                 width = (ColumnPorts if self.target.columns else RowPorts).tile_width(port.size, self.type.lanes)
                 out += [(p, first, results[first : first + width]) for first in tile_starts(port.size, width)]
         return out
@@ -133,21 +133,21 @@ class KernelEmitter(BlockEmitter):
         for p, first, group in tiles:
             ports.store(p, [self.operand(tape.block, r, values, plan) for r in group], str(first))
 
-    def store_stacks(self, tape: Tape) -> None:
-        """Write the stacks that are outputs."""
+    def store_tables(self, tape: Tape) -> None:
+        """Write the tables that are outputs."""
         for p, (port, results) in self.outputs(tape):
-            if port.stack:
+            if port.table:
                 with self.piece():
                     ports = self.ports()
                     ports.point(p)
                     self.copy_out(results[0], p, port.shape[0], ports)
 
-    # ---- stacks, row by row
+    # ---- tables, row by row
 
     def copy_in(self, node: Node, i: int, port: int, first: int, ports: Ports) -> None:
-        """A stack that is a stretch of an input."""
+        """A table that is a stretch of an input."""
         count, columns = node.data
-        self.stacks[i] = (self.scratch.area(count * columns), columns, columns)
+        self.tables[i] = (self.scratch.area(count * columns), columns, columns)
         row, close = self.counted(count)
         shift = self.put(f"add i64 {self.put(f'mul i64 {row}, {columns}')}, {first}")
         vectors = ports.load(port, columns, set(range(columns)), shift)
@@ -155,10 +155,10 @@ class KernelEmitter(BlockEmitter):
             self.store(vectors[c], pointer)
         close()
 
-    def copy_out(self, stack: int, port: int, count: int, ports: Ports) -> None:
-        """A stack that is an output."""
+    def copy_out(self, table: int, port: int, count: int, ports: Ports) -> None:
+        """A table that is an output."""
         row, close = self.counted(count)
-        vectors = [self.load(pointer) for pointer in self.row_places(stack, row)]
+        vectors = [self.load(pointer) for pointer in self.row_places(table, row)]
         ports.store(port, vectors, self.put(f"mul i64 {row}, {len(vectors)}"))
         close()
 
@@ -170,17 +170,17 @@ def _ports(tape: Tape) -> list[tuple[int, int]]:
 
 
 def _uses(tape: Tape) -> tuple[set[int], dict[int, tuple[int, int]]]:
-    """(params that are used by themselves, stack -> (input, first entry) of stacks that are a stretch of an input)."""
+    """(params that are used by themselves, table -> (input, first entry) of tables that are a stretch of an input)."""
     nodes = tape.block.nodes
-    stretches = {i: where for i, n in enumerate(nodes) if n.op == "stack" and (where := _stretch(tape, n)) is not None}
+    stretches = {i: where for i, n in enumerate(nodes) if n.op == "table" and (where := _stretch(tape, n)) is not None}
     used = {a for i, n in enumerate(nodes) if i not in stretches for a in n.args} | set(tape.block.results)
     return {nodes[i].data for i in used if nodes[i].op == "param"}, stretches
 
 
-def _stretch(tape: Tape, stack: Node) -> tuple[int, int] | None:
-    """(input, first entry) of a stack that is a stretch of one input as it lies in memory; None for any other stack."""
+def _stretch(tape: Tape, table: Node) -> tuple[int, int] | None:
+    """(input, first entry) of a table that is a stretch of one input as it lies in memory; None for any other table."""
     nodes = tape.block.nodes
-    params = [nodes[a].data if nodes[a].op == "param" else None for a in stack.args]
+    params = [nodes[a].data if nodes[a].op == "param" else None for a in table.args]
     if params[0] is None or params != list(range(params[0], params[0] + len(params))):
         return None
     first: int = params[0]

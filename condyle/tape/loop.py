@@ -41,8 +41,8 @@ def current() -> Graph:
 
 
 @dataclass(frozen=True)
-class Stack:
-    """A stack of a graph: rows along time, one entry per column; `shape` is how a user sees it, rows first."""
+class Table:
+    """A table of a graph: rows along time, one entry per column; `shape` is how a user sees it, rows first."""
 
     graph: Graph
     index: int
@@ -61,50 +61,50 @@ class Stack:
         if not isinstance(row, (int, np.integer)):
             raise TraceError(f"{caller()}: what a scan wrote can be indexed by one whole number, the row; got {row!r:.40}")
         if not -self.rows <= row < self.rows:
-            raise IndexError(f"{caller()}: row {row} of a stack of {self.rows} rows")
+            raise IndexError(f"{caller()}: row {row} of a table of {self.rows} rows")
         return assemble([self.entry(int(row) % self.rows, c) for c in range(self.columns)], self.shape[1:])
 
 
-def make_stack(graph: Graph, entries: list[Any], rows: int, columns: int) -> Stack:
-    """A stack of scalars and numbers, given row after row."""
+def make_table(graph: Graph, entries: list[Any], rows: int, columns: int) -> Table:
+    """A table of scalars and numbers, given row after row."""
     args = tuple([graph.place(x) for x in entries])
-    return Stack(graph, graph.record("stack", args, (rows, columns)), rows, columns, (rows, columns))
+    return Table(graph, graph.record("table", args, (rows, columns)), rows, columns, (rows, columns))
 
 
 Body = Callable[[Scalar, list[Scalar], list[Scalar]], tuple[list[Any], list[Any]]]
 
 
-def repeat(count: int, start: list[Any], stacks: list[Stack], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Stack]:
+def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Table]:
     """(carried values at the end, rows written) of `body(i, carry, row) -> (carry, row)`; it may use values from outside.
 
     A body that gives a single comparison as its row writes nothing: the loop `exits` (see Loop).
     """
     outer = current()
-    if any(t.graph is not outer for t in stacks):
+    if any(t.graph is not outer for t in tables):
         raise TraceError(
             f"{caller()}: a loop inside a loop cannot read what a scan outside of it wrote; carry it or pass its rows on"
         )
     inner = Graph(outer)
-    reads = sum(t.columns for t in stacks)
+    reads = sum(t.columns for t in tables)
     params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]
     with recording(inner):
         carry, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
     results = [inner.place(x) for x in (*carry, *row)]
     exits = len(row) == 1 and isinstance(row[0], Bool)
     writes = 0 if exits else len(row)
-    loop = Loop(count, inner.block(results), len(start), reads, writes, len(stacks), reverse, exits)
+    loop = Loop(count, inner.block(results), len(start), reads, writes, len(tables), reverse, exits)
     args = [outer.place(x) for x in start]
-    node = outer.record("loop", (*args, *[t.index for t in stacks], *inner.captured), loop)
+    node = outer.record("loop", (*args, *[t.index for t in tables], *inner.captured), loop)
     final = [Scalar(outer, outer.record("get", (node,), j)) for j in range(len(start))]
-    return final, Stack(outer, outer.record("slice", (node,), (0, writes)), count, writes, (count, writes))
+    return final, Table(outer, outer.record("slice", (node,), (0, writes)), count, writes, (count, writes))
 
 
-def columns(stack: Stack, first: int, last: int, shape: tuple[int, ...]) -> Stack:
+def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Table:
     """Some columns of what a loop wrote, seen with the given shape per row."""
-    (loop,) = stack.graph.nodes[stack.index].args
-    base = stack.graph.nodes[stack.index].data[0]
-    index = stack.graph.record("slice", (loop,), (base + first, base + last))
-    return Stack(stack.graph, index, stack.rows, last - first, (stack.rows, *shape))
+    (loop,) = table.graph.nodes[table.index].args
+    base = table.graph.nodes[table.index].data[0]
+    index = table.graph.record("slice", (loop,), (base + first, base + last))
+    return Table(table.graph, index, table.rows, last - first, (table.rows, *shape))
 
 
 def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Callable[[Any], Any] | None = None) -> Any:
@@ -146,7 +146,7 @@ def scan(
     """
     graph = current()
     leaves, rebuild, state_shape = flatten(start)
-    stacks, rebuild_row, length = _row_stacks(graph, rows)
+    tables, rebuild_row, length = _row_tables(graph, rows)
     n = length if length is not None else count
     if n is None or (length is not None and count not in (None, length)) or n < 1:
         raise TraceError(
@@ -162,10 +162,10 @@ def scan(
         written["kind"] = out
         return new_leaves, [leaf for part, _, _ in written["parts"].values() for leaf in part]
 
-    final, stack = repeat(n, leaves, stacks, record, reverse=reverse)
+    final, table = repeat(n, leaves, tables, record, reverse=reverse)
     stacked, at = {}, 0
     for key, (part, _, shape) in written["parts"].items():
-        stacked[key] = columns(stack, at, at + len(part), shape)
+        stacked[key] = columns(table, at, at + len(part), shape)
         at += len(part)
     return rebuild(final), _like(written["kind"], stacked)
 
@@ -183,10 +183,10 @@ def _like(kind: Any, stacked: dict[Any, Any]) -> Any:
     return tuple(stacked.values()) if isinstance(kind, (tuple, list)) else stacked[0]
 
 
-def _row_stacks(graph: Graph, rows: Any) -> tuple[list[Stack], Callable[[list[Any]], Any], int | None]:
+def _row_tables(graph: Graph, rows: Any) -> tuple[list[Table], Callable[[list[Any]], Any], int | None]:
     if rows is None:
         return [], lambda _: None, None
-    if isinstance(rows, Stack):
+    if isinstance(rows, Table):
         shape = rows.shape[1:]
         return [rows], lambda xs: assemble(xs, shape), rows.rows
     arrays = {key: np.asarray(a, dtype=object) for key, a in _items(rows)}
@@ -194,10 +194,10 @@ def _row_stacks(graph: Graph, rows: Any) -> tuple[list[Stack], Callable[[list[An
     if () in shapes or len({shape[0] for shape in shapes}) != 1:
         raise TraceError(f"{caller()}: all rows of a scan need the same first axis; got shapes {shapes}")
     n = shapes[0][0]
-    stacks = [make_stack(graph, flatten(a.reshape(-1))[0], n, a.size // n) for a in arrays.values()]
+    tables = [make_table(graph, flatten(a.reshape(-1))[0], n, a.size // n) for a in arrays.values()]
 
     def rebuild(xs: list[Any]) -> Any:
         entries = iter(xs)
         return _like(rows, {k: assemble([*islice(entries, a.size // n)], a.shape[1:]) for k, a in arrays.items()})
 
-    return stacks, rebuild, n
+    return tables, rebuild, n

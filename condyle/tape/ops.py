@@ -7,11 +7,11 @@ Besides these rows a tape has seven structural operations, which every interpret
 
     param  data = position            a value that comes from outside the block
     const  data = float               a float64 number
-    stack  args = rows x columns      values as a matrix, row after row; data = (rows, columns)
-    loop   args = start values, stacks, captured values; data = Loop
+    table  args = rows x columns      values as a matrix, row after row; data = (rows, columns)
+    loop   args = start values, tables, captured values; data = Loop
     get    args = (loop,)             data = position: a carried value after the last iteration
-    slice  args = (loop,)             data = (first, last): columns that a loop wrote, one row per iteration, as a stack
-    index  args = (stack,)            data = (row, column): one entry of a stack
+    slice  args = (loop,)             data = (first, last): columns that a loop wrote, one row per iteration, as a table
+    index  args = (table,)            data = (row, column): one entry of a table
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 REAL, BOOL = "real", "bool"
-STRUCTURE = frozenset({"param", "const", "stack", "loop", "get", "slice", "index"})
+STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "slice", "index"})
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _products_only_summed(block: Block) -> set[int]:
 
 
 def dead_code(block: Block) -> Block:
-    """Only what the results need: unused operations, carried values, stacks, written columns and captured values are gone."""
+    """Only what the results need: unused operations, carried values, tables, written columns and captured values are gone."""
     nodes = block.nodes
     needed = bytearray(len(nodes))
     for i in block.results:
@@ -171,7 +171,7 @@ def _slim_loop(
 ) -> tuple[Loop, tuple[int, ...], dict[int, int], dict[int, int]]:
     """(loop, its arguments, new places of carried values, of written columns) with only what is used."""
     body = loop.body
-    start, stacks, captured = loop.split(args)
+    start, tables, captured = loop.split(args)
     written = sorted(columns)
     alive = set(finals)
     while True:
@@ -184,19 +184,19 @@ def _slim_loop(
         if grown == alive:
             break
         alive = grown
-    # params that stay, in order: the iteration, carried values, rows of stacks, captured values
+    # params that stay, in order: the iteration, carried values, rows of tables, captured values
     carry = sorted(alive)
     kept = [0, *[1 + j for j in carry]]
     kept_args = [start[j] for j in carry]
-    at, stacks_kept = 1 + loop.carries, 0
-    for stack in stacks:
-        op, _, (first, last) = nodes[stack]
-        row = range(at, at + (last if op == "stack" else last - first))
+    at, tables_kept = 1 + loop.carries, 0
+    for table in tables:
+        op, _, (first, last) = nodes[table]
+        row = range(at, at + (last if op == "table" else last - first))
         at = row.stop
         if not used.isdisjoint(row):
             kept += row
-            kept_args.append(stack)
-            stacks_kept += 1
+            kept_args.append(table)
+            tables_kept += 1
     reads = len(kept) - 1 - len(carry)
     for j, outside in enumerate(captured):
         if at + j in used:
@@ -205,5 +205,5 @@ def _slim_loop(
     number = {p: k for k, p in enumerate(kept)}
     renumbered = tuple([Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes])
     block = Block(renumbered, len(kept), slim.results)
-    new = replace(loop, body=block, carries=len(carry), reads=reads, writes=len(written), stacks=stacks_kept)
+    new = replace(loop, body=block, carries=len(carry), reads=reads, writes=len(written), tables=tables_kept)
     return new, tuple(kept_args), {j: k for k, j in enumerate(carry)}, {c: k for k, c in enumerate(written)}

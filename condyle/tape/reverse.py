@@ -12,7 +12,7 @@ from typing import Any
 from condyle.tape.forward import chosen
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate, evaluate_nodes
-from condyle.tape.loop import Stack, columns, current, make_stack, repeat
+from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_backward, seeds, smooth
@@ -22,10 +22,10 @@ Adjoint = dict[int, Any]  # seed -> traced scalar
 
 
 @dataclass
-class StackAdjoint:
-    """What reaches a stack: whole columns of other stacks, and single entries. Their sum is its adjoint."""
+class TableAdjoint:
+    """What reaches a table: whole columns of other tables, and single entries. Their sum is its adjoint."""
 
-    parts: list[tuple[Stack, dict[tuple[int, int], int]]] = field(default_factory=list)  # (column, seed) -> column of the part
+    parts: list[tuple[Table, dict[tuple[int, int], int]]] = field(default_factory=list)  # (column, seed) -> column of the part
     entries: dict[tuple[int, int], Adjoint] = field(default_factory=dict)  # (row, column) -> adjoint
 
     def add_entry(self, row: int, column: int, adjoint: Adjoint) -> None:
@@ -35,36 +35,36 @@ class StackAdjoint:
     def entry(self, row: int, column: int) -> Adjoint:
         """The adjoint of one entry."""
         total: Adjoint = {}
-        for stack, place in self.parts:
-            _accumulate(total, {s: stack.entry(row, k) for (c, s), k in place.items() if c == column})
+        for table, place in self.parts:
+            _accumulate(total, {s: table.entry(row, k) for (c, s), k in place.items() if c == column})
         _accumulate(total, self.entries.get((row, column), {}))
         return total
 
-    def shifted(self, by: int) -> list[tuple[Stack, dict[tuple[int, int], int]]]:
-        """All parts with their columns counted from a stack that begins `by` columns earlier."""
-        return [(stack, {(c + by, s): k for (c, s), k in place.items()}) for stack, place in self.parts]
+    def shifted(self, by: int) -> list[tuple[Table, dict[tuple[int, int], int]]]:
+        """All parts with their columns counted from a table that begins `by` columns earlier."""
+        return [(table, {(c + by, s): k for (c, s), k in place.items()}) for table, place in self.parts]
 
     def as_part(self, rows: int) -> None:
         """Turn the single entries into one more part."""
         keys = sorted({(c, s) for (_, c), adjoint in self.entries.items() for s in adjoint})
         if keys:
             values = [self.entries.get((r, c), {}).get(s, 0.0) for r in range(rows) for c, s in keys]
-            self.parts.append((make_stack(current(), values, rows, len(keys)), {key: k for k, key in enumerate(keys)}))
+            self.parts.append((make_table(current(), values, rows, len(keys)), {key: k for k, key in enumerate(keys)}))
         self.entries = {}
 
 
 class _Saving(Recorder):
     """Recorder in which the outermost loops also write their carried values, as the last columns of each row."""
 
-    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
             results = evaluate(loop.body, [i, *carry, *row, *captured], Recorder())
             return results[: loop.carries], [*results[loop.carries : loop.carries + loop.writes], *carry]
 
-        final, written = repeat(loop.count, start, stacks, body, reverse=loop.reverse)
+        final, written = repeat(loop.count, start, tables, body, reverse=loop.reverse)
         if loop.exits:
             # the values come from the loop as it was, which can end early; if nothing goes back, the one that writes is dead
-            final, _ = Recorder().loop(loop, start, stacks, captured)
+            final, _ = Recorder().loop(loop, start, tables, captured)
         return final, written
 
 
@@ -73,7 +73,7 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
     values = evaluate_nodes(block, params, _Saving())
     adjoints: list[Any] = [_nothing(node.op, node.data) for node in block.nodes]
     for i, adjoint in zip(block.results, results, strict=True):
-        if isinstance(adjoint, StackAdjoint):
+        if isinstance(adjoint, TableAdjoint):
             adjoints[i].parts += adjoint.parts
         else:
             _accumulate(adjoints[i], adjoint)
@@ -91,7 +91,7 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
         elif op == "index":
             if here:
                 adjoints[args[0]].add_entry(*data, here)
-        elif op == "stack":
+        elif op == "table":
             for k, a in enumerate(args):
                 _accumulate(adjoints[a], here.entry(k // data[1], k % data[1]))
         elif op == "loop":
@@ -104,8 +104,8 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
 
 def _nothing(op: str, data: Any) -> Any:
     if op == "loop":
-        return [{} for _ in range(data.carries)], StackAdjoint()
-    return StackAdjoint() if op in ("stack", "slice") else {}
+        return [{} for _ in range(data.carries)], TableAdjoint()
+    return TableAdjoint() if op in ("table", "slice") else {}
 
 
 def _accumulate(total: Adjoint, more: Adjoint) -> None:
@@ -125,11 +125,11 @@ def _rule(op: str, y: Scalar, xs: list[Any], extra: tuple[Any, ...], here: Adjoi
             _accumulate(adjoint, {s: factor * g for s, g in here.items()})
 
 
-def _loop(loop: Loop, args: list[Any], written: Stack, here: tuple[list[Adjoint], StackAdjoint], into: list[Any]) -> None:
+def _loop(loop: Loop, args: list[Any], written: Table, here: tuple[list[Adjoint], TableAdjoint], into: list[Any]) -> None:
     """The loop backward, iteration by iteration, from the adjoints of what it gave."""
     finals, rows = here
-    _, stacks, captured = loop.split(args)
-    into_start, into_stacks, into_captured = loop.split(into)
+    _, tables, captured = loop.split(args)
+    into_start, into_tables, into_captured = loop.split(into)
     written_masks = [0] * loop.writes
     for _, place in rows.parts:
         for c, s in place:
@@ -141,17 +141,17 @@ def _loop(loop: Loop, args: list[Any], written: Stack, here: tuple[list[Adjoint]
     row_keys = [(c, s) for c, m in enumerate(row_masks) for s in seeds(m)]
     captured_keys = [(c, s) for c, m in enumerate(captured_masks) for s in seeds(m)]
     saved = columns(written, loop.writes, loop.writes + loop.carries, (loop.carries,)) if loop.carries else None
-    sources = [*([saved] if saved is not None else []), *stacks, *[stack for stack, _ in rows.parts]]
+    sources = [*([saved] if saved is not None else []), *tables, *[table for table, _ in rows.parts]]
 
     def body(i: Scalar, state: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         results: list[Adjoint] = [{} for _ in loop.body.results]
         for (j, s), g in zip(carried_keys, state, strict=False):
             results[j][s] = g
         at = loop.carries + loop.reads
-        for stack, place in rows.parts:
+        for table, place in rows.parts:
             for (c, s), k in place.items():
                 _accumulate(results[loop.carries + c], {s: row[at + k]})
-            at += stack.columns
+            at += table.columns
         _, adjoints = reverse(loop.body, [i, *row[: loop.carries + loop.reads], *captured], results)
         outside = adjoints[1 + loop.carries + loop.reads :]
         sums = state[len(carried_keys) :]
@@ -166,8 +166,8 @@ def _loop(loop: Loop, args: list[Any], written: Stack, here: tuple[list[Adjoint]
     for (c, s), g in zip(captured_keys, final[len(carried_keys) :], strict=True):
         _accumulate(into_captured[c], {s: g})
     first = 0
-    for stack, adjoint in zip(stacks, into_stacks, strict=True):
-        place = {(c - first, s): k for k, (c, s) in enumerate(row_keys) if first <= c < first + stack.columns}
+    for table, adjoint in zip(tables, into_tables, strict=True):
+        place = {(c - first, s): k for k, (c, s) in enumerate(row_keys) if first <= c < first + table.columns}
         if place:
             adjoint.parts.append((out, place))
-        first += stack.columns
+        first += table.columns

@@ -19,7 +19,7 @@ def smooth(op: str) -> bool:
 
 
 def forward_masks(block: Block, params: list[int]) -> list[Any]:
-    """The seeds each node depends on; a list per column for a stack, (carry, written columns) for a loop."""
+    """The seeds each node depends on; a list per column for a table, (carry, written columns) for a loop."""
     masks: list[Any] = []
     for op, args, data in block.nodes:
         mask: Any = 0
@@ -33,7 +33,7 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
             mask = masks[args[0]][1][data[0] : data[1]]
         elif op == "index":
             mask = masks[args[0]][data[1]]
-        elif op == "stack":
+        elif op == "table":
             mask = [union([masks[i] for i in args[c :: data[1]]]) for c in range(data[1])]
         elif smooth(op):
             mask = union([masks[i] for i in (args[1:] if op == "select" else args)])
@@ -41,9 +41,9 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
     return masks
 
 
-def loop_forward(loop: Loop, start: list[int], stacks: list[list[int]], captured: list[int]) -> tuple[list[int], list[int]]:
+def loop_forward(loop: Loop, start: list[int], tables: list[list[int]], captured: list[int]) -> tuple[list[int], list[int]]:
     """Seeds on (carried values, written columns) of a loop."""
-    row = [mask for stack in stacks for mask in stack]
+    row = [mask for table in tables for mask in table]
     carry = start
     while True:
         masks = forward_masks(loop.body, [0, *carry, *row, *captured])
@@ -55,7 +55,7 @@ def loop_forward(loop: Loop, start: list[int], stacks: list[list[int]], captured
 
 
 def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[Any]]:
-    """(seeds that reach each param, seeds that reach each node) from seeds on the results; a list per column for a stack."""
+    """(seeds that reach each param, seeds that reach each node) from seeds on the results; a list per column for a table."""
     masks: list[Any] = [_nothing(block, i) for i in range(len(block.nodes))]
     params = [0] * block.params
     for i, seeds in zip(block.results, results, strict=True):
@@ -72,14 +72,14 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
                 masks[args[0]][1][data[0] + c] |= seeds
         elif op == "index":
             masks[args[0]][data[1]] |= mask
-        elif op == "stack":
+        elif op == "table":
             for k, a in enumerate(args):
                 masks[a] |= mask[k % data[1]]
         elif op == "loop":
             carry, row, captured = loop_backward(data, *mask)
-            start, stacks, outside = data.split(args)
+            start, tables, outside = data.split(args)
             at = 0
-            for t in stacks:
+            for t in tables:
                 masks[t] = _merge(masks[t], row[at : at + len(masks[t])])
                 at += len(masks[t])
             for a, seeds in zip((*start, *outside), (*carry, *captured), strict=True):
@@ -106,8 +106,8 @@ def _nothing(block: Block, i: int) -> Any:
     op, _, data = block.nodes[i]
     if op == "loop":
         return [0] * data.carries, [0] * data.writes
-    if op in ("stack", "slice"):
-        return [0] * (data[1] if op == "stack" else data[1] - data[0])
+    if op in ("table", "slice"):
+        return [0] * (data[1] if op == "table" else data[1] - data[0])
     return 0
 
 

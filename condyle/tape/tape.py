@@ -37,7 +37,7 @@ class Block:
 class Loop:
     """A body repeated `count` times.
 
-    The body's params are (iteration number, carried values, one row of each stack, captured values); its results are
+    The body's params are (iteration number, carried values, one row of each table, captured values); its results are
     (next carried values, the row to write). A reversed loop counts down: rows are read and written from the last.
 
     A loop that `exits` writes no rows, and its body has one more result, a comparison: where it holds, this iteration and all
@@ -47,9 +47,9 @@ class Loop:
     count: int
     body: Block
     carries: int  # values carried from one iteration to the next
-    reads: int  # entries of a row read, over all stacks
+    reads: int  # entries of a row read, over all tables
     writes: int  # entries of a row written
-    stacks: int = 0
+    tables: int = 0
     reverse: bool = False
     exits: bool = False
 
@@ -59,18 +59,18 @@ class Loop:
         return self.body.results[-1] if self.exits else None
 
     def split(self, args: tuple[Any, ...] | list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """(start values, stacks, captured values) of a loop node's arguments."""
-        k, t = self.carries, self.carries + self.stacks
+        """(start values, tables, captured values) of a loop node's arguments."""
+        k, t = self.carries, self.carries + self.tables
         return list(args[:k]), list(args[k:t]), list(args[t:])
 
 
 @dataclass(frozen=True)
 class Port:
-    """A named array that goes in or comes out. `stack`: it is one stack of the block rather than single values."""
+    """A named array that goes in or comes out. `table`: it is one table of the block rather than single values."""
 
     name: str
     shape: tuple[int, ...]
-    stack: bool = False
+    table: bool = False
 
     @property
     def size(self) -> int:
@@ -79,9 +79,9 @@ class Port:
 
 
 def by_port(ports: Iterable[Port], values: Iterable[Any]) -> list[tuple[Port, list[Any]]]:
-    """(port, its part of what a block gives) in order: one value for a stack, otherwise one per entry."""
+    """(port, its part of what a block gives) in order: one value for a table, otherwise one per entry."""
     rest = iter(values)
-    return [(port, list(islice(rest, 1 if port.stack else port.size))) for port in ports]
+    return [(port, list(islice(rest, 1 if port.table else port.size))) for port in ports]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Tape:
         """Sha256 of everything that determines what the tape computes."""
         digest = hashlib.sha256()
         for port in (*self.inputs, *self.outputs):
-            digest.update(f"{port.name}{port.shape}{port.stack}\n".encode())
+            digest.update(f"{port.name}{port.shape}{port.table}\n".encode())
         digest.update(f"{len(self.inputs)}\n".encode())
         _update(digest, self.block)
         return digest.hexdigest()
@@ -128,7 +128,7 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
         if isinstance(data, float):
             digest.update(struct.pack("<d", data if data == data else math.nan))
         elif isinstance(data, Loop):
-            shape = (data.count, data.carries, data.reads, data.writes, data.stacks, data.reverse, data.exits)
+            shape = (data.count, data.carries, data.reads, data.writes, data.tables, data.reverse, data.exits)
             digest.update(f"{shape}\n".encode())
             _update(digest, data.body)
         else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.graph import Graph
-from condyle.tape.loop import Stack, recording
+from condyle.tape.loop import Table, recording
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import assemble, flatten
 from condyle.tape.scalar import Scalar
@@ -70,21 +70,21 @@ def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:
     ports: list[Port] = []
     results: list[int] = []
     for name, value in named:
-        if isinstance(value, Stack):
-            ports.append(Port(name, value.shape, stack=True))
+        if isinstance(value, Table):
+            ports.append(Port(name, value.shape, table=True))
             results.append(value.index)
             continue
         entries, shape = np.asarray(value, dtype=object), np.shape(value)
         leaves, _, _ = flatten(entries)
         places = [graph.place(x) for x in leaves]
         found = _as_slice(graph, places, shape)
-        ports.append(Port(name, shape, stack=found is not None))
+        ports.append(Port(name, shape, table=found is not None))
         results += places if found is None else [found]
     return ports, results
 
 
 def _as_slice(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | None:
-    """The stack whose entries these are, all rows in order, so that they can be written row by row; None for anything else."""
+    """The table whose entries these are, all rows in order, so that they can be written row by row; None for anything else."""
     if not shape or not places or graph.nodes[places[0]].op != "index":
         return None
     (written,), (_, first) = graph.nodes[places[0]].args, graph.nodes[places[0]].data

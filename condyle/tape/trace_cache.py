@@ -56,7 +56,7 @@ def cached_trace(key: str, make: Callable[[], Tape]) -> Tape:
     def traced_now() -> bytes:
         tape = make()
         traced.append(tape)
-        ports = {side: [(p.name, p.shape, p.stack) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
+        ports = {side: [(p.name, p.shape, p.table) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
         return json.dumps({"name": tape.name, "hash": tape.hash, **ports}).encode()
 
     record = json.loads(shared_cache().found(f"tape {key}", traced_now))

@@ -1,7 +1,7 @@
 """Random tapes and inputs, for comparing backends.
 
-A tape is built as a user would build it, by tracing: operations of the whole stack on earlier values, constants and
-captured values; loops that run plainly, freeze lanes, read rows, write stacks, run backwards and stand in one another.
+A tape is built as a user would build it, by tracing: operations of the whole table on earlier values, constants and
+captured values; loops that run plainly, freeze lanes, read rows, write tables, run backwards and stand in one another.
 Choices come from a `pick`, a function that gives a whole number below its argument. Hypothesis supplies one that
 shrinks; a seed supplies one that is fast.
 
@@ -24,7 +24,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from condyle.tape.array import array, where
-from condyle.tape.loop import Stack, current, loop, scan
+from condyle.tape.loop import Table, current, loop, scan
 from condyle.tape.ops import OPS, REAL
 from condyle.tape.scalar import Bool, Scalar, compare, emit
 from condyle.tape.tape import Tape
@@ -112,7 +112,7 @@ class Scope:
         self.pick = pick
         self.reals = list(reals)
         self.truths = list(truths)
-        self.stacks: list[Stack] = []
+        self.tables: list[Table] = []
         self.elementary = elementary
 
     def inner(self, *more: Any) -> Scope:
@@ -129,8 +129,8 @@ class Scope:
 
     def operation(self) -> None:
         """Add one operation of the table."""
-        stack = ELEMENTARY if self.elementary and self.pick(3) == 0 else EXACT
-        op = stack[self.pick(len(stack))]
+        table = ELEMENTARY if self.elementary and self.pick(3) == 0 else EXACT
+        op = table[self.pick(len(table))]
         args: list[Any] = [self.value() if kind == REAL else self.condition() for kind in op.takes]
         if op.name == "copysign":
             # the sign of a NaN is not defined: 0 / 0 has another one on x86 than elsewhere
@@ -160,15 +160,15 @@ class Scope:
         return self.truths[-1] if kind < 2 else known[self.pick(len(known))]
 
     def outputs(self) -> dict[str, Any]:
-        """One to three named arrays of values, and the stacks written at this level."""
+        """One to three named arrays of values, and the tables written at this level."""
         out: dict[str, Any] = {}
         for name in ("out", "y", "q_next")[: 1 + self.pick(3)]:
             shape = SHAPES[self.pick(len(SHAPES))]
             shape = (shape,) if isinstance(shape, int) else shape
             values = [self.value() for _ in range(math.prod(shape))]
             out[name] = array(values).reshape(shape) if shape else values[0]
-        for k, stack in enumerate(self.stacks[:3]):
-            out[f"stack{k}"] = stack
+        for k, table in enumerate(self.tables[:3]):
+            out[f"table{k}"] = table
         return out
 
 
@@ -216,12 +216,12 @@ def scanning_loop(scope: Scope, depth: int) -> None:
     _scan(scope, depth, carry, rows, count)
 
 
-def stack_loop(scope: Scope, depth: int) -> None:
-    """A stack that an earlier loop of this level wrote is read, row by row; without one, rows are only written."""
+def table_loop(scope: Scope, depth: int) -> None:
+    """A table that an earlier loop of this level wrote is read, row by row; without one, rows are only written."""
     carry = [scope.value() for _ in range(1 + scope.pick(2))]
-    if scope.stacks:
-        stack = scope.stacks[scope.pick(len(scope.stacks))]
-        _scan(scope, depth, carry, stack, len(stack))
+    if scope.tables:
+        table = scope.tables[scope.pick(len(scope.tables))]
+        _scan(scope, depth, carry, table, len(table))
     else:
         _scan(scope, depth, carry, None, 1 + scope.pick(4))
 
@@ -236,14 +236,14 @@ def _scan(scope: Scope, depth: int, carry: list[Any], rows: Any, count: int) -> 
         out = {"x": inner.value(), "y": array([inner.value(), inner.value()])}
         return tuple(inner.value() for _ in state), dict(list(out.items())[:writes])
 
-    final, stacks = scan(body, tuple(carry), rows, count=None if rows is not None else count, reverse=bool(scope.pick(2)))
+    final, tables = scan(body, tuple(carry), rows, count=None if rows is not None else count, reverse=bool(scope.pick(2)))
     scope.reals += list(final)
-    scope.stacks += list(stacks.values())
-    some = stacks["x"]
+    scope.tables += list(tables.values())
+    some = tables["x"]
     scope.reals.append(where(some[0] < some[-1], some[-1], some[scope.pick(count)]))
 
 
-LOOPS = [plain_loop, freezing_loop, scanning_loop, stack_loop]
+LOOPS = [plain_loop, freezing_loop, scanning_loop, table_loop]
 
 
 # ---- inputs

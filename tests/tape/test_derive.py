@@ -146,7 +146,7 @@ def test_first_derivatives(seed):
     # forward, with the path that a scan wrote; reverse, for the others
     cases = [("forward", ("y", "s", "path")), ("reverse", ("y", "s")), ("auto", ("s",))]
     for mode, names in cases:
-        if mode == "reverse" and f.tape.outputs[2].stack is False:
+        if mode == "reverse" and f.tape.outputs[2].table is False:
             names = ("y", "s", "path")
         got = outputs(f.jacobian(of=names, mode=mode), at)
         for of in names:
@@ -248,7 +248,7 @@ def test_gradient_of_rows_is_written_as_rows():
 
     f = cd.function(cost, x=2, us=(400, 1))
     gradient = f.vjp()
-    table = {p.name: p.stack for p in gradient.tape.outputs}
+    table = {p.name: p.table for p in gradient.tape.outputs}
     assert table["us_gradient"], "400 rows should not become 400 separate operations"
     assert len(gradient.tape.block.nodes) < 1500
     x, us = np.array([1.0, -0.5]), np.random.default_rng(0).normal(size=(400, 1))

@@ -127,7 +127,7 @@ def test_nested_loops():
         (lambda x: cd.loop(lambda i, s: s, x, 0), "at least one iteration"),
         (lambda x: cd.scan(lambda i, s, r: (s, s), x)[0], "at least one iteration"),
         (lambda x: cd.scan(lambda i, s, r: (s, s), x, {"a": x, "b": np.zeros(5)})[0], "same first axis"),
-        (lambda x: cd.scan(lambda i, s, r: (s, s), x, count=3)[1][7], "row 7 of a stack of 3 rows"),
+        (lambda x: cd.scan(lambda i, s, r: (s, s), x, count=3)[1][7], "row 7 of a table of 3 rows"),
         (lambda x: cd.scan(lambda i, s, r: (s, s), x, count=3)[1][0:2], "one whole number"),
         (lambda x: cd.loop(lambda i, s: s > 0, x, 3), "expected a traced value or a number"),
     ],

@@ -44,7 +44,7 @@ def test_ports_are_flattened_row_after_row() -> None:
     A = np.arange(12.0).reshape(2, 6)
     s = np.array([[10.0], [20.0]])
     B, rows = reference(tape, [A, s])
-    assert tape.outputs[1].stack
+    assert tape.outputs[1].table
     assert tape.outputs[1].shape == (3, 2, 2)
     np.testing.assert_array_equal(B[1].reshape(2, 3), A[1].reshape(3, 2).T)
     np.testing.assert_array_equal(rows[0], [10, 1, 0, 10, 10, 3, 1, 10, 12, 5, 2, 10])

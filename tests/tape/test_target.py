@@ -20,7 +20,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 
 
 def nvptx_entry(scratch: int) -> str:
-    """`kernel(ports, last_row)`: one state per thread, its number from the registers, scratch memory on its own stack."""
+    """`kernel(ports, last_row)`: one state per thread, its number from the registers, scratch memory on its own table."""
     return f"""
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()

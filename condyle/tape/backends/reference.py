@@ -42,7 +42,7 @@ class InterpretedKernel(Kernel):
                 entries = [x.item() if isinstance(x, np.generic) else x for array in arrays for x in array[lane]]
                 results = iter(evaluate(self.tape.block, [self.arithmetic.number(x) for x in entries], self.arithmetic))
                 for port, array in zip(self.tape.outputs, out, strict=True):
-                    array[lane, :] = [*(chain.from_iterable(next(results)) if port.stack else islice(results, port.size))]
+                    array[lane, :] = [*(chain.from_iterable(next(results)) if port.table else islice(results, port.size))]
 
 
 class ReferenceBackend(Backend):

@@ -16,13 +16,13 @@ from condyle.tape.ops import BOOL, ELEMENTARY, OPS
 from condyle.tape.passes import dead_code, operations_used
 from condyle.tape.tape import Block, Loop, Node, Tape, by_port
 
-STACK = 64 * 1024  # bytes of local stacks; beyond that the caller provides the memory
+STACK = 64 * 1024  # bytes of local tables; beyond that the caller provides the memory
 
 
 def c_source(tape: Tape, precision: str = "f64", name: str | None = None) -> str:
     """C99 source of `void NAME(const double *q, ..., double *out, ...)`; of float for the precision "f32".
 
-    One pointer per port, the arrays flattened row after row. When local stacks need more than 64 KiB, one more argument
+    One pointer per port, the arrays flattened row after row. When local tables need more than 64 KiB, one more argument
     `work` points to NAME_WORK numbers of scratch memory.
     """
     kernel = CFunction(tape, precision, name)
@@ -45,7 +45,7 @@ def c_header(tape: Tape, precision: str = "f64", name: str | None = None) -> str
 
 @dataclass(frozen=True)
 class Column:
-    """Where a column of a stack lies: its entry of row r is `array[stride * r + offset]`."""
+    """Where a column of a table lies: its entry of row r is `array[stride * r + offset]`."""
 
     array: str
     stride: int
@@ -73,7 +73,7 @@ class CFunction:
         self.lines: list[str] = []
         self.helpers: set[str] = set()
         self.literals: set[str] = set()
-        self.areas: list[tuple[int, str, str, int]] = []  # stacks in memory: line, indent, name, entries
+        self.areas: list[tuple[int, str, str, int]] = []  # tables in memory: line, indent, name, entries
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
         taken = {"work"}
         self.name = identifier(name or tape.name, taken)
@@ -120,21 +120,21 @@ class CFunction:
         ports = zip(self.tape.inputs, self.inputs, strict=True)
         entries = [f"{name}[{k}]" for port, name in ports for k in range(port.size)]
         stored = self._outputs_of_loops(block)
-        values, stacks = self.block(block, entries, "", "    ")
+        values, tables = self.block(block, entries, "", "    ")
         for name, (port, results) in zip(self.outputs, by_port(self.tape.outputs, block.results), strict=True):
-            if not port.stack:
+            if not port.table:
                 self.lines += [f"    {name}[{k}] = {values[r]};" for k, r in enumerate(results)]
             elif name not in stored:
-                self._copy(name, stacks[results[0]], port.shape[0])
+                self._copy(name, tables[results[0]], port.shape[0])
         text = "\n".join(self.lines)
         unused = [name for name in (*self.inputs, *self.outputs) if not re.search(rf"\b{name}\b", text)]
         self.lines += [f"    (void){name};" for name in unused]
 
     def _outputs_of_loops(self, block: Block) -> set[str]:
-        """Outputs that a loop writes as it goes: stacks whose columns no other output has claimed."""
+        """Outputs that a loop writes as it goes: tables whose columns no other output has claimed."""
         stored = set()
         for name, (port, results) in zip(self.outputs, by_port(self.tape.outputs, block.results), strict=True):
-            if not port.stack or block.nodes[results[0]].op != "slice":
+            if not port.table or block.nodes[results[0]].op != "slice":
                 continue
             _, (loop,), (first, last) = block.nodes[results[0]]
             keys = [(f"{loop}", c) for c in range(first, last)]
@@ -152,10 +152,10 @@ class CFunction:
     def block(
         self, block: Block, params: list[str], path: str, indent: str, fresh: int = 0, done: int | None = None
     ) -> tuple[dict[int, str], dict[int, list[Column]]]:
-        """(text of every value, columns of every stack) of a block; the first `fresh` params become variables, and `done`,
+        """(text of every value, columns of every table) of a block; the first `fresh` params become variables, and `done`,
         once it is known, ends the loop around the block."""
         values: dict[int, str] = {}
-        stacks: dict[int, list[Column]] = {}
+        tables: dict[int, list[Column]] = {}
         for i, node in enumerate(block.nodes):
             op, args, data = node
             here = f"{path}{i}"
@@ -164,23 +164,23 @@ class CFunction:
             elif op == "const":
                 values[i] = literal(data, self.single)
                 self.literals.add(values[i])
-            elif op == "stack":
-                stacks[i] = self.stack([values[a] for a in args], data[1], here, indent)
+            elif op == "table":
+                tables[i] = self.table([values[a] for a in args], data[1], here, indent)
             elif op == "index":
-                values[i] = stacks[args[0]][data[1]].entry(data[0])
+                values[i] = tables[args[0]][data[1]].entry(data[0])
             elif op == "loop":
                 start, read, captured = data.split(args)
-                columns = [column for t in read for column in stacks[t]]
+                columns = [column for t in read for column in tables[t]]
                 self.loop(data, [values[a] for a in start], columns, [values[a] for a in captured], here, indent)
             elif op == "get":
                 values[i] = f"c{path}{args[0]}_{data}"
             elif op == "slice":
-                stacks[i] = self.written(block.nodes[args[0]].data, f"{path}{args[0]}")[data[0] : data[1]]
+                tables[i] = self.written(block.nodes[args[0]].data, f"{path}{args[0]}")[data[0] : data[1]]
             else:
                 values[i] = self.operation(node, [values[a] for a in args], here, indent)
             if i == done:
                 self.lines.append(f"{indent}if ({values[i]}) break;")
-        return values, stacks
+        return values, tables
 
     def operation(self, node: Node, operands: list[str], here: str, indent: str) -> str:
         """The variable of an arithmetic operation."""
@@ -200,7 +200,7 @@ class CFunction:
         self.lines.append(f"{indent}const {kind or self.real} {name} = {text};")
         return name
 
-    # ---- loops and stacks
+    # ---- loops and tables
 
     def loop(self, loop: Loop, start: list[str], columns: list[Column], captured: list[str], here: str, indent: str) -> None:
         """Write a loop. Its carried values are variables that change only when all the next ones are known."""
@@ -224,12 +224,12 @@ class CFunction:
         self.lines.append(f"{indent}}}")
 
     def written(self, loop: Loop, here: str) -> list[Column]:
-        """Where a loop writes its columns: into outputs, and what remains into a stack `w` of its own."""
+        """Where a loop writes its columns: into outputs, and what remains into a table `w` of its own."""
         own = [c for c in range(loop.writes) if (here, c) not in self.direct]
         return [self.direct.get((here, c)) or Column(f"w{here}", len(own), own.index(c)) for c in range(loop.writes)]
 
-    def stack(self, entries: list[str], columns: int, here: str, indent: str) -> list[Column]:
-        """The columns of a stack of values: a stretch of memory that exists already, constants, or a local array."""
+    def table(self, entries: list[str], columns: int, here: str, indent: str) -> list[Column]:
+        """The columns of a table of values: a stretch of memory that exists already, constants, or a local array."""
         first = re.fullmatch(r"(\w+)\[(\d+)\]", entries[0]) if entries else None
         if first is not None and entries == [f"{first[1]}[{int(first[2]) + k}]" for k in range(len(entries))]:
             return [Column(first[1], columns, int(first[2]) + c) for c in range(columns)]
@@ -244,12 +244,12 @@ class CFunction:
         return [Column(f"t{here}", columns, c) for c in range(columns)]
 
     def area(self, name: str, entries: int, indent: str) -> None:
-        """Leave a line for a stack in memory; where it lies is known when all are."""
+        """Leave a line for a table in memory; where it lies is known when all are."""
         self.areas.append((len(self.lines), indent, name, entries))
         self.lines.append("")
 
     def _place_areas(self) -> int:
-        """Stacks as local arrays, or all in `work` if they are large; the numbers needed there."""
+        """Tables as local arrays, or all in `work` if they are large; the numbers needed there."""
         total = sum(entries for *_, entries in self.areas)
         in_work = total * (4 if self.single else 8) > STACK
         at = 0
@@ -282,7 +282,7 @@ nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh
 cd_min cd_max cd_pow2 cd_logb
 """
 RESERVED = frozenset(_WORDS.split() + _LIBRARY.split() + [n + f for n in _FOR_EACH_TYPE.split() for f in ("", "f", "l")])
-_OURS = re.compile(r"[xktwci]\d")  # how values, constants, stacks, carried values and counters are called
+_OURS = re.compile(r"[xktwci]\d")  # how values, constants, tables, carried values and counters are called
 
 
 def identifier(name: str, taken: set[str]) -> str:

@@ -35,7 +35,7 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
     results = iter(evaluate(block, params, arithmetic))
     outputs = []
     for port in tape.outputs:
-        values = arithmetic.flat(next(results)) if port.stack else [next(results) for _ in range(port.size)]
+        values = arithmetic.flat(next(results)) if port.table else [next(results) for _ in range(port.size)]
         rows, columns = _size(port)
         outputs.append(casadi.reshape(casadi.densify(arithmetic.column(values)), columns, rows).T)
     known = casadi.Function.fix_name(name or tape.name)
@@ -75,9 +75,9 @@ class Scalars(Arithmetic):
         """Values one below the other."""
         return self.casadi.vertcat(*values) if values else self.kind(0, 1)
 
-    def flat(self, stack: Any) -> list[Any]:
-        """The entries of a stack, row after row, as one or more columns."""
-        return [entry for row in stack for entry in row]
+    def flat(self, table: Any) -> list[Any]:
+        """The entries of a table, row after row, as one or more columns."""
+        return [entry for row in table for entry in row]
 
     def logb(self, a: Any) -> Any:
         """The exponent of a, by logarithm and then by comparison with the two powers of two around it."""
@@ -88,17 +88,17 @@ class Scalars(Arithmetic):
 
 
 class Matrices(Scalars):
-    """CasADi's MX, where a loop stays a loop; a stack is a matrix with one column per row of the stack."""
+    """CasADi's MX, where a loop stays a loop; a table is a matrix with one column per row of the table."""
 
     def __init__(self, casadi: Any) -> None:
         super().__init__(casadi)
         self.kind = casadi.MX
 
-    def loop(self, loop: Loop, start: list[Any], stacks: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """A loop as a mapped accumulation."""
         order = [*reversed(range(loop.count))] if loop.reverse else [*range(loop.count)]
         iteration = self.casadi.DM([order])
-        rows = self.casadi.vertcat(*stacks)[:, order] if stacks else self.kind(0, loop.count)
+        rows = self.casadi.vertcat(*tables)[:, order] if tables else self.kind(0, loop.count)
         outside = self.casadi.repmat(self.column(captured), 1, loop.count)
         repeated = self.body(loop, len(captured)).mapaccum("loop", loop.count)
         states, written = repeated(self.column(start), iteration, rows, outside)
@@ -116,7 +116,7 @@ class Matrices(Scalars):
         outputs = [self.casadi.densify(inner.column(part)) for part in (following, written)]
         return self.casadi.Function("body", symbols, outputs)
 
-    def stack(self, entries: list[Any], rows: int, columns: int) -> Any:
+    def table(self, entries: list[Any], rows: int, columns: int) -> Any:
         """A matrix with one column per row."""
         return self.casadi.reshape(self.column(entries), columns, rows)
 
@@ -124,13 +124,13 @@ class Matrices(Scalars):
         """Some rows of the matrix."""
         return written[first:last, :]
 
-    def index(self, stack: Any, row: int, column: int) -> Any:
+    def index(self, table: Any, row: int, column: int) -> Any:
         """One entry."""
-        return stack[column, row]
+        return table[column, row]
 
-    def flat(self, stack: Any) -> list[Any]:
+    def flat(self, table: Any) -> list[Any]:
         """All entries, as one column."""
-        return [self.casadi.vec(stack)]
+        return [self.casadi.vec(table)]
 
 
 # ---- ports
