@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from condyle.tape.array import fma as fma
     from condyle.tape.array import stop_gradient as stop_gradient
     from condyle.tape.array import where as where
+    from condyle.tape.custom import custom_jvp as custom_jvp
     from condyle.tape.function import Function as Function
     from condyle.tape.function import function as function
     from condyle.tape.loop import loop as loop
@@ -54,6 +55,7 @@ _NAMES = {
     "tape.tape": ("Tape",),
     "tape.array": ("array", "where", "fma", "stop_gradient"),
     "tape.loop": ("loop", "scan"),
+    "tape.custom": ("custom_jvp",),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),
     "multibody.robot": ("load", "Robot"),

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from condyle.tape.inline import Recorder
+from condyle.tape.interpret import evaluate
 from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
-from condyle.tape.scalar import Scalar
+from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import loop_forward, seeds, smooth
-from condyle.tape.tape import Block, Loop
+from condyle.tape.tape import Block, Call, Loop
 
 Tangent = dict[int, Any]  # seed -> traced scalar
 
@@ -45,6 +46,9 @@ def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[l
             value = _recorder.number(data)
         elif op == "loop":
             value, move = _loop(data, *data.split(xs), *data.split(ts))
+        elif op == "call":
+            results = _recorder.call(data, xs)
+            value, move = (results, None), (_call(data, xs, results, ts), None)
         elif op == "get":
             value, move = xs[0][0][data], ts[0][0][data]
         elif op == "slice":
@@ -78,6 +82,18 @@ def _rule(op: str, y: Scalar, xs: list[Any], ts: list[Tangent], extra: tuple[Any
             for s, dx in t.items():
                 move[s] = move[s] + factor * dx if s in move else factor * dx
     return move
+
+
+def _call(call: Call, xs: list[Any], results: list[Any], ts: list[Tangent]) -> list[Tangent]:
+    """The tangents of a call's results by its rule, seed by seed."""
+    moves: list[Tangent] = [{} for _ in results]
+    zero = _recorder.number(0.0)
+    for s in sorted({s for t in ts for s in t}):
+        tangents = evaluate(call.rule, [*xs, *results, *[t.get(s, zero) for t in ts]], _recorder)
+        for move, tangent in zip(moves, tangents, strict=True):
+            if constant(tangent) != 0.0:
+                move[s] = tangent
+    return moves
 
 
 def chosen(op: str, xs: list[Any]) -> Any:

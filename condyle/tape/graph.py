@@ -60,7 +60,9 @@ class Graph:
         if graph is self:
             return index
         if self.parent is None or graph.depth >= self.depth:
-            raise TraceError("a traced value was used outside of the function or loop body it belongs to; return it instead")
+            raise TraceError(
+                "a traced value was used outside of the function or loop body it belongs to; return it, or pass it in"
+            )
         node = graph.nodes[index]
         if node.op == "const":
             return self.const(node.data)

@@ -13,7 +13,7 @@ from condyle.tape.interpret import Arithmetic, evaluate
 from condyle.tape.loop import Table, columns, current, make_table, recording, repeat
 from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar, compare, emit
-from condyle.tape.tape import Block, Loop, Tape, by_port
+from condyle.tape.tape import Block, Call, Loop, Tape, by_port
 
 
 class Recorder(Arithmetic):
@@ -39,6 +39,11 @@ class Recorder(Arithmetic):
 
         return repeat(loop.count, start, tables, body, reverse=loop.reverse)
 
+    def call(self, call: Call, args: list[Any]) -> list[Any]:
+        """The call recorded again."""
+        graph = current()
+        return record_call(graph, call, [graph.place(x) for x in args])
+
     def table(self, entries: list[Any], rows: int, columns: int) -> Table:
         """A table of the current graph."""
         return make_table(current(), entries, rows, columns)
@@ -50,6 +55,12 @@ class Recorder(Arithmetic):
     def index(self, table: Table, row: int, column: int) -> Scalar:
         """One entry of a table."""
         return table.entry(row, column)
+
+
+def record_call(graph: Graph, call: Call, args: list[int]) -> list[Scalar]:
+    """The results of a call recorded in a graph."""
+    node = graph.record("call", tuple(args), call)
+    return [Scalar(graph, graph.record("get", (node,), j)) for j in range(len(call.body.results))]
 
 
 def record_again(block: Block, arithmetic: Arithmetic) -> Block:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from typing import Any
 
-from condyle.tape.tape import Block, Loop
+from condyle.tape.tape import Block, Call, Loop
 
 # operations that Python's operators are
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -59,6 +59,10 @@ class Arithmetic:
                 break
         return carry, written
 
+    def call(self, call: Call, args: list[Any]) -> list[Any]:
+        """The results of a call."""
+        return evaluate(call.body, args, self)
+
     def table(self, entries: list[Any], rows: int, columns: int) -> Any:
         """A table of the entries, row after row."""
         return [entries[i * columns : (i + 1) * columns] for i in range(rows)]
@@ -90,6 +94,8 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
             value = arithmetic.number(data)
         elif op == "loop":
             value = arithmetic.loop(data, *data.split([values[i] for i in args]))
+        elif op == "call":
+            value = arithmetic.call(data, [values[i] for i in args]), None
         elif op == "get":
             value = values[args[0]][0][data]
         elif op == "slice":

@@ -3,7 +3,7 @@
 A row says what the operation means, its partial derivatives, and how LLVM and C write it. An operation without an `llvm`
 text is elementary (sin, exp, ...): `elementary.py` lowers it to the exact ones, except on backends that know the true function.
 
-Besides these rows a tape has seven structural operations, which every interpreter handles itself:
+Besides these rows a tape has eight structural operations, which every interpreter handles itself:
 
     param  data = position            a value that comes from outside the block
     const  data = float               a float64 number
@@ -12,6 +12,7 @@ Besides these rows a tape has seven structural operations, which every interpret
     get    args = (loop,)             data = position: a carried value after the last iteration
     slice  args = (loop,)             data = (first, last): columns that a loop wrote, one row per iteration, as a table
     index  args = (table,)            data = (row, column): one entry of a table
+    call   args = values              data = Call: a body with a derivative rule of its own; `get` gives its results
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 REAL, BOOL = "real", "bool"
-STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "slice", "index"})
+STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "slice", "index", "call"})
 
 
 @dataclass(frozen=True)

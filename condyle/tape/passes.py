@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from condyle.errors import BackendError
 from condyle.tape.graph import Graph
 from condyle.tape.inline import Recorder, record_again
-from condyle.tape.interpret import Ieee
+from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.ops import OPS, REAL
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Loop, Node, Tape
+from condyle.tape.tape import Block, Call, Loop, Node, Tape
 
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
 
@@ -47,18 +48,27 @@ def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = 
     return graph.block([place[i] for i in block.results])
 
 
+class _Released(Recorder):
+    """Recorder without what only derivatives look at: `stop_gradient` is gone, and calls are their bodies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions["stop_gradient"] = lambda a: a
+
+    def call(self, call: Call, args: list[Any]) -> list[Any]:
+        return evaluate(call.body, args, self)
+
+
 def release(block: Block) -> Block:
-    """The block recorded again without `stop_gradient`, as if it had never been written: derivatives have been taken by now."""
-    if "stop_gradient" not in operations_used(block):
+    """The block recorded again without `stop_gradient` and calls: derivatives have been taken by now."""
+    if operations_used(block).isdisjoint(("stop_gradient", "call")):
         return block
-    arithmetic = Recorder()
-    arithmetic.functions["stop_gradient"] = lambda a: a
-    return dead_code(record_again(block, arithmetic))
+    return dead_code(record_again(block, _Released()))
 
 
 def operations_used(block: Block) -> set[str]:
     """The names of the operations of a block and its loops."""
-    bodies = [node.data.body for node in block.nodes if node.op == "loop"]
+    bodies = [node.data.body for node in block.nodes if node.op in ("loop", "call")]
     return {node.op for node in block.nodes}.union(*[operations_used(body) for body in bodies])
 
 
@@ -136,7 +146,7 @@ def dead_code(block: Block) -> Block:
         if not needed[i]:
             continue
         op, args, data = nodes[i]
-        if op == "get":
+        if op == "get" and nodes[args[0]].op == "loop":
             finals.setdefault(args[0], set()).add(data)
         elif op == "slice":
             ranges.setdefault(args[0], set()).add(data)
@@ -155,7 +165,7 @@ def dead_code(block: Block) -> Block:
         op, args, data = node
         if op == "loop":
             data, args, _, _ = slim[i]
-        elif op == "get":
+        elif op == "get" and args[0] in slim:
             data = slim[args[0]][2][data]
         elif op == "slice":
             first, last = data

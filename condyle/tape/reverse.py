@@ -16,7 +16,7 @@ from condyle.tape.loop import Table, columns, current, make_table, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_backward, seeds, smooth
-from condyle.tape.tape import Block, Loop
+from condyle.tape.tape import Block, Call, Loop
 
 Adjoint = dict[int, Any]  # seed -> traced scalar
 
@@ -83,6 +83,8 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
         here = adjoints[i]
         if op == "param":
             into[data] = here
+        elif op == "call":
+            _call(data, [values[a] for a in args], values[i][0], here[0], [adjoints[a] for a in args])
         elif op == "get":
             _accumulate(adjoints[args[0]][0][data], here)
         elif op == "slice":
@@ -105,6 +107,8 @@ def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[A
 def _nothing(op: str, data: Any) -> Any:
     if op == "loop":
         return [{} for _ in range(data.carries)], TableAdjoint()
+    if op == "call":
+        return [{} for _ in data.body.results], None
     return TableAdjoint() if op in ("table", "slice") else {}
 
 
@@ -123,6 +127,15 @@ def _rule(op: str, y: Scalar, xs: list[Any], extra: tuple[Any, ...], here: Adjoi
     for factor, adjoint in zip(rule(y, *xs, *extra), into, strict=True):
         if factor is not None:
             _accumulate(adjoint, {s: factor * g for s, g in here.items()})
+
+
+def _call(call: Call, xs: list[Any], results: list[Any], here: list[Adjoint], into: list[Adjoint]) -> None:
+    """The adjoints of a call's arguments: its rule, which is linear in the tangents, transposed."""
+    if any(here):
+        at_zero = [Recorder().number(0.0) for _ in xs]
+        _, adjoints = reverse(call.rule, [*xs, *results, *at_zero], here)
+        for adjoint, more in zip(into, adjoints[len(xs) + len(results) :], strict=True):
+            _accumulate(adjoint, more)
 
 
 def _loop(loop: Loop, args: list[Any], written: Table, here: tuple[list[Adjoint], TableAdjoint], into: list[Any]) -> None:

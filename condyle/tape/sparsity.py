@@ -27,6 +27,10 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
             mask = params[data]
         elif op == "loop":
             mask = loop_forward(data, *data.split([masks[i] for i in args]))
+        elif op == "call":
+            rest = data.rule.params - len(args)
+            rule = forward_masks(data.rule, [0] * rest + [masks[i] for i in args])
+            mask = [rule[r] for r in data.rule.results], None
         elif op == "get":
             mask = masks[args[0]][0][data]
         elif op == "slice":
@@ -84,6 +88,10 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
                 at += len(masks[t])
             for a, seeds in zip((*start, *outside), (*carry, *captured), strict=True):
                 masks[a] |= seeds
+        elif op == "call":
+            into, _ = backward_masks(data.rule, mask[0])
+            for a, seeds in zip(args, into[data.rule.params - len(args) :], strict=True):
+                masks[a] |= seeds
         elif smooth(op):
             for a in args[1:] if op == "select" else args:
                 masks[a] |= mask
@@ -106,6 +114,8 @@ def _nothing(block: Block, i: int) -> Any:
     op, _, data = block.nodes[i]
     if op == "loop":
         return [0] * data.carries, [0] * data.writes
+    if op == "call":
+        return [0] * len(data.body.results), None
     if op in ("table", "slice"):
         return [0] * (data[1] if op == "table" else data[1] - data[0])
     return 0

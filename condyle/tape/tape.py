@@ -64,6 +64,18 @@ class Loop:
         return list(args[:k]), list(args[k:t]), list(args[t:])
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A body whose derivatives are given by a rule rather than by its operations.
+
+    The rule's params are (arguments, results of the body, one tangent per argument); its results, linear in the tangents, are
+    the tangents of the body's results. The rule is differentiated in its turn for derivatives of higher order.
+    """
+
+    body: Block
+    rule: Block
+
+
 @dataclass(frozen=True)
 class Port:
     """A named array that goes in or comes out. `table`: it is one table of the block rather than single values."""
@@ -131,6 +143,9 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
             shape = (data.count, data.carries, data.reads, data.writes, data.tables, data.reverse, data.exits)
             digest.update(f"{shape}\n".encode())
             _update(digest, data.body)
+        elif isinstance(data, Call):
+            _update(digest, data.body)
+            _update(digest, data.rule)
         else:
             digest.update(f"{data}\n".encode())
     digest.update(f"{block.params} {block.results}\n".encode())
@@ -143,7 +158,7 @@ def operations(block: Block, *, until: int | None = None) -> int:
     for loop in [node.data for node in block.nodes if node.op == "loop"]:
         times = loop.count if until is None or not loop.exits else min(loop.count, until)
         total += times * operations(loop.body, until=until)
-    return total
+    return total + sum(operations(node.data.body, until=until) for node in block.nodes if node.op == "call")
 
 
 def listing(block: Block, indent: str) -> list[str]:
@@ -151,6 +166,9 @@ def listing(block: Block, indent: str) -> list[str]:
     lines = []
     for i, node in enumerate(block.nodes):
         lines.append(f"{indent}%{i} = {_phrase(node)}")
+        if node.op == "call":
+            lines += listing(node.data.body, indent + "  ")
+            lines.append(f"{indent}  give " + " ".join(f"%{r}" for r in node.data.body.results))
         if node.op == "loop":
             body, done = node.data.body, node.data.done
             lines += listing(body, indent + "  ")
@@ -167,4 +185,6 @@ def _phrase(node: Node) -> str:
         loop: Loop = node.data
         order = " reversed" if loop.reverse else ""
         return f"loop {loop.count} times{order}, carry {loop.carries}, read {loop.reads}, write {loop.writes}: {args}"
+    if node.op == "call":
+        return f"call: {args}"
     return " ".join(part for part in (node.op, args, "" if node.data is None else str(node.data)) if part)
