@@ -74,6 +74,14 @@ def test_cutting_a_block_into_runs_changes_no_bit(seed):
         assert all(same_bits(a, b) for a, b in zip(wanted, got, strict=True)), f"uncut={uncut}\n{tape}"
 
 
+def test_float32_and_float64_kernels_of_equal_operations_and_lanes_are_kept_apart():
+    square = cd.function(lambda x: x * x, x=3)
+    assert square.lowered("f64").hash == square.lowered("f32").hash
+    x = np.arange(33.0).reshape(11, 3)
+    for dtype in (np.float64, np.float32, np.float64):
+        assert same_bits(square.on("cpu", lanes=4)(x.astype(dtype)), (x * x).astype(dtype))
+
+
 def to_the_end(block: Block) -> Block:
     """The block with loops that run all their iterations, whatever their condition says."""
     nodes = []

@@ -226,7 +226,7 @@ def cached_kernel(tape: Tape, precision: str, lanes: int, threads: int) -> CpuKe
     # the tape need not be lowered, nor traced, if it is known what it is lowered to
     lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
     lowered = shared_cache().found(lowering, lambda: lower(tape, precision).hash.encode()).decode()
-    stored = shared_cache().found(f"{_code_generator()} {lowered} {lanes}", lambda: _compiled(tape, precision, lanes))
+    stored = shared_cache().found(f"{_code_generator()} {lowered} {precision} {lanes}", lambda: _compiled(tape, precision, lanes))
     scratch, expected = struct.unpack_from("<qq", stored)
     return CpuKernel(tape, stored[16:], scratch, lanes, expected, threads)
 
