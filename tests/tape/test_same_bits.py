@@ -270,3 +270,11 @@ class _Mxcsr:
         self.engine = cpu.load_object(cpu.object_code(text))
         self.read = ctypes.PYFUNCTYPE(ctypes.c_uint32)(self.engine.get_function_address("read"))
         self.write = ctypes.PYFUNCTYPE(None, ctypes.c_uint32)(self.engine.get_function_address("write"))
+
+
+def test_one_tape_in_two_precisions_is_two_kernels():
+    # nothing in this tape depends on the precision, so that it is lowered to the same operations for both
+    f = cd.function(lambda x: x + 1.0, x=())
+    for dtype in (np.float32, np.float64, np.float32):
+        for lanes in (1, 4, 8):
+            assert f.on("cpu", lanes=lanes)(dtype(0.5)) == 1.5
