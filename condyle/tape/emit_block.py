@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from condyle.tape.ir_writer import IRWriter, OpenLoop, VectorType
 from condyle.tape.layout import Cut, Scratch, cut
-from condyle.tape.ops import BOOL, OPS
+from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.tape import Block, Loop
 from condyle.tape.target import Target
 
@@ -64,7 +64,11 @@ class BlockEmitter(IRWriter):
             if op == "const":
                 return self.type.splat(data)
             values[i] = self.load(self.place(plan.slots[i]))
-            if op in OPS and OPS[op].gives == BOOL:
+            kind = OPS[op].gives if op in OPS else None
+            if kind == INT:
+                bits = self.put(f"bitcast {self.type.vector} {values[i]} to {self.type.words}")
+                values[i] = self.put(f"and {self.type.words} {bits}, {self.type.word_mask}")
+            elif kind == BOOL:
                 values[i] = self.put(f"fcmp une {self.type.vector} {values[i]}, zeroinitializer")
         return values[i]
 
@@ -99,9 +103,12 @@ class BlockEmitter(IRWriter):
         return values
 
     def spill(self, op: str, value: str, slot: int) -> None:
-        """Keep a value in its slot; a comparison as 1 or 0."""
+        """Keep a value in its slot; a comparison as 1 or 0, a word as its bits."""
         v = self.type.vector
-        if op in OPS and OPS[op].gives == BOOL:
+        kind = OPS[op].gives if op in OPS else None
+        if kind == INT:
+            value = self.put(f"bitcast {self.type.words} {value} to {v}")
+        elif kind == BOOL:
             value = self.put(f"select <{self.type.lanes} x i1> {value}, {v} {self.type.splat(1.0)}, {v} zeroinitializer")
         self.store(value, self.place(slot))
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from condyle.tape.interpret import INTEGERS, WORD, to_int
+
 if TYPE_CHECKING:
     from condyle.tape.graph import Graph
 
@@ -167,9 +169,67 @@ def invert(g: Graph, args: Args) -> int | None:
     return node.args[0] if node.op == "not" else None
 
 
+# what leaves the other argument as it is, and what decides the result alone
+_NEUTRAL = {"iadd": 0, "ior": 0, "ixor": 0, "imul": 1, "iand": WORD}
+_DECIDING = {"imul": 0, "imulhi": 0, "iand": 0, "ior": WORD}
+_SECOND_NEUTRAL = {"isub": 0, "ishl": 0, "ishr": 0}
+
+
+def words(op: str) -> Callable[[Graph, Args], int | None]:
+    """A folding of an operation on words: two constants are one, and the arguments of a symmetric one are in order."""
+
+    def fold(g: Graph, args: Args) -> int | None:
+        a, b = args
+        x, y = g.value(a), g.value(b)
+        if x is not None and y is not None:
+            return g.const(INTEGERS[op](x, y))
+        symmetric = op in _NEUTRAL or op == "imulhi"
+        for number, this, other in ((x, a, b), (y, b, a)):
+            if number is None or not (symmetric or this == b):
+                continue
+            if number == (_NEUTRAL if symmetric else _SECOND_NEUTRAL).get(op):
+                return other
+            if number == _DECIDING.get(op):
+                return this
+        return g.record(op, (b, a), None) if symmetric and a > b else None
+
+    return fold
+
+
+def compared_words(op: str) -> Callable[[Graph, Args], int | None]:
+    """A folding of a comparison of words that is known now: a comparison of 0 and 1 is as true or false."""
+
+    def fold(g: Graph, args: Args) -> int | None:
+        a, b = args
+        x, y = g.value(a), g.value(b)
+        never = op == "ilt" and (a == b or y == 0 or x == WORD)
+        if never or (x is not None and y is not None):
+            truth = not never and INTEGERS[op](x, y)
+            return g.record("lt", (g.const(0.0), g.const(1.0)) if truth else (g.const(1.0), g.const(0.0)), None)
+        return g.record(op, (b, a), None) if op == "ieq" and a > b else None
+
+    return fold
+
+
+def number_to_word(g: Graph, args: Args) -> int | None:
+    """The word of a number; a constant is its float64 value in every precision."""
+    x = g.value(args[0])
+    return None if x is None else g.const(to_int(x))
+
+
+def word_to_number(g: Graph, args: Args) -> int | None:
+    """The number of a constant word, which float64 has."""
+    x = g.value(args[0])
+    return None if x is None else g.const(float(x))
+
+
 FOLD: dict[str, Callable[[Graph, Args], int | None]] = {
     **{fold.__name__: fold for fold in (add, sub, mul, div, neg, stop_gradient, fma, select)},
     **{op: in_order(op) for op in ("eq", "and", "or")},
     "abs": absolute,
     "not": invert,
+    **{op: compared_words(op) for op in ("ilt", "ieq")},
+    **{op: words(op) for op in INTEGERS if op not in ("ilt", "ieq")},
+    "to_int": number_to_word,
+    "to_real": word_to_number,
 }

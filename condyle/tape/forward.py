@@ -43,7 +43,7 @@ def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[l
         if op == "param":
             value, move = params[data], tangents[data]
         elif op == "const":
-            value = _recorder.number(data)
+            value = _recorder.word(data) if isinstance(data, int) else _recorder.number(data)
         elif op == "loop":
             value, move = _loop(data, *data.split(xs), *data.split(ts))
         elif op == "call":

@@ -7,7 +7,7 @@ from typing import Any
 
 from condyle.errors import TraceError
 from condyle.tape.fold import FOLD
-from condyle.tape.ops import BOOL, OPS
+from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.tape import Block, Node
 
 
@@ -40,8 +40,10 @@ class Graph:
             self.nodes.append(Node(op, args, data))
         return found
 
-    def const(self, value: float) -> int:
-        """Position of a number; the two zeros are different numbers, all NaNs are one."""
+    def const(self, value: float | int) -> int:
+        """Position of a number, or of a word if it is an int; the two zeros are different numbers, all NaNs are one."""
+        if isinstance(value, int):
+            return self.record("const", (), value)
         key = ("const", value if value == value else "nan", math.copysign(1.0, value) if value == value else 0.0)
         found = self._known.get(key)
         if found is None:
@@ -66,8 +68,14 @@ class Graph:
         node = graph.nodes[index]
         if node.op == "const":
             return self.const(node.data)
-        if node.op in OPS and OPS[node.op].gives == BOOL:
-            # only numbers cross into a body: a comparison crosses as 1 or 0
+        kind = OPS[node.op].gives if node.op in OPS else None
+        if kind == INT:
+            # only numbers cross into a body: a word crosses in two halves, which are exact in every precision
+            halves = [graph.emit(op, (index, graph.const(k))) for op, k in (("ishr", 16), ("iand", 0xFFFF))]
+            high, low = [self.emit("to_int", (self.adopt(graph, graph.emit("to_real", (half,))),)) for half in halves]
+            return self.emit("ior", (self.emit("ishl", (high, self.const(16))), low))
+        if kind == BOOL:
+            # and a comparison as 1 or 0
             flag = graph.emit("select", (index, graph.const(1.0), graph.const(0.0)))
             return self.emit("lt", (self.const(0.0), self.adopt(graph, flag)))
         outer = self.parent.adopt(graph, index)
@@ -80,7 +88,7 @@ class Graph:
         return self.const(x) if isinstance(x, float) else self.adopt(x.graph, x.index)
 
     def value(self, index: int) -> float | None:
-        """The number at a position, or None when it is not a constant."""
+        """The number or word at a position, or None when it is not a constant."""
         node = self.nodes[index]
         return node.data if node.op == "const" else None
 

@@ -11,8 +11,8 @@ import numpy as np
 from condyle.tape.graph import Graph
 from condyle.tape.interpret import Arithmetic, evaluate
 from condyle.tape.loop import Table, columns, current, make_table, recording, repeat
-from condyle.tape.ops import BOOL, OPS
-from condyle.tape.scalar import Scalar, compare, emit
+from condyle.tape.ops import BOOL, INT, OPS
+from condyle.tape.scalar import Int, Scalar, compare, emit, integer
 from condyle.tape.tape import Block, Call, Loop, Tape, by_port
 
 
@@ -21,7 +21,7 @@ class Recorder(Arithmetic):
 
     def __init__(self) -> None:
         self.functions: dict[str, Callable[..., Any]] = {
-            name: partial(compare if op.gives == BOOL else emit, name) for name, op in OPS.items()
+            name: partial({BOOL: compare, INT: integer}.get(op.gives, emit), name) for name, op in OPS.items()
         }
         self.functions["pow"] = lambda a, p: emit("pow", a, data=p)
 
@@ -29,6 +29,11 @@ class Recorder(Arithmetic):
         """A constant of the current graph."""
         graph = current()
         return Scalar(graph, graph.const(value))
+
+    def word(self, value: int) -> Int:
+        """A constant word of the current graph."""
+        graph = current()
+        return Int(graph, graph.const(value))
 
     def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """The loop recorded again, its body in this arithmetic."""

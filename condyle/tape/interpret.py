@@ -30,6 +30,27 @@ CHOICES: dict[str, Callable[..., Any]] = OPERATORS | {
     "not": operator.not_,
     "select": lambda a, b, c: b if a else c,
 }
+WORD = 2**32 - 1  # the bits of a word
+# operations on words, which are Python's whole numbers from 0 to WORD
+INTEGERS: dict[str, Callable[..., Any]] = {
+    "iadd": lambda a, b: a + b & WORD,
+    "isub": lambda a, b: a - b & WORD,
+    "imul": lambda a, b: a * b & WORD,
+    "imulhi": lambda a, b: a * b >> 32,
+    "iand": operator.and_,
+    "ior": operator.or_,
+    "ixor": operator.xor,
+    "ishl": lambda a, b: a << (b & 31) & WORD,
+    "ishr": lambda a, b: a >> (b & 31),
+    "ilt": operator.lt,
+    "ieq": operator.eq,
+}
+CHOICES |= INTEGERS | {"iselect": CHOICES["select"]}
+
+
+def to_int(a: float) -> int:
+    """rint(a) modulo 2^32; 0 for NaN and from |a| = 2^51 on."""
+    return round(a) & WORD if abs(a) < 2.0**51 else 0
 
 
 class Arithmetic:
@@ -38,7 +59,11 @@ class Arithmetic:
     functions: dict[str, Callable[..., Any]]
 
     def number(self, value: float) -> Any:
-        """The constant `value` in this arithmetic."""
+        """The constant `value` in this arithmetic; words are whole numbers in all of them."""
+        return value
+
+    def word(self, value: int) -> Any:
+        """A word."""
         return value
 
     def working(self) -> AbstractContextManager[Any]:
@@ -91,7 +116,7 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
         if op == "param":
             value = params[data]
         elif op == "const":
-            value = arithmetic.number(data)
+            value = arithmetic.word(data) if isinstance(data, int) else arithmetic.number(data)
         elif op == "loop":
             value = arithmetic.loop(data, *data.split([values[i] for i in args]))
         elif op == "call":
@@ -132,6 +157,8 @@ class Ieee(Arithmetic):
             "floor": lambda a: math.copysign(float(math.floor(a)), a) if math.isfinite(a) else a,
             "pow2": lambda a: math.ldexp(1.0, round(min(a, self.bias) if a > 1 - self.bias else 1 - self.bias)),
             "logb": self.logb,
+            "to_int": to_int,
+            "to_real": lambda a: r(float(a)),
         }
 
     def number(self, value: float) -> float:

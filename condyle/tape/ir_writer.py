@@ -39,18 +39,39 @@ class VectorType:
         """How intrinsics name the vector type."""
         return f"v{self.lanes}{self.precision}"
 
-    def splat(self, value: float) -> str:
-        """A constant in every lane; LLVM writes the bits of a double, also for float."""
+    @property
+    def integer(self) -> str:
+        """LLVM's type of one word; it is as wide as a number, so that a slot can hold either."""
+        return "i64" if self.precision == "f64" else "i32"
+
+    @property
+    def words(self) -> str:
+        """LLVM's type of a vector of words."""
+        return f"<{self.lanes} x {self.integer}>"
+
+    @property
+    def word_mask(self) -> str:
+        """A constant with the bits that a word can have."""
+        return self.splat(2**32 - 1)
+
+    def splat(self, value: float | int) -> str:
+        """A constant in every lane; LLVM writes the bits of a double, also for float, and a word of 32 bits with its sign."""
+        if isinstance(value, int):
+            return f"splat ({self.integer} {value if self.integer == 'i64' or value < 2**31 else value - 2**32})"
         value = Ieee(single=self.precision == "f32").number(value)
         return f"splat ({self.element} 0x{struct.pack('>d', value).hex().upper()})"
 
     def templates(self) -> dict[str, str]:
         """The LLVM text of every exact operation; {r} {a} {b} {c} stay open."""
-        digits, bias, integer = (52, 1023, "i64") if self.precision == "f64" else (23, 127, "i32")
+        digits, bias = (52, 1023) if self.precision == "f64" else (23, 127)
+        integer, doubles = self.integer, VectorType("f64", self.lanes)
+        fpext, zext, trunc = ("bitcast",) * 3 if self.precision == "f64" else ("fpext", "zext", "trunc")
         fields = {
             "V": self.vector,
             "B": f"<{self.lanes} x i1>",
-            "I": f"<{self.lanes} x {integer}>",
+            "I": self.words,
+            "D": doubles.words,
+            "F": doubles.vector,
             "S": self.suffix,
             "ones": "splat (i1 true)",
             "pow2_low": self.splat(1.0 - bias),
@@ -61,6 +82,10 @@ class VectorType:
             "exponent_mask": f"splat ({integer} {2 * bias + 1})",
             "logb_or": f"splat ({integer} {(bias + digits) << digits})",
             "logb_minus": self.splat(float(2**digits + bias)),
+            **{"fpext": fpext, "zext": zext, "trunc": trunc, "word_mask": self.word_mask, "word_places": self.splat(31)},
+            "to_int_low": doubles.splat(-(2.0**51)),
+            "to_int_high": doubles.splat(2.0**51),
+            "to_int_magic": doubles.splat(1.5 * 2.0**52),
             **{x: f"{{{x}}}" for x in "rabc"},
         }
         return {name: op.llvm.format(**fields) for name, op in OPS.items() if op.llvm is not None}

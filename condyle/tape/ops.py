@@ -6,7 +6,7 @@ text is elementary (sin, exp, ...): `elementary.py` lowers it to the exact ones,
 Besides these rows a tape has eight structural operations, which every interpreter handles itself:
 
     param  data = position            a value that comes from outside the block
-    const  data = float               a float64 number
+    const  data = float or int        a float64 number, or a word: a whole number of 32 bits
     table  args = rows x columns      values as a matrix, row after row; data = (rows, columns)
     loop   args = start values, tables, captured values; data = Loop
     get    args = (loop,)             data = position: a carried value after the last iteration
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-REAL, BOOL = "real", "bool"
+REAL, BOOL, INT = "real", "bool", "int"  # INT: unsigned whole numbers of 32 bits, "words", modulo 2^32
 STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "slice", "index", "call"})
 
 
@@ -47,7 +47,7 @@ OPS: dict[str, Op] = {}
 
 
 def _row(name: str, signature: str, meaning: str, partials: Any, llvm: str | None = None, c: str | None = None) -> None:
-    kinds = {"r": REAL, "b": BOOL}
+    kinds = {"r": REAL, "b": BOOL, "i": INT}
     takes, gives = signature.split(">")
     OPS[name] = Op(name, tuple(kinds[k] for k in takes), kinds[gives], meaning, partials, llvm, c)
 
@@ -88,6 +88,32 @@ _LOGB_LLVM = (
     "{r} = fsub {V} {r}.5, {logb_minus}"
 )
 
+
+def _word(instruction: str) -> str:
+    # in float64 kernels a lane of a word has 64 bits, of which the upper half is zero
+    return f"{{r}}.1 = {instruction}\n{{r}} = and {{I}} {{r}}.1, {{word_mask}}"
+
+
+_HIGH_PRODUCT_LLVM = (
+    "{r}.1 = {zext} {I} {a} to {D}\n"
+    "{r}.2 = {zext} {I} {b} to {D}\n"
+    "{r}.3 = mul {D} {r}.1, {r}.2\n"
+    "{r}.4 = lshr {D} {r}.3, splat (i64 32)\n"
+    "{r} = {trunc} {D} {r}.4 to {I}"
+)
+# the last bits of the mantissa of a + 1.5 * 2^52 are rint(a) modulo 2^32; a conversion would be undefined for large numbers
+_TO_INT_LLVM = (
+    "{r}.1 = {fpext} {V} {a} to {F}\n"
+    "{r}.2 = fcmp olt {F} {r}.1, {to_int_high}\n"
+    "{r}.3 = fcmp ogt {F} {r}.1, {to_int_low}\n"
+    "{r}.4 = and {B} {r}.2, {r}.3\n"
+    "{r}.5 = fadd {F} {r}.1, {to_int_magic}\n"
+    "{r}.6 = bitcast {F} {r}.5 to {D}\n"
+    "{r}.7 = and {D} {r}.6, splat (i64 4294967295)\n"
+    "{r}.8 = select {B} {r}.4, {D} {r}.7, {D} zeroinitializer\n"
+    "{r} = {trunc} {D} {r}.8 to {I}"
+)
+
 # fmt: off
 _row("add",      "rr>r",  "a + b",                        lambda y, a, b: (1.0, 1.0),           "{r} = fadd {V} {a}, {b}", "{a} + {b}")
 _row("sub",      "rr>r",  "a - b",                        lambda y, a, b: (1.0, -1.0),          "{r} = fsub {V} {a}, {b}", "{a} - {b}")
@@ -112,6 +138,22 @@ _row("and",      "bb>b",  "a and b",                      None,                 
 _row("or",       "bb>b",  "a or b",                       None,                                 "{r} = or {B} {a}, {b}",   "{a} || {b}")
 _row("not",      "b>b",   "not a",                        None,                                 "{r} = xor {B} {a}, {ones}", "!{a}")
 _row("select",   "brr>r", "b if a else c",                None,                                 "{r} = select {B} {a}, {V} {b}, {V} {c}", "{a} ? {b} : {c}")
+
+# words: unsigned whole numbers of 32 bits, exact in every precision
+_row("iadd",     "ii>i",  "a + b modulo 2^32",            None,                                 _word("add {I} {a}, {b}"), "{a} + {b}")
+_row("isub",     "ii>i",  "a - b modulo 2^32",            None,                                 _word("sub {I} {a}, {b}"), "{a} - {b}")
+_row("imul",     "ii>i",  "lower 32 bits of a * b",       None,                                 _word("mul {I} {a}, {b}"), "{a} * {b}")
+_row("imulhi",   "ii>i",  "upper 32 bits of a * b",       None,                                 _HIGH_PRODUCT_LLVM,        "(uint32_t)((uint64_t){a} * {b} >> 32)")
+_row("iand",     "ii>i",  "a & b, bit by bit",            None,                                 "{r} = and {I} {a}, {b}",  "{a} & {b}")
+_row("ior",      "ii>i",  "a | b, bit by bit",            None,                                 "{r} = or {I} {a}, {b}",   "{a} | {b}")
+_row("ixor",     "ii>i",  "a ^ b, bit by bit",            None,                                 "{r} = xor {I} {a}, {b}",  "{a} ^ {b}")
+_row("ishl",     "ii>i",  "a shifted up by b modulo 32 places", None,                           "{r}.0 = and {I} {b}, {word_places}\n" + _word("shl {I} {a}, {r}.0"), "{a} << ({b} & 31u)")
+_row("ishr",     "ii>i",  "a shifted down by b modulo 32 places", None,                         "{r}.0 = and {I} {b}, {word_places}\n{r} = lshr {I} {a}, {r}.0", "{a} >> ({b} & 31u)")
+_row("ilt",      "ii>b",  "a < b",                        None,                                 "{r} = icmp ult {I} {a}, {b}", "{a} < {b}")
+_row("ieq",      "ii>b",  "a == b",                       None,                                 "{r} = icmp eq {I} {a}, {b}", "{a} == {b}")
+_row("iselect",  "bii>i", "b if a else c",                None,                                 "{r} = select {B} {a}, {I} {b}, {I} {c}", "{a} ? {b} : {c}")
+_row("to_int",   "r>i",   "rint(a) modulo 2^32; 0 for NaN and from |a| = 2^51 on", None,        _TO_INT_LLVM,              "cd_to_int({a})")
+_row("to_real",  "i>r",   "a as a real number, rounded once", lambda y, a: (None,),             "{r} = uitofp {I} {a} to {V}", "({real}){a}")
 
 # elementary functions: lowered by us, or the true function at any precision
 _row("sin",      "r>r",   "sine",                         lambda y, a: (a.cos(),))

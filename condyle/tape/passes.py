@@ -10,7 +10,7 @@ from condyle.errors import BackendError
 from condyle.tape.graph import Graph
 from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
-from condyle.tape.ops import OPS, REAL
+from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Block, Call, Loop, Node, Tape
 
@@ -94,8 +94,9 @@ def fold_constants(block: Block, *, single: bool) -> Block:
     ieee = Ieee(single=single)
 
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
-        if OPS[node.op].gives == REAL and all([graph.nodes[i].op == "const" for i in args]):
-            numbers = [ieee.number(graph.nodes[i].data) for i in args]
+        if OPS[node.op].gives != BOOL and args and all([graph.nodes[i].op == "const" for i in args]):
+            constants = [graph.nodes[i].data for i in args]
+            numbers = [x if isinstance(x, int) else ieee.number(x) for x in constants]
             return graph.const(ieee.functions[node.op](*numbers))
         return graph.record(node.op, args, node.data)
 

@@ -1,4 +1,4 @@
-"""Traced scalars: `Scalar` for a number and `Bool` for a comparison. Arithmetic on them is recorded, not done."""
+"""Traced scalars: `Scalar` for a number, `Bool` for a comparison, `Int` for a word. Arithmetic on them is recorded, not done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.graph import Graph
-from condyle.tape.ops import BOOL, OPS
+from condyle.tape.ops import BOOL, INT, OPS
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), "<")
 
@@ -53,8 +53,10 @@ class Bool(_Traced):
     __slots__ = ()
     __hash__ = object.__hash__
 
-    def where(self, a: Any, b: Any) -> Scalar:
+    def where(self, a: Any, b: Any) -> Any:
         """`a` where this holds, else `b`."""
+        if isinstance(a, Int) or isinstance(b, Int):
+            return integer("iselect", self, a, b)
         return emit("select", self, a, b)
 
     def __and__(self, other: Any) -> Any:
@@ -146,6 +148,10 @@ class Scalar(_Traced):
         """The angle whose tangent this is."""
         return emit("atan2", self, 1.0)
 
+    def to_int(self) -> Int:
+        """The word that the nearest whole number is modulo 2^32; 0 for NaN and from 2^51 on."""
+        return integer("to_int", self)
+
     def ceil(self) -> Scalar:
         """The smallest whole number that is no less."""
         return -emit("floor", -self)
@@ -167,6 +173,55 @@ class Scalar(_Traced):
         )
 
     __float__ = __int__ = __index__ = __complex__ = __round__ = __trunc__ = _no_number
+
+
+def _word_operator(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The two methods of an operator: with the traced word on the left, and on the right."""
+
+    def apply(*operands: Any) -> Any:
+        if not all([isinstance(x, (Int, int, np.integer)) for x in operands]):
+            return NotImplemented
+        return compare(op, *operands) if op in _TRUTHS else integer(op, *operands)
+
+    return apply, lambda self, other: apply(other, self)
+
+
+class Int(_Traced):
+    """A traced word: a whole number of 32 bits without sign, modulo 2^32, exact in every precision."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    __add__, __radd__ = _word_operator("iadd")
+    __sub__, __rsub__ = _word_operator("isub")
+    __mul__, __rmul__ = _word_operator("imul")
+    __and__, __rand__ = _word_operator("iand")
+    __or__, __ror__ = _word_operator("ior")
+    __xor__, __rxor__ = _word_operator("ixor")
+    __lshift__, __rlshift__ = _word_operator("ishl")
+    __rshift__, __rrshift__ = _word_operator("ishr")
+    __lt__, __gt__ = _word_operator("ilt")
+    __eq__, _ = _word_operator("ieq")
+
+    def __ne__(self, other: object) -> Any:
+        return ~(self == other)
+
+    def __invert__(self) -> Int:
+        return integer("ixor", self, 2**32 - 1)
+
+    def multiply_high(self, other: Any) -> Int:
+        """The upper 32 bits of the product, of which * gives the lower ones."""
+        return integer("imulhi", self, other)
+
+    def to_real(self) -> Scalar:
+        """The word as a number; exact in float64, rounded in float32."""
+        return emit("to_real", self)
+
+    def __bool__(self) -> NoReturn:
+        raise TraceError(
+            f"{caller()}: a traced word has no truth value yet (tracing runs once, for all inputs); "
+            "compare it and choose with condyle.where(condition, a, b)"
+        )
 
 
 def _is_number(x: object) -> bool:
@@ -202,6 +257,11 @@ def compare(op: str, *operands: Any) -> Bool:
     return Bool(*_record(op, operands, None))
 
 
+def integer(op: str, *operands: Any) -> Int:
+    """The traced word that an operation gives on traced values, words and whole numbers."""
+    return Int(*_record(op, operands, None))
+
+
 def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
     graph: Graph | None = None
     for x in operands:
@@ -209,7 +269,16 @@ def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
             graph = x.graph
     if graph is None:
         raise TraceError(f"{caller()}: {op} needs at least one traced value")
-    args = [graph.adopt(x.graph, x.index) if isinstance(x, _Traced) else graph.const(number(x)) for x in operands]
+    kinds = OPS[op].takes
+    args = []
+    for x, kind in zip(operands, kinds, strict=True):
+        if isinstance(x, _Traced):
+            if isinstance(x, Int) != (kind == INT):
+                advice = "call .to_real() of it" if isinstance(x, Int) else "call .to_int() of it"
+                raise TraceError(f"{caller()}: {op} takes {', '.join(kinds)}, and got a traced {type(x).__name__}; {advice}")
+            args.append(graph.adopt(x.graph, x.index))
+        else:
+            args.append(graph.const(word(x) if kind == INT else number(x)))
     return graph, graph.emit(op, tuple(args), data)
 
 
@@ -220,9 +289,21 @@ def constant(x: Any) -> float | None:
 
 def number(x: Any) -> float:
     """A Python float from any real number, or an error that names what was given."""
+    if isinstance(x, Int):
+        raise TraceError(
+            f"{caller()}: only numbers can be stacked, carried by a loop or returned, and this is a traced word; call .to_real() "
+            "of it (in float32, which rounds, of its halves x >> 16 and x & 0xFFFF)"
+        )
     if not _is_number(x):
         raise TraceError(f"{caller()}: expected a traced value or a number, got {type(x).__name__} {x!r:.60}")
     return float(x)
+
+
+def word(x: Any) -> int:
+    """A word from any whole number, modulo 2^32, or an error that names what was given."""
+    if isinstance(x, (bool, np.bool_)) or not isinstance(x, (int, np.integer)):
+        raise TraceError(f"{caller()}: expected a traced word or a whole number (int), got {type(x).__name__} {x!r:.60}")
+    return int(x) & 2**32 - 1
 
 
 def _power(x: Scalar, p: float) -> Scalar:

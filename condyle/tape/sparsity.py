@@ -10,7 +10,7 @@ from typing import Any
 from condyle.tape.ops import OPS, REAL
 from condyle.tape.tape import Block, Loop
 
-FLAT = frozenset({"rint", "floor", "pow2", "logb", "stop_gradient"})  # real results whose derivative is zero
+FLAT = frozenset({"rint", "floor", "pow2", "logb", "stop_gradient", "to_real"})  # real results whose derivative is zero
 
 
 def smooth(op: str) -> bool:

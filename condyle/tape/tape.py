@@ -147,7 +147,7 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
             _update(digest, data.body)
             _update(digest, data.rule)
         else:
-            digest.update(f"{data}\n".encode())
+            digest.update(f"{data}\n".encode() if node.op != "const" else f"word {data}\n".encode())
     digest.update(f"{block.params} {block.results}\n".encode())
 
 

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 from condyle.tape.array import array, where
 from condyle.tape.loop import Table, current, loop, scan
-from condyle.tape.ops import OPS, REAL
-from condyle.tape.scalar import Bool, Scalar, compare, emit
+from condyle.tape.ops import INT, OPS, REAL
+from condyle.tape.scalar import Bool, Int, Scalar, compare, emit, integer
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 
@@ -53,6 +53,7 @@ CONSTANTS = [
     -math.inf,
     math.nan,
 ]
+WORDS = [0, 1, 5, 16, 31, 32, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xD2511F53, 0xFFFFFFFF]
 POWERS = [5.0, -4.0, 0.25, 1.7, -0.3]
 SHAPES: list[Any] = [(), 1, 2, 3, (2, 2), (2, 3), (2, 1, 2)]
 
@@ -108,15 +109,16 @@ def _leaves(value: Any) -> list[Scalar]:
 class Scope:
     """The values that can be used at one place of a program; an inner scope starts with those of the outer one."""
 
-    def __init__(self, pick: Pick, reals: list[Any], truths: list[Bool], elementary: bool) -> None:
+    def __init__(self, pick: Pick, reals: list[Any], truths: list[Bool], elementary: bool, words: tuple[Int, ...] = ()) -> None:
         self.pick = pick
         self.reals = list(reals)
         self.truths = list(truths)
+        self.words = list(words)
         self.tables: list[Table] = []
         self.elementary = elementary
 
     def inner(self, *more: Any) -> Scope:
-        return Scope(self.pick, [*self.reals, *more], self.truths, self.elementary)
+        return Scope(self.pick, [*self.reals, *more], self.truths, self.elementary, tuple(self.words))
 
     def grow(self, steps: int, depth: int) -> None:
         """Add operations, and loops while `depth` lasts."""
@@ -131,12 +133,15 @@ class Scope:
         """Add one operation of the table."""
         table = ELEMENTARY if self.elementary and self.pick(3) == 0 else EXACT
         op = table[self.pick(len(table))]
-        args: list[Any] = [self.value() if kind == REAL else self.condition() for kind in op.takes]
+        choose = {REAL: self.value, INT: self.word}
+        args: list[Any] = [choose.get(kind, self.condition)() for kind in op.takes]
         if op.name == "copysign":
             # the sign of a NaN is not defined: 0 / 0 has another one on x86 than elsewhere
             args[1] = (args[1] == args[1]).where(args[1], 1.0)
         if op.gives == REAL:
             self.reals.append(emit(op.name, *args, data=POWERS[self.pick(len(POWERS))] if op.name == "pow" else None))
+        elif op.gives == INT:
+            self.words.append(integer(op.name, *args))
         else:
             self.truths.append(compare(op.name, *args))
 
@@ -147,6 +152,16 @@ class Scope:
             return Scalar(graph, graph.const(CONSTANTS[self.pick(len(CONSTANTS))]))
         recent = self.reals[-4:] if self.pick(2) else self.reals
         return recent[self.pick(len(recent))]
+
+    def word(self) -> Int:
+        """A known word, a constant, or the word of a value."""
+        kind = self.pick(4)
+        if kind == 0:
+            graph = current()
+            return Int(graph, graph.const(WORDS[self.pick(len(WORDS))]))
+        if kind == 1 or not self.words:
+            self.words.append(self.value().to_int())
+        return self.words[-1 - self.pick(min(3, len(self.words)))]
 
     def condition(self) -> Bool:
         """A comparison, a combination of known ones, or a known one."""

@@ -2,6 +2,7 @@
 
 A ball that is NaN says "anything, or undefined": an operation gives it when its result has no bounds, and it spreads.
 A comparison of balls may be undecided (None); a choice between two values on such a condition gives a ball around both.
+A word is exact, or unknown (None) where the ball that it comes from holds several.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from condyle.errors import BackendError, require
 from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import InterpretedKernel
-from condyle.tape.interpret import OPERATORS, Arithmetic
+from condyle.tape.interpret import INTEGERS, OPERATORS, Arithmetic, to_int
 from condyle.tape.tape import Tape
 
 Decision = bool | None
@@ -60,6 +61,10 @@ class Interval(Arithmetic):
             "select": self.select,
             "atan2": self.finite(self.atan2),
             "pow": self.power,
+            **{op: known(function) for op, function in INTEGERS.items()},
+            "iselect": lambda a, b, c: (b if a else c) if a is not None else (b if b == c else None),
+            "to_int": self.to_int,
+            "to_real": lambda a: arb(2**31, 2**31) if a is None else self.number(a),
         }
 
     @contextmanager
@@ -162,6 +167,15 @@ class Interval(Arithmetic):
             mantissa, places = (mantissa > 0) - (mantissa < 0), 2
         return self._arb(step(mantissa, places))
 
+    def to_int(self, a: Any) -> int | None:
+        """The word of the whole number nearest to a, if there is only one."""
+        if a >= 2**51 or a <= -(2**51):
+            return 0
+        if not a.is_finite() or not (-(2**51) < a < 2**51):
+            return None
+        low, high = [self._step(end, round_half_even) for end in self.ends(a)]
+        return to_int(float(low)) if low == high else None
+
     def logb(self, a: Any) -> Any:
         """floor(log2 |a|)."""
         if not a.is_finite() or a.contains(0):
@@ -191,6 +205,11 @@ def both(a: Decision, b: Decision) -> Decision:
     if a is False or b is False:
         return False
     return None if a is None or b is None else True
+
+
+def known(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation on words, whose result is unknown if one of them is."""
+    return lambda *words: None if None in words else function(*words)
 
 
 def negate(a: Decision) -> Decision:

@@ -7,7 +7,7 @@ from typing import Any
 from condyle.errors import BackendError, require
 from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import InterpretedKernel
-from condyle.tape.interpret import CHOICES, Arithmetic
+from condyle.tape.interpret import CHOICES, WORD, Arithmetic
 from condyle.tape.ops import ELEMENTARY
 from condyle.tape.tape import Tape
 
@@ -45,6 +45,8 @@ class Mpfr(Arithmetic):
             "pow2": c.exp2,
             "logb": logb,
             "pow": lambda a, p: c.pow(a, self.number(p)),
+            "to_int": lambda a: int(c.rint(a)) & WORD if abs(a) < 2**51 else 0,
+            "to_real": self.number,
         }
 
     def number(self, value: Any) -> Any:

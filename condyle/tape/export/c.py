@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from condyle.errors import BackendError
 from condyle.tape.interpret import Ieee
-from condyle.tape.ops import BOOL, ELEMENTARY, OPS
+from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
 from condyle.tape.passes import dead_code, operations_used
 from condyle.tape.tape import Block, Loop, Node, Tape, by_port
 
@@ -26,7 +26,7 @@ def c_source(tape: Tape, precision: str = "f64", name: str | None = None) -> str
     `work` points to NAME_WORK numbers of scratch memory.
     """
     kernel = CFunction(tape, precision, name)
-    lines = [kernel.comment(), *frame(kernel.helpers), *kernel.macro()]
+    lines = [kernel.comment(), *frame(kernel.helpers, kernel.words), *kernel.macro()]
     for op in sorted(kernel.helpers):
         lines += helper(op, kernel.single)
     lines += [f"{kernel.prototype('restrict ')}", "{", *kernel.lines, "}", *FRAME_END]
@@ -73,6 +73,7 @@ class CFunction:
         self.lines: list[str] = []
         self.helpers: set[str] = set()
         self.literals: set[str] = set()
+        self.words = False  # whether there are operations on words
         self.areas: list[tuple[int, str, str, int]] = []  # tables in memory: line, indent, name, entries
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
         taken = {"work"}
@@ -188,12 +189,17 @@ class CFunction:
         assert op.c is not None
         # a compiler may warn about arithmetic on literals alone
         if all(x in self.literals for x in operands):
-            operands[0] = self.variable(f"k{here}", operands[0], indent)
+            operands[0] = self.variable(f"k{here}", operands[0], indent, self.kind(op.takes[0]))
         form = re.sub(r"\b(cd_\w+)\(", r"\1{f}(", op.c)
         if form != op.c:
             self.helpers.add(node.op)
-        text = form.format(f=self.suffix, **dict(zip("abc", operands, strict=False)))
-        return self.variable(f"x{here}", text, indent, "int" if op.gives == BOOL else self.real)
+        text = form.format(f=self.suffix, real=self.real, **dict(zip("abc", operands, strict=False)))
+        self.words |= INT in (op.gives, *op.takes)
+        return self.variable(f"x{here}", text, indent, self.kind(op.gives))
+
+    def kind(self, kind: str) -> str:
+        """The type of a value of the tape."""
+        return {BOOL: "int", INT: "uint32_t"}.get(kind, self.real)
 
     def variable(self, name: str, text: str, indent: str, kind: str | None = None) -> str:
         """Write `const double name = text;` and return the name."""
@@ -266,7 +272,7 @@ class CFunction:
 _WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm bool true false
-complex imaginary linux unix main i size_t ptrdiff_t wchar_t uint32_t uint64_t errno assert signgam environ
+complex imaginary linux unix main i size_t ptrdiff_t wchar_t uint32_t uint64_t int64_t errno assert signgam environ
 """
 _LIBRARY = """
 abort abs atexit atof atoi atol bsearch calloc clock div exit fclose fopen fprintf fputc fputs fread free fscanf fwrite
@@ -279,7 +285,7 @@ _FOR_EACH_TYPE = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
 fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter
 nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc
-cd_min cd_max cd_pow2 cd_logb
+cd_min cd_max cd_pow2 cd_logb cd_to_int
 """
 RESERVED = frozenset(_WORDS.split() + _LIBRARY.split() + [n + f for n in _FOR_EACH_TYPE.split() for f in ("", "f", "l")])
 _OURS = re.compile(r"[xktwci]\d")  # how values, constants, tables, carried values and counters are called
@@ -302,8 +308,10 @@ def identifier(name: str, taken: set[str]) -> str:
     return found
 
 
-def literal(value: float, single: bool) -> str:
-    """A constant in hexadecimal, which has one meaning; rounded to float first if `single`."""
+def literal(value: float | int, single: bool) -> str:
+    """A constant in hexadecimal, which has one meaning; a number is rounded to float first if `single`."""
+    if isinstance(value, int):
+        return f"{value:#x}u"
     value = Ieee(single=single).number(value)
     if math.isnan(value):
         return "NAN"
@@ -316,9 +324,10 @@ def literal(value: float, single: bool) -> str:
     return text if math.copysign(1.0, value) > 0 else f"(-{text})"
 
 
-def frame(helpers: set[str]) -> list[str]:
+def frame(helpers: set[str], words: bool) -> list[str]:
     """Includes, and what keeps a compiler from changing the bits."""
-    bits = ["#include <stdint.h>", "#include <string.h>"] if helpers & {"pow2", "logb"} else []
+    copies = bool(helpers & {"pow2", "logb"})
+    bits = ["#include <stdint.h>"] * (words or copies) + ["#include <string.h>"] * copies
     return ["#include <float.h>", "#include <math.h>", "#include <stddef.h>", *bits, *_FRAME]
 
 
@@ -379,6 +388,12 @@ static inline <real> cd_pow2<f>(<real> a)
     bits = (bits + <bias>u) << <digits>;
     memcpy(&a, &bits, sizeof a);
     return a;
+}""",
+    "to_int": """
+/* the whole number nearest to a, modulo 2^32; 0 for NaN and from 2^51 on */
+static inline uint32_t cd_to_int<f>(<real> a)
+{
+    return fabs<f>(a) < 0x1p51<f> ? (uint32_t)(int64_t)rint<f>(a) : 0u;
 }""",
     "logb": """
 /* the exponent field of a, less its bias */

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from condyle.errors import require
+from condyle.errors import BackendError, require
 from condyle.tape.interpret import OPERATORS, Arithmetic, evaluate
-from condyle.tape.ops import ELEMENTARY
-from condyle.tape.passes import dead_code
+from condyle.tape.ops import ELEMENTARY, INT, OPS
+from condyle.tape.passes import dead_code, operations_used
 from condyle.tape.tape import Block, Loop, Port, Tape, operations
 
 UNROLL = 10_000  # operations that a loop may become when it is written out
@@ -27,6 +27,10 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
     """
     casadi = require("casadi", "casadi", "exporting to CasADi")
     block = dead_code(tape.block)
+    if words := sorted(op for op in operations_used(block) if op in OPS and INT in (OPS[op].gives, *OPS[op].takes)):
+        raise BackendError(
+            f"{tape.name}: CasADi has no words of 32 bits, so it cannot take {', '.join(words)}; pass random numbers as an input"
+        )
     arithmetic = arithmetic_for(casadi, block)
     names = _names(casadi, [*tape.inputs, *tape.outputs])
     inputs = [arithmetic.kind.sym(n, *_size(port)) for n, port in zip(names, tape.inputs, strict=False)]
