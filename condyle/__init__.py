@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     from condyle.tape.function import Function as Function
     from condyle.tape.function import function as function
     from condyle.tape.loop import loop as loop
+    from condyle.tape.loop import map_rows as map_rows
     from condyle.tape.loop import scan as scan
+    from condyle.tape.table import Table as Table
+    from condyle.tape.table import table as table
+    from condyle.tape.table import zeros_table as zeros_table
     from condyle.tape.tape import Tape as Tape
     from condyle.tape.trace import trace as trace
     from condyle.view.notebook import show as show
@@ -54,7 +58,8 @@ _NAMES = {
     "tape.trace": ("trace",),
     "tape.tape": ("Tape",),
     "tape.array": ("array", "where", "fma", "stop_gradient"),
-    "tape.loop": ("loop", "scan"),
+    "tape.table": ("table", "zeros_table", "Table"),
+    "tape.loop": ("loop", "scan", "map_rows"),
     "tape.custom": ("custom_jvp",),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),

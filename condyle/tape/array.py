@@ -28,6 +28,15 @@ def array(values: Any) -> Array:
     return made
 
 
+def assemble(scalars: list[Any], shape: tuple[int, ...]) -> Any:
+    """The scalars as an array of the given shape; a bare scalar for shape ()."""
+    if shape == ():
+        return scalars[0]
+    entries = np.empty(len(scalars), dtype=object)
+    entries[:] = scalars
+    return entries.reshape(shape).view(Array)
+
+
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where the condition holds, else `b`, entry by entry. Both are computed; the choice is made for each lane."""
     with np.errstate(all="ignore"):

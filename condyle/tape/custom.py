@@ -8,10 +8,10 @@ from typing import Any
 from condyle.errors import TraceError
 from condyle.tape.graph import Graph
 from condyle.tape.inline import record_call
-from condyle.tape.loop import current, recording
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import Rebuild, flatten
 from condyle.tape.scalar import Scalar, caller
+from condyle.tape.table import current, recording
 from condyle.tape.tape import Block, Call
 
 Rule = Callable[[tuple[Any, ...], Any, tuple[Any, ...]], Any]

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
+from condyle.tape.array import assemble
 from condyle.tape.forward import TableTangent, Tangent, forward
 from condyle.tape.graph import Graph
 from condyle.tape.inline import inline
-from condyle.tape.loop import Table, current, make_table, recording, repeat
+from condyle.tape.loop import repeat
 from condyle.tape.passes import dead_code
-from condyle.tape.pytree import assemble
 from condyle.tape.reverse import TableAdjoint, reverse
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import backward_masks, forward_masks
+from condyle.tape.table import current, make_table, recording
 from condyle.tape.tape import Block, Port, Tape, by_port
 from condyle.tape.trace import outputs_of
 
@@ -230,7 +231,7 @@ def _dense_table(tangent: TableTangent, port: Port, columns: Sequence[int], shap
         return [], [row[tangent.place[key]] if key in tangent.place else 0.0 for key in keys]
 
     _, table = repeat(rows, [], [tangent.table] if tangent.table is not None else [], body)
-    return Table(table.graph, table.index, rows, len(keys), shape)
+    return table.shaped(shape)
 
 
 def _chosen(ports: tuple[Port, ...], names: Names, what: str) -> list[Port]:

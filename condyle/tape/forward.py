@@ -7,10 +7,11 @@ from typing import Any
 
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate
-from condyle.tape.loop import Table, columns, current, make_table, repeat
+from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import loop_forward, seeds, smooth
+from condyle.tape.table import Table, current, make_table
 from condyle.tape.tape import Block, Call, Loop
 
 Tangent = dict[int, Any]  # seed -> traced scalar
@@ -23,10 +24,10 @@ class TableTangent:
     table: Table | None
     place: dict[tuple[int, int], int]
 
-    def entry(self, row: int, column: int) -> Tangent:
+    def entry(self, row: int, column: int, offset: Any = None) -> Tangent:
         """The tangent of one entry."""
         assert self.table is not None or not self.place
-        return {s: self.table.entry(row, k) for (c, s), k in self.place.items() if c == column and self.table}
+        return {s: self.table.entry(row, k, offset) for (c, s), k in self.place.items() if c == column and self.table}
 
 
 _recorder = Recorder()
@@ -59,7 +60,7 @@ def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[l
         elif op == "table":
             value, move = make_table(current(), xs, *data), _table(ts, *data)
         elif op == "index":
-            value, move = xs[0].entry(*data), ts[0].entry(*data)
+            value, move = xs[0].entry(*data, *xs[1:]), ts[0].entry(*data, *xs[1:])
         else:
             extra = () if data is None else (data,)
             value = _recorder.functions[op](*xs, *extra)

@@ -7,8 +7,8 @@ from typing import Any
 
 from condyle.errors import TraceError
 from condyle.tape.fold import FOLD
-from condyle.tape.ops import BOOL, INT, OPS
-from condyle.tape.tape import Block, Node
+from condyle.tape.ops import BOOL, INT, OPS, TABLES
+from condyle.tape.tape import Block, Node, table_size
 
 
 class Graph:
@@ -20,6 +20,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.params = 0
         self.captured: dict[int, int] = {}  # node of the parent -> param here
+        self.counters: dict[int, tuple[float, float]] = {}  # param -> the range of the whole numbers that it counts through
         self._known: dict[Any, int] = {}
 
     def emit(self, op: str, args: tuple[int, ...] = (), data: Any = None) -> int:
@@ -57,6 +58,12 @@ class Graph:
         self.params += 1
         return len(self.nodes) - 1
 
+    def input(self, rows: int, columns: int) -> int:
+        """Position of a new table from outside."""
+        self.nodes.append(Node("input", (), (self.params, rows, columns)))
+        self.params += 1
+        return len(self.nodes) - 1
+
     def adopt(self, graph: Graph, index: int) -> int:
         """Position here of a value of this graph or of a graph around it, captured as a param when it comes from outside."""
         if graph is self:
@@ -80,8 +87,32 @@ class Graph:
             return self.emit("lt", (self.const(0.0), self.adopt(graph, flag)))
         outer = self.parent.adopt(graph, index)
         if outer not in self.captured:
-            self.captured[outer] = self.param()
+            table = self.parent.nodes[outer].op in TABLES
+            self.captured[outer] = self.input(*table_size(self.parent.nodes, outer)) if table else self.param()
+            if outer in self.parent.counters:
+                self.counters[self.captured[outer]] = self.parent.counters[outer]
         return self.captured[outer]
+
+    def range(self, index: int) -> tuple[float, float] | None:
+        """The range of a number that is made of constants and counters by sums and products; None for any other."""
+        op, args, data = self.nodes[index]
+        if op == "const":
+            return data, data
+        if index in self.counters or op not in ("add", "sub", "mul", "neg"):
+            return self.counters.get(index)
+        parts = [self.range(a) for a in args]
+        if parts[0] is None or parts[-1] is None:
+            return None
+        low, high = parts[0]
+        first, last = parts[-1]
+        if op == "neg":
+            return -high, -low
+        if op == "add":
+            return low + first, high + last
+        if op == "sub":
+            return low - last, high - first
+        products = (low * first, low * last, high * first, high * last)
+        return min(products), max(products)
 
     def place(self, x: Any) -> int:
         """Position here of a number, or of a traced value or table of this graph or of one around it."""

@@ -10,9 +10,10 @@ import numpy as np
 
 from condyle.tape.graph import Graph
 from condyle.tape.interpret import Arithmetic, evaluate
-from condyle.tape.loop import Table, columns, current, make_table, recording, repeat
+from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.scalar import Int, Scalar, compare, emit, integer
+from condyle.tape.table import Table, current, fill_table, make_table, recording
 from condyle.tape.tape import Block, Call, Loop, Tape, by_port
 
 
@@ -57,9 +58,21 @@ class Recorder(Arithmetic):
         """Columns of what a loop wrote."""
         return columns(written, first, last, (last - first,))
 
-    def index(self, table: Table, row: int, column: int) -> Scalar:
+    def fill(self, value: float, rows: int, columns: int) -> Table:
+        """A table of the current graph with one number in every entry."""
+        return fill_table(value, (rows, columns))
+
+    def reshape(self, table: Table, rows: int, columns: int) -> Table:
+        """The same entries in another shape."""
+        return table.reshape(rows, columns)
+
+    def index(self, table: Table, row: int, column: int, offset: Any = None) -> Scalar:
         """One entry of a table."""
-        return table.entry(row, column)
+        return table.entry(row, column, offset)
+
+    def update(self, table: Table, value: Any, row: int, column: int, offset: Any = None) -> Table:
+        """The table with one other entry."""
+        return table.with_entry(value, row, column, offset)
 
 
 def record_call(graph: Graph, call: Call, args: list[int]) -> list[Scalar]:
@@ -71,10 +84,19 @@ def record_call(graph: Graph, call: Call, args: list[int]) -> list[Scalar]:
 def record_again(block: Block, arithmetic: Arithmetic) -> Block:
     """The block recorded again, in another arithmetic."""
     graph = Graph()
-    params = [Scalar(graph, graph.param()) for _ in range(block.params)]
+    params = block_params(graph, block)
     with recording(graph):
         results = evaluate(block, params, arithmetic)
     return graph.block([graph.place(x) for x in results])
+
+
+def block_params(graph: Graph, block: Block) -> list[Any]:
+    """New params of a graph, like those of a block: numbers, and tables where the block has tables."""
+    sizes = {data[0]: data[1:] for op, _, data in block.nodes if op == "input"}
+    return [
+        Table(graph, graph.input(*sizes[p]), sizes[p]) if p in sizes else Scalar(graph, graph.param())
+        for p in range(block.params)
+    ]
 
 
 def inline(tape: Tape, flat: Sequence[Any]) -> dict[str, np.ndarray]:

@@ -96,9 +96,31 @@ class Arithmetic:
         """The table of some columns of what a loop wrote."""
         return [row[first:last] for row in written]
 
-    def index(self, table: Any, row: int, column: int) -> Any:
+    def fill(self, value: float, rows: int, columns: int) -> Any:
+        """A table with one number in every entry."""
+        return [[self.number(value)] * columns for _ in range(rows)]
+
+    def reshape(self, table: Any, rows: int, columns: int) -> Any:
+        """The same entries, row after row."""
+        return self.table([entry for row in table for entry in row], rows, columns)
+
+    def index(self, table: Any, row: int, column: int, offset: Any = None) -> Any:
         """One entry of a table."""
-        return table[row][column]
+        return table[self.row(row, offset, len(table))][column]
+
+    def update(self, table: Any, value: Any, row: int, column: int, offset: Any = None) -> Any:
+        """The table with one other entry."""
+        at = self.row(row, offset, len(table))
+        return [*table[:at], [*table[at][:column], value, *table[at][column + 1 :]], *table[at + 1 :]]
+
+    def row(self, row: int, offset: Any, rows: int) -> int:
+        """The row `row` + `offset`, within the rows that there are."""
+        return row if offset is None else int(min(max(row + self.nearest_integer(offset), 0), rows - 1))
+
+    def nearest_integer(self, x: Any) -> float:
+        """The whole number nearest to a number, ties to even; zero for NaN."""
+        number = float(x)
+        return 0.0 if number != number else float(round(number)) if math.isfinite(number) else number
 
 
 def evaluate(block: Block, params: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
@@ -128,7 +150,17 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
         elif op == "table":
             value = arithmetic.table([values[i] for i in args], *data)
         elif op == "index":
-            value = arithmetic.index(values[args[0]], *data)
+            value = arithmetic.index(values[args[0]], *data, *[values[i] for i in args[1:]])
+        elif op == "input":
+            value = params[data[0]]
+        elif op == "fill":
+            value = arithmetic.fill(*data)
+        elif op == "after":
+            value = values[args[0]][0][data[0]]
+        elif op == "update":
+            value = arithmetic.update(values[args[0]], values[args[1]], *data[:2], *[values[i] for i in args[2:]])
+        elif op == "reshape":
+            value = arithmetic.reshape(values[args[0]], *data)
         elif data is None:
             value = functions[op](*[values[i] for i in args])
         else:

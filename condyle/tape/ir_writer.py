@@ -55,11 +55,14 @@ class VectorType:
         return self.splat(2**32 - 1)
 
     def splat(self, value: float | int) -> str:
-        """A constant in every lane; LLVM writes the bits of a double, also for float, and a word of 32 bits with its sign."""
+        """A constant in every lane; LLVM writes a word of 32 bits with its sign."""
         if isinstance(value, int):
             return f"splat ({self.integer} {value if self.integer == 'i64' or value < 2**31 else value - 2**32})"
-        value = Ieee(single=self.precision == "f32").number(value)
-        return f"splat ({self.element} 0x{struct.pack('>d', value).hex().upper()})"
+        return f"splat ({self.element} {self.number(value)})"
+
+    def number(self, value: float) -> str:
+        """A constant of this precision; LLVM writes the bits of a double, also for float."""
+        return f"0x{struct.pack('>d', Ieee(single=self.precision == 'f32').number(value)).hex().upper()}"
 
     def templates(self) -> dict[str, str]:
         """The LLVM text of every exact operation; {r} {a} {b} {c} stay open."""
@@ -104,6 +107,8 @@ class IRWriter:
     def __init__(self, vector: VectorType, target: Target) -> None:
         self.type, self.target = vector, target
         self.functions: list[str] = []
+        self.globals: list[str] = []
+        self.function = 0  # number of the current function
         self.lines: list[str] = []
         self.label = "entry"
         self.names = 0
@@ -128,7 +133,10 @@ class IRWriter:
         """What is written inside becomes a function of its own, called here: LLVM is quicker with many short functions."""
         outer_lines, outer_label = self.lines, self.label
         self.lines, self.label = [], "entry"
+        self.names += 1
+        around, self.function = self.function, self.names
         yield
+        self.function = around
         name = f"piece{len(self.functions)}"
         ports, scratch = self.target.ports, self.target.scratch
         self.finish(name, f"{ports} noalias %ports, i64 %b, i64 %last_row, {scratch} noalias %scratch")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from condyle.tape.ops import OPS
+from condyle.tape.ops import OPS, TABLES
 from condyle.tape.tape import Block
+
+IN_MEMORY = TABLES | {"const", "loop"}  # operations whose results need no slot
 
 
 class Scratch:
@@ -68,10 +70,9 @@ def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Group
     born = [run_of[n.args[0]] if n.op == "get" else run_of[i] for i, n in enumerate(nodes)]
     last: dict[int, int] = {}
     for i, node in enumerate(nodes):
-        if node.op not in ("get", "slice", "index"):
-            for a in node.args:
-                if nodes[a].op not in ("const", "table", "slice") and (born[a] != run_of[i] or nodes[a].op == "param"):
-                    last[a] = max(last.get(a, 0), run_of[i])
+        for a in node.args:
+            if nodes[a].op not in IN_MEMORY and (born[a] != run_of[i] or nodes[a].op == "param"):
+                last[a] = max(last.get(a, 0), run_of[i])
     complete: list[list[int]] = [[] for _ in runs]
     for g, group in enumerate(groups or ()):
         computed = [r for r in group if nodes[r].op != "const"]
@@ -80,7 +81,7 @@ def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Group
         for r in computed:
             if born[r] != ready:
                 last[r] = max(last.get(r, 0), ready)
-    results = {r for r in block.results if nodes[r].op not in ("const", "table", "slice")} if groups is None else set()
+    results = {r for r in block.results if nodes[r].op not in IN_MEMORY} if groups is None else set()
     forever = results | {i for i, n in enumerate(nodes) if n.op == "param"}
     slots = {i: scratch.area(1) for i in sorted(forever)}
     births: list[list[int]] = [[] for _ in runs]

@@ -25,9 +25,10 @@ def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[s
         f'target triple = "{target.triple}"',
         f"attributes #0 = {{ {target.attributes} }}",
         "declare i64 @llvm.smin.i64(i64, i64)",
+        "declare i64 @llvm.smax.i64(i64, i64)",
         target.entry(scratch),
     ]
-    return "\n\n".join([*head, *emitter.type.declarations(), *emitter.functions]) + "\n", scratch
+    return "\n\n".join([*head, *emitter.globals, *emitter.type.declarations(), *emitter.functions]) + "\n", scratch
 
 
 class KernelEmitter(BlockEmitter):
@@ -147,18 +148,18 @@ class KernelEmitter(BlockEmitter):
     def copy_in(self, node: Node, i: int, port: int, first: int, ports: Ports) -> None:
         """A table that is a stretch of an input."""
         count, columns = node.data
-        self.tables[i] = (self.scratch.area(count * columns), columns, columns)
+        self.tables[i] = memory = self.new_table(count, columns)
         row, close = self.counted(count)
         shift = self.put(f"add i64 {self.put(f'mul i64 {row}, {columns}')}, {first}")
         vectors = ports.load(port, columns, set(range(columns)), shift)
-        for c, pointer in enumerate(self.row_places(i, row)):
-            self.store(vectors[c], pointer)
+        for c in range(columns):
+            self.store(vectors[c], self.place(self.position(memory, row, c)))
         close()
 
     def copy_out(self, table: int, port: int, count: int, ports: Ports) -> None:
         """A table that is an output."""
         row, close = self.counted(count)
-        vectors = [self.load(pointer) for pointer in self.row_places(table, row)]
+        vectors = self.read_rows([self.tables[table]], row)
         ports.store(port, vectors, self.put(f"mul i64 {row}, {len(vectors)}"))
         close()
 

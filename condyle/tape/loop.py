@@ -2,101 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import islice
-from threading import local
 from typing import Any
 
-import numpy as np
-
 from condyle.errors import TraceError
-from condyle.tape.array import where
+from condyle.tape.array import assemble, where
 from condyle.tape.graph import Graph
-from condyle.tape.pytree import assemble, flatten, same_shape
+from condyle.tape.pytree import flatten, same_shape
 from condyle.tape.scalar import Bool, Scalar, caller
+from condyle.tape.table import Table, current, recording, table
 from condyle.tape.tape import Loop
 
-_threads = local()
+Body = Callable[[Scalar, list[Any], list[Scalar]], tuple[list[Any], list[Any]]]
 
 
-@contextmanager
-def recording(graph: Graph) -> Iterator[Graph]:
-    """Make `graph` the one that loops and constants are recorded in."""
-    graphs = _threads.__dict__.setdefault("graphs", [])
-    graphs.append(graph)
-    try:
-        yield graph
-    finally:
-        graphs.pop()
-
-
-def current() -> Graph:
-    """The graph being recorded."""
-    graphs: list[Graph] | None = _threads.__dict__.get("graphs")
-    if not graphs:
-        raise TraceError(f"{caller()}: loops exist only while a function is being traced; compile it with condyle.function")
-    return graphs[-1]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a graph: rows along time, one entry per column; `shape` is how a user sees it, rows first."""
-
-    graph: Graph
-    index: int
-    rows: int
-    columns: int
-    shape: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def entry(self, row: int, column: int) -> Scalar:
-        """One entry as a traced scalar."""
-        return Scalar(self.graph, self.graph.record("index", (self.index,), (row, column)))
-
-    def __getitem__(self, row: int) -> Any:
-        if not isinstance(row, (int, np.integer)):
-            raise TraceError(f"{caller()}: what a scan wrote can be indexed by one whole number, the row; got {row!r:.40}")
-        if not -self.rows <= row < self.rows:
-            raise IndexError(f"{caller()}: row {row} of a table of {self.rows} rows")
-        return assemble([self.entry(int(row) % self.rows, c) for c in range(self.columns)], self.shape[1:])
-
-
-def make_table(graph: Graph, entries: list[Any], rows: int, columns: int) -> Table:
-    """A table of scalars and numbers, given row after row."""
-    args = tuple([graph.place(x) for x in entries])
-    return Table(graph, graph.record("table", args, (rows, columns)), rows, columns, (rows, columns))
-
-
-Body = Callable[[Scalar, list[Scalar], list[Scalar]], tuple[list[Any], list[Any]]]
-
-
-def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, reverse: bool = False) -> tuple[list[Scalar], Table]:
+def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, reverse: bool = False) -> tuple[list[Any], Table]:
     """(carried values at the end, rows written) of `body(i, carry, row) -> (carry, row)`; it may use values from outside.
 
-    A body that gives a single comparison as its row writes nothing: the loop `exits` (see Loop).
+    Carried values are numbers and tables. A body that gives a single comparison as its row writes nothing: the loop `exits`
+    (see Loop).
     """
     outer = current()
-    if any(t.graph is not outer for t in tables):
-        raise TraceError(
-            f"{caller()}: a loop inside a loop cannot read what a scan outside of it wrote; carry it or pass its rows on"
-        )
     inner = Graph(outer)
     reads = sum(t.columns for t in tables)
-    params = [Scalar(inner, inner.param()) for _ in range(1 + len(start) + reads)]
+    counter = Scalar(inner, inner.param())
+    inner.counters[counter.index] = (0.0, count - 1.0)
+    carried = [
+        Table(inner, inner.input(x.rows, x.columns), x.shape) if isinstance(x, Table) else Scalar(inner, inner.param())
+        for x in start
+    ]
+    entries = [Scalar(inner, inner.param()) for _ in range(reads)]
     with recording(inner):
-        carry, row = body(params[0], params[1 : 1 + len(start)], params[1 + len(start) :])
-    results = [inner.place(x) for x in (*carry, *row)]
+        carry, row = body(counter, carried, entries)
+        results = [inner.place(x) for x in (*carry, *row)]
     exits = len(row) == 1 and isinstance(row[0], Bool)
     writes = 0 if exits else len(row)
     loop = Loop(count, inner.block(results), len(start), reads, writes, len(tables), reverse, exits)
-    args = [outer.place(x) for x in start]
-    node = outer.record("loop", (*args, *[t.index for t in tables], *inner.captured), loop)
-    final = [Scalar(outer, outer.record("get", (node,), j)) for j in range(len(start))]
-    return final, Table(outer, outer.record("slice", (node,), (0, writes)), count, writes, (count, writes))
+    args = [outer.place(x) for x in (*start, *tables)]
+    node = outer.record("loop", (*args, *inner.captured), loop)
+    final: list[Any] = []
+    for j, x in enumerate(start):
+        if isinstance(x, Table):
+            final.append(Table(outer, outer.record("after", (node,), (j, x.rows, x.columns)), x.shape))
+        else:
+            final.append(Scalar(outer, outer.record("get", (node,), j)))
+    return final, Table(outer, outer.record("slice", (node,), (0, writes)), (count, writes))
 
 
 def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Table:
@@ -104,7 +55,7 @@ def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Tabl
     (loop,) = table.graph.nodes[table.index].args
     base = table.graph.nodes[table.index].data[0]
     index = table.graph.record("slice", (loop,), (base + first, base + last))
-    return Table(table.graph, index, table.rows, last - first, (table.rows, *shape))
+    return Table(table.graph, index, (table.rows, *shape))
 
 
 def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Callable[[Any], Any] | None = None) -> Any:
@@ -125,10 +76,23 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
         same_shape("the state", shape, new_shape)
         if done is False:
             return new, []
-        return [where(done, a, b) for a, b in zip(carry, new, strict=True)], [done] if isinstance(done, Bool) else []
+        return [_choose(done, a, b) for a, b in zip(carry, new, strict=True)], [done] if isinstance(done, Bool) else []
 
     final, _ = repeat(count, leaves, [], step)
     return rebuild(final)
+
+
+def map_rows(function: Callable[..., Any], *tables: Any) -> Any:
+    """The table, or tuple or dict of tables, of `function(row, ...)` for the rows of one or several tables, taken together."""
+    _, written = scan(lambda i, state, rows: (state, function(*rows)), (), tables)
+    return written
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`: of numbers, or of tables entry by entry."""
+    if not isinstance(a, Table):
+        return where(condition, a, b)
+    return map_rows(lambda x, y: where(condition, x, y), a, b).shaped(a.shape)
 
 
 def scan(
@@ -139,14 +103,14 @@ def scan(
     count: int | None = None,
     reverse: bool = False,
 ) -> tuple[Any, Any]:
-    """(final state, written rows) of `state, out = body(i, state, row)` for each row of `slice`, or `count` times without rows.
+    """(final state, written rows) of `state, out = body(i, state, row)` for each row of `rows`, or `count` times.
 
-    `slice` is an array with the iterations along its first axis, or a tuple or dict of such arrays. What the body gives out is
-    stacked the same way: index it by row, or return it from the traced function as an output of shape (count, ...).
+    `rows` is an array or a table with the iterations along its first axis, or a tuple or dict of them. What the body gives out
+    becomes tables: index them by row, scan them, or return them from the traced function as outputs of shape (count, ...). A
+    body that gives None as `out` writes nothing. States may hold tables, and bodies may read tables from outside.
     """
-    graph = current()
     leaves, rebuild, state_shape = flatten(start)
-    tables, rebuild_row, length = _row_tables(graph, rows)
+    tables, rebuild_row, length = _row_tables(rows)
     n = length if length is not None else count
     if n is None or (length is not None and count not in (None, length)) or n < 1:
         raise TraceError(
@@ -171,33 +135,35 @@ def scan(
 
 
 def _items(out: Any) -> list[tuple[Any, Any]]:
-    # the arrays a body writes: one, or a flat tuple, list or dict of them
+    # the arrays a body writes: one, or a flat tuple, list or dict of them, or none
+    if out is None:
+        return []
     if isinstance(out, dict):
         return list(out.items())
     return list(enumerate(out)) if isinstance(out, (tuple, list)) else [(0, out)]
 
 
 def _like(kind: Any, stacked: dict[Any, Any]) -> Any:
+    if kind is None:
+        return None
     if isinstance(kind, dict):
         return stacked
     return tuple(stacked.values()) if isinstance(kind, (tuple, list)) else stacked[0]
 
 
-def _row_tables(graph: Graph, rows: Any) -> tuple[list[Table], Callable[[list[Any]], Any], int | None]:
+def _row_tables(rows: Any) -> tuple[list[Table], Callable[[list[Any]], Any], int | None]:
+    """(tables to read row by row, how to rebuild what the body is given from the entries of a row, number of rows)."""
     if rows is None:
         return [], lambda _: None, None
-    if isinstance(rows, Table):
-        shape = rows.shape[1:]
-        return [rows], lambda xs: assemble(xs, shape), rows.rows
-    arrays = {key: np.asarray(a, dtype=object) for key, a in _items(rows)}
-    shapes = [a.shape for a in arrays.values()]
-    if () in shapes or len({shape[0] for shape in shapes}) != 1:
-        raise TraceError(f"{caller()}: all rows of a scan need the same first axis; got shapes {shapes}")
-    n = shapes[0][0]
-    tables = [make_table(graph, flatten(a.reshape(-1))[0], n, a.size // n) for a in arrays.values()]
+    tables = {key: table(a) for key, a in _items(rows)}
+    lengths = {key: len(t) for key, t in tables.items()}
+    if len(set(lengths.values())) != 1:
+        raise TraceError(
+            f"{caller()}: all rows of a scan need the same first axis; got shapes {[t.shape for t in tables.values()]}"
+        )
 
     def rebuild(xs: list[Any]) -> Any:
         entries = iter(xs)
-        return _like(rows, {k: assemble([*islice(entries, a.size // n)], a.shape[1:]) for k, a in arrays.items()})
+        return _like(rows, {key: assemble([*islice(entries, t.columns)], t.shape[1:]) for key, t in tables.items()})
 
-    return tables, rebuild, n
+    return list(tables.values()), rebuild, next(iter(lengths.values()))

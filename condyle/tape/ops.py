@@ -3,16 +3,28 @@
 A row says what the operation means, its partial derivatives, and how LLVM and C write it. An operation without an `llvm`
 text is elementary (sin, exp, ...): `elementary.py` lowers it to the exact ones, except on backends that know the true function.
 
-Besides these rows a tape has eight structural operations, which every interpreter handles itself:
+Besides these rows a tape has structural operations, which every interpreter handles itself:
 
-    param  data = position            a value that comes from outside the block
-    const  data = float or int        a float64 number, or a word: a whole number of 32 bits
-    table  args = rows x columns      values as a matrix, row after row; data = (rows, columns)
-    loop   args = start values, tables, captured values; data = Loop
-    get    args = (loop,)             data = position: a carried value after the last iteration
-    slice  args = (loop,)             data = (first, last): columns that a loop wrote, one row per iteration, as a table
-    index  args = (table,)            data = (row, column): one entry of a table
-    call   args = values              data = Call: a body with a derivative rule of its own; `get` gives its results
+    param    data = position            a number that comes from outside the block
+    const    data = float or int        a float64 number, or a word: a whole number of 32 bits
+    loop     args = start values, tables read row by row, captured values; data = Loop
+    get      args = (loop,)             data = position: a carried number after the last iteration
+    call     args = values              data = Call: a body with a derivative rule of its own; `get` gives its results
+    index    args = (table[, offset])   data = (row, column): one entry of a table
+
+A table is a matrix of numbers in memory. What gives one ends with its size, (rows, columns), but for `slice`:
+
+    input    data = (position, rows, columns)           a table that comes from outside the block
+    table    args = entries, row after row; data = (rows, columns)
+    fill     data = (number, rows, columns)             the number in every entry
+    slice    args = (loop,)             data = (first, last): columns that a loop wrote, one row per iteration
+    after    args = (loop,)             data = (position, rows, columns): a carried table after the last iteration
+    update   args = (table, number[, offset]); data = (row, column, rows, columns): the table with one other entry
+    reshape  args = (table,)            data = (rows, columns): the same entries, row after row
+
+An offset is a number that is added to the row: rounded to a whole one, and the sum clamped to the rows that there are (NaN counts
+as zero). Tables are values like numbers: an update gives a new one, which a backend makes in place where the old one is not
+used any more.
 """
 
 from __future__ import annotations
@@ -22,7 +34,8 @@ from dataclasses import dataclass
 from typing import Any
 
 REAL, BOOL, INT = "real", "bool", "int"  # INT: unsigned whole numbers of 32 bits, "words", modulo 2^32
-STRUCTURE = frozenset({"param", "const", "table", "loop", "get", "slice", "index", "call"})
+TABLES = frozenset({"input", "table", "fill", "slice", "after", "update", "reshape"})  # operations that give a table
+STRUCTURE = frozenset({"param", "const", "loop", "get", "index", "call"}) | TABLES
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Call, Loop, Node, Tape
+from condyle.tape.tape import Block, Call, Loop, Node, Tape, table_size
 
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
 
@@ -147,8 +147,8 @@ def dead_code(block: Block) -> Block:
         if not needed[i]:
             continue
         op, args, data = nodes[i]
-        if op == "get" and nodes[args[0]].op == "loop":
-            finals.setdefault(args[0], set()).add(data)
+        if op in ("get", "after") and nodes[args[0]].op == "loop":
+            finals.setdefault(args[0], set()).add(data if op == "get" else data[0])
         elif op == "slice":
             ranges.setdefault(args[0], set()).add(data)
         elif op == "loop":
@@ -168,6 +168,8 @@ def dead_code(block: Block) -> Block:
             data, args, _, _ = slim[i]
         elif op == "get" and args[0] in slim:
             data = slim[args[0]][2][data]
+        elif op == "after":
+            data = (slim[args[0]][2][data[0]], *data[1:])
         elif op == "slice":
             first, last = data
             start = slim[args[0]][3].get(first, 0)
@@ -190,7 +192,7 @@ def _slim_loop(
         results = [body.results[j] for j in sorted(alive)] + [body.results[loop.carries + c] for c in written]
         results += [] if loop.done is None else [loop.done]
         slim = dead_code(Block(body.nodes, body.params, tuple(results)))
-        used: set[int] = {n.data for n in slim.nodes if n.op == "param"}
+        used: set[int] = {n.data if n.op == "param" else n.data[0] for n in slim.nodes if n.op in ("param", "input")}
         grown = alive | {j for j in range(loop.carries) if 1 + j in used}
         if grown == alive:
             break
@@ -201,8 +203,7 @@ def _slim_loop(
     kept_args = [start[j] for j in carry]
     at, tables_kept = 1 + loop.carries, 0
     for table in tables:
-        op, _, (first, last) = nodes[table]
-        row = range(at, at + (last if op == "table" else last - first))
+        row = range(at, at + table_size(nodes, table)[1])
         at = row.stop
         if not used.isdisjoint(row):
             kept += row
@@ -214,7 +215,10 @@ def _slim_loop(
             kept.append(at + j)
             kept_args.append(outside)
     number = {p: k for k, p in enumerate(kept)}
-    renumbered = tuple([Node(n.op, n.args, number[n.data]) if n.op == "param" else n for n in slim.nodes])
-    block = Block(renumbered, len(kept), slim.results)
+    renumbered = [
+        Node(op, args, number[data] if op == "param" else (number[data[0]], *data[1:]) if op == "input" else data)
+        for op, args, data in slim.nodes
+    ]
+    block = Block(tuple(renumbered), len(kept), slim.results)
     new = replace(loop, body=block, carries=len(carry), reads=reads, writes=len(written), tables=tables_kept)
     return new, tuple(kept_args), {j: k for k, j in enumerate(carry)}, {c: k for k, c in enumerate(written)}

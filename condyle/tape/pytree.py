@@ -1,4 +1,4 @@
-"""Nested values: tuples, lists and dicts of arrays, taken apart into a flat list of scalars and put together again."""
+"""Nested values: tuples, lists and dicts of arrays, taken apart into a flat list of scalars and tables and put together again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.array import Array
+from condyle.tape.array import assemble
 from condyle.tape.scalar import Scalar, caller, number
+from condyle.tape.table import Table
 
 Rebuild = Callable[[list[Any]], Any]
 
 
 def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
-    """(scalars, how to rebuild the value from others like them, a comparable description of the shape)."""
+    """(scalars and tables, how to rebuild the value from others like them, a comparable description of the shape)."""
     if isinstance(value, dict):
         names = list(value)
         leaves, rebuild, shape = flatten([value[name] for name in names])
@@ -34,20 +35,13 @@ def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
         return leaves, rebuild_items, (kind.__name__, tuple(shape for _, _, shape in parts))
     if isinstance(value, Scalar):
         return [value], lambda xs: xs[0], ()
+    if isinstance(value, Table):
+        return [value], lambda xs: xs[0].shaped(value.shape), ("table", value.shape)
     if isinstance(value, np.ndarray):
         shape = value.shape
         leaves = [x if isinstance(x, Scalar) else number(x) for x in value.ravel().tolist()]
         return leaves, lambda xs: assemble(xs, shape), shape
     return [number(value)], lambda xs: xs[0], ()
-
-
-def assemble(scalars: list[Any], shape: tuple[int, ...]) -> Any:
-    """The scalars as an array of the given shape; a bare scalar for shape ()."""
-    if shape == ():
-        return scalars[0]
-    entries = np.empty(len(scalars), dtype=object)
-    entries[:] = scalars
-    return entries.reshape(shape).view(Array)
 
 
 def same_shape(what: str, wanted: Any, given: Any) -> None:

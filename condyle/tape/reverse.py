@@ -12,10 +12,11 @@ from typing import Any
 from condyle.tape.forward import chosen
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate, evaluate_nodes
-from condyle.tape.loop import Table, columns, current, make_table, repeat
+from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_backward, seeds, smooth
+from condyle.tape.table import Table, current, make_table
 from condyle.tape.tape import Block, Call, Loop
 
 Adjoint = dict[int, Any]  # seed -> traced scalar

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from heapq import heappop, heappush
 
+from condyle.tape.ops import TABLES
 from condyle.tape.tape import Block, Node
 from condyle.tape.target import Target
 
@@ -19,12 +20,37 @@ def schedule(block: Block, target: Target, early: int | None = None) -> Block:
 
 
 def _needed(block: Block, node: int) -> set[int]:
-    """A node and all that it is computed from."""
+    """A node and all that must come before it."""
     needed = {node}
+    before = _memory_order(block)
     for i in reversed(range(node + 1)):
         if i in needed:
-            needed.update(block.nodes[i].args)
+            needed.update(block.nodes[i].args, before.get(i, ()))
     return needed
+
+
+def _memory_order(block: Block) -> dict[int, list[int]]:
+    """node -> nodes that it must not overtake: what may write into a table comes after all that was read from it before."""
+    nodes = block.nodes
+    before: dict[int, list[int]] = {}
+    root: dict[int, int] = {}  # table -> the first table whose memory it may lie in
+    reads: dict[int, list[int]] = {}  # root -> what used it since it was last written
+    for i, (op, args, data) in enumerate(nodes):
+        tables = [a for a in args if a in root]
+        writes = tables[:1] if op == "update" else [a for a in args[: data.carries] if a in root] if op == "loop" else []
+        for a in writes:
+            before.setdefault(i, []).extend(reads.get(root[a], ()))
+        for a in tables:
+            reads[root[a]] = [i] if a in writes else [*reads.get(root[a], ()), i]
+        if op in ("update", "reshape"):
+            root[i] = root[args[0]]
+        elif op == "after":
+            root[i] = root[nodes[args[0]].args[data[0]]]
+        elif op == "slice":
+            root[i] = args[0]
+        elif op in TABLES:
+            root[i] = i
+    return before
 
 
 def _order(block: Block, target: Target) -> list[int]:
@@ -32,7 +58,8 @@ def _order(block: Block, target: Target) -> list[int]:
     nodes = block.nodes
     n = len(nodes)
     free = [node.op in ("param", "const") for node in nodes]
-    args = [sorted({a for a in node.args if not free[a]}) for node in nodes]
+    before = _memory_order(block)
+    args = [sorted({a for a in (*node.args, *before.get(i, ())) if not free[a]}) for i, node in enumerate(nodes)]
     users: list[list[int]] = [[] for _ in nodes]
     for i, needed in enumerate(args):
         for a in needed:

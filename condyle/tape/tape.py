@@ -7,7 +7,7 @@ import math
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -38,7 +38,8 @@ class Loop:
     """A body repeated `count` times.
 
     The body's params are (iteration number, carried values, one row of each table, captured values); its results are
-    (next carried values, the row to write). A reversed loop counts down: rows are read and written from the last.
+    (next carried values, the row to write). Carried and captured values are numbers or tables. A reversed loop counts down: rows
+    are read and written from the last.
 
     A loop that `exits` writes no rows, and its body has one more result, a comparison: where it holds, this iteration and all
     later ones leave the carried values as they are. A backend may stop when it holds for all states it computes together.
@@ -62,6 +63,24 @@ class Loop:
         """(start values, tables, captured values) of a loop node's arguments."""
         k, t = self.carries, self.carries + self.tables
         return list(args[:k]), list(args[k:t]), list(args[t:])
+
+
+def table_size(nodes: Sequence[Node], i: int) -> tuple[int, int]:
+    """(rows, columns) of the table that a node gives."""
+    op, args, data = nodes[i]
+    if op == "slice":
+        return nodes[args[0]].data.count, data[1] - data[0]
+    return data[-2], data[-1]
+
+
+def last_uses(block: Block) -> dict[int, int]:
+    """node -> the last node that uses it; beyond the last node for results."""
+    known: dict[int, int] | None = block.__dict__.get("_last_uses")
+    if known is None:
+        known = {a: i for i, node in enumerate(block.nodes) for a in node.args}
+        known |= dict.fromkeys(block.results, len(block.nodes))
+        block.__dict__["_last_uses"] = known
+    return known
 
 
 @dataclass(frozen=True, eq=False)

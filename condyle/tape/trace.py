@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
+from condyle.tape.array import assemble
 from condyle.tape.graph import Graph
-from condyle.tape.loop import Table, recording
 from condyle.tape.passes import dead_code
-from condyle.tape.pytree import assemble, flatten
+from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar
+from condyle.tape.table import Table, recording
 from condyle.tape.tape import Port, Tape
 
 Shape = int | tuple[int, ...]
@@ -85,7 +86,7 @@ def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:
 
 def _as_slice(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | None:
     """The table whose entries these are, all rows in order, so that they can be written row by row; None for anything else."""
-    if not shape or not places or graph.nodes[places[0]].op != "index":
+    if not shape or not places or graph.nodes[places[0]].op != "index" or len(graph.nodes[places[0]].args) > 1:
         return None
     (written,), (_, first) = graph.nodes[places[0]].args, graph.nodes[places[0]].data
     op, args, data = graph.nodes[written]

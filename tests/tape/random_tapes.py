@@ -24,9 +24,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from condyle.tape.array import array, where
-from condyle.tape.loop import Table, current, loop, scan
+from condyle.tape.loop import loop, scan
 from condyle.tape.ops import INT, OPS, REAL
 from condyle.tape.scalar import Bool, Int, Scalar, compare, emit, integer
+from condyle.tape.table import Table, current
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
 

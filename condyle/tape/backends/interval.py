@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from threading import RLock
 from typing import Any
 
@@ -134,6 +135,28 @@ class Interval(Arithmetic):
         return a if a == b else self.anything
 
     # ---- functions with corners and jumps
+
+    def index(self, table: Any, row: int, column: int, offset: Any = None) -> Any:
+        """The hull of the entries that an offset may mean."""
+        rows = self.possible_rows(row, offset, len(table))
+        return reduce(self.hull, [table[r][column] for r in rows])
+
+    def update(self, table: Any, value: Any, row: int, column: int, offset: Any = None) -> Any:
+        """The table with another entry, or with the hull of old and new wherever the offset may mean."""
+        rows = self.possible_rows(row, offset, len(table))
+        for r in rows:
+            new = value if len(rows) == 1 else self.hull(table[r][column], value)
+            table = super().update(table, new, r, column)
+        return table
+
+    def possible_rows(self, row: int, offset: Any, rows: int) -> range:
+        """The rows that `row` + `offset` may be."""
+        if offset is None:
+            return range(row, row + 1)
+        low, high = (float(end) for end in self.ends(offset))
+        if low != low or high != high:
+            return range(rows)
+        return range(self.row(row, low, rows), self.row(row, high, rows) + 1)
 
     def absolute(self, a: Any) -> Any:
         """|a|, from zero on when the ball holds both signs."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from condyle.errors import BackendError
+from condyle.tape.affine import Range, affine_offset, body_counters, used_as_numbers
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
 from condyle.tape.passes import dead_code, operations_used
-from condyle.tape.tape import Block, Loop, Node, Tape, by_port
+from condyle.tape.tape import Block, Loop, Node, Tape, by_port, last_uses
 
 STACK = 64 * 1024  # bytes of local tables; beyond that the caller provides the memory
 
@@ -56,9 +58,31 @@ class Column:
         return f"{self.array}[{self.stride * row + self.offset}]"
 
     def along(self, counter: str) -> str:
-        """The entry of the row that a counter names."""
+        """The entry of the row that an integer of C gives."""
+        if counter.isdigit():
+            return self.entry(int(counter))
         scaled = counter if self.stride == 1 else f"{self.stride} * {counter}"
         return f"{self.array}[{scaled} + {self.offset}]" if self.offset else f"{self.array}[{scaled}]"
+
+
+@dataclass(frozen=True)
+class CTable:
+    """A table: its columns, its number of rows, and whether it may be written to."""
+
+    columns: list[Column]
+    rows: int
+    mutable: bool = True
+
+    @property
+    def arrays(self) -> set[str]:
+        """The arrays in which it lies."""
+        return {column.array for column in self.columns}
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is one stretch of memory, row after row."""
+        first = self.columns[0]
+        return self.columns == [Column(first.array, len(self.columns), first.offset + c) for c in range(len(self.columns))]
 
 
 class CFunction:
@@ -121,12 +145,13 @@ class CFunction:
         ports = zip(self.tape.inputs, self.inputs, strict=True)
         entries = [f"{name}[{k}]" for port, name in ports for k in range(port.size)]
         stored = self._outputs_of_loops(block)
-        values, tables = self.block(block, entries, "", "    ")
+        values, tables = self.block(block, entries, {}, {}, "", "    ")
         for name, (port, results) in zip(self.outputs, by_port(self.tape.outputs, block.results), strict=True):
             if not port.table:
                 self.lines += [f"    {name}[{k}] = {values[r]};" for k, r in enumerate(results)]
             elif name not in stored:
-                self._copy(name, tables[results[0]], port.shape[0])
+                width = port.size // port.shape[0]
+                self.copy(tables[results[0]], [Column(name, width, c) for c in range(width)], "    ")
         text = "\n".join(self.lines)
         unused = [name for name in (*self.inputs, *self.outputs) if not re.search(rf"\b{name}\b", text)]
         self.lines += [f"    (void){name};" for name in unused]
@@ -144,44 +169,133 @@ class CFunction:
                 stored.add(name)
         return stored
 
-    def _copy(self, name: str, columns: list[Column], rows: int) -> None:
-        self.lines.append(f"    for (size_t i = 0; i < {rows}; ++i) {{")
-        for k, column in enumerate(columns):
-            self.lines.append(f"        {Column(name, len(columns), k).along('i')} = {column.along('i')};")
-        self.lines.append("    }")
+    def copy(self, source: CTable, target: list[Column], indent: str) -> None:
+        """Copy a table, row after row."""
+        self.lines.append(f"{indent}for (size_t i = 0; i < {source.rows}; ++i) {{")
+        for to, column in zip(target, source.columns, strict=True):
+            self.lines.append(f"{indent}    {to.along('i')} = {column.along('i')};")
+        self.lines.append(f"{indent}}}")
 
     def block(
-        self, block: Block, params: list[str], path: str, indent: str, fresh: int = 0, done: int | None = None
-    ) -> tuple[dict[int, str], dict[int, list[Column]]]:
-        """(text of every value, columns of every table) of a block; the first `fresh` params become variables, and `done`,
-        once it is known, ends the loop around the block."""
+        self,
+        block: Block,
+        params: list[str],
+        inputs: dict[int, CTable],
+        counters: dict[int, tuple[str, Range]],
+        path: str,
+        indent: str,
+        fresh: int = 0,
+        done: int | None = None,
+    ) -> tuple[dict[int, str], dict[int, CTable]]:
+        """(text of every value, every table) of a block; the first `fresh` params become variables, and `done`, once it is known,
+        ends the loop around the block. `inputs`: tables by param; `counters`: integers and their ranges, by node."""
         values: dict[int, str] = {}
-        tables: dict[int, list[Column]] = {}
+        tables: dict[int, CTable] = {}
+        used = used_as_numbers(block, {k: bounds for k, (_, bounds) in counters.items()})
         for i, node in enumerate(block.nodes):
             op, args, data = node
             here = f"{path}{i}"
             if op == "param":
-                values[i] = self.variable(f"x{here}", params[data], indent) if data < fresh else params[data]
+                own = data < fresh and i in used
+                values[i] = self.variable(f"x{here}", params[data], indent) if own else params[data]
             elif op == "const":
                 values[i] = literal(data, self.single)
                 self.literals.add(values[i])
+            elif op == "input":
+                tables[i] = inputs[data[0]]
             elif op == "table":
                 tables[i] = self.table([values[a] for a in args], data[1], here, indent)
+            elif op == "fill":
+                tables[i] = self.new_table(data[1], data[2], here, indent)
+                self.lines.append(
+                    f"{indent}for (size_t i = 0; i < {data[1] * data[2]}; ++i) t{here}[i] = {literal(data[0], self.single)};"
+                )
+            elif op == "reshape":
+                tables[i] = self.reshaped(tables[args[0]], data, here, indent)
+            elif op == "update":
+                tables[i] = self.writable(block, i, args[0], tables, here, indent)
+                row = self.row(block, data[0], args[2:], data[2], values, counters)
+                self.lines.append(f"{indent}{tables[i].columns[data[1]].along(row)} = {values[args[1]]};")
             elif op == "index":
-                values[i] = tables[args[0]][data[1]].entry(data[0])
+                table = tables[args[0]]
+                text = table.columns[data[1]].along(self.row(block, data[0], args[1:], table.rows, values, counters))
+                values[i] = self.variable(f"x{here}", text, indent) if table.mutable else text
             elif op == "loop":
                 start, read, captured = data.split(args)
-                columns = [column for t in read for column in tables[t]]
-                self.loop(data, [values[a] for a in start], columns, [values[a] for a in captured], here, indent)
+                carry = [
+                    self.writable(block, i, a, tables, f"{here}_s{j}", indent) if a in tables else values[a]
+                    for j, a in enumerate(start)
+                ]
+                outside = [replace(tables[a], mutable=False) if a in tables else values[a] for a in captured]
+                known = body_counters(data, captured, counters, (f"i{here}", (0, data.count - 1)))
+                self.loop(data, carry, [tables[t] for t in read], outside, known, here, indent)
+                for k, later in enumerate(block.nodes):
+                    if later.op == "after" and later.args[0] == i:
+                        tables[k] = carry[later.data[0]]
             elif op == "get":
                 values[i] = f"c{path}{args[0]}_{data}"
             elif op == "slice":
-                tables[i] = self.written(block.nodes[args[0]].data, f"{path}{args[0]}")[data[0] : data[1]]
-            else:
+                loop = block.nodes[args[0]].data
+                tables[i] = CTable(self.written(loop, f"{path}{args[0]}")[data[0] : data[1]], loop.count)
+            elif op in OPS and i not in used:
+                values[i] = ""
+            elif op in OPS:
                 values[i] = self.operation(node, [values[a] for a in args], here, indent)
             if i == done:
                 self.lines.append(f"{indent}if ({values[i]}) break;")
         return values, tables
+
+    def row(
+        self,
+        block: Block,
+        row: int,
+        offset: tuple[int, ...],
+        rows: int,
+        values: dict[int, str],
+        counters: dict[int, tuple[str, Range]],
+    ) -> str:
+        """The row `row` + offset, as an integer of C within the rows that there are."""
+        if not offset:
+            return str(row)
+        known = affine_offset(block, offset[0], {k: bounds for k, (_, bounds) in counters.items()})
+        if known is None:
+            self.helpers.add("row")
+            return f"cd_row{self.suffix}({values[offset[0]]}, {row}, {rows})"
+        terms = [counters[k][0] if factor == 1 else f"{factor} * {counters[k][0]}" for k, factor in known.terms.items()]
+        shift = known.constant + row
+        inside = known.low + row >= 0 and known.high + row < rows
+        if inside and all(factor > 0 for factor in known.terms.values()) and shift >= 0:
+            return f"({' + '.join([*terms, *([str(shift)] if shift else [])])})" if terms else str(shift)
+        terms = [f"{factor} * (ptrdiff_t){counters[k][0]}" for k, factor in known.terms.items()]
+        text = f"{' + '.join([*terms, str(shift)])}"
+        if inside:
+            return f"({text})"
+        self.helpers.add("clamp")
+        return f"cd_clamp({text}, {rows})"
+
+    def new_table(self, rows: int, columns: int, here: str, indent: str) -> CTable:
+        """A table in memory of its own."""
+        self.area(f"t{here}", rows * columns, indent)
+        return CTable([Column(f"t{here}", columns, c) for c in range(columns)], rows)
+
+    def reshaped(self, table: CTable, size: tuple[int, int], here: str, indent: str) -> CTable:
+        """The same entries in rows of another length, copied if they do not lie side by side."""
+        if not table.contiguous:
+            source, table = table, self.new_table(table.rows, len(table.columns), here, indent)
+            self.copy(source, table.columns, indent)
+        first = table.columns[0]
+        return replace(table, columns=[Column(first.array, size[1], first.offset + c) for c in range(size[1])], rows=size[0])
+
+    def writable(self, block: Block, i: int, table: int, tables: dict[int, CTable], here: str, indent: str) -> CTable:
+        """The table, or a copy of it if node i must not write into it: it is read later, or it is not ours."""
+        given, last = tables[table], last_uses(block)
+        overlapping = [t for t, other in tables.items() if other.arrays & given.arrays]
+        uses = [a for a in block.nodes[i].args if a in overlapping]
+        if given.mutable and len(uses) == 1 and all(last.get(t, -1) <= i for t in overlapping):
+            return given
+        own = self.new_table(given.rows, len(given.columns), here, indent)
+        self.copy(given, own.columns, indent)
+        return own
 
     def operation(self, node: Node, operands: list[str], here: str, indent: str) -> str:
         """The variable of an arithmetic operation."""
@@ -208,11 +322,20 @@ class CFunction:
 
     # ---- loops and tables
 
-    def loop(self, loop: Loop, start: list[str], columns: list[Column], captured: list[str], here: str, indent: str) -> None:
-        """Write a loop. Its carried values are variables that change only when all the next ones are known."""
+    def loop(
+        self,
+        loop: Loop,
+        start: list[Any],
+        tables: list[CTable],
+        captured: list[Any],
+        counters: dict[int, tuple[str, Range]],
+        here: str,
+        indent: str,
+    ) -> None:
+        """Write a loop. Its carried numbers are variables that change only when all the next ones are known."""
         counter, inside = f"i{here}", indent + "    "
-        carry = [f"c{here}_{j}" for j in range(loop.carries)]
-        self.lines += [f"{indent}{self.real} {name} = {text};" for name, text in zip(carry, start, strict=True)]
+        numbers = {j: f"c{here}_{j}" for j, x in enumerate(start) if isinstance(x, str)}
+        self.lines += [f"{indent}{self.real} {name} = {start[j]};" for j, name in numbers.items()]
         written = self.written(loop, here)
         if any(column.array == f"w{here}" for column in written):
             entries = loop.count * sum(column.array == f"w{here}" for column in written)
@@ -221,33 +344,53 @@ class CFunction:
             self.lines.append(f"{indent}for (size_t {counter} = {loop.count}; {counter}-- > 0;) {{")
         else:
             self.lines.append(f"{indent}for (size_t {counter} = 0; {counter} < {loop.count}; ++{counter}) {{")
-        rows = [column.along(counter) for column in columns]
-        params = [f"({self.real}){counter}", *carry, *rows, *captured]
-        values, _ = self.block(loop.body, params, f"{here}_", inside, len(params) - len(captured), loop.done)
-        results = [values[r] for r in loop.body.results[: loop.carries + loop.writes]]
-        places = [*carry, *[column.along(counter) for column in written]]
-        self.lines += [f"{inside}{place} = {text};" for place, text in zip(places, results, strict=True)]
+        rows = [column.along(counter) for table in tables for column in table.columns]
+        first = 1 + loop.carries + loop.reads
+        params = [f"({self.real}){counter}", *[numbers.get(j, "") for j in range(loop.carries)], *rows]
+        params += [x if isinstance(x, str) else "" for x in captured]
+        inputs = {1 + j: x for j, x in enumerate(start) if j not in numbers}
+        inputs |= {first + j: x for j, x in enumerate(captured) if isinstance(x, CTable)}
+        values, made = self.block(loop.body, params, inputs, counters, f"{here}_", inside, first, loop.done)
+        results = loop.body.results
+        self.lines += [
+            f"{inside}{column.along(counter)} = {values[results[loop.carries + c]]};" for c, column in enumerate(written)
+        ]
+        self.lines += [f"{inside}{name} = {values[results[j]]};" for j, name in numbers.items()]
+        self.carry_tables([(made[results[j]], x) for j, x in enumerate(start) if j not in numbers], here, inside)
         self.lines.append(f"{indent}}}")
+
+    def carry_tables(self, moves: list[tuple[CTable, CTable]], here: str, indent: str) -> None:
+        """Bring the tables that an iteration gave into the memory of the carried ones."""
+        carried = {array for _, old in moves for array in old.arrays}
+        moves = [(new, old) for new, old in moves if new.columns != old.columns]
+        for k, (new, old) in enumerate(moves):
+            if new.arrays & carried:  # it lies where another one is about to be written
+                apart = self.new_table(new.rows, len(new.columns), f"{here}_m{k}", indent)
+                self.copy(new, apart.columns, indent)
+                moves[k] = apart, old
+        for new, old in moves:
+            self.copy(new, old.columns, indent)
 
     def written(self, loop: Loop, here: str) -> list[Column]:
         """Where a loop writes its columns: into outputs, and what remains into a table `w` of its own."""
         own = [c for c in range(loop.writes) if (here, c) not in self.direct]
         return [self.direct.get((here, c)) or Column(f"w{here}", len(own), own.index(c)) for c in range(loop.writes)]
 
-    def table(self, entries: list[str], columns: int, here: str, indent: str) -> list[Column]:
-        """The columns of a table of values: a stretch of memory that exists already, constants, or a local array."""
+    def table(self, entries: list[str], columns: int, here: str, indent: str) -> CTable:
+        """A table of values: a stretch of memory that exists already, constants, or a local array."""
+        rows = len(entries) // columns
         first = re.fullmatch(r"(\w+)\[(\d+)\]", entries[0]) if entries else None
         if first is not None and entries == [f"{first[1]}[{int(first[2]) + k}]" for k in range(len(entries))]:
-            return [Column(first[1], columns, int(first[2]) + c) for c in range(columns)]
+            return CTable([Column(first[1], columns, int(first[2]) + c) for c in range(columns)], rows, mutable=False)
         if all(x in self.literals for x in entries):
             self.lines.append(f"{indent}static const {self.real} t{here}[{len(entries)}] = {{")
-            rows = [entries[k : k + columns] for k in range(0, len(entries), columns)]
-            self.lines += [f"{indent}    {', '.join(row)}," for row in rows]
+            numbers = [entries[k : k + columns] for k in range(0, len(entries), columns)]
+            self.lines += [f"{indent}    {', '.join(row)}," for row in numbers]
             self.lines.append(f"{indent}}};")
-        else:
-            self.area(f"t{here}", len(entries), indent)
-            self.lines += [f"{indent}t{here}[{k}] = {text};" for k, text in enumerate(entries)]
-        return [Column(f"t{here}", columns, c) for c in range(columns)]
+            return CTable([Column(f"t{here}", columns, c) for c in range(columns)], rows, mutable=False)
+        made = self.new_table(rows, columns, here, indent)
+        self.lines += [f"{indent}t{here}[{k}] = {text};" for k, text in enumerate(entries)]
+        return made
 
     def area(self, name: str, entries: int, indent: str) -> None:
         """Leave a line for a table in memory; where it lies is known when all are."""
@@ -272,7 +415,7 @@ class CFunction:
 _WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm bool true false
-complex imaginary linux unix main i size_t ptrdiff_t wchar_t uint32_t uint64_t int64_t errno assert signgam environ
+complex imaginary linux unix main i size_t ptrdiff_t wchar_t uint32_t uint64_t int64_t errno assert signgam environ cd_clamp
 """
 _LIBRARY = """
 abort abs atexit atof atoi atol bsearch calloc clock div exit fclose fopen fprintf fputc fputs fread free fscanf fwrite
@@ -285,7 +428,7 @@ _FOR_EACH_TYPE = """
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin
 fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter
 nexttoward pow remainder remquo rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc
-cd_min cd_max cd_pow2 cd_logb cd_to_int
+cd_min cd_max cd_pow2 cd_logb cd_to_int cd_row
 """
 RESERVED = frozenset(_WORDS.split() + _LIBRARY.split() + [n + f for n in _FOR_EACH_TYPE.split() for f in ("", "f", "l")])
 _OURS = re.compile(r"[xktwci]\d")  # how values, constants, tables, carried values and counters are called
@@ -376,6 +519,21 @@ static inline <real> cd_<op><f>(<real> a, <real> b)
 _HELPERS = {
     "min": _EXTREME,
     "max": _EXTREME,
+    "row": """
+/* row + the whole number nearest to a, within the rows that there are */
+static inline size_t cd_row<f>(<real> a, size_t row, size_t rows)
+{
+    a = rint<f>(a);
+    a = (a == a ? a : 0.0<f>) + (<real>)row;
+    a = a > 0.0<f> ? a : 0.0<f>;
+    return a < (<real>)(rows - 1) ? (size_t)a : rows - 1;
+}""",
+    "clamp": """
+/* a row within those that there are */
+static inline size_t cd_clamp(ptrdiff_t row, ptrdiff_t rows)
+{
+    return (size_t)(row < 0 ? 0 : row < rows ? row : rows - 1);
+}""",
     "pow2": """
 /* 2^a for the whole number nearest to a, clamped to the normal exponents: its last bits become the exponent field */
 static inline <real> cd_pow2<f>(<real> a)

@@ -48,6 +48,8 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
 
 def arithmetic_for(casadi: Any, block: Block) -> Scalars:
     """Scalar expressions, or matrix expressions if some loop is long."""
+    if operations_used(block) & {"input", "fill", "after", "update", "reshape"}:
+        return Scalars(casadi)  # rows are counted where loops are unrolled
     loops = [node.data for node in block.nodes if node.op == "loop"]
     long = any(loop.count * max(operations(loop.body), 1) > UNROLL for loop in loops)
     return Matrices(casadi) if long else Scalars(casadi)
@@ -74,6 +76,14 @@ class Scalars(Arithmetic):
     def number(self, value: float) -> Any:
         """A constant expression."""
         return self.kind(value)
+
+    def nearest_integer(self, x: Any) -> float:
+        """The row that a constant names; CasADi's scalar expressions cannot be indexed by anything else."""
+        if not self.casadi.SX(x).is_constant():
+            raise BackendError(
+                "CasADi's expressions have no table indexed by a number that is not a constant or a loop's counter"
+            )
+        return super().nearest_integer(x)
 
     def column(self, values: list[Any]) -> Any:
         """Values one below the other."""
@@ -128,7 +138,7 @@ class Matrices(Scalars):
         """Some rows of the matrix."""
         return written[first:last, :]
 
-    def index(self, table: Any, row: int, column: int) -> Any:
+    def index(self, table: Any, row: int, column: int, offset: Any = None) -> Any:
         """One entry."""
         return table[column, row]
 

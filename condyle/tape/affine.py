@@ -1,0 +1,90 @@
+"""Offsets into tables that backends compute with integers: sums of whole multiples of the counters of loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from condyle.tape.ops import OPS
+from condyle.tape.tape import Block, Loop
+
+Range = tuple[int, int]  # of a counter, both ends included
+
+
+@dataclass(frozen=True)
+class Affine:
+    """constant + the sum of factor * counter, and the range of its values."""
+
+    constant: int
+    terms: dict[int, int]  # counter, by node -> factor
+    low: int
+    high: int
+
+
+def affine_offset(block: Block, node: int, counters: dict[int, Range]) -> Affine | None:
+    """A number as a sum of whole multiples of counters, or None if it is anything else."""
+    found = _terms(block, node, counters)
+    if found is None or not all(float(x).is_integer() for x in found.values()):
+        return None
+    constant = int(found.pop(None, 0.0))
+    terms = {k: int(factor) for k, factor in found.items() if k is not None and factor}
+    ends = [sorted((factor * counters[k][0], factor * counters[k][1])) for k, factor in terms.items()]
+    return Affine(constant, terms, constant + sum(low for low, _ in ends), constant + sum(high for _, high in ends))
+
+
+def body_counters(loop: Loop, captured: list[int], counters: dict[int, Any], own: Any) -> dict[int, Any]:
+    """The counters of a loop's body by node: `own` for the loop's counter, and those of `counters` that it captures."""
+    at = {n.data: k for k, n in enumerate(loop.body.nodes) if n.op == "param"}
+    first = 1 + loop.carries + loop.reads
+    found = {at[first + j]: counters[a] for j, a in enumerate(captured) if a in counters and first + j in at}
+    return found | ({at[0]: own} if 0 in at else {})
+
+
+def used_as_numbers(block: Block, counters: dict[int, Range]) -> set[int]:
+    """The nodes whose value is used as a number, rather than only as an offset that is computed with integers."""
+    used = set(block.results)
+    for i in reversed(range(len(block.nodes))):
+        op, args, data = block.nodes[i]
+        if op == "loop":
+            start, tables, captured = data.split(args)
+            inner = used_as_numbers(data.body, body_counters(data, captured, counters, (0, data.count - 1)))
+            params = {data.body.nodes[k].data for k in inner if data.body.nodes[k].op == "param"}
+            first = 1 + data.carries + data.reads
+            used.update(start, tables, [a for j, a in enumerate(captured) if first + j in params])
+        elif op in ("index", "update"):
+            keep = 1 if op == "index" else 2
+            used.update(args[:keep], [a for a in args[keep:] if affine_offset(block, a, counters) is None])
+        elif i in used or op not in OPS:
+            used.update(args)
+    return used
+
+
+def _terms(block: Block, i: int, counters: dict[int, Range]) -> dict[int | None, float] | None:
+    """{counter, or None for the constant: factor}."""
+    op, args, data = block.nodes[i]
+    if op == "const":
+        return {None: data} if abs(data) < 2.0**31 else None
+    if i in counters:
+        return {i: 1.0}
+    if op not in ("add", "sub", "mul", "neg", "fma"):
+        return None
+    parts: list[Any] = [_terms(block, a, counters) for a in args]
+    if None in parts:
+        return None
+    if op == "neg":
+        return _scaled(parts[0], -1.0)
+    if op in ("mul", "fma"):
+        number = next((p for p in parts[:2] if p.keys() <= {None}), None)
+        if number is None:
+            return None
+        product = _scaled(parts[1] if number is parts[0] else parts[0], number.get(None, 0.0))
+        return product if op == "mul" else _sum(product, parts[2])
+    return _sum(parts[0], parts[1] if op == "add" else _scaled(parts[1], -1.0))
+
+
+def _scaled(terms: dict[int | None, float], by: float) -> dict[int | None, float]:
+    return {k: factor * by for k, factor in terms.items()}
+
+
+def _sum(a: dict[int | None, float], b: dict[int | None, float]) -> dict[int | None, float]:
+    return {k: a.get(k, 0.0) + b.get(k, 0.0) for k in [*a, *[k for k in b if k not in a]]}
