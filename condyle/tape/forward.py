@@ -11,18 +11,21 @@ from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import loop_forward, seeds, smooth
-from condyle.tape.table import Table, current, make_table
-from condyle.tape.tape import Block, Call, Loop
+from condyle.tape.table import Table, current, fill_table, make_table
+from condyle.tape.tape import Block, Call, Loop, table_size
 
 Tangent = dict[int, Any]  # seed -> traced scalar
 
 
+Place = dict[tuple[int, int], int]  # (column of a table, seed) -> column of the table of its derivatives
+
+
 @dataclass(frozen=True)
 class TableTangent:
-    """Tangents of a table as columns of another: (column, seed) -> column of `table`."""
+    """Tangents of a table as the columns of another, which has as many rows; None if there are none."""
 
     table: Table | None
-    place: dict[tuple[int, int], int]
+    place: Place
 
     def entry(self, row: int, column: int, offset: Any = None) -> Tangent:
         """The tangent of one entry."""
@@ -30,10 +33,39 @@ class TableTangent:
         return {s: self.table.entry(row, k, offset) for (c, s), k in self.place.items() if c == column and self.table}
 
 
+def place_of(masks: list[int]) -> Place:
+    """The columns of a table of derivatives, given the seeds of each column."""
+    keys = [(c, s) for c, mask in enumerate(masks) for s in seeds(mask)]
+    return {key: k for k, key in enumerate(keys)}
+
+
+def rearranged(table: Table | None, place: Place, wanted: Place, rows: int) -> Table:
+    """The columns of derivatives in another order, zeros for those that are not there; at least one is wanted."""
+    if table is None:
+        return fill_table(0.0, (rows, len(wanted)))
+    if place == wanted and table.columns == len(place):
+        return table
+
+    def body(i: Scalar, carry: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        return [], [row[place[key]] if key in place else 0.0 for key in wanted]
+
+    return repeat(rows, [], [table], body)[1]
+
+
+def reshaped(table: Table | None, place: Place, old: tuple[int, int], new: tuple[int, int]) -> tuple[Table | None, Place]:
+    """The derivatives of a table (rows, columns) that is seen with another size."""
+    if table is None:
+        return None, {}
+    all_seeds = sorted({s for _, s in place})
+    dense = {(c, s): c * len(all_seeds) + k for c in range(old[1]) for k, s in enumerate(all_seeds)}
+    flat = rearranged(table, place, dense, old[0]).reshape(new[0], new[1] * len(all_seeds))
+    return flat, {(c, s): c * len(all_seeds) + k for c in range(new[1]) for k, s in enumerate(all_seeds)}
+
+
 _recorder = Recorder()
 
 
-def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[list[Any], list[Any]]:
+def forward(block: Block, params: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
     """(results, their tangents) of a block, recorded in the current graph, from params and their tangents."""
     values: list[Any] = []
     moves: list[Any] = []
@@ -61,6 +93,18 @@ def forward(block: Block, params: list[Any], tangents: list[Tangent]) -> tuple[l
             value, move = make_table(current(), xs, *data), _table(ts, *data)
         elif op == "index":
             value, move = xs[0].entry(*data, *xs[1:]), ts[0].entry(*data, *xs[1:])
+        elif op == "input":
+            value, move = params[data[0]], tangents[data[0]] or TableTangent(None, {})
+        elif op == "fill":
+            value, move = _recorder.fill(*data), TableTangent(None, {})
+        elif op == "after":
+            value, move = xs[0][0][data[0]], ts[0][0][data[0]]
+        elif op == "update":
+            value = xs[0].with_entry(xs[1], *data[:2], *xs[2:])
+            move = _update(ts[0], ts[1], data, *xs[2:])
+        elif op == "reshape":
+            size = table_size(block.nodes, args[0])
+            value, move = xs[0].reshape(*data), TableTangent(*reshaped(ts[0].table, ts[0].place, size, data))
         else:
             extra = () if data is None else (data,)
             value = _recorder.functions[op](*xs, *extra)
@@ -117,25 +161,47 @@ def _table(ts: list[Tangent], rows: int, width: int) -> TableTangent:
     return TableTangent(make_table(current(), entries, rows, len(place)), place)
 
 
+def _update(table: TableTangent, value: Tangent, data: tuple[int, ...], offset: Any = None) -> TableTangent:
+    """The tangents of a table with another entry."""
+    row, column, rows, _ = data
+    keys = sorted({*table.place, *[(column, s) for s in value]})
+    if not keys:
+        return table
+    place = {key: k for k, key in enumerate(keys)}
+    moved = rearranged(table.table, table.place, place, rows)
+    for (c, s), k in place.items():
+        if c == column:
+            moved = moved.with_entry(value.get(s, 0.0), row, k, offset)
+    return TableTangent(moved, place)
+
+
 def _loop(
     loop: Loop,
     start: list[Any],
     tables: list[Table],
     captured: list[Any],
-    start_moves: list[Tangent],
+    start_moves: list[Any],
     table_moves: list[TableTangent],
-    captured_moves: list[Tangent],
-) -> tuple[tuple[list[Any], Table], tuple[list[Tangent], TableTangent]]:
-    """One loop that carries values and tangents together."""
-    carried_seeds, written_seeds = _loop_seeds(loop, start_moves, tables, table_moves, captured_moves)
-    carried_keys = [(j, s) for j, each in enumerate(carried_seeds) for s in each]
-    written_keys = [(c, s) for c, each in enumerate(written_seeds) for s in each]
+    captured_moves: list[Any],
+) -> tuple[tuple[list[Any], Table], tuple[list[Any], TableTangent]]:
+    """One loop that carries values and tangents together: for a carried table, a table of its tangents."""
+    carried_masks, written_masks = loop_forward(
+        loop,
+        [_masks(x, t) for x, t in zip(start, start_moves, strict=True)],
+        [_masks(x, t) for x, t in zip(tables, table_moves, strict=True)],
+        [_masks(x, t) for x, t in zip(captured, captured_moves, strict=True)],
+    )
+    places = {j: place_of(m) for j, m in enumerate(carried_masks) if isinstance(m, list) and any(m)}
+    carried_keys = [(j, s) for j, m in enumerate(carried_masks) if not isinstance(m, list) for s in seeds(m)]
+    written_keys = [(c, s) for c, m in enumerate(written_masks) for s in seeds(m)]
     moving = [t for t in table_moves if t.table is not None]
 
-    def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-        tangents: list[Tangent] = [{} for _ in range(loop.body.params)]
-        for (j, s), x in zip(carried_keys, carry[loop.carries :], strict=True):
+    def body(i: Scalar, carry: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        tangents: list[Any] = [{} for _ in range(loop.body.params)]
+        for (j, s), x in zip(carried_keys, carry[loop.carries :], strict=False):
             tangents[1 + j][s] = x
+        for (j, place), table in zip(places.items(), carry[loop.carries + len(carried_keys) :], strict=True):
+            tangents[1 + j] = TableTangent(table, place)
         at, column = loop.reads, 0
         for table, move in zip(tables, table_moves, strict=True):
             for (c, s), k in move.place.items():
@@ -148,30 +214,27 @@ def _loop(
         k = loop.carries
         # where a loop that exits leaves the values as they are, the same select leaves the tangents
         following = [*results[:k], *[moves[j].get(s, 0.0) for j, s in carried_keys]]
+        following += [rearranged(moves[j].table, moves[j].place, place, start[j].rows) for j, place in places.items()]
         return following, [*results[k:], *[moves[k + c].get(s, 0.0) for c, s in written_keys]]
 
     begin = [*start, *[start_moves[j].get(s, 0.0) for j, s in carried_keys]]
+    begin += [rearranged(start_moves[j].table, start_moves[j].place, place, start[j].rows) for j, place in places.items()]
     all_tables = [*tables, *[t.table for t in moving if t.table is not None]]
     final, written = repeat(loop.count, begin, all_tables, body, reverse=loop.reverse)
-    final_moves: list[Tangent] = [{} for _ in range(loop.carries)]
-    for (j, s), x in zip(carried_keys, final[loop.carries :], strict=True):
+    final_moves: list[Any] = [TableTangent(None, {}) if isinstance(x, Table) else {} for x in start]
+    for (j, s), x in zip(carried_keys, final[loop.carries :], strict=False):
         final_moves[j][s] = x
+    for (j, place), table in zip(places.items(), final[loop.carries + len(carried_keys) :], strict=True):
+        final_moves[j] = TableTangent(table, place)
     width = len(written_keys)
-    tangent_tables = columns(written, loop.writes, loop.writes + width, (width,)) if width else None
+    tangent_table = columns(written, loop.writes, loop.writes + width, (width,)) if width else None
     place = {key: k for k, key in enumerate(written_keys)}
-    return (final[: loop.carries], written), (final_moves, TableTangent(tangent_tables, place))
+    return (final[: loop.carries], written), (final_moves, TableTangent(tangent_table, place))
 
 
-def _loop_seeds(
-    loop: Loop, start: list[Tangent], tables: list[Table], table_moves: list[TableTangent], captured: list[Tangent]
-) -> tuple[list[list[int]], list[list[int]]]:
-    """(seeds of each carried value, seeds of each written column)."""
-    table_masks = []
-    for table, move in zip(tables, table_moves, strict=True):
-        table_masks.append([sum(1 << s for (c, s) in move.place if c == column) for column in range(table.columns)])
-    carry, written = loop_forward(loop, [_mask(t) for t in start], table_masks, [_mask(t) for t in captured])
-    return [seeds(m) for m in carry], [seeds(m) for m in written]
-
-
-def _mask(tangent: Tangent) -> int:
-    return sum(1 << s for s in tangent)
+def _masks(value: Any, move: Any) -> Any:
+    """The seeds of a number, or of each column of a table."""
+    if not isinstance(value, Table):
+        return sum(1 << s for s in move)
+    place = move.place if move else {}
+    return [sum(1 << s for c, s in place if c == column) for column in range(value.columns)]

@@ -6,111 +6,227 @@ iteration is recomputed from them. So the work is a small multiple of the loop's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from condyle.tape.forward import chosen
+from condyle.tape.forward import Place, chosen, place_of, rearranged, reshaped
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate, evaluate_nodes
 from condyle.tape.loop import columns, repeat
-from condyle.tape.ops import OPS
+from condyle.tape.ops import OPS, TABLES
 from condyle.tape.scalar import Scalar
-from condyle.tape.sparsity import loop_backward, seeds, smooth
-from condyle.tape.table import Table, current, make_table
-from condyle.tape.tape import Block, Call, Loop
+from condyle.tape.sparsity import loop_backward, seeds, smooth, union
+from condyle.tape.table import Table, fill_table
+from condyle.tape.tape import Block, Call, Loop, table_size
 
 Adjoint = dict[int, Any]  # seed -> traced scalar
 
 
 @dataclass
 class TableAdjoint:
-    """What reaches a table: whole columns of other tables, and single entries. Their sum is its adjoint."""
+    """What reaches a table: columns of other tables, which have as many rows, and single entries. Their sum is its adjoint."""
 
-    parts: list[tuple[Table, dict[tuple[int, int], int]]] = field(default_factory=list)  # (column, seed) -> column of the part
+    parts: list[tuple[Table, Place]] = field(default_factory=list)
     entries: dict[tuple[int, int], Adjoint] = field(default_factory=dict)  # (row, column) -> adjoint
 
-    def add_entry(self, row: int, column: int, adjoint: Adjoint) -> None:
-        """Add to the adjoint of one entry."""
-        _accumulate(self.entries.setdefault((row, column), {}), adjoint)
+    def __bool__(self) -> bool:
+        return bool(self.parts or self.entries)
 
-    def entry(self, row: int, column: int) -> Adjoint:
-        """The adjoint of one entry."""
+    def masks(self, columns: int) -> list[int]:
+        """The seeds of each column."""
+        keys = {key for _, place in self.parts for key in place} | {(c, s) for (_, c), each in self.entries.items() for s in each}
+        return [sum(1 << s for k, s in keys if k == c) for c in range(columns)]
+
+    def add_entry(self, adjoint: Adjoint, size: tuple[int, int], row: int, column: int, offset: Any = None) -> None:
+        """Add to the adjoint of one entry of a table (rows, columns)."""
+        if offset is None:
+            _accumulate(self.entries.setdefault((row, column), {}), adjoint)
+        elif adjoint:
+            table, place = self.sum(size, [1 << s for s in adjoint], column)
+            for s, g in adjoint.items():
+                k = place[column, s]
+                table = table.with_entry(table.entry(row, k, offset) + g, row, k, offset)
+            self.parts = [(table, place)]
+
+    def entry(self, size: tuple[int, int], row: int, column: int, offset: Any = None) -> Adjoint:
+        """The adjoint of one entry of a table (rows, columns)."""
         total: Adjoint = {}
+        if offset is not None and self.entries:
+            self.sum(size)
         for table, place in self.parts:
-            _accumulate(total, {s: table.entry(row, k) for (c, s), k in place.items() if c == column})
-        _accumulate(total, self.entries.get((row, column), {}))
+            _accumulate(total, {s: table.entry(row, k, offset) for (c, s), k in place.items() if c == column})
+        if offset is None:
+            _accumulate(total, self.entries.get((row, column), {}))
         return total
 
-    def shifted(self, by: int) -> list[tuple[Table, dict[tuple[int, int], int]]]:
+    def sum(self, size: tuple[int, int], more: Sequence[int] = (), column: int = 0) -> tuple[Table, Place]:
+        """All parts and entries as one part, with places for more seeds of a column."""
+        masks = self.masks(size[1])
+        masks[column] |= union(more)
+        place = place_of(masks)
+        self.parts = [(self.as_table(size, place), place)]
+        self.entries = {}
+        return self.parts[0]
+
+    def as_table(self, size: tuple[int, int], place: Place) -> Table:
+        """The adjoint as one table with the columns of `place`, of which there is at least one."""
+        if len(self.parts) > 1:
+            given = self.parts
+
+            def body(i: Scalar, carry: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+                total: Adjoint = {}
+                at = 0
+                for table, columns_of in given:
+                    _accumulate(total, {place[key]: row[at + k] for key, k in columns_of.items()})
+                    at += table.columns
+                return [], [total.get(k, 0.0) for k in range(len(place))]
+
+            table = repeat(size[0], [], [t for t, _ in given], body)[1]
+        else:
+            given_table, given_place = self.parts[0] if self.parts else (None, {})
+            table = rearranged(given_table, given_place, place, size[0])
+        for (row, column), adjoint in self.entries.items():
+            for s, g in adjoint.items():
+                k = place[column, s]
+                table = table.with_entry(table.entry(row, k) + g, row, k)
+        return table
+
+    def absorb(self, other: TableAdjoint) -> None:
+        """Add another adjoint of the same table."""
+        self.parts += other.parts
+        for key, adjoint in other.entries.items():
+            _accumulate(self.entries.setdefault(key, {}), adjoint)
+
+    def shifted(self, by: int) -> list[tuple[Table, Place]]:
         """All parts with their columns counted from a table that begins `by` columns earlier."""
         return [(table, {(c + by, s): k for (c, s), k in place.items()}) for table, place in self.parts]
 
-    def as_part(self, rows: int) -> None:
-        """Turn the single entries into one more part."""
-        keys = sorted({(c, s) for (_, c), adjoint in self.entries.items() for s in adjoint})
-        if keys:
-            values = [self.entries.get((r, c), {}).get(s, 0.0) for r in range(rows) for c, s in keys]
-            self.parts.append((make_table(current(), values, rows, len(keys)), {key: k for k, key in enumerate(keys)}))
-        self.entries = {}
-
 
 class _Saving(Recorder):
-    """Recorder in which the outermost loops also write their carried values, as the last columns of each row."""
+    """Recorder in which the outermost loops also write what they carry: numbers as the last columns of each row, and tables
+    into larger ones, below each other. A loop gives (final values, rows written, tables below each other by position)."""
 
-    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
-        def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-            results = evaluate(loop.body, [i, *carry, *row, *captured], Recorder())
-            return results[: loop.carries], [*results[loop.carries : loop.carries + loop.writes], *carry]
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> Any:
+        held = [j for j, x in enumerate(start) if isinstance(x, Table)]
 
-        final, written = repeat(loop.count, start, tables, body, reverse=loop.reverse)
+        def body(i: Scalar, carry: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+            values, saved = carry[: loop.carries], carry[loop.carries :]
+            kept = [_copy_rows(values[j], into, i) for j, into in zip(held, saved, strict=True)]
+            results = evaluate(loop.body, [i, *values, *row, *captured], Recorder())
+            numbers = [x for x in values if not isinstance(x, Table)]
+            return [*results[: loop.carries], *kept], [*results[loop.carries : loop.carries + loop.writes], *numbers]
+
+        below = [fill_table(0.0, (loop.count * start[j].rows, start[j].columns)) for j in held]
+        final, written = repeat(loop.count, [*start, *below], tables, body, reverse=loop.reverse)
+        saved = dict(zip(held, final[loop.carries :], strict=True))
+        final = final[: loop.carries]
         if loop.exits:
             # the values come from the loop as it was, which can end early; if nothing goes back, the one that writes is dead
             final, _ = Recorder().loop(loop, start, tables, captured)
-        return final, written
+        return final, written, saved
 
 
-def reverse(block: Block, params: list[Any], results: list[Any]) -> tuple[list[Any], list[Adjoint]]:
-    """(values of the results, adjoints of the params), recorded in the current graph, from adjoints of the results."""
+def _copy_rows(source: Table, target: Table, i: Scalar) -> Table:
+    """The target with its rows from i times the number of rows of the source on replaced by those of the source."""
+
+    def body(r: Scalar, carry: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        (table,) = carry
+        for c, x in enumerate(row):
+            table = table.with_entry(x, 0, c, source.rows * i + r)
+        return [table], []
+
+    return repeat(source.rows, [target], [source], body)[0][0]  # type: ignore[no-any-return]
+
+
+def _saved_rows(saved: Table, rows: int, i: Scalar) -> Table:
+    """The rows that `_copy_rows` copied in iteration i."""
+
+    def body(r: Scalar, carry: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        return [], [saved.entry(0, c, rows * i + r) for c in range(saved.columns)]
+
+    return repeat(rows, [], [], body)[1]
+
+
+def reverse(
+    block: Block, params: list[Any], results: list[Any], tables: dict[int, TableAdjoint] | None = None
+) -> tuple[list[Any], list[Any]]:
+    """(values of the results, adjoints of the params), recorded in the current graph, from adjoints of the results.
+
+    `tables`: adjoints that tables among the params have already, by position.
+    """
     values = evaluate_nodes(block, params, _Saving())
-    adjoints: list[Any] = [_nothing(node.op, node.data) for node in block.nodes]
+    adjoints: list[Any] = [_nothing(block, i) for i in range(len(block.nodes))]
+    into: list[Any] = [{} for _ in range(block.params)]
+    for p, adjoint in (tables or {}).items():
+        into[p] = adjoint
+    for i, (op, _, data) in enumerate(block.nodes):
+        if op == "input" and into[data[0]]:
+            adjoints[i] = into[data[0]]
     for i, adjoint in zip(block.results, results, strict=True):
-        if isinstance(adjoint, TableAdjoint):
-            adjoints[i].parts += adjoint.parts
+        if isinstance(adjoints[i], TableAdjoint):
+            adjoints[i].absorb(adjoint or TableAdjoint())
         else:
             _accumulate(adjoints[i], adjoint)
-    into: list[Adjoint] = [{} for _ in range(block.params)]
     for i in reversed(range(len(block.nodes))):
         op, args, data = block.nodes[i]
         here = adjoints[i]
+        size = table_size(block.nodes, args[0]) if args and block.nodes[args[0]].op in TABLES else (0, 0)
         if op == "param":
             into[data] = here
+        elif op == "input":
+            into[data[0]] = here
         elif op == "call":
             _call(data, [values[a] for a in args], values[i][0], here[0], [adjoints[a] for a in args])
         elif op == "get":
             _accumulate(adjoints[args[0]][0][data], here)
+        elif op == "after":
+            adjoints[args[0]][0][data[0]].absorb(here)
         elif op == "slice":
-            here.as_part(values[i].rows)
+            if here.entries:
+                here.sum(table_size(block.nodes, i))
             adjoints[args[0]][1].parts += here.shifted(data[0])
         elif op == "index":
             if here:
-                adjoints[args[0]].add_entry(*data, here)
+                adjoints[args[0]].add_entry(here, size, *data, *[values[a] for a in args[1:]])
         elif op == "table":
             for k, a in enumerate(args):
-                _accumulate(adjoints[a], here.entry(k // data[1], k % data[1]))
+                _accumulate(adjoints[a], here.entry(data, *divmod(k, data[1])))
+        elif op == "update":
+            if here:
+                _update(here, data, [values[a] for a in args[2:]], adjoints[args[0]], adjoints[args[1]])
+        elif op == "reshape":
+            if here:
+                table, place = here.sum(data)
+                adjoints[args[0]].parts.append(reshaped(table, place, data, size))
         elif op == "loop":
-            _loop(data, [values[a] for a in args], values[i][1], here, [adjoints[a] for a in args])
+            _, written, saved = values[i]
+            _loop(data, [values[a] for a in args], written, saved, here, [adjoints[a] for a in args])
         elif here and smooth(op):
             xs = [values[a] for a in args]
             _rule(op, values[i], xs, () if data is None else (data,), here, [adjoints[a] for a in args])
     return [values[i] for i in block.results], into
 
 
-def _nothing(op: str, data: Any) -> Any:
+def _nothing(block: Block, i: int) -> Any:
+    op, args, data = block.nodes[i]
     if op == "loop":
-        return [{} for _ in range(data.carries)], TableAdjoint()
+        return [TableAdjoint() if block.nodes[a].op in TABLES else {} for a in args[: data.carries]], TableAdjoint()
     if op == "call":
         return [{} for _ in data.body.results], None
-    return TableAdjoint() if op in ("table", "slice") else {}
+    return TableAdjoint() if op in TABLES else {}
+
+
+def _update(here: TableAdjoint, data: tuple[int, ...], offset: list[Any], table: TableAdjoint, value: Adjoint) -> None:
+    """The adjoint of an updated table goes to the new entry there, and to the old table everywhere else."""
+    row, column, *size = data
+    rows, columns_ = size
+    _accumulate(value, here.entry((rows, columns_), row, column, *offset))
+    all_of_it, place = here.sum((rows, columns_))
+    for (c, _), k in place.items():
+        if c == column:
+            all_of_it = all_of_it.with_entry(0.0, row, k, *offset)
+    table.parts.append((all_of_it, place))
 
 
 def _accumulate(total: Adjoint, more: Adjoint) -> None:
@@ -139,49 +255,79 @@ def _call(call: Call, xs: list[Any], results: list[Any], here: list[Adjoint], in
             _accumulate(adjoint, more)
 
 
-def _loop(loop: Loop, args: list[Any], written: Table, here: tuple[list[Adjoint], TableAdjoint], into: list[Any]) -> None:
-    """The loop backward, iteration by iteration, from the adjoints of what it gave."""
-    finals, rows = here
-    _, tables, captured = loop.split(args)
-    into_start, into_tables, into_captured = loop.split(into)
-    written_masks = [0] * loop.writes
-    for _, place in rows.parts:
-        for c, s in place:
-            written_masks[c] |= 1 << s
-    carried_masks, row_masks, captured_masks = loop_backward(loop, [sum(1 << s for s in a) for a in finals], written_masks)
-    if not any((*carried_masks, *row_masks, *captured_masks)):
-        return
-    carried_keys = [(j, s) for j, m in enumerate(carried_masks) for s in seeds(m)]
-    row_keys = [(c, s) for c, m in enumerate(row_masks) for s in seeds(m)]
-    captured_keys = [(c, s) for c, m in enumerate(captured_masks) for s in seeds(m)]
-    saved = columns(written, loop.writes, loop.writes + loop.carries, (loop.carries,)) if loop.carries else None
-    sources = [*([saved] if saved is not None else []), *tables, *[table for table, _ in rows.parts]]
+def _loop(
+    loop: Loop, args: list[Any], written: Table, saved: dict[int, Table], here: tuple[list[Any], TableAdjoint], into: list[Any]
+) -> None:
+    """The loop backward, iteration by iteration, from the adjoints of what it gave.
 
-    def body(i: Scalar, state: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-        results: list[Adjoint] = [{} for _ in loop.body.results]
-        for (j, s), g in zip(carried_keys, state, strict=False):
-            results[j][s] = g
-        at = loop.carries + loop.reads
+    It carries the adjoints of carried and of captured values: numbers by seed, and for a table a table of its adjoints.
+    """
+    finals, rows = here
+    start, tables, captured = loop.split(args)
+    into_start, into_tables, into_captured = loop.split(into)
+    carried_masks, row_masks, captured_masks = loop_backward(
+        loop, [_masks(x, a) for x, a in zip(start, finals, strict=True)], rows.masks(loop.writes)
+    )
+    if not any(union(m) if isinstance(m, list) else m for m in (*carried_masks, *row_masks, *captured_masks)):
+        return
+    carried_keys = [(j, s) for j, m in enumerate(carried_masks) if not isinstance(m, list) for s in seeds(m)]
+    row_keys = [(c, s) for c, m in enumerate(row_masks) for s in seeds(m)]
+    captured_keys = [(c, s) for c, m in enumerate(captured_masks) if not isinstance(m, list) for s in seeds(m)]
+    carried_places = {j: place_of(m) for j, m in enumerate(carried_masks) if isinstance(m, list) and any(m)}
+    captured_places = {c: place_of(m) for c, m in enumerate(captured_masks) if isinstance(m, list) and any(m)}
+    numbers = [j for j, x in enumerate(start) if not isinstance(x, Table)]
+    kept = columns(written, loop.writes, loop.writes + len(numbers), (len(numbers),)) if numbers else None
+    sources = [*([kept] if kept is not None else []), *tables, *[table for table, _ in rows.parts]]
+    outside_at = 1 + loop.carries + loop.reads
+
+    def body(i: Scalar, state: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
+        each = iter(state)
+        results: list[Any] = [{} for _ in loop.body.results]
+        for j, s in carried_keys:
+            results[j][s] = next(each)
+        sums = [next(each) for _ in captured_keys]
+        for j, place in carried_places.items():
+            results[j] = TableAdjoint([(next(each), place)])
+        already = {outside_at + c: TableAdjoint([(next(each), place)]) for c, place in captured_places.items()}
+        at = len(numbers) + loop.reads
         for table, place in rows.parts:
             for (c, s), k in place.items():
                 _accumulate(results[loop.carries + c], {s: row[at + k]})
             at += table.columns
-        _, adjoints = reverse(loop.body, [i, *row[: loop.carries + loop.reads], *captured], results)
-        outside = adjoints[1 + loop.carries + loop.reads :]
-        sums = state[len(carried_keys) :]
+        values = dict(zip(numbers, row, strict=False)) | {j: _saved_rows(t, start[j].rows, i) for j, t in saved.items()}
+        params = [i, *[values[j] for j in range(loop.carries)], *row[len(numbers) : len(numbers) + loop.reads], *captured]
+        _, adjoints = reverse(loop.body, params, results, already)
+        outside = adjoints[outside_at:]
         following = [adjoints[1 + j].get(s, 0.0) for j, s in carried_keys]
         following += [x + outside[c][s] if s in outside[c] else x for x, (c, s) in zip(sums, captured_keys, strict=True)]
+        following += [_as_table(adjoints[1 + j], start[j], place) for j, place in carried_places.items()]
+        following += [_as_table(outside[c], captured[c], place) for c, place in captured_places.items()]
         return following, [adjoints[1 + loop.carries + c].get(s, 0.0) for c, s in row_keys]
 
     begin = [*[finals[j].get(s, 0.0) for j, s in carried_keys], *[0.0 for _ in captured_keys]]
+    begin += [_as_table(finals[j], start[j], place) for j, place in carried_places.items()]
+    begin += [fill_table(0.0, (captured[c].rows, len(place))) for c, place in captured_places.items()]
     final, out = repeat(loop.count, begin, sources, body, reverse=not loop.reverse)
-    for (j, s), g in zip(carried_keys, final, strict=False):
-        _accumulate(into_start[j], {s: g})
-    for (c, s), g in zip(captured_keys, final[len(carried_keys) :], strict=True):
-        _accumulate(into_captured[c], {s: g})
+    last = iter(final)
+    for j, s in carried_keys:
+        _accumulate(into_start[j], {s: next(last)})
+    for c, s in captured_keys:
+        _accumulate(into_captured[c], {s: next(last)})
+    for j, place in carried_places.items():
+        into_start[j].parts.append((next(last), place))
+    for c, place in captured_places.items():
+        into_captured[c].parts.append((next(last), place))
     first = 0
     for table, adjoint in zip(tables, into_tables, strict=True):
         place = {(c - first, s): k for k, (c, s) in enumerate(row_keys) if first <= c < first + table.columns}
         if place:
             adjoint.parts.append((out, place))
         first += table.columns
+
+
+def _as_table(adjoint: Any, table: Table, place: Place) -> Table:
+    return (adjoint or TableAdjoint()).as_table((table.rows, table.columns), place)
+
+
+def _masks(value: Any, adjoint: Any) -> Any:
+    return adjoint.masks(value.columns) if isinstance(value, Table) else sum(1 << s for s in adjoint)

@@ -7,8 +7,8 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from condyle.tape.ops import OPS, REAL
-from condyle.tape.tape import Block, Loop
+from condyle.tape.ops import OPS, REAL, TABLES
+from condyle.tape.tape import Block, Loop, table_size
 
 FLAT = frozenset({"rint", "floor", "pow2", "logb", "stop_gradient", "to_real"})  # real results whose derivative is zero
 
@@ -18,7 +18,7 @@ def smooth(op: str) -> bool:
     return op in OPS and OPS[op].gives == REAL and op not in FLAT
 
 
-def forward_masks(block: Block, params: list[int]) -> list[Any]:
+def forward_masks(block: Block, params: list[Any]) -> list[Any]:
     """The seeds each node depends on; a list per column for a table, (carry, written columns) for a loop."""
     masks: list[Any] = []
     for op, args, data in block.nodes:
@@ -37,6 +37,16 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
             mask = masks[args[0]][1][data[0] : data[1]]
         elif op == "index":
             mask = masks[args[0]][data[1]]
+        elif op == "input":
+            mask = params[data[0]] or [0] * data[2]
+        elif op == "fill":
+            mask = [0] * data[2]
+        elif op == "after":
+            mask = masks[args[0]][0][data[0]]
+        elif op == "update":
+            mask = [m | masks[args[1]] if c == data[1] else m for c, m in enumerate(masks[args[0]])]
+        elif op == "reshape":
+            mask = [union(masks[args[0]])] * data[1]
         elif op == "table":
             mask = [union([masks[i] for i in args[c :: data[1]]]) for c in range(data[1])]
         elif smooth(op):
@@ -45,23 +55,23 @@ def forward_masks(block: Block, params: list[int]) -> list[Any]:
     return masks
 
 
-def loop_forward(loop: Loop, start: list[int], tables: list[list[int]], captured: list[int]) -> tuple[list[int], list[int]]:
-    """Seeds on (carried values, written columns) of a loop."""
+def loop_forward(loop: Loop, start: list[Any], tables: list[list[int]], captured: list[Any]) -> tuple[list[Any], list[int]]:
+    """Seeds on (carried values, written columns) of a loop; a list per column for a carried table."""
     row = [mask for table in tables for mask in table]
     carry = start
     while True:
         masks = forward_masks(loop.body, [0, *carry, *row, *captured])
         results = [masks[r] for r in loop.body.results]
-        grown = [a | b for a, b in zip(carry, results, strict=False)]
+        grown = [_merge(a, b) for a, b in zip(carry, results, strict=False)]
         if grown == carry:
             return carry, results[loop.carries : loop.carries + loop.writes]
         carry = grown
 
 
-def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[Any]]:
+def backward_masks(block: Block, results: list[Any]) -> tuple[list[Any], list[Any]]:
     """(seeds that reach each param, seeds that reach each node) from seeds on the results; a list per column for a table."""
     masks: list[Any] = [_nothing(block, i) for i in range(len(block.nodes))]
-    params = [0] * block.params
+    params: list[Any] = [0] * block.params
     for i, seeds in zip(block.results, results, strict=True):
         masks[i] = _merge(masks[i], seeds)
     for i in reversed(range(len(block.nodes))):
@@ -76,6 +86,16 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
                 masks[args[0]][1][data[0] + c] |= seeds
         elif op == "index":
             masks[args[0]][data[1]] |= mask
+        elif op == "input":
+            params[data[0]] = mask
+        elif op == "after":
+            finals = masks[args[0]][0]
+            finals[data[0]] = _merge(finals[data[0]], mask)
+        elif op == "update":
+            masks[args[0]] = _merge(masks[args[0]], mask)
+            masks[args[1]] |= mask[data[1]]
+        elif op == "reshape":
+            masks[args[0]] = _merge(masks[args[0]], [union(mask)] * len(masks[args[0]]))
         elif op == "table":
             for k, a in enumerate(args):
                 masks[a] |= mask[k % data[1]]
@@ -87,7 +107,7 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
                 masks[t] = _merge(masks[t], row[at : at + len(masks[t])])
                 at += len(masks[t])
             for a, seeds in zip((*start, *outside), (*carry, *captured), strict=True):
-                masks[a] |= seeds
+                masks[a] = _merge(masks[a], seeds)
         elif op == "call":
             into, _ = backward_masks(data.rule, mask[0])
             for a, seeds in zip(args, into[data.rule.params - len(args) :], strict=True):
@@ -98,12 +118,12 @@ def backward_masks(block: Block, results: list[Any]) -> tuple[list[int], list[An
     return params, masks
 
 
-def loop_backward(loop: Loop, finals: list[int], written: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Seeds that reach (carried values, row entries, captured values) from seeds on what a loop gives."""
+def loop_backward(loop: Loop, finals: list[Any], written: list[int]) -> tuple[list[Any], list[int], list[Any]]:
+    """Seeds that reach (carried values, row entries, captured values) from seeds on what a loop gives; lists for tables."""
     carry = list(finals)
     while True:
         params, _ = backward_masks(loop.body, [*carry, *written, *[0] * loop.exits])
-        grown = [a | b for a, b in zip(carry, params[1:], strict=False)]
+        grown = [_merge(a, b) for a, b in zip(carry, params[1:], strict=False)]
         if grown == carry:
             row_at = 1 + loop.carries
             return carry, params[row_at : row_at + loop.reads], params[row_at + loop.reads :]
@@ -111,18 +131,19 @@ def loop_backward(loop: Loop, finals: list[int], written: list[int]) -> tuple[li
 
 
 def _nothing(block: Block, i: int) -> Any:
-    op, _, data = block.nodes[i]
+    op, args, data = block.nodes[i]
     if op == "loop":
-        return [0] * data.carries, [0] * data.writes
+        return [_nothing(block, a) for a in args[: data.carries]], [0] * data.writes
     if op == "call":
         return [0] * len(data.body.results), None
-    if op in ("table", "slice"):
-        return [0] * (data[1] if op == "table" else data[1] - data[0])
-    return 0
+    return [0] * table_size(block.nodes, i)[1] if op in TABLES else 0
 
 
 def _merge(a: Any, b: Any) -> Any:
-    return [x | y for x, y in zip(a, b, strict=True)] if isinstance(a, list) else a | b
+    # a table that nothing reads has no list of its own
+    if isinstance(a, list):
+        return [x | y for x, y in zip(a, b, strict=True)] if isinstance(b, list) else a
+    return a | b
 
 
 def union(masks: Iterable[int]) -> int:
