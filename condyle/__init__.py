@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from condyle.simulate.terrain import Slope as Slope
     from condyle.simulate.terrain import Stairs as Stairs
     from condyle.simulate.terrain import Terrain as Terrain
+    from condyle.tape import linalg as linalg
     from condyle.tape.array import array as array
     from condyle.tape.array import fma as fma
     from condyle.tape.array import stop_gradient as stop_gradient
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from condyle.tape.custom import custom_jvp as custom_jvp
     from condyle.tape.function import Function as Function
     from condyle.tape.function import function as function
-    from condyle.tape.linearize import linearize as linearize
     from condyle.tape.loop import loop as loop
     from condyle.tape.loop import map_rows as map_rows
     from condyle.tape.loop import scan as scan
@@ -62,7 +62,7 @@ _NAMES = {
     "tape.table": ("table", "zeros_table", "Table"),
     "tape.loop": ("loop", "scan", "map_rows"),
     "tape.custom": ("custom_jvp",),
-    "tape.linearize": ("linearize",),
+    "tape": ("linalg",),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),
     "multibody.robot": ("load", "Robot"),
@@ -96,7 +96,8 @@ def __getattr__(name: str) -> Any:
     """The public object of this name, from its module."""
     if name not in _MODULES:
         raise AttributeError(f"module 'condyle' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    module = import_module(_MODULES[name])
+    value = globals()[name] = getattr(module, name, None) or import_module(f"{module.__name__}.{name}")
     return value
 
 

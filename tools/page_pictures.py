@@ -19,6 +19,7 @@ DRAWN_IN = {
     "architecture": "pictures_of_ideas",
     "compiler": "pictures_of_numbers",
     "derivatives": "pictures_of_numbers",
+    "linalg": "pictures_of_numbers",
     "elementary": "pictures_of_numbers",
     "backends": "pictures_of_numbers",
     "robots": "pictures_of_robots",

@@ -140,6 +140,8 @@ _operators: dict[Any, Callable[..., Any]] = {
 }
 _native = {*_operators, np.matmul}
 _native |= {getattr(np, name) for name in ("vecdot", "matvec", "vecmat", "conjugate") if hasattr(np, name)}
+# functions of np.linalg that are ours
+_LINALG = {name: name for name in ("solve", "cholesky", "det", "qr", "eigh")} | {"inv": "inverse"}
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -167,8 +169,15 @@ def apply_function(function: Any, args: tuple[Any, ...], options: dict[str, Any]
     if function is np.where and len(args) == 3:
         return where(*args)
     if function.__module__ == "numpy.linalg" and function.__name__ not in ("norm", "multi_dot", "matrix_power", "trace", "cross"):
-        raise TraceError(
-            f"{caller()}: np.linalg.{function.__name__} calls compiled code that cannot be traced; write the solve out"
-        )
+        from condyle.tape import linalg
+
+        ours = _LINALG.get(function.__name__)
+        if ours is None or options:
+            with_options = "" if ours is None else f" with {', '.join(options)}"
+            raise TraceError(
+                f"{caller()}: np.linalg.{function.__name__}{with_options} has no traced meaning; condyle.linalg has "
+                f"{', '.join(linalg.__all__)}"
+            )
+        return getattr(linalg, ours)(*args)
     implementation = getattr(function, "_implementation", function)
     return _wrap(implementation(*args, **options))
