@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from condyle.tape import linalg as linalg
     from condyle.tape.array import array as array
     from condyle.tape.array import fma as fma
+    from condyle.tape.array import isfinite as isfinite
     from condyle.tape.array import stop_gradient as stop_gradient
     from condyle.tape.array import where as where
     from condyle.tape.custom import custom_jvp as custom_jvp
@@ -58,7 +59,7 @@ _NAMES = {
     "tape.function": ("function", "Function"),
     "tape.trace": ("trace",),
     "tape.tape": ("Tape",),
-    "tape.array": ("array", "where", "fma", "stop_gradient"),
+    "tape.array": ("array", "where", "fma", "isfinite", "stop_gradient"),
     "tape.table": ("table", "zeros_table", "Table"),
     "tape.loop": ("loop", "scan", "map_rows"),
     "tape.custom": ("custom_jvp",),

@@ -16,7 +16,7 @@ from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.step import Inputs, contact_impulses, spring_energy
 from condyle.simulate.world import World
-from condyle.tape.array import where
+from condyle.tape.array import isfinite, where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
 from condyle.tape.trace import trace
@@ -66,9 +66,9 @@ def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, w
     def body(_: Any, state: Any) -> Any:
         now, worst = state
         after, residual = substep(stepper, now, u, wrenches)
-        # x - x is zero for numbers, and NaN for what is not finite
-        finite = sum((a - a for a in (*now, *u, *after, *([] if wrenches is None else wrenches.ravel()))), 0.0)
-        worst = np.maximum(worst, where(finite == 0.0, residual, np.inf))
+        # a sum is finite only if all its terms are
+        total = sum((*now, *u, *after, *([] if wrenches is None else wrenches.ravel())), 0.0)
+        worst = np.maximum(worst, where(isfinite(total), residual, np.inf))
         return where(worst <= LIMIT, after, now), worst
 
     if stepper.substeps == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +49,12 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return _wrap(_fma(_objects(a), _objects(b), _objects(c)))
 
 
+def isfinite(x: Any) -> Any:
+    """Whether `x` is neither infinite nor NaN, entry by entry: `where(isfinite(x), x, 0.0)`. The same as np.isfinite(x)."""
+    found = _ufuncs[np.isfinite](_objects(x))
+    return _wrap(found) if _any_traced(found) else np.asarray(found, dtype=bool)[()]
+
+
 def stop_gradient(x: Any) -> Any:
     """`x` as a value that derivatives take for a constant, entry by entry. It costs nothing when it is computed."""
     return _wrap(_stopped(_objects(x))) if isinstance(x, _Traced) or np.asarray(x).dtype == object else x
@@ -71,6 +78,10 @@ def _choose(condition: Any, a: Any, b: Any) -> Any:
 
 def _traced(x: Any) -> bool:
     return isinstance(x, _Traced)
+
+
+def _any_traced(x: Any) -> bool:
+    return any(map(_traced, x.flat)) if isinstance(x, np.ndarray) else _traced(x)
 
 
 def _elementary(op: str, on_numbers: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,6 +108,19 @@ def _sign(x: Any) -> Any:
     return (x < 0).where(-1.0, (x > 0).where(1.0, x)) if _traced(x) else float(np.sign(x))
 
 
+def _isfinite(x: Any) -> Any:
+    # no x == x, which other programs take for true
+    return abs(x) < math.inf if _traced(x) else math.isfinite(x)
+
+
+def _isnan(x: Any) -> Any:
+    return ~(abs(x) <= math.inf) if _traced(x) else math.isnan(x)
+
+
+def _isinf(x: Any) -> Any:
+    return abs(x) == math.inf if _traced(x) else math.isinf(x)
+
+
 _where = np.frompyfunc(_choose, 3, 1)
 _stopped = np.frompyfunc(lambda x: emit("stop_gradient", x) if isinstance(x, Scalar) else x, 1, 1)
 _fma = np.frompyfunc(lambda a, b, c: emit("fma", a, b, c), 3, 1)
@@ -107,6 +131,9 @@ _functions: dict[Any, Callable[..., Any]] = {ufunc: _elementary(op, ufunc) for u
 _functions |= {
     np.arctan: lambda x: _functions[np.arctan2](x, 1.0),
     np.ceil: lambda x: -_functions[np.floor](-x),
+    np.isfinite: _isfinite,
+    np.isnan: _isnan,
+    np.isinf: _isinf,
     np.absolute: abs,
     np.fabs: abs,
     np.sign: _sign,

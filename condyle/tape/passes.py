@@ -14,6 +14,7 @@ from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Block, Call, Loop, Node, Tape, table_size
 
+SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sqrt"})
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
 
 
@@ -104,11 +105,20 @@ def fold_constants(block: Block, *, single: bool) -> Block:
 
 
 def contract(block: Block) -> Block:
-    """Sums of products as fma: every product whose uses are all sums is rounded together with them, never alone."""
-    fused = _products_only_summed(block)
+    """Sums of products as fma: every product whose uses are all sums is rounded together with them, never alone.
+
+    Identities that hold all the same, because these sums are left as they are:
+
+        x - x            is 0 for a finite x and NaN for any other, and x + x is 2 x, also where x is a product
+        a * b - c * d    is 0 where the products are equal and never has the wrong sign, for rounding is monotonic,
+                         where a comparison, min, max, abs, copysign or sqrt reads it
+
+    Any other difference of two products may be the rounding error of one of them where they are equal.
+    """
+    fused, judged = _products_only_summed(block), _compared_differences(block)
 
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
-        if node.op in ("add", "sub"):
+        if node.op in ("add", "sub") and args[0] != args[1] and node not in judged:
             for which in (1, 0):
                 if node.args[which] not in fused:
                     continue
@@ -132,6 +142,13 @@ def _products_only_summed(block: Block) -> set[int]:
         if node.op not in ("add", "sub"):
             others.update(node.args)
     return {i for i, node in enumerate(block.nodes) if node.op == "mul" and i not in others}
+
+
+def _compared_differences(block: Block) -> set[Node]:
+    """Differences of two products whose sign decides something."""
+    nodes = block.nodes
+    found = {nodes[i] for node in nodes if node.op in SIGN_MATTERS for i in node.args if nodes[i].op == "sub"}
+    return {node for node in found if all([nodes[i].op == "mul" for i in node.args])}
 
 
 def dead_code(block: Block) -> Block:

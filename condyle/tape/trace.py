@@ -44,15 +44,17 @@ def with_finite_check(
     matrices: bool,
     also: Callable[[dict[str, Any]], list[Any]] = lambda inputs: [],
 ) -> Callable[..., dict[str, Any]]:
-    """`function` with one more output `check`, x - x summed over inputs and outputs: zero if all are finite, NaN otherwise.
+    """`function` with one more output `check`: zero if all inputs and outputs are finite, NaN otherwise.
 
-    Without `matrices`, outputs of two axes and more are left out of the sum. `also`: further terms, of the inputs.
+    Without `matrices`, outputs of two axes and more are not looked at. `also`: further numbers to look at, of the inputs.
     """
 
     def checked(**arrays: Any) -> dict[str, Any]:
         result = dict(function(**arrays))
         small = [*[x for x in result.values() if np.ndim(x) < 2 or matrices], np.array(also(arrays), dtype=object)]
-        result["check"] = sum((x - x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
+        # a sum is finite only if its terms are, and their sum overflows far beyond numbers that mean anything
+        total = sum((x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
+        result["check"] = total - total
         return result
 
     checked.__name__ = name

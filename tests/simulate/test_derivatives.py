@@ -9,6 +9,7 @@ from condyle.robot.description import Description, JointSpec, Limits
 from condyle.robot.joints import rotation_of
 from condyle.robot.parts import Y, body, box, joint, link, pose, solid, sphere
 from condyle.simulate.gradcheck import check
+from condyle.simulate.kernels import compiled
 from condyle.simulate.points import contact_points
 
 pytest.importorskip("gmpy2")
@@ -230,3 +231,23 @@ def test_the_second_derivative_goes_through_touchdown_without_a_jump():
         assert curvature(sharp, depth) == pytest.approx(2.0 * h * g / d0**2, rel=1e-2)
     # the numbers: 0.1 against 39,240 at a nanometre
     assert curvature(smooth, 1e-9) < 0.12 and curvature(sharp, 1e-9) > 39_000.0
+
+
+# ---- backward through the check of a step
+
+
+def test_the_gradient_of_a_step_takes_no_healthy_robot_for_a_frozen_one():
+    # a state that is not finite stays as it is; in the gradient the quaternion, a product, is used for this check alone
+    robot = ball()
+    stepper = cd.Simulation(robot, H, actuated=robot.joint_names[:1])._stepper
+    step = compiled(stepper, "step", x=stepper.nx, u=6)
+    rng = np.random.default_rng(3)
+    x = np.hstack([robot.random_configuration(rng, 64), rng.normal(size=(64, 6))])
+    u, weight = rng.normal(size=(64, 6)), rng.normal(size=(64, stepper.nx))
+    gradient = step.vjp("x")(x, u, weight, 0.0)
+    assert not np.any(np.all(gradient == weight, axis=1)), "the gradient of a state that stays as it is"
+    J = step.jacobian("x1", "x", mode="forward")(x, u)
+    np.testing.assert_allclose(gradient, np.einsum("nij,ni->nj", J, weight), rtol=1e-12, atol=1e-12)
+    # and one that is not finite is taken for one
+    x[5, 9] = np.inf
+    assert np.array_equal(step(x, u).x1[5], x[5])

@@ -41,10 +41,12 @@ class Interval(Arithmetic):
         self.anything, self.infinity = arb("nan"), arb("inf")
         self._arb = arb
         total = self.total
-        self.functions = {name: total(OPERATORS[name]) for name in ("add", "sub", "mul", "div", "neg")}
+        self.functions = {name: total(OPERATORS[name]) for name in ("add", "mul", "div", "neg")}
         self.functions |= {name: total(getattr(arb, name)) for name in ("sqrt", "min", "max", "exp", "log", "tanh")}
         self.functions |= {name: self.finite(getattr(arb, name)) for name in ("sin", "cos", "tan", "asin", "acos")}
         self.functions |= {
+            # x - x of one value is zero however wide its ball is
+            "sub": total(lambda a, b: arb(0) if a is b and a.is_finite() else a - b),
             "fma": total(lambda a, b, c: a * b + c),
             "abs": total(self.absolute),
             "copysign": total(self.copysign),
