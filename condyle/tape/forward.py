@@ -17,7 +17,7 @@ from condyle.tape.tape import Block, Call, Loop, table_size
 Tangent = dict[int, Any]  # seed -> traced scalar
 
 
-Place = dict[tuple[int, int], int]  # (column of a table, seed) -> column of the table of its derivatives
+Layout = dict[tuple[int, int], int]  # (column of a table, seed) -> column of the table of its derivatives
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class TableTangent:
     """Tangents of a table as the columns of another, which has as many rows; None if there are none."""
 
     table: Table | None
-    place: Place
+    place: Layout
 
     def entry(self, row: int, column: int, offset: Any = None) -> Tangent:
         """The tangent of one entry."""
@@ -33,13 +33,13 @@ class TableTangent:
         return {s: self.table.entry(row, k, offset) for (c, s), k in self.place.items() if c == column and self.table}
 
 
-def place_of(masks: list[int]) -> Place:
+def place_of(masks: list[int]) -> Layout:
     """The columns of a table of derivatives, given the seeds of each column."""
     keys = [(c, s) for c, mask in enumerate(masks) for s in seeds(mask)]
     return {key: k for k, key in enumerate(keys)}
 
 
-def rearranged(table: Table | None, place: Place, wanted: Place, rows: int) -> Table:
+def rearranged(table: Table | None, place: Layout, wanted: Layout, rows: int) -> Table:
     """The columns of derivatives in another order, zeros for those that are not there; at least one is wanted."""
     if table is None:
         return fill_table(0.0, (rows, len(wanted)))
@@ -52,7 +52,7 @@ def rearranged(table: Table | None, place: Place, wanted: Place, rows: int) -> T
     return repeat(rows, [], [table], body)[1]
 
 
-def reshaped(table: Table | None, place: Place, old: tuple[int, int], new: tuple[int, int]) -> tuple[Table | None, Place]:
+def reshaped(table: Table | None, place: Layout, old: tuple[int, int], new: tuple[int, int]) -> tuple[Table | None, Layout]:
     """The derivatives of a table (rows, columns) that is seen with another size."""
     if table is None:
         return None, {}

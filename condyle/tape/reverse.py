@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from condyle.tape.forward import Place, chosen, place_of, rearranged, reshaped
+from condyle.tape.forward import Layout, chosen, place_of, rearranged, reshaped
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate, evaluate_nodes
 from condyle.tape.loop import columns, repeat
@@ -27,7 +27,7 @@ Adjoint = dict[int, Any]  # seed -> traced scalar
 class TableAdjoint:
     """What reaches a table: columns of other tables, which have as many rows, and single entries. Their sum is its adjoint."""
 
-    parts: list[tuple[Table, Place]] = field(default_factory=list)
+    parts: list[tuple[Table, Layout]] = field(default_factory=list)
     entries: dict[tuple[int, int], Adjoint] = field(default_factory=dict)  # (row, column) -> adjoint
 
     def __bool__(self) -> bool:
@@ -60,7 +60,7 @@ class TableAdjoint:
             _accumulate(total, self.entries.get((row, column), {}))
         return total
 
-    def sum(self, size: tuple[int, int], more: Sequence[int] = (), column: int = 0) -> tuple[Table, Place]:
+    def sum(self, size: tuple[int, int], more: Sequence[int] = (), column: int = 0) -> tuple[Table, Layout]:
         """All parts and entries as one part, with places for more seeds of a column."""
         masks = self.masks(size[1])
         masks[column] |= union(more)
@@ -69,7 +69,7 @@ class TableAdjoint:
         self.entries = {}
         return self.parts[0]
 
-    def as_table(self, size: tuple[int, int], place: Place) -> Table:
+    def as_table(self, size: tuple[int, int], place: Layout) -> Table:
         """The adjoint as one table with the columns of `place`, of which there is at least one."""
         if len(self.parts) > 1:
             given = self.parts
@@ -98,7 +98,7 @@ class TableAdjoint:
         for key, adjoint in other.entries.items():
             _accumulate(self.entries.setdefault(key, {}), adjoint)
 
-    def shifted(self, by: int) -> list[tuple[Table, Place]]:
+    def shifted(self, by: int) -> list[tuple[Table, Layout]]:
         """All parts with their columns counted from a table that begins `by` columns earlier."""
         return [(table, {(c + by, s): k for (c, s), k in place.items()}) for table, place in self.parts]
 
@@ -325,7 +325,7 @@ def _loop(
         first += table.columns
 
 
-def _as_table(adjoint: Any, table: Table, place: Place) -> Table:
+def _as_table(adjoint: Any, table: Table, place: Layout) -> Table:
     return (adjoint or TableAdjoint()).as_table((table.rows, table.columns), place)
 
 

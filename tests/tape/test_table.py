@@ -207,8 +207,7 @@ def test_derivatives(case):
 
 def differences(function, x):
     """The Jacobian of a function in 300 bits, by differences."""
-    with gmpy2.local_context(gmpy2.context(), precision=300):
-        steps = [
-            np.array([gmpy2.mpfr(v) + (gmpy2.mpfr(2) ** -120 if k == c else 0) for k, v in enumerate(x)]) for c in range(len(x))
-        ]
-        return np.stack([((function(s) - function(x)) * gmpy2.mpfr(2) ** 120).astype(float) for s in steps], -1)
+    with gmpy2.context(gmpy2.get_context(), precision=300):
+        h = gmpy2.mpfr(2) ** -120
+        steps = [np.array([gmpy2.mpfr(v) + (h if k == c else 0) for k, v in enumerate(x)]) for c in range(len(x))]
+        return np.stack([((function(s) - function(x)) / h).astype(float) for s in steps], -1)
