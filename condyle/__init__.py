@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from condyle.tape.custom import custom_jvp as custom_jvp
     from condyle.tape.function import Function as Function
     from condyle.tape.function import function as function
+    from condyle.tape.linearize import linearize as linearize
     from condyle.tape.loop import loop as loop
     from condyle.tape.loop import map_rows as map_rows
     from condyle.tape.loop import scan as scan
@@ -64,6 +65,7 @@ _NAMES = {
     "tape.loop": ("loop", "scan", "map_rows"),
     "tape.custom": ("custom_jvp",),
     "tape": ("linalg",),
+    "tape.linearize": ("linearize",),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),
     "multibody.robot": ("load", "Robot"),

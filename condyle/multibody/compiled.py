@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict
 
@@ -15,6 +16,7 @@ from condyle.robot.joints import Ball, Free
 from condyle.robot.model import Model
 from condyle.tape.array import where
 from condyle.tape.backends.interface import find_backend
+from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
 from condyle.tape.trace import trace, with_finite_check
 from condyle.tape.trace_cache import cached_trace, trace_key
@@ -58,6 +60,8 @@ class Compiled:
         """
         names = (*function.inputs, *[f"wrench{k}" for k in range(len(where))])
         make = partial(self._made, key, names, partial(_evaluate, function, static, where))
+        if any_traced(arrays):
+            return self._inlined(key, arrays, options, make)
         compiled = self._functions.get(key)
         if compiled is None:
             compiled = self._functions[key] = make(0)
@@ -82,8 +86,35 @@ class Compiled:
             self._raise_not_valid(names, arrays)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _made(self, key: tuple[Any, ...] | str, names: tuple[str, ...], physics: Callable[..., Any], bits: int) -> Function:
+    def _inlined(
+        self, key: tuple[Any, ...] | str, arrays: tuple[Any, ...], options: Mapping[str, Any], make: Callable[..., Function]
+    ) -> Any:
+        """The results as traced values, in a form that has derivatives; nothing is checked, but `mask` adds a condition."""
+        given = [name for name, value in options.items() if name != "mask" and value is not None]
+        if given:
+            raise CondyleError(
+                f"{self.system.name}: option '{given[0]}' has no meaning inside a trace; the function that is traced has it"
+            )
+        inlined = ("traced", key)
+        if inlined not in self._functions:
+            self._functions[inlined] = make(0, derivatives=True)
+        *results, check = self._functions[inlined](*arrays)
+        if options.get("mask"):
+            return (*results, check == 0.0)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _made(
+        self,
+        key: tuple[Any, ...] | str,
+        names: tuple[str, ...],
+        physics: Callable[..., Any],
+        bits: int,
+        derivatives: bool = False,
+    ) -> Function:
         system = self.system.for_precision(bits) if bits else self.system
+        if derivatives:
+            # closed loops are solved by iterations, which tape derivatives do not go through
+            system = replace(system, coordinate_map=system.coordinate_map.differentiable())
         if not system.nv:
             raise RobotError(f"robot '{system.name}' has no joint that moves, so there is nothing to compute")
         sizes = {n: 6 if n.startswith("wrench") else SIZES[n](system) for n in names}
@@ -93,7 +124,9 @@ class Compiled:
         checks = partial(_unit_quaternions, system.coordinate_map.reduced)
         checked = with_finite_check(partial(physics, system), name=name, matrices=matrices, also=checks)
         source = trace_key(physics, checks, system)
-        return Function(cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", partial(trace, checked, **sizes)))
+        make = partial(trace, checked, **sizes)
+        # a tape that is recorded again needs its operations, which the cache does not keep
+        return Function(make() if derivatives else cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make))
 
     def _on(self, key: Any, function: Function, options: Mapping[str, Any], make: Callable[[int], Function]) -> Function:
         unknown = set(options) - set(CallOptions.__annotations__)

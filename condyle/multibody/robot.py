@@ -27,7 +27,10 @@ from condyle.robot import edit
 from condyle.robot.description import Description
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
+from condyle.tape.array import array
+from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
+from condyle.tape.scalar import caller
 from condyle.tape.trace import trace
 
 REFERENCES = ("local", "world", "world_aligned")
@@ -78,6 +81,9 @@ class Robot:
     Options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array, or one per result,
     to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states that are not
     valid (not finite, a quaternion not of length one, a constraint that cannot be met) instead of raising.
+
+    Inside a trace, called with traced values, every function records its physics there, for one state. Nothing is checked then,
+    for there are no numbers yet; `mask=True` adds the check as a traced condition.
     """
 
     described = False  # whether the constraints are just those of the description
@@ -243,6 +249,11 @@ class Robot:
         constrained robot, are not looked at.
         """
         self._check_frame(frame)
+        if any_traced((q0, pose)):
+            raise RobotError(
+                f"{caller()}: inverse_kinematics repeats its search until it converges, which needs values: "
+                "call it outside of the trace, or iterate with robot.jacobian in condyle.loop"
+            )
         start = self.neutral() if q0 is None else q0
         options = {"backend": backend, "threads": threads}
         return inverse_kinematics.search(self._compiled, frame, pose, start, tolerance, int(iterations), restarts, options)
@@ -554,10 +565,10 @@ class Robot:
 
 def _scattered(x: Any, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
     """x as an array; with (entries, rest), the rest with x at these entries."""
-    given = np.asarray(x, dtype=float)
+    given = array(x) if any_traced((x,)) else np.asarray(x, dtype=float)
     if into is None:
         return given
     entries, rest = into
-    full = np.broadcast_to(rest, (*given.shape[:-1], len(rest))).copy()
+    full = np.broadcast_to(rest, (*given.shape[:-1], len(rest))).astype(given.dtype).view(type(given))
     full[..., entries] = given
     return full

@@ -140,14 +140,15 @@ def backward_step_derivatives(world: World, x: Inputs) -> tuple[BackwardSolution
     return end, stacked[:, : 2 * n], stacked[:, 2 * n :]
 
 
-def differentiable_backward_step(world: World, x: Inputs) -> Array:
-    """The velocity, in a form whose tape derivatives are right to second order: two steps with a constant Jacobian."""
-    v = stop_gradient(backward_step(world, x).v)
+def differentiable_backward_step(world: World, x: Inputs) -> tuple[Array, Any]:
+    """(the velocity, the residual); tape derivatives are right to second order: two steps with a constant Jacobian."""
+    solution = backward_step(world, x)
+    v = stop_gradient(solution.v)
     _, H = _errors(world, _error_tapes(world), x, v, 1.0)
     factor = tree_lu(world, stop_gradient(H))
     for _ in range(2):
         v = v - factor.solve((required_forces(world, _end(world, x, v)) - motors(world, x.u)) * world.h)
-    return v
+    return v, stop_gradient(solution.residual)
 
 
 @dataclass(frozen=True)

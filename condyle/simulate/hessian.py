@@ -28,8 +28,8 @@ from condyle.tape.loop import scan
 from condyle.tape.trace import trace
 
 
-def differentiable_velocity(world: World, x: Inputs) -> Array:
-    """The velocity after a step, in a form whose tape derivatives are right to second order."""
+def differentiable_velocity(world: World, x: Inputs) -> tuple[Array, Any]:
+    """(the velocity after a step, in a form whose tape derivatives are right to second order, the residual)."""
     now = problem(world, x)
     solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
     v = stop_gradient(solution.v)
@@ -50,27 +50,31 @@ def differentiable_velocity(world: World, x: Inputs) -> Array:
             y + Q @ (rho - b.law.dual_change(b.velocity(dv))) for b, y, (Q, rho) in zip(now.constraints, ys, inner, strict=True)
         ]
         v = v + dv
-    return from_ground_axes(now.rotation, v)
+    return from_ground_axes(now.rotation, v), stop_gradient(solution.residual)
 
 
 def differentiable_step(world: World, x: Inputs, integrator: str) -> StepResult:
     """One step of the physics, likewise."""
     reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
-        return StepResult(*integrate_pose(world, x.q, differentiable_velocity(world, x)), 0.0)
+        v, residual = differentiable_velocity(world, x)
+        return StepResult(*integrate_pose(world, x.q, v), residual)
     if integrator == "backward_euler":
-        v = differentiable_backward_step(world, x)
-        return StepResult(integrate(reduced, x.q, v * h), v, 0.0)
+        v, residual = differentiable_backward_step(world, x)
+        return StepResult(integrate(reduced, x.q, v * h), v, residual)
     if integrator == "explicit_euler":
         on = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
-        return StepResult(on, differentiable_velocity(world, x) - transport_acceleration(world, x.v) * h, 0.0)
+        v, residual = differentiable_velocity(world, x)
+        return StepResult(on, v - transport_acceleration(world, x.v) * h, residual)
+    worst: Any = 0.0
     rate, a, dq, change = np.zeros(world.nd), np.zeros(world.nv), np.zeros(world.nd), np.zeros(world.nv)
     for node, weight in TABLES[integrator]:
         at, dv = stage(world, x, node, rate, a)
         rate = tangent_rate(reduced, dv, world.at(at.q).rate(at.v))
-        a = acceleration(world, at, differentiable_velocity(world, at))
+        v, residual = differentiable_velocity(world, at)
+        a, worst = acceleration(world, at, v), np.maximum(worst, residual)
         dq, change = dq + rate * (h * weight), change + a * (h * weight)
-    return StepResult(integrate(reduced, x.q, dq), x.v + change, 0.0)
+    return StepResult(integrate(reduced, x.q, dq), x.v + change, worst)
 
 
 def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:

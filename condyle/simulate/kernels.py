@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from condyle.dynamics import energy
 from condyle.robot.spatial import Array
-from condyle.simulate.hessian import weighted_hessian
+from condyle.simulate.hessian import differentiable_step, weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.step import Inputs, contact_impulses, spring_energy
@@ -21,6 +21,8 @@ from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
 from condyle.tape.trace import trace
 from condyle.tape.trace_cache import cached_trace, trace_key
+
+Substep = Callable[..., tuple[Array, Any]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,16 @@ def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tup
     return packed(stepper, x, after.q, after.v), after.residual
 
 
-def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any]:
+def differentiable_substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tuple[Array, Any]:
+    """`substep` in a form whose tape derivatives are right to second order."""
+    world = replace(stepper.world, coordinate_map=stepper.world.coordinate_map.differentiable())
+    after = differentiable_step(world, unpacked(stepper, x, u, wrenches), stepper.integrator)
+    return packed(stepper, x, after.q, after.v), after.residual
+
+
+def checked_step(
+    stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any, substep: Substep = substep
+) -> tuple[Array, Any]:
     """(the next state, the worst residual so far): a state that is not finite or does not converge stays as it is."""
 
     def body(_: Any, state: Any) -> Any:
@@ -84,15 +95,26 @@ def step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) ->
     return {"x1": after, "residual": residual}
 
 
-def rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array | None = None) -> Any:
+def inlined_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    """`step`, for a trace that may be differentiated."""
+    after, residual = checked_step(stepper, x, u, wrenches, 0.0, differentiable_substep)
+    return {"x1": after, "residual": residual}
+
+
+def rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array | None = None, substep: Substep = substep) -> Any:
     """The states after each step under the controls us, and the largest residual so far."""
 
     def body(_: Any, state: Any, u: Any) -> Any:
-        after, residual = checked_step(stepper, state[0], u, wrenches, state[1])
+        after, residual = checked_step(stepper, state[0], u, wrenches, state[1], substep)
         return (after, residual), after
 
     (_, residual), xs = scan(body, (x, worst), us)
     return {"xs": xs, "residual": residual}
+
+
+def inlined_rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array | None = None) -> Any:
+    """`rollout`, for a trace that may be differentiated."""
+    return rollout(stepper, x, us, worst, wrenches, differentiable_substep)
 
 
 def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
@@ -134,6 +156,8 @@ def hessian(stepper: Stepper, x: Array, u: Array, weight: Array, wrenches: Array
 KERNELS: dict[str, Callable[..., Any]] = {
     "step": step,
     "rollout": rollout,
+    "inlined_step": inlined_step,
+    "inlined_rollout": inlined_rollout,
     "jacobians": jacobians,
     "chained": chained,
     "forces": forces,

@@ -20,7 +20,11 @@ from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
 from condyle.simulate.validate import integer
 from condyle.simulate.world import JointForces
+from condyle.tape.array import array
+from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.function import Function
+from condyle.tape.loop import scan
+from condyle.tape.scalar import caller
 
 if TYPE_CHECKING:
     from condyle.simulate.kernels import Stepper
@@ -105,7 +109,9 @@ class Simulation:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies hold robot and options; compiled functions come again from the cache."""
-        return Simulation.from_config, (self.robot, self.config, self.threads), {"status": self.status}
+        # that of a call inside a trace belongs to the trace
+        numbers = self.status is not None and isinstance(self.status.residual, np.ndarray)
+        return Simulation.from_config, (self.robot, self.config, self.threads), {"status": self.status if numbers else None}
 
     # ---- sizes and states
 
@@ -213,6 +219,9 @@ class Simulation:
         reduced, nv = self._world.reduced, self._world.nv
         q = self.robot.neutral() if q is None else self._array("q", q, reduced.nq)
         v = np.zeros(nv) if v is None else self._array("v", v, nv)
+        if any_traced((q, v)):
+            x = np.concatenate([q, v, np.zeros(int(self.timed))])
+            return array(traced_array("x", x, (self.nx,)))
         for link in reduced.links:
             if isinstance(link.kind, Ball | Free):
                 norms = np.linalg.norm(q[..., link.q][..., -4:], axis=-1).ravel()
@@ -250,9 +259,14 @@ class Simulation:
 
         `wrenches`: (..., frames, 6), force then torque in the axes the frames were named with, or {frame: six numbers}. A state
         that is not finite, or whose solver does not converge, is an error; with freeze=True it stays as it is, and `status.ok`
-        is False for it.
+        is False for it. Inside a trace, with traced values, it always is so: nothing is raised, and `status.ok` is a traced
+        condition. Tape derivatives of the traced step are right to second order, by the implicit function theorem.
         """
         arrays, on = self._inputs(x, u, wrenches), (backend, lanes, threads)
+        if any_traced(arrays):
+            x1, residual = self._function("inlined_step", ("x", "u"), _inside_trace(on))(*arrays)
+            self.status = Status.of(residual)
+            return (x1, *self._jacobians(arrays, on)) if derivatives else x1
         function = self._function("step", ("x", "u"), on, all(array.ndim == 1 for array in arrays[:2]))
         x1, residual = function(*arrays)
         self.status = Status.of(residual)
@@ -283,6 +297,8 @@ class Simulation:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
         steps, on = us.shape[-2], (backend, lanes, threads)
         extra = self._wrenches(wrenches)
+        if any_traced((x, us, *extra)):
+            return self._traced_rollout(x, us, extra, _inside_trace(on), derivatives)
         lead = self._lead(x=x.shape[:-1], us=us.shape[:-2], wrenches=extra[0].shape[:-2] if extra else ())
         xs = np.empty((*lead, steps + 1, self.nx))
         xs[..., 0, :] = x
@@ -415,6 +431,23 @@ class Simulation:
             total = chained(total, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1)))
         return total[..., :n], total[..., n:]
 
+    def _traced_rollout(self, x: Any, us: Any, extra: tuple[Any, ...], on: Any, derivatives: bool) -> Any:
+        """The states, and the derivatives of every step, inside a trace."""
+        steps = len(us)
+        chunk, residual = self._function(("inlined_rollout", steps), ("x", "us", "worst"), on)(x, us, 0.0, *extra)
+        self.status = Status.of(residual)
+        xs = array([list(x), *chunk])
+        if not derivatives:
+            return xs
+
+        def body(_: Any, state: Any, row: Any) -> Any:
+            A, B = self._jacobians((*row, *extra), on)
+            return state, {"A": A, "B": B} if self.nu else {"A": A}
+
+        _, found = scan(body, 0.0, (xs[:-1], us))
+        As, *Bs = [array([rows[k] for k in range(steps)]) for rows in found.values()]
+        return xs, As, Bs[0] if Bs else np.zeros((steps, self.ndx, 0))
+
     def _inputs(self, x: Any, u: Any, wrenches: Any) -> tuple[Any, ...]:
         u = np.zeros(self.nu) if u is None else u
         return (self._array("x", x, self.nx), self._controls("u", u), *self._wrenches(wrenches))
@@ -449,19 +482,20 @@ class Simulation:
             if name not in frames:
                 raise SimulationError(f"this simulation takes wrenches at {', '.join(frames)}, not at {name!r:.60}")
         given = {name: self._array(f"the wrench at '{name}'", value, 6) for name, value in wrenches.items()}
-        out = np.zeros((*self._lead(**{name: value.shape[:-1] for name, value in given.items()}), len(frames), 6))
+        lead = self._lead(**{name: value.shape[:-1] for name, value in given.items()})
+        out = np.zeros((*lead, len(frames), 6), dtype=object if any_traced(given.values()) else float)
         for name, value in given.items():
             out[..., frames.index(name), :] = value
         return out
 
     def _array(self, name: str, value: Any, size: int) -> np.ndarray:
         try:
-            array = np.asarray(value, dtype=float)
+            given = array(value) if any_traced((value,)) else np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             raise SimulationError(f"{self.robot.name}: {name} must be an array of numbers, got {value!r:.60}") from None
-        if array.ndim < 1 or array.shape[-1] != size:
-            raise SimulationError(f"{self.robot.name}: {name} must have {size} entries in its last axis, got shape {array.shape}")
-        return array
+        if given.ndim < 1 or given.shape[-1] != size:
+            raise SimulationError(f"{self.robot.name}: {name} must have {size} entries in its last axis, got shape {given.shape}")
+        return given
 
     def _lead(self, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         """The batch axes of arrays that belong together."""
@@ -470,6 +504,15 @@ class Simulation:
         except ValueError:
             given = " and ".join(f"{name} has {shape}" for name, shape in shapes.items())
             raise SimulationError(f"{self.robot.name}: the batch axes do not fit each other: {given}") from None
+
+
+def _inside_trace(on: tuple[str, int | None, int | None]) -> tuple[str, int | None, int | None]:
+    """The options of a call inside a trace, which must be the default ones."""
+    if on != ("cpu", None, None):
+        raise SimulationError(
+            f"{caller()}: backend, lanes and threads have no meaning inside a trace; give them to the function that is traced"
+        )
+    return on
 
 
 def _results(found: Any) -> tuple[Any, ...]:

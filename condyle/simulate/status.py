@@ -9,6 +9,7 @@ import numpy as np
 
 from condyle.errors import SimulationError
 from condyle.simulate.solver import LIMIT
+from condyle.tape.scalar import Scalar
 
 if TYPE_CHECKING:
     from condyle.simulate.simulation import Simulation
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """The largest residual of the solver for each state of a call, and whether the state was stepped."""
+    """The largest residual of the solver for each state of a call, and whether the state was stepped; inside a trace, traced."""
 
     residual: np.ndarray
     ok: np.ndarray
@@ -24,7 +25,7 @@ class Status:
     @staticmethod
     def of(residual: Any) -> Status:
         """The status after a call whose solver ended with these residuals."""
-        residual = np.asarray(residual)
+        residual = residual if isinstance(residual, Scalar) else np.asarray(residual)
         return Status(residual, residual <= LIMIT)
 
 

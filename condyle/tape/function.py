@@ -11,6 +11,7 @@ import numpy as np
 
 from condyle.errors import ShapeError
 from condyle.tape.backends.interface import FastCall, Kernel, Options, find_backend
+from condyle.tape.compose import any_traced, call_tape, traced_array
 from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
 from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
@@ -49,12 +50,15 @@ class Function:
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """The outputs for one state or a batch: one array, or a named tuple of arrays when there are several outputs.
 
-        `out`: an array, or one per output, to write into; they are returned.
+        `out`: an array, or one per output, to write into; they are returned. While another function is traced, a call with
+        traced arguments records this function's operations in that trace, and gives traced values.
         """
         if self._fast is not None and out is None and not named:
             result = self._fast(args)
             if result is not None:
                 return result
+        if any_traced((*args, *named.values())):
+            return self._inlined(args, named, out)
         inputs, lead, dtype = self._arguments.bind(args, named, objects=self._backend.takes_objects)
         outputs = self._arguments.outputs(lead, dtype, out, inputs)
         if len(outputs[0]):
@@ -159,6 +163,13 @@ class Function:
 
     # ---- inside
 
+    def _inlined(self, args: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
+        """The outputs as traced values."""
+        if out is not None:
+            raise ShapeError(f"{self.tape.name}: `out` has no meaning inside a trace, where results have no values; leave it out")
+        results = call_tape(self.tape, self._arguments.traced(args, named))
+        return results[0] if self._result is None else self._result(*results)
+
     def _like(self, tape: Tape) -> Function:
         return Function(tape, self.backend, lanes=self._options.lanes, threads=self._options.threads)
 
@@ -190,6 +201,11 @@ class Arguments:
             given = ", ".join(f"{p.name} {lead}" for p, lead in zip(self.ports, leads, strict=True))
             raise ShapeError(f"{self.name}: the batch axes of the inputs do not fit each other: {given}") from None
         return [_rows(a, own, lead, p) for a, own, p in zip(arrays, leads, self.ports, strict=True)], lead, dtype
+
+    def traced(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        """One array of traced values per input, for a call inside a trace."""
+        values = self._match(args, named)
+        return [traced_array(f"{self.name}: input '{p.name}'", v, p.shape) for p, v in zip(self.ports, values, strict=True)]
 
     def _contiguous(self, values: list[Any]) -> tuple[list[np.ndarray], tuple[int, ...], Dtype] | None:
         """What `bind` gives when every value is a contiguous array of one float type, with the same single batch axis or none."""

@@ -41,6 +41,11 @@ def current() -> Graph:
     return graphs[-1]
 
 
+def is_recording() -> bool:
+    """Whether this thread is tracing a function."""
+    return bool(_threads.__dict__.get("graphs"))
+
+
 @dataclass(frozen=True)
 class Table:
     """An array in memory. The first axis is the row; entries are traced numbers.
