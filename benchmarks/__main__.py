@@ -16,7 +16,18 @@ from rich.table import Table
 from benchmarks.measure import about
 
 # each module has run(console, *, tiny) -> numbers, and its first line says what it measures
-ALL = ("throughput", "pendulums", "compile_time", "overhead", "robots", "contact", "fourlimb", "constraints", "accuracy")
+ALL = (
+    "throughput",
+    "pendulums",
+    "compile_time",
+    "random_numbers",
+    "overhead",
+    "robots",
+    "contact",
+    "fourlimb",
+    "constraints",
+    "accuracy",
+)
 NAMES = [name for name in ALL if find_spec(f"benchmarks.{name}")]
 
 app = typer.Typer(add_completion=False)

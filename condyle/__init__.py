@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from condyle.simulate.terrain import Stairs as Stairs
     from condyle.simulate.terrain import Terrain as Terrain
     from condyle.tape import linalg as linalg
+    from condyle.tape import random as random
     from condyle.tape.array import array as array
     from condyle.tape.array import fma as fma
     from condyle.tape.array import isfinite as isfinite
@@ -64,7 +65,7 @@ _NAMES = {
     "tape.table": ("table", "zeros_table", "Table"),
     "tape.loop": ("loop", "scan", "map_rows"),
     "tape.custom": ("custom_jvp",),
-    "tape": ("linalg",),
+    "tape": ("linalg", "random"),
     "tape.linearize": ("linearize",),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),
