@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from condyle.tape.custom import custom_jvp as custom_jvp
     from condyle.tape.function import Function as Function
     from condyle.tape.function import function as function
+    from condyle.tape.implicit import fixed_point as fixed_point
+    from condyle.tape.implicit import implicit as implicit
     from condyle.tape.linearize import linearize as linearize
     from condyle.tape.loop import loop as loop
     from condyle.tape.loop import map_rows as map_rows
@@ -67,6 +69,7 @@ _NAMES = {
     "tape.custom": ("custom_jvp",),
     "tape": ("linalg", "random"),
     "tape.linearize": ("linearize",),
+    "tape.implicit": ("implicit", "fixed_point"),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),
     "multibody.robot": ("load", "Robot"),

@@ -11,8 +11,8 @@ import numpy as np
 
 from condyle.errors import ShapeError
 from condyle.tape.array import Array
-from condyle.tape.loop import Table, current
 from condyle.tape.scalar import Scalar, _Traced, caller, emit, number
+from condyle.tape.table import Table, current
 
 VECTORS = -1  # axes of a right-hand side: one or two
 KEPT = 64  # compiled functions that are kept, one per function, shapes and options
