@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condyle.errors import BackendError, ShapeError, TraceError
-from condyle.tape.array import _objects, where
+from condyle.tape.array import _objects, assemble, where
 from condyle.tape.interpret import WORD
-from condyle.tape.loop import current, scan
-from condyle.tape.pytree import assemble
+from condyle.tape.loop import scan
 from condyle.tape.scalar import Int, Scalar, _Traced, caller
+from condyle.tape.table import current, is_recording
 from condyle.tape.trace import trace
 
 if TYPE_CHECKING:
@@ -134,21 +134,13 @@ def _numbers(kind: str, keys: tuple[Any, ...], shape: int | tuple[int, ...], dty
     blocks = -(-math.prod(shape) // each)
     if blocks >= 2**31:
         raise ShapeError(f"{caller()}: {kind} numbers of shape {shape} are more than one key has; use more channels")
-    if _tracing() or any(isinstance(x, _Traced) or np.asarray(x).dtype == object for x in keys):
+    if is_recording() or any(isinstance(x, _Traced) or np.asarray(x).dtype == object for x in keys):
         if dtype is not None:
             raise TraceError(f"{caller()}: traced numbers have the precision of the compiled function; leave out dtype={dtype!r}")
         fields = np.broadcast_arrays(*[_objects(x) for x in keys])
         made = [_traced(kind, state, blocks)[: math.prod(shape)] for state in zip(*[f.flat for f in fields], strict=True)]
         return assemble([x for numbers in made for x in numbers], (*fields[0].shape, *shape))
     return _computed(kind, keys, shape, blocks, np.dtype(np.float64 if dtype is None else dtype))
-
-
-def _tracing() -> bool:
-    try:
-        current()
-    except TraceError:
-        return False
-    return True
 
 
 def _traced(kind: str, keys: tuple[Any, ...], blocks: int) -> list[Any]:
@@ -203,13 +195,10 @@ def _computed(kind: str, keys: tuple[Any, ...], shape: tuple[int, ...], blocks: 
     words = [seed & WORD, seed >> 32, *[_whole("a key", x, 32) for x in keys[1:]]]
     lead = np.broadcast_shapes(*[w.shape for w in words])
     each = _KINDS[kind][0]
-    states = np.empty((*lead, blocks, 6), np.uint64)
-    for k, word in enumerate(words):
-        states[..., k] = word[..., None]
-    states[..., 5] = np.arange(blocks, dtype=np.uint64)
     # float32 holds halves of words exactly
-    halves = np.stack([states >> 16, states & 0xFFFF], axis=-1).astype(dtype)
-    found = _generator(kind, dtype.str)(halves) if states.size else np.empty((*lead, blocks, each), dtype)
+    columns = [*[w[..., None] for w in words], np.arange(blocks, dtype=np.uint64)]
+    halves = [np.stack([w >> 16, w & 0xFFFF], axis=-1).astype(dtype) for w in columns]
+    found = _generator(kind, dtype.str)(*halves) if blocks and math.prod(lead) else np.empty((*lead, blocks, each), dtype)
     result = found.reshape(*lead, blocks * each)[..., : math.prod(shape)].reshape((*lead, *shape))
     return result[()] if result.ndim == 0 else np.ascontiguousarray(result)
 
@@ -219,11 +208,11 @@ def _generator(kind: str, dtype: str) -> Function:
     """The compiled function of one block; where no code can be compiled, the interpreted one, with the same bits."""
     from condyle.tape.function import Function
 
-    def numbers(words: Any) -> Any:
-        *keys, block = [high.to_int() << 16 | low.to_int() for high, low in words]
+    def numbers(**halves: Any) -> Any:
+        *keys, block = [high.to_int() << 16 | low.to_int() for high, low in halves.values()]
         return np.array(_block(kind, keys, block))
 
-    tape = trace(numbers, words=(6, 2))
+    tape = trace(numbers, **dict.fromkeys(("seed_low", "seed_high", "robot", "tick", "channel", "block"), 2))
     compiled = Function(tape)
     try:
         compiled.kernel("f64" if np.dtype(dtype) == np.float64 else "f32")

@@ -1,6 +1,7 @@
 """Words, whole numbers of 32 bits, have the same bits on every backend, in both precisions, in loops and in exported C."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tape.test_same_bits import DTYPE, LANES, kernel, run
 
 import condyle as cd
 from condyle.errors import BackendError, TraceError
+from condyle.tape.backends import cpu
 from condyle.tape.backends.interval import Interval
 from condyle.tape.derive import jacobian
 from condyle.tape.interpret import INTEGERS
@@ -116,6 +118,24 @@ def test_a_word_as_a_number_is_rounded_once(precision):
     assert same_bits(reference(lower(tape, precision), inputs)[0], wanted)
     for lanes in LANES[precision]:
         assert same_bits(run(kernel(lower(tape, precision), precision, lanes), tape, inputs)[0], wanted)
+
+
+@pytest.mark.skipif(not cpu.host().triple.startswith("x86_64"), reason="AVX2 is of x86-64")
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_code_for_avx2(precision, monkeypatch):
+    features = ",".join(f for f in cpu.host().features.split(",") if "avx512" not in f and "avx10" not in f)
+    older = replace(cpu.host(), cpu="x86-64-v3", features=features)
+    monkeypatch.setattr(cpu, "host", lambda: older)
+    pairs = [(a, b) for a in EDGES for b in EDGES]
+    operands = [halves([p[k] for p in pairs]).astype(DTYPE[precision]) for k in (0, 1)]
+    wanted = halves([expected(a, b) for a, b in pairs]).reshape(len(pairs), -1).astype(DTYPE[precision])
+    operations = lower(cd.trace(every_operation, a=2, b=2), precision)
+    words = np.array([*EDGES, *range(2**32 - 400, 2**32, 7), *range(0x1000000, 0x1000010)], np.uint32)
+    numbers = lower(cd.trace(lambda x: from_halves(x).to_real(), x=2), precision)
+    inputs = [halves(words).astype(DTYPE[precision])]
+    for lanes in (1, 4, 8):
+        assert same_bits(run(kernel(operations, precision, lanes), operations, operands)[0], wanted)
+        assert same_bits(run(kernel(numbers, precision, lanes), numbers, inputs)[0], words.astype(DTYPE[precision])[:, None])
 
 
 def test_an_uncertain_word_gives_all_numbers_it_can_be():
