@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from condyle.tape.loop import loop as loop
     from condyle.tape.loop import map_rows as map_rows
     from condyle.tape.loop import scan as scan
+    from condyle.tape.parameter import Parameter as Parameter
+    from condyle.tape.parameter import parameter as parameter
     from condyle.tape.table import Table as Table
     from condyle.tape.table import table as table
     from condyle.tape.table import zeros_table as zeros_table
@@ -70,6 +72,7 @@ _NAMES = {
     "tape": ("linalg", "random"),
     "tape.linearize": ("linearize",),
     "tape.implicit": ("implicit", "fixed_point"),
+    "tape.parameter": ("parameter", "Parameter"),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),
     "multibody.robot": ("load", "Robot"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.scalar import Bool, Scalar, _Traced, caller, emit
+from condyle.tape.scalar import Bool, Lazy, Scalar, _Traced, caller, emit
 
 
 class Array(np.ndarray):
@@ -77,7 +77,7 @@ def _choose(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _traced(x: Any) -> bool:
-    return isinstance(x, _Traced)
+    return isinstance(x, (_Traced, Lazy))
 
 
 def _any_traced(x: Any) -> bool:

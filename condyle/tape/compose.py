@@ -11,7 +11,7 @@ from condyle.errors import ShapeError
 from condyle.tape.array import _objects, assemble
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate
-from condyle.tape.scalar import Scalar, _Traced, caller, number
+from condyle.tape.scalar import Lazy, Scalar, _Traced, caller, number
 from condyle.tape.table import Table, current, is_recording, table
 from condyle.tape.tape import Port, Tape, by_port
 
@@ -26,7 +26,7 @@ def _holds_traced(value: Any) -> bool:
         return value.dtype == object and any(isinstance(x, _Traced) for x in value.flat)
     if isinstance(value, (tuple, list)):
         return any(map(_holds_traced, value))
-    return isinstance(value, (_Traced, Table))
+    return isinstance(value, (_Traced, Lazy, Table))
 
 
 def traced_array(what: str, value: Any, shape: tuple[int, ...]) -> Any:

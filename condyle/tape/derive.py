@@ -236,7 +236,8 @@ def _dense_table(tangent: TableTangent, port: Port, columns: Sequence[int], shap
 
 def _chosen(ports: tuple[Port, ...], names: Names, what: str) -> list[Port]:
     if names is None:
-        return list(ports)
+        # parameters are inputs that are named when they are meant
+        return [p for p in ports if p.parameter is None] or list(ports)
     wanted = [names] if isinstance(names, str) else list(names)
     known = {p.name: p for p in ports}
     for name in wanted:

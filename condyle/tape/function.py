@@ -15,7 +15,9 @@ from condyle.tape.compose import any_traced, call_tape, traced_array
 from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
 from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
+from condyle.tape.parameter import Parameter
 from condyle.tape.passes import lower
+from condyle.tape.table import is_recording
 from condyle.tape.tape import Port, Tape
 from condyle.tape.trace import Shape, trace
 
@@ -42,6 +44,7 @@ class Function:
         self._arguments = Arguments(tape)
         self._kernels: dict[str, Kernel] = {}
         self._fast: FastCall | None = None
+        self._has_parameters = any(p.parameter is not None for p in tape.inputs)
         names = [p.name for p in tape.outputs]
         self._result: Any = namedtuple("Outputs", names, rename=True) if len(names) > 1 else None
 
@@ -50,14 +53,16 @@ class Function:
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """The outputs for one state or a batch: one array, or a named tuple of arrays when there are several outputs.
 
+        Parameters are given by name, and have their defaults otherwise.
+
         `out`: an array, or one per output, to write into; they are returned. While another function is traced, a call with
         traced arguments records this function's operations in that trace, and gives traced values.
         """
-        if self._fast is not None and out is None and not named:
-            result = self._fast(args)
+        if self._fast is not None and out is None and (self._has_parameters or not named):
+            result = self._fast(self._arguments.filled(args, named) if self._has_parameters else args)
             if result is not None:
                 return result
-        if any_traced((*args, *named.values())):
+        if any_traced((*args, *named.values())) or (self._has_parameters and is_recording()):
             return self._inlined(args, named, out)
         inputs, lead, dtype = self._arguments.bind(args, named, objects=self._backend.takes_objects)
         outputs = self._arguments.outputs(lead, dtype, out, inputs)
@@ -79,8 +84,13 @@ class Function:
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the inputs, without batch axes."""
-        return {p.name: p.shape for p in self.tape.inputs}
+        """Names and shapes of the inputs, without batch axes and parameters."""
+        return {p.name: p.shape for p in self.tape.inputs if p.parameter is None}
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters by name, with `shape` and `default`: inputs that need not be given."""
+        return {p.name: p.parameter for p in self.tape.inputs if p.parameter is not None}
 
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]:
@@ -183,24 +193,41 @@ class Arguments:
     def __init__(self, tape: Tape) -> None:
         self.name = tape.name
         self.ports, self.results = tape.inputs, tape.outputs
+        self.parameters: dict[str, Parameter] = {p.name: p.parameter for p in tape.inputs if p.parameter is not None}
+        # defaults, where all parameters follow the other inputs
+        last = [p.name for p in tape.inputs[len(tape.inputs) - len(self.parameters) :]] == list(self.parameters)
+        self.trailing = tuple(p.default for p in self.parameters.values()) if last else None
 
     def bind(
         self, args: tuple[Any, ...], named: dict[str, Any], *, objects: bool
     ) -> tuple[list[np.ndarray], tuple[int, ...], Dtype]:
         """(one array of rows per input, batch axes, dtype)."""
-        values = self._match(args, named) if named or len(args) != len(self.ports) else list(args)
+        values = self._match(args, named) if named or len(args) != len(self.ports) or self.parameters else list(args)
+        given = [v for v, p in zip(values, self.ports, strict=True) if v is not p.parameter] if self.parameters else values
         if not objects and (quick := self._contiguous(values)) is not None:
             return quick
-        single = bool(values) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in values)
+        single = bool(given) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in given)
         dtype = np.dtype(object) if objects else _FLOATS[1] if single else _FLOATS[0]
         arrays = [self._array(port, value, dtype) for port, value in zip(self.ports, values, strict=True)]
         leads = [a.shape[: a.ndim - len(p.shape)] for a, p in zip(arrays, self.ports, strict=True)]
         try:
             lead = np.broadcast_shapes(*leads)
         except ValueError:
-            given = ", ".join(f"{p.name} {lead}" for p, lead in zip(self.ports, leads, strict=True))
-            raise ShapeError(f"{self.name}: the batch axes of the inputs do not fit each other: {given}") from None
+            axes = ", ".join(f"{p.name} {lead}" for p, lead in zip(self.ports, leads, strict=True))
+            raise ShapeError(f"{self.name}: the batch axes of the inputs do not fit each other: {axes}") from None
         return [_rows(a, own, lead, p) for a, own, p in zip(arrays, leads, self.ports, strict=True)], lead, dtype
+
+    def filled(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All inputs in order, defaults included; none for a call that is wrong or inside a trace."""
+        if is_recording():
+            return ()
+        if not named and self.trailing is not None:
+            return args + self.trailing
+        values = {name: p.default for name, p in self.parameters.items()} | named
+        if len(args) + len(values) != len(self.ports):
+            return ()
+        rest = iter(args)
+        return tuple([values[p.name] if p.name in values else next(rest) for p in self.ports])
 
     def traced(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """One array of traced values per input, for a call inside a trace."""
@@ -250,20 +277,20 @@ class Arguments:
         return [a[()] if a.ndim == 0 else a for a in shaped]
 
     def _match(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        names = [p.name for p in self.ports]
+        names = [p.name for p in self.ports if p.parameter is None]
         if len(args) > len(names):
             raise ShapeError(f"{self.name} takes {len(names)} arrays ({', '.join(names)}), got {len(args)}")
         values = dict(zip(names, args, strict=False))
         for name, value in named.items():
-            if name not in names:
-                raise ShapeError(f"{self.name} has no input '{name}'; its inputs are {', '.join(names)}")
+            if name not in names and name not in self.parameters:
+                raise ShapeError(f"{self.name} has no input '{name}'; its inputs are {', '.join([*names, *self.parameters])}")
             if name in values:
                 raise ShapeError(f"{self.name}: input '{name}' was given twice")
             values[name] = value
         missing = [name for name in names if name not in values]
         if missing:
             raise ShapeError(f"{self.name} needs the input '{missing[0]}'; its inputs are {', '.join(names)}")
-        return [values[name] for name in names]
+        return [values.get(p.name, p.parameter) for p in self.ports]
 
     def _array(self, port: Port, value: Any, dtype: Dtype) -> np.ndarray:
         try:

@@ -21,6 +21,7 @@ class Graph:
         self.params = 0
         self.captured: dict[int, int] = {}  # node of the parent -> param here
         self.counters: dict[int, tuple[float, float]] = {}  # param -> the range of the whole numbers that it counts through
+        self.parameters: dict[str, tuple[Any, list[int]]] | None = None  # of a traced function: name -> parameter, its params
         self._known: dict[Any, int] = {}
 
     def emit(self, op: str, args: tuple[int, ...] = (), data: Any = None) -> int:

@@ -100,7 +100,14 @@ def block_params(graph: Graph, block: Block) -> list[Any]:
 
 
 def inline(tape: Tape, flat: Sequence[Any]) -> dict[str, np.ndarray]:
-    """The results of a tape on traced scalars and numbers, flat and by name, recorded where the caller records."""
+    """The results of a tape on traced scalars and numbers, flat and by name, recorded where the caller records.
+
+    Parameters are not given: they are those of the function being traced.
+    """
     recorder = Recorder()
+    if any(port.parameter is not None for port in tape.inputs):
+        rest = iter(flat)
+        given = [[next(rest) for _ in range(p.size)] if p.parameter is None else np.ravel(p.parameter) for p in tape.inputs]
+        flat = [x for part in given for x in part]
     values = evaluate(tape.block, [x if isinstance(x, Scalar) else recorder.number(float(x)) for x in flat], recorder)
     return {port.name: np.array([*mine, None], dtype=object)[:-1] for port, mine in by_port(tape.outputs, values)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.array import assemble
-from condyle.tape.scalar import Scalar, caller, number
+from condyle.tape.scalar import Lazy, Scalar, caller, number
 from condyle.tape.table import Table
 
 Rebuild = Callable[[list[Any]], Any]
@@ -35,6 +35,8 @@ def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
         return leaves, rebuild_items, (kind.__name__, tuple(shape for _, _, shape in parts))
     if isinstance(value, Scalar):
         return [value], lambda xs: xs[0], ()
+    if isinstance(value, Lazy):
+        return flatten(value.resolve())
     if isinstance(value, Table):
         return [value], lambda xs: xs[0].shaped(value.shape), ("table", value.shape)
     if isinstance(value, np.ndarray):

@@ -47,6 +47,16 @@ class _Traced:
         return apply_function(function, args, options)
 
 
+class Lazy:
+    """What stands for a value that depends on the trace."""
+
+    __slots__ = ()
+
+    def resolve(self) -> Any:
+        """The value now."""
+        raise NotImplementedError
+
+
 class Bool(_Traced):
     """A traced comparison. Combine with & | ~ and use it in `where`."""
 
@@ -267,6 +277,8 @@ def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
     for x in operands:
         if isinstance(x, _Traced) and (graph is None or x.graph.depth > graph.depth):
             graph = x.graph
+    if graph is None and any(isinstance(x, Lazy) for x in operands):
+        return _record(op, tuple([x.resolve() if isinstance(x, Lazy) else x for x in operands]), data)
     if graph is None:
         raise TraceError(f"{caller()}: {op} needs at least one traced value")
     kinds = OPS[op].takes
@@ -277,6 +289,8 @@ def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
                 advice = "call .to_real() of it" if isinstance(x, Int) else "call .to_int() of it"
                 raise TraceError(f"{caller()}: {op} takes {', '.join(kinds)}, and got a traced {type(x).__name__}; {advice}")
             args.append(graph.adopt(x.graph, x.index))
+        elif isinstance(x, Lazy):
+            args.append(graph.place(x.resolve()))
         else:
             args.append(graph.const(word(x) if kind == INT else number(x)))
     return graph, graph.emit(op, tuple(args), data)
@@ -284,16 +298,20 @@ def _record(op: str, operands: tuple[Any, ...], data: Any) -> tuple[Graph, int]:
 
 def constant(x: Any) -> float | None:
     """The number that a traced value or a number is for certain, or None."""
-    return x.graph.value(x.index) if isinstance(x, Scalar) else number(x)
+    known = x if isinstance(x, Scalar) else number(x)
+    return known.graph.value(known.index) if isinstance(known, Scalar) else known
 
 
 def number(x: Any) -> float:
-    """A Python float from any real number, or an error that names what was given."""
+    """A Python float from any real number, the traced number of a parameter, or an error that names what was given."""
     if isinstance(x, Int):
         raise TraceError(
             f"{caller()}: only numbers can be stacked, carried by a loop or returned, and this is a traced word; call .to_real() "
             "of it (in float32, which rounds, of its halves x >> 16 and x & 0xFFFF)"
         )
+    if isinstance(x, Lazy):
+        value: Any = x.resolve()
+        return value if isinstance(value, Scalar) else number(value)  # type: ignore[return-value]
     if not _is_number(x):
         raise TraceError(f"{caller()}: expected a traced value or a number, got {type(x).__name__} {x!r:.60}")
     return float(x)

@@ -8,7 +8,7 @@ import struct
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -102,6 +102,7 @@ class Port:
     name: str
     shape: tuple[int, ...]
     table: bool = False
+    parameter: Any = field(default=None, compare=False)  # what gives the default of an input that need not be given
 
     @property
     def size(self) -> int:

@@ -23,18 +23,20 @@ def trace(function: Callable[..., Any], /, **shapes: Shape) -> Tape:
     """The tape of `function`, called with one array of traced scalars per named shape.
 
     A shape is a whole number (a vector), a tuple, or () for a single scalar. The function returns an array or scalar, or a
-    tuple or dict of them; a dict's keys name the outputs, otherwise they are `out`, or `out0`, `out1`, ...
+    tuple or dict of them; a dict's keys name the outputs, otherwise they are `out`, or `out0`, `out1`, ... Parameters that it
+    uses (condyle.parameter) are inputs after the named ones.
     """
     name = getattr(function, "__name__", "function")
     inputs = tuple(Port(key, _shape(name, key, shape)) for key, shape in shapes.items())
     graph = Graph()
+    graph.parameters = dict.fromkeys(shapes, (None, []))
     arguments = {p.name: assemble([Scalar(graph, graph.param()) for _ in range(p.size)], p.shape) for p in inputs}
     with recording(graph):
-        returned = function(**arguments)
-    outputs, results = outputs_of(graph, returned)
+        outputs, results = outputs_of(graph, function(**arguments))
     if not outputs:
         raise TraceError(f"{name} returned nothing to compute; return an array, or a tuple or dict of arrays")
-    return Tape(name if name.isidentifier() else "function", dead_code(graph.block(results)), inputs, tuple(outputs))
+    ports = (*inputs, *[Port(p.name, p.shape, parameter=p) for p, _ in graph.parameters.values() if p is not None])
+    return Tape(name if name.isidentifier() else "function", dead_code(graph.block(results)), ports, tuple(outputs))
 
 
 def with_finite_check(

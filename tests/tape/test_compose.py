@@ -206,6 +206,11 @@ def test_linearize_several_results_batches_and_outer_values(f):
 
         return cd.loop(step, x, 3)
 
+    def with_table(x):
+        rows = cd.table(np.array([[1.0, 2.0], [3.0, 4.0]]) * x)
+        return cd.loop(lambda i, s: cd.linearize(lambda s: s * rows[i], s)[1] @ s, x, 2)
+
+    assert np.allclose(bits(cd.function(with_table, x=2), X), X * X * [1.0, 2.0] * X * [3.0, 4.0], rtol=1e-12)
     s = X
     for _ in range(3):
         s = s * X[0] + 2 * U[0] * s + X[0] * s * 0.1
