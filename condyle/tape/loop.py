@@ -162,8 +162,11 @@ def _row_tables(rows: Any) -> tuple[list[Table], Callable[[list[Any]], Any], int
             f"{caller()}: all rows of a scan need the same first axis; got shapes {[t.shape for t in tables.values()]}"
         )
 
+    # a structural zero that a scan wrote is one that the next scan reads
+    known = [t.constant(c) for t in tables.values() for c in range(t.columns)]
+
     def rebuild(xs: list[Any]) -> Any:
-        entries = iter(xs)
+        entries = iter([x if number is None else number for x, number in zip(xs, known, strict=True)])
         return _like(rows, {key: assemble([*islice(entries, t.columns)], t.shape[1:]) for key, t in tables.items()})
 
     return list(tables.values()), rebuild, next(iter(lengths.values()))

@@ -94,8 +94,20 @@ class Table:
 
     # ---- one entry
 
+    def constant(self, column: int) -> float | None:
+        """The number that a loop wrote into every row of a column; None if the rows may differ, and for tables of other origin."""
+        op, args, data = self.graph.nodes[self.index]
+        if op != "slice":
+            return None
+        loop = self.graph.nodes[args[0]].data
+        op, _, number = loop.body.nodes[loop.body.results[loop.carries + data[0] + column]]
+        return number if op == "const" else None
+
     def entry(self, row: int, column: int, offset: Any = None) -> Scalar:
-        """The entry of a row, counted from `offset`, and a column."""
+        """The entry of a row, counted from `offset`, and a column; a constant where a loop wrote the same number into every row."""
+        if (known := self.constant(column)) is not None:
+            graph = current()
+            return Scalar(graph, graph.const(known))
         if offset is None:
             return Scalar(self.graph, self.graph.record("index", (self.index,), (row, column)))
         graph, args = self._placed(offset)
