@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from condyle.tape.table import table as table
     from condyle.tape.table import zeros_table as zeros_table
     from condyle.tape.tape import Tape as Tape
+    from condyle.tape.trace import Rows as Rows
+    from condyle.tape.trace import Uniform as Uniform
     from condyle.tape.trace import trace as trace
     from condyle.view.notebook import show as show
     from condyle.view.picture import save_picture as save_picture
@@ -63,7 +65,7 @@ __version__ = "0.1.0"
 # public names by module, in the order of the data flow; each module is imported when one of its names is first used
 _NAMES = {
     "tape.function": ("function", "Function"),
-    "tape.trace": ("trace",),
+    "tape.trace": ("trace", "Rows", "Uniform"),
     "tape.tape": ("Tape",),
     "tape.array": ("array", "where", "fma", "isfinite", "stop_gradient"),
     "tape.table": ("table", "zeros_table", "Table"),

@@ -1,8 +1,9 @@
 """Nonlinear model-predictive control of the birotor in one kernel: multiple shooting, Gauss-Newton, Riccati interior point.
 
-The model is the controller's single body with two tilting rotors: 15 states (position, velocity, quaternion, body rate, two gimbal
-angles), 4 controls (two thrusts, two gimbal commands). Thrusts, commands and angles have hard bounds, velocity and rate soft
-ones. One call makes one real-time iteration: it linearises the dynamics along the last trajectory and solves the quadratic program.
+The model is the controller's single body with two tilting rotors: 15 states (position, velocity, quaternion, body rate, two
+gimbal angles), 4 controls (two thrusts, two gimbal commands). Thrusts, commands and angles have hard bounds, velocity and rate
+soft ones. One call makes one real-time iteration: it linearises the dynamics along the last trajectory and solves the quadratic
+program.
 """
 
 import time
@@ -85,7 +86,7 @@ def quadratic(x, u, reference, weights):
 
 def solve(x0, path, controls, references, weights, iterations=12):
     """(states, controls, residual of the complementarity) after one real-time iteration from a trajectory."""
-    xs, us, refs = cd.table(path), cd.table(controls), cd.table(references)
+    xs, us = cd.table(path), cd.table(controls)
 
     def stage(k, _, row):
         x, u, reference = row
@@ -120,7 +121,7 @@ def solve(x0, path, controls, references, weights, iterations=12):
         return stiffness, l + stiffness * (violation + mu / l - s)
 
     def iteration(i, state):
-        dz, duals, mu, _ = state
+        _, duals, mu, _ = state
         rows = {**qp, "dual": duals, "mu": cd.map_rows(lambda r: mu + 0.0 * r[0], duals)}
         (_, _), gains = cd.scan(backward, (HN[:NX, :NX] + 0.0 * P0, gN[:NX] + 0.0 * x0), rows, reverse=True)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from condyle.tape.ops import OPS
-from condyle.tape.tape import Block, Loop
+from condyle.tape.tape import RUN_TIME, Block, Loop
 
 Range = tuple[int, int]  # of a counter, both ends included
 
@@ -32,6 +32,11 @@ def affine_offset(block: Block, node: int, counters: dict[int, Range]) -> Affine
     return Affine(constant, terms, constant + sum(low for low, _ in ends), constant + sum(high for _, high in ends))
 
 
+def counter_range(loop: Loop) -> Range:
+    """The range of a loop's counter."""
+    return (0, loop.count - 1) if loop.count != RUN_TIME else (0, 2**62)
+
+
 def body_counters(loop: Loop, captured: list[int], counters: dict[int, Any], own: Any) -> dict[int, Any]:
     """The counters of a loop's body by node: `own` for the loop's counter, and those of `counters` that it captures."""
     at = {n.data: k for k, n in enumerate(loop.body.nodes) if n.op == "param"}
@@ -47,7 +52,7 @@ def used_as_numbers(block: Block, counters: dict[int, Range]) -> set[int]:
         op, args, data = block.nodes[i]
         if op == "loop":
             start, tables, captured = data.split(args)
-            inner = used_as_numbers(data.body, body_counters(data, captured, counters, (0, data.count - 1)))
+            inner = used_as_numbers(data.body, body_counters(data, captured, counters, counter_range(data)))
             params = {data.body.nodes[k].data for k in inner if data.body.nodes[k].op == "param"}
             first = 1 + data.carries + data.reads
             used.update(start, tables, [a for j, a in enumerate(captured) if first + j in params])

@@ -12,14 +12,15 @@ from condyle.tape.array import assemble
 from condyle.tape.forward import TableTangent, Tangent, forward
 from condyle.tape.graph import Graph
 from condyle.tape.inline import inline
+from condyle.tape.loop import columns as columns_of
 from condyle.tape.loop import repeat
 from condyle.tape.passes import dead_code
 from condyle.tape.reverse import TableAdjoint, reverse
 from condyle.tape.scalar import Scalar, constant
-from condyle.tape.sparsity import backward_masks, forward_masks
-from condyle.tape.table import current, make_table, recording
-from condyle.tape.tape import Block, Port, Tape, by_port
-from condyle.tape.trace import outputs_of
+from condyle.tape.sparsity import backward_masks, forward_masks, union
+from condyle.tape.table import Table, current, make_table, recording
+from condyle.tape.tape import RUN_TIME, Block, Port, Tape, by_port
+from condyle.tape.trace import outputs_of, port_params
 
 Names = str | Sequence[str] | None
 
@@ -27,9 +28,11 @@ Names = str | Sequence[str] | None
 def jacobian(tape: Tape, of: Names = None, wrt: Names = None, *, mode: str = "auto") -> Tape:
     """The tape of d<of>_d<wrt>, each of shape (*of, *wrt), by "forward" or "reverse" mode or the one with less to do."""
     outputs, inputs = _chosen(tape.outputs, of, "output"), _chosen(tape.inputs, wrt, "input")
+    if endless := [p.name for p in inputs if p.run_time]:
+        raise TraceError(f"'{endless[0]}' has a number of rows that is known at run time: use jvp(), or choose others by `wrt`")
     rows = _rows_by(tape, outputs, inputs, mode)
 
-    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+    def build(graph: Graph, params: list[Any]) -> dict[str, Any]:
         per_output = rows(params)
         result: dict[str, Any] = {}
         for port in outputs:
@@ -54,7 +57,7 @@ def sparse_jacobian(tape: Tape, of: str, wrt: str, *, mode: str = "auto") -> tup
     columns = _places(tape.inputs, source)
     found: list[tuple[int, int]] = []
 
-    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+    def build(graph: Graph, params: list[Any]) -> dict[str, Any]:
         entries = _rows_by(tape, [port], [source], mode)(params)[port.name]
         found[:] = [
             (r, k) for r, entry in enumerate(entries) for k, c in enumerate(columns) if constant(entry.get(c, 0.0)) != 0.0
@@ -69,12 +72,13 @@ def sparse_jacobian(tape: Tape, of: str, wrt: str, *, mode: str = "auto") -> tup
 def jvp(tape: Tape, wrt: Names = None) -> Tape:
     """The tape of <output>_tangent = sum over inputs of J <input>_tangent."""
     inputs = _chosen(tape.inputs, wrt, "input")
-    extra = tuple(Port(f"{p.name}_tangent", p.shape) for p in inputs)
+    extra = tuple(Port(f"{p.name}_tangent", p.shape, p.table) for p in inputs)
 
-    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
-        moving = [place for p in inputs for place in _places(tape.inputs, p)]
-        direction = dict(zip(moving, params[tape.block.params :], strict=True))
-        tangents: list[Tangent] = [{0: direction[c]} if c in direction else {} for c in range(tape.block.params)]
+    def build(graph: Graph, params: list[Any]) -> dict[str, Any]:
+        tangents: list[Any] = [{} for _ in range(tape.block.params)]
+        moving = [place for p in inputs for place in _params(tape.inputs, p)]
+        for c, x in zip(moving, params[tape.block.params :], strict=True):
+            tangents[c] = TableTangent(x, {(k, 0): k for k in range(x.columns)}) if isinstance(x, Table) else {0: x}
         _, moves = forward(tape.block, params[: tape.block.params], tangents)
         result: dict[str, Any] = {}
         for port, mine in by_port(tape.outputs, moves):
@@ -90,21 +94,19 @@ def jvp(tape: Tape, wrt: Names = None) -> Tape:
 def vjp(tape: Tape, wrt: Names = None) -> Tape:
     """The tape of <input>_gradient = sum over outputs of J^T <output>_weight."""
     inputs = _chosen(tape.inputs, wrt, "input")
-    extra = tuple(Port(f"{p.name}_weight", p.shape) for p in tape.outputs)
+    extra = tuple(Port(f"{p.name}_weight", p.shape, p.table) for p in tape.outputs)
+    if any(p.run_time for p in tape.inputs):
+        raise TraceError(
+            f"{tape.name}: going backward through rows whose number is known at run time needs memory without a bound; trace it "
+            "with the number of rows, Rows(100, ...), or use forward mode"
+        )
 
-    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
-        weights = params[tape.block.params :]
+    def build(graph: Graph, params: list[Any]) -> dict[str, Any]:
         adjoints: list[Any] = []
-        for port in tape.outputs:
-            mine, weights = weights[: port.size], weights[port.size :]
-            if port.table:
-                rows, width = port.shape[0], port.size // port.shape[0]
-                place = {(c, 0): c for c in range(width)}
-                adjoints.append(TableAdjoint([(make_table(graph, list(mine), rows, width), place)]))
-            else:
-                adjoints += [{0: w} for w in mine]
+        for w in params[tape.block.params :]:
+            adjoints.append(TableAdjoint([(w, {(c, 0): c for c in range(w.columns)})]) if isinstance(w, Table) else {0: w})
         _, into = reverse(tape.block, params[: tape.block.params], adjoints)
-        return {f"{p.name}_gradient": assemble([into[c].get(0, 0.0) for c in _places(tape.inputs, p)], p.shape) for p in inputs}
+        return {f"{p.name}_gradient": _gradient(p, [into[c] for c in _params(tape.inputs, p)]) for p in inputs}
 
     return _build(tape, f"{tape.name}_vjp", extra, build)
 
@@ -120,10 +122,10 @@ def hessian(tape: Tape, of: str | None = None, wrt: Names = None) -> Tape:
     weighted = port.size > 1
     moving = [c for p in inputs for c in _places(tape.inputs, p)]
 
-    def build(graph: Graph, params: list[Scalar]) -> dict[str, Any]:
+    def build(graph: Graph, params: list[Any]) -> dict[str, Any]:
         one = Scalar(graph, graph.const(1.0))
         given = params if weighted else [*params, one]
-        _, moves = forward(gradient.block, given, [{c: one} if c in moving else {} for c in range(len(given))])
+        _, moves = forward(gradient.block, given, [*_seeded(tape.inputs, moving, one), *[{} for _ in given[tape.block.params :]]])
         flat = _flat(gradient.outputs, moves)
         order = {c: k for k, c in enumerate(moving)}
 
@@ -139,7 +141,7 @@ def hessian(tape: Tape, of: str | None = None, wrt: Names = None) -> Tape:
                 result[f"d2{port.name}_d{a.name}_d{b.name}"] = assemble(entries, (*a.shape, *b.shape))
         return result
 
-    extra = (Port(f"{port.name}_weight", port.shape),) if weighted else ()
+    extra = (Port(f"{port.name}_weight", port.shape, port.table),) if weighted else ()
     return _build(tape, f"{tape.name}_hessian", extra, build)
 
 
@@ -171,17 +173,17 @@ def derivative_at_zero(function: Callable[[Any], dict[str, Any]]) -> dict[str, n
 # ---- inside
 
 
-def _build(tape: Tape, name: str, extra: tuple[Port, ...], build: Callable[[Graph, list[Scalar]], dict[str, Any]]) -> Tape:
+def _build(tape: Tape, name: str, extra: tuple[Port, ...], build: Callable[[Graph, list[Any]], dict[str, Any]]) -> Tape:
     """A tape with the inputs of `tape` and some more, and the outputs that `build` records."""
     graph = Graph()
     inputs = (*tape.inputs, *extra)
-    params = [Scalar(graph, graph.param()) for _ in range(sum(p.size for p in inputs))]
+    params = [param for p in inputs for param in port_params(graph, p)]
     with recording(graph):
         ports, results = outputs_of(graph, build(graph, params))
     return Tape(name, dead_code(graph.block(results)), inputs, tuple(ports))
 
 
-def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: str) -> Callable[[list[Scalar]], dict[str, Any]]:
+def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: str) -> Callable[[list[Any]], dict[str, Any]]:
     """params -> output name -> one {column: entry} per row of the Jacobian, or the TableTangent of a scan's output."""
     if mode not in ("auto", "forward", "reverse"):
         raise TraceError(f"mode must be 'auto', 'forward' or 'reverse', got {mode!r}")
@@ -192,29 +194,34 @@ def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: 
     if mode == "auto":
         mode = "forward" if tables or _forward_is_less(tape, outputs, moving) else "reverse"
 
-    def by_forward(params: list[Scalar]) -> dict[str, Any]:
-        one = Scalar(params[0].graph, params[0].graph.const(1.0))
-        _, moves = forward(tape.block, list(params), [{c: one} if c in moving else {} for c in range(len(params))])
+    def by_forward(params: list[Any]) -> dict[str, Any]:
+        one = Scalar(current(), current().const(1.0))
+        _, moves = forward(tape.block, list(params), _seeded(tape.inputs, moving, one))
         return {p.name: mine[0] if p.table else mine for p, mine in by_port(tape.outputs, moves)}
 
-    def by_reverse(params: list[Scalar]) -> dict[str, Any]:
-        one = Scalar(params[0].graph, params[0].graph.const(1.0))
+    def by_reverse(params: list[Any]) -> dict[str, Any]:
+        one = Scalar(current(), current().const(1.0))
         adjoints: list[Any] = []
         for port in tape.outputs:
             rows = _places(tape.outputs, port)
             adjoints += [TableAdjoint()] if port.table else [{r: one} if port in outputs else {} for r in rows]
-        _, into = reverse(tape.block, list(params), adjoints)
+        _, each = reverse(tape.block, list(params), adjoints)
+        into = _entries(tape.inputs, each)
         return {p.name: [{c: into[c][r] for c in moving if r in into[c]} for r in _places(tape.outputs, p)] for p in outputs}
 
     return by_forward if mode == "forward" else by_reverse
 
 
 def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> bool:
-    params = [1 << c if c in moving else 0 for c in range(tape.block.params)]
+    flat = [1 << c if c in moving else 0 for c in range(sum(p.size for p in tape.inputs))]
+    params: list[Any] = []
+    for p in tape.inputs:
+        mine = [flat[c] for c in _places(tape.inputs, p)]
+        params += [[union(mine[c :: p.columns]) for c in range(p.columns)]] if p.table else mine
     seeds: list[Any] = []
     for port in tape.outputs:
         rows = _places(tape.outputs, port)
-        seeds += [[0] * (port.size // port.shape[0])] if port.table else [1 << r if port in outputs else 0 for r in rows]
+        seeds += [[0] * port.columns] if port.table else [1 << r if port in outputs else 0 for r in rows]
     forward_cost = sum(m.bit_count() for m in forward_masks(tape.block, params) if isinstance(m, int))
     reverse_cost = sum(m.bit_count() for m in backward_masks(tape.block, seeds)[1] if isinstance(m, int))
     loops = any(node.op == "loop" for node in tape.block.nodes)
@@ -224,12 +231,17 @@ def _forward_is_less(tape: Tape, outputs: Sequence[Port], moving: list[int]) -> 
 
 def _dense_table(tangent: TableTangent, port: Port, columns: Sequence[int], shape: tuple[int, ...]) -> Any:
     """The tangents of a scan's output as a table with every (column, seed), zeros included."""
-    rows, width = port.shape[0], port.size // port.shape[0]
+    rows, width = port.shape[0], port.columns
     keys = [(c, s) for c in range(width) for s in columns]
 
     def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         return [], [row[tangent.place[key]] if key in tangent.place else 0.0 for key in keys]
 
+    if rows == RUN_TIME:
+        first = tangent.place.get(keys[0], -1)
+        if tangent.table is None or any(tangent.place.get(key) != first + k for k, key in enumerate(keys)):
+            raise TraceError(f"the derivative of '{port.name}', whose number of rows is known at run time, is not available")
+        return columns_of(tangent.table, first, first + len(keys), shape[1:])
     _, table = repeat(rows, [], [tangent.table] if tangent.table is not None else [], body)
     return table.shaped(shape)
 
@@ -246,6 +258,50 @@ def _chosen(ports: tuple[Port, ...], names: Names, what: str) -> list[Port]:
     return [known[name] for name in wanted]
 
 
+def _gradient(port: Port, adjoints: list[Any]) -> Any:
+    """The gradient by one input: an array, or a table."""
+    if not port.table:
+        return assemble([a.get(0, 0.0) for a in adjoints], port.shape)
+    layout = {(c, 0): c for c in range(port.columns)}
+    return (adjoints[0] or TableAdjoint()).as_table((port.shape[0], port.columns), layout).shaped(port.shape)
+
+
+def _seeded(ports: tuple[Port, ...], moving: list[int], one: Scalar) -> list[Any]:
+    """The tangents of all params, one seed per entry that moves."""
+    tangents: list[Any] = []
+    for port in ports:
+        places = _places(ports, port)
+        if not port.table:
+            tangents += [{c: one} if c in moving else {} for c in places]
+        elif port.run_time or places.start not in moving:
+            tangents.append({})
+        else:
+            # the entry of row r and column c has a seed of its own, and so a column of its own
+            rows, width = port.shape[0], port.columns
+            entries = [float(k // width == r) for r in range(rows) for k in range(port.size)]
+            layout = {(k % width, places[k]): k for k in range(port.size)}
+            tangents.append(TableTangent(make_table(current(), entries, rows, port.size), layout))
+    return tangents
+
+
+def _entries(ports: tuple[Port, ...], adjoints: list[Any]) -> list[Any]:
+    """The adjoints of all entries of all inputs."""
+    flat: list[Any] = []
+    for port in ports:
+        mine = [adjoints[c] for c in _params(ports, port)]
+        if port.table:
+            size = (port.shape[0], port.columns)
+            mine = [(mine[0] or TableAdjoint()).entry(size, r, c) for r in range(size[0]) for c in range(size[1])]
+        flat += mine
+    return flat
+
+
+def _params(ports: tuple[Port, ...], port: Port) -> range:
+    """The params of a block that one input is."""
+    start = sum(p.params for p in ports[: ports.index(port)])
+    return range(start, start + port.params)
+
+
 def _places(ports: tuple[Port, ...], port: Port) -> range:
     """The flat entries of one port."""
     start = sum(p.size for p in ports[: ports.index(port)])
@@ -257,7 +313,7 @@ def _flat(ports: tuple[Port, ...], moves: list[Any]) -> list[Tangent]:
     flat: list[Tangent] = []
     for port, mine in by_port(ports, moves):
         if port.table:
-            width = port.size // port.shape[0]
+            width = port.columns
             flat += [mine[0].entry(r, c) for r in range(port.shape[0]) for c in range(width)]
         else:
             flat += mine

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from condyle.tape.affine import Range, affine_offset, body_counters
+from condyle.tape.affine import Range, affine_offset, body_counters, counter_range
 from condyle.tape.ir_writer import IRWriter, OpenLoop, VectorType
 from condyle.tape.layout import Cut, Scratch, cut
 from condyle.tape.ops import BOOL, INT, OPS, TABLES
-from condyle.tape.tape import Block, Loop, last_uses, table_size
+from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses, table_size
 from condyle.tape.target import Target
+from condyle.tape.transpose import ColumnPorts, RowPorts
 
 Values = dict[int, str]  # node -> vector
+Ports = ColumnPorts | RowPorts
 COPIED_TOGETHER = 16  # entries that one round of a copying loop moves
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Where a table lies: vectors of lanes in scratch memory, or numbers shared by all lanes behind a pointer.
+    """Where a table lies: vectors of lanes in scratch memory, numbers shared by all lanes behind a pointer, or rows of a port.
 
     Tables of one owner overlap. One that is not mutable is never written to: an update makes a copy first.
     """
@@ -27,7 +29,8 @@ class Memory:
     row_size: int
     owner: int
     area: int = 0
-    shared: str | None = None  # pointer to numbers that all lanes share
+    shared: str | None = None  # a global: numbers that all lanes share
+    port: int | None = None  # likewise, an input; or, if the rows are known at run time, an input that is read as it lies
     mutable: bool = True
 
 
@@ -52,8 +55,28 @@ class BlockEmitter(IRWriter):
         self.tables: dict[int, Memory] = {}
         self.inputs: dict[int, Memory] = {}
         self.counters: dict[int, Counter] = {}
+        self.port_count = 0
+        self.streams: dict[int, list[tuple[int, int, int]]] = {}  # loop of the kernel -> (output, first column, last) it writes
 
     # ---- memory
+
+    def ports(self) -> Ports:
+        """Inputs and outputs as the target lays them out, for use in the current function."""
+        return ColumnPorts(self) if self.target.columns else RowPorts(self)
+
+    def shared_pointer(self, memory: Memory) -> str | None:
+        """Pointer to the numbers that all lanes share; None for vectors of lanes."""
+        if memory.port is None:
+            return memory.shared
+        words, ports = (ColumnPorts if self.target.columns else RowPorts).WORDS, self.target.ports
+        place = self.once(f"getelementptr i64, {ports} %ports, i64 {words * memory.port}")
+        return self.once(f"load {self.target.data}, {ports} {place}")
+
+    def run_time_rows(self) -> str:
+        """The number of rows of the ports whose rows are known at run time: the word after those of the ports."""
+        words, ports = (ColumnPorts if self.target.columns else RowPorts).WORDS, self.target.ports
+        place = self.once(f"getelementptr i64, {ports} %ports, i64 {words * self.port_count}")
+        return self.once(f"load i64, {ports} {place}")
 
     def place(self, offset: int | str) -> str:
         """Pointer to a vector of scratch memory."""
@@ -91,17 +114,17 @@ class BlockEmitter(IRWriter):
     def entry(self, memory: Memory, row: int | str, column: int) -> str:
         """The vector of an entry of a row, which is a number or an integer of LLVM."""
         position = self.position(memory, row, column)
-        if memory.shared is None:
+        if (shared := self.shared_pointer(memory)) is None:
             return self.load(self.place(position))
         element = self.type.element
-        pointer = self.put(f"getelementptr {element}, {self.target.data} {memory.shared}, i64 {position}")
+        pointer = self.put(f"getelementptr {element}, {self.target.data} {shared}, i64 {position}")
         return self.broadcast(self.put(f"load {element}, {self.target.data} {pointer}, align {self.type.bytes}"))
 
     def lane_entries(self, memory: Memory, rows: str, column: int, vector: str | None = None) -> str:
         """The vector of entries whose row differs from lane to lane; with `vector`, they are written instead."""
         v, element, lanes = self.type.vector, self.type.element, self.type.lanes
-        shared = memory.shared is not None
-        base, space = (memory.shared, self.target.data) if shared else ("%scratch", self.target.scratch)
+        shared = self.shared_pointer(memory)
+        base, space = (shared, self.target.data) if shared else ("%scratch", self.target.scratch)
         found = "poison"
         for lane in range(lanes):
             row = self.put(f"fptosi {element} {self.put(f'extractelement {v} {rows}, i64 {lane}')} to i64")
@@ -315,9 +338,10 @@ class BlockEmitter(IRWriter):
         first = 1 + loop.carries + loop.reads
         outside = {first + k: self.operand(block, a, values, plan) for k, a in enumerate(captured) if nodes[a].op not in TABLES}
         rows = [self.tables[t] for t in tables]
+        stream = Stream(self, rows, self.streams.get(i, [])) if loop.count == RUN_TIME else None
         written = self.new_table(loop.count, loop.writes)
         around = self.tables, self.inputs, self.counters
-        self.counters = body_counters(loop, captured, self.counters, Counter("", -1, (0, loop.count - 1)))
+        self.counters = body_counters(loop, captured, self.counters, Counter("", -1, counter_range(loop)))
         self.inputs = {1 + j: memory for j, memory in carried_tables.items()}
         self.inputs |= {
             first + k: replace(self.tables[a], mutable=False) for k, a in enumerate(captured) if nodes[a].op in TABLES
@@ -325,7 +349,7 @@ class BlockEmitter(IRWriter):
         self.tables = {}
         inner = cut(loop.body, self.scratch, self.target.uncut * self.target.uncut_in_loops, self.target.piece)
         write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
-        final = write(loop, inner, begin, outside, rows, written, carried_tables)
+        final = write(loop, inner, begin, outside, rows, written, carried_tables, stream)
         self.tables, self.inputs, self.counters = around
         for k, node in enumerate(nodes):
             if node.op not in ("get", "after", "slice") or node.args[0] != i:
@@ -352,7 +376,7 @@ class BlockEmitter(IRWriter):
     def carry_tables(self, loop: Loop, carried_tables: dict[int, Memory]) -> None:
         """Bring the tables that an iteration gave into the memory of the carried ones."""
         moves = [(self.tables[loop.body.results[j]], memory) for j, memory in carried_tables.items()]
-        moves = [(new, old) for new, old in moves if (new.owner, new.area) != (old.owner, old.area) or new.shared]
+        moves = [(new, old) for new, old in moves if (new.owner, new.area) != (old.owner, old.area)]
         owners = {memory.owner for memory in carried_tables.values()}
         for k, (new, old) in enumerate(moves):
             if new.owner in owners:  # it lies where another one is about to be written
@@ -371,15 +395,17 @@ class BlockEmitter(IRWriter):
         rows: list[Memory],
         written: Memory,
         carried_tables: dict[int, Memory],
+        stream: Stream | None,
     ) -> dict[int, str]:
         """A short body: carried numbers are phis. Returns them as they are after the loop."""
-        row, close = self.counted(loop.count, reverse=loop.reverse, carry=list(begin.values()))
+        count = self.run_time_rows() if stream else loop.count
+        row, close = self.counted(count, reverse=loop.reverse, carry=list(begin.values()))
         params = {0: self.iteration(loop, row), **outside}
         params |= {1 + j: name for j, name in zip(begin, close.carry, strict=True)}
-        params |= dict(enumerate(self.read_rows(rows, row), start=1 + loop.carries))
+        params |= dict(enumerate(stream.read(row) if stream else self.read_rows(rows, row), start=1 + loop.carries))
         values = self.block(loop.body, params, plan, loop.done, close)
         following = [self.operand(loop.body, loop.body.results[j], values, plan) for j in begin]
-        self.write_row(loop, row, values, plan, written)
+        self.write_row(loop, row, values, plan, stream or written)
         self.carry_tables(loop, carried_tables)
         return dict(zip(begin, close(following), strict=True))
 
@@ -392,6 +418,7 @@ class BlockEmitter(IRWriter):
         rows: list[Memory],
         written: Memory,
         carried_tables: dict[int, Memory],
+        stream: Stream | None,
     ) -> dict[int, str]:
         """A long body, itself in runs: carried numbers are in slots. Returns them as they are after the loop."""
         slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"}
@@ -401,15 +428,16 @@ class BlockEmitter(IRWriter):
         for p, vector in outside.items():
             if p in slot_of:
                 self.store(vector, self.place(slot_of[p]))
-        row, close = self.counted(loop.count, reverse=loop.reverse)
-        fresh = {0: self.iteration(loop, row), **dict(enumerate(self.read_rows(rows, row), start=1 + loop.carries))}
+        row, close = self.counted(self.run_time_rows() if stream else loop.count, reverse=loop.reverse)
+        entries = stream.read(row) if stream else self.read_rows(rows, row)
+        fresh = {0: self.iteration(loop, row), **dict(enumerate(entries, start=1 + loop.carries))}
         for p, vector in fresh.items():
             if p in slot_of:
                 self.store(vector, self.place(slot_of[p]))
         self.block(loop.body, {}, plan, loop.done, close)
         values: Values = {}
         following = {j: self.operand(loop.body, loop.body.results[j], values, plan) for j in begin}
-        self.write_row(loop, row, values, plan, written)
+        self.write_row(loop, row, values, plan, stream or written)
         for j, vector in following.items():
             self.store(vector, self.place(carry[j]))
         self.carry_tables(loop, carried_tables)
@@ -428,8 +456,37 @@ class BlockEmitter(IRWriter):
         """The entries of one row of every table that the loop reads."""
         return [self.entry(memory, row, c) for memory in tables for c in range(memory.columns)]
 
-    def write_row(self, loop: Loop, row: str, values: Values, plan: Cut, written: Memory) -> None:
+    def write_row(self, loop: Loop, row: str, values: Values, plan: Cut, target: Memory | Stream) -> None:
         """Write what the loop gives out in one iteration."""
-        for c in range(loop.writes):
-            vector = self.operand(loop.body, loop.body.results[loop.carries + c], values, plan)
-            self.store(vector, self.place(self.position(written, row, c)))
+        vectors = [self.operand(loop.body, r, values, plan) for r in loop.body.results[loop.carries : loop.carries + loop.writes]]
+        if isinstance(target, Stream):
+            target.write(row, vectors)
+            return
+        for c, vector in enumerate(vectors):
+            self.store(vector, self.place(self.position(target, row, c)))
+
+
+class Stream:
+    """Rows of ports that a loop reads and writes as they lie in memory, one row in each iteration."""
+
+    def __init__(self, emitter: BlockEmitter, inputs: list[Memory], outputs: list[tuple[int, int, int]]) -> None:
+        self.emitter, self.inputs, self.outputs = emitter, inputs, outputs
+        self.ports = emitter.ports()
+        for port in {*[memory.port for memory in inputs], *[p for p, _, _ in outputs]}:
+            assert port is not None
+            self.ports.point(port)
+
+    def read(self, row: str) -> list[str]:
+        """The entries of one row of every input."""
+        vectors: list[str] = []
+        for memory in self.inputs:
+            assert memory.port is not None
+            shift = self.emitter.put(f"mul i64 {row}, {memory.columns}")
+            found = self.ports.load(memory.port, memory.columns, set(range(memory.columns)), shift)
+            vectors += [found[c] for c in range(memory.columns)]
+        return vectors
+
+    def write(self, row: str, vectors: list[str]) -> None:
+        """Write one row of every output."""
+        for port, first, last in self.outputs:
+            self.ports.store(port, vectors[first:last], self.emitter.put(f"mul i64 {row}, {last - first}"))

@@ -10,9 +10,9 @@ from condyle.tape.interpret import evaluate
 from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import OPS
 from condyle.tape.scalar import Scalar, constant
-from condyle.tape.sparsity import loop_forward, seeds, smooth
+from condyle.tape.sparsity import loop_forward, seeds, smooth, union
 from condyle.tape.table import Table, current, fill_table, make_table
-from condyle.tape.tape import Block, Call, Loop, table_size
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, table_size
 
 Tangent = dict[int, Any]  # seed -> traced scalar
 
@@ -193,6 +193,8 @@ def _loop(
     )
     places = {j: place_of(m) for j, m in enumerate(carried_masks) if isinstance(m, list) and any(m)}
     carried_keys = [(j, s) for j, m in enumerate(carried_masks) if not isinstance(m, list) for s in seeds(m)]
+    if loop.count == RUN_TIME:  # its rows go out as they are, so that zeros are written, too
+        written_masks = [union(written_masks)] * loop.writes
     written_keys = [(c, s) for c, m in enumerate(written_masks) for s in seeds(m)]
     moving = [t for t in table_moves if t.table is not None]
 

@@ -18,7 +18,7 @@ from condyle.tape.export.casadi import casadi_function
 from condyle.tape.parameter import Parameter
 from condyle.tape.passes import lower
 from condyle.tape.table import is_recording
-from condyle.tape.tape import Port, Tape
+from condyle.tape.tape import Port, Tape, run_time_rows
 from condyle.tape.trace import Shape, trace
 
 Dtype = np.dtype[Any]
@@ -78,6 +78,8 @@ class Function:
 
         `guarded`: the last output is a check that is not given back, and where it is not zero the result is None.
         """
+        if any(port.run_time for port in self.tape.inputs):
+            return None
         return self.kernel().fast_call(None if guarded else self._result, guarded=guarded)
 
     # ---- what it is
@@ -209,13 +211,14 @@ class Arguments:
         single = bool(given) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in given)
         dtype = np.dtype(object) if objects else _FLOATS[1] if single else _FLOATS[0]
         arrays = [self._array(port, value, dtype) for port, value in zip(self.ports, values, strict=True)]
+        self._one_length(arrays)
         leads = [a.shape[: a.ndim - len(p.shape)] for a, p in zip(arrays, self.ports, strict=True)]
         try:
             lead = np.broadcast_shapes(*leads)
         except ValueError:
             axes = ", ".join(f"{p.name} {lead}" for p, lead in zip(self.ports, leads, strict=True))
             raise ShapeError(f"{self.name}: the batch axes of the inputs do not fit each other: {axes}") from None
-        return [_rows(a, own, lead, p) for a, own, p in zip(arrays, leads, self.ports, strict=True)], lead, dtype
+        return [_rows(a, own, lead) for a, own in zip(arrays, leads, strict=True)], lead, dtype
 
     def filled(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All inputs in order, defaults included; none for a call that is wrong or inside a trace."""
@@ -241,6 +244,8 @@ class Arguments:
             if type(value) is not np.ndarray or not value.flags.c_contiguous or (dtype or value.dtype) is not value.dtype:
                 return None
             dtype = value.dtype
+            if port.uniform or port.run_time:
+                return None
             if value.shape[1:] == port.shape and value.ndim == 1 + len(port.shape) and count in (None, len(value)):
                 count = len(value)
                 rows.append(value.reshape(count, port.size))
@@ -251,14 +256,15 @@ class Arguments:
     def outputs(self, lead: tuple[int, ...], dtype: Dtype, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """One array of rows per output: new ones, or views of what the caller passed."""
         rows = math.prod(lead)
+        shapes = [self._shape_now(p, inputs) for p in self.results]
         if out is None:
-            return [np.empty((rows, p.size), dtype) for p in self.results]
+            return [np.empty((rows, math.prod(shape)), dtype) for shape in shapes]
         given = [out] if isinstance(out, np.ndarray) else list(out)
         if len(given) != len(self.results):
             raise ShapeError(f"{self.name}: `out` needs {len(self.results)} arrays, one per output, got {len(given)}")
         views = []
-        for port, array in zip(self.results, given, strict=True):
-            wanted = (*lead, *port.shape)
+        for port, shape, array in zip(self.results, shapes, given, strict=True):
+            wanted = (*lead, *shape)
             if not isinstance(array, np.ndarray) or array.shape != wanted or array.dtype != dtype:
                 what = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
                 raise ShapeError(f"{self.name}: out array for '{port.name}' must be {dtype} of shape {wanted}, got {what}")
@@ -266,15 +272,28 @@ class Arguments:
                 raise ShapeError(f"{self.name}: out array for '{port.name}' must be writeable and C-contiguous")
             if any(np.may_share_memory(array, x) for x in inputs):
                 raise ShapeError(f"{self.name}: out array for '{port.name}' shares memory with an input; pass a separate array")
-            views.append(array.reshape(rows, port.size))
+            views.append(array.reshape(rows, math.prod(shape)))
         return views
+
+    def _shape_now(self, port: Port, inputs: list[np.ndarray]) -> tuple[int, ...]:
+        """The shape of an output, with as many rows as the inputs have now."""
+        if not port.run_time:
+            return port.shape
+        return run_time_rows(self.ports, inputs), *port.shape[1:]
 
     def shaped(self, outputs: list[np.ndarray], lead: tuple[int, ...], out: Any) -> list[Any]:
         """The outputs as the caller sees them: batch axes, then the shape of the port."""
         if out is not None:
             return [out] if isinstance(out, np.ndarray) else list(out)
-        shaped = [a.reshape((*lead, *p.shape)) for a, p in zip(outputs, self.results, strict=True)]
+        now = [(-1, *p.shape[1:]) if p.run_time else p.shape for p in self.results]
+        shaped = [a.reshape((*lead, *shape)) for a, shape in zip(outputs, now, strict=True)]
         return [a[()] if a.ndim == 0 else a for a in shaped]
+
+    def _one_length(self, arrays: list[np.ndarray]) -> None:
+        lengths = {p.name: a.shape[a.ndim - len(p.shape)] for p, a in zip(self.ports, arrays, strict=True) if p.run_time}
+        if len(set(lengths.values())) > 1 or 0 in lengths.values():
+            given = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
+            raise ShapeError(f"{self.name}: these inputs need one and the same number of rows, at least one: {given}")
 
     def _match(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         names = [p.name for p in self.ports if p.parameter is None]
@@ -301,22 +320,26 @@ class Arguments:
         except (TypeError, ValueError):
             raise ShapeError(f"{self.name}: input '{port.name}' must be an array of real numbers, got {value!r:.60}") from None
         core = array.shape[array.ndim - len(port.shape) :] if array.ndim >= len(port.shape) else None
-        if core != port.shape:
-            batch = f"(..., {', '.join(map(str, port.shape))})" if port.shape else "of any shape"
+        if core != port.shape and not (port.run_time and core is not None and core[1:] == port.shape[1:]):
+            wanted = ", ".join(["rows" if port.run_time and k == 0 else str(n) for k, n in enumerate(port.shape)])
+            batch = f" or a batch (..., {wanted})" if port.shape else " or a batch of any shape"
             raise ShapeError(
-                f"{self.name}: input '{port.name}' has shape {array.shape}, expected {port.shape} or a batch {batch}"
+                f"{self.name}: input '{port.name}' has shape {array.shape}, expected ({wanted}{',' * (len(port.shape) == 1)})"
+                f"{'' if port.uniform else batch}"
             )
+        if port.uniform and array.ndim > len(port.shape):
+            raise ShapeError(f"{self.name}: input '{port.name}' is shared by the batch: no batch axes; got shape {array.shape}")
         return array
 
 
-def _rows(array: np.ndarray, own: tuple[int, ...], lead: tuple[int, ...], port: Port) -> np.ndarray:
+def _rows(array: np.ndarray, own: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
     """The array as (rows, size), entries of a row side by side; one row with stride 0 when the input is not batched."""
-    rows = math.prod(lead)
+    rows, size = math.prod(lead), math.prod(array.shape[len(own) :])
     if math.prod(own) == 1 and array.size:
-        row = np.ascontiguousarray(array).reshape(1, port.size)
-        return row if rows == 1 else np.broadcast_to(row, (rows, port.size))
+        row = np.ascontiguousarray(array).reshape(1, size)
+        return row if rows == 1 else np.broadcast_to(row, (rows, size))
     if own != lead:
-        array = np.broadcast_to(array, (*lead, *port.shape))
-    flat = array.reshape(rows, port.size)
-    packed = flat.strides[1] == flat.itemsize or port.size == 1
+        array = np.broadcast_to(array, (*lead, *array.shape[len(own) :]))
+    flat = array.reshape(rows, size)
+    packed = flat.strides[1] == flat.itemsize or size == 1
     return flat if packed and flat.strides[0] >= 0 else np.ascontiguousarray(flat)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from typing import Any
 
-from condyle.tape.tape import Block, Call, Loop
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop
 
 # operations that Python's operators are
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -73,8 +73,9 @@ class Arithmetic:
     def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> tuple[list[Any], Any]:
         """(carried values at the end, rows written) of a loop."""
         carry = start
-        written: list[Any] = [None] * (loop.count if loop.writes else 0)
-        for i in reversed(range(loop.count)) if loop.reverse else range(loop.count):
+        count = loop.count if loop.count != RUN_TIME else len(tables[0])
+        written: list[Any] = [None] * (count if loop.writes else 0)
+        for i in reversed(range(count)) if loop.reverse else range(count):
             row = [entry for table in tables for entry in table[i]]
             results = evaluate(loop.body, [self.number(float(i)), *carry, *row, *captured], self)
             carry = results[: loop.carries]

@@ -108,6 +108,7 @@ class IRWriter:
         self.type, self.target = vector, target
         self.functions: list[str] = []
         self.globals: list[str] = []
+        self.prologue: dict[str, str] = {}  # what the current function loads first: text -> name
         self.function = 0  # number of the current function
         self.lines: list[str] = []
         self.label = "entry"
@@ -119,13 +120,21 @@ class IRWriter:
         self.lines.append(f"%t{self.names} = {text}")
         return f"%t{self.names}"
 
+    def once(self, text: str) -> str:
+        """The name of `text`, which is computed at the start of the current function."""
+        if text not in self.prologue:
+            self.names += 1
+            self.prologue[text] = f"%t{self.names}"
+        return self.prologue[text]
+
     def do(self, text: str) -> None:
         """Write an instruction that gives nothing."""
         self.lines.append(text)
 
     def finish(self, name: str, parameters: str) -> None:
         """End the current function."""
-        body = "\n  ".join([*self.lines, "ret void"])
+        first = [f"{name} = {text}" for text, name in self.prologue.items()]
+        body = "\n  ".join([*first, *self.lines, "ret void"])
         self.functions.append(f"define internal void @{name}({parameters}) #0 {{\nentry:\n  {body}\n}}")
 
     @contextmanager
@@ -134,20 +143,22 @@ class IRWriter:
         outer_lines, outer_label = self.lines, self.label
         self.lines, self.label = [], "entry"
         self.names += 1
-        around, self.function = self.function, self.names
+        around = self.function, self.prologue
+        self.function, self.prologue = self.names, {}
         yield
-        self.function = around
         name = f"piece{len(self.functions)}"
         ports, scratch = self.target.ports, self.target.scratch
         self.finish(name, f"{ports} noalias %ports, i64 %b, i64 %last_row, {scratch} noalias %scratch")
         self.lines, self.label = outer_lines, outer_label
+        self.function, self.prologue = around
         self.do(f"call void @{name}({ports} %ports, i64 %b, i64 %last_row, {scratch} %scratch)")
 
-    def counted(self, count: int, *, reverse: bool = False, carry: list[str] | None = None) -> tuple[str, OpenLoop]:
+    def counted(self, count: int | str, *, reverse: bool = False, carry: list[str] | None = None) -> tuple[str, OpenLoop]:
         """Open a loop: (its counter, what closes it). `carry`: start values; the closing call is given the next ones."""
+        last = count - 1 if isinstance(count, int) else self.put(f"sub i64 {count}, 1") if reverse else count
         self.names += 1
         label, before = f"loop{self.names}", self.label
-        first, end, step = (count - 1, -1, -1) if reverse else (0, count, 1)
+        first, end, step = (last, -1, -1) if reverse else (0, count, 1)
         self.lines += [f"br label %{label}", f"{label}:"]
         self.lines.append(f"%{label}.i = phi i64 [ {first}, %{before} ], [ %{label}.next, %{label}.latch ]")
         phis = []
@@ -161,7 +172,7 @@ class IRWriter:
 class OpenLoop:
     """What ends a loop that was opened; `carry` are its values inside."""
 
-    def __init__(self, writer: IRWriter, label: str, end: int, step: int, phis: list[tuple[int, str, str]]) -> None:
+    def __init__(self, writer: IRWriter, label: str, end: int | str, step: int, phis: list[tuple[int, str, str]]) -> None:
         self.writer, self.label, self.end, self.step, self.phis = writer, label, end, step, phis
         self.carry = [name for _, name, _ in phis]
         self.left: str | None = None  # the label from which the loop is left early

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from condyle.tape.emit_block import BlockEmitter, Values
+from condyle.tape.emit_block import BlockEmitter, Memory, Ports, Values
 from condyle.tape.ir_writer import VectorType
 from condyle.tape.layout import Cut, cut
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Node, Port, Tape, by_port
 from condyle.tape.target import Target
 from condyle.tape.transpose import ColumnPorts, RowPorts, tile_starts
-
-Ports = ColumnPorts | RowPorts
 
 
 def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:
@@ -36,6 +34,11 @@ class KernelEmitter(BlockEmitter):
 
     def kernel(self, tape: Tape) -> None:
         """Write the internal function that the target's entry code calls (see Target)."""
+        self.port_count = len(tape.inputs) + len(tape.outputs)
+        for p, (port, results) in self.outputs(tape):
+            if port.run_time:
+                _, (loop,), (first, last) = tape.block.nodes[results[0]]
+                self.streams.setdefault(loop, []).append((p, first, last))
         tiles = self.tiles(tape)
         plan = cut(tape.block, self.scratch, self.target.uncut, self.target.piece, [group for _, _, group in tiles])
         if self.target.loops:
@@ -57,10 +60,6 @@ class KernelEmitter(BlockEmitter):
             self.lines += ["br i1 %more, label %block, label %end", "end:"]
         self.finish("blocks" if self.target.loops else "block", self.target.parameters())
 
-    def ports(self) -> Ports:
-        """Inputs and outputs as the target lays them out, for use in the current function."""
-        return ColumnPorts(self) if self.target.columns else RowPorts(self)
-
     def outputs(self, tape: Tape) -> Iterable[tuple[int, tuple[Port, list[int]]]]:
         """(number of the port, (port, results)) of every output."""
         return enumerate(by_port(tape.outputs, tape.block.results), start=len(tape.inputs))
@@ -72,6 +71,9 @@ class KernelEmitter(BlockEmitter):
         params: Values = {}
         single, stretches = _uses(tape)
         for p, (start, size) in enumerate(_ports(tape)):
+            if tape.inputs[p].table:
+                self.inputs[start] = self.input_table(tape.inputs[p], p, ports)
+                continue
             ports.point(p)
             params |= {
                 start + k: vector
@@ -79,12 +81,22 @@ class KernelEmitter(BlockEmitter):
             }
             for i, (of, first) in stretches.items():
                 if of == p:
-                    self.copy_in(tape.block.nodes[i], i, p, first, ports)
+                    self.tables[i] = self.copy_in(tape.block.nodes[i].data, p, first, ports)
         return params
+
+    def input_table(self, port: Port, p: int, ports: Ports) -> Memory:
+        """An input that is a table: shared by all lanes, read as it lies, or copied."""
+        if port.uniform or port.run_time:
+            self.owners += 1
+            return Memory(port.shape[0], port.columns, port.columns, self.owners, port=p, mutable=False)
+        ports.point(p)
+        return self.copy_in((port.shape[0], port.columns), p, 0, ports)
 
     def store_outputs(self, tape: Tape, ports: Ports, values: Values, plan: Cut) -> None:
         """Write the results into the rows of the outputs."""
         for p, (port, results) in self.outputs(tape):
+            if port.run_time:
+                continue
             ports.point(p)
             if port.table:
                 self.copy_out(results[0], p, port.shape[0], ports)
@@ -98,6 +110,10 @@ class KernelEmitter(BlockEmitter):
         slot = {n.data: plan.slots[i] for i, n in enumerate(tape.block.nodes) if n.op == "param"}
         single, stretches = _uses(tape)
         for p, (start, size) in enumerate(_ports(tape)):
+            if tape.inputs[p].table:
+                with self.piece():
+                    self.inputs[start] = self.input_table(tape.inputs[p], p, self.ports())
+                continue
             for first in range(0, size, self.target.group):
                 width = min(self.target.group, size - first)
                 wanted = {k - start - first for k in single if start + first <= k < start + first + width}
@@ -113,7 +129,7 @@ class KernelEmitter(BlockEmitter):
                     with self.piece():
                         ports = self.ports()
                         ports.point(p)
-                        self.copy_in(tape.block.nodes[i], i, p, first, ports)
+                        self.tables[i] = self.copy_in(tape.block.nodes[i].data, p, first, ports)
 
     def tiles(self, tape: Tape) -> list[tuple[int, int, list[int]]]:
         """(port, first entry, results) of the pieces of rows that are written at once."""
@@ -137,7 +153,7 @@ class KernelEmitter(BlockEmitter):
     def store_tables(self, tape: Tape) -> None:
         """Write the tables that are outputs."""
         for p, (port, results) in self.outputs(tape):
-            if port.table:
+            if port.table and not port.run_time:
                 with self.piece():
                     ports = self.ports()
                     ports.point(p)
@@ -145,16 +161,17 @@ class KernelEmitter(BlockEmitter):
 
     # ---- tables, row by row
 
-    def copy_in(self, node: Node, i: int, port: int, first: int, ports: Ports) -> None:
-        """A table that is a stretch of an input."""
-        count, columns = node.data
-        self.tables[i] = memory = self.new_table(count, columns)
-        row, close = self.counted(count)
+    def copy_in(self, size: tuple[int, int], port: int, first: int, ports: Ports) -> Memory:
+        """A table that is a stretch of an input, copied so that the lanes of an entry lie side by side."""
+        rows, columns = size
+        memory = self.new_table(rows, columns)
+        row, close = self.counted(rows)
         shift = self.put(f"add i64 {self.put(f'mul i64 {row}, {columns}')}, {first}")
         vectors = ports.load(port, columns, set(range(columns)), shift)
         for c in range(columns):
             self.store(vectors[c], self.place(self.position(memory, row, c)))
         close()
+        return memory
 
     def copy_out(self, table: int, port: int, count: int, ports: Ports) -> None:
         """A table that is an output."""
@@ -166,7 +183,7 @@ class KernelEmitter(BlockEmitter):
 
 def _ports(tape: Tape) -> list[tuple[int, int]]:
     """(first param, size) of each input."""
-    starts = [sum(p.size for p in tape.inputs[:k]) for k in range(len(tape.inputs))]
+    starts = [sum(p.params for p in tape.inputs[:k]) for k in range(len(tape.inputs))]
     return [(start, p.size) for start, p in zip(starts, tape.inputs, strict=True)]
 
 
@@ -186,7 +203,7 @@ def _stretch(tape: Tape, table: Node) -> tuple[int, int] | None:
         return None
     first: int = params[0]
     for p, port in enumerate(tape.inputs):
-        if first < port.size:
-            return (p, first) if first + len(params) <= port.size else None
-        first -= port.size
+        if first < port.params:
+            return (p, first) if first + len(params) <= port.params else None
+        first -= port.params
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from math import inf
 from typing import Any
 
 from condyle.errors import TraceError
@@ -12,7 +13,7 @@ from condyle.tape.graph import Graph
 from condyle.tape.pytree import flatten, same_shape
 from condyle.tape.scalar import Bool, Scalar, caller
 from condyle.tape.table import Table, current, recording, table
-from condyle.tape.tape import Loop
+from condyle.tape.tape import RUN_TIME, Loop
 
 Body = Callable[[Scalar, list[Any], list[Scalar]], tuple[list[Any], list[Any]]]
 
@@ -24,10 +25,12 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
     (see Loop).
     """
     outer = current()
+    for t in tables:
+        t.check_scanned(count)
     inner = Graph(outer)
     reads = sum(t.columns for t in tables)
     counter = Scalar(inner, inner.param())
-    inner.counters[counter.index] = (0.0, count - 1.0)
+    inner.counters[counter.index] = (0.0, count - 1.0 if count != RUN_TIME else inf)
     carried = [
         Table(inner, inner.input(x.rows, x.columns), x.shape) if isinstance(x, Table) else Scalar(inner, inner.param())
         for x in start
@@ -112,7 +115,7 @@ def scan(
     leaves, rebuild, state_shape = flatten(start)
     tables, rebuild_row, length = _row_tables(rows)
     n = length if length is not None else count
-    if n is None or (length is not None and count not in (None, length)) or n < 1:
+    if n is None or (length is not None and count not in (None, length)) or (n < 1 and length != RUN_TIME):
         raise TraceError(
             f"{caller()}: a scan needs at least one iteration, from `count` or from the rows; got count={count}, rows={length}"
         )

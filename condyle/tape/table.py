@@ -15,7 +15,7 @@ from condyle.errors import TraceError
 from condyle.tape.array import assemble
 from condyle.tape.graph import Graph
 from condyle.tape.scalar import Scalar, caller, number
-from condyle.tape.tape import table_size
+from condyle.tape.tape import RUN_TIME, table_size
 
 _threads = local()
 
@@ -95,7 +95,7 @@ class Table:
     # ---- one entry
 
     def constant(self, column: int) -> float | None:
-        """The number that a loop wrote into every row of a column; None if the rows may differ, and for tables of other origin."""
+        """The number that a loop wrote into every row of a column; None if rows may differ, and for tables of other origin."""
         op, args, data = self.graph.nodes[self.index]
         if op != "slice":
             return None
@@ -103,11 +103,19 @@ class Table:
         op, _, number = loop.body.nodes[loop.body.results[loop.carries + data[0] + column]]
         return number if op == "const" else None
 
+    def _require_rows(self) -> None:
+        if self.rows == RUN_TIME:
+            raise TraceError(
+                f"{caller()}: a table whose number of rows is known at run time can be scanned, and returned, and nothing else; "
+                "give its number of rows to index or update it, or to use it inside of another loop"
+            )
+
     def entry(self, row: int, column: int, offset: Any = None) -> Scalar:
-        """The entry of a row, counted from `offset`, and a column; a constant where a loop wrote the same number into every row."""
+        """The entry of a row, counted from `offset`, and a column; a constant where a loop wrote one number into all rows."""
         if (known := self.constant(column)) is not None:
             graph = current()
             return Scalar(graph, graph.const(known))
+        self._require_rows()
         if offset is None:
             return Scalar(self.graph, self.graph.record("index", (self.index,), (row, column)))
         graph, args = self._placed(offset)
@@ -115,12 +123,14 @@ class Table:
 
     def with_entry(self, value: Any, row: int, column: int, offset: Any = None) -> Table:
         """The table with one other entry."""
+        self._require_rows()
         graph, (table, *rest) = self._placed(offset)
         args = (table, graph.place(value if isinstance(value, Scalar) else number(value)), *rest)
         return Table(graph, graph.record("update", args, (row, column, *_two_axes(self.shape))), self.shape)
 
     def reshape(self, rows: int, columns: int) -> Table:
         """The same entries in rows of another length."""
+        self._require_rows()
         graph = current()
         place = graph.place(self)
         if (rows, columns) != table_size(graph.nodes, place):
@@ -136,8 +146,16 @@ class Table:
         graph = current()
         return graph, (graph.place(self), *([] if offset is None else [graph.place(offset)]))
 
+    def check_scanned(self, count: int) -> None:
+        """Raise unless a loop with this number of iterations may read the rows of this table where it is recorded."""
+        if self.rows == RUN_TIME and self.graph is not current():
+            self._require_rows()
+        if self.rows != count:
+            raise TraceError(f"{caller()}: a loop of {_rows(count)} cannot read a table of {_rows(self.rows)}")
+
     def _select(self, key: Any) -> tuple[Table, list[tuple[int, int, Any]], tuple[int, ...]]:
         """(table, (row, column, offset) of each entry that a key selects, their shape); with a traced column, all are one."""
+        self._require_rows()
         keys = list(key) if isinstance(key, tuple) else [key]
         if len(keys) > self.ndim:
             raise TraceError(
@@ -177,6 +195,10 @@ def _axis(key: Any, size: int, shape: tuple[int, ...]) -> Any:
             f"{caller()}: an index of a table is a whole number, a slice of whole numbers or a traced number; got {key!r:.40}"
         )
     raise IndexError(f"{caller()}: index {key} of an axis of length {size}, in a table of shape {shape}")
+
+
+def _rows(count: int) -> str:
+    return "rows known at run time" if count == RUN_TIME else f"{count} rows"
 
 
 def _two_axes(shape: tuple[int, ...]) -> tuple[int, int]:

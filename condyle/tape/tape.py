@@ -35,7 +35,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A body repeated `count` times.
+    """A body repeated `count` times, or RUN_TIME: once for each row of the ports whose rows are known at run time.
 
     The body's params are (iteration number, carried values, one row of each table, captured values); its results are
     (next carried values, the row to write). Carried and captured values are numbers or tables. A reversed loop counts down: rows
@@ -95,25 +95,53 @@ class Call:
     rule: Block
 
 
+RUN_TIME = 0  # number of rows of a port, and of iterations of a loop over it, that is known when the kernel is called
+
+
 @dataclass(frozen=True)
 class Port:
-    """A named array that goes in or comes out. `table`: it is one table of the block rather than single values."""
+    """A named array that goes in or comes out.
+
+    `table`: it is one table of the block rather than single values. A table's first axis may be RUN_TIME: as many rows as the
+    caller gives, the same number for all such ports. `uniform`: a table that all states of a batch share.
+    """
 
     name: str
     shape: tuple[int, ...]
     table: bool = False
+    uniform: bool = False
     parameter: Any = field(default=None, compare=False)  # what gives the default of an input that need not be given
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of entries; zero if the number of rows is known at run time."""
         return math.prod(self.shape)
+
+    @property
+    def columns(self) -> int:
+        """Entries of one row of a table."""
+        return math.prod(self.shape[1:])
+
+    @property
+    def run_time(self) -> bool:
+        """Whether the number of rows is known at run time."""
+        return self.table and self.shape[0] == RUN_TIME
+
+    @property
+    def params(self) -> int:
+        """Number of values of a block that the port is."""
+        return 1 if self.table else self.size
+
+
+def run_time_rows(ports: Sequence[Port], arrays: Sequence[Any]) -> int:
+    """The number of rows that is known at run time, from arrays (states, entries); 0 if no port has such rows."""
+    return next((a.shape[1] // p.columns for p, a in zip(ports, arrays, strict=True) if p.run_time), 0)
 
 
 def by_port(ports: Iterable[Port], values: Iterable[Any]) -> list[tuple[Port, list[Any]]]:
     """(port, its part of what a block gives) in order: one value for a table, otherwise one per entry."""
     rest = iter(values)
-    return [(port, list(islice(rest, 1 if port.table else port.size))) for port in ports]
+    return [(port, list(islice(rest, port.params))) for port in ports]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +158,7 @@ class Tape:
         """Sha256 of everything that determines what the tape computes."""
         digest = hashlib.sha256()
         for port in (*self.inputs, *self.outputs):
-            digest.update(f"{port.name}{port.shape}{port.table}\n".encode())
+            digest.update(f"{port.name}{port.shape}{port.table}{port.uniform}\n".encode())
         digest.update(f"{len(self.inputs)}\n".encode())
         _update(digest, self.block)
         return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,29 +15,64 @@ from condyle.tape.passes import dead_code
 from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar
 from condyle.tape.table import Table, recording
-from condyle.tape.tape import Port, Tape
+from condyle.tape.tape import RUN_TIME, Port, Tape
 
-Shape = int | tuple[int, ...]
+
+@dataclass(frozen=True)
+class Rows:
+    """An argument that is traced as a table rather than as scalars: Rows(20, 4), or Rows(None, 4) for any number of rows.
+
+    Scan it, or index it by counters and traced numbers. With None the number of rows is known when the function is called, and
+    what a scan over it writes has as many.
+    """
+
+    shape: tuple[int, ...]
+    uniform: bool = False
+
+    def __init__(self, *shape: int | None) -> None:
+        object.__setattr__(self, "shape", tuple([RUN_TIME if k == 0 and n is None else n for k, n in enumerate(shape)]))
+
+
+@dataclass(frozen=True, init=False)
+class Uniform(Rows):
+    """A table that all states of a batch share, such as the weights of a network or a height map: no batch axes, no copy."""
+
+    uniform: bool = True
+
+
+Shape = int | tuple[int, ...] | Rows
 
 
 def trace(function: Callable[..., Any], /, **shapes: Shape) -> Tape:
     """The tape of `function`, called with one array of traced scalars per named shape.
 
-    A shape is a whole number (a vector), a tuple, or () for a single scalar. The function returns an array or scalar, or a
-    tuple or dict of them; a dict's keys name the outputs, otherwise they are `out`, or `out0`, `out1`, ... Parameters that it
-    uses (condyle.parameter) are inputs after the named ones.
+    A shape is a whole number (a vector), a tuple, or () for a single scalar; Rows(...) and Uniform(...) give tables. The function
+    returns an array, table or scalar, or a tuple or dict of them; a dict's keys name the outputs, otherwise they are `out`, or
+    `out0`, `out1`, ... Parameters that it uses (condyle.parameter) are inputs after the named ones.
     """
     name = getattr(function, "__name__", "function")
-    inputs = tuple(Port(key, _shape(name, key, shape)) for key, shape in shapes.items())
+    inputs = tuple(_port(name, key, shape) for key, shape in shapes.items())
     graph = Graph()
     graph.parameters = dict.fromkeys(shapes, (None, []))
-    arguments = {p.name: assemble([Scalar(graph, graph.param()) for _ in range(p.size)], p.shape) for p in inputs}
+    arguments = {p.name: port_value(p, port_params(graph, p)) for p in inputs}
     with recording(graph):
         outputs, results = outputs_of(graph, function(**arguments))
     if not outputs:
         raise TraceError(f"{name} returned nothing to compute; return an array, or a tuple or dict of arrays")
     ports = (*inputs, *[Port(p.name, p.shape, parameter=p) for p, _ in graph.parameters.values() if p is not None])
     return Tape(name if name.isidentifier() else "function", dead_code(graph.block(results)), ports, tuple(outputs))
+
+
+def port_params(graph: Graph, port: Port) -> list[Any]:
+    """New params of a graph for an input: a table, or one scalar per entry."""
+    if port.table:
+        return [Table(graph, graph.input(port.shape[0], port.columns), port.shape)]
+    return [Scalar(graph, graph.param()) for _ in range(port.size)]
+
+
+def port_value(port: Port, params: list[Any]) -> Any:
+    """What the traced function is given for an input."""
+    return params[0] if port.table else assemble(params, port.shape)
 
 
 def with_finite_check(
@@ -103,10 +139,16 @@ def _as_slice(graph: Graph, places: list[int], shape: tuple[int, ...]) -> int | 
     return graph.record("slice", args, (data[0] + first, data[0] + first + width))
 
 
-def _shape(function: str, name: str, shape: Shape) -> tuple[int, ...]:
-    sizes = (shape,) if isinstance(shape, (int, np.integer)) else shape
-    if not isinstance(sizes, tuple) or not all(isinstance(n, (int, np.integer)) and n > 0 for n in sizes):
+def _port(function: str, name: str, shape: Shape) -> Port:
+    given = shape.shape if isinstance(shape, Rows) else shape
+    sizes = (given,) if isinstance(given, (int, np.integer)) else given
+    run_time = isinstance(shape, Rows) and not shape.uniform and sizes[:1] == (RUN_TIME,)
+    counted = sizes[1:] if run_time else sizes
+    if not isinstance(sizes, tuple) or not all(isinstance(n, (int, np.integer)) and n > 0 for n in counted):
         raise TraceError(
-            f"{function}: the shape of '{name}' must be a positive whole number or a tuple of them, got {shape!r:.60}"
+            f"{function}: the shape of '{name}' must be a positive whole number or a tuple of them, got {given!r:.60}"
         )
-    return tuple(int(n) for n in sizes)
+    if isinstance(shape, Rows) and not sizes:
+        raise TraceError(f"{function}: '{name}' is a table, which needs at least one axis")
+    table = isinstance(shape, Rows)
+    return Port(name, tuple(int(n) for n in sizes), table, table and shape.uniform)  # type: ignore[union-attr]

@@ -104,7 +104,9 @@ def tape_from(pick: Pick, *, elementary: bool = False) -> Tape:
 
 
 def _leaves(value: Any) -> list[Scalar]:
-    return [value] if isinstance(value, Scalar) else list(value.ravel())
+    # what a scan wrote as a number comes back as a number
+    entries = np.array([value], dtype=object).ravel().tolist()
+    return [x if isinstance(x, Scalar) else Scalar(current(), current().const(float(x))) for x in entries]
 
 
 class Scope:

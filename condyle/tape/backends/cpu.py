@@ -20,7 +20,7 @@ from condyle.tape.cache import shared_cache
 from condyle.tape.host_info import available_threads
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
-from condyle.tape.tape import Tape, operations
+from condyle.tape.tape import Tape, operations, run_time_rows
 from condyle.tape.target import Target, cpu_target
 from condyle.tape.trace_cache import source_hash
 
@@ -140,6 +140,7 @@ class CpuKernel(Kernel):
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         states = len(out[0])
         words = [word for a in (*arrays, *out) for word in (a.ctypes.data, a.strides[0])]
+        words.append(run_time_rows(self.tape.inputs, arrays))
         ports = (ctypes.c_int64 * len(words))(*words)
         blocks = -(-states // self.lanes)
         workers = paying_threads(blocks, self.block_seconds, self.threads)

@@ -32,15 +32,21 @@ class InterpretedKernel(Kernel):
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         for ports, given in ((self.tape.inputs, arrays), (self.tape.outputs, out)):
-            if [a.shape for a in given] != [(len(out[0]), port.size) for port in ports]:
+            sizes = [a.shape[1] if port.run_time else port.size for a, port in zip(given, ports, strict=True)]
+            if [a.shape for a in given] != [(len(out[0]), size) for size in sizes]:
                 wanted = ", ".join(f"{port.name} (N, {port.size})" for port in ports) or "none"
                 found = ", ".join(str(a.shape) for a in given) or "none"
                 raise ShapeError(f"{self.tape.name}: expected arrays {wanted} with one N for all, got {found}")
         with self.arithmetic.working():
             for lane in range(len(out[0])):
-                # gmpy2 and flint do not know NumPy's numbers
-                entries = [x.item() if isinstance(x, np.generic) else x for array in arrays for x in array[lane]]
-                results = iter(evaluate(self.tape.block, [self.arithmetic.number(x) for x in entries], self.arithmetic))
+                params: list[Any] = []
+                for port, array in zip(self.tape.inputs, arrays, strict=True):
+                    # gmpy2 and flint do not know NumPy's numbers
+                    entries = [self.arithmetic.number(x.item() if isinstance(x, np.generic) else x) for x in array[lane]]
+                    params += (
+                        [self.arithmetic.table(entries, len(entries) // port.columns, port.columns)] if port.table else entries
+                    )
+                results = iter(evaluate(self.tape.block, params, self.arithmetic))
                 for port, array in zip(self.tape.outputs, out, strict=True):
                     array[lane, :] = [*(chain.from_iterable(next(results)) if port.table else islice(results, port.size))]
 

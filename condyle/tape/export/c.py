@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from condyle.errors import BackendError
-from condyle.tape.affine import Range, affine_offset, body_counters, used_as_numbers
+from condyle.tape.affine import Range, affine_offset, body_counters, counter_range, used_as_numbers
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
 from condyle.tape.passes import dead_code, operations_used
-from condyle.tape.tape import Block, Loop, Node, Tape, by_port, last_uses
+from condyle.tape.tape import RUN_TIME, Block, Loop, Node, Tape, by_port, last_uses
 
 STACK = 64 * 1024  # bytes of local tables; beyond that the caller provides the memory
 
@@ -100,7 +100,8 @@ class CFunction:
         self.words = False  # whether there are operations on words
         self.areas: list[tuple[int, str, str, int]] = []  # tables in memory: line, indent, name, entries
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
-        taken = {"work"}
+        taken = {"work", "rows"}
+        self.run_time = any(port.run_time for port in tape.inputs)
         self.name = identifier(name or tape.name, taken)
         self.inputs, self.outputs = ([identifier(p.name, taken) for p in side] for side in (tape.inputs, tape.outputs))
         self._function(dead_code(tape.block))
@@ -112,6 +113,7 @@ class CFunction:
         """The declaration, without its semicolon."""
         arguments = [f"const {self.real} *{restrict}{name}" for name in self.inputs]
         arguments += [f"{self.real} *{restrict}{name}" for name in self.outputs]
+        arguments += ["size_t rows"] if self.run_time else []
         arguments += [f"{self.real} *{restrict}work"] if self.work else []
         return f"void {self.name}({', '.join(arguments)})"
 
@@ -125,9 +127,12 @@ class CFunction:
         lines = [f"{self.name}: one state, in {self.real}. No two arrays may overlap; matrices lie row after row.", ""]
         for side, ports, names in (("in ", self.tape.inputs, self.inputs), ("out", self.tape.outputs, self.outputs)):
             for port, name in zip(ports, names, strict=True):
-                shape = " x ".join(map(str, port.shape)) or "one number"
+                axes = ["rows" if port.run_time and k == 0 else str(n) for k, n in enumerate(port.shape)]
+                shape = " x ".join(axes) or "one number"
                 called = "" if name == port.name else "  (" + ascii(port.name).replace("*/", "* /") + ")"
                 lines.append(f"  {side}  {name:{width}}  {shape}{called}")
+        if self.run_time:
+            lines.append("  rows: how many there are")
         if self.work:
             lines.append(f"  work: scratch memory, {self.name.upper()}_WORK numbers, whose contents do not matter")
         lines += [
@@ -142,15 +147,20 @@ class CFunction:
     # ---- the function
 
     def _function(self, block: Block) -> None:
-        ports = zip(self.tape.inputs, self.inputs, strict=True)
-        entries = [f"{name}[{k}]" for port, name in ports for k in range(port.size)]
+        entries: list[str] = []
+        inputs: dict[int, CTable] = {}
+        for port, name in zip(self.tape.inputs, self.inputs, strict=True):
+            if port.table:
+                columns = [Column(name, port.columns, c) for c in range(port.columns)]
+                inputs[len(entries)] = CTable(columns, port.shape[0], mutable=False)
+            entries += [""] if port.table else [f"{name}[{k}]" for k in range(port.size)]
         stored = self._outputs_of_loops(block)
-        values, tables = self.block(block, entries, {}, {}, "", "    ")
+        values, tables = self.block(block, entries, inputs, {}, "", "    ")
         for name, (port, results) in zip(self.outputs, by_port(self.tape.outputs, block.results), strict=True):
             if not port.table:
                 self.lines += [f"    {name}[{k}] = {values[r]};" for k, r in enumerate(results)]
             elif name not in stored:
-                width = port.size // port.shape[0]
+                width = port.columns
                 self.copy(tables[results[0]], [Column(name, width, c) for c in range(width)], "    ")
         text = "\n".join(self.lines)
         unused = [name for name in (*self.inputs, *self.outputs) if not re.search(rf"\b{name}\b", text)]
@@ -171,7 +181,7 @@ class CFunction:
 
     def copy(self, source: CTable, target: list[Column], indent: str) -> None:
         """Copy a table, row after row."""
-        self.lines.append(f"{indent}for (size_t i = 0; i < {source.rows}; ++i) {{")
+        self.lines.append(f"{indent}for (size_t i = 0; i < {_count(source.rows)}; ++i) {{")
         for to, column in zip(target, source.columns, strict=True):
             self.lines.append(f"{indent}    {to.along('i')} = {column.along('i')};")
         self.lines.append(f"{indent}}}")
@@ -227,7 +237,7 @@ class CFunction:
                     for j, a in enumerate(start)
                 ]
                 outside = [replace(tables[a], mutable=False) if a in tables else values[a] for a in captured]
-                known = body_counters(data, captured, counters, (f"i{here}", (0, data.count - 1)))
+                known = body_counters(data, captured, counters, (f"i{here}", counter_range(data)))
                 self.loop(data, carry, [tables[t] for t in read], outside, known, here, indent)
                 for k, later in enumerate(block.nodes):
                     if later.op == "after" and later.args[0] == i:
@@ -341,9 +351,9 @@ class CFunction:
             entries = loop.count * sum(column.array == f"w{here}" for column in written)
             self.area(f"w{here}", entries, indent)
         if loop.reverse:
-            self.lines.append(f"{indent}for (size_t {counter} = {loop.count}; {counter}-- > 0;) {{")
+            self.lines.append(f"{indent}for (size_t {counter} = {_count(loop.count)}; {counter}-- > 0;) {{")
         else:
-            self.lines.append(f"{indent}for (size_t {counter} = 0; {counter} < {loop.count}; ++{counter}) {{")
+            self.lines.append(f"{indent}for (size_t {counter} = 0; {counter} < {_count(loop.count)}; ++{counter}) {{")
         rows = [column.along(counter) for table in tables for column in table.columns]
         first = 1 + loop.carries + loop.reads
         params = [f"({self.real}){counter}", *[numbers.get(j, "") for j in range(loop.carries)], *rows]
@@ -407,6 +417,10 @@ class CFunction:
             self.lines[line] = f"{indent}{self.real} {place};"
             at += entries
         return total if in_work else 0
+
+
+def _count(rows: int) -> str:
+    return "rows" if rows == RUN_TIME else str(rows)
 
 
 # ---- the fixed parts: names, literals, the frame of a file, and helpers that C's library lacks

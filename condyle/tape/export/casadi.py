@@ -26,6 +26,8 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
     after row. Names that CasADi does not allow are changed, and an output named like an input has `_out` added.
     """
     casadi = require("casadi", "casadi", "exporting to CasADi")
+    if any(port.run_time for port in tape.inputs):
+        raise BackendError(f"{tape.name}: CasADi has no number of rows that is known at run time; trace it with that number")
     block = dead_code(tape.block)
     if words := sorted(op for op in operations_used(block) if op in OPS and INT in (OPS[op].gives, *OPS[op].takes)):
         raise BackendError(
@@ -35,7 +37,10 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
     names = _names(casadi, [*tape.inputs, *tape.outputs])
     inputs = [arithmetic.kind.sym(n, *_size(port)) for n, port in zip(names, tape.inputs, strict=False)]
     # CasADi counts down the columns, a tape along the rows
-    params = [symbol[r, c] for symbol in inputs for r in range(symbol.shape[0]) for c in range(symbol.shape[1])]
+    params: list[Any] = []
+    for port, symbol in zip(tape.inputs, inputs, strict=True):
+        entries = [symbol[r, c] for r in range(symbol.shape[0]) for c in range(symbol.shape[1])]
+        params += [arithmetic.table(entries, port.shape[0], port.columns)] if port.table else entries
     results = iter(evaluate(block, params, arithmetic))
     outputs = []
     for port in tape.outputs:
