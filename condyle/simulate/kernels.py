@@ -101,20 +101,20 @@ def inlined_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = 
     return {"x1": after, "residual": residual}
 
 
-def rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array | None = None, substep: Substep = substep) -> Any:
-    """The states after each step under the controls us, and the largest residual so far."""
+def rollout(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None, substep: Substep = substep) -> Any:
+    """The states after each step under the controls us, an array or a table, and the largest residual."""
 
     def body(_: Any, state: Any, u: Any) -> Any:
         after, residual = checked_step(stepper, state[0], u, wrenches, state[1], substep)
         return (after, residual), after
 
-    (_, residual), xs = scan(body, (x, worst), us)
+    (_, residual), xs = scan(body, (x, 0.0), us)
     return {"xs": xs, "residual": residual}
 
 
-def inlined_rollout(stepper: Stepper, x: Array, us: Array, worst: Any, wrenches: Array | None = None) -> Any:
+def inlined_rollout(stepper: Stepper, x: Array, us: Array, wrenches: Array | None = None) -> Any:
     """`rollout`, for a trace that may be differentiated."""
-    return rollout(stepper, x, us, worst, wrenches, differentiable_substep)
+    return rollout(stepper, x, us, wrenches, differentiable_substep)
 
 
 def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:

@@ -25,11 +25,10 @@ from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
 from condyle.tape.scalar import caller
+from condyle.tape.trace import Rows
 
 if TYPE_CHECKING:
     from condyle.simulate.kernels import Stepper
-
-CHUNKS = (64, 8, 1)  # steps that one call of a rollout makes
 
 
 class Simulation:
@@ -302,14 +301,7 @@ class Simulation:
         lead = self._lead(x=x.shape[:-1], us=us.shape[:-2], wrenches=extra[0].shape[:-2] if extra else ())
         xs = np.empty((*lead, steps + 1, self.nx))
         xs[..., 0, :] = x
-        residual: Any = np.zeros(lead)
-        k = 0
-        while k < steps:
-            n = next(c for c in CHUNKS if c <= steps - k)
-            function = self._function(("rollout", n), ("x", "us", "worst"), on, not lead)
-            chunk, residual = function(xs[..., k, :], us[..., k : k + n, :], residual, *extra)
-            xs[..., k + 1 : k + 1 + n, :] = chunk
-            k += n
+        xs[..., 1:, :], residual = self._function("rollout", ("x", "us"), on, not lead)(x, us, *extra)
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, (x, us, *extra), xs[..., -1, :])
@@ -387,15 +379,19 @@ class Simulation:
     def _function(
         self, name: Any, inputs: tuple[str, ...], on: tuple[str, int | None, int | None], single: bool = False
     ) -> Function:
-        """The compiled kernel `name`, or (name, steps), on (backend, lanes, threads); one state uses one lane by default."""
+        """The compiled kernel `name`, or (name, steps), on (backend, lanes, threads); one state uses one lane by default.
+
+        Without a number of steps, a rollout makes as many as there are controls.
+        """
         key = (name, single, *on)
         if key not in self._functions:
             from condyle.simulate.kernels import compiled
 
             backend, lanes, threads = on
-            kernel, n = name if isinstance(name, tuple) else (name, 1)
+            kernel, steps = name if isinstance(name, tuple) else (name, None)
             nu = max(self.nu, 1)
-            sizes = {"x": self.nx, "u": nu, "us": (n, nu), "worst": (), "weight": self.ndx}
+            us = Rows(None, nu) if steps is None else (steps, nu)
+            sizes = {"x": self.nx, "u": nu, "us": us, "weight": self.ndx}
             shapes = {i: sizes[i] for i in inputs}
             if self.wrench_frames and kernel != "energy":
                 shapes["wrenches"] = (len(self.wrench_frames), 6)
@@ -434,7 +430,7 @@ class Simulation:
     def _traced_rollout(self, x: Any, us: Any, extra: tuple[Any, ...], on: Any, derivatives: bool) -> Any:
         """The states, and the derivatives of every step, inside a trace."""
         steps = len(us)
-        chunk, residual = self._function(("inlined_rollout", steps), ("x", "us", "worst"), on)(x, us, 0.0, *extra)
+        chunk, residual = self._function(("inlined_rollout", steps), ("x", "us"), on)(x, us, *extra)
         self.status = Status.of(residual)
         xs = array([list(x), *chunk])
         if not derivatives:

@@ -204,7 +204,7 @@ def operations(block: Block, *, until: int | None = None) -> int:
     counts = Counter(node.op for node in block.nodes)
     total = sum(n for op, n in counts.items() if op in OPS)
     for loop in [node.data for node in block.nodes if node.op == "loop"]:
-        times = loop.count if until is None or not loop.exits else min(loop.count, until)
+        times = max(loop.count if until is None or not loop.exits else min(loop.count, until), 1)
         total += times * operations(loop.body, until=until)
     return total + sum(operations(node.data.body, until=until) for node in block.nodes if node.op == "call")
 

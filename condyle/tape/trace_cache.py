@@ -58,13 +58,13 @@ def cached_trace(key: str, make: Callable[[], Tape]) -> Tape:
         traced.append(tape)
         if any(p.parameter is not None for p in tape.inputs):
             return b"{}"  # parameters are objects of this process, known only by tracing
-        ports = {side: [(p.name, p.shape, p.table) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
+        ports = {side: [(p.name, p.shape, p.table, p.uniform) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
         return json.dumps({"name": tape.name, "hash": tape.hash, **ports}).encode()
 
     record = json.loads(shared_cache().found(f"tape {key}", traced_now))
     if traced or not record:
         return traced[0] if traced else make()
-    inputs, outputs = (tuple(Port(n, tuple(s), t) for n, s, t in record[side]) for side in ("inputs", "outputs"))
+    inputs, outputs = (tuple(Port(n, tuple(s), *kind) for n, s, *kind in record[side]) for side in ("inputs", "outputs"))
     return CachedTape(record["name"], inputs, outputs, record["hash"], make)
 
 

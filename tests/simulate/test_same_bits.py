@@ -292,3 +292,20 @@ def test_another_process_resumes_from_a_run_file_bit_for_bit(tmp_path, name):
             recorder.step(u)
     answer(elsewhere(RESUME.format(name=name, first=first, second=second), PYTHONHASHSEED="3"))
     assert same_bits(cd.read_run(second).x, all_steps[50:])
+
+
+def test_one_kernel_for_rollouts_of_any_length(monkeypatch):
+    """Rollouts of different lengths compile one kernel, and have the bits of steps."""
+    compiled = []
+    original = cpu.cached_kernel
+    monkeypatch.setattr(cpu, "cached_kernel", lambda tape, *rest: compiled.append(tape.name) or original(tape, *rest))
+    simulation = cd.Simulation(cd.load("wheeled-pendulum"), 0.01)
+    x = simulation.state()
+    for steps in (1, 7, 73):
+        us = np.linspace(-1.0, 1.0, steps)[:, None] * np.ones(simulation.nu)
+        xs = simulation.rollout(x, us)
+        state = x
+        for k in range(steps):
+            state = simulation.step(state, us[k])
+            assert np.array_equal(state, xs[k + 1])
+    assert compiled.count("rollout") == 1

@@ -123,7 +123,7 @@ class CpuKernel(Kernel):
 
     def __init__(self, tape: Tape, code: bytes, scratch: int, lanes: int, expected_operations: int, threads: int = 1) -> None:
         self.tape, self.scratch, self.lanes, self.threads = tape, scratch, lanes, threads
-        self.block_seconds = expected_operations * SECONDS_PER_OPERATION  # of one lane block; measured from the first batch on
+        self.block_seconds = expected_operations * SECONDS_PER_OPERATION  # of one lane block, or of one row of it; measured
         self._engine = load_object(code)
         number, pointer = ctypes.c_int64, ctypes.c_void_p
         batch = ctypes.CFUNCTYPE(None, pointer, number, number, number, pointer)  # other Python threads run meanwhile
@@ -140,10 +140,11 @@ class CpuKernel(Kernel):
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         states = len(out[0])
         words = [word for a in (*arrays, *out) for word in (a.ctypes.data, a.strides[0])]
-        words.append(run_time_rows(self.tape.inputs, arrays))
+        rows = run_time_rows(self.tape.inputs, arrays)
+        words.append(rows)
         ports = (ctypes.c_int64 * len(words))(*words)
         blocks = -(-states // self.lanes)
-        workers = paying_threads(blocks, self.block_seconds, self.threads)
+        workers = paying_threads(blocks, self.block_seconds * max(rows, 1), self.threads)
         pieces = min(PIECES * workers, blocks) if workers > 1 else 1
         edges = [blocks * k // pieces for k in range(pieces + 1)]
         # whoever is free takes the next piece; how a batch is cut changes no bit
@@ -156,7 +157,8 @@ class CpuKernel(Kernel):
                 self.batch(
                     ctypes.addressof(ports), edges[k], edges[k + 1], states - 1, memory.ctypes.data if self.scratch else None
                 )
-                seconds, before = (time.perf_counter() - start) / (edges[k + 1] - edges[k]), self.block_seconds
+                work_done = (edges[k + 1] - edges[k]) * max(rows, 1)
+                seconds, before = (time.perf_counter() - start) / work_done, self.block_seconds
                 # a mean that a single interruption does not spoil
                 self.block_seconds = 0.5 * (before + min(seconds, 3.0 * before + 1e-9))
 
