@@ -97,7 +97,7 @@ def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -
     bias = np.array([m.S[k].dot(F[i]) for i, link in model.outward() for k in range(link.v.start, link.v.stop)])
     a = L.solve(tau - bias)
     dq, dv = _by_q_and_v(model, m, v, a)
-    return -L.solve(dq), -L.solve(dv), L.inverse_matrix()
+    return L.solve(dq, negative=True), L.solve(dv, negative=True), L.inverse_matrix()
 
 
 def mass_matrix_of(model: Model, m: Motions) -> Array:

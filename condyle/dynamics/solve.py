@@ -48,7 +48,7 @@ def cholesky_solve(A: Array, b: Array) -> Array:
     return x
 
 
-WIDTH = 4
+WIDTH = 8
 
 
 @dataclass(frozen=True)
@@ -59,32 +59,35 @@ class TreeFactor:
     inverse: Array
     ancestors_of: list[list[int]]
 
-    def solve(self, b: Array) -> Array:
-        """M^-1 b for a vector, or for each column of a matrix.
+    def solve(self, b: Array, *, negative: bool = False) -> Array:
+        """M^-1 b for a vector, or for each column of a matrix; or -M^-1 b, with the same roundings.
 
         Columns are solved a few at a time, row by row: their operations do not wait for each other, and each entry of L that is
         fetched serves them all.
         """
         if b.ndim == 1:
-            return self.solve(b[:, None])[:, 0]
-        parts = [self._solve(b[:, first : first + WIDTH]) for first in range(0, b.shape[1], WIDTH)]
+            return self.solve(b[:, None], negative=negative)[:, 0]
+        inverse = -self.inverse if negative else self.inverse
+        parts = [self._solve(b[:, first : first + WIDTH], inverse) for first in range(0, b.shape[1], WIDTH)]
         return np.concatenate(parts, axis=1)
 
-    def _solve(self, b: Array) -> Array:
+    def _solve(self, b: Array, inverse: Array) -> Array:
         n, width = b.shape
         x = np.array(b, dtype=object)
         descendants: list[list[int]] = [[] for _ in range(n)]
         for i, path in enumerate(self.ancestors_of):
             for j in path:
                 descendants[j].append(i)
+        columns = range(width)
         for j in reversed(range(n)):
-            for c in range(width):
-                for i in reversed(descendants[j]):
+            for i in reversed(descendants[j]):
+                for c in columns:
                     x[j, c] = x[j, c] - self.L[i, j] * x[i, c]
         for i in range(n):
-            for c in range(width):
-                x[i, c] = x[i, c] * self.inverse[i]
-                for j in self.ancestors_of[i]:
+            for c in columns:
+                x[i, c] = x[i, c] * inverse[i]
+            for j in self.ancestors_of[i]:
+                for c in columns:
                     x[i, c] = x[i, c] - self.L[i, j] * x[j, c]
         return x
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from condyle.tape.assemble import Assembler, Registers, supported
 from condyle.tape.emit_block import BlockEmitter, Memory, Ports, Values
 from condyle.tape.ir_writer import VectorType
-from condyle.tape.layout import Cut, cut
+from condyle.tape.layout import Cut, cut, weight
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Node, Port, Tape, by_port
 from condyle.tape.target import Target
 from condyle.tape.transpose import ColumnPorts, RowPorts, tile_starts
+
+COPIES = ("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
 
 
 def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:
@@ -35,15 +38,19 @@ class KernelEmitter(BlockEmitter):
     def kernel(self, tape: Tape) -> None:
         """Write the internal function that the target's entry code calls (see Target)."""
         self.port_count = len(tape.inputs) + len(tape.outputs)
+        assembler = self.assembler(tape)
+        if assembler is not None:
+            self.open_blocks()
+            self.straight(tape, assembler)
+            self.close_blocks()
+            return
         for p, (port, results) in self.outputs(tape):
             if port.run_time:
                 _, (loop,), (first, last) = tape.block.nodes[results[0]]
                 self.streams.setdefault(loop, []).append((p, first, last))
         tiles = self.tiles(tape)
         plan = cut(tape.block, self.scratch, self.target.uncut, self.target.piece, [group for _, _, group in tiles])
-        if self.target.loops:
-            self.lines = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
-            self.label = "block"
+        self.open_blocks()
         if plan.slots:
             self.load_slots(tape, plan)
             for run, complete in zip(plan.runs, plan.complete, strict=True):
@@ -55,6 +62,16 @@ class KernelEmitter(BlockEmitter):
             ports = self.ports()
             values = self.block(tape.block, self.load_inputs(tape, ports), plan)
             self.store_outputs(tape, ports, values, plan)
+        self.close_blocks()
+
+    def open_blocks(self) -> None:
+        """Begin the loop over lane blocks, where the target has one."""
+        if self.target.loops:
+            self.lines = ["br label %block", "block:", "%b = phi i64 [ %first, %entry ], [ %b.next, %done ]"]
+            self.label = "block"
+
+    def close_blocks(self) -> None:
+        """End the loop over lane blocks, and the function."""
         if self.target.loops:
             self.lines += ["br label %done", "done:", "%b.next = add i64 %b, 1", "%more = icmp slt i64 %b.next, %last"]
             self.lines += ["br i1 %more, label %block, label %end", "end:"]
@@ -63,6 +80,70 @@ class KernelEmitter(BlockEmitter):
     def outputs(self, tape: Tape) -> Iterable[tuple[int, tuple[Port, list[int]]]]:
         """(number of the port, (port, results)) of every output."""
         return enumerate(by_port(tape.outputs, tape.block.results), start=len(tape.inputs))
+
+    # ---- a long kernel without loops, on a processor that can be assembled for
+
+    def assembler(self, tape: Tape) -> Assembler | None:
+        """What writes the whole block as assembly; None if LLVM has to."""
+        size, results = self.target.assembled, len(tape.block.results)
+        enough = max(self.target.straight, self.target.straight_per_result * results)
+        if not size or self.target.columns or weight(tape.block) <= enough or not supported(tape.block):
+            return None
+        registers = Registers.of(self.type, size)
+        if registers is None or any(port.table for port in (*tape.inputs, *tape.outputs)):
+            return None
+        below = sum(p.size for p in tape.inputs) + results
+        self.scratch.area(below)
+        homes = {i: node.data - below for i, node in enumerate(tape.block.nodes) if node.op == "param"}
+        places: dict[int, list[int]] = {}
+        for k, r in enumerate(tape.block.results):
+            places.setdefault(r, []).append(k - results)
+        return Assembler(self.type, registers, homes, places)
+
+    def straight(self, tape: Tape, assembler: Assembler) -> None:
+        """Inputs into scratch memory, the block, outputs from scratch memory; entries lie there one after the other."""
+        text = assembler.function("straight", tape.block).replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
+        self.globals += [f'module asm "{text}"', "declare void @straight(ptr)", *COPIES]
+        at = 0
+        for p, (start, size) in enumerate(_ports(tape)):
+            self.copy_port(p, start, size, store=False)
+            at = start + size
+        self.do(f"call void @straight(ptr {self.place(self.scratch.size)})")
+        for p, (port, _) in self.outputs(tape):
+            self.copy_port(p, at, port.size, store=True)
+            at += port.size
+        self.scratch.area(assembler.spills)
+
+    def copy_port(self, p: int, area: int, size: int, *, store: bool) -> None:
+        """An input into scratch memory, or an output from there, tile by tile."""
+        with self.piece():
+            ports = RowPorts(self)
+            ports.point(p)
+            if self.type.lanes == 1:
+                ends = ports.start(p), self.place(area)
+                to, of = ends if store else ends[::-1]
+                self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {of}, i64 {size * self.type.bytes}, i1 false)")
+                return
+            width = ports.tile_width(size, self.type.lanes)
+            tile, close = self.counted(size // width)
+            self.copy_tile(ports, p, area, self.put(f"mul i64 {tile}, {width}"), width, store=store)
+            close()
+            if size % width:
+                self.copy_tile(ports, p, area, str(size - width), width, store=store)
+
+    def copy_tile(self, ports: RowPorts, p: int, area: int, shift: str, width: int, *, store: bool) -> None:
+        """`width` entries of a port."""
+        first = self.place(self.put(f"add i64 {shift}, {area}"))
+        places = [self.put(f"getelementptr {self.type.vector}, ptr {first}, i64 {k}") for k in range(width)]
+        if store:
+            # the rows are far apart, and nobody has read them: ask for what the tile after the next one is written to
+            for pointer in ports.places(p, 2 * width, shift):
+                self.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 1, i32 3, i32 1)")
+            ports.store(p, [self.load(place) for place in places], shift)
+            return
+        vectors = ports.load(p, width, set(range(width)), shift)
+        for k, place in enumerate(places):
+            self.store(vectors[k], place)
 
     # ---- a short kernel: everything in one function
 

@@ -43,6 +43,9 @@ class Target:
     uncut_in_loops: int = 3  # a loop's body may be this many times longer: cuts bring all that is carried through memory
     piece: int = 250  # operations of the functions that longer blocks are cut into
     group: int = 128  # entries of a port that one function loads
+    assembled: int = 0  # bytes of the vectors that long straight blocks are written in assembly for (assemble.py); 0: for none
+    straight: int = 1500  # operations above which they are; shorter ones are ordered by us and by LLVM, which pays there
+    straight_per_result: int = 8  # and operations for each result, or else moving results takes longer than computing them
 
     def parameters(self) -> str:
         """The parameters of the internal function."""
@@ -63,7 +66,7 @@ _AARCH64 = (
 )
 
 
-def cpu_target(triple: str) -> Target:
+def cpu_target(triple: str, vector_bytes: int = 0) -> Target:
     """An x86-64 or AArch64 processor: rows in memory, a loop over lane blocks, rounding to nearest with subnormal numbers on.
 
     Exported are `kernel(ports, first, last, last_row, scratch)` and `single(frame)`, which computes one state from one pointer to
@@ -81,4 +84,6 @@ def cpu_target(triple: str) -> Target:
         ]
     )
     attributes = 'nounwind noinline "stackrealign" "prefer-vector-width"="512" "min-legal-vector-width"="512"'
-    return Target(triple, lambda scratch: text, attributes)
+    # the calling convention and the directives are those of ELF systems
+    assembled = vector_bytes if triple.startswith("x86_64") and "linux" in triple else 0
+    return Target(triple, lambda scratch: text, attributes, assembled=assembled)

@@ -88,6 +88,10 @@ class RowPorts(Ports):
         offsets = [self.writer.put(f"mul i64 {row}, {stride}") for row in self.rows]
         self.pointers[port] = [self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}") for offset in offsets]
 
+    def start(self, port: int) -> str:
+        """Pointer to the row of the first lane."""
+        return self.pointers[port][0]
+
     def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
         """entry -> vector for the wanted ones of `size` entries that start `shift` entries into the port."""
         width = self.tile_width(size, self.type.lanes)
@@ -96,7 +100,7 @@ class RowPorts(Ports):
             if not any(start + k in wanted and start + k not in found for k in range(width)):
                 continue
             tile, bytes_ = f"<{width} x {self.type.element}>", self.type.bytes
-            parts = [self.writer.put(f"load {tile}, {self.data} {p}, align {bytes_}") for p in self._at(port, start, shift)]
+            parts = [self.writer.put(f"load {tile}, {self.data} {p}, align {bytes_}") for p in self.places(port, start, shift)]
             groups = [self._transpose(parts[g : g + width], width) for g in range(0, self.type.lanes, width)]
             for k in range(width):
                 if start + k in wanted:
@@ -107,13 +111,14 @@ class RowPorts(Ports):
         """Write one vector per entry, `shift` entries into the port."""
         width = self.tile_width(len(vectors), self.type.lanes)
         for start in tile_starts(len(vectors), width):
-            pointers = self._at(port, start, shift)
+            pointers = self.places(port, start, shift)
             for g in range(0, self.type.lanes, width):
                 columns = [self._part(vectors[start + k], g, width) for k in range(width)]
                 for row, pointer in zip(self._transpose(columns, width), pointers[g : g + width], strict=True):
                     self.writer.do(f"store <{width} x {self.type.element}> {row}, {self.data} {pointer}, align {self.type.bytes}")
 
-    def _at(self, port: int, start: int, shift: str) -> list[str]:
+    def places(self, port: int, start: int, shift: str) -> list[str]:
+        """Pointers to an entry in the row of each lane."""
         element = self.type.element
         entry = str(start) if shift == "0" else self.writer.put(f"add i64 {shift}, {start}")
         return [self.writer.put(f"getelementptr {element}, {self.data} {p}, i64 {entry}") for p in self.pointers[port]]

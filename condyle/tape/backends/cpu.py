@@ -69,7 +69,7 @@ def host() -> Host:
 @cache
 def target() -> Target:
     """This processor as the emitter sees it."""
-    return cpu_target(host().triple)
+    return cpu_target(host().triple, host().vector_bytes)
 
 
 def default_lanes(precision: str) -> int:
@@ -86,6 +86,7 @@ def _llvm() -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     return llvm
 
 
