@@ -31,7 +31,7 @@ from condyle.tape.array import array
 from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
 from condyle.tape.scalar import caller
-from condyle.tape.trace import trace
+from condyle.tape.trace_cache import traced_function
 
 REFERENCES = ("local", "world", "world_aligned")
 AXES = ("world_aligned", "local")
@@ -97,6 +97,10 @@ class Robot:
         self.system = physics.System(model, self.coordinate_map)
         self._compiled = Compiled(self.system, f"{digest(model)} {self.coordinate_map.key()}", self.explain)
         self._quick = self._compiled.quick
+
+    def trace_data(self) -> tuple[Any, ...]:
+        """All that a trace which uses the robot depends on."""
+        return self.model, self.locked, self.coordinate_map, self.described, self.rolled
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the data of the robot; they compile, or find in the cache, what they need."""
@@ -489,7 +493,7 @@ class Robot:
             return what(model, **physics.lifted_arguments(system, arrays))
 
         traced.__name__ = what if isinstance(what, str) else getattr(what, "__name__", "function")
-        return Function(trace(traced, **sizes))
+        return Function(traced_function(traced, sizes))
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a number that `function(..., parameters=...)` can make an input, like "link3.mass"."""

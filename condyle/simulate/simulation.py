@@ -106,6 +106,10 @@ class Simulation:
         self._world = build_world(robot, config)
         self._functions: dict[Any, Function] = {}
 
+    def trace_data(self) -> tuple[Any, ...]:
+        """All that a trace which uses the simulation depends on."""
+        return self.robot, self.config
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies hold robot and options; compiled functions come again from the cache."""
         # that of a call inside a trace belongs to the trace

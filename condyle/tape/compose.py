@@ -13,7 +13,7 @@ from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate
 from condyle.tape.scalar import Lazy, Scalar, _Traced, caller, number
 from condyle.tape.table import Table, current, is_recording, table
-from condyle.tape.tape import Port, Tape, by_port
+from condyle.tape.tape import RUN_TIME, Port, Tape, by_port
 
 
 def any_traced(values: Iterable[Any]) -> bool:
@@ -45,14 +45,29 @@ def traced_array(what: str, value: Any, shape: tuple[int, ...]) -> Any:
     return assemble(flat, shape)
 
 
+def traced_table(what: str, value: Any, port: Port) -> Table:
+    """An argument of a call inside a trace as a table, with as many rows as there are if the input takes any number."""
+    given = table(value)
+    rows = given.shape[0] if port.run_time else port.shape[0]
+    if given.shape != (rows, *port.shape[1:]):
+        raise ShapeError(f"{caller()}: {what} has shape {given.shape}, expected {port.shape}")
+    return given
+
+
 def call_tape(tape: Tape, arrays: Iterable[Any]) -> list[Any]:
-    """The outputs of a tape on arrays of traced values, as arrays of traced values, recorded where the caller records."""
+    """The outputs of a tape on arrays and tables of traced values, recorded where the caller records.
+
+    They are arrays of traced values; tables if their number of rows is known at run time only.
+    """
     params: list[Any] = []
     for port, array in zip(tape.inputs, arrays, strict=True):
-        params += [table(array)] if port.table else _objects(array).ravel().tolist()
+        params += [array] if port.table else _objects(array).ravel().tolist()
     values = evaluate(tape.block, params, Recorder())
     return [_output(port, mine) for port, mine in by_port(tape.outputs, values)]
 
 
 def _output(port: Port, values: list[Any]) -> Any:
-    return assemble(values, port.shape) if not port.table else assemble(values[0][:].ravel().tolist(), port.shape)
+    if not port.table:
+        return assemble(values, port.shape)
+    found: Table = values[0].shaped((values[0].rows, *port.shape[1:]))
+    return found if found.rows == RUN_TIME else found[:]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import ShapeError
 from condyle.tape.backends.interface import FastCall, Kernel, Options, find_backend
-from condyle.tape.compose import any_traced, call_tape, traced_array
+from condyle.tape.compose import any_traced, call_tape, traced_array, traced_table
 from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
 from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
@@ -19,20 +20,23 @@ from condyle.tape.parameter import Parameter
 from condyle.tape.passes import lower
 from condyle.tape.table import is_recording
 from condyle.tape.tape import Port, Tape, run_time_rows
-from condyle.tape.trace import Shape, trace
+from condyle.tape.trace import Shape
+from condyle.tape.trace_cache import cached_trace, source_hash, traced_function
 
 Dtype = np.dtype[Any]
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 _PRECISION = dict(zip(_FLOATS, ("f64", "f32"), strict=True))
 
 
-def function(callable: Callable[..., Any], /, **shapes: Shape) -> Function:
+def function(callable: Callable[..., Any], /, *, cache: bool = True, **shapes: Shape) -> Function:
     """The compiled form of a Python function over NumPy arrays, with one named shape per argument.
+
+    Its trace is kept on disk, for as long as the code and all values that it uses stay the same; `cache=False` traces it now.
 
     step = condyle.function(lambda x, u: x + 0.01 * np.sin(u), x=3, u=3)
     step(x, u)          # x of shape (3,), or (1000, 3), or (10, 1000, 3)
     """
-    return Function(trace(callable, **shapes))
+    return Function(traced_function(callable, shapes, cache=cache))
 
 
 class Function:
@@ -154,7 +158,7 @@ class Function:
         self, of: str | Sequence[str] | None = None, wrt: str | Sequence[str] | None = None, *, mode: str = "auto"
     ) -> Function:
         """A function whose outputs d<of>_d<wrt> have shape (*of, *wrt); zero entries that the structure forces cost nothing."""
-        return self._like(jacobian(self.tape, of, wrt, mode=mode))
+        return self._derived(jacobian, of, wrt, mode=mode)
 
     def sparse_jacobian(self, of: str, wrt: str, *, mode: str = "auto") -> tuple[Function, np.ndarray, np.ndarray]:
         """(function that gives the nonzero entries, their rows, their columns) of one Jacobian, flattened to a matrix."""
@@ -163,15 +167,15 @@ class Function:
 
     def vjp(self, wrt: str | Sequence[str] | None = None) -> Function:
         """A function of the inputs and of a weight <output>_weight per output that gives <input>_gradient = J^T weight."""
-        return self._like(vjp(self.tape, wrt))
+        return self._derived(vjp, wrt)
 
     def jvp(self, wrt: str | Sequence[str] | None = None) -> Function:
         """A function of the inputs and of a direction <input>_tangent per input that gives <output>_tangent = J tangent."""
-        return self._like(jvp(self.tape, wrt))
+        return self._derived(jvp, wrt)
 
     def hessian(self, of: str | None = None, wrt: str | Sequence[str] | None = None) -> Function:
         """A function that gives the second derivatives of one scalar output, as d2<of>_d<a>_d<b> for each pair of inputs."""
-        return self._like(hessian(self.tape, of, wrt))
+        return self._derived(hessian, of, wrt)
 
     # ---- inside
 
@@ -181,6 +185,16 @@ class Function:
             raise ShapeError(f"{self.tape.name}: `out` has no meaning inside a trace, where results have no values; leave it out")
         results = call_tape(self.tape, self._arguments.traced(args, named))
         return results[0] if self._result is None else self._result(*results)
+
+    def trace_data(self) -> tuple[Any, ...]:
+        """All that a trace which calls the function depends on."""
+        return self.tape.hash, [p.parameter for p in self.tape.inputs]
+
+    def _derived(self, derivative: Callable[..., Tape], *names: Any, **options: Any) -> Function:
+        """The function of a derivative, whose tape is made only when someone looks into it if it was made before."""
+        key = f"{source_hash('condyle.tape.derive')} {derivative.__name__} {names} {options} {self.tape.name} {self.tape.hash}"
+        make = partial(derivative, self.tape, *names, **options)
+        return self._like(cached_trace(key, make, parameters=self.parameters))
 
     def _like(self, tape: Tape) -> Function:
         return Function(tape, self.backend, lanes=self._options.lanes, threads=self._options.threads)
@@ -233,9 +247,13 @@ class Arguments:
         return tuple([values[p.name] if p.name in values else next(rest) for p in self.ports])
 
     def traced(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        """One array of traced values per input, for a call inside a trace."""
+        """One array of traced values, or table, per input, for a call inside a trace."""
         values = self._match(args, named)
-        return [traced_array(f"{self.name}: input '{p.name}'", v, p.shape) for p, v in zip(self.ports, values, strict=True)]
+        what = f"{self.name}: input"
+        return [
+            traced_table(f"{what} '{p.name}'", v, p) if p.table else traced_array(f"{what} '{p.name}'", v, p.shape)
+            for p, v in zip(self.ports, values, strict=True)
+        ]
 
     def _contiguous(self, values: list[Any]) -> tuple[list[np.ndarray], tuple[int, ...], Dtype] | None:
         """What `bind` gives when every value is a contiguous array of one float type, with the same single batch axis or none."""

@@ -14,7 +14,7 @@ from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.scalar import Int, Scalar, compare, emit, integer
 from condyle.tape.table import Table, current, fill_table, make_table, recording
-from condyle.tape.tape import Block, Call, Loop, Tape, by_port
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Tape, by_port
 
 
 class Recorder(Arithmetic):
@@ -43,7 +43,9 @@ class Recorder(Arithmetic):
             results = evaluate(loop.body, [i, *carry, *row, *captured], self)
             return results[: loop.carries], results[loop.carries :]
 
-        return repeat(loop.count, start, tables, body, reverse=loop.reverse)
+        # rows known at run time may be known here
+        count = loop.count if loop.count != RUN_TIME else tables[0].rows
+        return repeat(count, start, tables, body, reverse=loop.reverse)
 
     def call(self, call: Call, args: list[Any]) -> list[Any]:
         """The call recorded again."""

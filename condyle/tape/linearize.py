@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from condyle.tape.array import _objects, assemble
 from condyle.tape.compose import any_traced, traced_array
+from condyle.tape.fingerprint import fingerprint
 from condyle.tape.forward import TableTangent, forward
 from condyle.tape.function import Function
 from condyle.tape.graph import Graph
@@ -101,11 +103,19 @@ def _on_numbers(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[An
     return tuple(rebuild([*islice(flat, parts)]) for _ in range(1 + len(args)))
 
 
+@lru_cache(maxsize=64)
+def _remembered(digest: str) -> dict[Any, Any]:
+    """What is kept for the Python function of this fingerprint."""
+    return {}
+
+
 def _compiled(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Function, Rebuild, int]:
     """(the compiled value and Jacobians, how to rebuild what the function returns, how many arrays that is)."""
     own = isinstance(function, Function)
     shapes = list(function.inputs.values()) if isinstance(function, Function) else [np.shape(a) for a in args]
-    kept: dict[Any, Any] = function.__dict__ if own else {}
+    known = None if own else fingerprint(function, shapes)
+    # a Python function is known by what it does, because what it uses may change between calls
+    kept: dict[Any, Any] = function.__dict__ if own else {} if known is None else _remembered(known.digest)
     if "linearized" not in kept:
         found: dict[str, Any] = {}
 

@@ -163,6 +163,10 @@ class Tape:
         _update(digest, self.block)
         return digest.hexdigest()
 
+    def trace_data(self) -> str:
+        """All that a trace which uses the tape depends on."""
+        return self.hash
+
     @property
     def operations(self) -> int:
         """Number of arithmetic operations; a loop counts its body `count` times."""

@@ -9,14 +9,20 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
+from condyle.errors import TraceError
 from condyle.tape.cache import shared_cache
+from condyle.tape.fingerprint import fingerprint
 from condyle.tape.tape import Block, Port, Tape
+from condyle.tape.tape_codec import decode_block, encode_block
+from condyle.tape.trace import trace
 
 ROOT = Path(__file__).parents[2]  # the folder that holds the package
 # a backend computes what the tape defines, and errors are sentences: no trace depends on them
@@ -28,11 +34,15 @@ IRRELEVANT = (
     "condyle.tape.trace_cache",
 )
 
+# a user's function may call compiled functions, which are recorded in its trace
+TRACERS = ("condyle.tape.function", "condyle.tape.trace")
+UNTRACED = (*[name for name in IRRELEVANT if name not in TRACERS], "condyle.tape.cache", "condyle.tape.fingerprint")
+
 Source = tuple[str, list[str]]  # digest of a module, modules of the package that it imports
 
 
 class CachedTape(Tape):
-    """A tape that is traced only when someone looks into it; compiled code is found by its hash."""
+    """A tape that is loaded or traced only when someone looks into it; compiled code is found by its hash."""
 
     def __init__(
         self, name: str, inputs: tuple[Port, ...], outputs: tuple[Port, ...], known_hash: str, make: Callable[[], Tape]
@@ -41,31 +51,80 @@ class CachedTape(Tape):
 
     @cached_property
     def block(self) -> Block:
-        """The operations, traced now."""
+        """The operations, from the cache or traced now."""
+        stored = shared_cache().load(_block_place(self.hash))
+        if stored is not None:
+            with suppress(ValueError, KeyError):
+                return decode_block(stored)
         make: Callable[[], Tape] = self.__dict__["make"]
-        return make().block
+        tape = make()
+        if tape.hash != self.hash:
+            raise TraceError(
+                f"what the function {self.name} uses has changed since it was compiled, and its operations are no longer cached; "
+                "compile it again"
+            )
+        return tape.block
 
 
-def cached_trace(key: str, make: Callable[[], Tape]) -> Tape:
+def cached_trace(
+    key: str,
+    make: Callable[[], Tape],
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    keep: bool = False,
+    unchanged: Callable[[], bool] = lambda: True,
+) -> Tape:
     """The tape that `make` traces, without tracing it if it was recorded under this key before.
 
     The key must say all that the tape depends on: the data, and by `trace_key` the source of the functions that are traced.
+    `parameters`: those that the tape may have, by name. `keep`: the operations are kept, too, for tracing later may give others.
+    A tape is not kept if `unchanged` is false after it was traced.
     """
-    traced: list[Tape] = []
+    cache, place = shared_cache(), hashlib.sha256(f"tape {key}".encode()).hexdigest()
+    known = parameters or {}
+    stored = cache.load(place)
+    record = None if stored is None else json.loads(stored)
+    if record is not None and {p["parameter"] for p in record["inputs"] if p["parameter"]} <= known.keys():
+        inputs, outputs = (tuple(_port(stored, known) for stored in record[side]) for side in ("inputs", "outputs"))
+        return CachedTape(record["name"], inputs, outputs, record["hash"], make)
+    tape = make()
+    # parameters are objects of this process: they can be found again only by name
+    own = all(p.parameter is None or known.get(p.parameter.name) is p.parameter for p in tape.inputs)
+    if cache.directory is not None and own and unchanged():
+        ports = {side: [_port_record(p) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
+        cache.store(place, json.dumps({"name": tape.name, "hash": tape.hash, **ports}).encode())
+        if keep:
+            cache.store(_block_place(tape.hash), encode_block(tape.block))
+    return tape
 
-    def traced_now() -> bytes:
-        tape = make()
-        traced.append(tape)
-        if any(p.parameter is not None for p in tape.inputs):
-            return b"{}"  # parameters are objects of this process, known only by tracing
-        ports = {side: [(p.name, p.shape, p.table, p.uniform) for p in getattr(tape, side)] for side in ("inputs", "outputs")}
-        return json.dumps({"name": tape.name, "hash": tape.hash, **ports}).encode()
 
-    record = json.loads(shared_cache().found(f"tape {key}", traced_now))
-    if traced or not record:
-        return traced[0] if traced else make()
-    inputs, outputs = (tuple(Port(n, tuple(s), *kind) for n, s, *kind in record[side]) for side in ("inputs", "outputs"))
-    return CachedTape(record["name"], inputs, outputs, record["hash"], make)
+def _block_place(tape_hash: str) -> str:
+    return hashlib.sha256(f"block {tape_hash}".encode()).hexdigest()
+
+
+def _port_record(port: Port) -> dict[str, Any]:
+    record = {field.name: getattr(port, field.name) for field in fields(port)}
+    return record | {"parameter": None if port.parameter is None else port.parameter.name}
+
+
+def _port(record: dict[str, Any], known: Mapping[str, Any]) -> Port:
+    return Port(**{**record, "shape": tuple(record["shape"]), "parameter": known.get(record["parameter"])})
+
+
+def traced_function(function: Callable[..., Any], shapes: dict[str, Any], *, cache: bool = True) -> Tape:
+    """The trace of a user's function, from the cache if nothing that it depends on has changed."""
+    make = partial(trace, function, **shapes)
+    before = fingerprint(function, shapes) if cache and shared_cache().directory is not None else None
+    if before is None:
+        return make()
+
+    def unchanged() -> bool:
+        # a function that leaves something behind when it is traced must be traced each time
+        after = fingerprint(function, shapes)
+        return after is not None and after.digest == before.digest
+
+    key = f"user {before.digest} {source_hash(*before.modules, *TRACERS, without=UNTRACED)}"
+    return cached_trace(key, make, parameters=before.parameters, keep=True, unchanged=unchanged)
 
 
 # ---- keys

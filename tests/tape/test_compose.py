@@ -238,3 +238,24 @@ def test_linearize_agrees_with_the_jacobian(names, seed):
     both = cd.function(lambda s: cd.linearize(f, s), s=2).on("reference")(X)
     assert np.allclose(both.out0, compiled(X), rtol=1e-12, atol=1e-14)
     assert np.allclose(both.out1, compiled.jacobian(mode="reverse")(X), rtol=1e-11, atol=1e-14)
+
+
+def test_functions_of_tables():
+    f = cd.function(lambda x, rows: cd.scan(lambda i, s, row: (s * row[0] + row[1], s), x, rows), x=(), rows=cd.Rows(None, 2))
+    fixed = cd.function(lambda x, w: x @ np.array([w[k, 0] for k in range(3)]), x=3, w=cd.Uniform(3, 2))
+    rows = np.array([[1.0, 2.0], [0.5, -1.0], [3.0, 0.25]])
+
+    def outer(x, rows):
+        end, path = f(x, rows)
+        assert path.shape == (3,)
+        return {"end": end + path.sum(), "fixed": fixed([x, end, 1.0], cd.table(rows))}
+
+    found = bits(cd.function(outer, x=(), rows=(3, 2)), 2.0, rows)
+    end, path = f(2.0, rows)
+    assert np.isclose(found.end, end + path.sum(), rtol=SAME)
+    assert np.isclose(found.fixed, fixed([2.0, end, 1.0], rows), rtol=SAME)
+    # any number of rows stays any number
+    again = cd.function(lambda x, rows: f(x, rows), x=(), rows=cd.Rows(None, 2))
+    assert np.array_equal(bits(again, 2.0, rows).out1, path) and again(2.0, rows[:2]).out1.shape == (2,)
+    with pytest.raises(cd.ShapeError, match="'rows' has shape"):
+        cd.function(lambda x: f(x, np.zeros((3, 3))).out0, x=())
