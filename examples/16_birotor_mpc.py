@@ -3,10 +3,8 @@
 The model is the controller's single body with two tilting rotors: 15 states (position, velocity, quaternion, body rate, two
 gimbal angles), 4 controls (two thrusts, two gimbal commands). Thrusts, commands and angles have hard bounds, velocity and rate
 soft ones. One call makes one real-time iteration: it linearises the dynamics along the last trajectory and solves the quadratic
-program.
+program, from the slacks and multipliers of the call before.
 """
-
-import time
 
 import numpy as np
 
@@ -15,34 +13,22 @@ import condyle as cd
 N, DT, NX, NU = 20, 0.1, 15, 4
 MASS, INERTIA, GRAVITY = 1.444422, np.array([0.055430, 0.017874, 0.067852]), 9.798
 ARMS, SPINS, DRAG, T_SERVO = np.array([[0.0, 0.2375, 0.12098], [0.0, -0.2375, 0.12098]]), (1.0, -1.0), 0.0172, 0.15858
-HOVER = MASS * GRAVITY / 2
+HOVER = MASS * GRAVITY / 2.0
 # weights: position, velocity, error quaternion, rate, angle; thrust, command less angle
-W = np.array([300, 300, 400, 10, 10, 10, 300, 300, 600, 5, 5, 5, 1, 1, 1, 1, 250, 250.0])
-# bounded entries of (x, u), their bounds, and the inverse stiffness of the soft ones (0: hard)
-BOUNDED = np.array([3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18])
-LOW = np.array([-1, -1, -1, -6, -6, -6, -1.5708, -1.5708, 0, 0, -1.5708, -1.5708])
+WEIGHTS = np.array([300, 300, 400, 10, 10, 10, 300, 300, 600, 5, 5, 5, 1, 1, 1, 1, 250, 250.0])
+# bounds SIGN * (x, u)[ENTRY] <= BOUND: velocity, rate, angle, thrust, command, upper and lower; the soft ones YIELD
 HIGH = np.array([1, 1, 1, 6, 6, 6, 1.5708, 1.5708, 18, 18, 1.5708, 1.5708])
-SOFT = np.array([1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0.0]) / 2000.0
-SIGN = np.repeat([1.0, -1.0], len(BOUNDED))  # upper bounds, then lower ones
-ENTRY, BOUND, YIELD = np.tile(BOUNDED, 2), np.concatenate([HIGH, -LOW]), np.tile(SOFT, 2)
+ENTRY, SIGN = np.tile([3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18], 2), np.repeat([1.0, -1.0], 12)
+BOUND = np.concatenate([HIGH, np.where(HIGH == 18, 0.0, HIGH)])
+YIELD = np.tile(np.repeat([1.0 / 2000.0, 0.0], 6), 2)
+NB = len(ENTRY)
+CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 
 
 def product(p, q):
     """The product of two quaternions (w, x, y, z)."""
-    (a, b, c, d), (e, f, g, h) = p, q
-    return np.array(
-        [
-            a * e - b * f - c * g - d * h,
-            a * f + b * e + c * h - d * g,
-            a * g - b * h + c * e + d * f,
-            a * h + b * g - c * f + d * e,
-        ]
-    )
-
-
-def cross(a, b):
-    """The cross product."""
-    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+    a, b, c, d = p
+    return np.array([[a, -b, -c, -d], [b, a, -d, c], [c, d, a, -b], [d, -c, b, a]]) @ q
 
 
 def derivative(x, u):
@@ -50,113 +36,142 @@ def derivative(x, u):
     v, q, w, angle = x[3:6], x[6:10], x[10:13], x[13:15]
     force, torque = np.zeros(3), np.zeros(3)
     for i in range(2):
-        side = np.sign(ARMS[i, 1])
-        f = u[i] * np.array([side * np.sin(angle[i]), 0.0, np.cos(angle[i])])  # the arm points along +-y, so it tilts about it
+        side = np.sign(ARMS[i, 1])  # the arm points along +-y, and the rotor tilts about it
+        f = u[i] * np.array([side * np.sin(angle[i]), 0.0, np.cos(angle[i])])
         force = force + f
-        torque = torque + cross(ARMS[i], f) - SPINS[i] * DRAG * f
-    turned = product(product(q, np.array([0.0, *force])), q * np.array([1.0, -1.0, -1.0, -1.0]))[1:]
+        torque = torque + np.cross(ARMS[i], f) - SPINS[i] * DRAG * f
+    turned = product(product(q, np.array([0.0, *force])), q * CONJUGATE)[1:]
     acceleration = turned / MASS - np.array([0.0, 0.0, GRAVITY])
-    rate = (torque - cross(w, INERTIA * w)) / INERTIA
+    rate = (torque - np.cross(w, INERTIA * w)) / INERTIA
     return np.concatenate([v, acceleration, 0.5 * product(q, np.array([0.0, *w])), rate, (u[2:] - angle) / T_SERVO])
 
 
 def step(x, u):
     """The state after one interval of the horizon, by the classical Runge-Kutta method."""
-    k1 = derivative(x, u)
-    k2 = derivative(x + 0.5 * DT * k1, u)
-    k3 = derivative(x + 0.5 * DT * k2, u)
-    k4 = derivative(x + DT * k3, u)
-    return x + DT / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+
+    def stage(_, state, row):
+        at, total = state
+        k = derivative(at, u)
+        return (x + row[0] * k, total + row[1] * k), None
+
+    return cd.scan(stage, (x, x), DT * np.array([[1 / 2, 1 / 6], [1 / 2, 1 / 3], [1, 1 / 3], [0, 1 / 6]]))[0][1]
 
 
 def residual(x, u, reference):
-    """The errors that the weights square: reference = position, velocity, quaternion, hover thrust."""
-    error = product(reference[6:10] * np.array([1.0, -1.0, -1.0, -1.0]), x[6:10])
-    return np.concatenate(
-        [x[0:3] - reference[0:3], x[3:6] - reference[3:6], error[1:], x[10:13], x[13:15], u[:2] - reference[10], u[2:] - x[13:15]]
-    )
+    """The errors that the weights square; a reference is position, velocity, quaternion, thrust."""
+    error = product(reference[6:10] * CONJUGATE, x[6:10])[1:]
+    return np.concatenate([x[:6] - reference[:6], error, x[10:15], u[:2] - reference[10], u[2:] - x[13:15]])
 
 
-def quadratic(x, u, reference, weights):
+def cost(x, u, reference, weights):
     """(gradient, Hessian) of the cost of a stage by (x, u), Gauss-Newton."""
-    r, rx, ru = cd.linearize(residual, x, u, reference)[:3]
+    r, rx, ru = cd.linearize(lambda x, u: residual(x, u, reference), x, u)
     J = np.concatenate([rx, ru], axis=1)
     return J.T @ (weights * r), J.T @ (weights[:, None] * J)
 
 
-def solve(x0, path, controls, references, weights, iterations=12):
-    """(states, controls, residual of the complementarity) after one real-time iteration from a trajectory."""
-    xs, us = cd.table(path), cd.table(controls)
+def barrier(dual, z, mu):
+    """(stiffness, force) of the barrier of each bound, from its slack and multiplier."""
+    s, multiplier = dual[:NB], dual[NB:]
+    stiffness = 1.0 / (YIELD + s / multiplier)
+    violation = SIGN * z[ENTRY] - BOUND - YIELD * multiplier + mu / multiplier
+    return stiffness, multiplier + stiffness * violation
+
+
+def symmetric(entries):
+    """A symmetric matrix from its lower triangle, or the lower triangle of one."""
+    if np.ndim(entries) == 2:
+        return entries[np.tril_indices(len(entries))]
+    matrix = np.empty((NX, NX), dtype=object)
+    matrix[np.tril_indices(NX)] = entries
+    matrix.T[np.tril_indices(NX)] = entries
+    return cd.array(matrix)
+
+
+def complementarity(duals):
+    """A tenth of the mean product of slacks and multipliers: where the next iteration aims."""
+    total = cd.scan(lambda k, total, dual: (total + dual[:NB] @ dual[NB:], None), 0.0, duals)[0]
+    return np.maximum(0.1 * total / (N * NB), 1e-9)
+
+
+def solve(x0, path, controls, duals, references, weights, iterations=6):
+    """(states, controls, slacks and multipliers, complementarity) after one real-time iteration from a trajectory."""
+    xs, us, last = cd.table(path[:N]), cd.table(controls), path[N]
 
     def stage(k, _, row):
-        x, u, reference = row
+        x, u, following, reference = row
         after, A, B = cd.linearize(step, x, u)
-        g, H = quadratic(x, u, reference, weights)
-        return _, {"A": A, "B": B, "c": after - xs[k + 1], "g": g, "H": H, "z": np.concatenate([x, u])}
+        g, H = cost(x, u, reference, weights)
+        return _, {"A": A, "B": B, "c": after - following, "g": g, "H": symmetric(H), "z": np.concatenate([x, u])}
 
-    _, qp = cd.scan(stage, (), (cd.table(path[:-1]), us, cd.table(references[:-1])))
-    gN, HN = quadratic(path[-1], np.array([references[-1][10]] * 2 + [path[-1][13], path[-1][14]]), references[-1], weights)
-
-    def backward(k, state, row):
-        P, p = state
-        A, B, c, g, H, z, dual = (row[name] for name in ("A", "B", "c", "g", "H", "z", "dual"))
-        stiffness, shift = barrier(dual, z, row["mu"])
-        H, g = H.copy(), g.copy()
-        for b, (e, s) in enumerate(zip(ENTRY, SIGN, strict=True)):
-            H[e, e], g[e] = H[e, e] + stiffness[b], g[e] + s * shift[b]
-        PA, PB, Pc = P @ A, P @ B, P @ c + p
-        Qux = H[NX:, :NX] + B.T @ PA
-        Quu, qu, qx = H[NX:, NX:] + B.T @ PB, g[NX:] + B.T @ Pc, g[:NX] + A.T @ Pc
-        L = cd.linalg.cholesky(Quu)
-        gains = -cd.linalg.cholesky_solve(L, np.concatenate([Qux, qu[:, None]], axis=1))
-        K, k0 = gains[:, :NX], gains[:, NX]
-        new = H[:NX, :NX] + A.T @ PA + Qux.T @ K
-        return (0.5 * (new + new.T), qx + Qux.T @ k0), {"K": K, "k": k0}
-
-    def barrier(dual, z, mu):
-        """(stiffness, gradient) of the barrier of each bound: s, l are slack and multiplier of SIGN * z <= BOUND."""
-        s, l = dual[: len(ENTRY)], dual[len(ENTRY) :]
-        stiffness = 1.0 / (YIELD + s / l)
-        violation = SIGN * z[ENTRY] - BOUND - YIELD * l + s
-        return stiffness, l + stiffness * (violation + mu / l - s)
+    _, qp = cd.scan(stage, (), (xs, us, cd.table(path[1:]), cd.table(references[:N])))
+    end_g, end_H = cost(last, np.array([references[N][10]] * 2 + [last[13], last[14]]), references[N], weights)
 
     def iteration(i, state):
         _, duals, mu, _ = state
-        rows = {**qp, "dual": duals, "mu": cd.map_rows(lambda r: mu + 0.0 * r[0], duals)}
-        (_, _), gains = cd.scan(backward, (HN[:NX, :NX] + 0.0 * P0, gN[:NX] + 0.0 * x0), rows, reverse=True)
+
+        def backward(k, state, row):
+            P, p = symmetric(state[0]), state[1]
+            A, B, H, g = row["A"], row["B"], np.zeros((NX + NU, NX + NU), dtype=object), row["g"].copy()
+            H[np.tril_indices(NX + NU)] = row["H"]
+            for b, (stiffness, force) in enumerate(zip(*barrier(row["dual"], row["z"], mu), strict=True)):
+                H[ENTRY[b], ENTRY[b]], g[ENTRY[b]] = H[ENTRY[b], ENTRY[b]] + stiffness, g[ENTRY[b]] + SIGN[b] * force
+            PA, PB, Pc = P @ A, P @ B, P @ row["c"] + p
+            Qux, Quu = H[NX:, :NX] + PB.T @ A, H[NX:, NX:] + B.T @ PB
+            gains = -cd.linalg.cholesky_solve(cd.linalg.cholesky(Quu), np.column_stack([Qux, g[NX:] + B.T @ Pc]))
+            K, k0 = gains[:, :NX], gains[:, NX]
+            lower = [H[i, j] + A[:, i] @ PA[:, j] + Qux[:, i] @ K[:, j] for i in range(NX) for j in range(i + 1)]
+            return (cd.array(lower), g[:NX] + A.T @ Pc + Qux.T @ k0), {"K": K, "k": k0}
+
+        _, gains = cd.scan(backward, (symmetric(end_H[:NX, :NX]), end_g[:NX]), {**qp, "dual": duals}, reverse=True)
 
         def forward(k, dx, row):
             du = row["K"] @ dx + row["k"]
             return row["A"] @ dx + row["B"] @ du + row["c"], np.concatenate([dx, du])
 
-        dxN, target = cd.scan(forward, x0 - path[0], {"A": qp["A"], "B": qp["B"], "c": qp["c"], "K": gains["K"], "k": gains["k"]})
+        end, target = cd.scan(forward, x0 - path[0], {**qp, **gains})
 
         def direction(k, alpha, row):
-            z, new, dual = row["z"], row["target"], row["dual"]
-            s, l = dual[: len(ENTRY)], dual[len(ENTRY) :]
-            stiffness, shift = barrier(dual, z, mu)
-            dl = shift - l + stiffness * SIGN * new[ENTRY]
-            ds = (mu - s * l - s * dl) / l
-            for value, change in zip([*s, *l], [*ds, *dl], strict=True):
-                alpha = np.minimum(alpha, cd.where(change < 0.0, -0.995 * value / change, 1.0))
-            return alpha, np.concatenate([ds, dl])
+            s, multiplier = row["dual"][:NB], row["dual"][NB:]
+            stiffness, force = barrier(row["dual"], row["z"], mu)
+            dm = force - multiplier + stiffness * SIGN * row["target"][ENTRY]
+            change = np.concatenate([(mu - s * multiplier - s * dm) / multiplier, dm])
+            for value, d in zip(row["dual"], change, strict=True):
+                alpha = np.minimum(alpha, cd.where(d < 0.0, -0.995 * value / d, 1.0))
+            return alpha, change
 
-        alpha, steps = cd.scan(direction, 1.0 + 0.0 * mu, {"z": qp["z"], "target": target, "dual": duals})
-        duals = cd.map_rows(lambda d, change: d + alpha * change, duals, steps)
-        gap = cd.scan(lambda k, total, d: (total + d[: len(ENTRY)] @ d[len(ENTRY) :], None), 0.0 * mu, duals)[0] / (
-            N * len(ENTRY)
-        )
-        return target, duals, np.maximum(0.1 * gap, 1e-9), dxN
+        alpha, changes = cd.scan(direction, 1.0, {"z": qp["z"], "target": target, "dual": duals})
+        duals = cd.map_rows(lambda dual, change: dual + alpha * change, duals, changes)
+        return target, duals, complementarity(duals), end
 
-    P0 = np.zeros((NX, NX)) + 0.0 * x0[0]
-    start = cd.map_rows(lambda u: np.concatenate([np.full(len(ENTRY), 1.0), np.full(len(ENTRY), 1.0)]) + 0.0 * u[0], us)
-    dz, _, mu, dxN = cd.loop(iteration, (cd.zeros_table((N, NX + NU)), start, 1.0 + 0.0 * x0[0], 0.0 * x0), iterations)
-    new_u = cd.map_rows(lambda u, d: u + d[NX:], us, dz)
-    new_x = cd.map_rows(lambda x, d: x + d[:NX], cd.table(path[:-1]), dz)
-    return new_x, new_u, path[-1] + dxN, mu
+    duals = cd.table(duals)
+    state = cd.zeros_table((N, NX + NU)), duals, complementarity(duals), np.zeros(NX)
+    target, duals, mu, end = cd.loop(iteration, state, iterations)
+    states = cd.map_rows(lambda x, d: x + d[:NX], xs, target)
+    return {
+        "states": states,
+        "last": last + end,
+        "controls": cd.map_rows(lambda u, d: u + d[NX:], us, target),
+        "duals": duals,
+        "mu": mu,
+    }
+
+
+def compiled():
+    """The controller as a compiled function."""
+    shapes = {"x0": NX, "path": (N + 1, NX), "controls": (N, NU), "duals": (N, 2 * NB), "references": (N + 1, 11)}
+    return cd.function(solve, **shapes, weights=len(WEIGHTS))
 
 
 if __name__ == "__main__":
-    start = time.perf_counter()
-    mpc = cd.function(solve, x0=NX, path=(N + 1, NX), controls=(N, NU), references=(N + 1, 11), weights=len(W))
-    print(f"trace {time.perf_counter() - start:.1f} s")
+    mpc, plant = compiled(), cd.function(step, x=NX, u=NU)
+    x = np.array([0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0.0])
+    target = np.array([0.3, 0.6, 1.0, 0, 0, 0, 1, 0, 0, 0, HOVER])
+    path, controls, duals = np.tile(x, (N + 1, 1)), np.tile([HOVER, HOVER, 0.0, 0.0], (N, 1)), np.ones((N, 2 * NB))
+    for _ in range(60):
+        found = mpc(x, path, controls, duals, np.tile(target, (N + 1, 1)), WEIGHTS)
+        x = plant(x, found.controls[0])
+        path = np.vstack([found.states[1:], found.last, found.last])
+        controls, duals = np.vstack([found.controls[1:], found.controls[-1:]]), found.duals
+    print(f"position after 6 s: {x[:3].round(4)}; gimbals {x[13:].round(4)}; thrusts {found.controls[0, :2].round(3)}")
+    assert np.abs(x[:3] - target[:3]).max() < 1e-3, "it must reach the target"

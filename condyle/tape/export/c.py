@@ -1,23 +1,25 @@
 """A lowered tape as C99: one function for one state, without dependencies, allocation or memory of its own.
 
-Line by line it is the tape: value %12 of the listing without dead code is `x12`, and `x7_3` is value %3 in the body of
-the loop %7. A constant and an entry of an input are written where they are used.
+It follows the tape: value %12 of the listing without dead code is `x12`, and `x7_3` is value %3 in the body of the loop %7.
+Constants, entries of inputs, and short values that are used once are written where they are used.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
 from condyle.errors import BackendError
 from condyle.tape.affine import Range, affine_offset, body_counters, counter_range, used_as_numbers
 from condyle.tape.interpret import Ieee
-from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
+from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS, REAL
 from condyle.tape.passes import dead_code, operations_used
 from condyle.tape.tape import RUN_TIME, Block, Loop, Node, Tape, by_port, last_uses
 
+LONGEST = 200  # letters of an expression that is written where it is used
 STACK = 64 * 1024  # bytes of local tables; beyond that the caller provides the memory
 
 
@@ -202,11 +204,12 @@ class CFunction:
         values: dict[int, str] = {}
         tables: dict[int, CTable] = {}
         used = used_as_numbers(block, {k: bounds for k, (_, bounds) in counters.items()})
+        once = used_once(block) - {done}
         for i, node in enumerate(block.nodes):
             op, args, data = node
             here = f"{path}{i}"
             if op == "param":
-                own = data < fresh and i in used
+                own = data < fresh and i in used and i not in once
                 values[i] = self.variable(f"x{here}", params[data], indent) if own else params[data]
             elif op == "const":
                 values[i] = literal(data, self.single)
@@ -250,7 +253,7 @@ class CFunction:
             elif op in OPS and i not in used:
                 values[i] = ""
             elif op in OPS:
-                values[i] = self.operation(node, [values[a] for a in args], here, indent)
+                values[i] = self.operation(node, [values[a] for a in args], here, indent, inline=i in once)
             if i == done:
                 self.lines.append(f"{indent}if ({values[i]}) break;")
         return values, tables
@@ -307,8 +310,8 @@ class CFunction:
         self.copy(given, own.columns, indent)
         return own
 
-    def operation(self, node: Node, operands: list[str], here: str, indent: str) -> str:
-        """The variable of an arithmetic operation."""
+    def operation(self, node: Node, operands: list[str], here: str, indent: str, *, inline: bool) -> str:
+        """An arithmetic operation: its variable, or if it is to be written where it is used and short enough, its text."""
         op = OPS[node.op]
         assert op.c is not None
         # a compiler may warn about arithmetic on literals alone
@@ -319,6 +322,8 @@ class CFunction:
             self.helpers.add(node.op)
         text = form.format(f=self.suffix, real=self.real, **dict(zip("abc", operands, strict=False)))
         self.words |= INT in (op.gives, *op.takes)
+        if inline and len(text) <= LONGEST:
+            return text if re.fullmatch(r"\w+\(.*\)", form) else f"({text})"
         return self.variable(f"x{here}", text, indent, self.kind(op.gives))
 
     def kind(self, kind: str) -> str:
@@ -421,6 +426,17 @@ class CFunction:
 
 def _count(rows: int) -> str:
     return "rows" if rows == RUN_TIME else str(rows)
+
+
+def used_once(block: Block) -> set[int]:
+    """The params and numbers computed in a block whose only use is in an operation of the block."""
+    uses = Counter(block.results)
+    users: dict[int, str] = {}
+    for op, args, _ in block.nodes:
+        uses.update(args)
+        users |= dict.fromkeys(args, op)
+    single = {i for i, user in users.items() if uses[i] == 1 and user in OPS}
+    return {i for i in single if (op := block.nodes[i].op) == "param" or (op in OPS and OPS[op].gives == REAL)}
 
 
 # ---- the fixed parts: names, literals, the frame of a file, and helpers that C's library lacks
