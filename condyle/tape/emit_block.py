@@ -1,255 +1,29 @@
-"""Blocks as LLVM text: straight code, spilled values, tables, and loops in registers or in memory."""
+"""Blocks as LLVM text: straight code, spilled values, and loops in registers, in memory or across lanes.
+
+In a kernel of one lane, a loop whose iterations do not depend on each other is written with vectors whose lanes are iterations:
+what a batch is for many states, the rows of a table are for one. The operations are the same, so are the bits.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from condyle.tape.affine import Range, affine_offset, body_counters, counter_range
-from condyle.tape.ir_writer import IRWriter, OpenLoop, VectorType
-from condyle.tape.layout import Cut, Scratch, cut
+from condyle.tape.affine import affine_offset, body_counters, counter_range
+from condyle.tape.emit_table import Counter, Memory, RowIndex, TableEmitter, Values
+from condyle.tape.ir_writer import OpenLoop, VectorType
+from condyle.tape.layout import Cut, cut, weight
 from condyle.tape.ops import BOOL, INT, OPS, TABLES
-from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses, table_size
+from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses
 from condyle.tape.target import Target
-from condyle.tape.transpose import ColumnPorts, RowPorts
-
-Values = dict[int, str]  # node -> vector
-Ports = ColumnPorts | RowPorts
-COPIED_TOGETHER = 16  # entries that one round of a copying loop moves
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Where a table lies: vectors of lanes in scratch memory, numbers shared by all lanes behind a pointer, or rows of a port.
-
-    Tables of one owner overlap. One that is not mutable is never written to: an update makes a copy first.
-    """
-
-    rows: int
-    columns: int
-    row_size: int
-    owner: int
-    area: int = 0
-    shared: str | None = None  # a global: numbers that all lanes share
-    port: int | None = None  # likewise, an input; or, if the rows are known at run time, an input that is read as it lies
-    mutable: bool = True
-
-
-@dataclass(frozen=True)
-class Counter:
-    """The counter of a loop as an integer, valid in one function, and the range that it counts through."""
-
-    name: str
-    function: int
-    range: Range
-
-
-class BlockEmitter(IRWriter):
+class BlockEmitter(TableEmitter):
     """Writes blocks; `scratch` grows with what they need."""
 
     def __init__(self, vector: VectorType, target: Target) -> None:
         super().__init__(vector, target)
-        self.templates = vector.templates()
-        self.scratch = Scratch()
-        self.owners = 0
-        # of the current block: its tables, the tables that come in by position, and its counters, by node
-        self.tables: dict[int, Memory] = {}
-        self.inputs: dict[int, Memory] = {}
-        self.counters: dict[int, Counter] = {}
-        self.port_count = 0
+        self.widths: set[int] = set()  # lanes of vectors whose lanes are iterations
         self.streams: dict[int, list[tuple[int, int, int]]] = {}  # loop of the kernel -> (output, first column, last) it writes
-
-    # ---- memory
-
-    def ports(self) -> Ports:
-        """Inputs and outputs as the target lays them out, for use in the current function."""
-        return ColumnPorts(self) if self.target.columns else RowPorts(self)
-
-    def shared_pointer(self, memory: Memory) -> str | None:
-        """Pointer to the numbers that all lanes share; None for vectors of lanes."""
-        if memory.port is None:
-            return memory.shared
-        words, ports = (ColumnPorts if self.target.columns else RowPorts).WORDS, self.target.ports
-        place = self.once(f"getelementptr i64, {ports} %ports, i64 {words * memory.port}")
-        return self.once(f"load {self.target.data}, {ports} {place}")
-
-    def run_time_rows(self) -> str:
-        """The number of rows of the ports whose rows are known at run time: the word after those of the ports."""
-        words, ports = (ColumnPorts if self.target.columns else RowPorts).WORDS, self.target.ports
-        place = self.once(f"getelementptr i64, {ports} %ports, i64 {words * self.port_count}")
-        return self.once(f"load i64, {ports} {place}")
-
-    def place(self, offset: int | str) -> str:
-        """Pointer to a vector of scratch memory."""
-        return self.put(f"getelementptr {self.type.vector}, {self.target.scratch} %scratch, i64 {offset}")
-
-    def load(self, pointer: str) -> str:
-        """A vector of scratch memory."""
-        return self.put(f"load {self.type.vector}, {self.target.scratch} {pointer}")
-
-    def store(self, vector: str, pointer: str) -> None:
-        """Write a vector to scratch memory."""
-        self.do(f"store {self.type.vector} {vector}, {self.target.scratch} {pointer}")
-
-    def broadcast(self, number: str) -> str:
-        """A number in every lane."""
-        v, lanes = self.type.vector, self.type.lanes
-        first = self.put(f"insertelement {v} poison, {self.type.element} {number}, i64 0")
-        return self.put(f"shufflevector {v} {first}, {v} poison, <{lanes} x i32> zeroinitializer") if lanes > 1 else first
-
-    # ---- tables
-
-    def new_table(self, rows: int, columns: int) -> Memory:
-        """Scratch memory for a table."""
-        self.owners += 1
-        return Memory(rows, columns, columns, self.owners, self.scratch.area(rows * columns))
-
-    def position(self, memory: Memory, row: int | str, column: int) -> int | str:
-        """Where an entry lies, counted in entries."""
-        if isinstance(row, int):
-            return memory.area + row * memory.row_size + column
-        scaled = row if memory.row_size == 1 else self.put(f"mul i64 {row}, {memory.row_size}")
-        shift = memory.area + column
-        return self.put(f"add i64 {scaled}, {shift}") if shift else scaled
-
-    def entry(self, memory: Memory, row: int | str, column: int) -> str:
-        """The vector of an entry of a row, which is a number or an integer of LLVM."""
-        position = self.position(memory, row, column)
-        if (shared := self.shared_pointer(memory)) is None:
-            return self.load(self.place(position))
-        element = self.type.element
-        pointer = self.put(f"getelementptr {element}, {self.target.data} {shared}, i64 {position}")
-        return self.broadcast(self.put(f"load {element}, {self.target.data} {pointer}, align {self.type.bytes}"))
-
-    def lane_entries(self, memory: Memory, rows: str, column: int, vector: str | None = None) -> str:
-        """The vector of entries whose row differs from lane to lane; with `vector`, they are written instead."""
-        v, element, lanes = self.type.vector, self.type.element, self.type.lanes
-        shared = self.shared_pointer(memory)
-        base, space = (shared, self.target.data) if shared else ("%scratch", self.target.scratch)
-        found = "poison"
-        for lane in range(lanes):
-            row = self.put(f"fptosi {element} {self.put(f'extractelement {v} {rows}, i64 {lane}')} to i64")
-            position = self.position(memory, row, column)
-            if not shared:
-                position = self.put(f"add i64 {self.put(f'mul i64 {position}, {lanes}')}, {lane}")
-            pointer = self.put(f"getelementptr {element}, {space} {base}, i64 {position}")
-            if vector is None:
-                one = self.put(f"load {element}, {space} {pointer}, align {self.type.bytes}")
-                found = self.put(f"insertelement {v} {found}, {element} {one}, i64 {lane}")
-            else:
-                one = self.put(f"extractelement {v} {vector}, i64 {lane}")
-                self.do(f"store {element} {one}, {space} {pointer}, align {self.type.bytes}")
-        return found
-
-    def row_of(self, block: Block, row: int, offset: int, rows: int, values: Values, plan: Cut) -> tuple[str, bool]:
-        """(the row `row` + the node `offset`, whether it differs from lane to lane): an integer, or a vector of whole numbers."""
-        known = affine_offset(block, offset, {k: c.range for k, c in self.counters.items()})
-        if known is not None:
-            total = f"{known.constant + row}"
-            for node, factor in known.terms.items():
-                counter = self.counter(block, node, values, plan)
-                term = counter if factor == 1 else self.put(f"mul i64 {counter}, {factor}")
-                total = term if total == "0" else self.put(f"add i64 {total}, {term}")
-            if known.low + row < 0:
-                total = self.put(f"call i64 @llvm.smax.i64(i64 {total}, i64 0)")
-            if known.high + row > rows - 1:
-                total = self.put(f"call i64 @llvm.smin.i64(i64 {total}, i64 {rows - 1})")
-            return total, False
-        vector = self.operand(block, offset, values, plan)
-        self.names += 1
-        whole = f"%t{self.names}"
-        self.lines.append(self.templates["rint"].format(r=whole, a=vector))
-        v, truths = self.type.vector, f"<{self.type.lanes} x i1>"
-        number = self.put(f"fcmp ord {v} {whole}, {whole}")
-        whole = self.put(f"select {truths} {number}, {v} {whole}, {v} zeroinitializer")
-        shifted = self.put(f"fadd {v} {whole}, {self.type.splat(float(row))}") if row else whole
-        for compare, bound in (("ogt", 0.0), ("olt", rows - 1.0)):
-            inside = self.put(f"fcmp {compare} {v} {shifted}, {self.type.splat(bound)}")
-            shifted = self.put(f"select {truths} {inside}, {v} {shifted}, {v} {self.type.splat(bound)}")
-        return shifted, True
-
-    def counter(self, block: Block, node: int, values: Values, plan: Cut) -> str:
-        """A counter as an integer of the current function."""
-        counter = self.counters[node]
-        if counter.function != self.function:
-            lane = self.put(f"extractelement {self.type.vector} {self.operand(block, node, values, plan)}, i64 0")
-            name = self.put(f"fptosi {self.type.element} {lane} to i64")
-            counter = self.counters[node] = replace(counter, name=name, function=self.function)
-        return counter.name
-
-    def copy(self, source: Memory, target: Memory) -> None:
-        """Copy a table, row after row."""
-        rows, columns = source.rows, source.columns
-        if source.columns == source.row_size and target.columns == target.row_size:
-            size = rows * columns
-            columns = max(k for k in range(1, COPIED_TOGETHER + 1) if size % k == 0) if size > COPIED_TOGETHER else size
-            rows = size // columns
-            source, target = (replace(m, columns=columns, row_size=columns) for m in (source, target))
-        row, close = self.counted(rows)
-        for c in range(columns):
-            self.store(self.entry(source, row, c), self.place(self.position(target, row, c)))
-        close()
-
-    def fill(self, value: float, target: Memory) -> None:
-        """Write a number into every entry."""
-        row, close = self.counted(target.rows * target.columns)
-        self.store(self.type.splat(value), self.place(self.position(replace(target, columns=1, row_size=1), row, 0)))
-        close()
-
-    def overwritable(self, block: Block, i: int, table: int) -> bool:
-        """Whether node i may write into the memory of a table: nothing after it reads what is there now."""
-        memory, last = self.tables[table], last_uses(block)
-        overlapping = [t for t, m in self.tables.items() if m.owner == memory.owner]
-        uses = [a for a in block.nodes[i].args if a in overlapping]
-        return memory.mutable and len(uses) == 1 and all(last.get(t, -1) <= i for t in overlapping)
-
-    def table(self, block: Block, i: int, values: Values, plan: Cut) -> Memory:
-        """The memory of the table that a node gives, written now if there is something to write."""
-        op, args, data = block.nodes[i]
-        if op == "input":
-            return self.inputs[data[0]]
-        if op == "table":
-            return self.entries(block, i, values, plan)
-        if op == "fill":
-            memory = self.new_table(*table_size(block.nodes, i))
-            self.fill(data[0], memory)
-            return memory
-        memory = self.tables[args[0]]
-        if op == "reshape":
-            if memory.row_size != memory.columns:
-                contiguous = self.new_table(memory.rows, memory.columns)
-                self.copy(memory, contiguous)
-                memory = contiguous
-            return replace(memory, rows=data[0], columns=data[1], row_size=data[1])
-        # an update
-        if not self.overwritable(block, i, args[0]):
-            old, memory = memory, self.new_table(memory.rows, memory.columns)
-            self.copy(old, memory)
-        row, column, rows, _ = data
-        vector = self.operand(block, args[1], values, plan)
-        if len(args) == 2:
-            self.store(vector, self.place(self.position(memory, row, column)))
-            return memory
-        at, by_lane = self.row_of(block, row, args[2], rows, values, plan)
-        if by_lane:
-            self.lane_entries(memory, at, column, vector)
-        else:
-            self.store(vector, self.place(self.position(memory, at, column)))
-        return memory
-
-    def entries(self, block: Block, i: int, values: Values, plan: Cut) -> Memory:
-        """A table of values; one of numbers alone is part of the program and shared by all lanes."""
-        _, args, (rows, columns) = block.nodes[i]
-        if all(block.nodes[a].op == "const" for a in args):
-            numbers = [self.type.number(block.nodes[a].data) for a in args]
-            self.owners += 1
-            name, kind = f"@table{self.owners}", f"[{len(args)} x {self.type.element}]"
-            listed = ", ".join(f"{self.type.element} {x}" for x in numbers)
-            self.globals.append(f"{name} = internal unnamed_addr constant {kind} [{listed}], align 64")
-            return Memory(rows, columns, columns, self.owners, shared=name, mutable=False)
-        memory = self.new_table(rows, columns)
-        for k, a in enumerate(args):
-            self.store(self.operand(block, a, values, plan), self.place(memory.area + k))
-        return memory
 
     # ---- straight code
 
@@ -312,10 +86,8 @@ class BlockEmitter(IRWriter):
         """The vector of an `index` node."""
         _, args, (row, column) = block.nodes[i]
         memory = self.tables[args[0]]
-        if len(args) == 1:
-            return self.entry(memory, row, column)
-        at, by_lane = self.row_of(block, row, args[1], memory.rows, values, plan)
-        return self.lane_entries(memory, at, column) if by_lane else self.entry(memory, at, column)
+        at = RowIndex(row) if len(args) == 1 else self.row_of(block, row, args[1], memory.rows, values, plan)
+        return self.entry(memory, at, column)
 
     def spill(self, op: str, value: str, slot: int) -> None:
         """Keep a value in its slot; a comparison as 1 or 0, a word as its bits."""
@@ -339,7 +111,9 @@ class BlockEmitter(IRWriter):
         outside = {first + k: self.operand(block, a, values, plan) for k, a in enumerate(captured) if nodes[a].op not in TABLES}
         rows = [self.tables[t] for t in tables]
         stream = Stream(self, rows, self.streams.get(i, [])) if loop.count == RUN_TIME else None
-        written = self.new_table(loop.count, loop.writes)
+        slices = [k for k, node in enumerate(nodes) if node.op == "slice" and node.args[0] == i]
+        by_columns = all(self.lies_by_columns(block, k) for k in slices)
+        written = self.new_table(loop.count, loop.writes, by_columns=by_columns)
         around = self.tables, self.inputs, self.counters
         self.counters = body_counters(loop, captured, self.counters, Counter("", -1, counter_range(loop)))
         self.inputs = {1 + j: memory for j, memory in carried_tables.items()}
@@ -348,28 +122,36 @@ class BlockEmitter(IRWriter):
         }
         self.tables = {}
         inner = cut(loop.body, self.scratch, self.target.uncut * self.target.uncut_in_loops, self.target.piece)
-        write = self.loop_in_registers if len(inner.runs) == 1 else self.loop_in_memory
-        final = write(loop, inner, begin, outside, rows, written, carried_tables, stream)
+        open_loop = LoopParts(loop, inner, begin, outside, rows, written, carried_tables, stream)
+        if len(inner.runs) > 1:
+            final = self.loop_in_memory(open_loop)
+        elif (width := self.lanes_across(open_loop)) > 1:
+            final = self.loop_across(open_loop, width)
+        else:
+            final = self.loop_in_registers(open_loop)
         self.tables, self.inputs, self.counters = around
+        for k in slices:
+            first, last = nodes[k].data
+            self.tables[k] = replace(written, area=written.area + first * written.column_size * self.unit, columns=last - first)
         for k, node in enumerate(nodes):
-            if node.op not in ("get", "after", "slice") or node.args[0] != i:
-                continue
-            if node.op == "slice":
-                first, last = node.data
-                self.tables[k] = replace(written, area=written.area + first, columns=last - first)
-            elif node.op == "after":
+            if node.op == "after" and node.args[0] == i:
                 self.tables[k] = carried_tables[node.data[0]]
-            else:
+            elif node.op == "get" and node.args[0] == i:
                 values[k] = final[node.data]
                 if k in plan.slots:
                     self.store(values[k], self.place(plan.slots[k]))
 
+    @property
+    def unit(self) -> int:
+        """Vectors of the kernel in one vector that is computed with now."""
+        return self.type.lanes // self.kernel_type.lanes
+
     def carried_table(self, block: Block, i: int, table: int) -> Memory:
         """The memory of a table that loop i carries: that of its start value, or a copy if that is used again."""
         memory = self.tables[table]
-        if self.overwritable(block, i, table) and memory.row_size == memory.columns:
+        if self.overwritable(block, i, table) and memory.lanes == self.type.lanes:
             return memory
-        own = self.new_table(memory.rows, memory.columns)
+        own = self.new_table(memory.rows, memory.columns, by_columns=self.lies_by_columns(block, table))
         self.copy(memory, own)
         return own
 
@@ -386,84 +168,157 @@ class BlockEmitter(IRWriter):
         for new, old in moves:
             self.copy(new, old)
 
-    def loop_in_registers(
-        self,
-        loop: Loop,
-        plan: Cut,
-        begin: dict[int, str],
-        outside: dict[int, str],
-        rows: list[Memory],
-        written: Memory,
-        carried_tables: dict[int, Memory],
-        stream: Stream | None,
-    ) -> dict[int, str]:
+    def loop_in_registers(self, parts: LoopParts) -> dict[int, str]:
         """A short body: carried numbers are phis. Returns them as they are after the loop."""
+        loop, plan, begin, stream = parts.loop, parts.plan, parts.begin, parts.stream
         count = self.run_time_rows() if stream else loop.count
         row, close = self.counted(count, reverse=loop.reverse, carry=list(begin.values()))
-        params = {0: self.iteration(loop, row), **outside}
+        params = {0: self.iteration(loop, RowIndex(row)), **parts.outside}
         params |= {1 + j: name for j, name in zip(begin, close.carry, strict=True)}
-        params |= dict(enumerate(stream.read(row) if stream else self.read_rows(rows, row), start=1 + loop.carries))
+        entries = stream.read(row) if stream else self.read_rows(parts.rows, RowIndex(row))
+        params |= dict(enumerate(entries, start=1 + loop.carries))
         values = self.block(loop.body, params, plan, loop.done, close)
         following = [self.operand(loop.body, loop.body.results[j], values, plan) for j in begin]
-        self.write_row(loop, row, values, plan, stream or written)
-        self.carry_tables(loop, carried_tables)
+        self.write_row(loop, RowIndex(row), values, plan, stream or parts.written)
+        self.carry_tables(loop, parts.carried_tables)
         return dict(zip(begin, close(following), strict=True))
 
-    def loop_in_memory(
-        self,
-        loop: Loop,
-        plan: Cut,
-        begin: dict[int, str],
-        outside: dict[int, str],
-        rows: list[Memory],
-        written: Memory,
-        carried_tables: dict[int, Memory],
-        stream: Stream | None,
-    ) -> dict[int, str]:
+    def loop_in_memory(self, parts: LoopParts) -> dict[int, str]:
         """A long body, itself in runs: carried numbers are in slots. Returns them as they are after the loop."""
+        loop, plan, begin, stream = parts.loop, parts.plan, parts.begin, parts.stream
         slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"}
         carry = {j: slot_of[1 + j] if 1 + j in slot_of else self.scratch.area(1) for j in begin}
         for j, vector in begin.items():
             self.store(vector, self.place(carry[j]))
-        for p, vector in outside.items():
+        for p, vector in parts.outside.items():
             if p in slot_of:
                 self.store(vector, self.place(slot_of[p]))
         row, close = self.counted(self.run_time_rows() if stream else loop.count, reverse=loop.reverse)
-        entries = stream.read(row) if stream else self.read_rows(rows, row)
-        fresh = {0: self.iteration(loop, row), **dict(enumerate(entries, start=1 + loop.carries))}
+        entries = stream.read(row) if stream else self.read_rows(parts.rows, RowIndex(row))
+        fresh = {0: self.iteration(loop, RowIndex(row)), **dict(enumerate(entries, start=1 + loop.carries))}
         for p, vector in fresh.items():
             if p in slot_of:
                 self.store(vector, self.place(slot_of[p]))
         self.block(loop.body, {}, plan, loop.done, close)
         values: Values = {}
         following = {j: self.operand(loop.body, loop.body.results[j], values, plan) for j in begin}
-        self.write_row(loop, row, values, plan, stream or written)
+        self.write_row(loop, RowIndex(row), values, plan, stream or parts.written)
         for j, vector in following.items():
             self.store(vector, self.place(carry[j]))
-        self.carry_tables(loop, carried_tables)
+        self.carry_tables(loop, parts.carried_tables)
         close()
         return {j: self.load(self.place(slot)) for j, slot in carry.items()}
 
-    def iteration(self, loop: Loop, row: str) -> str:
+    # ---- loops across lanes
+
+    def lanes_across(self, parts: LoopParts) -> int:
+        """Iterations that a vector holds, if they do not depend on each other and are worth it; otherwise 1."""
+        loop = parts.loop
+        most = self.target.vector_bytes // self.type.bytes
+        if self.kernel_type.lanes > 1 or self.type.lanes > 1 or most < 2 or loop.exits or loop.count < 2 or parts.stream:
+            return 1
+        if parts.begin or not _independent(loop, self.counters):
+            return 1
+        width = min(most, 1 << (loop.count.bit_length() - 1))
+        # an entry that does not lie beside that of the next iteration is moved lane by lane
+        scattered = sum(m.columns for m in parts.rows if m.row_size != 1 or m.shared or m.port is not None)
+        scattered += 0 if parts.written.row_size == 1 else loop.writes
+        return width if weight(loop.body) * (width - 1) > 2 * width * scattered else 1
+
+    def loop_across(self, parts: LoopParts, width: int) -> dict[int, str]:
+        """A loop whose iterations are the lanes of vectors; the last vector begins early enough to be full."""
+        loop, plan = parts.loop, parts.plan
+        blocks = -(-loop.count // width)
+        block, close = self.counted(blocks)
+        first = block if width == 1 else self.put(f"mul i64 {block}, {width}")
+        if loop.count % width:
+            first = self.put(f"call i64 @llvm.smin.i64(i64 {first}, i64 {loop.count - width})")
+        narrow = self.type, self.templates
+        outside = {p: self.put(f"extractelement {self.type.vector} {vector}, i64 0") for p, vector in parts.outside.items()}
+        self.type = VectorType(self.type.precision, width)
+        self.templates = self.type.templates()
+        self.widths.add(width)
+        row = RowIndex(first, 1)
+        params = {0: self.iteration(loop, row), **{p: self.broadcast(number) for p, number in outside.items()}}
+        params |= dict(enumerate(self.read_rows(parts.rows, row), start=1 + loop.carries))
+        values = self.block(loop.body, params, plan)
+        self.write_row(loop, row, values, plan, parts.written)
+        self.type, self.templates = narrow
+        close()
+        return {}
+
+    def iteration(self, loop: Loop, row: RowIndex) -> str:
         """The iteration number as a vector, if the body uses it; as an integer it becomes a counter."""
         found = [k for k, n in enumerate(loop.body.nodes) if n.op == "param" and n.data == 0]
         if not found:
             return "poison"
-        self.counters[found[0]] = replace(self.counters[found[0]], name=row, function=self.function)
-        return self.broadcast(self.put(f"sitofp i64 {row} to {self.type.element}"))
+        counter = replace(self.counters[found[0]], name=str(row.integer), function=self.function, across=bool(row.step))
+        self.counters[found[0]] = counter
+        first = self.broadcast(self.put(f"sitofp i64 {row.integer} to {self.type.element}"))
+        if not row.step:
+            return first
+        numbers = ", ".join(f"{self.type.element} {self.type.number(float(lane))}" for lane in range(self.type.lanes))
+        return self.put(f"fadd {self.type.vector} {first}, <{numbers}>")
 
-    def read_rows(self, tables: list[Memory], row: str) -> list[str]:
+    def read_rows(self, tables: list[Memory], row: RowIndex) -> list[str]:
         """The entries of one row of every table that the loop reads."""
         return [self.entry(memory, row, c) for memory in tables for c in range(memory.columns)]
 
-    def write_row(self, loop: Loop, row: str, values: Values, plan: Cut, target: Memory | Stream) -> None:
+    def write_row(self, loop: Loop, row: RowIndex, values: Values, plan: Cut, target: Memory | Stream) -> None:
         """Write what the loop gives out in one iteration."""
         vectors = [self.operand(loop.body, r, values, plan) for r in loop.body.results[loop.carries : loop.carries + loop.writes]]
         if isinstance(target, Stream):
-            target.write(row, vectors)
+            target.write(str(row.integer), vectors)
             return
         for c, vector in enumerate(vectors):
-            self.store(vector, self.place(self.position(target, row, c)))
+            self.put_entry(target, row, c, vector)
+
+
+@dataclass(frozen=True)
+class LoopParts:
+    """A loop being written: how its body is cut, start values and captured numbers by position, and its tables."""
+
+    loop: Loop
+    plan: Cut
+    begin: dict[int, str]  # carried number -> its start value
+    outside: dict[int, str]  # param -> captured number
+    rows: list[Memory]
+    written: Memory
+    carried_tables: dict[int, Memory]
+    stream: Stream | None
+
+
+def _independent(loop: Loop, counters: dict[int, Counter]) -> bool:
+    """Whether no iteration of a loop that carries only tables reads what another one writes.
+
+    So it is if each carried table is updated, in one chain of updates, at rows that no other iteration updates, and never read.
+    """
+    nodes, last = loop.body.nodes, last_uses(loop.body)
+    uses: dict[int, int] = {}
+    for node in nodes:
+        for a in node.args:
+            uses[a] = uses.get(a, 0) + 1
+    own = next((k for k, n in enumerate(nodes) if n.op == "param" and n.data == 0), None)
+    ranges = {k: c.range for k, c in counters.items()}
+    for j in range(loop.carries):
+        at = loop.body.results[j]
+        rows: list[int] = []
+        offsets = set()
+        while nodes[at].op == "update" and len(nodes[at].args) == 3:
+            rows.append(nodes[at].data[0])
+            offsets.add(nodes[at].args[2])
+            at = nodes[at].args[0]
+            if uses.get(at, 0) != 1 or last.get(at, 0) >= len(nodes):
+                return False
+        if nodes[at].op != "input" or nodes[at].data[0] != 1 + j or len(offsets) != 1 or own is None:
+            return False
+        known = affine_offset(loop.body, offsets.pop(), ranges)
+        step = known.terms.get(own, 0) if known is not None else 0
+        if known is None or max(rows) - min(rows) >= abs(step):
+            return False
+        if known.low + min(rows) < 0 or known.high + max(rows) >= nodes[at].data[1]:
+            return False
+    return True
 
 
 class Stream:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from condyle.tape.assemble import Assembler, Registers, supported
-from condyle.tape.emit_block import BlockEmitter, Memory, Ports, Values
+from condyle.tape.emit_block import BlockEmitter
+from condyle.tape.emit_table import Memory, Ports, RowIndex, Values
 from condyle.tape.ir_writer import VectorType
 from condyle.tape.layout import Cut, cut, weight
 from condyle.tape.schedule import schedule
-from condyle.tape.tape import Node, Port, Tape, by_port
+from condyle.tape.tape import Block, Node, Port, Tape, by_port
 from condyle.tape.target import Target
 from condyle.tape.transpose import ColumnPorts, RowPorts, tile_starts
 
@@ -29,7 +30,7 @@ def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[s
         "declare i64 @llvm.smax.i64(i64, i64)",
         target.entry(scratch),
     ]
-    return "\n\n".join([*head, *emitter.globals, *emitter.type.declarations(), *emitter.functions]) + "\n", scratch
+    return "\n\n".join([*head, *emitter.globals, *emitter.declarations(), *emitter.functions]) + "\n", scratch
 
 
 class KernelEmitter(BlockEmitter):
@@ -76,6 +77,11 @@ class KernelEmitter(BlockEmitter):
             self.lines += ["br label %done", "done:", "%b.next = add i64 %b, 1", "%more = icmp slt i64 %b.next, %last"]
             self.lines += ["br i1 %more, label %block, label %end", "end:"]
         self.finish("blocks" if self.target.loops else "block", self.target.parameters())
+
+    def declarations(self) -> list[str]:
+        """The intrinsics that are called, for every width of vectors."""
+        types = [self.type, *[VectorType(self.type.precision, width) for width in sorted(self.widths - {self.type.lanes})]]
+        return [line for each in types for line in each.declarations()]
 
     def outputs(self, tape: Tape) -> Iterable[tuple[int, tuple[Port, list[int]]]]:
         """(number of the port, (port, results)) of every output."""
@@ -162,7 +168,9 @@ class KernelEmitter(BlockEmitter):
             }
             for i, (of, first) in stretches.items():
                 if of == p:
-                    self.tables[i] = self.copy_in(tape.block.nodes[i].data, p, first, ports)
+                    self.tables[i] = self.copy_in(
+                        tape.block.nodes[i].data, p, first, ports, by_columns=self.lies_by_columns(tape.block, i)
+                    )
         return params
 
     def input_table(self, port: Port, p: int, ports: Ports) -> Memory:
@@ -171,7 +179,7 @@ class KernelEmitter(BlockEmitter):
             self.owners += 1
             return Memory(port.shape[0], port.columns, port.columns, self.owners, port=p, mutable=False)
         ports.point(p)
-        return self.copy_in((port.shape[0], port.columns), p, 0, ports)
+        return self.copy_in((port.shape[0], port.columns), p, 0, ports, by_columns=False)
 
     def store_outputs(self, tape: Tape, ports: Ports, values: Values, plan: Cut) -> None:
         """Write the results into the rows of the outputs."""
@@ -210,7 +218,9 @@ class KernelEmitter(BlockEmitter):
                     with self.piece():
                         ports = self.ports()
                         ports.point(p)
-                        self.tables[i] = self.copy_in(tape.block.nodes[i].data, p, first, ports)
+                        self.tables[i] = self.copy_in(
+                            tape.block.nodes[i].data, p, first, ports, by_columns=self.lies_by_columns(tape.block, i)
+                        )
 
     def tiles(self, tape: Tape) -> list[tuple[int, int, list[int]]]:
         """(port, first entry, results) of the pieces of rows that are written at once."""
@@ -242,22 +252,26 @@ class KernelEmitter(BlockEmitter):
 
     # ---- tables, row by row
 
-    def copy_in(self, size: tuple[int, int], port: int, first: int, ports: Ports) -> Memory:
+    def copy_in_node(self, block: Block, i: int, port: int, first: int, ports: Ports) -> Memory:
+        """The table of a node that is a stretch of an input."""
+        return self.copy_in(block.nodes[i].data, port, first, ports, by_columns=self.lies_by_columns(block, i))
+
+    def copy_in(self, size: tuple[int, int], port: int, first: int, ports: Ports, *, by_columns: bool) -> Memory:
         """A table that is a stretch of an input, copied so that the lanes of an entry lie side by side."""
         rows, columns = size
-        memory = self.new_table(rows, columns)
+        memory = self.new_table(rows, columns, by_columns=by_columns)
         row, close = self.counted(rows)
         shift = self.put(f"add i64 {self.put(f'mul i64 {row}, {columns}')}, {first}")
         vectors = ports.load(port, columns, set(range(columns)), shift)
         for c in range(columns):
-            self.store(vectors[c], self.place(self.position(memory, row, c)))
+            self.put_entry(memory, RowIndex(row), c, vectors[c])
         close()
         return memory
 
     def copy_out(self, table: int, port: int, count: int, ports: Ports) -> None:
         """A table that is an output."""
         row, close = self.counted(count)
-        vectors = self.read_rows([self.tables[table]], row)
+        vectors = self.read_rows([self.tables[table]], RowIndex(row))
         ports.store(port, vectors, self.put(f"mul i64 {row}, {len(vectors)}"))
         close()
 

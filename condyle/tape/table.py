@@ -131,11 +131,10 @@ class Table:
     def reshape(self, rows: int, columns: int) -> Table:
         """The same entries in rows of another length."""
         self._require_rows()
-        graph = current()
-        place = graph.place(self)
-        if (rows, columns) != table_size(graph.nodes, place):
-            place = graph.record("reshape", (place,), (rows, columns))
-        return Table(graph, place, (rows, columns))
+        place = self.index
+        if (rows, columns) != table_size(self.graph.nodes, place):
+            place = self.graph.record("reshape", (place,), (rows, columns))
+        return Table(self.graph, place, (rows, columns))
 
     def shaped(self, shape: tuple[int, ...]) -> Table:
         """The same table, seen with other axes within its rows."""

@@ -34,6 +34,7 @@ class Target:
     data: str = "ptr"  # pointer type of inputs and outputs, with its address space
     ports: str = "ptr"
     scratch: str = "ptr"
+    vector_bytes: int = 0  # of a register, for loops across lanes; 0 if a lane has no vectors of its own
     # order (schedule.py)
     latency: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(LATENCY))
     registers: int = 16  # values alive above which operations that end the life of others come first
@@ -86,4 +87,4 @@ def cpu_target(triple: str, vector_bytes: int = 0) -> Target:
     attributes = 'nounwind noinline "stackrealign" "prefer-vector-width"="512" "min-legal-vector-width"="512"'
     # the calling convention and the directives are those of ELF systems
     assembled = vector_bytes if triple.startswith("x86_64") and "linux" in triple else 0
-    return Target(triple, lambda scratch: text, attributes, assembled=assembled)
+    return Target(triple, lambda scratch: text, attributes, assembled=assembled, vector_bytes=vector_bytes)
