@@ -111,17 +111,20 @@ def solve(x0, path, controls, duals, references, weights, iterations=6):
         _, duals, mu, _ = state
 
         def backward(k, state, row):
-            P, p = symmetric(state[0]), state[1]
-            A, B, H, g = row["A"], row["B"], np.zeros((NX + NU, NX + NU), dtype=object), row["g"].copy()
+            P, p = state
+            H, g, AB = np.zeros((NX + NU, NX + NU), dtype=object), row["g"].copy(), np.column_stack([row["A"], row["B"]])
             H[np.tril_indices(NX + NU)] = row["H"]
             for b, (stiffness, force) in enumerate(zip(*barrier(row["dual"], row["z"], mu), strict=True)):
                 H[ENTRY[b], ENTRY[b]], g[ENTRY[b]] = H[ENTRY[b], ENTRY[b]] + stiffness, g[ENTRY[b]] + SIGN[b] * force
-            PA, PB, Pc = P @ A, P @ B, P @ row["c"] + p
-            Qux, Quu = H[NX:, :NX] + PB.T @ A, H[NX:, NX:] + B.T @ PB
-            gains = -cd.linalg.cholesky_solve(cd.linalg.cholesky(Quu), np.column_stack([Qux, g[NX:] + B.T @ Pc]))
+            # the columns of P [A B c], then of [A B]' P [A B c]: independent of each other, so that one state fills a vector
+            columns = cd.table(np.column_stack([AB, row["c"]]).T)
+            products = cd.map_rows(lambda column: AB.T @ (symmetric(P) @ column), columns)[:]
+            g = g + products[-1] + AB.T @ p
+            Qux, Quu = H[NX:, :NX] + products[:NX, NX:].T, H[NX:, NX:] + products[NX:-1, NX:].T
+            gains = -cd.linalg.cholesky_solve(cd.linalg.cholesky(Quu), np.column_stack([Qux, g[NX:]]))
             K, k0 = gains[:, :NX], gains[:, NX]
-            lower = [H[i, j] + A[:, i] @ PA[:, j] + Qux[:, i] @ K[:, j] for i in range(NX) for j in range(i + 1)]
-            return (cd.array(lower), g[:NX] + A.T @ Pc + Qux.T @ k0), {"K": K, "k": k0}
+            lower = [H[i, j] + products[j, i] + Qux[:, i] @ K[:, j] for i in range(NX) for j in range(i + 1)]
+            return (cd.array(lower), g[:NX] + Qux.T @ k0), {"K": K, "k": k0}
 
         _, gains = cd.scan(backward, (symmetric(end_H[:NX, :NX]), end_g[:NX]), {**qp, "dual": duals}, reverse=True)
 
