@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condyle.dynamics.solve import pattern_factor
+from condyle.robot import rounded
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
-from condyle.tape.array import where
+from condyle.tape.array import isfinite, where
 from condyle.tape.loop import loop
 
 MAX_ITERATIONS = 200  # 5 to 9 are usual
@@ -119,8 +120,9 @@ def solve(
     # an idle constraint has no force; its unknowns may be anywhere inside their bounds
     idle_iterates: list[Iterate] = [{"y": np.full(b.law.unknowns, 0.5), "s": 0.5} for b in constraints]
 
+    solvable = isfinite(sum(p, 0.0) + sum(v, 0.0))
     # in high precision the residual must be smaller
-    enough = min(LIMIT, tolerance**0.4)
+    enough = min(LIMIT, rounded.power(tolerance, 0.4))
 
     def attempt(chosen: list[int], state: Any, skip: Any) -> Any:
         def body(i: Any, state: Any) -> Any:
@@ -129,7 +131,9 @@ def solve(
             iterates = list(state[1])
             for k, iterate in zip(chosen, found.iterates, strict=True):
                 iterates[k] = iterate
-            return found.v, iterates, found.residual
+            # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
+            again = solvable & np.isnan(found.residual)
+            return found.v, iterates, where(again, np.inf, found.residual)
 
         if not chosen:
             body = lambda i, state: (pattern_factor(ancestor_dofs, M).solve(p), state[1], 0.0)  # noqa: E731

@@ -65,8 +65,8 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
     """The state after `count` times `state = body(i, state)`.
 
     `start` is an array, a number, or a tuple, list or dict of them, and the body gives back the same. Each lane for which
-    `until(state)` holds keeps its state from then on. The loop ends early when no lane would change any more, which shows in
-    the time it takes and in no bit.
+    `until(state)` holds, or compares NaN, keeps its state from then on. The loop ends early when no lane would change any more,
+    which shows in the time it takes and in no bit.
     """
     if count < 1:
         raise TraceError(f"{caller()}: a loop needs at least one iteration; got count={count}")
@@ -74,7 +74,7 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
 
     def step(i: Scalar, carry: list[Scalar], _: Any) -> tuple[list[Any], list[Any]]:
         # asked before the body runs, so that it can depend on nothing but the state and values from outside
-        done = until(rebuild(carry)) if until is not None else False
+        done = _or_nan(until(rebuild(carry))) if until is not None else False
         new, _, new_shape = flatten(body(i, rebuild(carry)))
         same_shape("the state", shape, new_shape)
         if done is False:
@@ -83,6 +83,34 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
 
     final, _ = repeat(count, leaves, [], step)
     return rebuild(final)
+
+
+def _or_nan(done: Any) -> Any:
+    """Whether a comparison holds, or an operand of it is NaN: such a lane never converges, and would keep its vector running."""
+    return Bool(done.graph, _holds_or_nan(done.graph, done.index)) if isinstance(done, Bool) else done
+
+
+def _holds_or_nan(graph: Graph, index: int) -> int:
+    op, args, _ = graph.nodes[index]
+    if op in ("lt", "le"):
+        # not (b <= a) is a < b, and true for NaN: the same instruction with another condition
+        return graph.emit("not", (graph.emit("le" if op == "lt" else "lt", (args[1], args[0])),))
+    if op == "or":
+        return graph.emit("or", (_holds_or_nan(graph, args[0]), _holds_or_nan(graph, args[1])))
+    if op == "not" and graph.nodes[args[0]].op in ("lt", "le", "eq"):
+        return index
+    for a, b in _compared(graph, index):
+        ordered = graph.emit("or", (graph.emit("le", (a, b)), graph.emit("le", (b, a))))
+        index = graph.emit("or", (index, graph.emit("not", (ordered,))))
+    return index
+
+
+def _compared(graph: Graph, index: int) -> list[tuple[int, int]]:
+    """The operands of all comparisons that a condition combines."""
+    op, args, _ = graph.nodes[index]
+    if op in ("and", "or", "not"):
+        return [pair for a in args for pair in _compared(graph, a)]
+    return [(args[0], args[1])] if op in ("lt", "le", "eq") else []
 
 
 def map_rows(function: Callable[..., Any], *tables: Any) -> Any:

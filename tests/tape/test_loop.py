@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tape.random_tapes import same_bits
 
 import condyle as cd
 
@@ -37,6 +38,56 @@ def test_a_loop_ends_when_no_lane_would_change():
     # forward derivatives end with it
     np.testing.assert_allclose(f.jvp()(a[:2], 1.0), 0.5 / np.sqrt(a[:2]), rtol=1e-12)
     np.testing.assert_allclose(f.jacobian(mode="forward").jacobian(mode="forward")(2.0), -0.25 * 2.0**-1.5, rtol=1e-9)
+
+
+def counted(until):
+    """A root by Heron's method and its number of steps, ended by a condition on (root, steps, a)."""
+
+    def root(a):
+        return cd.loop(lambda i, s: (0.5 * (s[0] + a / s[0]), s[1] + 1.0), (a, 0.0), 1000, until=lambda s: until(*s, a))
+
+    return cd.function(root, a=())
+
+
+def off(y, a):
+    return abs(y * y - a)
+
+
+CONDITIONS = {
+    "le": lambda y, n, a: off(y, a) <= 1e-15 * a,
+    "lt": lambda y, n, a: 1e-15 * a > off(y, a),
+    "not": lambda y, n, a: ~(off(y, a) > 1e-15 * a),
+    "eq": lambda y, n, a: np.maximum(off(y, a) - 1e-15 * a, 0.0) == 0.0,
+    "and": lambda y, n, a: (off(y, a) <= 1e-15 * a) & (n >= 3.0),
+    "or": lambda y, n, a: (off(y, a) <= 1e-15 * a) | (n >= 500.0),
+    "mixed": lambda y, n, a: ~((off(y, a) > 1e-15 * a) | (n < 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_lane_that_is_nan_is_done_at_once(name):
+    f = counted(CONDITIONS[name])
+    a = np.array([2.0, np.nan, 3e10, 7.0, 1e-9, 5.0, np.nan, 11.0, 13.0])
+    root, steps = f(a)
+    np.testing.assert_allclose(root[~np.isnan(a)], np.sqrt(a[~np.isnan(a)]), rtol=1e-12)
+    assert np.all(steps[np.isnan(a)] == 0.0) and np.all(steps < 50.0)
+    alone = [f(x) for x in a]
+    assert same_bits(root, np.array([x.out0 for x in alone])), "neighbours keep their bits"
+    for g in (*[f.on("cpu", lanes=lanes) for lanes in (1, 2, 4, 8)], f.on("reference")):
+        assert all(same_bits(x, y) for x, y in zip(f(a), g(a), strict=True))
+    assert [float(n) for n in f.on("mpfr:53")(a).out1] == list(steps)
+
+
+def test_a_lane_that_becomes_nan_ends_the_loop():
+    f = cd.function(lambda x: cd.loop(lambda i, y: np.sqrt(y - 1.0), x, FOREVER, until=lambda y: y == 7.0), x=())
+    assert np.isnan(f(np.array([3.0, 100.0, np.nan]))).all()
+    assert np.isnan(f.on("reference")(3.0)) and np.isnan(f.jvp()(3.0, 1.0).ravel()).all()
+
+
+def test_infinity_is_a_number_that_may_come_back():
+    # as a residual that is not known yet
+    f = cd.function(lambda x: cd.loop(lambda i, s: (s[0] * 0.5, abs(s[0])), (x, np.inf), 60, until=lambda s: s[1] < 1.0), x=())
+    assert f(np.array([8.0])).out0[0] == 0.25
 
 
 def test_intervals_end_when_the_condition_is_certain():
