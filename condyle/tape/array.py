@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import TraceError
+from condyle.tape.graph import Graph
+from condyle.tape.ops import OPS
 from condyle.tape.scalar import Bool, Lazy, Scalar, _Traced, caller, emit
 
 
@@ -85,12 +87,25 @@ def _any_traced(x: Any) -> bool:
 
 
 def _elementary(op: str, on_numbers: Callable[..., Any]) -> Callable[..., Any]:
-    """The traced operation; on plain numbers, NumPy's value in float64, as everywhere outside of a trace."""
+    """The traced operation, while a function is traced; on plain numbers, NumPy's value in float64."""
+    exact = OPS[op].exact
 
     def function(*xs: Any) -> Any:
-        return emit(op, *xs) if any(map(_traced, xs)) else float(on_numbers(*map(float, xs)))
+        if any(map(_traced, xs)):
+            return emit(op, *xs)
+        value = float(on_numbers(*map(float, xs)))
+        # a tape takes no number from the C library, whose last bit depends on the processor
+        if exact or value in (0.0, 1.0, -1.0) or (graph := _recorded()) is None:
+            return value
+        return emit(op, *[Scalar(graph, graph.const(float(x))) for x in xs])
 
     return function
+
+
+def _recorded() -> Graph | None:
+    from condyle.tape.table import recorded
+
+    return recorded()
 
 
 def _clip(x: Any, low: Any, high: Any) -> Any:

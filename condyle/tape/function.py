@@ -19,7 +19,7 @@ from condyle.tape.export.casadi import casadi_function
 from condyle.tape.parameter import Parameter
 from condyle.tape.passes import lower
 from condyle.tape.table import is_recording
-from condyle.tape.tape import Port, Tape, run_time_rows
+from condyle.tape.tape import Operations, Port, Tape, run_time_rows
 from condyle.tape.trace import Shape
 from condyle.tape.trace_cache import cached_trace, source_hash, traced_function
 
@@ -104,8 +104,11 @@ class Function:
         return {p.name: p.shape for p in self.tape.outputs}
 
     @property
-    def operations(self) -> int:
-        """Exact operations for one state in float64: elementary functions written out, an fma counting one."""
+    def operations(self) -> Operations:
+        """Exact operations for one state in float64, at worst: elementary functions written out, an fma counting one.
+
+        `operations.expected` counts a few iterations of loops that exit, `operations.worst` all.
+        """
         return self.lowered("f64").operations
 
     @property

@@ -179,7 +179,8 @@ class Scalar(_Traced):
     def _no_number(self, *_: Any) -> NoReturn:
         raise TraceError(
             f"{caller()}: a traced number has no value yet, so float(), int(), round(), indexing with it and the functions "
-            "of `math` cannot use it; use NumPy's functions (np.sin, ...)"
+            "of `math` cannot use it; use NumPy's functions (np.sin, ...), and assign into an array made by "
+            "condyle.array(np.zeros(3)) or np.zeros(3, dtype=object), not into one of floats"
         )
 
     __float__ = __int__ = __index__ = __complex__ = __round__ = __trunc__ = _no_number

@@ -33,12 +33,18 @@ def recording(graph: Graph) -> Iterator[Graph]:
 
 def current() -> Graph:
     """The graph being recorded."""
-    graphs: list[Graph] | None = _threads.__dict__.get("graphs")
-    if not graphs:
+    graph = recorded()
+    if graph is None:
         raise TraceError(
             f"{caller()}: loops and tables exist only while a function is being traced; compile it with condyle.function"
         )
-    return graphs[-1]
+    return graph
+
+
+def recorded() -> Graph | None:
+    """The graph being recorded; None outside of a trace."""
+    graphs: list[Graph] | None = _threads.__dict__.get("graphs")
+    return graphs[-1] if graphs else None
 
 
 def is_recording() -> bool:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from condyle.tape.ops import OPS
 
+EXPECTED_ITERATIONS = 8  # of a loop that ends when its lanes are done
+
 
 class Node(NamedTuple):
     """One operation: its name, the positions of its arguments in the block, and what else it needs to know."""
@@ -144,6 +146,33 @@ def by_port(ports: Iterable[Port], values: Iterable[Any]) -> list[tuple[Port, li
     return [(port, list(islice(rest, port.params))) for port in ports]
 
 
+class Operations(int):
+    """A number of operations at worst, with every loop run to its end, and the number `expected`.
+
+    A loop that exits (`until=`) is expected to take EXPECTED_ITERATIONS, or fewer if it has no more.
+    """
+
+    expected: int
+
+    def __new__(cls, worst: int, expected: int) -> Operations:
+        made = super().__new__(cls, worst)
+        made.expected = expected
+        return made
+
+    def __getnewargs__(self) -> tuple[int, int]:  # type: ignore[override]
+        return int(self), self.expected
+
+    @property
+    def worst(self) -> int:
+        """The number as it is: no state takes more."""
+        return int(self)
+
+    def __str__(self) -> str:
+        return f"{int(self)}" if self.expected == self else f"{self.expected} expected, {int(self)} at worst"
+
+    __repr__ = __str__
+
+
 @dataclass(frozen=True, eq=False)
 class Tape:
     """A block with named inputs (its params, in order) and named outputs (its results, in order)."""
@@ -168,9 +197,9 @@ class Tape:
         return self.hash
 
     @property
-    def operations(self) -> int:
-        """Number of arithmetic operations; a loop counts its body `count` times."""
-        return operations(self.block)
+    def operations(self) -> Operations:
+        """Number of arithmetic operations, at worst and expected."""
+        return Operations(operations(self.block), operations(self.block, until=EXPECTED_ITERATIONS))
 
     def __str__(self) -> str:
         ports = ", ".join(f"{p.name}{list(p.shape)}" for p in self.inputs)

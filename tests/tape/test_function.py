@@ -1,5 +1,6 @@
 """Functions: arrays in, arrays out, any batch axes, sentences when something does not fit."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -174,3 +175,16 @@ def test_nothing_is_written_beyond_the_outputs():
         guarded = np.full((rows + 2, 5), 77.0)
         g(np.zeros((rows, 5)), out=guarded[1:-1])
         assert np.all(guarded[[0, -1]] == 77.0) and np.all(guarded[1:-1] == 1.0)
+
+
+def test_operations_are_expected_and_worst():
+    def halved(x, until):
+        return cd.loop(lambda i, y: y * 0.5, x, 100, until=until)
+
+    ends = cd.function(lambda x: halved(x, lambda y: y < 1.0), x=()).operations
+    runs = cd.function(lambda x: halved(x, None), x=()).operations
+    assert (runs, runs.expected, runs.worst, str(runs)) == (100, 100, 100, "100")
+    assert ends == ends.worst == 100 * (ends.expected // 8) and str(ends) == f"{ends.expected} expected, {ends.worst} at worst"
+    assert pickle.loads(pickle.dumps(ends)).expected == ends.expected and f"{ends:,}" == "400"
+    short = cd.function(lambda x: cd.loop(lambda i, y: y * 0.5, x, 3, until=lambda y: y < 1.0), x=()).operations
+    assert short.expected == short.worst

@@ -20,14 +20,13 @@ from condyle.tape.cache import shared_cache
 from condyle.tape.host_info import available_threads
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
-from condyle.tape.tape import Tape, operations, run_time_rows
+from condyle.tape.tape import EXPECTED_ITERATIONS, Tape, operations, run_time_rows
 from condyle.tape.target import Target, cpu_target
 from condyle.tape.trace_cache import source_hash
 
 ALIGN = 64  # bytes: scratch memory begins at a multiple of a vector's size
 # how many threads pay is decided by the expected time of a batch
 SECONDS_PER_OPERATION = 0.3e-9  # for one lane block, before the kernel has been timed
-UNTIL = 8  # iterations expected of a loop that ends when its lanes are done
 THREAD_PAYS = 100e-6  # s of work that each thread gets at least
 PIECES = 4  # pieces per thread, which even out the load
 
@@ -248,4 +247,4 @@ def _compiled(tape: Tape, precision: str, lanes: int) -> bytes:
     """Bytes of scratch memory, expected operations, object code."""
     low = lower(tape, precision)
     text, scratch = kernel_ir(low, precision, lanes, target())
-    return struct.pack("<qq", scratch, operations(low.block, until=UNTIL)) + object_code(text)
+    return struct.pack("<qq", scratch, operations(low.block, until=EXPECTED_ITERATIONS)) + object_code(text)
