@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from condyle.constraints.reduced_coordinates import entries, reduced_model
 from condyle.dynamics.kinematics import poses
 from condyle.dynamics.manifold import integrate
 from condyle.errors import RobotError
+from condyle.robot import ordered
 from condyle.robot.edit import only
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
@@ -89,12 +91,12 @@ class Mechanism:
             if _largest(phi) <= CLOSED * self.length * 1e-3:
                 break
             step = np.zeros(self.below.nv)
-            step[columns] = -np.linalg.lstsq(J[:, columns], phi, rcond=1e-10)[0]
+            step[columns] = -ordered.least_norm(J[:, columns], phi, 1e-10)
             step *= min(1.0, MAX_STEP / max(_largest(step), MAX_STEP))
             for _ in range(12):
                 there = self.moved(x, step)
                 new, J_new = self.at(there)
-                if np.linalg.norm(new) < np.linalg.norm(phi) and np.all(np.isfinite(J_new)):
+                if ordered.norm(new) < ordered.norm(phi) and np.all(np.isfinite(J_new)):
                     break
                 step *= 0.5
             else:
@@ -107,11 +109,11 @@ class Mechanism:
         phi, J = self.at(x)
         chosen, step = list(rows), np.zeros(self.below.nv)
         try:
-            inverse = np.linalg.inv(J[chosen][:, columns])
-        except np.linalg.LinAlgError:
+            inverse = ordered.inverse(J[chosen][:, columns])
+        except ordered.SingularError:
             return step, np.inf, 0.0
-        step[columns] = -inverse @ phi[chosen]
-        return step, _largest(phi), 1.0 / float(np.linalg.norm(inverse))
+        step[columns] = -ordered.matvec(inverse, phi[chosen])
+        return step, _largest(phi), 1.0 / ordered.norm(inverse)
 
     def nearby(self, x: np.ndarray, rows: Sequence[int], columns: np.ndarray) -> tuple[np.ndarray, float, float]:
         """(x closed by steps of Newton from near it, the largest residual, the strength of the conditions there)."""
@@ -125,8 +127,7 @@ class Mechanism:
 
 def rank_of(J: np.ndarray) -> int:
     """The number of singular values that count."""
-    s = np.linalg.svd(J, compute_uv=False)
-    return int(np.sum(s > RANK * max(s[0], 1e-300))) if len(s) else 0
+    return ordered.rank(J, RANK)
 
 
 def _largest(x: np.ndarray) -> float:
@@ -226,13 +227,13 @@ def _independent_rows(J: np.ndarray, rank: int) -> list[int]:
     """Rows that are independent, the strongest first, in the order of the conditions."""
     rest, chosen = J.copy(), list[int]()
     for _ in range(rank):
-        size = np.linalg.norm(rest, axis=1)
+        size = np.array([ordered.norm(row) for row in rest])
         size[chosen] = -1.0
         # of equals the first, however rounding has it
         k = int(np.flatnonzero(size >= 0.999 * size.max())[0])
         chosen.append(k)
-        unit = rest[k] / np.linalg.norm(rest[k])
-        rest = rest - np.outer(rest @ unit, unit)
+        unit = rest[k] / ordered.norm(rest[k])
+        rest = rest - np.outer(ordered.matvec(rest, unit), unit)
     return sorted(chosen)
 
 
@@ -256,8 +257,8 @@ def _dependent(below: Model, J: np.ndarray, asked: set[int] | None, named: Seque
             )
         pick = max(i for i, s in strength.items() if s >= MIN_PIVOT * best)
         chosen.append(pick)
-        basis, _ = np.linalg.qr(rest[:, below.links[pick].v])
-        rest = rest - basis @ (basis.T @ rest)
+        moved = rest[:, below.links[pick].v]
+        rest = rest - np.column_stack([_onto(moved, column) for column in rest.T])
         found += below.links[pick].kind.nv
     extra = [below.links[i].joint for i in moving if asked is not None and i not in asked and i not in chosen]
     if extra and named is None:
@@ -270,10 +271,21 @@ def _dependent(below: Model, J: np.ndarray, asked: set[int] | None, named: Seque
 
 def _gain(columns: np.ndarray) -> float:
     """The smallest singular value: how well these coordinates alone move the conditions."""
-    return float(np.linalg.svd(columns, compute_uv=False)[-1])
+    return float(ordered.singular_values(columns)[-1])
+
+
+def _onto(columns: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The part of b that lies in the span of the columns."""
+    return ordered.matvec(columns, ordered.fit(columns, b))
 
 
 def determinants(A: np.ndarray, blocks: list[Block]) -> np.ndarray:
     """The determinant of each block with its sign, its size rounded to a power of two."""
-    found = [np.linalg.det(A[np.ix_(rows, columns)]) for rows, columns in blocks]
-    return np.array([np.sign(d) * 2.0 ** np.round(np.log2(abs(d))) for d in found])
+    found = [ordered.determinant(A[np.ix_(rows, columns)]) for rows, columns in blocks]
+    return np.array([math.copysign(math.ldexp(1.0, _nearest_exponent(abs(d))), d) for d in found])
+
+
+def _nearest_exponent(x: float) -> int:
+    """The k whose 2^k is nearest to x > 0 as a ratio."""
+    fraction, exponent = math.frexp(x)
+    return exponent if fraction * fraction > 0.5 else exponent - 1

@@ -10,6 +10,7 @@ from condyle.constraints.assembly import Mechanism
 from condyle.constraints.initial_guess import InitialGuess, Series, fitted
 from condyle.constraints.loops import CONVERGED, MIN_STEPS, Loops
 from condyle.dynamics.manifold import integrate
+from condyle.robot import ordered
 from condyle.robot.joints import Revolute
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
@@ -48,7 +49,8 @@ def _drivers(mechanism: Mechanism, loops: Loops) -> dict[int, int | None]:
         x, _ = mechanism.closed(start, columns)
         _, J = mechanism.at(x)
         J = J[list(loops.rows)]
-        T = -np.linalg.solve(J[:, columns], J[:, kept])
+        inverse = ordered.inverse(J[:, columns])
+        T = np.column_stack([-ordered.matvec(inverse, column) for column in J[:, kept].T])
         moves |= np.abs(T) > 1e-9
     out: dict[int, int | None] = {}
     row = 0
@@ -129,7 +131,8 @@ def _straight_on(rows: list[np.ndarray], place: int, y: float) -> np.ndarray:
 def _beyond(mechanism: Mechanism, loops: Loops, x: np.ndarray) -> bool:
     """Whether a block of the conditions has another sign than at the first pose."""
     A = mechanism.at(x)[1][list(loops.rows)][:, loops.following[1]]
-    return any(np.linalg.det(A[np.ix_(r, c)]) * scale < 0.0 for (r, c), scale in zip(loops.blocks, loops.scales, strict=True))
+    signs = zip([A[np.ix_(*block)] for block in loops.blocks], loops.scales, strict=True)
+    return any(ordered.determinant(block) * scale < 0.0 for block, scale in signs)
 
 
 def _steps(mechanism: Mechanism, loops: Loops) -> int:

@@ -12,6 +12,7 @@ from condyle.constraints.explicit_map import Explicit
 from condyle.constraints.loop_residuals import labels
 from condyle.constraints.loops import Loops
 from condyle.constraints.rolling import Rolling
+from condyle.robot import ordered
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.function import Function
@@ -80,7 +81,7 @@ def _problem_at(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> str:
             f"{where} the loops do not close: {left:.3g} is left of '{worst}' (m or rad), and the rank is {rank} of {n}; "
             "stay within what the lengths allow, or pass mask=True to flag such states"
         )
-    strengths = np.linalg.svd(J[list(loops.rows)][:, columns], compute_uv=False)
+    strengths = ordered.singular_values(J[list(loops.rows)][:, columns])
     if strengths[-1] <= SINGULAR * strengths[0]:
         followers = ", ".join([below.links[i].joint for i in loops.dependent][:SHOWN])
         count = int(np.sum(strengths > SINGULAR * strengths[0]))

@@ -14,12 +14,15 @@ from condyle.constraints.reduced_coordinates import floats, listed, scalar_coord
 from condyle.dynamics.manifold import difference
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
+from condyle.robot import ordered
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.derive import derivative_at_zero, jacobian_at_zero
 from condyle.tape.function import Function
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
+
+ROUNDING = 1e-13  # of the largest singular value: what is smaller counts as zero
 
 NEAR = 1e-9  # how well gamma and the velocities must agree, relative
 PROBES = 5  # configurations at which they are compared
@@ -179,11 +182,11 @@ def _checked(constraint: Explicit) -> tuple[bool, bool]:
                 "start elsewhere, with start=..."
             )
         if constraint.map is None:
-            if np.linalg.matrix_rank(G) < reduced.nv:
+            if ordered.rank(G, ROUNDING) < reduced.nv:
                 raise RobotError(
                     f"robot '{below.name}': gamma moves nothing along some of its "
                     f"{reduced.nv} coordinates at y = {y}: its derivative has the rank "
-                    f"{np.linalg.matrix_rank(G)}; use fewer coordinates, or start elsewhere with start=..."
+                    f"{ordered.rank(G, ROUNDING)}; use fewer coordinates, or start elsewhere with start=..."
                 )
             continue
         fixed = ~np.any(np.abs(G) > 0.0, axis=1)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from condyle.robot import ordered
+from condyle.robot.angles import cos_sin
 from condyle.robot.spatial import Array
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class Series:
         """f(y), by recurrences for the sines and cosines or the polynomials."""
         if self.periodic:
             out = y * float(self.turns) + float(self.cosines[0])
-            c1, s1 = np.cos(y), np.sin(y)
+            c1, s1 = cos_sin(float(y)) if isinstance(y, float) else (np.cos(y), np.sin(y))
             c, s = c1, s1
             for k in range(1, len(self.cosines)):
                 out = out + c * float(self.cosines[k]) + s * float(self.sines[k])
@@ -73,11 +75,12 @@ def fitted(driver: int, place: int, y: np.ndarray, x: np.ndarray, periodic: bool
     rest = x - turns * y
     for terms in range(TERMS + 1):
         if periodic:
-            basis = np.column_stack([np.cos(k * y) for k in range(terms + 1)] + [np.sin(k * y) for k in range(1, terms + 1)])
+            turned = np.array([[cos_sin(float(k * angle)) for angle in y] for k in range(terms + 1)])
+            basis = np.column_stack([*turned[..., 0], *turned[1:, :, 1]])
         else:
             basis = np.polynomial.chebyshev.chebvander((y - middle) / half, terms)
-        found = np.linalg.lstsq(basis, rest, rcond=None)[0]
-        if np.max(np.abs(basis @ found - rest)) < NEAR:
+        found = ordered.fit(basis, rest)
+        if np.max(np.abs(ordered.matvec(basis, found) - rest)) < NEAR:
             break
     cosines = found[: terms + 1]
     sines = np.concatenate([[0.0], found[terms + 1 :]]) if periodic else np.zeros(terms + 1)

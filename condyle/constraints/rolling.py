@@ -18,10 +18,11 @@ from condyle.constraints.loops import SINGULAR
 from condyle.constraints.reduced_coordinates import following, listed, reduced_model, velocity_names
 from condyle.dynamics.kinematics import ancestors, axes, poses
 from condyle.errors import RobotError
+from condyle.robot import ordered
 from condyle.robot.edit import only
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, cross, vector
+from condyle.robot.spatial import Array, cross, product, vector
 from condyle.tape.array import where
 from condyle.tape.derive import derivative_at_zero, jacobian_at_zero
 from condyle.tape.function import Function
@@ -122,9 +123,11 @@ class PlanarWheel:
         for i in ancestors(model, wheel.link):
             kind = model.links[i].kind
             if isinstance(kind, Prismatic):
-                leaves = abs(float((X[i].R @ np.array(kind.axis))[1])) > FLAT
+                leaves = abs(float(product(X[i].R, np.array(kind.axis))[1])) > FLAT
             else:
-                axis = np.asarray(X[i].R @ np.array(kind.axis), dtype=float) if isinstance(kind, Revolute) else np.zeros(3)
+                axis = (
+                    np.asarray(product(X[i].R, np.array(kind.axis)), dtype=float) if isinstance(kind, Revolute) else np.zeros(3)
+                )
                 leaves = abs(abs(axis[1]) - 1.0) > FLAT
                 senses[i] = float(np.sign(axis[1]))
             if leaves:
@@ -352,7 +355,7 @@ def _rolling_layer(
     A = np.asarray(function(start), dtype=float)
     rows: list[int] = []
     for r in range(len(A)):
-        if np.linalg.matrix_rank(A[[*rows, r]], tol=RANK * np.max(np.abs(A))) > len(rows):
+        if np.sum(ordered.singular_values(A[[*rows, r]]) > RANK * np.max(np.abs(A))) > len(rows):
             rows.append(r)
     names = velocity_names(below)
     unknown = [n for n in independent or () if n not in names]
@@ -364,7 +367,7 @@ def _rolling_layer(
     wanted += [k for k in range(len(names)) if k not in kept and k not in wanted]
     dependent: list[int] = []
     for k in wanted:
-        values = np.linalg.svd(A[np.ix_(rows, [*dependent, k])], compute_uv=False)
+        values = ordered.singular_values(A[np.ix_(rows, [*dependent, k])])
         if len(dependent) < len(rows) and values[-1] > 1e-3 * values[0]:
             dependent.append(k)
     if len(dependent) < len(rows):

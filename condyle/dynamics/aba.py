@@ -10,7 +10,7 @@ from condyle.dynamics.coriolis import angular_velocities, bias_acceleration, gyr
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.solve import cholesky_solve
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, skew, symmetric
+from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, product, skew, symmetric
 from condyle.tape.scalar import constant
 
 
@@ -32,7 +32,7 @@ class Articulated:
 
     def __matmul__(self, motion: Motion) -> Force:
         v, w = motion.linear, motion.angular
-        return Force(self.M @ v + self.H @ w, self.H.T @ v + self.J @ w)
+        return Force(product(self.M, v) + product(self.H, w), product(self.H.T, v) + product(self.J, w))
 
     def less(self, U: Force, scaled: Force) -> Articulated:
         """self - U scaled^T, which is symmetric when `scaled` is a multiple of U, or a sum of such."""
@@ -56,15 +56,15 @@ class Articulated:
         """This inertia, given in b, as seen from a: turned, then moved."""
         M, H, J = rotated(self.M, X_ab.R), rotated(self.H, X_ab.R), rotated(self.J, X_ab.R)
         P = skew(X_ab.p)
-        moved = H - M @ P
-        return Articulated(symmetric(M), moved, symmetric(J - H.T @ P + P @ moved))
+        moved = H - product(M, P)
+        return Articulated(symmetric(M), moved, symmetric(J - product(H.T, P) + product(P, moved)))
 
 
 def rotated(A: Array, R: Array) -> Array:
     """R A R^T; in half the operations when R turns about an axis of the frame."""
     plane = _plane(R)
     if plane is None:
-        return R @ A @ R.T
+        return product(product(R, A), R.T)
     i, j, k = plane
     c, s = R[i, i], R[j, i]
     cs, ss, cc = c * s, s * s, c * c
@@ -132,7 +132,8 @@ def forward_dynamics(model: Model, q: Array, v: Array, tau: Array, wrenches: Wre
     world = Motion(-np.array(model.gravity), np.zeros(3))
     for i, link in model.outward():
         A_i = link.pose(q).carry(A[link.parent] if link.parent >= 0 else world) + c[i]
-        right = np.array([u_k - f.linear @ A_i.linear - f.angular @ A_i.angular for u_k, f in zip(u[i], U[i], strict=True)])
+        pull = [(product(f.linear, A_i.linear), product(f.angular, A_i.angular)) for f in U[i]]
+        right = np.array([u_k - linear - angular for u_k, (linear, angular) in zip(u[i], pull, strict=True)])
         a[link.v] = cholesky_solve(D[i], right)
         A.append(A_i + link.velocity(a))
     return a

@@ -12,7 +12,7 @@ import numpy as np
 from condyle.dynamics.energy import composite_inertias
 from condyle.dynamics.kinematics import velocities
 from condyle.robot.model import Link, Model
-from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, cross
+from condyle.robot.spatial import Array, Force, Inertia, Motion, Pose, cross, product
 
 
 def cross_squared(w: Array) -> Array:
@@ -27,7 +27,7 @@ def angular_velocities(model: Model, q: Array, v: Array) -> list[Array]:
     w: list[Array] = []
     for _, link in model.outward():
         wJ = link.velocity(v).angular
-        w.append(link.pose(q).R.T @ w[link.parent] + wJ if link.parent >= 0 else wJ)
+        w.append(product(link.pose(q).R.T, w[link.parent]) + wJ if link.parent >= 0 else wJ)
     return w
 
 
@@ -40,13 +40,13 @@ def bias_acceleration(link: Link, X: Pose, v: Array, w_parent: Array | None, w: 
     J = link.velocity(v)
     linear = cross(w + w - J.angular, J.linear)
     if w_parent is not None:
-        linear = linear + X.R.T @ (cross_squared(w_parent) @ X.p)
+        linear = linear + product(X.R.T, product(cross_squared(w_parent), X.p))
     return Motion(linear, cross(w, J.angular))
 
 
 def gyroscopic(I: Inertia, w: Array) -> Force:
     """The force it takes to keep a body turning at w with its origin at rest:  ([w]^2 h, w x I w)."""
-    return Force(cross_squared(w) @ I.h, cross(w, I.I @ w))
+    return Force(product(cross_squared(w), I.h), cross(w, product(I.I, w)))
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ class CoriolisOperator:
 
     def seen_from(self, X_ab: Pose) -> CoriolisOperator:
         """Given in b, as seen from a; velocities stay those in the world."""
-        p = X_ab.R @ self.p
-        return CoriolisOperator(p, X_ab.R @ self.N @ X_ab.R.T + np.outer(p, X_ab.p))
+        p = product(X_ab.R, self.p)
+        return CoriolisOperator(p, product(product(X_ab.R, self.N), X_ab.R.T) + np.outer(p, X_ab.p))
 
     def __matmul__(self, axis: Motion) -> Force:
         """B S."""
-        return Force(-cross(self.p, axis.angular), np.trace(self.N) * axis.angular - self.N @ axis.angular)
+        return Force(-cross(self.p, axis.angular), np.trace(self.N) * axis.angular - product(self.N, axis.angular))
 
     def transposed(self, axis: Motion) -> Force:
         """B^T S."""
-        angular = np.trace(self.N) * axis.angular - self.N.T @ axis.angular
+        angular = np.trace(self.N) * axis.angular - product(self.N.T, axis.angular)
         return Force(np.zeros(3), angular + cross(self.p, axis.linear))
 
 

@@ -20,7 +20,7 @@ from condyle.dynamics.coriolis import CoriolisOperator
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
 from condyle.dynamics.solve import ancestor_dofs, tree_factor
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force, Inertia, Motion
+from condyle.robot.spatial import Array, Force, Inertia, Motion, product
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def motions(model: Model, q: Array, v: Array) -> Motions:
     """Poses, inertias, velocities and axes of all links in the frame of the first link, or of the world if there are several."""
     X_0F, X = root_poses(model, q)
     S = axes(model, X)
-    gravity = X_0F.R.T @ np.array(model.gravity)
+    gravity = product(X_0F.R.T, np.array(model.gravity))
     V: list[Motion] = []
     P: list[Motion] = []
     T: list[Motion] = []
@@ -145,6 +145,6 @@ def _by_q_and_v(model: Model, m: Motions, v: Array, a: Array) -> tuple[Array, Ar
         # the joints beyond it move with it
         for j in range(own.stop, model.nv):
             if k in ancestors_of[j]:
-                dq[j, k] = turn[j] @ m.P[k].angular + Q[k].dot(momentum[j])
-                dv[j, k] = turn[j] @ m.S[k].angular + W[k].dot(momentum[j])
+                dq[j, k] = product(turn[j], m.P[k].angular) + Q[k].dot(momentum[j])
+                dv[j, k] = product(turn[j], m.S[k].angular) + W[k].dot(momentum[j])
     return dq, dv

@@ -8,7 +8,7 @@ import numpy as np
 
 from condyle.dynamics.kinematics import poses, velocities
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force, Inertia, cross
+from condyle.robot.spatial import Array, Force, Inertia, cross, product
 
 
 def total_mass(model: Model) -> Any:
@@ -29,7 +29,7 @@ def kinetic_energy(model: Model, q: Array, v: Array) -> Any:
 def potential_energy(model: Model, q: Array) -> Any:
     """V = -sum m g . c, joules: zero when the centre of mass is level with the world's origin."""
     _, h = _moments(model, q)
-    return -(np.array(model.gravity) @ h)
+    return -product(np.array(model.gravity), h)
 
 
 def center_of_mass(model: Model, q: Array) -> Array:
@@ -45,7 +45,7 @@ def _moments(model: Model, q: Array) -> tuple[Any, Array]:
     total, at = 0.0, np.zeros(3)
     for i, link in model.inward():
         X = link.pose(q)
-        here = X.R @ h[i] + mass[i] * X.p
+        here = product(X.R, h[i]) + mass[i] * X.p
         if link.parent >= 0:
             mass[link.parent] = mass[link.parent] + mass[i]
             h[link.parent] = h[link.parent] + here
@@ -63,7 +63,7 @@ def com_jacobian(model: Model, q: Array) -> Array:
     J = np.zeros((3, model.nv), dtype=object)
     for i, link in model.outward():
         for k, S in enumerate(link.axes):
-            J[:, link.v.start + k] = X[i].R @ ((I[i] @ S).linear * per_mass)
+            J[:, link.v.start + k] = product(X[i].R, (I[i] @ S).linear * per_mass)
     return J
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force, Motion, Pose, cross
+from condyle.robot.spatial import Array, Force, Motion, Pose, cross, product
 
 
 def poses(model: Model, q: Array) -> list[Pose]:
@@ -88,7 +88,7 @@ def from_local(motion: Motion, X_0f: Pose, reference: str) -> Motion:
     if reference == "world":
         moved: Motion = X_0f @ motion
         return moved
-    return Motion(X_0f.R @ motion.linear, X_0f.R @ motion.angular)
+    return Motion(product(X_0f.R, motion.linear), product(X_0f.R, motion.angular))
 
 
 def ancestors(model: Model, link: int) -> list[int]:
@@ -165,8 +165,8 @@ def link_forces(model: Model, q: Array, where: Sequence[tuple[str, str]], wrench
             continue
         force = Force.of(six)
         if reference == "world_aligned":
-            R = X[frame.link].R @ frame.pose.R
-            force = Force(R.T @ force.linear, R.T @ force.angular)
+            R = product(X[frame.link].R, frame.pose.R)
+            force = Force(product(R.T, force.linear), product(R.T, force.angular))
         force = frame.pose @ force
         total[frame.link] = total[frame.link] + force if frame.link in total else force
     return total

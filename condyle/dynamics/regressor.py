@@ -6,7 +6,7 @@ import numpy as np
 
 from condyle.dynamics.coriolis import angular_velocities, bias_acceleration, cross_squared
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Motion, cross, skew
+from condyle.robot.spatial import Array, Motion, cross, product, skew
 
 # of each link: mass, mass * centre of mass, and the inertia about the origin of the link's frame
 PARAMETERS = ("m", "mcx", "mcy", "mcz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
@@ -48,7 +48,7 @@ def _row(S: Motion, A: Motion, w: Array) -> Array:
     D = skew(A.angular) + cross_squared(w)
     # S . (I w' + w x I w) = w'^T I s + w^T I (s x w), s the angular part of S
     on_inertia = _by_inertia(A.angular, S.angular) + _by_inertia(w, cross(S.angular, w))
-    return np.concatenate([[S.linear @ A.linear], S.linear @ D + cross(A.linear, S.angular), on_inertia])
+    return np.concatenate([[product(S.linear, A.linear)], product(S.linear, D) + cross(A.linear, S.angular), on_inertia])
 
 
 def _by_inertia(x: Array, y: Array) -> Array:

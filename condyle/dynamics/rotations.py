@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.robot.spatial import Array, vector
+from condyle.robot.angles import cos_sin
+from condyle.robot.spatial import Array, product, vector
 from condyle.tape.array import where
 
 # 1/12, 1/720, ...: |B_2k| / (2k)! with Bernoulli's numbers B, from k = 1
@@ -36,15 +37,17 @@ BERNOULLI = (
 def even(t: Any, series: Sequence[float], closed: Callable[[Any], Any], below: float = 1.0) -> Any:
     """series[0] + series[1] t + ... for t < below, else closed(t)."""
     near = t < below
+    if isinstance(near, (bool, np.bool_)) and not near:
+        return closed(t)
     total: Any = series[-1]
     for coefficient in reversed(series[:-1]):
         total = total * t + coefficient
-    return where(near, total, closed(where(near, below, t)))
+    return total if isinstance(near, (bool, np.bool_)) else where(near, total, closed(where(near, below, t)))
 
 
 def alternating(first: int) -> list[float]:
     """1/n! - t/(n+2)! + t^2/(n+4)! - ..., n = first: nine terms are exact to the last digit up to t = 1, derivatives included."""
-    return [(-1.0) ** k / factorial(first + 2 * k) for k in range(9)]
+    return [(1.0 - 2.0 * (k % 2)) / factorial(first + 2 * k) for k in range(9)]
 
 
 def series_derivative(series: Sequence[float]) -> list[float]:
@@ -52,19 +55,26 @@ def series_derivative(series: Sequence[float]) -> list[float]:
     return [k * c for k, c in enumerate(series) if k > 0]
 
 
+def _cos_sin(angle: Any) -> tuple[Any, Any]:
+    """(cos, sin) of a traced angle, or of a number without the C library."""
+    return cos_sin(float(angle)) if isinstance(angle, float) else (np.cos(angle), np.sin(angle))
+
+
 def half_sine(t: Any) -> Any:
     """s = sin(angle/2) / angle."""
-    return even(t, [c * 0.5 * 0.25**k for k, c in enumerate(alternating(1))], lambda t: np.sin(0.5 * np.sqrt(t)) / np.sqrt(t))
+    return even(
+        t, [c * 0.5 * 0.25**k for k, c in enumerate(alternating(1))], lambda t: _cos_sin(0.5 * np.sqrt(t))[1] / np.sqrt(t)
+    )
 
 
 def half_cosine(t: Any) -> Any:
     """cos(angle/2)."""
-    return even(t, [c * 0.25**k for k, c in enumerate(alternating(0))], lambda t: np.cos(0.5 * np.sqrt(t)))
+    return even(t, [c * 0.25**k for k, c in enumerate(alternating(0))], lambda t: _cos_sin(0.5 * np.sqrt(t))[0])
 
 
 def quaternion_exp(w: Array) -> Array:
     """The quaternion of the rotation by |w| about w."""
-    t = w @ w
+    t = product(w, w)
     s = half_sine(t)
     return vector(w[0] * s, w[1] * s, w[2] * s, half_cosine(t))
 
@@ -77,7 +87,7 @@ def quaternion_log(q: Array) -> Array:
     """
     n, w = q[:3], q[3]
     reach = np.sqrt(n @ n + w * w) + abs(w)
-    series = [(-1.0) ** k / (2 * k + 1) for k in range(12)]
+    series = [(1.0 - 2.0 * (k % 2)) / (2 * k + 1) for k in range(12)]
     y = (n @ n) / (reach * reach)
     scale = 4.0 * even(y, series, lambda y: np.arctan2(np.sqrt(y), 1.0) / np.sqrt(y), below=1.0 / 32.0) / reach
     return n * where(w < 0.0, -scale, scale)
@@ -115,7 +125,7 @@ def conjugate(q: Array) -> Array:
 
 def normalized(q: Array) -> Array:
     """The quaternion with length one."""
-    return q * (1.0 / np.sqrt(q @ q))
+    return q * (1.0 / np.sqrt(product(q, q)))
 
 
 # with W = [w]: a body that turns from 0 to w in unit time, its axes moving at v, ends at  (1 + b W + c W^2) v,

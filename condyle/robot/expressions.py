@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from condyle.robot import rounded
 from condyle.robot.angles import FARTHEST, cos_sin, tangent
 from condyle.robot.fields import number
 from condyle.robot.names import nearest, quoted
@@ -40,7 +41,7 @@ def _power(x: Value, y: Value) -> Value:
     result = x**y
     if isinstance(result, complex):
         raise ValueError("a broken power of a negative number")
-    return result
+    return rounded.power(x, y) if isinstance(result, float) else result
 
 
 def _float(x: Value) -> Value:
@@ -70,11 +71,11 @@ def _tangent(x: Value) -> Value:
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    # the same on every processor; the C library's other functions may differ in the last bit
+    # the same on every processor: rounded correctly, or made of operations that IEEE 754 fixes
     **{"sin": _sine, "cos": _cosine, "tan": _tangent},
-    **{f.__name__: f for f in (math.asin, math.acos, math.atan, math.atan2, math.hypot)},
-    **{f.__name__: f for f in (math.sqrt, math.exp, math.log, math.log10, math.sinh, math.cosh, math.tanh, math.fabs)},
-    **{f.__name__: f for f in (math.radians, math.degrees, math.floor, math.ceil, math.fmod, math.copysign)},
+    **{f.__name__: f for f in (rounded.asin, rounded.acos, rounded.atan, rounded.atan2, math.hypot, math.sqrt)},
+    **{f.__name__: f for f in (rounded.exp, rounded.log, rounded.log10, rounded.sinh, rounded.cosh, rounded.tanh)},
+    **{f.__name__: f for f in (math.fabs, math.radians, math.degrees, math.floor, math.ceil, math.fmod, math.copysign)},
     **{"abs": abs, "min": min, "max": max, "round": _round, "pow": _power, "len": len},
     **{"int": _int, "float": _float, "str": _text, "bool": bool},
 }

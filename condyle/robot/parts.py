@@ -44,13 +44,13 @@ def solid(mass: float, shape: Shape) -> Inertia:
     """A uniform body of this shape; a capsule counts as the cylinder of its whole length."""
     s = shape.size
     if shape.kind == "sphere":
-        moments = (0.4 * mass * s[0] ** 2,) * 3
+        moments = (0.4 * mass * (s[0] * s[0]),) * 3
     elif shape.kind == "box":
-        moments = tuple(mass / 12.0 * (a**2 + b**2) for a, b in ((s[1], s[2]), (s[0], s[2]), (s[0], s[1])))  # type: ignore[assignment]
+        moments = tuple(mass / 12.0 * (a * a + b * b) for a, b in ((s[1], s[2]), (s[0], s[2]), (s[0], s[1])))  # type: ignore[assignment]
     else:
         length = s[1] + (2.0 * s[0] if shape.kind == "capsule" else 0.0)
-        across = mass / 12.0 * (3.0 * s[0] ** 2 + length**2)
-        moments = (across, across, 0.5 * mass * s[0] ** 2)
+        across = mass / 12.0 * (3.0 * (s[0] * s[0]) + length * length)
+        moments = (across, across, 0.5 * mass * (s[0] * s[0]))
     return body(mass, ORIGIN, moments, shape.pose)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from condyle.dynamics.kinematics import root_poses
 from condyle.robot.joints import Free
-from condyle.robot.spatial import Array, Motion, Pose, cross, vector
+from condyle.robot.spatial import Array, Motion, Pose, cross, product, vector
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Plane, Slope
 from condyle.simulate.world import World
@@ -32,9 +32,8 @@ class Surface:
 def surface(world: World, point: ContactPoint, X_0F: Pose, centre: Array) -> Surface:
     """The ground under a sphere with this centre."""
     assert world.ground is not None
-    distance, n = world.ground.distance(X_0F.R @ centre + X_0F.p)
-    t1, t2 = tangents(n)
-    C = np.array([X_0F.R.T @ n, X_0F.R.T @ t1, X_0F.R.T @ t2])
+    distance, n = world.ground.distance(X_0F.point(centre))
+    C = np.array([product(X_0F.R.T, axis) for axis in (n, *tangents(n))])
     return Surface(C, point.radius - distance, C[0] * -point.radius)
 
 
@@ -65,7 +64,7 @@ def ground_axes(world: World, q: Array) -> Array | None:
         return None
     _, n = world.ground.distance(np.zeros(3))
     X_0F, _ = root_poses(world.model, q)
-    return np.array([n, *tangents(n)]) @ X_0F.R
+    return product(np.array([n, *tangents(n)]), X_0F.R)
 
 
 def to_ground_axes(C: Array | None, v: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def depth_power(world: World, depth: Any) -> Any:
 def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: Array) -> Cone | Polytope:
     """The law of one contact at this depth; u is its velocity before the step, and `mass` the effective mass there."""
     S = max_impulse(world, depth)
-    kappa = world.contact_smoothing + impact_smoothing((mass * world.nominal_load) ** 0.5, world.gravity * world.h, S, u @ u)
+    kappa = world.contact_smoothing + impact_smoothing(np.sqrt(mass * world.nominal_load), world.gravity * world.h, S, u @ u)
     assert world.ground is not None
     mu = float(world.ground.friction if point.friction is None else point.friction)
     # the sliding speed before the step, smooth at rest
@@ -124,7 +125,7 @@ def limit_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
 def limit_max_impulse(world: World, k: int, angle: Any) -> tuple[Any, Any]:
     """(the largest impulse of a joint's limits, its size): positive at the lower one, negative at the upper, zero between."""
     joint = world.joints[k]
-    scale = 2.0 * joint.load * world.h / joint.depth**world.power
+    scale = 2.0 * joint.load * world.h / math.prod([joint.depth] * world.power)
     signed, size = 0.0, 0.0
     for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
         if bound is not None:

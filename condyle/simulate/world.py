@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -119,12 +120,12 @@ class World:
         """k of the largest normal force k depth^power, N/m^power: two thirds support `nominal_load` at the depth at rest."""
         if self.given_stiffness is not None:
             return self.given_stiffness
-        return 1.5 * self.nominal_load * self.gravity / self.depth**self.power
+        return 1.5 * self.nominal_load * self.gravity / math.prod([self.depth] * self.power)
 
     @property
     def contact_smoothing(self) -> float:
         """kappa of a contact at rest, J."""
-        return self.smoothing * self.nominal_load * (self.gravity * self.h) ** 2
+        return self.smoothing * self.nominal_load * ((self.gravity * self.h) * (self.gravity * self.h))
 
     @cached_property
     def effective_masses(self) -> tuple[float, ...]:

@@ -45,7 +45,7 @@ def cartpole() -> Description:
     """A pole on a cart, upright at zero: the cart slides along x, the pole turns about y."""
     cart = box((0.4, 0.2, 0.15), color=DARK)
     pole = rod((0.0, 0.0, 0.0), (0.0, 0.0, LENGTH), 0.02, RED, kind="cylinder")
-    slender = body(POLE, (0.0, 0.0, LENGTH / 2.0), (POLE * LENGTH**2 / 12.0, POLE * LENGTH**2 / 12.0, 0.0))
+    slender = body(POLE, (0.0, 0.0, LENGTH / 2.0), (POLE * (LENGTH * LENGTH) / 12.0, POLE * (LENGTH * LENGTH) / 12.0, 0.0))
     links = (
         link("rail", None, [box((2.0 * TRACK + 0.4, 0.04, 0.02), pose((0.0, 0.0, -0.085)), STEEL)]),
         link("cart", solid(CART, cart), [cart], [cart]),

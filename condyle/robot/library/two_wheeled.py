@@ -23,7 +23,7 @@ SIDES = {"left": +1.0, "right": -1.0}
 
 def description() -> Description:
     """The links, joints and frames."""
-    disc = WHEEL * RADIUS**2
+    disc = WHEEL * (RADIUS * RADIUS)
     lying = pose(rpy=(pi / 2.0, 0.0, 0.0))  # a cylinder stands along z; so turned, it lies along the axle
     axle = rod((0.0, 0.0, 0.0), (0.0, 0.0, -LENGTH), 0.01, BLUE)
     reach = HALF_TRACK - WIDTH / 2.0

@@ -50,7 +50,7 @@ def description() -> Description:
     foot = cylinder(0.064, 0.038, pose((0.0, 0.0, 0.019)), STEEL)
     column = rod((0.0, 0.0, 0.038), (0.0, 0.0, 0.1519), 0.05, BLUE, kind="cylinder")
     h, r = 0.038, 0.075
-    base = body(2.0, (0.0, 0.0, 0.0), ((3 * r**2 + h**2) / 6.0, (3 * r**2 + h**2) / 6.0, r**2))
+    base = body(2.0, (0.0, 0.0, 0.0), ((3 * (r * r) + h * h) / 6.0, (3 * (r * r) + h * h) / 6.0, r * r))
     links, joints = [link("base", base, [foot, column], [foot, column])], []
     ends = [row.xyz for row in ROWS[1:]] + [TOOL]
     for row, end in zip(ROWS, ends, strict=True):

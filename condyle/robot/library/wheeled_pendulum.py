@@ -19,7 +19,7 @@ BODY, WHEEL = 1.0, 0.5
 
 def description() -> Description:
     """The links, joints and frames."""
-    disc = WHEEL * RADIUS**2
+    disc = WHEEL * (RADIUS * RADIUS)
     axle = (0.0, 0.0, -LENGTH)
     # a cylinder lies along z; turned about x, it lies along the axle
     tread = cylinder(RADIUS, 0.02, pose(rpy=(pi / 2.0, 0.0, 0.0)), RED, "tread")
