@@ -52,6 +52,29 @@ def difference(model: Model, q0: Array, q1: Array) -> Array:
     return out
 
 
+def normalized_configuration(model: Model, q: Array) -> Array:
+    """q with quaternions of length one."""
+    out = np.array(q, dtype=object)
+    for link in model.links:
+        if isinstance(link.kind, Ball | Free):
+            out[link.q][-4:] = normalized(q[link.q][-4:])
+    return out
+
+
+def velocity_of_rate(model: Model, q: Array, rate: Array) -> Array:
+    """The joint velocity at which q changes at the rate dq/dt; of a quaternion's, the part that keeps its length."""
+    out = np.zeros(model.nv, dtype=object)
+    for _, link in model.outward():
+        at, by = q[link.q], rate[link.q]
+        if isinstance(link.kind, Ball | Free):
+            turn = quaternion_product(conjugate(at[-4:]), by[-4:])[:3] * (2.0 / (at[-4:] @ at[-4:]))
+            shift = rotation_of(normalized(at[-4:])).T @ by[:3] if isinstance(link.kind, Free) else []
+            out[link.v] = [*shift, *turn]
+        else:
+            out[link.v] = by
+    return out
+
+
 def screw(six: Array) -> Pose:
     """The pose after unit time at the constant velocity (linear, angular) in the moving frame: exp of SE(3)."""
     v, w = six[:3], six[3:]

@@ -9,18 +9,27 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from condyle.constraints.reduced_dynamics import SIZES, RobotFunction, System
+from condyle.constraints.reduced_dynamics import (
+    SIZES,
+    RobotFunction,
+    System,
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from condyle.dynamics.kinematics import link_forces
+from condyle.dynamics.manifold import normalized_configuration, velocity_of_rate
 from condyle.errors import CondyleError, RobotError
 from condyle.robot.joints import Ball, Free
 from condyle.robot.model import Model
 from condyle.tape.array import where
 from condyle.tape.backends.interface import find_backend
 from condyle.tape.compose import any_traced
+from condyle.tape.custom import custom_jvp
 from condyle.tape.function import Function
 from condyle.tape.trace import trace, with_finite_check
 from condyle.tape.trace_cache import cached_trace, trace_key
 
+DERIVATIVES = {"forward_dynamics": forward_dynamics_derivatives, "inverse_dynamics": inverse_dynamics_derivatives}
 UNIT = 0.01  # the squared length of a quaternion may differ so much from 1
 
 
@@ -124,7 +133,7 @@ class Compiled:
         checks = partial(_unit_quaternions, system.coordinate_map.reduced)
         checked = with_finite_check(partial(physics, system), name=name, matrices=matrices, also=checks)
         source = trace_key(physics, checks, system)
-        make = partial(trace, checked, **sizes)
+        make = partial(trace, _with_rule(system, key, checked) if derivatives else checked, **sizes)
         # a tape that is recorded again needs its operations, which the cache does not keep
         return Function(make() if derivatives else cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make))
 
@@ -171,6 +180,28 @@ class Compiled:
             f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
             "inertia (see robot.report); pass mask=True to flag such states"
         )
+
+
+def _with_rule(system: System, key: Any, function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """A robot's function with the derivatives that the robot has for it; a quaternion counts as its direction."""
+    derivatives, model = DERIVATIVES.get(key), system.model
+    if derivatives is None or not system.coordinate_map.identity:
+        return function
+
+    def rule(args: tuple[Any, ...], result: dict[str, Any], tangents: tuple[Any, ...]) -> dict[str, Any]:
+        matrices = derivatives(system, normalized_configuration(model, args[0]), *args[1:])
+        moves = (velocity_of_rate(model, args[0], tangents[0]), *tangents[1:])
+        total = sum((J @ move for J, move in zip(matrices, moves, strict=True)), np.zeros(system.nv))
+        return {name: 0.0 if name == "check" else total for name in result}
+
+    def ruled(**arrays: Any) -> dict[str, Any]:
+        found: dict[str, Any] = custom_jvp(lambda *given: function(**dict(zip(arrays, given, strict=True))), rule)(
+            *arrays.values()
+        )
+        return found
+
+    ruled.__name__ = function.__name__
+    return ruled
 
 
 def _evaluate(

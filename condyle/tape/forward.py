@@ -9,10 +9,11 @@ from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate
 from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import OPS
+from condyle.tape.passes import dead_code
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import loop_forward, seeds, smooth, union
 from condyle.tape.table import Table, current, fill_table, make_table
-from condyle.tape.tape import RUN_TIME, Block, Call, Loop, table_size
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Node, table_size
 
 Tangent = dict[int, Any]  # seed -> traced scalar
 
@@ -130,15 +131,53 @@ def _rule(op: str, y: Scalar, xs: list[Any], ts: list[Tangent], extra: tuple[Any
 
 
 def _call(call: Call, xs: list[Any], results: list[Any], ts: list[Tangent]) -> list[Tangent]:
-    """The tangents of a call's results by its rule, seed by seed."""
+    """The tangents of a call's results by its rule: what does not depend on tangents once, the rest seed by seed."""
     moves: list[Tangent] = [{} for _ in results]
     zero = _recorder.number(0.0)
-    for s in sorted({s for t in ts for s in t}):
-        tangents = evaluate(call.rule, [*xs, *results, *[t.get(s, zero) for t in ts]], _recorder)
+    seeded = sorted({s for t in ts for s in t})
+    if not seeded:
+        return moves
+    fixed, linear = _split(call, len(xs) + len(results))
+    known = evaluate(fixed, [*xs, *results], _recorder)
+    for s in seeded:
+        tangents = evaluate(linear, [*known, *[t.get(s, zero) for t in ts]], _recorder)
         for move, tangent in zip(moves, tangents, strict=True):
             if constant(tangent) != 0.0:
                 move[s] = tangent
     return moves
+
+
+def _split(call: Call, first: int) -> tuple[Block, Block]:
+    """(the part of a rule that its tangents, params from `first` on, do not enter; the rest, which takes its results first)."""
+    kept: tuple[Block, Block] | None = call.__dict__.get("_split")
+    if kept is not None:
+        return kept
+    nodes = call.rule.nodes
+    moving: set[int] = set()
+    for i, (op, args, data) in enumerate(nodes):
+        if (op == "param" and data >= first) or not moving.isdisjoint(args):
+            moving.add(i)
+    used = {a for i in moving for a in nodes[i].args} | set(call.rule.results)
+    # numbers alone are written again, so that products with zeros and ones fold
+    shared = sorted(a for a in used if a not in moving and nodes[a].op != "const")
+    number = {a: k for k, a in enumerate(shared)}
+    again: list[Node] = []
+    place: dict[int, int] = {}
+    for i, (op, args, data) in enumerate(nodes):
+        if i in number:
+            node = Node("param", (), number[i])
+        elif i in moving:
+            node = Node(op, tuple([place[a] for a in args]), data if op != "param" else data - first + len(shared))
+        elif op == "const" and i in used:
+            node = nodes[i]
+        else:
+            continue
+        place[i] = len(again)
+        again.append(node)
+    fixed = Block(nodes, first, tuple(shared))
+    linear = Block(tuple(again), len(shared) + call.rule.params - first, tuple([place[i] for i in call.rule.results]))
+    found = call.__dict__["_split"] = (dead_code(fixed), linear)
+    return found
 
 
 def chosen(op: str, xs: list[Any]) -> Any:

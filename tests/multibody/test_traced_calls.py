@@ -22,7 +22,7 @@ def robots():
     closed = bars.robot.close_loops(bars.loops, q=bars.pose(), independent=bars.independent)
     return {
         "chain": cd.load("chain:2"),
-        "free": cd.load(random_description(np.random.default_rng(2), 2), base="free"),
+        "free": cd.load(random_description(np.random.default_rng(2), 1), base="free"),
         "closed": closed,
     }
 
@@ -89,6 +89,34 @@ def test_derivatives_of_forward_dynamics_in_a_trace(robots, name):
     _, *jacobians = cd.linearize(robot.forward_dynamics, q, v, tau)
     for found, wanted in zip(jacobians, exact, strict=True):
         assert np.allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", ["chain", "free"])
+@pytest.mark.parametrize("function", ["forward_dynamics", "inverse_dynamics"])
+def test_derivatives_in_a_trace_are_those_the_robot_has(robots, name, function):
+    robot = robots[name]
+    q, v, tau = arguments(robot, ("q", "v", "tau"))
+    exact = getattr(robot, f"{function}_derivatives")(q, v, tau)
+    f = cd.function(
+        lambda d, v, tau: getattr(robot, function)(robot.integrate(q, d), v, tau), d=robot.nv, v=robot.nv, tau=robot.nv
+    )
+    zero = np.zeros(robot.nv)
+    for mode in ("forward", "reverse"):
+        for found, wanted in zip(f.on("reference").jacobian(mode=mode)(zero, v, tau), exact, strict=True):
+            assert np.allclose(found, wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+    # with no more operations, where coordinates are velocities
+    if robot.nq == robot.nv:
+        direct = cd.function(lambda q, v, tau: getattr(robot, function)(q, v, tau), q=robot.nq, v=robot.nv, tau=robot.nv)
+        own = robot.function(f"{function}_derivatives").operations
+        assert direct.jacobian(mode="forward").operations <= own and direct.jacobian(mode="reverse").operations <= own
+    # second derivatives differentiate the rule
+    weight, step = np.linspace(1.0, 2.0, robot.nv), 1e-6
+    H = f.on("reference").hessian("out", "d")(zero, v, tau, weight)
+    moved = [
+        getattr(robot, f"{function}_derivatives")(robot.integrate(q, s * step * np.eye(robot.nv)[0]), v, tau)[0] for s in (1, -1)
+    ]
+    along = weight @ (moved[0] - moved[1]) / (2 * step)
+    assert np.allclose(np.diag(H)[0], along[0], rtol=1e-5, atol=1e-5 * np.abs(H).max())
 
 
 def test_calls_in_a_loop_with_wrenches_masks_and_numbers(robots):

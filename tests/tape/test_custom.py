@@ -54,3 +54,19 @@ def test_errors() -> None:
     with pytest.raises(cd.TraceError, match="tangents shaped like the result"):
         cd.function(lambda x: custom_jvp(lambda y: y, lambda a, y, t: (t[0], t[0]))(x[0]), x=2)
     assert product(2.0, 3.0) == (6.0, 5.0)
+
+
+def test_what_a_rule_computes_without_tangents_is_computed_once():
+    def rule(args, y, tangents):
+        # the derivative by an iteration, which needs no tangent
+        slope = cd.loop(lambda i, s: 0.5 * (s + args[0][0] / s), args[0][0], 6)
+        return tangents[0] * slope
+
+    def f(x):
+        return cd.custom_jvp(lambda x: x * 3.0, rule)(x)
+
+    tape = cd.function(f, x=3).jacobian(mode="forward").tape
+    assert [node.op for node in tape.block.nodes].count("loop") == 1
+    found = cd.function(f, x=3).jacobian(mode="forward")(np.array([2.0, 1.0, 4.0]))
+    assert np.allclose(found, np.sqrt(2.0) * np.eye(3), rtol=1e-12)
+    assert np.array_equal(found, cd.function(f, x=3).jacobian(mode="reverse")(np.array([2.0, 1.0, 4.0])))
