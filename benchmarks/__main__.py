@@ -26,6 +26,7 @@ ALL = (
     "contact",
     "fourlimb",
     "constraints",
+    "mpc",
     "accuracy",
 )
 NAMES = [name for name in ALL if find_spec(f"benchmarks.{name}")]

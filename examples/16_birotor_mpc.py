@@ -21,7 +21,7 @@ HIGH = np.array([1, 1, 1, 6, 6, 6, 1.5708, 1.5708, 18, 18, 1.5708, 1.5708])
 ENTRY, SIGN = np.tile([3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18], 2), np.repeat([1.0, -1.0], 12)
 BOUND = np.concatenate([HIGH, np.where(HIGH == 18, 0.0, HIGH)])
 YIELD = np.tile(np.repeat([1.0 / 2000.0, 0.0], 6), 2)
-NB = len(ENTRY)
+NB, LOWER = len(ENTRY), np.tril_indices(NX)
 CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 
 
@@ -78,13 +78,10 @@ def barrier(dual, z, mu):
     return stiffness, multiplier + stiffness * violation
 
 
-def symmetric(entries):
-    """A symmetric matrix from its lower triangle, or the lower triangle of one."""
-    if np.ndim(entries) == 2:
-        return entries[np.tril_indices(len(entries))]
+def symmetric(lower):
+    """A symmetric matrix from the entries of its lower triangle."""
     matrix = np.empty((NX, NX), dtype=object)
-    matrix[np.tril_indices(NX)] = entries
-    matrix.T[np.tril_indices(NX)] = entries
+    matrix[LOWER] = matrix.T[LOWER] = lower
     return cd.array(matrix)
 
 
@@ -102,7 +99,7 @@ def solve(x0, path, controls, duals, references, weights, iterations=6):
         x, u, following, reference = row
         after, A, B = cd.linearize(step, x, u)
         g, H = cost(x, u, reference, weights)
-        return _, {"A": A, "B": B, "c": after - following, "g": g, "H": symmetric(H), "z": np.concatenate([x, u])}
+        return _, {"A": A, "B": B, "c": after - following, "g": g, "H": H, "z": np.concatenate([x, u])}
 
     _, qp = cd.scan(stage, (), (xs, us, cd.table(path[1:]), cd.table(references[:N])))
     end_g, end_H = cost(last, np.array([references[N][10]] * 2 + [last[13], last[14]]), references[N], weights)
@@ -112,8 +109,7 @@ def solve(x0, path, controls, duals, references, weights, iterations=6):
 
         def backward(k, state, row):
             P, p = state
-            H, g, AB = np.zeros((NX + NU, NX + NU), dtype=object), row["g"].copy(), np.column_stack([row["A"], row["B"]])
-            H[np.tril_indices(NX + NU)] = row["H"]
+            H, g, AB = row["H"].copy(), row["g"].copy(), np.column_stack([row["A"], row["B"]])
             for b, (stiffness, force) in enumerate(zip(*barrier(row["dual"], row["z"], mu), strict=True)):
                 H[ENTRY[b], ENTRY[b]], g[ENTRY[b]] = H[ENTRY[b], ENTRY[b]] + stiffness, g[ENTRY[b]] + SIGN[b] * force
             # the columns of P [A B c], then of [A B]' P [A B c]: independent of each other, so that one state fills a vector
@@ -126,7 +122,7 @@ def solve(x0, path, controls, duals, references, weights, iterations=6):
             lower = [H[i, j] + products[j, i] + Qux[:, i] @ K[:, j] for i in range(NX) for j in range(i + 1)]
             return (cd.array(lower), g[:NX] + Qux.T @ k0), {"K": K, "k": k0}
 
-        _, gains = cd.scan(backward, (symmetric(end_H[:NX, :NX]), end_g[:NX]), {**qp, "dual": duals}, reverse=True)
+        _, gains = cd.scan(backward, (end_H[LOWER], end_g[:NX]), {**qp, "dual": duals}, reverse=True)
 
         def forward(k, dx, row):
             du = row["K"] @ dx + row["k"]
@@ -160,14 +156,10 @@ def solve(x0, path, controls, duals, references, weights, iterations=6):
     }
 
 
-def compiled():
-    """The controller as a compiled function."""
-    shapes = {"x0": NX, "path": (N + 1, NX), "controls": (N, NU), "duals": (N, 2 * NB), "references": (N + 1, 11)}
-    return cd.function(solve, **shapes, weights=len(WEIGHTS))
-
+SHAPES = {"x0": NX, "path": (N + 1, NX), "controls": (N, NU), "duals": (N, 2 * NB), "references": (N + 1, 11), "weights": 18}
 
 if __name__ == "__main__":
-    mpc, plant = compiled(), cd.function(step, x=NX, u=NU)
+    mpc, plant = cd.function(solve, **SHAPES), cd.function(step, x=NX, u=NU)
     x = np.array([0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0.0])
     target = np.array([0.3, 0.6, 1.0, 0, 0, 0, 1, 0, 0, 0, HOVER])
     path, controls, duals = np.tile(x, (N + 1, 1)), np.tile([HOVER, HOVER, 0.0, 0.0], (N, 1)), np.ones((N, 2 * NB))
