@@ -20,6 +20,7 @@ ALL = (
     "throughput",
     "pendulums",
     "compile_time",
+    "linalg",
     "random_numbers",
     "overhead",
     "robots",

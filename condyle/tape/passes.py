@@ -12,7 +12,7 @@ from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.ops import BOOL, OPS
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Call, Loop, Node, Tape, table_size
+from condyle.tape.tape import Block, Call, Loop, Node, Port, Tape, by_port, table_size, whole_table
 
 SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sqrt"})
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
@@ -26,8 +26,23 @@ def lower(tape: Tape, precision: str) -> Tape:
     if precision not in known:
         block = expand(release(tape.block), precision)
         block = contract(fold_constants(block, single=precision == "f32"))
-        known[precision] = Tape(tape.name, dead_code(block), tape.inputs, tape.outputs)
+        outputs, results = written_by_rows(block, tape.outputs)
+        block = dead_code(Block(block.nodes, block.params, results))
+        known[precision] = Tape(tape.name, block, tape.inputs, outputs)
     return known[precision]
+
+
+def written_by_rows(block: Block, outputs: tuple[Port, ...]) -> tuple[tuple[Port, ...], tuple[int, ...]]:
+    """(ports, results): an output that has all entries of a table, in order, is that table, whose rows are copied in a loop."""
+    ports: list[Port] = []
+    results: list[int] = []
+    for port, mine in by_port(outputs, block.results):
+        whole = None
+        if port.shape and not port.table:
+            whole = whole_table(block.nodes, mine, port.shape[0], port.size // port.shape[0])
+        ports.append(port if whole is None else replace(port, table=True))
+        results += mine if whole is None else [whole]
+    return tuple(ports), tuple(results)
 
 
 def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = None) -> Block:

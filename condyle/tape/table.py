@@ -15,7 +15,7 @@ from condyle.errors import TraceError
 from condyle.tape.array import assemble
 from condyle.tape.graph import Graph
 from condyle.tape.scalar import Scalar, caller, number
-from condyle.tape.tape import RUN_TIME, table_size
+from condyle.tape.tape import RUN_TIME, table_size, whole_table
 
 _threads = local()
 
@@ -213,6 +213,8 @@ def _two_axes(shape: tuple[int, ...]) -> tuple[int, int]:
 def make_table(graph: Graph, entries: list[Any], rows: int, columns: int) -> Table:
     """A table of scalars and numbers, given row after row."""
     args = tuple([graph.place(x) for x in entries])
+    if (whole := whole_table(graph.nodes, args, rows, columns)) is not None:
+        return Table(graph, whole, (rows, columns))
     return Table(graph, graph.record("table", args, (rows, columns)), (rows, columns))
 
 

@@ -75,6 +75,15 @@ def table_size(nodes: Sequence[Node], i: int) -> tuple[int, int]:
     return data[-2], data[-1]
 
 
+def whole_table(nodes: Sequence[Node], entries: Sequence[int], rows: int, columns: int) -> int | None:
+    """The table of this size that has these nodes as its entries, row after row; None if there is none."""
+    op, args, _ = nodes[entries[0]] if entries else ("", (), None)
+    if op != "index" or len(args) > 1 or table_size(nodes, args[0]) != (rows, columns):
+        return None
+    same = all(nodes[e] == ("index", args, (k // columns, k % columns)) for k, e in enumerate(entries))
+    return args[0] if same else None
+
+
 def last_uses(block: Block) -> dict[int, int]:
     """node -> the last node that uses it; beyond the last node for results."""
     known: dict[int, int] | None = block.__dict__.get("_last_uses")

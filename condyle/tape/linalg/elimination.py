@@ -16,6 +16,7 @@ import numpy as np
 
 from condyle.errors import ShapeError
 from condyle.tape.array import stop_gradient
+from condyle.tape.linalg import rolled
 from condyle.tape.linalg.dispatch import (
     VECTORS,
     entries,
@@ -49,6 +50,8 @@ def lu(A: Any) -> tuple[Any, Any, Any]:
 def eliminate(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, Scalar]:
     """(L and U in one matrix, rows of A in order, sign of that permutation), of entries."""
     n = len(A)
+    if n >= rolled.ROWS and 2 * sum(constant(x) != 0.0 for x in A.ravel()) > A.size:
+        return rolled.eliminate(A)
     A, p, sign = A.copy(), entries(np.arange(n, dtype=float)), scalar(1.0)
     for k in range(n):
         sign = _exchange(A, p, k, sign)
@@ -96,6 +99,8 @@ def permuted(b: np.ndarray, p: np.ndarray) -> np.ndarray:
     if all((place := constant(x)) is not None and 0 <= place < n for x in p):
         return b[[int(constant(x) or 0.0) for x in p]]
     columns = b.reshape(n, -1)
+    if n >= rolled.ROWS:
+        return rolled.columns_of(rolled.permuted(columns, p)).reshape(b.shape)
     result = np.empty(columns.shape, dtype=object)
     for i, c in np.ndindex(result.shape):
         result[i, c] = columns[0, c]

@@ -13,20 +13,48 @@ from typing import Any
 
 import numpy as np
 
-from condyle.tape.linalg.dispatch import VECTORS, entries, fma, for_arrays, less_dot, require_rows, require_square, traced, zeros
-from condyle.tape.linalg.products import substitute
+from condyle.tape.linalg import rolled
+from condyle.tape.linalg.dispatch import (
+    VECTORS,
+    entries,
+    fma,
+    for_arrays,
+    less_dot,
+    require_rows,
+    require_square,
+    scalar,
+    traced,
+    zeros,
+)
+from condyle.tape.linalg.products import product, substitute
+from condyle.tape.linalg.rule import with_rule
+from condyle.tape.scalar import constant
 
 
 @for_arrays(A=2)
 def cholesky(A: Any) -> Any:
     """L, lower triangular, with L L^T = A for a symmetric positive definite A."""
-    require_square("cholesky", A=A)
-    return traced(cholesky_factor(entries(A)))
+    n = require_square("cholesky", A=A)
+    A = entries(A)
+    if not _roll(A):
+        return traced(cholesky_factor(A))
+
+    def rule(args: Any, result: Any, tangents: Any) -> Any:
+        # dL = L P with the lower triangle P of L^-1 dA L^-T, its diagonal halved (Smith 1995)
+        L, dA = entries(result), mirrored(entries(tangents[0]))
+        P = substitute(L, substitute(L, dA, lower=True).T, lower=True)
+        P[np.triu_indices(n, 1)] = scalar(0.0)
+        P[range(n), range(n)] = 0.5 * np.diagonal(P)
+        return traced(product(L, P))
+
+    return with_rule(lambda A: traced(cholesky_factor(entries(A))), rule)(traced(A))
 
 
 def cholesky_factor(A: np.ndarray) -> np.ndarray:
     """L of entries."""
     n = len(A)
+    if _roll(A):
+        return rolled.lower_factor(A, _cholesky_block)[0]
     L = zeros(n, n)
     for j in range(n):
         L[j, j] = np.sqrt(less_dot(A[j, j], L[j, :j], L[j, :j]))
@@ -59,6 +87,9 @@ def ldl(A: Any) -> tuple[Any, Any]:
 def ldl_factor(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(L, d) of entries."""
     n = len(A)
+    if _roll(A):
+        L, W = rolled.lower_factor(A, _ldl_block)
+        return L, np.diagonal(W).copy()
     L, W, d = entries(np.eye(n)), zeros(n, n), zeros(n)
     for j in range(n):
         d[j] = less_dot(A[j, j], W[j, :j], L[j, :j])
@@ -153,3 +184,24 @@ def mirrored(A: np.ndarray) -> np.ndarray:
     for i, j in zip(*np.triu_indices(len(A), 1), strict=True):
         A[i, j] = A[j, i]
     return A
+
+
+# ---- as loops
+
+
+def _roll(A: np.ndarray) -> bool:
+    """Whether the factorisation is a loop: from some size on, unless half of the lower triangle is structurally zero."""
+    lower = A[np.tril_indices(len(A))]
+    return len(A) >= max(rolled.ROWS, rolled.BLOCK + 1) and 2 * sum(constant(x) != 0.0 for x in lower) > len(lower)
+
+
+def _cholesky_block(S: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    L = cholesky_factor(S)
+    return L, L, [1.0 / x for x in np.diagonal(L)]
+
+
+def _ldl_block(S: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    L, d = ldl_factor(S)
+    W = zeros(*L.shape)
+    W[range(len(d)), range(len(d))] = d
+    return L, W, [1.0 / x for x in d]
