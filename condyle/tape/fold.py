@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from condyle.tape.graph import Graph
 
 Args = tuple[int, ...]
+SPECIAL = frozenset({"const", "neg"})  # what sums and products look for among their arguments
 
 
 def _exact(result: float, a: float, b: float, op: str) -> bool:
@@ -37,6 +38,8 @@ def _negated(g: Graph, i: int) -> int | None:
 def add(g: Graph, args: Args) -> int | None:
     """a + b: a zero is absent, two numbers are added if exactly, a + (-b) is a - b."""
     a, b = args
+    if g.nodes[a].op not in SPECIAL and g.nodes[b].op not in SPECIAL:
+        return g.record("add", (b, a) if a > b else args, None)
     x, y = g.value(a), g.value(b)
     if x == 0.0:
         return b
@@ -54,6 +57,8 @@ def add(g: Graph, args: Args) -> int | None:
 def sub(g: Graph, args: Args) -> int | None:
     """a - b: likewise."""
     a, b = args
+    if g.nodes[a].op not in SPECIAL and g.nodes[b].op not in SPECIAL:
+        return None
     x, y = g.value(a), g.value(b)
     if y == 0.0:
         return a
@@ -69,6 +74,8 @@ def sub(g: Graph, args: Args) -> int | None:
 def mul(g: Graph, args: Args) -> int | None:
     """a * b: 0, 1 and -1 are absent or a sign, signs move outwards."""
     a, b = args
+    if g.nodes[a].op not in SPECIAL and g.nodes[b].op not in SPECIAL:
+        return g.record("mul", (b, a) if a > b else args, None)
     x, y = g.value(a), g.value(b)
     if x is not None and y is not None:
         if x == 0.0 or y == 0.0:

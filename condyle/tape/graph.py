@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from condyle.errors import TraceError
 from condyle.tape.fold import FOLD
 from condyle.tape.ops import BOOL, INT, OPS, TABLES
 from condyle.tape.tape import Block, Node, table_size
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No search for reference cycles meanwhile: nodes are many and make no cycles, and searching takes half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Graph:
@@ -35,11 +50,21 @@ class Graph:
 
     def record(self, op: str, args: tuple[int, ...], data: Any) -> int:
         """Position of the operation exactly as written, without folding."""
-        key = (op, args, data)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.nodes)
-            self.nodes.append(Node(op, args, data))
+        node = Node(op, args, data)
+        count = len(self.nodes)
+        found = self._known.setdefault(node, count)
+        if found == count:
+            self.nodes.append(node)
+        return found
+
+    def copy(self, node: Node, args: tuple[int, ...]) -> int:
+        """Position of a node of another graph, with its arguments here."""
+        if args != node.args:
+            node = Node(node.op, args, node.data)
+        count = len(self.nodes)
+        found = self._known.setdefault(node, count)
+        if found == count:
+            self.nodes.append(node)
         return found
 
     def const(self, value: float | int) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from condyle.tape.assemble import Assembler, Registers, supported
 from condyle.tape.emit_block import BlockEmitter
 from condyle.tape.emit_table import Memory, Ports, RowIndex, Values
+from condyle.tape.graph import collection_paused
 from condyle.tape.ir_writer import VectorType
 from condyle.tape.layout import Cut, cut, weight
 from condyle.tape.schedule import schedule
@@ -21,7 +22,8 @@ COPIES = ("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)", "declare voi
 def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:
     """(LLVM text, bytes of scratch memory that one lane block needs) of a lowered tape for a target."""
     emitter = KernelEmitter(VectorType(precision, lanes), target)
-    emitter.kernel(replace(tape, block=schedule(tape.block, target)))
+    with collection_paused():
+        emitter.kernel(replace(tape, block=schedule(tape.block, target)))
     scratch = emitter.scratch.size * emitter.type.bytes * lanes
     head = [
         f'target triple = "{target.triple}"',

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from condyle.errors import BackendError
-from condyle.tape.graph import Graph
+from condyle.tape.graph import Graph, collection_paused
 from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
-from condyle.tape.ops import BOOL, OPS
+from condyle.tape.ops import BOOL, ELEMENTARY, OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Block, Call, Loop, Node, Port, Tape, by_port, table_size, whole_table
 
@@ -24,10 +24,11 @@ def lower(tape: Tape, precision: str) -> Tape:
         raise BackendError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
     known: dict[str, Tape] = tape.__dict__.setdefault("_lowered", {})
     if precision not in known:
-        block = expand(release(tape.block), precision)
-        block = contract(fold_constants(block, single=precision == "f32"))
-        outputs, results = written_by_rows(block, tape.outputs)
-        block = dead_code(Block(block.nodes, block.params, results))
+        with collection_paused():
+            block = expand(release(tape.block), precision)
+            block = contract(fold_constants(block, single=precision == "f32"))
+            outputs, results = written_by_rows(block, tape.outputs)
+            block = dead_code(Block(block.nodes, block.params, results))
         known[precision] = Tape(tape.name, block, tape.inputs, outputs)
     return known[precision]
 
@@ -45,22 +46,22 @@ def written_by_rows(block: Block, outputs: tuple[Port, ...]) -> tuple[tuple[Port
     return tuple(ports), tuple(results)
 
 
-def rewrite(block: Block, visit: Visit, body: Callable[[Block], Block] | None = None) -> Block:
-    """The block recorded again, each arithmetic operation as `visit` writes it; loop bodies likewise, or as `body` does."""
-    again = body or (lambda inner: rewrite(inner, visit))
+def rewrite(block: Block, chosen: list[bool], visit: Visit, body: Callable[[Block], Block]) -> Block:
+    """The block recorded again, the chosen nodes as `visit` writes them, the others as they are; loop bodies as `body` does."""
     graph = Graph()
     graph.params = block.params
+    copy = graph.copy
     place: list[int] = []
-    for node in block.nodes:
+    for node, changes in zip(block.nodes, chosen, strict=True):
         args = tuple([place[i] for i in node.args])
-        if node.op == "const":
+        if changes:
+            place.append(visit(graph, node, args))
+        elif node.op == "const":
             place.append(graph.const(node.data))
         elif node.op == "loop":
-            place.append(graph.record("loop", args, replace(node.data, body=again(node.data.body))))
-        elif node.op in OPS:
-            place.append(visit(graph, node, args))
+            place.append(graph.record("loop", args, replace(node.data, body=body(node.data.body))))
         else:
-            place.append(graph.record(node.op, args, node.data))
+            place.append(copy(node, args))
     return graph.block([place[i] for i in block.results])
 
 
@@ -95,14 +96,12 @@ def expand(block: Block, precision: str) -> Block:
     constants = PRECISIONS[precision]
 
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
-        if OPS[node.op].exact:
-            return graph.record(node.op, args, node.data)
         operands = [Scalar(graph, i) for i in args]
         extra = () if node.data is None else (node.data,)
         result: Scalar = LOWER[node.op](*operands, *extra, constants)
         return result.index
 
-    return rewrite(block, visit)
+    return rewrite(block, [node.op in ELEMENTARY for node in block.nodes], visit, lambda body: expand(body, precision))
 
 
 def fold_constants(block: Block, *, single: bool) -> Block:
@@ -110,13 +109,16 @@ def fold_constants(block: Block, *, single: bool) -> Block:
     ieee = Ieee(single=single)
 
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
-        if OPS[node.op].gives != BOOL and args and all([graph.nodes[i].op == "const" for i in args]):
-            constants = [graph.nodes[i].data for i in args]
-            numbers = [x if isinstance(x, int) else ieee.number(x) for x in constants]
-            return graph.const(ieee.functions[node.op](*numbers))
-        return graph.record(node.op, args, node.data)
+        constants = [graph.nodes[i].data for i in args]
+        numbers = [x if isinstance(x, int) else ieee.number(x) for x in constants]
+        return graph.const(ieee.functions[node.op](*numbers))
 
-    return rewrite(block, visit)
+    known = [node.op == "const" for node in block.nodes]
+    for i, (op, args, _) in enumerate(block.nodes):
+        if args and known[args[0]] and op in OPS and OPS[op].gives != BOOL:
+            known[i] = all([known[a] for a in args])
+    folded = [is_known and node.op != "const" for is_known, node in zip(known, block.nodes, strict=True)]
+    return rewrite(block, folded, visit, lambda body: fold_constants(body, single=single))
 
 
 def contract(block: Block) -> Block:
@@ -133,7 +135,7 @@ def contract(block: Block) -> Block:
     fused, judged = _products_only_summed(block), _compared_differences(block)
 
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
-        if node.op in ("add", "sub") and args[0] != args[1] and node not in judged:
+        if args[0] != args[1] and node not in judged:
             for which in (1, 0):
                 if node.args[which] not in fused:
                     continue
@@ -148,7 +150,8 @@ def contract(block: Block) -> Block:
                 return graph.record("fma", (x, y, other), None)
         return graph.record(node.op, args, node.data)
 
-    return rewrite(block, visit, contract)
+    sums = [node.op in ("add", "sub") and not fused.isdisjoint(node.args) for node in block.nodes]
+    return rewrite(block, sums, visit, contract)
 
 
 def _products_only_summed(block: Block) -> set[int]:
@@ -190,12 +193,17 @@ def dead_code(block: Block) -> Block:
         for a in args:
             needed[a] = 1
 
-    place: dict[int, int] = {}
+    place = [0] * len(nodes)
     kept: list[Node] = []
     for i, node in enumerate(nodes):
         if not needed[i]:
             continue
+        place[i] = len(kept)
         op, args, data = node
+        if op in OPS:
+            moved = tuple([place[a] for a in args])
+            kept.append(node if moved == args else Node(op, moved, data))
+            continue
         if op == "loop":
             data, args, _, _ = slim[i]
         elif op == "get" and args[0] in slim:
@@ -206,7 +214,6 @@ def dead_code(block: Block) -> Block:
             first, last = data
             start = slim[args[0]][3].get(first, 0)
             data = (start, start + last - first)
-        place[i] = len(kept)
         kept.append(Node(op, tuple([place[a] for a in args]), data))
     return Block(tuple(kept), block.params, tuple([place[i] for i in block.results]))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.array import assemble
-from condyle.tape.graph import Graph
+from condyle.tape.graph import Graph, collection_paused
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar
@@ -55,7 +55,7 @@ def trace(function: Callable[..., Any], /, **shapes: Shape) -> Tape:
     graph = Graph()
     graph.parameters = dict.fromkeys(shapes, (None, []))
     arguments = {p.name: port_value(p, port_params(graph, p)) for p in inputs}
-    with recording(graph):
+    with recording(graph), collection_paused():
         outputs, results = outputs_of(graph, function(**arguments))
     if not outputs:
         raise TraceError(f"{name} returned nothing to compute; return an array, or a tuple or dict of arrays")
