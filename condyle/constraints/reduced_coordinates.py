@@ -45,6 +45,8 @@ def entries(model: Model, links: Sequence[int]) -> tuple[np.ndarray, np.ndarray]
 def floats(model: Model, what: str, given: Any) -> np.ndarray:
     """A user's numbers as an array of floats."""
     try:
+        if np.asarray(given).dtype.kind not in "fiuO" or given is None:
+            raise TypeError
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise RobotError(f"robot '{model.name}': {what} must be numbers, got {given!r:.60}") from None
@@ -53,7 +55,7 @@ def floats(model: Model, what: str, given: Any) -> np.ndarray:
 def remaining_joint(model: Model, reduced: Model, joint: str) -> Link:
     """The joint of this name among the reduced coordinates; an error that says so for one that follows others."""
     names = [link.joint for link in reduced.links]
-    if joint not in names and joint in [link.joint for link in model.links]:
+    if isinstance(joint, str) and joint not in names and joint in [link.joint for link in model.links]:
         raise RobotError(f"robot '{model.name}': joint '{joint}' follows others; those that remain are {', '.join(names[:12])}")
     return reduced.links[only(reduced, joint)]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from condyle.dynamics import rotations as so3
 from condyle.dynamics.rotations import conjugate, normalized, quaternion_exp, quaternion_log, quaternion_product
+from condyle.errors import RobotError
 from condyle.robot.joints import Ball, Free, rotation_of
 from condyle.robot.model import Link, Model
 from condyle.robot.spatial import Array, Motion, Pose, cross, skew
@@ -163,6 +164,10 @@ def random_configuration(
     Joints lie within their limits, or +-turn (rad) and +-reach (m) where there are none; quaternions are uniform over all
     rotations; the position of a free joint is within +-reach on each axis.
     """
+    if not isinstance(rng, np.random.Generator) or not (count is None or (isinstance(count, int | np.integer) and count >= 0)):
+        raise RobotError(
+            f"a random configuration needs np.random.default_rng(seed) and a count, got {rng!r:.40} and {count!r:.40}"
+        )
     rows = np.zeros((1 if count is None else count, model.nq))
     for _, link in model.outward():
         rows[:, link.q] = _random_joint(link, rng, len(rows), turn, reach)

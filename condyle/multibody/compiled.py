@@ -18,7 +18,7 @@ from condyle.constraints.reduced_dynamics import (
 )
 from condyle.dynamics.kinematics import link_forces
 from condyle.dynamics.manifold import normalized_configuration, velocity_of_rate
-from condyle.errors import CondyleError, RobotError
+from condyle.errors import CondyleError, RobotError, ShapeError
 from condyle.robot.joints import Ball, Free
 from condyle.robot.model import Model
 from condyle.tape.array import where
@@ -80,7 +80,9 @@ class Compiled:
             mask, out = bool(options.get("mask", False)), options.get("out")
         if out is not None:
             # the check has the batch axes of the first result
-            given = [out] if isinstance(out, np.ndarray) else list(out)
+            given = [out] if isinstance(out, np.ndarray) else list(out) if isinstance(out, tuple | list) else []
+            if not given or not isinstance(given[0], np.ndarray):
+                raise ShapeError(f"{self.system.name}: `out` is an array, or a tuple of one per result, got {out!r:.60}")
             lead = given[0].shape[: given[0].ndim - len(compiled.tape.outputs[0].shape)]
             out = (*given, np.empty(lead, given[0].dtype))
         *results, check = compiled(*arrays, out=out)
@@ -142,6 +144,8 @@ class Compiled:
         if unknown:
             raise CondyleError(f"there is no option '{min(unknown)}'; there are backend, threads, mask and out")
         backend, threads = options.get("backend", "cpu"), options.get("threads")
+        if not isinstance(backend, str):
+            find_backend(backend)  # an error that lists them
         if backend != "cpu" or threads is not None:
             other = (key, backend, threads)
             if other not in self._functions:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condyle.constraints.reduced_coordinates import floats
 from condyle.constraints.reduced_dynamics import RobotFunction, System
 from condyle.dynamics.kinematics import frame_pose, jacobian
 from condyle.dynamics.manifold import integrate, random_configuration
@@ -126,7 +127,10 @@ def search(
     compiled: Compiled, frame: str, pose: Any, q0: Any, tolerance: float, iterations: int, restarts: int, options: dict[str, Any]
 ) -> InverseKinematics:
     """The solutions for a pose or a batch of them, from q0 and, where that does not converge, from random configurations."""
-    (p, R), start, system = target(pose), np.asarray(q0, dtype=float), compiled.system
+    (p, R), system = target(pose), compiled.system
+    start = floats(system.model, "q0", q0)
+    if start.shape[-1:] != (system.nq,):
+        raise RobotError(f"robot '{system.name}': q0 must have {system.nq} entries, got the shape {start.shape}")
     nq, function = system.nq, POSITION if R is None else POSE
     lead = np.broadcast_shapes(p.shape[:-1], () if R is None else R.shape[:-2], start.shape[:-1])
     arrays: list[Any] = [np.broadcast_to(p, (*lead, 3)).reshape(-1, 3)]

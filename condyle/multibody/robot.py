@@ -341,6 +341,8 @@ class Robot:
 
         Several joints at once: couple({"finger2": ("finger1", 1.0, 0.0), "finger3": ({"finger1": 0.5, "thumb": 0.5}, 0.1)}).
         """
+        if not isinstance(joint, str | Mapping):
+            raise RobotError(f"robot '{self.name}': couple takes the name of a joint or {{joint: coupling}}, got {joint!r:.60}")
         row = (to, offset) if isinstance(to, Mapping) else (to, ratio, offset)
         return self._constrained(builders.couple(self.coordinate_map, joint if isinstance(joint, Mapping) else {joint: row}))
 
@@ -444,14 +446,14 @@ class Robot:
         Its `full(q)` and `full_velocity(v)` give the coordinates of this one.
         """
         if self.coordinate_map.identity:
-            locked = edit.lock(self.model, names_or_prefixes, None if q is None else np.asarray(q, dtype=float))
+            locked = edit.lock(self.model, names_or_prefixes, None if q is None else floats(self.model, "q", q))
             return Robot(locked.model, locked)
         if not self.described:
             raise RobotError(
                 f"robot '{self.name}' is constrained, and its joints must be locked before: lock what was loaded, and then "
                 "constrain the robot that comes back"
             )
-        pose = np.asarray(self.neutral() if q is None else q, dtype=float)
+        pose = floats(self.model, "q", self.neutral() if q is None else q)
         if pose.shape == (self.nq,):
             pose = self.lift(pose, np.zeros(self.nv))[0]
         joints = builders.with_coupled(self.model, names_or_prefixes)
@@ -460,13 +462,13 @@ class Robot:
     def full(self, q: Any) -> np.ndarray:
         """The configuration of the robot this one was locked from; of a constrained robot, all its coordinates."""
         q = q if self.coordinate_map.identity else self.lift(q, np.zeros(self.nv))[0]
-        return _scattered(q, None if self.locked is None else (self.locked.q, self.locked.standing))
+        return self._scattered("q", q, self.nq, None if self.locked is None else (self.locked.q, self.locked.standing))
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
         if not self.coordinate_map.identity:
             raise RobotError(f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)")
-        return _scattered(v, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
+        return self._scattered("v", v, self.nv, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
 
     def function(self, what: str | Callable[..., Any], parameters: Sequence[str] = (), **shapes: Any) -> Function:
         """A compiled function: one of the robot by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
@@ -475,6 +477,8 @@ class Robot:
         the model that become further inputs, named like "link3.mass" (input link3_mass); see condyle.robot.edit. Of a
         constrained robot, a function of one's own is given q, v and a of all coordinates, computed from the reduced ones.
         """
+        if not isinstance(what, str) and not callable(what):
+            raise RobotError(f"robot '{self.name}': function takes a name or a function f(model, ...), got {what!r:.60}")
         known = physics.robot_function(what, FUNCTIONS) if isinstance(what, str) else None
         names = list(inspect.signature(what).parameters)[1:] if callable(what) else list(known.inputs if known else ())
         sizes = {n: shapes[n] if n in shapes else self._size(n, what) for n in (*names, *[s for s in shapes if s not in names])}
@@ -502,6 +506,8 @@ class Robot:
     # ---- inside
 
     def _call(self, name: str, arrays: tuple[Any, ...], options: CallOptions, wrenches: Wrenches | None = None) -> Any:
+        if wrenches is not None and not isinstance(wrenches, Mapping):
+            raise RobotError(f"wrenches are given as {{frame: (force, torque)}}, got {wrenches!r:.60}")
         if not wrenches and not options:
             quick = self._quick.get(name)
             if quick is not None and (result := quick(arrays)) is not None:
@@ -511,7 +517,7 @@ class Robot:
             return self._compiled.run(name, function, arrays, options)
         where = tuple(key if isinstance(key, tuple) else (key, AXES[0]) for key in wrenches)
         for key in where:
-            if len(key) != 2 or key[1] not in AXES:
+            if len(key) != 2 or not isinstance(key[1], str) or key[1] not in AXES:
                 raise RobotError(
                     f"a wrench is named by its frame, or by (frame, axes) with axes {' or '.join(AXES)}; got {key!r}"
                 )
@@ -522,7 +528,10 @@ class Robot:
         """A function of a frame: its name, and the reference but for poses, are compiled in."""
         key = (name, *static)
         if not options:
-            quick = self._quick.get(key)
+            try:
+                quick = self._quick.get(key)
+            except TypeError:
+                quick = None  # a frame that is no name, of which the next line says so
             if quick is not None and (result := quick(arrays)) is not None:
                 return result
         self._check_frame(*static)
@@ -532,8 +541,8 @@ class Robot:
         if not isinstance(frame, str):
             raise RobotError(f"robot '{self.name}': a frame is given by its name, got {frame!r:.40}; see robot.frame_names")
         self.model.frame(frame)
-        if reference not in REFERENCES:
-            raise RobotError(f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r}")
+        if not isinstance(reference, str) or reference not in REFERENCES:
+            raise RobotError(f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r:.40}")
 
     def _limits(self, what: str) -> np.ndarray:
         found = {link.joint: getattr(link.limits, what) or np.inf for link in self.reduced.links if link.kind.nv == 1}
@@ -566,13 +575,14 @@ class Robot:
                 f"robot '{self.name}' is not constrained, so {what} has nothing to do; see embed, couple, close_loop and roll"
             )
 
-
-def _scattered(x: Any, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-    """x as an array; with (entries, rest), the rest with x at these entries."""
-    given = array(x) if any_traced((x,)) else np.asarray(x, dtype=float)
-    if into is None:
-        return given
-    entries, rest = into
-    full = np.broadcast_to(rest, (*given.shape[:-1], len(rest))).astype(given.dtype).view(type(given))
-    full[..., entries] = given
-    return full
+    def _scattered(self, name: str, x: Any, size: int, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        """x as an array; with (entries, rest), the rest with x at these entries."""
+        given = array(x) if any_traced((x,)) else floats(self.model, name, x)
+        if into is None:
+            return given
+        entries, rest = into
+        if given.shape[-1:] != (size,):
+            raise RobotError(f"robot '{self.name}': {name} must have {size} entries, got the shape {given.shape}")
+        full = np.broadcast_to(rest, (*given.shape[:-1], len(rest))).astype(given.dtype).view(type(given))
+        full[..., entries] = given
+        return full

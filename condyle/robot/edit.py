@@ -31,7 +31,10 @@ def matching(model: Model, names: str | Sequence[str]) -> list[int]:
     """The links whose joints have one of these names, or begin with one of them when no joint has that very name."""
     joints = [link.joint for link in model.links]
     found: set[int] = set()
-    for name in [names] if isinstance(names, str) else names:
+    chosen = [names] if isinstance(names, str) else list(names) if isinstance(names, Sequence) else [None]
+    if not all(isinstance(name, str) for name in chosen):
+        raise RobotError([f"robot '{model.name}': joints are given by their names, or by how these begin, got {names!r:.60}"])
+    for name in chosen:
         exact = [i for i, joint in enumerate(joints) if joint == name]
         some = exact or [i for i, joint in enumerate(joints) if joint.startswith(name)]
         if not some or not name:
@@ -43,8 +46,8 @@ def matching(model: Model, names: str | Sequence[str]) -> list[int]:
 def only(model: Model, joint: str) -> int:
     """The link that the joint of this name moves."""
     joints = [link.joint for link in model.links]
-    if joint not in joints:
-        raise RobotError([f"robot '{model.name}' has no joint '{joint}'{nearest(joint, joints)}"])
+    if not isinstance(joint, str) or joint not in joints:
+        raise RobotError([f"robot '{model.name}' has no joint '{joint!s:.60}'{nearest(joint, joints)}"])
     return joints.index(joint)
 
 
@@ -53,7 +56,10 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
 
     A loop that nothing moves any more is dropped when `q` closes it; when not, a RobotError says how far it is open.
     """
-    standing = model.neutral() if q is None else np.asarray(q, dtype=float)
+    try:
+        standing = model.neutral() if q is None else np.asarray(q, dtype=float)
+    except (TypeError, ValueError):
+        raise RobotError([f"lock needs a finite configuration of {model.nq} numbers, got {q!r:.60}"]) from None
     if standing.shape != (model.nq,) or not np.all(np.isfinite(standing)):
         raise RobotError([f"lock needs a finite configuration of {model.nq} numbers, got shape {standing.shape}"])
     fixed = set(matching(model, names))
@@ -135,7 +141,7 @@ def _values(link: Link) -> dict[str, Any]:
 
 
 def _parameter(model: Model, name: str) -> tuple[int, str]:
-    owner, _, what = name.rpartition(".")
+    owner, _, what = name.rpartition(".") if isinstance(name, str) else ("", "", "")
     for i, link in model.outward():
         if owner in (link.name, link.joint) and what in PARAMETERS:
             return i, what

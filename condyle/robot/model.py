@@ -117,10 +117,10 @@ class Model:
 
     def frame(self, name: str) -> Frame:
         """The frame of this name."""
-        for frame in self.frames:
+        for frame in self.frames if isinstance(name, str) else ():
             if frame.name == name:
                 return frame
-        raise RobotError([f"robot '{self.name}' has no frame '{name}'{nearest(name, [f.name for f in self.frames])}"])
+        raise RobotError([f"robot '{self.name}' has no frame '{name!s:.60}'{nearest(name, [f.name for f in self.frames])}"])
 
     @property
     def base_coordinates(self) -> frozenset[int]:

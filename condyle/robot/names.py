@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
 
 MAX_NAME = 200  # characters
 MAX_SUGGESTED = 500  # names to choose a suggestion from; more would take long
 MAX_QUOTED = 60  # characters of a value in a sentence; a hostile one may be megabytes long
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: Any, known: Sequence[str]) -> str:
     """The end of a sentence: ' (did you mean 'x'?)', or the list of what there is when it is short."""
+    if not isinstance(name, str):
+        return "; a name is a string"
     close = get_close_matches(name, known, n=1, cutoff=0.6) or [each for each in known if each.lower() == name.lower()]
     if close:
         return f" (did you mean '{close[0]}'?)"

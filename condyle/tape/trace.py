@@ -11,6 +11,7 @@ import numpy as np
 from condyle.errors import TraceError
 from condyle.tape.array import assemble
 from condyle.tape.graph import Graph, collection_paused
+from condyle.tape.ops import OPS, REAL
 from condyle.tape.passes import dead_code
 from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar
@@ -84,19 +85,53 @@ def with_finite_check(
 ) -> Callable[..., dict[str, Any]]:
     """`function` with one more output `check`: zero if all inputs and outputs are finite, NaN otherwise.
 
-    Without `matrices`, outputs of two axes and more are not looked at. `also`: further numbers to look at, of the inputs.
+    `also`: further numbers to look at, of the inputs. Without `matrices`, the many entries of outputs of two axes and more are
+    not looked at one by one: they are polynomials of the inputs and of quotients, roots and elementary functions, so it suffices
+    that those are finite and that no product of four inputs overflows.
     """
 
     def checked(**arrays: Any) -> dict[str, Any]:
         result = dict(function(**arrays))
-        small = [*[x for x in result.values() if np.ndim(x) < 2 or matrices], np.array(also(arrays), dtype=object)]
-        # a sum is finite only if its terms are, and their sum overflows far beyond numbers that mean anything
-        total = sum((x for array in (*arrays.values(), *small) for x in np.ravel(array)), 0.0)
+        inputs = [x for array in arrays.values() for x in np.ravel(array)]
+        large = [] if matrices else [x for value in result.values() if np.ndim(value) > 1 for x in np.ravel(value)]
+        looked_at = [x for value in result.values() if matrices or np.ndim(value) < 2 for x in np.ravel(value)]
+        if large and (factors := not_polynomial(large)) is not None:
+            square = sum((x * x for x in inputs), 0.0)
+            looked_at += [square * square, *factors]
+        else:
+            looked_at += [*inputs, *large]
+        # a sum is finite only if its terms are, and it overflows far beyond numbers that mean anything
+        total = sum((*looked_at, *also(arrays)), 0.0)
         result["check"] = total - total
         return result
 
     checked.__name__ = name
     return checked
+
+
+POLYNOMIAL = frozenset({"param", "const", "add", "sub", "mul", "neg", "fma", "abs", "select", "min", "max", "stop_gradient"})
+
+
+def not_polynomial(values: list[Any]) -> list[Any] | None:
+    """Quotients, roots and elementary functions in these values, of sine and cosine one; None if there are loops in them."""
+    traced = [x for x in values if isinstance(x, Scalar)]
+    numbers = [x for x in values if not isinstance(x, Scalar) and not np.isfinite(x)]
+    if not traced:
+        return numbers
+    graph = traced[0].graph
+    waiting, needed = [x.index for x in traced], set[int]()
+    while waiting:
+        i = waiting.pop()
+        if i not in needed:
+            needed.add(i)
+            waiting += graph.nodes[i].args
+    nodes = {i: graph.nodes[i] for i in sorted(needed)}
+    if any(node.op not in OPS and node.op not in POLYNOMIAL for node in nodes.values()):
+        return None
+    sines = {node.args for node in nodes.values() if node.op == "sin"}
+    found = [i for i, node in nodes.items() if node.op not in POLYNOMIAL and OPS[node.op].gives == REAL]
+    found += [i for i, node in nodes.items() if node.op == "const" and not np.isfinite(node.data)]
+    return numbers + [Scalar(graph, i) for i in found if nodes[i].op != "cos" or nodes[i].args not in sines]
 
 
 def outputs_of(graph: Graph, returned: Any) -> tuple[list[Port], list[int]]:

@@ -33,8 +33,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.lanes is not None and self.lanes not in (1, 2, 4, 8, 16):
             raise BackendError(f"lanes must be 1, 2, 4, 8 or 16, got {self.lanes}")
-        if self.threads is not None and self.threads < 1:
-            raise BackendError(f"threads must be at least 1, got {self.threads}")
+        if self.threads is not None and not (isinstance(self.threads, int) and self.threads >= 1):
+            raise BackendError(f"threads must be a whole number, at least 1, got {self.threads!r:.40}")
 
 
 class Kernel(ABC):
@@ -79,10 +79,10 @@ class Backend(ABC):
 
 def find_backend(name: str) -> Backend:
     """The backend of a name such as "cpu" or "mpfr:256", imported now."""
-    match = NAME.fullmatch(name)
+    match = NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         raise BackendError(
-            f"there is no backend {name!r}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
+            f"there is no backend {name!r:.60}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
         )
     kind, bits = match.groups()
     backend: Any = getattr(import_module(f"condyle.tape.backends.{kind}"), f"{kind.capitalize()}Backend")
