@@ -169,4 +169,5 @@ if __name__ == "__main__":
         path = np.vstack([found.states[1:], found.last, found.last])
         controls, duals = np.vstack([found.controls[1:], found.controls[-1:]]), found.duals
     print(f"position after 6 s: {x[:3].round(4)}; gimbals {x[13:].round(4)}; thrusts {found.controls[0, :2].round(3)}")
-    assert np.abs(x[:3] - target[:3]).max() < 1e-3, "it must reach the target"
+    assert np.abs(x[:3] - target[:3]).max() < 1e-3
+    print("checked: it reaches the target")

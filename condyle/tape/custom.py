@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from condyle.errors import TraceError
+from condyle.tape.dead_code import dead_code
 from condyle.tape.graph import Graph
 from condyle.tape.inline import record_call
-from condyle.tape.passes import dead_code
 from condyle.tape.pytree import Rebuild, flatten
 from condyle.tape.scalar import Scalar, caller
 from condyle.tape.table import current, recording

@@ -9,12 +9,12 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.array import assemble
+from condyle.tape.dead_code import dead_code
 from condyle.tape.forward import TableTangent, Tangent, forward
 from condyle.tape.graph import Graph
 from condyle.tape.inline import inline
 from condyle.tape.loop import columns as columns_of
 from condyle.tape.loop import repeat
-from condyle.tape.passes import dead_code
 from condyle.tape.reverse import TableAdjoint, reverse
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import backward_masks, forward_masks, union

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from condyle.tape.dead_code import dead_code
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate
 from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import OPS
-from condyle.tape.passes import dead_code
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import loop_forward, seeds, smooth, union
 from condyle.tape.table import Table, current, fill_table, make_table

@@ -11,12 +11,12 @@ import numpy as np
 
 from condyle.tape.array import _objects, assemble
 from condyle.tape.compose import any_traced, traced_array
+from condyle.tape.dead_code import dead_code
 from condyle.tape.fingerprint import fingerprint
 from condyle.tape.forward import TableTangent, forward
 from condyle.tape.function import Function
 from condyle.tape.graph import Graph
 from condyle.tape.ops import TABLES
-from condyle.tape.passes import dead_code
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.table import Table, current, recording
 from condyle.tape.tape import table_size

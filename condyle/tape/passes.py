@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from condyle.errors import BackendError
+from condyle.tape.dead_code import dead_code
 from condyle.tape.graph import Graph, collection_paused
 from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.ops import BOOL, ELEMENTARY, OPS
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Call, Loop, Node, Port, Tape, by_port, table_size, whole_table
+from condyle.tape.tape import Block, Call, Node, Port, Tape, by_port, whole_table
 
 SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sqrt"})
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
@@ -167,97 +168,3 @@ def _compared_differences(block: Block) -> set[Node]:
     nodes = block.nodes
     found = {nodes[i] for node in nodes if node.op in SIGN_MATTERS for i in node.args if nodes[i].op == "sub"}
     return {node for node in found if all([nodes[i].op == "mul" for i in node.args])}
-
-
-def dead_code(block: Block) -> Block:
-    """Only what the results need: unused operations, carried values, tables, written columns and captured values are gone."""
-    nodes = block.nodes
-    needed = bytearray(len(nodes))
-    for i in block.results:
-        needed[i] = 1
-    finals: dict[int, set[int]] = {}  # loop -> carried values used after it
-    ranges: dict[int, set[tuple[int, int]]] = {}  # loop -> columns used after it
-    slim: dict[int, tuple[Loop, tuple[int, ...], dict[int, int], dict[int, int]]] = {}
-    for i in reversed(range(len(nodes))):
-        if not needed[i]:
-            continue
-        op, args, data = nodes[i]
-        if op in ("get", "after") and nodes[args[0]].op == "loop":
-            finals.setdefault(args[0], set()).add(data if op == "get" else data[0])
-        elif op == "slice":
-            ranges.setdefault(args[0], set()).add(data)
-        elif op == "loop":
-            columns = {c for first, last in ranges.get(i, ()) for c in range(first, last)}
-            slim[i] = _slim_loop(nodes, data, args, finals.get(i, set()), columns)
-            args = slim[i][1]
-        for a in args:
-            needed[a] = 1
-
-    place = [0] * len(nodes)
-    kept: list[Node] = []
-    for i, node in enumerate(nodes):
-        if not needed[i]:
-            continue
-        place[i] = len(kept)
-        op, args, data = node
-        if op in OPS:
-            moved = tuple([place[a] for a in args])
-            kept.append(node if moved == args else Node(op, moved, data))
-            continue
-        if op == "loop":
-            data, args, _, _ = slim[i]
-        elif op == "get" and args[0] in slim:
-            data = slim[args[0]][2][data]
-        elif op == "after":
-            data = (slim[args[0]][2][data[0]], *data[1:])
-        elif op == "slice":
-            first, last = data
-            start = slim[args[0]][3].get(first, 0)
-            data = (start, start + last - first)
-        kept.append(Node(op, tuple([place[a] for a in args]), data))
-    return Block(tuple(kept), block.params, tuple([place[i] for i in block.results]))
-
-
-def _slim_loop(
-    nodes: tuple[Node, ...], loop: Loop, args: tuple[int, ...], finals: set[int], columns: set[int]
-) -> tuple[Loop, tuple[int, ...], dict[int, int], dict[int, int]]:
-    """(loop, its arguments, new places of carried values, of written columns) with only what is used."""
-    body = loop.body
-    start, tables, captured = loop.split(args)
-    written = sorted(columns)
-    alive = set(finals)
-    while True:
-        # a carried value is also alive when the next round of another living one reads it
-        results = [body.results[j] for j in sorted(alive)] + [body.results[loop.carries + c] for c in written]
-        results += [] if loop.done is None else [loop.done]
-        slim = dead_code(Block(body.nodes, body.params, tuple(results)))
-        used: set[int] = {n.data if n.op == "param" else n.data[0] for n in slim.nodes if n.op in ("param", "input")}
-        grown = alive | {j for j in range(loop.carries) if 1 + j in used}
-        if grown == alive:
-            break
-        alive = grown
-    # params that stay, in order: the iteration, carried values, rows of tables, captured values
-    carry = sorted(alive)
-    kept = [0, *[1 + j for j in carry]]
-    kept_args = [start[j] for j in carry]
-    at, tables_kept = 1 + loop.carries, 0
-    for table in tables:
-        row = range(at, at + table_size(nodes, table)[1])
-        at = row.stop
-        if not used.isdisjoint(row):
-            kept += row
-            kept_args.append(table)
-            tables_kept += 1
-    reads = len(kept) - 1 - len(carry)
-    for j, outside in enumerate(captured):
-        if at + j in used:
-            kept.append(at + j)
-            kept_args.append(outside)
-    number = {p: k for k, p in enumerate(kept)}
-    renumbered = [
-        Node(op, args, number[data] if op == "param" else (number[data[0]], *data[1:]) if op == "input" else data)
-        for op, args, data in slim.nodes
-    ]
-    block = Block(tuple(renumbered), len(kept), slim.results)
-    new = replace(loop, body=block, carries=len(carry), reads=reads, writes=len(written), tables=tables_kept)
-    return new, tuple(kept_args), {j: k for k, j in enumerate(carry)}, {c: k for k, c in enumerate(written)}

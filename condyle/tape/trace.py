@@ -10,9 +10,9 @@ import numpy as np
 
 from condyle.errors import TraceError
 from condyle.tape.array import assemble
+from condyle.tape.dead_code import dead_code
 from condyle.tape.graph import Graph, collection_paused
 from condyle.tape.ops import OPS, REAL
-from condyle.tape.passes import dead_code
 from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar
 from condyle.tape.table import Table, recording

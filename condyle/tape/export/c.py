@@ -14,9 +14,10 @@ from typing import Any
 
 from condyle.errors import BackendError
 from condyle.tape.affine import Range, affine_offset, body_counters, counter_range, used_as_numbers
+from condyle.tape.dead_code import dead_code
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS, REAL
-from condyle.tape.passes import dead_code, operations_used
+from condyle.tape.passes import operations_used
 from condyle.tape.tape import RUN_TIME, Block, Loop, Node, Tape, by_port, last_uses
 
 LONGEST = 200  # letters of an expression that is written where it is used

@@ -11,9 +11,10 @@ import math
 from typing import Any
 
 from condyle.errors import BackendError, require
+from condyle.tape.dead_code import dead_code
 from condyle.tape.interpret import OPERATORS, Arithmetic, evaluate
 from condyle.tape.ops import ELEMENTARY, INT, OPS
-from condyle.tape.passes import dead_code, operations_used
+from condyle.tape.passes import operations_used
 from condyle.tape.tape import Block, Loop, Port, Tape, operations
 
 UNROLL = 10_000  # operations that a loop may become when it is written out
