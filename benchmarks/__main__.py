@@ -28,6 +28,7 @@ ALL = (
     "fourlimb",
     "constraints",
     "mpc",
+    "network",
     "accuracy",
 )
 NAMES = [name for name in ALL if find_spec(f"benchmarks.{name}")]
