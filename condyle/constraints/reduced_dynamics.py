@@ -16,7 +16,7 @@ import numpy as np
 
 from condyle.constraints.coordinate_map import Configurations, CoordinateMap, EvaluatedMap
 from condyle.constraints.couplings import Coupled
-from condyle.dynamics import aba, coriolis, crba, derivatives, energy, kinematics, manifold, rnea
+from condyle.dynamics import aba, chain_derivatives, coriolis, crba, derivatives, energy, kinematics, manifold, rnea
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
@@ -199,6 +199,8 @@ def inverse_dynamics_derivatives(system: System, y: Array, w: Array, a: Array) -
 def forward_dynamics_derivatives(system: System, y: Array, w: Array, tau: Array) -> tuple[Array, Array, Array]:
     """(da/dy, da/dw, da/dtau); y in its tangent space."""
     if system.coordinate_map.identity:
+        if chain_derivatives.is_long_chain(system.model):
+            return chain_derivatives.forward_dynamics_derivatives(system.model, y, w, tau)
         return derivatives.forward_dynamics_derivatives(system.model, y, w, tau)
     at = system.at(y)
     a = _acceleration(system.model, at, w, tau)

@@ -115,6 +115,16 @@ def mass_matrix_of(model: Model, m: Motions) -> Array:
     return M
 
 
+def relative_motions(model: Model, m: Motions, A: list[Motion]) -> tuple[list[Motion], list[Motion]]:
+    """(Q, P + T) of every coordinate, given the accelerations of the links."""
+    Q: list[Motion] = []
+    for k, i in enumerate([i for i, link in model.outward() for _ in range(link.v.start, link.v.stop)]):
+        p = model.links[i].parent
+        V_p, A_p = (m.V[p], A[p]) if p >= 0 else (Motion.zero(), Motion(-m.gravity, np.zeros(3)))
+        Q.append(A_p.cross(m.S[k]) + V_p.cross(m.P[k]))
+    return Q, [P + T for P, T in zip(m.P, m.T, strict=True)]
+
+
 def _by_q_and_v(model: Model, m: Motions, v: Array, a: Array) -> tuple[Array, Array]:
     """(dtau/dq, dtau/dv)."""
     A = accelerations(model, m, v, a)
@@ -122,12 +132,7 @@ def _by_q_and_v(model: Model, m: Motions, v: Array, a: Array) -> tuple[Array, Ar
     F = composite(model, forces(model, m, A))
     B = composite(model, [CoriolisOperator.of(I_i, V_i) for I_i, V_i in zip(m.inertia, m.V, strict=True)])
     link_of = [i for i, link in model.outward() for _ in range(link.v.start, link.v.stop)]
-    Q: list[Motion] = []
-    for k, i in enumerate(link_of):
-        p = model.links[i].parent
-        V_p, A_p = (m.V[p], A[p]) if p >= 0 else (Motion.zero(), Motion(-m.gravity, np.zeros(3)))
-        Q.append(A_p.cross(m.S[k]) + V_p.cross(m.P[k]))
-    W = [P + T for P, T in zip(m.P, m.T, strict=True)]
+    Q, W = relative_motions(model, m, A)
     momentum = [I[i] @ m.S[k] for k, i in enumerate(link_of)]
     turn = [B[i].transposed(m.S[k]).angular * 2.0 for k, i in enumerate(link_of)]
     ancestors_of = ancestor_dofs(model)

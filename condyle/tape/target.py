@@ -46,7 +46,7 @@ class Target:
     group: int = 128  # entries of a port that one function loads
     assembled: int = 0  # bytes of the vectors that long straight blocks are written in assembly for (assemble.py); 0: for none
     straight: int = 1500  # operations above which they are; shorter ones are ordered by us and by LLVM, which pays there
-    straight_per_result: int = 8  # and operations for each result, or else moving results takes longer than computing them
+    straight_per_result: int = 4  # and operations for each result, or else moving results takes longer than computing them
 
     def parameters(self) -> str:
         """The parameters of the internal function."""

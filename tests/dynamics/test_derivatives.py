@@ -1,15 +1,18 @@
 """Derivatives of inverse and forward dynamics: against Pinocchio, and against finite differences at 512 bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from dynamics.random_robots import pinocchio_model, random_model, random_state
+from dynamics.random_robots import KINDS, pinocchio_model, random_description, random_model, random_state
 from dynamics.test_against_pinocchio import load
 
 import condyle as cd
-from condyle.dynamics import manifold
+from condyle.dynamics import chain_derivatives, manifold
 from condyle.dynamics.aba import forward_dynamics
 from condyle.dynamics.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from condyle.dynamics.rnea import inverse_dynamics
+from condyle.robot.build import build
 
 pin = pytest.importorskip("pinocchio")
 gmpy2 = pytest.importorskip("gmpy2")
@@ -57,6 +60,39 @@ def test_published_robots_agree_with_pinocchio(file, base):
 def test_random_trees_agree_with_pinocchio(seed):
     model = random_model(np.random.default_rng(seed), joints=5)
     both_sides(model, pinocchio_model(model), seed)
+
+
+def random_chain(seed, joints, kinds=KINDS):
+    """The random robot with each link on the one before."""
+    made = random_description(np.random.default_rng(seed), joints, kinds)
+    return build(replace(made, joints=tuple([replace(j, parent=f"link{k}") for k, j in enumerate(made.joints)])))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_recursion_along_a_chain_agrees_with_solves(seed):
+    """Every kind of joint, in floats: the same three matrices."""
+    model = random_chain(seed, 9)
+    q, v, tau = random_state(model, np.random.default_rng(seed))
+    solved = forward_dynamics_derivatives(model, q, v, tau)
+    recursive = chain_derivatives.forward_dynamics_derivatives(model, q, v, tau)
+    for a, b in zip(recursive, solved, strict=True):
+        assert error(np.array(a, dtype=float), np.array(b, dtype=float)) < 1e-11
+
+
+def test_a_long_chain_takes_fewer_operations_and_agrees_with_pinocchio():
+    model = random_chain(5, 18, ("revolute", "prismatic"))
+    assert chain_derivatives.is_long_chain(model) and not chain_derivatives.is_long_chain(cd.load("ur3").model)
+    twin = pinocchio_model(model)
+    data = twin.createData()
+    q, v, tau = random_state(model, np.random.default_rng(5))
+    pin.computeABADerivatives(twin, data, q, v, tau)
+    full = np.triu(data.Minv) + np.triu(data.Minv, 1).T
+    recursive = chain_derivatives.forward_dynamics_derivatives(model, q, v, tau)
+    for mine, theirs in zip(recursive, (data.ddq_dq, data.ddq_dv, full), strict=True):
+        assert error(np.array(mine, dtype=float), theirs) < DERIVATIVE
+    robot = cd.load("chain:20")
+    solves = cd.trace(lambda q, v, tau: forward_dynamics_derivatives(robot.model, q, v, tau), q=20, v=20, tau=20)
+    assert robot.function("forward_dynamics_derivatives").tape.operations < 0.5 * solves.operations
 
 
 @pytest.mark.parametrize("seed", range(3))
