@@ -39,21 +39,19 @@ def terms(A: np.ndarray, B: np.ndarray) -> int:
     return int((left.sum(axis=0) * right.sum(axis=1)).sum())
 
 
-def product(A: Any, B: Any) -> Table:
-    """A B: row after row of A, in each the rows of B one after the other."""
-    A, B = table(A), table(B)
+def product(A: Any, B: Any, start: Any = None) -> Table:
+    """A B, or start + A B: row after row of A, in each the rows of B one after the other."""
+    A, B, begin = table(A), table(B), None if start is None else table(start)
     (m, inner), n = A.shape, B.shape[1]
+    first = 1 if begin is None else 0  # terms that the sums start with
 
     def row(i: Scalar, state: Any, _: Any) -> Any:
-        sums = A[i, 0] * B[0]
-        if inner > 1:
+        def add(k: Scalar, sums: Any) -> Any:
+            k = k + float(first)
+            return np.array([fma(A[i, k], b, s) for b, s in zip(B[k], sums, strict=True)], dtype=object)
 
-            def add(k: Scalar, sums: Any) -> Any:
-                a = A[i, k + 1.0]
-                return np.array([fma(a, b, s) for b, s in zip(B[k + 1.0], sums, strict=True)], dtype=object)
-
-            sums = loop(add, sums, inner - 1)
-        return state, sums
+        sums = A[i, 0] * B[0] if begin is None else begin[i]
+        return state, loop(add, sums, inner - first) if inner > first else sums
 
     written: Table = scan(row, (), count=m)[1]
     return written.shaped((m, n))

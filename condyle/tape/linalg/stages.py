@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condyle.errors import ShapeError
+from condyle.tape.linalg import rolled
 from condyle.tape.linalg.dispatch import entries, for_arrays, less_dot, plus_dot, traced, zeros
 from condyle.tape.linalg.products import product, substitute
 from condyle.tape.linalg.symmetric import cholesky_factor, mirrored
 from condyle.tape.loop import scan
 from condyle.tape.scalar import caller
+from condyle.tape.table import table
 
 
 class Gains(NamedTuple):
@@ -52,21 +54,21 @@ def riccati(A: Any, B: Any, Q: Any, R: Any, S: Any = None, q: Any = None, r: Any
     given = {"A": A, "B": B, "Q": Q, "R": R, "S": S, "q": q, "r": r, "c": c}
     _require("riccati", given, wanted | {"c": (N, n)})
     affine = q is not None or r is not None or c is not None
-    per_stage = {name: x if name not in "Qq" else x[:-1] for name, x in given.items() if x is not None}
+    per_stage = {name: x for name, x in given.items() if x is not None and name not in "Qq"}
+    # one row more than stages: by index, not row by row
+    costs = {name: table(x) for name, x in given.items() if x is not None and name in "Qq"}
     start = (mirrored(entries(Q[-1])), entries(q[-1]) if q is not None else zeros(n) if affine else ())
     missing = {"S": np.zeros((m, n)), "q": np.zeros(n), "r": np.zeros(m), "c": np.zeros(n)}
 
     def stage(i: Any, state: Any, row: dict[str, Any]) -> Any:
         P, p = entries(state[0]), state[1]
+        row = row | {name: costs[name][i] for name in costs}
         A, B, Q, R, S, q, r, c = [entries(row.get(name, missing.get(name))) for name in given]
         PA, PB = product(P, A), product(P, B)
         L = cholesky_factor(_plus(R, B.T, PB, lower=True))
         Y = substitute(L, _plus(S, PB.T, A), lower=True)
         K = -substitute(L.T, Y, lower=False)
-        new = _plus(Q, A.T, PA, lower=True)
-        for a, b in zip(*np.tril_indices(n), strict=True):
-            new[a, b] = less_dot(new[a, b], Y[:, a], Y[:, b])
-        P_new = mirrored(new)
+        P_new = mirrored(_plus(_plus(Q, A.T, PA, lower=True), -Y.T, Y, lower=True))
         if not affine:
             return (traced(P_new), ()), (traced(K), np.zeros(m), traced(P_new), np.zeros(n))
         mu = _plus(entries(p)[:, None], P, c[:, None])
@@ -132,7 +134,9 @@ def block_tridiagonal_solve(D: Any, E: Any, b: Any) -> Any:
 
 
 def _plus(start: np.ndarray, A: np.ndarray, B: np.ndarray, *, lower: bool = False) -> np.ndarray:
-    """start + A B; only the lower triangle if `lower`."""
+    """start + A B; only the lower triangle if `lower`, unless it is a loop."""
+    if rolled.terms(A, B) > (2 if lower else 1) * rolled.TERMS:
+        return rolled.columns_of(rolled.product(A, B, start))
     result = start.copy()
     for i, j in np.ndindex(result.shape):
         if not lower or j <= i:
