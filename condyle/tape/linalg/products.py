@@ -59,7 +59,7 @@ def solve_triangular(L: Any, b: Any, *, lower: bool = True, trans: bool = False,
 def substitute(T: np.ndarray, b: np.ndarray, *, lower: bool, unit: bool = False) -> np.ndarray:
     """x with T x = b, of entries: forward if T is lower triangular, else backward."""
     n = len(T)
-    if rolled.terms(T, b.reshape(n, -1)) > 2 * rolled.TERMS:  # half of them, one triangle, count
+    if rolled.terms(T, b.reshape(n, -1)) > rolled.SUBSTITUTION:
         return rolled.substitute(T, b.reshape(n, -1), lower=lower, unit=unit).reshape(b.shape)
     order = range(n) if lower else range(n - 1, -1, -1)
     inverse = None if unit else [1.0 / T[i, i] for i in range(n)]

@@ -19,9 +19,10 @@ from condyle.tape.loop import loop, scan
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.table import Table, table, zeros_table
 
-# by `python -m benchmarks linalg`: below these, straight code is up to 1.5 times as fast, and compiles within a second
-TERMS = 2000  # products of a matmul, or of a substitution
-ROWS = 17  # of a matrix to factor
+# by `python -m benchmarks linalg`: below these, straight code is up to 1.7 times as fast, and compiles in a second or two
+TERMS = 8000  # products of a matmul
+SUBSTITUTION = 50_000  # of a triangular solve, with those of the other triangle
+CHOLESKY, LU = 40, 28  # rows of a matrix to factor
 BLOCK = 8  # columns of a block
 
 

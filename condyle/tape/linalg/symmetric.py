@@ -50,10 +50,10 @@ def cholesky(A: Any) -> Any:
     return with_rule(lambda A: traced(cholesky_factor(entries(A))), rule)(traced(A))
 
 
-def cholesky_factor(A: np.ndarray) -> np.ndarray:
-    """L of entries."""
+def cholesky_factor(A: np.ndarray, *, short: bool = False) -> np.ndarray:
+    """L of entries; `short`: in few nodes, whatever it costs at run time."""
     n = len(A)
-    if _roll(A):
+    if _roll(A) or (short and n > rolled.BLOCK):
         return rolled.lower_factor(A, _cholesky_block)[0]
     L = zeros(n, n)
     for j in range(n):
@@ -84,10 +84,10 @@ def ldl(A: Any) -> tuple[Any, Any]:
     return traced(L), traced(d)
 
 
-def ldl_factor(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(L, d) of entries."""
+def ldl_factor(A: np.ndarray, *, short: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(L, d) of entries; `short`: in few nodes, whatever it costs at run time."""
     n = len(A)
-    if _roll(A):
+    if _roll(A) or (short and n > rolled.BLOCK):
         L, W = rolled.lower_factor(A, _ldl_block)
         return L, np.diagonal(W).copy()
     L, W, d = entries(np.eye(n)), zeros(n, n), zeros(n)
@@ -192,7 +192,7 @@ def mirrored(A: np.ndarray) -> np.ndarray:
 def _roll(A: np.ndarray) -> bool:
     """Whether the factorisation is a loop: from some size on, unless half of the lower triangle is structurally zero."""
     lower = A[np.tril_indices(len(A))]
-    return len(A) >= max(rolled.ROWS, rolled.BLOCK + 1) and 2 * sum(constant(x) != 0.0 for x in lower) > len(lower)
+    return len(A) >= max(rolled.CHOLESKY, rolled.BLOCK + 1) and 2 * sum(constant(x) != 0.0 for x in lower) > len(lower)
 
 
 def _cholesky_block(S: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[Any]]:
