@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from condyle.errors import SimulationError
+from condyle.robot import ordered
 from condyle.robot.mesh import read_vertices
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
+from condyle.robot.spatial import length, product
 from condyle.simulate.points import ContactPoint, moving_frame
 from condyle.simulate.validate import finite, finites
 
@@ -72,7 +74,7 @@ def fit_end_effector(
     if not np.any(d):
         raise SimulationError("end effector: the direction (0, 0, 0) leads nowhere; give the way to the ground, as in (0, 0, -1)")
     d = d / np.max(np.abs(d))
-    d /= np.linalg.norm(d)
+    d /= length(d)
     slab = _slab(vertices, d, finite("end effector", "thickness", thickness))
     return _sphere(slab, d) if kind == "sphere" else _cylinder(slab, d)
 
@@ -95,9 +97,9 @@ def detected(
     parts = []
     for shape in meshes:
         assert shape.mesh is not None
-        parts.append((read_vertices(shape.mesh) * np.array(shape.size)) @ shape.pose.R.T + shape.pose.p)
+        parts.append(product(read_vertices(shape.mesh) * np.array(shape.size), shape.pose.R.T) + shape.pose.p)
     try:
-        toward = frame.pose.R @ np.array(finites("end effector", "direction", direction, 3))
+        toward = product(frame.pose.R, np.array(finites("end effector", "direction", direction, 3)))
         fitted = fit_end_effector(np.concatenate(parts), toward, thickness, kind)
     except SimulationError as error:
         raise SimulationError(f"link '{link.name}' of robot '{model.name}': {error}") from None
@@ -116,7 +118,7 @@ def _slab(vertices: np.ndarray, d: np.ndarray, thickness: float) -> np.ndarray:
         raise SimulationError(f"vertices must be a finite array of shape (n, 3), got shape {given.shape}")
     if thickness <= 0.0:
         raise SimulationError(f"the thickness of the slab must be positive, got {thickness!r}")
-    depth = given @ d
+    depth = product(given, d)
     slab: np.ndarray = np.unique(given[depth >= depth.max() - thickness], axis=0)
     return slab
 
@@ -186,7 +188,7 @@ def _minimum(miss: Callable[[float], float], angle: float, tilt: float) -> float
 def _basis(d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Two unit vectors across d and each other."""
     a = np.cross(d, np.eye(3)[int(np.argmin(np.abs(d)))])
-    a /= np.linalg.norm(a)
+    a /= length(a)
     return a, np.cross(d, a)
 
 
@@ -204,9 +206,9 @@ def _round(points: np.ndarray) -> tuple[np.ndarray, float, float]:
     spread = float(np.max(np.abs(points - mean))) or 1.0
     x = (points - mean) / spread
     columns = np.column_stack([2.0 * x, np.ones(len(x))])
-    found = np.linalg.lstsq(columns, np.sum(x * x, axis=1), rcond=None)[0]
+    found = ordered.fit(columns, np.sum(x * x, axis=1))
     centre = found[:-1]
-    radius = float(np.sqrt(max(found[-1] + centre @ centre, 0.0)))
+    radius = float(np.sqrt(max(found[-1] + product(centre, centre), 0.0)))
     misses = np.linalg.norm(x - centre, axis=1) - radius
     return mean + spread * centre, spread * radius, spread * float(np.sqrt(np.mean(misses * misses)))
 
