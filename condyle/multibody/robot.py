@@ -462,13 +462,15 @@ class Robot:
     def full(self, q: Any) -> np.ndarray:
         """The configuration of the robot this one was locked from; of a constrained robot, all its coordinates."""
         q = q if self.coordinate_map.identity else self.lift(q, np.zeros(self.nv))[0]
-        return self._scattered("q", q, self.nq, None if self.locked is None else (self.locked.q, self.locked.standing))
+        return self._scattered("q", q, self.model.nq, None if self.locked is None else (self.locked.q, self.locked.standing))
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
         if not self.coordinate_map.identity:
             raise RobotError(f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)")
-        return self._scattered("v", v, self.nv, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv)))
+        return self._scattered(
+            "v", v, self.model.nv, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv))
+        )
 
     def function(self, what: str | Callable[..., Any], parameters: Sequence[str] = (), **shapes: Any) -> Function:
         """A compiled function: one of the robot by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
