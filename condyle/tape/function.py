@@ -48,6 +48,7 @@ class Function:
         self._arguments = Arguments(tape)
         self._kernels: dict[str, Kernel] = {}
         self._fast: FastCall | None = None
+        self._filled: FastCall | None = None  # the fast call with all parameters given, where there are some
         self._has_parameters = any(p.parameter is not None for p in tape.inputs)
         names = [p.name for p in tape.outputs]
         self._result: Any = namedtuple("Outputs", names, rename=True) if len(names) > 1 else None
@@ -62,8 +63,12 @@ class Function:
         `out`: an array, or one per output, to write into; they are returned. While another function is traced, a call with
         traced arguments records this function's operations in that trace, and gives traced values.
         """
-        if self._fast is not None and out is None and (self._has_parameters or not named):
-            result = self._fast(self._arguments.filled(args, named) if self._has_parameters else args)
+        if self._fast is not None and out is None and not named:
+            result = self._fast(args)
+            if result is not None:
+                return result
+        elif self._filled is not None and out is None:
+            result = self._filled(self._arguments.filled(args, named))
             if result is not None:
                 return result
         if any_traced((*args, *named.values())) or (self._has_parameters and is_recording()):
@@ -73,7 +78,10 @@ class Function:
         if len(outputs[0]):
             self.kernel(_PRECISION.get(dtype, "f64"))(inputs, outputs)
             if self._fast is None and dtype == np.float64:
-                self._fast = self.fast_call()
+                self._fast = fast = self.fast_call()
+                if self._has_parameters and fast is not None:
+                    self._filled, filled = fast, self._arguments.filled
+                    self._fast = lambda args: fast(filled(args, {}))
         results = self._arguments.shaped(outputs, lead, out)
         return results[0] if self._result is None else self._result(*results)
 
