@@ -47,11 +47,11 @@ def lu(A: Any) -> tuple[Any, Any, Any]:
     return traced(L), traced(U), traced(p)
 
 
-def eliminate(A: np.ndarray, *, short: bool = False) -> tuple[np.ndarray, np.ndarray, Scalar]:
-    """(L and U in one matrix, rows of A in order, sign of that permutation); `short`: in few nodes, whatever it costs to run."""
+def eliminate(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, Scalar]:
+    """(L and U in one matrix, rows of A in order, sign of that permutation), of entries."""
     n = len(A)
     dense = 2 * sum(constant(x) != 0.0 for x in A.ravel()) > A.size
-    if (n >= rolled.LU and dense) or (short and n > rolled.BLOCK):
+    if n >= rolled.LU and dense:
         return rolled.eliminate(A)
     A, p, sign = A.copy(), entries(np.arange(n, dtype=float)), scalar(1.0)
     for k in range(n):
@@ -137,7 +137,7 @@ def _solved(assume: str, A: Any, factor: Any, b: Any, orders: int) -> Any:
             columns[i, c] = less_dot(columns[i, c], dA[i], known[:, c])
         if orders > 1:
             return _solved(assume, A, factor, traced(rest), orders - 1)
-        return value(A, _factor("solve", entries(A), assume, short=True), rest)
+        return value(A, _factor("solve", entries(A), assume), rest)
 
     return with_rule(value, rule)(traced(A), factor, traced(b))
 
@@ -145,12 +145,12 @@ def _solved(assume: str, A: Any, factor: Any, b: Any, orders: int) -> Any:
 ORDERS = 2  # derivatives of solve that reuse its factorisation; higher ones are exact, too
 
 
-def _factor(function: str, A: np.ndarray, assume: str, *, short: bool = False) -> tuple[Any, ...]:
+def _factor(function: str, A: np.ndarray, assume: str) -> tuple[Any, ...]:
     if assume not in _SUBSTITUTE:
         raise ShapeError(f"{caller()}: linalg.{function} assumes one of {', '.join(map(repr, _SUBSTITUTE))}, got {assume!r}")
     if assume == "general":
-        return eliminate(A, short=short)[:2]
-    return ldl_factor(A, short=short) if assume == "symmetric" else (cholesky_factor(A, short=short),)
+        return eliminate(A)[:2]
+    return ldl_factor(A) if assume == "symmetric" else (cholesky_factor(A),)
 
 
 def _lu_substitute(factor: Any, b: np.ndarray) -> np.ndarray:

@@ -50,10 +50,10 @@ def cholesky(A: Any) -> Any:
     return with_rule(lambda A: traced(cholesky_factor(entries(A))), rule)(traced(A))
 
 
-def cholesky_factor(A: np.ndarray, *, short: bool = False) -> np.ndarray:
-    """L of entries; `short`: in few nodes, whatever it costs at run time."""
+def cholesky_factor(A: np.ndarray) -> np.ndarray:
+    """L of entries."""
     n = len(A)
-    if _roll(A) or (short and n > rolled.BLOCK):
+    if _roll(A):
         return rolled.lower_factor(A, _cholesky_block)[0]
     L = zeros(n, n)
     for j in range(n):
@@ -84,10 +84,10 @@ def ldl(A: Any) -> tuple[Any, Any]:
     return traced(L), traced(d)
 
 
-def ldl_factor(A: np.ndarray, *, short: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(L, d) of entries; `short`: in few nodes, whatever it costs at run time."""
+def ldl_factor(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(L, d) of entries."""
     n = len(A)
-    if _roll(A) or (short and n > rolled.BLOCK):
+    if _roll(A):
         L, W = rolled.lower_factor(A, _ldl_block)
         return L, np.diagonal(W).copy()
     L, W, d = entries(np.eye(n)), zeros(n, n), zeros(n)
