@@ -1,4 +1,4 @@
-"""Seconds to compile straight tapes of 1,000 to 50,000 operations, step by step, and what cutting them into pieces costs."""
+"""Seconds to compile straight tapes and derivatives of robots, step by step, in assembly and by LLVM alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,22 @@ from rich.table import Table
 
 import condyle as cd
 from benchmarks.measure import SECONDS, busy, line_fit, once, race
+from benchmarks.robots import FILES, example_robots
 from benchmarks.tapes import random_arithmetic, serial_chain
+from condyle.commands.scene import Origin
+from condyle.constraints.reduced_dynamics import forward_dynamics_derivatives
 
 KINDS: dict[str, Callable[[int], Any]] = {"serial chain": serial_chain, "random": random_arithmetic}
 SIZES = [1000, 5000, 20000, 50000]
 PRECISION, LANES = "f64", 8
 STATES = 512
-UNCUT = 10**9
+# derivatives of the forward dynamics of these, and of Talos where example-robot-data is installed
+ROBOTS = ("chain:16", "chain:64")
 
 
 @dataclass
 class Timing:
-    """Seconds of each step for one tape, and nanoseconds per state of the kernel, cut and uncut."""
+    """Seconds of each step for one tape, and nanoseconds per state of the kernel, as compiled and by LLVM alone."""
 
     kind: str
     operations: int
@@ -34,18 +39,18 @@ class Timing:
     text: float
     llvm: float
     cached: float
-    uncut_llvm: float
+    pieces_llvm: float
     run: float
-    uncut_run: float
+    pieces_run: float
 
     @property
     def total(self) -> float:
         return self.trace + self.lower + self.text + self.llvm
 
     @property
-    def cost_of_cutting(self) -> float:
-        """The kernel's time more than uncut, in percent."""
-        return 100.0 * (self.run / self.uncut_run - 1.0)
+    def speedup(self) -> float:
+        """The time of LLVM's kernel over that of the kernel as compiled."""
+        return self.pieces_run / self.run
 
 
 def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
@@ -55,9 +60,13 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     for kind, make in KINDS.items():
         for size in [300] if tiny else SIZES:
             with console.status(f"{kind}, {size:,} operations"):
-                rows.append(measure(kind, *make(size), seconds))
+                function, shapes = make(size)
+                rows.append(measure(kind, partial(cd.trace, function, **shapes), seconds))
+    for name, robot in [] if tiny else robots():
+        with console.status(name):
+            rows.append(measure(name, partial(traced, robot), seconds))
     console.print(step_table(rows))
-    console.print(cut_table(rows))
+    console.print(pieces_table(rows))
     fits = {}
     if not tiny:
         for kind in KINDS:
@@ -66,20 +75,36 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
             fits[kind] = {"microseconds_per_operation": 1e6 * slope, "seconds_at_zero": start}
             console.print(f"{kind}: total = {start:+.2f} s + {1e6 * slope:.0f} us per operation")
     console.print()
-    numbers = [vars(r) | {"total": r.total, "cost_of_cutting": r.cost_of_cutting} for r in rows]
+    numbers = [vars(r) | {"total": r.total, "speedup": r.speedup} for r in rows]
     return {"rows": numbers, "fits": fits, "busy": busy()}
 
 
-def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], seconds: float) -> Timing:
+def robots() -> list[tuple[str, cd.Robot]]:
+    """Robots by name."""
+    found = [(name, cd.load(name)) for name in ROBOTS]
+    folder = example_robots()
+    if folder is not None:
+        file, base, lock = FILES["talos"]
+        found.append(("talos", Origin(str(folder / file), base, lock=lock).load(constraints=False)))
+    return found
+
+
+def traced(robot: cd.Robot) -> cd.Tape:
+    """The tape of the derivatives of a robot's forward dynamics, traced now."""
+    sizes = {"q": robot.nq, "v": robot.nv, "tau": robot.nv}
+    return cd.trace(lambda q, v, tau: forward_dynamics_derivatives(robot.system, q, v, tau), **sizes)
+
+
+def measure(kind: str, trace: Callable[[], cd.Tape], seconds: float) -> Timing:
     """Every step of one compilation, timed once; the kernels, timed often."""
     from condyle.tape.passes import lower
 
     found: dict[str, Any] = {}
-    steps = {"trace": once(lambda: found.update(tape=cd.trace(function, **shapes)))}
+    steps = {"trace": once(lambda: found.update(tape=trace()))}
     steps["lower"] = once(lambda: found.update(low=lower(found["tape"], PRECISION)))
-    cut, text, llvm = build(found["low"])
-    uncut, _, uncut_llvm = build(found["low"], uncut=UNCUT)
-    times = race({"cut": caller(cut, found["tape"]), "uncut": caller(uncut, found["tape"])}, seconds)
+    kernel, text, llvm = build(found["low"])
+    pieces, _, pieces_llvm = build(found["low"], assembled=0)
+    times = race({"kernel": caller(kernel, found["tape"]), "pieces": caller(pieces, found["tape"])}, seconds)
     return Timing(
         kind,
         found["low"].operations,
@@ -87,9 +112,9 @@ def measure(kind: str, function: Callable[..., Any], shapes: dict[str, int], sec
         text=text,
         llvm=llvm,
         cached=cached(found["tape"]),
-        uncut_llvm=uncut_llvm,
-        run=1e9 * times["cut"] / STATES,
-        uncut_run=1e9 * times["uncut"] / STATES,
+        pieces_llvm=pieces_llvm,
+        run=1e9 * times["kernel"] / STATES,
+        pieces_run=1e9 * times["pieces"] / STATES,
     )
 
 
@@ -158,19 +183,21 @@ def step_table(rows: list[Timing]) -> Table:
     return table
 
 
-def cut_table(rows: list[Timing]) -> Table:
-    table = Table(title="as compiled (long tapes in pieces) against uncut", title_justify="left")
-    for head in ("tape", "operations", "LLVM s", "LLVM uncut s", "ns/state", "ns/state uncut", "ns/operation", "cost of cutting"):
+def pieces_table(rows: list[Timing]) -> Table:
+    table = Table(
+        title="as compiled (long straight tapes in assembly) against LLVM alone (long tapes in pieces)", title_justify="left"
+    )
+    for head in ("tape", "operations", "LLVM s", "LLVM alone s", "ns/state", "ns/state alone", "ns/operation", "times as fast"):
         table.add_column(head, justify="left" if head == "tape" else "right")
     for r in rows:
         table.add_row(
             r.kind,
             f"{r.operations:,}",
             f"{r.llvm:.2f}",
-            f"{r.uncut_llvm:.2f}",
+            f"{r.pieces_llvm:.2f}",
             f"{r.run:.0f}",
-            f"{r.uncut_run:.0f}",
+            f"{r.pieces_run:.0f}",
             f"{r.run / r.operations:.4f}",
-            f"{r.cost_of_cutting:+.0f} %",
+            f"{r.speedup:.2f}",
         )
     return table

@@ -72,13 +72,13 @@ def gcc() -> str | None:
     return which("gcc")
 
 
-def c_library(source: str) -> tuple[ctypes.CDLL, str]:
+def c_library(source: str, flags: Sequence[str] = FLAGS) -> tuple[ctypes.CDLL, str]:
     """(loaded library, its assembly) of a C text, compiled by gcc for this processor."""
     with tempfile.TemporaryDirectory(prefix="condyle-bench-") as folder:
         text, assembly, library = (Path(folder) / f"kernel.{end}" for end in ("c", "s", "so"))
         text.write_text(source)
-        subprocess.run(["gcc", *FLAGS, "-fPIC", "-S", str(text), "-o", str(assembly)], check=True)
-        subprocess.run(["gcc", "-shared", str(assembly), "-o", str(library)], check=True)
+        subprocess.run(["gcc", *flags, "-fPIC", "-S", str(text), "-o", str(assembly)], check=True)
+        subprocess.run(["gcc", "-shared", str(assembly), "-o", str(library), "-lm"], check=True)
         return ctypes.CDLL(str(library)), assembly.read_text()
 
 

@@ -94,7 +94,8 @@ class KernelEmitter(BlockEmitter):
     def assembler(self, tape: Tape) -> Assembler | None:
         """What writes the whole block as assembly; None if LLVM has to."""
         size, results = self.target.assembled, len(tape.block.results)
-        enough = max(self.target.straight, self.target.straight_per_result * results)
+        shortest = self.target.straight_one_lane if self.type.lanes == 1 else self.target.straight
+        enough = max(shortest, self.target.straight_per_result * results)
         if not size or self.target.columns or weight(tape.block) <= enough or not supported(tape.block):
             return None
         registers = Registers.of(self.type, size)

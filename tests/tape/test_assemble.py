@@ -25,7 +25,7 @@ from condyle.tape.tape import Tape
 
 WIDTHS = [("f64", 1), ("f64", 2), ("f64", 4), ("f64", 8), ("f32", 1), ("f32", 4), ("f32", 8), ("f32", 16)]
 DTYPE = {"f64": "float64", "f32": "float32"}
-ALL = {"straight": 0, "straight_per_result": 0}
+ALL = {"straight": 0, "straight_one_lane": 0, "straight_per_result": 0}
 
 
 def assembled(lowered: Tape, precision: str, lanes: int) -> cpu.CpuKernel:
