@@ -32,8 +32,8 @@ class InterpretedKernel(Kernel):
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         for ports, given in ((self.tape.inputs, arrays), (self.tape.outputs, out)):
-            sizes = [a.shape[1] if port.run_time else port.size for a, port in zip(given, ports, strict=True)]
-            if [a.shape for a in given] != [(len(out[0]), size) for size in sizes]:
+            sizes = [a.shape[-1] if port.run_time else port.size for a, port in zip(given, ports, strict=False)]
+            if len(given) != len(ports) or [a.shape for a in given] != [(len(out[0]), size) for size in sizes]:
                 wanted = ", ".join(f"{port.name} (N, {port.size})" for port in ports) or "none"
                 found = ", ".join(str(a.shape) for a in given) or "none"
                 raise ShapeError(f"{self.tape.name}: expected arrays {wanted} with one N for all, got {found}")
