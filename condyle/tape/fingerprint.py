@@ -15,6 +15,7 @@ import platform
 import struct
 import sys
 import sysconfig
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Collection, Iterable
 from enum import Enum
 from pathlib import Path
@@ -30,6 +31,7 @@ from types import (
     MethodType,
     MethodWrapperType,
     ModuleType,
+    SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any, Generic, TypeVar
@@ -85,6 +87,7 @@ REFUSED_ATTRIBUTES = frozenset({"random", "load", "loadtxt", "genfromtxt", "from
 # parts of a class that say nothing about what it does
 INCIDENTAL = frozenset(
     {
+        "__hash__",
         "__doc__",
         "__module__",
         "__dict__",
@@ -108,6 +111,7 @@ LIBRARY_FOLDERS = tuple(
     sorted({str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 )
 EVERYTHING = "*"  # all attributes of a module
+HOLDERS = (OrderedDict, Counter, defaultdict, SimpleNamespace)  # their state is what they hold
 C_FUNCTIONS = (
     BuiltinFunctionType,
     MethodDescriptorType,
@@ -325,6 +329,9 @@ class _Hasher:
         if isinstance(value, functools.cached_property):
             self.add(value.func)
             return
+        if kind.__name__ == "_tuplegetter":  # a field of a named tuple
+            self.word("field", value.__reduce__()[1][0])
+            return
         if kind.__name__ == "_ArrayFunctionDispatcher":  # a function of numpy
             self.word("builtin", value.__qualname__, _known_library(value.__module__))
             return
@@ -363,8 +370,10 @@ class _Hasher:
                 self.add(base(value))
             elif base is dict:
                 self.add([*value.items()])
-            elif base is not object and base is not Generic and not _in_python(base):
+            elif base not in (object, Generic, *HOLDERS) and not _in_python(base):
                 raise UnknownError(f"objects of {base.__qualname__} have no fingerprint")
+        if isinstance(value, defaultdict):
+            self.add(value.default_factory)
         slots = [name for base in kind.__mro__ for name in _slots(base)]
         self.all((name, getattr(value, name)) for name in slots if hasattr(value, name))
         self.add(dict(sorted(getattr(value, "__dict__", {}).items())))
@@ -431,7 +440,7 @@ def _known_library(module: str) -> str:
 
 def _in_python(kind: type) -> bool:
     """Whether a class is written in Python by the user or in this package, so that objects hold no state but their attributes."""
-    if _is_ours(kind.__module__) or kind.__module__ in ("fractions", "abc"):
+    if _is_ours(kind.__module__) or kind.__module__ in ("abc", "dataclasses", "fractions", "numbers"):
         return True
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return _library(kind.__module__, file) is None and (file is None or file.endswith(".py"))

@@ -10,8 +10,12 @@ import subprocess
 import sys
 import time
 import types
-from dataclasses import dataclass
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -47,6 +51,22 @@ class Settings:
 
 class Child(Settings):
     pass
+
+
+@dataclass(frozen=True)
+class Frozen:
+    gain: float
+    others: tuple[float, ...] = field(default_factory=tuple)
+
+
+class Point(NamedTuple):
+    x: float
+    y: float = 2.0
+
+
+class Mode(Enum):
+    SLOW = 1.0
+    FAST = 2.0
 
 
 def closing_over(value):
@@ -97,6 +117,14 @@ PAIRS = [
     (closing_over, np.float64(1.0), np.float32(1.0)),
     (closing_over, Settings(1.0, np.eye(2)), Settings(1.0, 2 * np.eye(2))),
     (closing_over, Settings(1.0, np.eye(2)), Child(1.0, np.eye(2))),
+    (closing_over, Frozen(1.0), Frozen(2.0)),
+    (closing_over, Point(1.0), Point(1.0, 3.0)),
+    (closing_over, Mode.SLOW, Mode.FAST),
+    (closing_over, types.SimpleNamespace(a=1), types.SimpleNamespace(a=2)),
+    (closing_over, OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
+    (closing_over, defaultdict(list), defaultdict(dict)),
+    (closing_over, Fraction(1, 3), Fraction(1, 4)),
+    (closing_over, np.cross, np.dot),
     (closing_over, np.sin, np.cos),
     (closing_over, math.sin, math.cos),
     (closing_over, functools.partial(pow, 2), functools.partial(pow, 3)),
