@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -137,3 +138,30 @@ def test_tables_in_and_out():
     A, B = inputs(count=4)
     C, D = cd.function(f, A=(N, N), B=(N, N))(A[:2], B[:2])
     assert same_bits(C, linalg.matmul(A[:2], B[:2])) and same_bits(D, linalg.matmul(C, A[:2]))
+
+
+def test_a_shared_table_times_a_vector():
+    rng = np.random.default_rng(0)
+    W, x = rng.normal(size=(20, 12)), rng.normal(size=(5, 12))
+    f = cd.function(lambda x, W: linalg.matmul(W, x), x=12, W=cd.Uniform(20, 12))
+    assert any(n.op == "loop" for n in f.tape.block.nodes)
+    assert same_bits(f(x, W), linalg.matmul(W, x.T).T.copy()) and same_bits(f(x, W), f.on("reference")(x, W))
+    np.testing.assert_allclose(f.jacobian(wrt="x")(x[0], W), W, rtol=1e-15)
+    weight = rng.normal(size=20)
+    np.testing.assert_allclose(f.vjp("x")(x[0], W, weight), W.T @ weight, rtol=1e-13)
+
+
+def test_other_backends(forms):
+    A, B = inputs(count=4)
+    for name in ("solve positive", "matmul"):
+        f = forms(FUNCTIONS[name])[1]
+        wanted = f(A[0], B[0])
+        np.testing.assert_allclose(f.on("mpfr:200")(A[0], B[0]).astype(float), wanted, rtol=1e-9)
+        if find_spec("flint"):
+            narrow = f.on("interval:200")(A[0], B[0])
+            assert all(a.overlaps(b) for a, b in zip(f.on("interval")(A[0], B[0]).flat, narrow.flat, strict=True))
+        if find_spec("casadi"):
+            np.testing.assert_allclose(np.array(f.casadi()(A[0], B[0])).reshape(N, N), wanted, rtol=1e-9)
+    if find_spec("casadi"):
+        with pytest.raises(cd.BackendError, match="CasADi"):
+            forms(FUNCTIONS["solve"])[1].casadi()(A[0], B[0])

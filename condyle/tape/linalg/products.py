@@ -20,11 +20,13 @@ from condyle.tape.table import Table
 
 @for_arrays(A=2, B=VECTORS)
 def matmul(A: Any, B: Any) -> Any:
-    """A B, of a matrix (m, k) and a matrix (k, n) or a vector (k,); of two tables, a table."""
+    """A B, of a matrix (m, k) and a matrix (k, n) or a vector (k,); of two tables, a table. A table times a vector is a loop."""
     if A.shape[1] != len(B):
         raise ShapeError(f"{caller()}: linalg.matmul needs as many rows in 'B' as 'A' has columns, got {A.shape} and {B.shape}")
     if isinstance(A, Table) and isinstance(B, Table) and B.ndim == 2:
         return rolled.product(A, B)
+    if isinstance(A, Table) and len(B.shape) == 1 and A.rows * A.columns > rolled.FEW:
+        return traced(rolled.times_vector(A, entries(B)))
     A, B = entries(A), entries(B)
     if rolled.terms(A, B.reshape(len(B), -1)) <= rolled.TERMS:
         return traced(product(A, B))

@@ -24,6 +24,8 @@ TERMS = 8000  # products of a matmul
 SUBSTITUTION = 50_000  # of a triangular solve, with those of the other triangle
 CHOLESKY, LU = 40, 28  # rows of a matrix to factor
 BLOCK = 8  # columns of a block
+STRIP = 16  # sums that a product of a table and a vector has at a time: they stay in registers
+FEW = 64  # products of a table and a vector that are straight code
 
 
 def columns_of(x: Any) -> np.ndarray:
@@ -56,6 +58,22 @@ def product(A: Any, B: Any, start: Any = None) -> Table:
 
     written: Table = scan(row, (), count=m)[1]
     return written.shaped((m, n))
+
+
+def times_vector(A: Table, x: np.ndarray) -> np.ndarray:
+    """A x, with the sums of some rows at a time: a loop over the columns of A, for each strip of rows."""
+    m, inner = A.shape
+    entries = table(x)
+    sums: list[Any] = []
+    for first in range(0, m, STRIP):
+        rows = range(first, min(first + STRIP, m))
+
+        def add(k: Scalar, sums: Any, rows: range = rows) -> Any:
+            return np.array([fma(A[i, k + 1.0], entries[k + 1.0], s) for i, s in zip(rows, sums, strict=True)], dtype=object)
+
+        start = np.array([A[i, 0] * entries[0] for i in rows], dtype=object)
+        sums += list(loop(add, start, inner - 1) if inner > 1 else start)
+    return np.array(sums, dtype=object)
 
 
 def substitute(T: np.ndarray, b: np.ndarray, *, lower: bool, unit: bool) -> np.ndarray:
