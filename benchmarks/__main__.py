@@ -18,6 +18,7 @@ from benchmarks.measure import about
 # each module has run(console, *, tiny) -> numbers, and its first line says what it measures
 ALL = (
     "throughput",
+    "one_lane",
     "pendulums",
     "compile_time",
     "linalg",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processors import elsewhere
 from tape.evaluation import computed, reference
 from tape.random_tapes import inputs_from, same_bits
 
@@ -104,3 +107,22 @@ def test_loops_and_tables_are_left_to_llvm() -> None:
     assert not supported(lower(tape, "f64").block)
     text, _ = kernel_ir(lower(tape, "f64"), "f64", 4, replace(cpu.target(), **ALL))
     assert "module asm" not in text
+
+
+NARROW = """
+import hashlib, numpy as np, condyle as cd
+from condyle.tape.backends import cpu
+f = cd.load("ur3").function("forward_dynamics_derivatives")
+arrays = [np.random.default_rng(2).normal(size=(9, p.size)) for p in f.tape.inputs]
+print(cpu.default_lanes("f64"), hashlib.sha256(b"".join(a.tobytes() for a in f(*arrays))).hexdigest())
+"""
+
+
+def test_a_processor_without_avx512_computes_the_same_bits(tmp_path: Path) -> None:
+    narrow = elsewhere(NARROW, tmp_path, {"CONDYLE_VECTOR_BYTES": "32"}).split()
+    if not cpu.host().triple.startswith("x86_64"):
+        pytest.skip("no such processor")
+    assert narrow[0] == "4"
+    f = cd.load("ur3").function("forward_dynamics_derivatives")
+    arrays = [np.random.default_rng(2).normal(size=(9, p.size)) for p in f.tape.inputs]
+    assert narrow[1] == hashlib.sha256(b"".join([a.tobytes() for a in f(*arrays)])).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -56,13 +57,20 @@ def host() -> Host:
                 "this processor lacks AVX2 and fma (x86-64-v3), which the cpu backend needs; use backend 'reference'"
             )
         wide = all(found.get(f) for f in ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
+        if os.environ.get("CONDYLE_VECTOR_BYTES") == "32":
+            # as if there were no AVX-512: to measure and to test what other processors get
+            wide, found = (
+                False,
+                {name: on for name, on in found.items() if not name.startswith(("avx512", "avx10", "evex", "amx"))},
+            )
         # scheduling for the family, not for one model: it compiles faster and runs no slower where it was measured
         cpu, vector = ("x86-64-v4", 64) if wide else ("x86-64-v3", 32)
     elif triple.startswith(("aarch64", "arm64")):
         cpu, vector = llvm.get_host_cpu_name(), 16
     else:
         raise BackendError(f"the cpu backend knows x86-64 and AArch64, and this is {triple}; use backend 'reference'")
-    return Host(triple, cpu, found.flatten(), vector)
+    features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(found.items()))
+    return Host(triple, cpu, features, vector)
 
 
 @cache
