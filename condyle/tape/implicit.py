@@ -18,7 +18,7 @@ import numpy as np
 from condyle.errors import TraceError
 from condyle.tape.array import assemble
 from condyle.tape.derive import jacobian_at_zero
-from condyle.tape.linalg.elimination import solve as solve_dense
+from condyle.tape.linalg.partial_pivoting import solve as solve_dense
 from condyle.tape.linalg.rule import with_rule
 from condyle.tape.loop import loop
 from condyle.tape.pytree import flatten, same_shape

@@ -38,7 +38,7 @@ def positive(rng, n, batch=(3,)):
     return A @ swap(A)
 
 
-SIZES = st.sampled_from([1, 3, 6])
+SIZES = st.sampled_from([1, 4])
 EXAMPLES = settings(max_examples=10)
 
 
@@ -80,7 +80,7 @@ def test_symmetric_factorisations(n, seed):
 
 
 @EXAMPLES
-@given(n=st.sampled_from([1, 2, 4]), seed=st.integers(0, 10**6))
+@given(n=st.sampled_from([1, 3]), seed=st.integers(0, 10**6))
 def test_elimination(n, seed):
     rng = np.random.default_rng(seed)
     A, b, B = conditioned(rng, n), rng.normal(size=(3, n)), rng.normal(size=(3, n, 2))
@@ -104,7 +104,7 @@ def test_pivots_are_those_of_each_lane():
 
 
 @EXAMPLES
-@given(n=st.sampled_from([1, 2, 4]), more=st.sampled_from([0, 3]), seed=st.integers(0, 10**6))
+@given(n=st.sampled_from([1, 3]), more=st.sampled_from([0, 3]), seed=st.integers(0, 10**6))
 def test_householder(n, more, seed):
     rng = np.random.default_rng(seed)
     A, b = conditioned(rng, n + more, n), rng.normal(size=(3, n + more))

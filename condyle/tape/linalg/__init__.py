@@ -8,9 +8,9 @@ Nothing raises on singular, indefinite or non-finite matrices: that lane's resul
 singular only up to rounding.
 """
 
-from condyle.tape.linalg.elimination import det, inverse, lu, lu_solve, solve
 from condyle.tape.linalg.householder import least_squares, qr
 from condyle.tape.linalg.jacobi import eigh
+from condyle.tape.linalg.partial_pivoting import det, inverse, lu, lu_solve, solve
 from condyle.tape.linalg.products import matmul, solve_triangular
 from condyle.tape.linalg.stages import Gains, Trajectory, block_tridiagonal_solve, riccati, riccati_rollout
 from condyle.tape.linalg.symmetric import (
