@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from condyle.tape.ops import OPS
 from condyle.tape.tape import RUN_TIME, Block, Loop
 
 Range = tuple[int, int]  # of a counter, both ends included
+DEEPEST = 12  # operations on top of each other that make an offset
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Affine:
 
 def affine_offset(block: Block, node: int, counters: dict[int, Range]) -> Affine | None:
     """A number as a sum of whole multiples of counters, or None if it is anything else."""
-    found = _terms(block, node, counters)
+    found = _terms(block, node, counters, DEEPEST)
     if found is None or not all(float(x).is_integer() for x in found.values()):
         return None
     constant = int(found.pop(None, 0.0))
@@ -37,22 +39,33 @@ def counter_range(loop: Loop) -> Range:
     return (0, loop.count - 1) if loop.count != RUN_TIME else (0, 2**62)
 
 
-def body_counters(loop: Loop, captured: list[int], counters: dict[int, Any], own: Any) -> dict[int, Any]:
-    """The counters of a loop's body by node: `own` for the loop's counter, and those of `counters` that it captures."""
+def body_counters(
+    loop: Loop, captured: list[int], counters: dict[int, Any], own: Any, derived: Callable[[int], Any]
+) -> dict[int, Any]:
+    """The counters of a loop's body by node: `own` for the loop's counter, those of `counters` that it captures, and what
+    `derived` makes of other captured nodes: sums of counters count as counters, for anything else it gives None."""
     at = {n.data: k for k, n in enumerate(loop.body.nodes) if n.op == "param"}
     first = 1 + loop.carries + loop.reads
-    found = {at[first + j]: counters[a] for j, a in enumerate(captured) if a in counters and first + j in at}
-    return found | ({at[0]: own} if 0 in at else {})
+    found = {at[0]: own} if 0 in at else {}
+    for j, a in enumerate(captured):
+        if first + j in at and (counter := counters[a] if a in counters else derived(a)) is not None:
+            found[at[first + j]] = counter
+    return found
 
 
 def used_as_numbers(block: Block, counters: dict[int, Range]) -> set[int]:
     """The nodes whose value is used as a number, rather than only as an offset that is computed with integers."""
     used = set(block.results)
+
+    def derived(a: int) -> Range | None:
+        known = affine_offset(block, a, counters)
+        return None if known is None else (known.low, known.high)
+
     for i in reversed(range(len(block.nodes))):
         op, args, data = block.nodes[i]
         if op == "loop":
             start, tables, captured = data.split(args)
-            inner = used_as_numbers(data.body, body_counters(data, captured, counters, counter_range(data)))
+            inner = used_as_numbers(data.body, body_counters(data, captured, counters, counter_range(data), derived))
             params = {data.body.nodes[k].data for k in inner if data.body.nodes[k].op == "param"}
             first = 1 + data.carries + data.reads
             used.update(start, tables, [a for j, a in enumerate(captured) if first + j in params])
@@ -64,18 +77,20 @@ def used_as_numbers(block: Block, counters: dict[int, Range]) -> set[int]:
     return used
 
 
-def _terms(block: Block, i: int, counters: dict[int, Range]) -> dict[int | None, float] | None:
+def _terms(block: Block, i: int, counters: dict[int, Range], depth: int) -> dict[int | None, float] | None:
     """{counter, or None for the constant: factor}."""
     op, args, data = block.nodes[i]
     if op == "const":
         return {None: data} if abs(data) < 2.0**31 else None
     if i in counters:
         return {i: 1.0}
-    if op not in ("add", "sub", "mul", "neg", "fma"):
+    if op not in ("add", "sub", "mul", "neg", "fma") or not depth:
         return None
-    parts: list[Any] = [_terms(block, a, counters) for a in args]
-    if None in parts:
-        return None
+    parts: list[Any] = []
+    for a in args:
+        parts.append(_terms(block, a, counters, depth - 1))
+        if parts[-1] is None:
+            return None
     if op == "neg":
         return _scaled(parts[0], -1.0)
     if op in ("mul", "fma"):

@@ -115,7 +115,8 @@ class BlockEmitter(TableEmitter):
         by_columns = all(self.lies_by_columns(block, k) for k in slices)
         written = self.new_table(loop.count, loop.writes, by_columns=by_columns)
         around = self.tables, self.inputs, self.counters
-        self.counters = body_counters(loop, captured, self.counters, Counter("", -1, counter_range(loop)))
+        own = Counter("", -1, counter_range(loop))
+        self.counters = body_counters(loop, captured, self.counters, own, lambda a: self.derived_counter(block, a, values, plan))
         self.inputs = {1 + j: memory for j, memory in carried_tables.items()}
         self.inputs |= {
             first + k: replace(self.tables[a], mutable=False) for k, a in enumerate(captured) if nodes[a].op in TABLES
@@ -302,21 +303,22 @@ def _independent(loop: Loop, counters: dict[int, Counter]) -> bool:
     ranges = {k: c.range for k, c in counters.items()}
     for j in range(loop.carries):
         at = loop.body.results[j]
-        rows: list[int] = []
-        offsets = set()
-        while nodes[at].op == "update" and len(nodes[at].args) == 3:
-            rows.append(nodes[at].data[0])
-            offsets.add(nodes[at].args[2])
+        updates: list[int] = []
+        while nodes[at].op == "reshape" or (nodes[at].op == "update" and len(nodes[at].args) == 3):
+            updates += [at] if nodes[at].op == "update" else []
             at = nodes[at].args[0]
             if uses.get(at, 0) != 1 or last.get(at, 0) >= len(nodes):
                 return False
-        if nodes[at].op != "input" or nodes[at].data[0] != 1 + j or len(offsets) != 1 or own is None:
+        places = {(nodes[k].args[2], *nodes[k].data[2:]) for k in updates}  # offset and size of the table
+        if nodes[at].op != "input" or nodes[at].data[0] != 1 + j or len(places) != 1 or own is None:
             return False
-        known = affine_offset(loop.body, offsets.pop(), ranges)
+        offset, size, _ = places.pop()
+        rows = [nodes[k].data[0] for k in updates]
+        known = affine_offset(loop.body, offset, ranges)
         step = known.terms.get(own, 0) if known is not None else 0
         if known is None or max(rows) - min(rows) >= abs(step):
             return False
-        if known.low + min(rows) < 0 or known.high + max(rows) >= nodes[at].data[1]:
+        if known.low + min(rows) < 0 or known.high + max(rows) >= size:
             return False
     return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from condyle.tape.affine import Range, affine_offset
+from condyle.tape.affine import Affine, Range, affine_offset
 from condyle.tape.ir_writer import IRWriter, VectorType
 from condyle.tape.layout import Cut, Scratch
 from condyle.tape.tape import Block, last_uses, table_size
@@ -213,11 +213,7 @@ class TableEmitter(IRWriter):
             step = sum(factor for node, factor in known.terms.items() if self.counters[node].across)
             inside = known.low + row >= 0 and known.high + row <= rows - 1
             if inside or not step:
-                total = f"{known.constant + row}"
-                for node, factor in known.terms.items():
-                    counter = self.counter(block, node, values, plan)
-                    term = counter if factor == 1 else self.put(f"mul i64 {counter}, {factor}")
-                    total = term if total == "0" else self.put(f"add i64 {total}, {term}")
+                total = self.integer(block, known, row, values, plan)
                 if known.low + row < 0:
                     total = self.put(f"call i64 @llvm.smax.i64(i64 {total}, i64 0)")
                 if known.high + row > rows - 1:
@@ -235,6 +231,22 @@ class TableEmitter(IRWriter):
             within = self.put(f"fcmp {compare} {v} {shifted}, {self.type.splat(bound)}")
             shifted = self.put(f"select {truths} {within}, {v} {shifted}, {v} {self.type.splat(bound)}")
         return RowIndex(vector=shifted)
+
+    def integer(self, block: Block, known: Affine, more: int, values: Values, plan: Cut) -> str:
+        """A sum of multiples of counters, and `more`, as an integer of the current function."""
+        total = f"{known.constant + more}"
+        for node, factor in known.terms.items():
+            counter = self.counter(block, node, values, plan)
+            term = counter if factor == 1 else self.put(f"mul i64 {counter}, {factor}")
+            total = term if total == "0" else self.put(f"add i64 {total}, {term}")
+        return total
+
+    def derived_counter(self, block: Block, node: int, values: Values, plan: Cut) -> Counter | None:
+        """A sum of multiples of counters as a counter; None for anything else, and if it differs from lane to lane."""
+        known = affine_offset(block, node, {k: c.range for k, c in self.counters.items()})
+        if known is None or not known.terms or any(self.counters[k].across for k in known.terms):
+            return None
+        return Counter(self.integer(block, known, 0, values, plan), self.function, (known.low, known.high))
 
     def counter(self, block: Block, node: int, values: Values, plan: Cut) -> str:
         """A counter as an integer of the current function."""

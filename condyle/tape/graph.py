@@ -119,18 +119,19 @@ class Graph:
                 self.counters[self.captured[outer]] = self.parent.counters[outer]
         return self.captured[outer]
 
-    def range(self, index: int) -> tuple[float, float] | None:
+    def range(self, index: int, depth: int = 12) -> tuple[float, float] | None:
         """The range of a number that is made of constants and counters by sums and products; None for any other."""
         op, args, data = self.nodes[index]
         if op == "const":
             return data, data
         if index in self.counters or op not in ("add", "sub", "mul", "neg"):
             return self.counters.get(index)
-        parts = [self.range(a) for a in args]
-        if parts[0] is None or parts[-1] is None:
+        if not depth or (first_part := self.range(args[0], depth - 1)) is None:
             return None
-        low, high = parts[0]
-        first, last = parts[-1]
+        last_part = self.range(args[-1], depth - 1)
+        if last_part is None:
+            return None
+        (low, high), (first, last) = first_part, last_part
         if op == "neg":
             return -high, -low
         if op == "add":

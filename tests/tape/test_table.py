@@ -211,3 +211,47 @@ def differences(function, x):
         h = gmpy2.mpfr(2) ** -120
         steps = [np.array([gmpy2.mpfr(v) + (h if k == c else 0) for k, v in enumerate(x)]) for c in range(len(x))]
         return np.stack([((function(s) - function(x)) / h).astype(float) for s in steps], -1)
+
+
+def products(x):
+    """C = A B: the columns of a row of C do not depend on each other; the sum inside is a loop."""
+    a, b = cd.table(np.outer(x, x[::-1]) + 1.0), cd.table(np.outer(x, 2.0 - x))
+
+    def row(i, c):
+        def entry(j, c):
+            return c.set((i, j), cd.loop(lambda k, s: s + a[i, k] * b[k, j], 0.0, 9))
+
+        return cd.loop(entry, c, 9)
+
+    return cd.loop(row, cd.zeros_table((9, 9)), 9)
+
+
+def rows_apart(x):
+    """Rows that are computed by themselves, with a table, a loop and a scan of their own."""
+
+    def row(u, v):
+        small = cd.loop(lambda i, t: t.set(i, t[i] + u * i), cd.table(np.array([u, v, u * v])), 3)
+        _, sums = cd.scan(lambda i, s, r: (s + r, s * r), v, small)
+        return np.array([sums[0], sums[2], np.sin(u) * cd.where(v > 0.5, u, v), sums[u]])
+
+    return cd.map_rows(row, cd.table(np.repeat(x, 3) * np.arange(1.0, 28.0)), cd.table(np.tile(x, 3)))
+
+
+def dependent(x):
+    """Iterations that read what others wrote, or write to the same place: one after the other."""
+    fibonacci = cd.loop(lambda i, t: t.set(i + 2, t[i] + t[i + 1]), cd.table(np.concatenate([x, x])), 16)
+    last = cd.loop(lambda i, t: t.set(0.0 * i + 1, x[0] * i), cd.table(x), 9)
+    overlapping = cd.loop(lambda i, t: t.set(i, x[1] * i).set(i + 1, x[2]), cd.table(x), 8)
+    return np.concatenate([fibonacci[:], last[:], overlapping[:]])
+
+
+@pytest.mark.parametrize("case, across", [(products, True), (rows_apart, True), (dependent, False)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_loops_across_lanes(case, across, dtype):
+    """In a kernel of one lane, iterations that do not depend on each other are lanes of vectors, with the same bits."""
+    f, x = cd.function(case, x=9), states(3).astype(dtype)
+    one = f.on("cpu", lanes=1)
+    wanted = f.on("reference")(x)
+    assert np.array_equal(one(x), wanted) and np.array_equal(f.on("cpu", lanes=4)(x), wanted)
+    element, text = ("double", one.source("llvm")) if dtype == np.float64 else ("float", one.source("llvm", "f32"))
+    assert (f"<4 x {element}>" in text or f"<8 x {element}>" in text or f"<16 x {element}>" in text) == across

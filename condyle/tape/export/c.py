@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from condyle.errors import BackendError
-from condyle.tape.affine import Range, affine_offset, body_counters, counter_range, used_as_numbers
+from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
 from condyle.tape.dead_code import dead_code
 from condyle.tape.export.c_frame import FRAME_END, frame, helper, identifier, literal
 from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS, REAL
@@ -240,7 +241,8 @@ class CFunction:
                     for j, a in enumerate(start)
                 ]
                 outside = [replace(tables[a], mutable=False) if a in tables else values[a] for a in captured]
-                known = body_counters(data, captured, counters, (f"i{here}", counter_range(data)))
+                own = (f"i{here}", counter_range(data))
+                known = body_counters(data, captured, counters, own, partial(self.derived_counter, block, counters))
                 self.loop(data, carry, [tables[t] for t in read], outside, known, here, indent)
                 for k, later in enumerate(block.nodes):
                     if later.op == "after" and later.args[0] == i:
@@ -274,17 +276,30 @@ class CFunction:
         if known is None:
             self.helpers.add("row")
             return f"cd_row{self.suffix}({values[offset[0]]}, {row}, {rows})"
-        terms = [counters[k][0] if factor == 1 else f"{factor} * {counters[k][0]}" for k, factor in known.terms.items()]
-        shift = known.constant + row
         inside = known.low + row >= 0 and known.high + row < rows
-        if inside and all(factor > 0 for factor in known.terms.values()) and shift >= 0:
-            return f"({' + '.join([*terms, *([str(shift)] if shift else [])])})" if terms else str(shift)
-        terms = [f"{factor} * (ptrdiff_t){counters[k][0]}" for k, factor in known.terms.items()]
-        text = f"{' + '.join([*terms, str(shift)])}"
+        text = self.integer(known, row, counters, signed=not inside)
         if inside:
-            return f"({text})"
+            return text
         self.helpers.add("clamp")
         return f"cd_clamp({text}, {rows})"
+
+    def integer(self, known: Affine, more: int, counters: dict[int, tuple[str, Range]], *, signed: bool) -> str:
+        """A sum of multiples of counters, and `more`, as an integer of C."""
+        shift = known.constant + more
+        if not known.terms:
+            return str(shift)
+        if not signed and all(factor > 0 for factor in known.terms.values()) and shift >= 0:
+            terms = [counters[k][0] if factor == 1 else f"{factor} * {counters[k][0]}" for k, factor in known.terms.items()]
+            return f"({' + '.join([*terms, *([str(shift)] if shift else [])])})"
+        terms = [f"{factor} * (ptrdiff_t){counters[k][0]}" for k, factor in known.terms.items()]
+        return f"({' + '.join([*terms, str(shift)])})"
+
+    def derived_counter(self, block: Block, counters: dict[int, tuple[str, Range]], node: int) -> tuple[str, Range] | None:
+        """A sum of multiples of counters as a counter; None for anything else."""
+        known = affine_offset(block, node, {k: bounds for k, (_, bounds) in counters.items()})
+        if known is None or not known.terms:
+            return None
+        return self.integer(known, 0, counters, signed=known.low < 0), (known.low, known.high)
 
     def new_table(self, rows: int, columns: int, here: str, indent: str) -> CTable:
         """A table in memory of its own."""
