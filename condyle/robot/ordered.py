@@ -50,7 +50,7 @@ def rank(A: np.ndarray, relative: float) -> int:
 
 
 def orthonormal(A: np.ndarray, relative: float) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, C) with A = Q C: orthonormal columns, the longest first; what is left is below `relative` of the longest."""
+    """(Q, C) with A = Q C: orthonormal columns, the longest first; the residual is below `relative` of the longest."""
     rest, columns, rows, least = np.array(A, dtype=float), list[np.ndarray](), list[np.ndarray](), 0.0
     while len(columns) < min(A.shape):
         k = int(np.argmax(sum(row * row for row in rest)))

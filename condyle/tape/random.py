@@ -61,7 +61,7 @@ def philox(counter: Sequence[Any], key: Sequence[Any]) -> tuple[Any, ...]:
         raise ShapeError(f"{caller()}: philox needs four words as counter and two as key, got {len(counter)} and {len(key)}")
     if any(isinstance(x, _Traced) for x in (*counter, *key)):
         return tuple(_philox([_word(x) for x in counter], [_word(x) for x in key]))
-    words = np.broadcast_arrays(*[_whole("a word", x, 32) for x in (*counter, *key)])
+    words = np.broadcast_arrays(*[_whole_number("a word", x, 32) for x in (*counter, *key)])
     return tuple([np.asarray(w, np.uint32)[()] for w in _philox(words[:4], words[4:])])
 
 
@@ -160,7 +160,7 @@ def _word(x: Any) -> Int:
     if isinstance(x, Scalar):
         return x.to_int()
     graph = current()
-    return Int(graph, graph.const(int(_whole("a key", x, 32))))
+    return Int(graph, graph.const(int(_whole_number("a key", x, 32))))
 
 
 def _seed(x: Any) -> tuple[Int, Int]:
@@ -169,11 +169,11 @@ def _seed(x: Any) -> tuple[Int, Int]:
         return x.to_int(), np.floor(x * 2.0**-32).to_int()
     if isinstance(x, Int):
         return x, _word(0)
-    seed = int(_whole("the seed", x, 64))
+    seed = int(_whole_number("the seed", x, 64))
     return _word(seed & WORD), _word(seed >> 32)
 
 
-def _whole(what: str, x: Any, bits: int) -> np.ndarray:
+def _whole_number(what: str, x: Any, bits: int) -> np.ndarray:
     """Whole numbers of so many bits as uint64, or an error."""
     array = np.asarray(x)
     if array.dtype == object and all(isinstance(n, int) for n in array.flat):
@@ -191,8 +191,8 @@ def _computed(kind: str, keys: tuple[Any, ...], shape: tuple[int, ...], blocks: 
     """The numbers of plain keys, by a compiled function of one block."""
     if dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise ShapeError(f"{caller()}: random numbers are float64 or float32, not {dtype}")
-    seed = _whole("the seed", keys[0], 64)
-    words = [seed & WORD, seed >> 32, *[_whole("a key", x, 32) for x in keys[1:]]]
+    seed = _whole_number("the seed", keys[0], 64)
+    words = [seed & WORD, seed >> 32, *[_whole_number("a key", x, 32) for x in keys[1:]]]
     lead = np.broadcast_shapes(*[w.shape for w in words])
     each = _KINDS[kind][0]
     # float32 holds halves of words exactly
