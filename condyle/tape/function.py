@@ -219,6 +219,7 @@ class Arguments:
 
     def __init__(self, tape: Tape) -> None:
         self.name = tape.name
+        self.rows_vary = any(port.run_time for port in tape.outputs)
         self.ports, self.results = tape.inputs, tape.outputs
         self.parameters: dict[str, Parameter] = {p.name: p.parameter for p in tape.inputs if p.parameter is not None}
         # defaults, where all parameters follow the other inputs
@@ -285,7 +286,7 @@ class Arguments:
     def outputs(self, lead: tuple[int, ...], dtype: Dtype, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """One array of rows per output: new ones, or views of what the caller passed."""
         rows = math.prod(lead)
-        shapes = [self._shape_now(p, inputs) for p in self.results]
+        shapes = [self._shape_now(p, inputs) if self.rows_vary else p.shape for p in self.results]
         if out is None:
             return [np.empty((rows, math.prod(shape)), dtype) for shape in shapes]
         given = [out] if isinstance(out, np.ndarray) else list(out)

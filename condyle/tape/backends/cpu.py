@@ -59,10 +59,8 @@ def host() -> Host:
         wide = all(found.get(f) for f in ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))
         if os.environ.get("CONDYLE_VECTOR_BYTES") == "32":
             # as if there were no AVX-512: to measure and to test what other processors get
-            wide, found = (
-                False,
-                {name: on for name, on in found.items() if not name.startswith(("avx512", "avx10", "evex", "amx"))},
-            )
+            wide = False
+            found = {name: on for name, on in found.items() if not name.startswith(("avx512", "avx10", "evex", "amx"))}
         # scheduling for the family, not for one model: it compiles faster and runs no slower where it was measured
         cpu, vector = ("x86-64-v4", 64) if wide else ("x86-64-v3", 32)
     elif triple.startswith(("aarch64", "arm64")):
@@ -132,6 +130,7 @@ class CpuKernel(Kernel):
     def __init__(self, tape: Tape, code: bytes, scratch: int, lanes: int, expected_operations: int, threads: int = 1) -> None:
         self.tape, self.scratch, self.lanes, self.threads = tape, scratch, lanes, threads
         self.block_seconds = expected_operations * SECONDS_PER_OPERATION  # of one lane block, or of one row of it; measured
+        self.rows_vary = any(port.run_time for port in tape.inputs)
         self._engine = load_object(code)
         number, pointer = ctypes.c_int64, ctypes.c_void_p
         batch = ctypes.CFUNCTYPE(None, pointer, number, number, number, pointer)  # other Python threads run meanwhile
@@ -147,8 +146,8 @@ class CpuKernel(Kernel):
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         states = len(out[0])
-        words = [word for a in (*arrays, *out) for word in (a.ctypes.data, a.strides[0])]
-        rows = run_time_rows(self.tape.inputs, arrays)
+        words = [word for a in (*arrays, *out) for word in (address(a), a.strides[0])]
+        rows = run_time_rows(self.tape.inputs, arrays) if self.rows_vary else 0
         words.append(rows)
         ports = (ctypes.c_int64 * len(words))(*words)
         blocks = -(-states // self.lanes)
@@ -162,9 +161,7 @@ class CpuKernel(Kernel):
             memory = aligned_memory(self.scratch)
             while (k := next_piece()) < pieces:
                 start = time.perf_counter()
-                self.batch(
-                    ctypes.addressof(ports), edges[k], edges[k + 1], states - 1, memory.ctypes.data if self.scratch else None
-                )
+                self.batch(ctypes.addressof(ports), edges[k], edges[k + 1], states - 1, address(memory) if self.scratch else None)
                 work_done = (edges[k + 1] - edges[k]) * max(rows, 1)
                 seconds, before = (time.perf_counter() - start) / work_done, self.block_seconds
                 # a mean that a single interruption does not spoil
@@ -187,10 +184,16 @@ def paying_threads(blocks: int, block_seconds: float, threads: int) -> int:
     return max(1, min(threads, blocks, int(blocks * block_seconds / THREAD_PAYS)))
 
 
+def address(array: np.ndarray) -> int:
+    """Where an array begins, sooner known than by `array.ctypes`."""
+    start: int = array.__array_interface__["data"][0]
+    return start
+
+
 def aligned_memory(size: int) -> np.ndarray:
     """Uninitialised memory whose address is a multiple of a vector's size."""
     memory = np.empty(size + ALIGN, dtype=np.uint8)
-    start = -memory.ctypes.data % ALIGN
+    start = -address(memory) % ALIGN
     return memory[start : start + size]
 
 
