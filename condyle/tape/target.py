@@ -45,7 +45,7 @@ class Target:
     piece: int = 250  # operations of the functions that longer blocks are cut into
     group: int = 128  # entries of a port that one function loads
     assembled: int = 0  # bytes of the vectors that long straight blocks are written in assembly for (assemble.py); 0: for none
-    straight: int = 2000  # operations above which they are; shorter ones are ordered by us and by LLVM, which pays there
+    straight: int = 2500  # operations above which they are; shorter ones are ordered by us and by LLVM, which pays there
     straight_one_lane: int = 1000  # the same for one lane, for which LLVM's order needs more registers than there are
     straight_per_result: int = 4  # and operations for each result, or else moving results takes longer than computing them
 
