@@ -81,12 +81,12 @@ def test_a_rolling_pendulum_keeps_its_energy_for_ten_seconds() -> None:
     assert np.max(np.abs(slip)) <= 1e-14 * (1.0 + np.max(np.abs(v)))
 
 
-def test_a_chain_of_forty_four_bars_swings_as_one_pendulum_for_twenty_seconds() -> None:
-    chain = m.four_bars(40)
+def test_a_chain_of_four_bars_swings_as_one_pendulum_for_twenty_seconds() -> None:
+    chain = m.four_bars(15)
     robot = closed(chain, [np.pi])
     world = cd.Simulation(robot, 2.0**-8, integrator="rk4", actuated=[])
     xs = world.rollout(world.state([np.pi - 1.0], [0.0]), np.zeros((5120, 0)))
-    angle, rate = r.swing(lambda a: r.four_bars_equation(40, a), np.pi - 1.0, 0.0, 20.0, 160)
+    angle, rate = r.swing(lambda a: r.four_bars_equation(15, a), np.pi - 1.0, 0.0, 20.0, 160)
     assert abs(xs[-1, 0] - angle) <= 1e-7 and abs(xs[-1, 1] - rate) <= 1e-6
     assert chain.gap(robot.lift(xs[-1, :1], xs[-1, 1:])[0]) <= 1e-13
 
