@@ -78,12 +78,16 @@ class Function:
         if len(outputs[0]):
             self.kernel(_PRECISION.get(dtype, "f64"))(inputs, outputs)
             if self._fast is None and dtype == np.float64:
-                self._fast = fast = self.fast_call()
-                if self._has_parameters and fast is not None:
-                    self._filled, filled = fast, self._arguments.filled
-                    self._fast = lambda args: fast(filled(args, {}))
+                self._fast = self.fast_call()
+                if self._has_parameters and self._fast is not None:
+                    self._fill_in_defaults(self._fast)
         results = self._arguments.shaped(outputs, lead, out)
         return results[0] if self._result is None else self._result(*results)
+
+    def _fill_in_defaults(self, fast: FastCall) -> None:
+        """Let the fast call take arguments without parameters."""
+        self._filled, filled = fast, self._arguments.filled
+        self._fast = lambda args: fast(filled(args, {}))
 
     def fast_call(self, *, guarded: bool = False) -> FastCall | None:
         """A function of a tuple of arguments for one float64 state, which gives None for any other; None on most backends.
@@ -220,7 +224,9 @@ class Arguments:
     def __init__(self, tape: Tape) -> None:
         self.name = tape.name
         self.rows_vary = any(port.run_time for port in tape.outputs)
+        self.plain = not any(port.run_time or port.uniform for port in tape.inputs)
         self.ports, self.results = tape.inputs, tape.outputs
+        self.shapes = [port.shape for port in tape.outputs]
         self.parameters: dict[str, Parameter] = {p.name: p.parameter for p in tape.inputs if p.parameter is not None}
         # defaults, where all parameters follow the other inputs
         last = [p.name for p in tape.inputs[len(tape.inputs) - len(self.parameters) :]] == list(self.parameters)
@@ -232,7 +238,7 @@ class Arguments:
         """(one array of rows per input, batch axes, dtype)."""
         values = self._match(args, named) if named or len(args) != len(self.ports) or self.parameters else list(args)
         given = [v for v, p in zip(values, self.ports, strict=True) if v is not p.parameter] if self.parameters else values
-        if not objects and (quick := self._contiguous(values)) is not None:
+        if not objects and self.plain and (quick := self._contiguous(values)) is not None:
             return quick
         single = bool(given) and all(isinstance(v, (np.ndarray, np.float32)) and v.dtype == np.float32 for v in given)
         dtype = np.dtype(object) if objects else _FLOATS[1] if single else _FLOATS[0]
@@ -274,8 +280,6 @@ class Arguments:
             if type(value) is not np.ndarray or not value.flags.c_contiguous or (dtype or value.dtype) is not value.dtype:
                 return None
             dtype = value.dtype
-            if port.uniform or port.run_time:
-                return None
             if value.shape[1:] == port.shape and value.ndim == 1 + len(port.shape) and count in (None, len(value)):
                 count = len(value)
                 rows.append(value.reshape(count, port.size))
@@ -286,7 +290,7 @@ class Arguments:
     def outputs(self, lead: tuple[int, ...], dtype: Dtype, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """One array of rows per output: new ones, or views of what the caller passed."""
         rows = math.prod(lead)
-        shapes = [self._shape_now(p, inputs) if self.rows_vary else p.shape for p in self.results]
+        shapes = [self._shape_now(p, inputs) for p in self.results] if self.rows_vary else self.shapes
         if out is None:
             return [np.empty((rows, math.prod(shape)), dtype) for shape in shapes]
         given = [out] if isinstance(out, np.ndarray) else list(out)
@@ -315,7 +319,7 @@ class Arguments:
         """The outputs as the caller sees them: batch axes, then the shape of the port."""
         if out is not None:
             return [out] if isinstance(out, np.ndarray) else list(out)
-        now = [(-1, *p.shape[1:]) if p.run_time else p.shape for p in self.results]
+        now = [(-1, *p.shape[1:]) if p.run_time else p.shape for p in self.results] if self.rows_vary else self.shapes
         shaped = [a.reshape((*lead, *shape)) for a, shape in zip(outputs, now, strict=True)]
         return [a[()] if a.ndim == 0 else a for a in shaped]
 
