@@ -12,7 +12,6 @@ OLD = {
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA_Usable,-AVX2,-AVX2_Usable,-AVX512F",
     "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
 }
-PROCESSORS: tuple[Mapping[str, str], ...] = ({}, {"OPENBLAS_CORETYPE": "Haswell"}, OLD)
 
 
 def elsewhere(code: str, cache: Path, settings: Mapping[str, str] = OLD, *arguments: str) -> str:

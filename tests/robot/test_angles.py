@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processors import PROCESSORS, elsewhere
+from processors import OLD, elsewhere
 
 from condyle.robot.angles import cos_sin, exact_quarters, of_degrees, tangent
 from condyle.robot.spatial import length, product
@@ -74,5 +74,5 @@ print(json.dumps(found))
 
 
 def test_worlds_do_not_depend_on_the_processor(tmp_path: Path) -> None:
-    found = [json.loads(elsewhere(CHILD, tmp_path / str(k), settings)) for k, settings in enumerate(PROCESSORS)]
-    assert found[0] == found[1] == found[2]
+    here, there = (json.loads(elsewhere(CHILD, tmp_path / str(k), settings)) for k, settings in enumerate(({}, OLD)))
+    assert here == there
