@@ -85,7 +85,7 @@ def parts(compiled: cd.Function, values: list[np.ndarray]) -> dict[str, Callable
     words[1 : 1 + 2 * len(values) : 2] = [value.ctypes.data for value in values]
     address = words.ctypes.data
     return {
-        "machine code": lambda: (kernel.single(address), keep)[0],
+        "machine code": lambda: (kernel.single(address), keep, words)[0],  # which must outlive the calls
         "copies out": lambda: [a.copy() for a in outputs],
     }
 
