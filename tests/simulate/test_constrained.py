@@ -100,13 +100,13 @@ def test_a_chain_that_falls_over_goes_straight_on_through_flat_poses() -> None:
 
 
 def test_the_same_chain_by_couplings_does_not_know_that_it_is_flat() -> None:
-    """All rods turn together and all couplers back: nothing is solved, so forty windows fall over for twenty seconds."""
-    chain = m.four_bars(40)
-    follow = {f"{name}_{k}": ("rod_0", ratio) for k in range(1, 41) for name, ratio in (("rod", 1.0), ("coupler", -1.0))}
+    """All rods turn together and all couplers back: nothing is solved, so fifteen windows fall over for twenty seconds."""
+    chain = m.four_bars(15)
+    follow = {f"{name}_{k}": ("rod_0", ratio) for k in range(1, 16) for name, ratio in (("rod", 1.0), ("coupler", -1.0))}
     robot = chain.robot.couple(follow)
     world = cd.Simulation(robot, 2.0**-9, integrator="rk4", actuated=[])
     xs = world.rollout(world.state([0.0], [1.0]), np.zeros((10_240, 0)))
-    angle, rate = r.swing(lambda a: r.four_bars_equation(40, a), 0.0, 1.0, 20.0, 400)
+    angle, rate = r.swing(lambda a: r.four_bars_equation(15, a), 0.0, 1.0, 20.0, 400)
     assert abs(xs[-1, 0] - angle) <= 1e-6 and abs(xs[-1, 1] - rate) <= 1e-6
     assert np.ptp(world.energy(xs)) <= 1e-9 * np.max(np.abs(world.energy(xs)))
     assert chain.gap(robot.lift(xs[-1, :1], xs[-1, 1:])[0]) <= 1e-13
