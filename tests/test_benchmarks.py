@@ -9,10 +9,8 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import NAMES, app
 from benchmarks.instructions import loop_instructions
 
-LONG = {"contact"}  # compiles for most of a minute; `fourlimb` makes the same calls
 
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in LONG])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"
     result = CliRunner().invoke(app, [name, "--tiny", "--json", str(file)], catch_exceptions=False)

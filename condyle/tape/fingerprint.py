@@ -265,6 +265,8 @@ class _Hasher:
         `words`: all names in the code, which may be attributes of modules within it.
         """
         name = module.__name__
+        if name == PACKAGE and EVERYTHING in attributes:
+            raise UnknownError("what the whole package is depends on what has been imported of it so far")
         attributes = vars(module) if EVERYTHING in attributes else attributes
         self.word("module", name)
         if name == PACKAGE:

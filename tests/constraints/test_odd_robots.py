@@ -81,6 +81,8 @@ def test_commands_take_robots_with_loops_and_mimic_joints(tmp_path: Path) -> Non
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)
     assert list(found["joints"]) == ["crank", "one"] and abs(found["joints"]["one"] - 0.2) < 0.01
+    check = CliRunner().invoke(app, ["gradcheck", str(path), "--steps", "1"])
+    assert check.exit_code == 0, check.output
 
 
 # -- joints with quaternions

@@ -104,7 +104,7 @@ def check_same(got: dict[str, np.ndarray], rows: Any, what: str) -> None:
 # ---- batches, lanes, threads, processors
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
 def test_every_lane_width_and_batch_size(lanes):
     for count in (1, 3, 17, BATCH):
         got = everything(world(), states()[:count], controls()[:count], lanes=lanes)

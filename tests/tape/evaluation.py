@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gmpy2
 import numpy as np
 
 from condyle.tape.backends.interface import Kernel, Options, find_backend
@@ -33,3 +34,20 @@ def reference(lowered: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:
 def on(backend: str, tape: Tape, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """The outputs of a backend that takes objects."""
     return computed(find_backend(backend).compile(tape, "f64", Options()), tape, inputs, object)
+
+
+BITS, STEP = 512, 2.0**-150
+
+
+def differences(function, x, *others):
+    """d function / d x by central differences at 512 bits, as float64."""
+    precise, base = function.on(f"mpfr:{BITS}"), np.asarray(x, dtype=object)
+    columns = []
+    with gmpy2.context(precision=BITS):
+        for place in np.ndindex(base.shape):
+            low, high = base.copy(), base.copy()
+            low[place] = gmpy2.mpfr(float(base[place])) - gmpy2.mpfr(STEP)
+            high[place] = gmpy2.mpfr(float(base[place])) + gmpy2.mpfr(STEP)
+            change = (np.asarray(precise(high, *others)) - np.asarray(precise(low, *others))) / (2 * gmpy2.mpfr(STEP))
+            columns.append(np.asarray(change, dtype=object).astype(float))
+    return np.stack(columns, -1).reshape((*columns[0].shape, *base.shape))

@@ -182,6 +182,7 @@ def test_robots_simulations_functions_and_parameters():
     values = [arm, other, f, g, f.tape, *worlds, mass, cd.parameter("mass", 2.0), cd.parameter("m", 1.0)]
     digests = [digest(closing_over(v)) for v in values]
     assert None not in digests and len(set(digests)) == len(values)
+    assert digest(closing_over(cd)) is None, "its names are imported when they are used"
     # using them changes nothing
     before = digest(arm, worlds[0])
     worlds[0].step(worlds[0].state(), np.zeros(1))

@@ -2,28 +2,11 @@
 
 import numpy as np
 import pytest
+from tape.evaluation import differences
 
 import condyle as cd
 
-gmpy2 = pytest.importorskip("gmpy2")
-
-BITS = 512
-STEP = 2.0**-150
 CLOSE = 1e-9  # relative
-
-
-def differences(function, x, *others):
-    """d function / d x by central differences at 512 bits, as float64."""
-    precise, base = function.on(f"mpfr:{BITS}"), np.asarray(x, dtype=object)
-    columns = []
-    with gmpy2.context(precision=BITS):
-        for place in np.ndindex(base.shape):
-            low, high = base.copy(), base.copy()
-            low[place] = gmpy2.mpfr(float(base[place])) - gmpy2.mpfr(STEP)
-            high[place] = gmpy2.mpfr(float(base[place])) + gmpy2.mpfr(STEP)
-            change = (np.asarray(precise(high, *others)) - np.asarray(precise(low, *others))) / (2 * gmpy2.mpfr(STEP))
-            columns.append(np.asarray(change, dtype=object).astype(float))
-    return np.stack(columns, -1).reshape((*columns[0].shape, *base.shape))
 
 
 def assert_close(got, wanted):
