@@ -55,7 +55,7 @@ def impulse(law: Cone | Polytope, u: Array, y: Array, s: Any) -> Array:
     """The impulse of a law whose solution is y, in a form with the right first derivatives."""
     y, s = stop_gradient(y), stop_gradient(s)
     # at the solution the gradient is dual(u) / kappa, which loses no digits where the contact slides
-    error = law.dual(u) - law.kappa * stop_gradient(law.dual(u) * law.per)
+    error = law.dual(u, y) - law.kappa * stop_gradient(law.dual(u, y) * law.per)
     return law.impulse(y - stop_gradient(law.compliance(y, s, u)) @ error)
 
 

@@ -1,4 +1,4 @@
-"""The constraints of a step: contact points on the ground, joint limits and dry joint friction, with their force constraints."""
+"""The constraints of a step: contact points on the ground, joint limits, dry joint friction and drives, with their force laws."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from condyle.simulate.friction_cone import Cone, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Constraint
 from condyle.simulate.world import IMPACT, World
+
+DRIVE_SMOOTHING = 1e-12  # of a drive at its effort limit: the force errs by the square root of it, relative to the limit
+WEAKEST = 1e-16  # least damping of a drive in one step, relative to the joint's inertia: its gains may be zero
+SMALLEST = 1e-12  # least effort of a drive, relative to the load of gravity: it may be zero
 
 
 def max_impulse(world: World, depth: Any) -> Any:
@@ -82,7 +86,7 @@ def contact_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
 
 
 def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
-    """Joint limits and dry friction."""
+    """Joint limits, dry friction, and drives with an effort limit."""
     out = []
     for k, joint in enumerate(world.joints):
         scale = joint.load * world.h / joint.inertia
@@ -100,7 +104,25 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
                     Polytope.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia, scale
                 )
             )
+        if joint.driven and joint.drive_effort is not None:
+            law = drive_law(world, k, q[position(world, k)], v[k])
+            out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale))
     return out
+
+
+def drive_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
+    """tau = clip(K (target - q - h v) - B v, -effort, effort) with v after the step: a spring and damper of bounded force.
+
+    As a compliance: within its bounds the impulse is  (h K (target - q) - G v)  with  G = h B + h^2 K  and R = 1 / G.
+    """
+    joint, h = world.joints[k], world.h
+    assert joint.drive_effort is not None
+    S = h * np.maximum(joint.drive_effort, SMALLEST * joint.load)
+    G = np.maximum(h * joint.drive_damping + h * h * joint.drive_stiffness, WEAKEST * joint.inertia)
+    R = 1.0 / G
+    kappa = DRIVE_SMOOTHING * (S * S * (R + 1.0 / joint.inertia))
+    wanted = h * joint.drive_stiffness * (joint.drive_target - angle)
+    return Polytope.of(np.array([[2.0 * S]], dtype=object), kappa, np.array([-S], dtype=object), -(wanted + S) * R, R)
 
 
 def impact_smoothing(mass: float, velocity_scale: float, S: Any, square: Any) -> Any:

@@ -40,7 +40,7 @@ def differentiable_velocity(world: World, x: Inputs) -> tuple[Array, Any]:
         for b, y in zip(now.constraints, ys, strict=True):
             s = b.law.slack(y)
             compliance = b.law.compliance(y, s)
-            rho = b.law.kappa * b.law.gradient(y, s) - b.law.dual(b.velocity(v))
+            rho = b.law.kappa * b.law.gradient(y, s) - b.law.dual(b.velocity(v), y)
             inner.append((compliance, rho))
             b.add_impulse(b.law.impulse(y), r, -1.0)
             b.add_impulse(b.law.impulse_change(compliance @ rho), r, -1.0)

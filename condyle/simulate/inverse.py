@@ -20,6 +20,7 @@ from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import tree_factor
+from condyle.errors import SimulationError
 from condyle.robot.spatial import Array, vector
 from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, to_ground_axes
 from condyle.simulate.contacts import contact_constraints, joint_constraints, position
@@ -180,6 +181,11 @@ def required_forces(world: World, at: ForceBalance) -> Array:
 
     Where the integrator treats damping explicitly, it is B v.
     """
+    if any(joint.driven for joint in world.joints):
+        raise SimulationError(
+            "backward_euler and inverse dynamics with contact know no drives of joints, which an implicit PD controller uses; "
+            "take another integrator, such as semi_implicit_euler"
+        )
     tau = inverse_dynamics(world.model, at.q, at.v, at.a) - external(world, at.inputs)
     for k, joint in enumerate(world.joints):
         tau[k] = tau[k] + joint.damping * (at.after if world.implicit else at.v)[k]

@@ -237,7 +237,7 @@ def refined(
     for b, iterate in zip(constraints, iterates, strict=True):
         u = b.velocity(v)
         compliance = b.law.compliance(iterate["y"], iterate["s"], u)
-        rho = b.law.kappa * b.law.gradient(iterate["y"], iterate["s"]) - b.law.dual(u)
+        rho = b.law.kappa * b.law.gradient(iterate["y"], iterate["s"]) - b.law.dual(u, iterate["y"])
         inner.append((compliance, rho))
         b.add_impulse(b.law.impulse(iterate["y"]) + b.law.impulse_change(compliance @ rho), r, -1.0)
         b.add_stiffness(b.law.stiffness(compliance), H)

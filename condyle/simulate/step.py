@@ -98,6 +98,9 @@ def next_velocity(world: World, x: Inputs) -> Solution:
 def augmented(world: World, M: Array) -> Array:
     """M + h B + h^2 K: damping and springs act with the velocity after the step, which is stable at any stiffness."""
     M = np.array(M, dtype=object)
+    for k, joint in enumerate(world.joints):
+        if joint.driven and joint.drive_effort is None:
+            M[k, k] = M[k, k] + (world.h * joint.drive_damping + world.h * world.h * joint.drive_stiffness)
     if not world.implicit:
         return M
     for k, joint in enumerate(world.joints):
@@ -115,13 +118,15 @@ def motors(world: World, u: Array) -> Array:
 
 
 def springs(world: World, x: Inputs) -> Array:
-    """-K (q - rest), and -B v where the integrator treats damping explicitly."""
+    """-K (q - rest), -B v where the integrator treats damping explicitly, and drives without effort limit."""
     tau = np.zeros(world.model.nv, dtype=object)
     for k, joint in enumerate(world.joints):
         if joint.spring:
             tau[k] = (joint.rest - x.q[position(world, k)]) * joint.spring
         if joint.damping and not world.implicit:
             tau[k] = tau[k] - joint.damping * x.v[k]
+        if joint.driven and joint.drive_effort is None:
+            tau[k] = tau[k] + (joint.drive_target - x.q[position(world, k)]) * joint.drive_stiffness
     return tau
 
 

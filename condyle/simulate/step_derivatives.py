@@ -61,6 +61,8 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
         R_q[k, k] = R_q[k, k] + h * joint.spring
         if not world.implicit:
             R_v[k, k] = R_v[k, k] + h * joint.damping
+        if joint.driven and joint.drive_effort is None:
+            R_q[k, k] = R_q[k, k] + h * joint.drive_stiffness
     add_constraint_derivatives(world, full, now.full_constraints, after, R_q, R_v)
     # the acceleration depends on the velocity before the step
     by_v = np.eye(world.nv) * -1.0 - transport_acceleration_jacobian(world, x.v) * h
@@ -130,7 +132,10 @@ def add_constraint_derivatives(
             _add_contact(world, point, motion, iterate, R_q, R_v)
     for b, iterate in zip(constraints[contacts:], solution.iterates[contacts:], strict=True):
         (k,) = b.path
-        if not np.any(b.law.offset):  # a limit; dry friction does not depend on q and v
+        if b.law.compliant:  # a drive: its velocity without force falls by h K R with the angle
+            stiffness = b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"]))[0, 0]
+            R_q[k, k] = R_q[k, k] + stiffness * (world.h * world.joints[k].drive_stiffness * b.law.R)
+        elif not np.any(b.law.offset):  # a limit; dry friction does not depend on q and v
             by_angle, by_speed = limit_jacobian(world, k, x.q[position(world, k)], solution.v[k], x.v[k], iterate)
             R_q[k, k], R_v[k, k] = R_q[k, k] - by_angle, R_v[k, k] - by_speed
 

@@ -41,9 +41,19 @@ class JointForces:
     lower: float | None = None
     upper: float | None = None
     effort: float | None = None
+    # an implicit spring and damper of a motor, K (target - q - h v) - B v with the velocity v after the step; its largest force
+    drive_stiffness: float = 0.0
+    drive_damping: float = 0.0
+    drive_target: float = 0.0
+    drive_effort: float | None = None
     inertia: float = 1.0  # M_jj where every joint is at zero
     load: float = 1.0  # g sqrt(inertia * mass beyond): scale of gravity's force in the joint
     depth: float = 0.01  # penetration of the limit under that load
+
+    @property
+    def driven(self) -> bool:
+        """Whether the joint has a drive; its gains may be traced."""
+        return not all(isinstance(x, float) and x == 0.0 for x in (self.drive_stiffness, self.drive_damping))
 
 
 @dataclass(frozen=True)
