@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from condyle.closed_loop.block import Block as Block
     from condyle.control.lqr import dlqr as dlqr
     from condyle.control.lqr import lqr as lqr
     from condyle.doctor.diagnose import diagnose as diagnose
@@ -80,6 +81,7 @@ _NAMES = {
     "multibody.robot": ("load", "Robot"),
     "simulate.simulation": ("Simulation",),
     "simulate.terrain": ("Plane", "Slope", "Stairs", "HeightField", "Terrain"),
+    "closed_loop.block": ("Block",),
     "runs.recorder": ("Recorder",),
     "runs.run": ("Run", "read_run"),
     "runs.convert": ("export_run", "import_run"),

@@ -21,6 +21,8 @@ LAYERS = [
     ["constraints"],
     ["multibody"],
     ["simulate"],
+    ["closed_loop"],
+    ["blocks"],
     ["runs"],
     ["control", "plan", "learn"],
     ["view", "compat"],
