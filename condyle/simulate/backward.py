@@ -19,8 +19,8 @@ from condyle.dynamics.manifold import integrate, integrate_derivatives
 from condyle.dynamics.solve import ancestor_dofs, tree_factor
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
-from condyle.simulate.inverse import ForceBalance, ForceJacobians, required_force_jacobians, required_forces
-from condyle.simulate.step import Inputs, augmented, motors, next_velocity
+from condyle.simulate.inverse import ForceBalance, ForceJacobians, constraints_at, required_force_jacobians, required_forces
+from condyle.simulate.step import Inputs, augmented, contact_impulses, motors, next_velocity
 from condyle.simulate.step_derivatives import gates
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient, where
@@ -89,6 +89,13 @@ def backward_step(world: World, x: Inputs) -> BackwardSolution:
     enough = min(1e-12, 100.0 * world.tolerance)
     v, step, _, _, correction, _ = loop(body, state, STEPS, until=lambda state: state[4] <= enough)
     return BackwardSolution(where(correction <= enough, v + step, v), correction)
+
+
+def backward_impulses(world: World, x: Inputs, v1: Array) -> Array:
+    """The impulse on the robot at each contact point in a step that ends at the velocity v1, world axes, N s: (contacts, 3)."""
+    end = _end(world, x, v1)
+    constraints, iterates, _ = constraints_at(world, end)
+    return contact_impulses(world, end.q, constraints, iterates)
 
 
 def _error_tapes(world: World) -> tuple[Tape, Tape]:

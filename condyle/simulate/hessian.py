@@ -14,12 +14,12 @@ import numpy as np
 from condyle.dynamics.manifold import difference, integrate, tangent_rate
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
-from condyle.simulate.backward import differentiable_backward_step
+from condyle.simulate.backward import backward_impulses, differentiable_backward_step
 from condyle.simulate.contact_frame import from_ground_axes
-from condyle.simulate.integrate import TABLES, StepResult, acceleration, stage
+from condyle.simulate.integrate import TABLES, StepResult, stage
 from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
 from condyle.simulate.solver import solve
-from condyle.simulate.step import Inputs, problem
+from condyle.simulate.step import Inputs, NextVelocity, acceleration, contact_impulses, problem
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jvp, vjp
@@ -28,8 +28,8 @@ from condyle.tape.loop import scan
 from condyle.tape.trace import trace
 
 
-def differentiable_velocity(world: World, x: Inputs) -> tuple[Array, Any]:
-    """(the velocity after a step, in a form whose tape derivatives are right to second order, the residual)."""
+def differentiable_velocity(world: World, x: Inputs) -> NextVelocity:
+    """The velocity after a step, in a form whose tape derivatives are right to second order."""
     now = problem(world, x)
     solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
     v = stop_gradient(solution.v)
@@ -50,31 +50,37 @@ def differentiable_velocity(world: World, x: Inputs) -> tuple[Array, Any]:
             y + Q @ (rho - b.law.dual_change(b.velocity(dv))) for b, y, (Q, rho) in zip(now.constraints, ys, inner, strict=True)
         ]
         v = v + dv
-    return from_ground_axes(now.rotation, v), stop_gradient(solution.residual)
+    v = from_ground_axes(now.rotation, v)
+    impulses = contact_impulses(world, now.full.q, now.constraints, [{"y": y} for y in ys])
+    return NextVelocity(v, acceleration(world, x.v, v), impulses, stop_gradient(solution.residual))
 
 
 def differentiable_step(world: World, x: Inputs, integrator: str) -> StepResult:
     """One step of the physics, likewise."""
     reduced, h = world.reduced, world.h
-    if integrator == "semi_implicit_euler":
-        v, residual = differentiable_velocity(world, x)
-        return StepResult(*integrate_pose(world, x.q, v), residual)
     if integrator == "backward_euler":
         v, residual = differentiable_backward_step(world, x)
-        return StepResult(integrate(reduced, x.q, v * h), v, residual)
-    if integrator == "explicit_euler":
-        on = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
-        v, residual = differentiable_velocity(world, x)
-        return StepResult(on, v - transport_acceleration(world, x.v) * h, residual)
+        a, impulses = (v - x.v) * (1.0 / h), backward_impulses(world, x, v)
+        return StepResult(integrate(reduced, x.q, v * h), v, residual, a, impulses)
+    if integrator in ("semi_implicit_euler", "explicit_euler"):
+        after = differentiable_velocity(world, x)
+        if integrator == "semi_implicit_euler":
+            q, v = integrate_pose(world, x.q, after.v)
+        else:
+            q = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
+            v = after.v - transport_acceleration(world, x.v) * h
+        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
     worst: Any = 0.0
     rate, a, dq, change = np.zeros(world.nd), np.zeros(world.nv), np.zeros(world.nd), np.zeros(world.nv)
+    impulses = np.zeros((len(world.points), 3))
     for node, weight in TABLES[integrator]:
         at, dv = stage(world, x, node, rate, a)
         rate = tangent_rate(reduced, dv, world.at(at.q).rate(at.v))
-        v, residual = differentiable_velocity(world, at)
-        a, worst = acceleration(world, at, v), np.maximum(worst, residual)
+        after = differentiable_velocity(world, at)
+        a, worst = after.acceleration, np.maximum(worst, after.residual)
         dq, change = dq + rate * (h * weight), change + a * (h * weight)
-    return StepResult(integrate(reduced, x.q, dq), x.v + change, worst)
+        impulses = impulses + after.contact_impulses * weight
+    return StepResult(integrate(reduced, x.q, dq), x.v + change, worst, change * (1.0 / h), impulses)
 
 
 def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) -> Any:

@@ -14,14 +14,14 @@ import numpy as np
 
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
-from condyle.simulate.backward import backward_step, backward_step_derivatives
+from condyle.simulate.backward import backward_impulses, backward_step, backward_step_derivatives
 from condyle.simulate.integrate_pose import (
     integrate_pose,
     integrate_pose_jacobian,
     transport_acceleration,
     transport_acceleration_jacobian,
 )
-from condyle.simulate.step import Inputs, next_velocity
+from condyle.simulate.step import Inputs, acceleration, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
@@ -38,11 +38,16 @@ TABLES: dict[str, Array] = {
 
 @dataclass(frozen=True)
 class StepResult:
-    """The state after one step of the physics, and the largest residual on the way."""
+    """The state after one step of the physics, and the largest residual on the way.
+
+    `acceleration`: the mean over the step, in body axes, (nv,). `contact_impulses`: on the robot, world axes, N s, (contacts, 3).
+    """
 
     q: Array
     v: Array
     residual: Any
+    acceleration: Array
+    contact_impulses: Array
 
 
 @dataclass(frozen=True)
@@ -57,34 +62,33 @@ def integrate_step(world: World, x: Inputs, integrator: str) -> StepResult:
     """One step of the physics."""
     reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
-        solution = next_velocity(world, x)
-        return StepResult(*integrate_pose(world, x.q, solution.v), solution.residual)
+        after = next_velocity(world, x)
+        q, v = integrate_pose(world, x.q, after.v)
+        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
     if integrator == "backward_euler":
         end = backward_step(world, x)
-        return StepResult(integrate(reduced, x.q, end.v * h), end.v, end.residual)
+        q = integrate(reduced, x.q, end.v * h)
+        return StepResult(q, end.v, end.residual, (end.v - x.v) * (1.0 / h), backward_impulses(world, x, end.v))
     if integrator == "explicit_euler":
-        solution = next_velocity(world, x)
-        rate = world.at(x.q).rate(x.v)
-        return StepResult(
-            integrate(reduced, x.q, rate * h), solution.v - transport_acceleration(world, x.v) * h, solution.residual
-        )
+        after = next_velocity(world, x)
+        q = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
+        v = after.v - transport_acceleration(world, x.v) * h
+        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dq = stage(world, x, row[0], state["rate"], state["a"])
-        solution = next_velocity(world, at)
-        rate, a = tangent_rate(reduced, dq, world.at(at.q).rate(at.v)), acceleration(world, at, solution.v)
+        after = next_velocity(world, at)
+        rate, a = tangent_rate(reduced, dq, world.at(at.q).rate(at.v)), after.acceleration
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
-        return {"rate": rate, "a": a, **sums, "residual": np.maximum(state["residual"], solution.residual)}, ()
+        impulses = state["impulses"] + after.contact_impulses * row[1]
+        worst = np.maximum(state["residual"], after.residual)
+        return {"rate": rate, "a": a, **sums, "impulses": impulses, "residual": worst}, ()
 
-    still, zero = np.zeros(world.nd), np.zeros(world.nv)
-    start = {"rate": still, "a": zero, "dq": still, "dv": zero, "residual": 0.0}
+    still, zero, none = np.zeros(world.nd), np.zeros(world.nv), np.zeros((len(world.points), 3))
+    start = {"rate": still, "a": zero, "dq": still, "dv": zero, "impulses": none, "residual": 0.0}
     end, _ = scan(body, start, TABLES[integrator])
-    return StepResult(integrate(reduced, x.q, end["dq"]), x.v + end["dv"], end["residual"])
-
-
-def acceleration(world: World, x: Inputs, after: Array) -> Array:
-    """(v+ - v) / h, in the axes of the body."""
-    return (after - x.v) * (1.0 / world.h) - transport_acceleration(world, x.v)
+    q, v = integrate(reduced, x.q, end["dq"]), x.v + end["dv"]
+    return StepResult(q, v, end["residual"], end["dv"] * (1.0 / h), end["impulses"])
 
 
 def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[Inputs, Array]:
@@ -127,7 +131,7 @@ def step_jacobian(world: World, x: Inputs, integrator: str) -> StepJacobian:
         of_next[:, nd + nv :] = of_next[:, nd + nv :] + answer.by_u
         here = world.at(at.q)
         moving, by_y, by_w = here.rate(at.v), *here.rate_derivatives(at.v)
-        rate, a = tangent_rate(reduced, dq, moving), acceleration(world, at, answer.solution.v)
+        rate, a = tangent_rate(reduced, dq, moving), acceleration(world, at.v, answer.solution.v)
         of_moving = at_v if by_y is None or by_w is None else by_y @ at_q + by_w @ at_v
         of_rate = tangent_rate_jacobian(world, dq, moving, of_dq, of_moving)
         of_a = (of_next - at_v) * (1.0 / h) - transport_acceleration_jacobian(world, at.v) @ at_v

@@ -14,7 +14,7 @@ from condyle.robot.spatial import Array
 from condyle.simulate.hessian import differentiable_step, weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.solver import LIMIT
-from condyle.simulate.step import Inputs, contact_impulses, spring_energy
+from condyle.simulate.step import Inputs, next_velocity, spring_energy
 from condyle.simulate.world import World
 from condyle.tape.array import isfinite, where
 from condyle.tape.function import Function
@@ -136,7 +136,8 @@ def chained(stepper: Stepper, total: Array, A: Array, B: Array) -> Any:
 
 def forces(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
     """The force of the ground on each contact point, world axes."""
-    return {"forces": contact_impulses(stepper.world, unpacked(stepper, x, u, wrenches)) * (1.0 / stepper.world.h)}
+    found = next_velocity(stepper.world, unpacked(stepper, x, u, wrenches))
+    return {"forces": found.contact_impulses * (1.0 / stepper.world.h)}
 
 
 def total_energy(stepper: Stepper, x: Array) -> Any:

@@ -14,6 +14,7 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, surface, to_ground_axes
 from condyle.simulate.contacts import contact_constraints, joint_constraints, position
+from condyle.simulate.friction_cone import Iterate
 from condyle.simulate.integrate_pose import transport_acceleration
 from condyle.simulate.solver import Constraint, Solution, solve
 from condyle.simulate.world import World
@@ -90,9 +91,27 @@ def solved(world: World, now: Problem) -> Solution:
     return replace(solution, v=from_ground_axes(now.rotation, solution.v))
 
 
-def next_velocity(world: World, x: Inputs) -> Solution:
+@dataclass(frozen=True)
+class NextVelocity:
+    """The velocity after a step, in the axes at its start, the mean acceleration in body axes, and the contact impulses."""
+
+    v: Array
+    acceleration: Array
+    contact_impulses: Array
+    residual: Any
+
+
+def next_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after one step from a state."""
-    return solved(world, problem(world, x))
+    now = problem(world, x)
+    solution = solved(world, now)
+    a = acceleration(world, x.v, solution.v)
+    return NextVelocity(solution.v, a, contact_impulses(world, now.full.q, now.constraints, solution.iterates), solution.residual)
+
+
+def acceleration(world: World, v: Array, after: Array) -> Array:
+    """(v+ - v) / h, in the axes of the body."""
+    return (after - v) * (1.0 / world.h) - transport_acceleration(world, v)
 
 
 def augmented(world: World, M: Array) -> Array:
@@ -157,14 +176,13 @@ def external(world: World, x: Inputs) -> Array:
     return tau
 
 
-def contact_impulses(world: World, x: Inputs) -> Array:
-    """The impulse on the robot at each contact point in one step, in world axes, N s."""
-    assert world.ground is not None
-    now = problem(world, x)
-    solution = solved(world, now)
-    X_0F, X = root_poses(world.model, now.full.q)
-    rows = []
-    for point, b, iterate in zip(world.points, now.constraints, solution.iterates, strict=False):
+def contact_impulses(world: World, q: Array, constraints: list[Constraint], iterates: list[Iterate]) -> Array:
+    """The impulse on the robot at each contact point at the configuration q of the model, world axes, N s: (contacts, 3)."""
+    if world.ground is None:
+        return np.zeros((len(world.points), 3))
+    X_0F, X = root_poses(world.model, q)
+    rows = np.zeros((len(world.points), 3), dtype=object)
+    for k, (point, b, iterate) in enumerate(zip(world.points, constraints, iterates, strict=False)):
         C = surface(world, point, X_0F, X[point.link].point(np.array(point.position))).C
-        rows.append(X_0F.R @ (C.T @ b.law.impulse(iterate["y"])))
-    return np.array(rows, dtype=object)
+        rows[k] = X_0F.R @ (C.T @ b.law.impulse(iterate["y"]))
+    return rows

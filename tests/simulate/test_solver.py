@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulate.bodies import BOX, a_box, a_sphere, light_feet, lower_corners, random_drops, simulation, upright
+from simulate.bodies import BOX, HALF, REST, G, a_box, a_sphere, light_feet, lower_corners, random_drops, simulation, upright
 
 import condyle as cd
+from condyle.simulate.integrate import integrate_step
 from condyle.simulate.points import point_on
+from condyle.simulate.step import Inputs
+from condyle.tape.function import Function
+from condyle.tape.trace import trace
 
 CONVERGED = 1e-10  # the residual that a step must have
 COUNT = 2000
@@ -275,3 +279,24 @@ def test_a_lane_does_not_disturb_its_neighbours() -> None:
     found = s.step(bad, freeze=True)
     good = np.all(np.isfinite(bad), axis=1)
     assert found[good].tobytes() == alone.tobytes()
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "explicit_euler", "rk4", "backward_euler"])
+def test_a_step_reports_its_mean_acceleration_and_its_contact_impulses(integrator: str) -> None:
+    # m a = m g + impulses / h, along and about the world's axes: a box that slides and tips
+    world = cd.Simulation(a_box(), 0.002, cd.Plane(0.8), lower_corners(), integrator=integrator)
+
+    def parts(x: Any) -> Any:
+        after = integrate_step(world._world, Inputs(x[:7], x[7:], np.zeros(0)), integrator)
+        return {"x1": np.concatenate([after.q, after.v]), "a": after.acceleration, "impulses": after.contact_impulses}
+
+    x = world.state(q=[0.0, 0.0, HALF - 2.0 * REST, 0.0, 0.0, 0.0, 1.0], v=[0.3, 0.1, -0.05, 0.0, 0.1, 0.0])
+    x1, a, impulses = Function(trace(parts, x=13), "reference")(x)
+    assert impulses.shape == (len(world.contact_points), 3)
+    assert np.sum(impulses[:, 2] > 0.0) == 4  # the lower corners
+    total = impulses.sum(axis=0) / world.dt - [0.0, 0.0, G]
+    # the box is level at the start; acceleration in body axes: a + w x v
+    near = 1e-9 if integrator in ("semi_implicit_euler", "explicit_euler") else 0.05
+    np.testing.assert_allclose(a[:3] + np.cross(x[10:], x[7:10]), total, atol=near * np.max(np.abs(total)))
+    if integrator != "semi_implicit_euler":
+        np.testing.assert_allclose(x[7:] + world.dt * a, x1[7:], atol=1e-12)
