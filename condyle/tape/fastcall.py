@@ -237,13 +237,20 @@ def layout_is_known() -> bool:
 
 
 def frame(kernel: CpuKernel) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """(scratch, (address, 0) of every port ... as the kernel's `single` reads them; buffers of the outputs; scratch memory)."""
+    """(scratch, (address, 0) of every port ... as the kernel's `single` reads them; buffers of the outputs; scratch memory).
+
+    Of what has any number of rows, one row is taken.
+    """
     from condyle.tape.backends.cpu import aligned_memory
 
-    outputs = [np.zeros(port.shape) for port in kernel.tape.outputs]
+    outputs = [np.zeros(_one_row(port)) for port in kernel.tape.outputs]
     scratch = aligned_memory(kernel.scratch)
     places = [0] * len(kernel.tape.inputs) + [a.ctypes.data for a in outputs]
-    return np.array([scratch.ctypes.data, *[n for p in places for n in (p, 0)]], dtype=np.int64), outputs, scratch
+    return np.array([scratch.ctypes.data, *[n for p in places for n in (p, 0)], 1], dtype=np.int64), outputs, scratch
+
+
+def _one_row(port: Port) -> tuple[int, ...]:
+    return (1, *port.shape[1:]) if port.run_time else port.shape
 
 
 def fast_call(kernel: CpuKernel, result: type | None, *, guarded: bool) -> FastCall | None:
@@ -277,7 +284,7 @@ def fast_call(kernel: CpuKernel, result: type | None, *, guarded: bool) -> FastC
         "incref": _address(python.Py_IncRef),
         "decref": _address(python.Py_DecRef),
     }
-    axes = [n for port in inputs for n in (len(port.shape), *port.shape, *[0] * (AXES - len(port.shape)))]
+    axes = [n for port in inputs for n in (len(port.shape), *_one_row(port), *[0] * (AXES - len(port.shape)))]
     made = [n for a, maker in zip(results, makers, strict=True) for n in (id(maker), 0 if a.ndim else id(key))]
     record = np.array([*[head[name] for name in HEAD], *axes, *made], dtype=np.int64).view(_Record)
     method = _Method(b"condyle_kernel", _loaded().get_function_address("call"), ONE_ARGUMENT, None)

@@ -92,10 +92,10 @@ class Function:
     def fast_call(self, *, guarded: bool = False) -> FastCall | None:
         """A function of a tuple of arguments for one float64 state, which gives None for any other; None on most backends.
 
+        Of an input with any number of rows it takes one.
+
         `guarded`: the last output is a check that is not given back, and where it is not zero the result is None.
         """
-        if any(port.run_time for port in self.tape.inputs):
-            return None
         return self.kernel().fast_call(None if guarded else self._result, guarded=guarded)
 
     # ---- what it is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,3 +169,22 @@ def test_it_is_off_where_objects_look_different(function: cd.Function, monkeypat
     monkeypatch.setattr(fastcall, "layout_is_known", lambda: False)
     assert function.fast_call() is None
     assert np.array_equal(function(X, Y), 2.0 * X + Y[0])
+
+
+def test_one_row_of_an_input_with_any_number_of_rows_goes_the_fast_way() -> None:
+    def summed(x: Any, rows: Any, k: Any) -> Any:
+        end, written = cd.scan(lambda i, s, row: (np.sin(s) * k + row, s - row), x, rows)
+        return {"end": end, "written": written}
+
+    function = cd.function(summed, x=3, rows=cd.Rows(None, 3), k=())
+    rng = np.random.default_rng(5)
+    x, rows, k = rng.normal(size=3), rng.normal(size=(1, 3)), 0.5
+    slow = function(x, rows, k)
+    fast = function.fast_call()
+    assert fast is not None
+    for a, b in zip(slow, fast((x, rows, k)), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_array_equal(a, b)
+    # other numbers of rows take the general way
+    assert fast((x, np.zeros((2, 3)), k)) is None
+    assert function(x, np.zeros((2, 3)), k).written.shape == (2, 3)
