@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from condyle.closed_loop.block import Block as Block
+    from condyle.closed_loop.episode import Episode as Episode
+    from condyle.closed_loop.loop import Loop as Loop
     from condyle.control.lqr import dlqr as dlqr
     from condyle.control.lqr import lqr as lqr
     from condyle.doctor.diagnose import diagnose as diagnose
@@ -82,6 +84,8 @@ _NAMES = {
     "simulate.simulation": ("Simulation",),
     "simulate.terrain": ("Plane", "Slope", "Stairs", "HeightField", "Terrain"),
     "closed_loop.block": ("Block",),
+    "closed_loop.episode": ("Episode",),
+    "closed_loop.loop": ("Loop",),
     "runs.recorder": ("Recorder",),
     "runs.run": ("Run", "read_run"),
     "runs.convert": ("export_run", "import_run"),

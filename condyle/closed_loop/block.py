@@ -23,6 +23,7 @@ import numpy as np
 
 from condyle.closed_loop.tick import Tick, current_tick
 from condyle.errors import ControlError
+from condyle.tape.compose import traced_array
 from condyle.tape.parameter import Parameter
 from condyle.tape.scalar import caller
 from condyle.tape.table import Table
@@ -162,12 +163,12 @@ class BlockParameter(Parameter):
             raise ControlError(f"parameter '{self.name}'{where} {wanted}{unit}, got {float(value[tuple(first)])!r}")
 
     def resolve(self) -> Any:
-        """What it is now."""
+        """What it is now; inside of a loop the default is a constant of the trace, whose functions are not NumPy's."""
         tick = current_tick()
-        given = None if tick is None else tick.parameters.get(self.name)
-        if given is not None:
-            return given
-        return self.default if self.shape else float(self.default)
+        if tick is None:
+            return self.default if self.shape else float(self.default)
+        given = tick.parameters.get(self.name)
+        return traced_array(self.name, self.default, self.shape) if given is None else given
 
 
 class Weights:

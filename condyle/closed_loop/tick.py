@@ -13,9 +13,10 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.tape import random
 from condyle.tape.array import assemble
+from condyle.tape.compose import traced_array
 from condyle.tape.loop import loop
 from condyle.tape.pytree import Rebuild, flatten
-from condyle.tape.scalar import Bool, Scalar, caller
+from condyle.tape.scalar import Bool, caller
 from condyle.tape.table import Table
 
 if TYPE_CHECKING:
@@ -48,8 +49,11 @@ class Tick:
         tables: dict[str, Table] | None = None,
         states: dict[str, Any] | None = None,
         outputs: dict[str, Rebuild] | None = None,
+        episode: Any = None,
     ) -> None:
-        self.h, self.count, self.seed, self.robot = h, count, seed, robot
+        # a constant of the trace: no function of it is NumPy's, whose bits depend on the processor
+        self.h = traced_array("dt", h, ()) if isinstance(h, float) else h
+        self.count, self.seed, self.robot, self.episode = count, seed, robot, episode
         self.t = count * h if t is None else t
         self.parameters, self.tables = parameters or {}, tables or {}
         self.discovers = states is None
@@ -193,7 +197,7 @@ def signals_of(name: str, output: Any) -> dict[str, Any]:
     """{name: array} of an output: "imu" for an array, "imu.rate" for the entry of a dict, "imu.0" for one of a tuple."""
     if isinstance(output, dict):
         return {key: x for part, value in output.items() for key, x in signals_of(f"{name}.{part}", value).items()}
-    if isinstance(output, (tuple, list)) and not isinstance(output, Scalar):
+    if isinstance(output, (tuple, list)):
         fields = getattr(output, "_fields", range(len(output)))
         return {k: x for part, v in zip(fields, output, strict=True) for k, x in signals_of(f"{name}.{part}", v).items()}
     return {} if isinstance(output, Table) or output is None else {name: output}

@@ -1,0 +1,348 @@
+"""The traced tick of a closed loop, and the kernel that repeats it: references in, records out, any number of ticks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from condyle.closed_loop.episode import COUNT, SIGNALS, TICK, Draw
+from condyle.closed_loop.plant import ACCELERATION, FORCES, Commands, Plant, PlantStep, commands, plant_step
+from condyle.closed_loop.tick import Tick, as_numbers, signals_of
+from condyle.errors import ControlError
+from condyle.robot.names import nearest
+from condyle.simulate.parameters import parameterized
+from condyle.simulate.solver import LIMIT
+from condyle.simulate.world import World
+from condyle.tape.array import assemble, isfinite, where
+from condyle.tape.loop import loop, scan
+from condyle.tape.pytree import Rebuild
+from condyle.tape.scalar import Int
+from condyle.tape.table import Table
+from condyle.tape.trace import trace
+
+if TYPE_CHECKING:
+    from condyle.closed_loop.block import Block
+    from condyle.closed_loop.loop import Loop
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a loop's function uses, found by running it once: initial states in packed order, signals, blocks, held outputs."""
+
+    states: dict[str, np.ndarray]
+    signals: Shapes
+    blocks: dict[str, Block]
+    outputs: dict[str, Rebuild]
+    wrenches: tuple[tuple[str, str], ...]
+
+
+def discover(loop: Loop) -> Plan:
+    """The plan of a loop: its function is traced once, without the physics."""
+    plans: list[Plan] = []
+    world = loop.plant
+    nq, nv = loop.nq, loop.nv
+
+    def probe(count: Any, q: Any, v: Any, **references: Any) -> Any:
+        tick = Tick(loop.dt, count)
+        with tick.running():
+            given = _commanded(loop, world, Plant(tick, world, q[:nq], v[:nv]) if world else Clock(tick), references)
+        if world is not None:
+            parameterized(world, given.parameters)
+        for name in given.signals:
+            if name in (*tick.signals, *loop.inputs, "x", "q", "v", "u", "t", "tick", "residual"):
+                raise ControlError(f"the loop's function gives an output '{name}', which is the name of something else")
+        signals = tick.signals | given.signals | ({"u": given.u} if world else {})
+        shapes = {name: np.shape(value) for name, value in signals.items()}
+        initial = tick.initial
+        if loop.episode is not None:
+            initial = {**loop.episode.states(), **initial}
+            shapes |= dict.fromkeys(SIGNALS, ())
+        plans.append(Plan(initial, shapes, tick.blocks, tick.outputs, tuple(given.wrenches)))
+        return {"count": count}
+
+    trace(probe, count=(), q=max(nq, 1), v=max(nv, 1), **loop.inputs)
+    return plans[-1]
+
+
+class Clock:
+    """The state of a loop without a robot: the time."""
+
+    def __init__(self, tick: Tick) -> None:
+        self._tick = tick
+
+    @property
+    def t(self) -> Any:
+        """The time, s."""
+        return self._tick.t
+
+    @property
+    def tick(self) -> Any:
+        """Ticks since the start."""
+        return self._tick.count
+
+    @property
+    def dt(self) -> Any:
+        """The length of a tick, s."""
+        return self._tick.h
+
+
+def _commanded(loop: Loop, world: World | None, state: Any, references: dict[str, Any]) -> Commands:
+    """What the loop's function asks for, with its outputs as signals."""
+    found = loop.function(state, **references)
+    if world is None:
+        named = found if isinstance(found, dict) else {"out": found}
+        given = Commands(np.zeros(0), {}, {}, named)
+    else:
+        given = commands(world, found)
+    signals = {key: x for name, value in given.signals.items() for key, x in signals_of(name, as_numbers(value)).items()}
+    return Commands(given.u, given.wrenches, given.parameters, signals)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is the same at every tick of a call: the world with its parameters, those of blocks, tables and random keys."""
+
+    loop: Loop
+    world: World | None
+    parameters: dict[str, Any]
+    tables: dict[str, Table]
+    seed: Any
+    robot: Any
+
+    @property
+    def h(self) -> Any:
+        """The length of a tick, s."""
+        return self.loop.dt if self.world is None else self.world.h * float(self.loop.substeps)
+
+    def tick(self, x: Any, references: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """(the next packed state, the residual, signals) of one tick."""
+        loop, world = self.loop, self.world
+        values = loop.unpacked(x)
+        count = values.pop("tick")
+        q, v = values.pop("q", None), values.pop("v", None)
+        tick, state = self._at(values, count, q, v)
+        with tick.running():
+            given = _commanded(loop, world, state, references)
+        signals = tick.signals | given.signals
+        parts: dict[str, Any] = {"tick": count + 1.0}
+        residual: Any = 0.0
+        if world is not None:
+            end = self._plant(q, v, tick.t, given)
+            signals["u"], residual = given.u, end.residual
+            parts |= {"q": end.q, "v": end.v}
+            tick.next |= {ACCELERATION: end.acceleration, FORCES: end.contact_forces}
+        parts |= {name: tick.next.get(name, before) for name, before in values.items()}
+        if loop.episode is not None:
+            parts[TICK] = values[TICK] + 1.0
+        return loop.packed(parts), residual, signals
+
+    def _at(self, values: dict[str, Any], count: Any, q: Any, v: Any) -> tuple[Tick, Any]:
+        """(the tick, what the loop's functions see of it) at a state."""
+        loop, world = self.loop, self.world
+        episode = None if loop.episode is None else Draw(self.seed, self.robot, values[COUNT])
+        tick = Tick(
+            self.h,
+            count,
+            t=None if loop.episode is None else values[TICK] * self.h,
+            seed=self.seed,
+            robot=self.robot,
+            parameters=self.parameters,
+            tables=self.tables,
+            states=values,
+            outputs=loop.plan.outputs,
+            episode=episode,
+        )
+        return tick, Clock(tick) if world is None else Plant(tick, world, q, v)
+
+    def _plant(self, q: Any, v: Any, t: Any, given: Commands) -> PlantStep:
+        assert self.world is not None
+        return plant_step(self.world, self.loop.integrator, self.loop.substeps, q, v, t, given)
+
+    def checked_tick(self, state: dict[str, Any], references: dict[str, Any]) -> dict[str, Any]:
+        """The state of a rollout after one tick: a robot that is not finite or does not converge stays as it is."""
+        x = state["x"]
+        after, residual, signals = self.tick(x, references)
+        # a sum is finite only if all its terms are
+        total = sum((*x, *after, *[entry for r in references.values() for entry in np.ravel(r)]), 0.0)
+        worst = np.maximum(state["residual"], where(isfinite(total), residual, np.inf))
+        after = where(worst <= LIMIT, after, x)
+        if self.loop.episode is not None:
+            after, worst, ends = self._episode(after, worst)
+            signals |= ends
+        kept = {name: _flat(signals[name]) for name in state if name not in ("x", "residual")}
+        return {"x": after, "residual": worst, **kept}
+
+    def _episode(self, x: Any, worst: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """(state, residual, signals) with the robots whose episode ended at the start of the next one."""
+        loop, episode = self.loop, self.loop.episode
+        assert episode is not None
+        values = loop.unpacked(x)
+        count, age = values["tick"], values[TICK]
+        failed = where(worst <= LIMIT, 0.0, 1.0)
+        terminated = truncated = failed * 0.0
+        if episode.terminated is not None:
+            tick, state = self._at(dict(values), count, values.get("q"), values.get("v"))
+            with tick.running():
+                terminated = where(episode.terminated(state), 1.0, 0.0)
+        if episode.time_limit is not None:
+            # half a tick less, so that rounding decides nothing
+            truncated = where(age * self.h >= episode.time_limit - 0.5 * self.h, 1.0, 0.0)
+        if episode.every > 1:
+            every = float(episode.every)
+            due = age - np.floor(age / every) * every <= 0.0
+            terminated, truncated = where(due, terminated, 0.0), where(due, truncated, 0.0)
+        ended = terminated + truncated + failed > 0.0
+
+        def body(_: Any, __: Any) -> Any:
+            return loop.packed(self._restarted(values, count))
+
+        after = repeat_if(ended, body, x)
+        signals = dict(zip(SIGNALS, (terminated, truncated, failed), strict=True))
+        return after, where(ended, 0.0, worst), signals
+
+    def _restarted(self, values: dict[str, Any], count: Any) -> dict[str, Any]:
+        """The parts of the state at the start of an episode."""
+        loop, episode = self.loop, self.loop.episode
+        assert episode is not None
+        parts: dict[str, Any] = dict(loop.initial) | {"tick": count, TICK: 0.0, COUNT: values[COUNT] + 1.0}
+        given = episode.reset(Draw(self.seed, self.robot, count)) if episode.reset is not None else {}
+        for name, value in given.items():
+            if name not in parts or name in ("tick", TICK, COUNT):
+                raise ControlError(f"Episode: reset gives a state '{name!s:.60}', which the loop does not have")
+            shape = loop.layout[name][1]
+            try:
+                parts[name] = np.broadcast_to(np.asarray(value, dtype=object), shape)
+            except ValueError:
+                raise ControlError(
+                    f"Episode: reset gives state '{name}' with shape {np.shape(value)}, expected {shape}"
+                ) from None
+        return parts
+
+
+def repeat_if(condition: Any, body: Callable[[Any, Any], Any], state: Any) -> Any:
+    """`body(0, state)` where the condition holds, else the state; skipped if it holds for no lane of a vector."""
+    return loop(body, state, 1, until=lambda _: ~condition)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Ticks of a rollout: references change every `hold` ticks, and records are written every `every` ticks.
+
+    One of them is a multiple of the other.
+    """
+
+    hold: int = 1
+    every: int = 1
+
+    @property
+    def period(self) -> int:
+        """Ticks of one row of the kernel."""
+        return max(self.hold, self.every)
+
+
+def rollout_kernel(
+    loop: Loop, record: tuple[str, ...], schedule: Schedule, parameters: tuple[str, ...]
+) -> Callable[..., dict[str, Any]]:
+    """The traced function of a rollout: final state, worst residual, and one table for each recorded name."""
+
+    def rollout(**arrays: Any) -> dict[str, Any]:
+        context = _context(loop, arrays, parameters)
+        rows = {name: arrays[name] for name in loop.inputs} or {"clock": arrays["clock"]}
+        signals = {name: np.zeros(math.prod(loop.plan.signals[name])) for name in record if name in loop.plan.signals}
+        start = {"x": arrays["x"], "residual": 0.0, **signals}
+
+        def body(_: Any, state: Any, row: dict[str, Any]) -> Any:
+            row.pop("clock", None)
+            if schedule.every >= schedule.hold:
+                state = _over_rows(context, state, row, schedule.every // schedule.hold, schedule.hold)
+                return state, _recorded(loop, record, state, row)
+            count = schedule.hold // schedule.every
+
+            def segment(_: Any, carry: Any, __: Any) -> Any:
+                state, row = carry
+                state = _ticks(context, state, row, schedule.every)
+                return (state, row), _recorded(loop, record, state, row)
+
+            (state, _), written = scan(segment, (state, row), count=count)
+            return state, {name: part[:] for name, part in written.items()} if record else None
+
+        end, written = scan(body, start, rows)
+        return {"x1": end["x"], "residual": end["residual"], **(written or {})}
+
+    return rollout
+
+
+def _context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...]) -> Context:
+    """The values of a call, from the inputs of a kernel."""
+    given = {name: arrays[name] for name in parameters}
+    of_world = {name: value for name, value in given.items() if name.partition(".")[0] not in loop.plan.blocks}
+    tables = {w.name: arrays[w.name] for block in loop.plan.blocks.values() for w in block.tables.values()}
+    world = loop.plant if loop.plant is None else parameterized(loop.plant, of_world)
+    return Context(loop, world, given, tables, _word(arrays["seed"]), _word(arrays["robot"]))
+
+
+def _word(halves: Any) -> Int:
+    """A word from its upper and lower half, which are exact in every precision."""
+    high, low = halves
+    word: Int = high.to_int() << 16 | low.to_int()
+    return word
+
+
+def _over_rows(context: Context, state: Any, row: dict[str, Any], count: int, hold: int) -> Any:
+    """The state after `count` rows of references, each held for `hold` ticks."""
+    if count == 1:
+        return _ticks(context, state, {name: x[0] for name, x in row.items()}, hold)
+
+    def body(_: Any, state: Any, row: Any) -> Any:
+        return _ticks(context, state, row or {}, hold), None
+
+    return scan(body, state, row or None, count=count)[0]
+
+
+def _ticks(context: Context, state: Any, references: dict[str, Any], count: int) -> Any:
+    """The state after some ticks under constant references.
+
+    They are carried, so that arithmetic on them is inside of the loop, with the bits of a single tick.
+    """
+    if count == 1:
+        return context.checked_tick(state, references)
+
+    def body(_: Any, carry: Any) -> Any:
+        return context.checked_tick(carry[0], carry[1]), carry[1]
+
+    return loop(body, (state, references), count)[0]
+
+
+def _recorded(loop: Loop, record: tuple[str, ...], state: dict[str, Any], references: dict[str, Any]) -> dict[str, Any] | None:
+    """What a row of the records holds."""
+    if not record:
+        return None
+    values = loop.unpacked(state["x"])
+    found: dict[str, Any] = {}
+    for name in record:
+        if name == "x" or name == "residual":
+            found[name] = _flat(state[name])
+        else:
+            found[name] = _flat(state[name] if name in state else values[name])
+    return found
+
+
+def _flat(value: Any) -> Any:
+    leaves = np.asarray(value, dtype=object).ravel().tolist()
+    return assemble(leaves, (len(leaves),))
+
+
+def recordable(loop: Loop, record: tuple[str, ...]) -> Shapes:
+    """The shapes of what is to be recorded, or an error that lists what can be."""
+    known: Shapes = {"x": (loop.nx,), "residual": (), **{name: shape for name, (_, shape) in loop.layout.items()}}
+    known |= loop.plan.signals
+    for name in record:
+        if name not in known:
+            raise ControlError(f"the loop has no '{name!s:.60}' to record{nearest(name, list(known))}; it has {', '.join(known)}")
+    return {name: known[name] for name in record}

@@ -1,0 +1,441 @@
+"""A closed loop: a Python function around a robot, traced once and compiled into one kernel."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condyle.closed_loop.episode import Episode
+from condyle.closed_loop.kernel import Plan, Schedule, discover, recordable, rollout_kernel
+from condyle.errors import ControlError
+from condyle.robot.names import nearest
+from condyle.simulate.parameters import world_parameters
+from condyle.simulate.simulation import Simulation
+from condyle.simulate.solver import LIMIT
+from condyle.simulate.status import Status
+from condyle.simulate.world import World
+from condyle.tape.function import Function
+from condyle.tape.trace import Rows, Uniform
+from condyle.tape.trace_cache import traced_function
+
+References = Mapping[str, Any] | Any
+
+
+class Rollout(dict[str, np.ndarray]):
+    """Records by name, each (..., rows, *shape), with the final state `x` and the `status` of the solver."""
+
+    def __init__(self, records: dict[str, np.ndarray], x: np.ndarray, status: Status) -> None:
+        super().__init__(records)
+        self.x, self.status = x, status
+
+
+class Loop:
+    """A robot in its world with everything around it: `function(x, **references)` gives the controls of each tick.
+
+        loop = cd.Loop(world, control, command=3)
+
+    `function` is traced once. x is the state of the robot (`condyle.closed_loop.plant.Plant`): x.q, x.v, x.t, x.frame_pose(name);
+    blocks are called inside. It returns the joint forces u (nu,), or a dict with "u", "wrenches" ({frame: six numbers, or (six
+    numbers, "local")}), "parameters" ({name: value} of the world, for this tick) and any further outputs, which can be recorded.
+    Keywords name the references with their sizes. A tick is one step of the simulation, dt. States are packed values
+    x = (q, v, tick, states of blocks), one or any batch of them; nothing is kept between calls.
+
+    Without a robot (`cd.Loop(None, function, dt=0.001)`) the function gets the time, and returns its outputs.
+    """
+
+    def __init__(
+        self,
+        world: Simulation | None,
+        function: Callable[..., Any],
+        /,
+        *,
+        episode: Episode | None = None,
+        dt: float | None = None,
+        **references: Any,
+    ) -> None:
+        if world is not None and not isinstance(world, Simulation):
+            raise ControlError(f"a loop needs a condyle.Simulation, or None; got {type(world).__name__}")
+        if not callable(function):
+            raise ControlError(f"a loop needs a function (x, references) -> controls, got {type(function).__name__}")
+        if world is None and (dt is None or not math.isfinite(dt) or dt <= 0.0):
+            raise ControlError(f"a loop without a robot needs the length of a tick, dt > 0 in seconds; got {dt!r:.40}")
+        if world is not None and dt is not None:
+            raise ControlError("the length of a tick is the dt of the simulation; set it there")
+        if episode is not None and not isinstance(episode, Episode):
+            raise ControlError(f"episode must be a condyle.Episode, got {type(episode).__name__}")
+        self.world, self.function, self.episode = world, function, episode
+        self.inputs = {name: _size(name, size) for name, size in references.items()}
+        self.dt: float = world.dt if world is not None else float(dt)  # type: ignore[arg-type]
+        self.plant: World | None = None if world is None else world._world
+        self.integrator = "" if world is None else world.integrator
+        self.substeps = 1 if world is None else world.substeps
+        self.nq = 0 if self.plant is None else self.plant.reduced.nq
+        self.nv = 0 if self.plant is None else self.plant.nv
+        self.status: Status | None = None
+        self._functions: dict[Any, Function] = {}
+        self._quick: dict[Any, Any] = {}  # what a step of one robot needs
+        _check_arguments(function, list(self.inputs))
+        self.plan: Plan = discover(self)
+
+    def trace_data(self) -> tuple[Any, ...]:
+        """All that a trace which uses the loop depends on."""
+        return self.world, self.function, self.dt, self.inputs, self.episode
+
+    # ---- sizes and states
+
+    @cached_property
+    def layout(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
+        """Where each named part of a state is in x, and its shape."""
+        sizes: dict[str, tuple[int, ...]] = {"q": (self.nq,), "v": (self.nv,)} if self.plant is not None else {}
+        sizes |= {"tick": (), **{name: value.shape for name, value in self.plan.states.items()}}
+        layout, at = {}, 0
+        for name, shape in sizes.items():
+            layout[name] = (slice(at, at + math.prod(shape)), shape)
+            at += math.prod(shape)
+        return layout
+
+    @cached_property
+    def initial(self) -> dict[str, np.ndarray]:
+        """The parts of a state at tick 0: neutral and at rest, blocks at their initial states."""
+        given = {"tick": np.zeros(())} | self.plan.states
+        if self.world is not None:
+            x = self.world.state()
+            given |= {"q": x[: self.nq], "v": x[self.nq : self.nq + self.nv]}
+        return {name: given[name] for name in self.layout}
+
+    @property
+    def nx(self) -> int:
+        """Entries of a state."""
+        return int(max(where.stop for where, _ in self.layout.values()))
+
+    def unpacked(self, x: Any) -> dict[str, Any]:
+        """{name: value} of a state, one or a batch."""
+        found = {}
+        for name, (where, shape) in self.layout.items():
+            part = x[..., where]
+            found[name] = part.reshape(*part.shape[:-1], *shape) if shape or part.ndim > 1 else part[0]
+        return found
+
+    def packed(self, parts: Mapping[str, Any]) -> Any:
+        """The state with these parts, of one robot."""
+        return np.concatenate([np.asarray(parts[name], dtype=object).ravel() for name in self.layout])
+
+    def state(self, q: Any = None, v: Any = None, **states: Any) -> np.ndarray:
+        """The packed state at tick 0: neutral and at rest by default, blocks at their initial states.
+
+        Other states by name, with _ or "**" for the dot: state(**{"servo.angle": 0.1}); batches broadcast.
+        """
+        given = dict(self.initial)
+        lead: tuple[int, ...] = ()
+        if self.world is not None:
+            base = self.world.state(q, v)
+            lead = base.shape[:-1]
+            given |= {"q": base[..., : self.nq], "v": base[..., self.nq : self.nq + self.nv]}
+        for name, value in states.items():
+            if name not in self.layout:
+                raise ControlError(
+                    f"the loop has no state '{name:.60}'{nearest(name, list(self.layout))}; it has {', '.join(self.layout)}"
+                )
+            given[name] = np.asarray(value, dtype=float)
+            shape = self.layout[name][1]
+            if given[name].shape[max(given[name].ndim - len(shape), 0) :] != shape:
+                raise ControlError(f"state '{name}' has shape {shape}, got {given[name].shape}")
+            lead = np.broadcast_shapes(lead, given[name].shape[: given[name].ndim - len(shape)])
+        x = np.zeros((*lead, self.nx))
+        for name, (where, shape) in self.layout.items():
+            value = np.broadcast_to(given[name], (*lead, *shape))
+            x[..., where] = value.reshape(*lead, -1)
+        return x
+
+    # ---- in time
+
+    def step(
+        self,
+        x: Any,
+        references: References = None,
+        *,
+        seed: int = 0,
+        robots: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        record: Sequence[str] = (),
+        freeze: bool = False,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
+    ) -> Any:
+        """The state after one tick; with `record`, (state, {name: value}). It is a rollout of one tick, with the same bits."""
+        names = tuple(record)
+        if backend == "cpu" and lanes is None and threads is None:
+            found = self._one_state(x, references, seed, robots, parameters or {}, names)
+            if found is not None:
+                return found
+        rows = {name: value[..., None, :] for name, value in self._references(references).items()}
+        out = self.rollout(
+            x,
+            rows,
+            1,
+            seed=seed,
+            robots=robots,
+            parameters=parameters,
+            record=names,
+            freeze=freeze,
+            backend=backend,
+            lanes=lanes,
+            threads=threads,
+        )
+        lead = out.x.ndim - 1
+        records = {name: value.reshape(*value.shape[:lead], *value.shape[lead + 1 :]) for name, value in out.items()}
+        return (out.x, records) if record else out.x
+
+    def _one_state(
+        self, x: Any, references: Any, seed: int, robots: Any, parameters: Mapping[str, Any], record: tuple[str, ...]
+    ) -> Any:
+        """The step of one robot by the fast call of the kernel; None for everything that needs a closer look."""
+        key = (record, tuple(parameters))
+        quick = self._quick.get(key)
+        if quick is None or type(x) is not np.ndarray or x.ndim != 1:
+            return None
+        given = references if isinstance(references, Mapping) else {next(iter(self.inputs), ""): references}
+        try:
+            rows = [np.asarray(given[name], dtype=float).reshape(1, 1, size) for name, (size,) in self.inputs.items()]
+        except (KeyError, ValueError, TypeError):
+            return None
+        keys = _halves("seed", seed), _halves("robots", 0 if robots is None else robots)
+        order = self._parameters(parameters) if parameters else {}
+        fast, tables, clock = quick
+        found = fast(
+            (x, *keys, *(rows or clock), *order.values(), *(self._tables(parameters) if parameters else tables).values())
+        )
+        if found is None or not found[1] <= LIMIT:
+            return None
+        self.status = Status.of(found[1])
+        if not record:
+            return found[0]
+        shapes = recordable(self, record)
+        return found[0], {name: value.reshape(shapes[name]) for name, value in zip(record, found[2:], strict=True)}
+
+    def rollout(
+        self,
+        x: Any,
+        references: References = None,
+        steps: int | None = None,
+        *,
+        seed: int = 0,
+        robots: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        record: Sequence[str] = ("q", "v"),
+        every: int = 1,
+        freeze: bool = False,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
+    ) -> Rollout:
+        """`steps` ticks from the states x (..., nx), in one kernel: records of the names in `record` at every n-th tick.
+
+        `references`: {name: (..., T, size)}, or the array alone if there is one; each of the T rows is held for steps / T ticks.
+        (size,) is constant. `seed` and `robots` (whole numbers below 2^32, by default the positions in the batch) are the keys of
+        all noise. `parameters`: {name: value}, one for all or one per robot. A robot that is not finite, or whose solver does not
+        converge, is an error; with freeze=True it stays as it is and `status.ok` is False for it.
+        """
+        x = self._states(x)
+        given = self._references(references)
+        count, rows, hold = _rows_of(given, self.inputs, steps)
+        every = _whole("every", every, 1)
+        if count % every or (every % hold and hold % every):
+            raise ControlError(
+                f"a rollout of {count} ticks with references held for {hold} ticks cannot be recorded every {every} ticks: "
+                "steps must be a multiple of every, and one of every and the hold of the other"
+            )
+        names = tuple(record)
+        shapes = recordable(self, names)
+        schedule, values = Schedule(hold, every), self._parameters(parameters)
+        function = self._function(names, schedule, values, (backend, lanes, threads))
+        arrays: dict[str, Any] = {"x": x, "seed": _halves("seed", seed)}
+        arrays["robot"] = _halves(
+            "robots", np.arange(math.prod(x.shape[:-1])).reshape(x.shape[:-1]) if robots is None else robots
+        )
+        inner = max(every // hold, 1)
+        for name, value in rows.items():
+            lead = value.shape[: value.ndim - 2]
+            arrays[name] = value.reshape(*lead, value.shape[-2] // inner, inner, value.shape[-1]) if every >= hold else value
+        if not rows:
+            arrays["clock"] = np.zeros((count // schedule.period, 1))
+        tables = self._tables(parameters)
+        x1, residual, *written = function(**{**arrays, **values, **tables})
+        if count == 1 and backend == "cpu" and (fast := function.fast_call()) is not None:
+            self._quick.setdefault(
+                (names, tuple(parameters or {})), (fast, self._tables(None), () if rows else (np.zeros((1, 1)),))
+            )
+        self.status = Status.of(residual)
+        if not freeze:
+            self._require_ok(x, x1)
+        records = {
+            name: found.reshape(*found.shape[: x1.ndim - 1], -1, *shapes[name])
+            for name, found in zip(names, written, strict=True)
+        }
+        return Rollout(records, x1, self.status)
+
+    def __repr__(self) -> str:
+        robot = "no robot" if self.world is None else self.world.robot.name
+        blocks = ", ".join(self.plan.blocks) or "no blocks"
+        return f"<condyle loop of {robot}: {blocks}; nx {self.nx}, references {', '.join(self.inputs) or 'none'}>"
+
+    # ---- inside
+
+    def _function(self, record: Any, schedule: Schedule, parameters: Mapping[str, Any], on: Any) -> Function:
+        key = (record, schedule, tuple(parameters), on)
+        if key not in self._functions:
+            backend, lanes, threads = on
+            kernel = rollout_kernel(self, record, schedule, tuple(parameters))
+            shapes: dict[str, Any] = {"x": self.nx, "seed": 2, "robot": 2}
+            inner = (max(schedule.every // schedule.hold, 1),) if schedule.every >= schedule.hold else ()
+            shapes |= {name: Rows(None, *inner, *shape) for name, shape in self.inputs.items()}
+            if not self.inputs:
+                shapes["clock"] = Rows(None, 1)
+            known = self._parameter_shapes()
+            shapes |= {name: known[name] for name in parameters}
+            for block in self.plan.blocks.values():
+                shapes |= {w.name: Uniform(*w.shape) for w in block.tables.values()}
+            if threads is None and self.world is not None:
+                threads = self.world.threads
+            self._functions[key] = Function(traced_function(kernel, shapes)).on(backend, lanes=lanes, threads=threads)
+        return self._functions[key]
+
+    def _states(self, x: Any) -> np.ndarray:
+        try:
+            given = np.asarray(x)
+            given = given if given.dtype == np.float32 else given.astype(float, copy=False)
+        except (TypeError, ValueError):
+            raise ControlError(f"x must be an array of numbers, got {x!r:.60}") from None
+        if given.ndim < 1 or given.shape[-1] != self.nx:
+            raise ControlError(
+                f"x must have {self.nx} entries in its last axis ({', '.join(self.layout)}), got shape {given.shape}; make it "
+                "with loop.state(q, v)"
+            )
+        return given
+
+    def _references(self, references: References) -> dict[str, np.ndarray]:
+        if not self.inputs:
+            if references is not None and not (isinstance(references, Mapping) and not references):
+                raise ControlError("the loop's function has no references; give None")
+            return {}
+        if not isinstance(references, Mapping):
+            if references is None or len(self.inputs) > 1:
+                raise ControlError(f"give the references as a dict with {', '.join(self.inputs)}")
+            references = {next(iter(self.inputs)): references}
+        for name in references:
+            if name not in self.inputs:
+                raise ControlError(f"the loop has no reference '{name!s:.60}'{nearest(name, list(self.inputs))}")
+        missing = [name for name in self.inputs if name not in references]
+        if missing:
+            raise ControlError(f"the reference '{missing[0]}' is missing; the loop has {', '.join(self.inputs)}")
+        found = {}
+        for name, (size,) in self.inputs.items():
+            value = np.asarray(references[name], dtype=float)
+            if value.ndim < 1 or value.shape[-1] != size:
+                raise ControlError(f"reference '{name}' has {size} entries in its last axis, got shape {value.shape}")
+            found[name] = value
+        return found
+
+    def _parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        found = {} if self.plant is None else {name: p.shape for name, p in world_parameters(self.plant).items()}
+        for block in self.plan.blocks.values():
+            found |= {p.name: p.shape for p in block.parameters.values()}
+        return found
+
+    def _parameters(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The parameters of a call, in a fixed order, checked."""
+        own = {p.name: p for block in self.plan.blocks.values() for p in block.parameters.values()}
+        tables = {w.name for block in self.plan.blocks.values() for w in block.tables.values()}
+        known = self._parameter_shapes() if given else {}
+        found = {}
+        for name in sorted(given or {}):
+            if name in tables:
+                continue
+            if name not in known:
+                raise ControlError(f"the loop has no parameter '{name!s:.60}'{nearest(name, list(known))}")
+            value = np.asarray((given or {})[name], dtype=float)
+            if name in own:
+                own[name].check(value)
+            found[name] = value
+        return found
+
+    def _tables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        found = {}
+        for block in self.plan.blocks.values():
+            for w in block.tables.values():
+                value = np.asarray((given or {}).get(w.name, w.default), dtype=float)
+                if value.shape != w.shape:
+                    raise ControlError(f"'{w.name}' has shape {w.shape}, got {value.shape}")
+                found[w.name] = value
+        return found
+
+    def _require_ok(self, x: np.ndarray, after: np.ndarray) -> None:
+        assert self.status is not None
+        if np.all(self.status.ok):
+            return
+        first = tuple(np.argwhere(~self.status.ok)[0]) if self.status.ok.ndim else ()
+        where = f" of robot {list(map(int, first))}" if first else ""
+        if not np.all(np.isfinite(x[first])):
+            raise ControlError(f"the state{where} is not finite; pass finite numbers, or freeze=True to leave it as it is")
+        tick = after[first][self.layout["tick"][0]][0]
+        residual = float(self.status.residual[first])
+        reason = "a value is not finite" if not np.isfinite(residual) else f"the solver ends with a residual of {residual:.1e}"
+        raise ControlError(
+            f"the loop{where} stops at tick {int(tick)} (t = {tick * self.dt:.6g} s): {reason}; look at gains and dt "
+            f"({self.dt} s), or pass freeze=True to leave such robots as they are"
+        )
+
+
+def _size(name: str, size: Any) -> tuple[int, ...]:
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise ControlError(f"reference '{name}' needs its number of entries, as in command=3; got {size!r:.60}")
+    return (int(size),)
+
+
+def _check_arguments(function: Callable[..., Any], names: list[str]) -> None:
+    try:
+        inspect.signature(function).bind(None, **dict.fromkeys(names))
+    except TypeError as error:
+        raise ControlError(f"the loop's function must take (x{''.join(f', {name}' for name in names)}): {error}") from None
+    except ValueError:
+        return
+
+
+def _whole(name: str, value: Any, minimum: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise ControlError(f"{name} must be a whole number from {minimum} up, got {value!r:.60}")
+    return int(value)
+
+
+def _rows_of(
+    given: dict[str, np.ndarray], inputs: dict[str, tuple[int, ...]], steps: int | None
+) -> tuple[int, dict[str, np.ndarray], int]:
+    """(number of ticks, references with one and the same number of rows, ticks that each row is held)."""
+    lengths = {name: value.shape[-2] if value.ndim > 1 else 1 for name, value in given.items()}
+    longest = max(lengths.values(), default=1)
+    count = _whole("steps", longest if steps is None else steps, 1)
+    rows = longest if longest > 1 else count
+    if any(n not in (1, longest) for n in lengths.values()) or count % rows:
+        raise ControlError(
+            f"references of {', '.join(map(str, sorted(set(lengths.values()))))} rows do not fit {count} ticks: rows must be "
+            "equally many, or one, and steps a multiple of them"
+        )
+    found = {}
+    for name, value in given.items():
+        value = value if value.ndim > 1 else value[None, :]
+        found[name] = np.broadcast_to(value, (*value.shape[:-2], rows, value.shape[-1]))
+    return count, found, count // rows
+
+
+def _halves(name: str, value: Any) -> np.ndarray:
+    given = np.asarray(value)
+    if given.dtype.kind not in "iu" or np.any(given < 0) or np.any(given >= 2**32):
+        raise ControlError(f"{name} must be whole numbers from 0 to 2^32 - 1, got {value!r:.60}")
+    words = given.astype(np.uint64)
+    return np.stack([words >> np.uint64(16), words & np.uint64(0xFFFF)], axis=-1).astype(float)

@@ -1,0 +1,209 @@
+"""The robot inside of a loop: its state as the loop's function sees it, and its step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condyle.closed_loop.episode import Draw
+from condyle.closed_loop.tick import Tick
+from condyle.dynamics import kinematics
+from condyle.errors import ControlError
+from condyle.robot.model import Model
+from condyle.robot.names import nearest
+from condyle.robot.spatial import Array, Motion, Pose
+from condyle.simulate.contacts import position
+from condyle.simulate.integrate import integrate_step
+from condyle.simulate.parameters import parameterized
+from condyle.simulate.step import Inputs
+from condyle.simulate.world import World
+from condyle.tape.array import array
+from condyle.tape.loop import loop
+
+ACCELERATION, FORCES = "acceleration", "contact_forces"
+
+
+class Plant:
+    """The state of the robot at the start of a tick: q, v, the time t in s, and what sensors measure.
+
+    `world` and `model` hold the parameters of the call. For a constrained robot q and v are the reduced coordinates, and `full_q`
+    and `full_v` those of the model.
+    """
+
+    def __init__(self, tick: Tick, world: World, q: Array, v: Array) -> None:
+        self._tick, self.world, self.q, self.v = tick, world, q, v
+
+    @property
+    def model(self) -> Model:
+        """The robot's links, frames and inertias."""
+        return self.world.model
+
+    @property
+    def t(self) -> Any:
+        """The time, s."""
+        return self._tick.t
+
+    @property
+    def tick(self) -> Any:
+        """Ticks since the start."""
+        return self._tick.count
+
+    @property
+    def dt(self) -> Any:
+        """The length of a tick, s."""
+        return self._tick.h
+
+    @property
+    def episode(self) -> Draw:
+        """Random numbers that stay the same during an episode: x.episode.uniform(0.5, 1.5) for a random mass or friction."""
+        return Draw(self._tick.seed, self._tick.robot, 0.0) if self._tick.episode is None else self._tick.episode
+
+    @cached_property
+    def _at(self) -> Any:
+        return self.world.at(self.q)
+
+    @property
+    def full_q(self) -> Array:
+        """The configuration of the model."""
+        return self._at.q
+
+    @property
+    def full_v(self) -> Array:
+        """The velocity of the model."""
+        return self._at.lift(self.v)
+
+    @property
+    def motor_positions(self) -> Array:
+        """The position of each actuated joint, in the order of the controls: (nu,)."""
+        q = self.full_q
+        return array([q[position(self.world, k)] for k in self.world.actuated])
+
+    @property
+    def motor_velocities(self) -> Array:
+        """The velocity of each actuated joint coordinate: (nu,)."""
+        v = self.full_v
+        return array([v[k] for k in self.world.actuated])
+
+    # ---- of the solve that was made in the last tick
+
+    @property
+    def acceleration(self) -> Array:
+        """The mean acceleration over the last tick, (nv,), zero at first; for a free joint in body axes, as in Pinocchio."""
+        return self._tick.state(ACCELERATION, np.zeros(self.world.nv))
+
+    @property
+    def contact_forces(self) -> Array:
+        """The force of the ground on each contact point over the last tick, world axes, N: (contacts, 3), zero at first."""
+        if not self.world.points:
+            return np.zeros((0, 3))
+        return self._tick.state(FORCES, np.zeros((len(self.world.points), 3)))
+
+    # ---- frames
+
+    def frame_pose(self, frame: str) -> Pose:
+        """The pose of a frame in the world, with R and p."""
+        return kinematics.frame_pose(self.model, self.full_q, frame)
+
+    def frame_velocity(self, frame: str, reference: str = "world_aligned") -> Motion:
+        """The velocity of a frame, with `linear` and `angular`; references as in `Robot.frame_velocity`."""
+        return kinematics.frame_velocity(self.model, self.full_q, self.full_v, frame, reference)
+
+    def frame_acceleration(self, frame: str, reference: str = "world_aligned") -> Motion:
+        """The classical acceleration of a frame over the last tick, without gravity."""
+        a = self._at.acceleration(self.acceleration, self.v)
+        return kinematics.frame_acceleration(self.model, self.full_q, self.full_v, a, frame, reference)
+
+
+@dataclass(frozen=True)
+class Commands:
+    """What a loop's function gives the robot for one tick; `signals`: further outputs by name."""
+
+    u: Array
+    wrenches: dict[tuple[str, str], Array]  # (frame, axes) -> six numbers
+    parameters: dict[str, Any]  # parameters of the world for this tick
+    signals: dict[str, Any]
+
+
+def commands(world: World, found: Any) -> Commands:
+    """The commands in what a loop's function returned: controls, or a dict with "u", "wrenches", "parameters" and outputs."""
+    given = dict(found) if isinstance(found, Mapping) else {"u": found}
+    u, wrenches, parameters = given.pop("u", None), given.pop("wrenches", None) or {}, given.pop("parameters", None) or {}
+    controls = np.zeros(world.nu) if u is None else np.asarray(array(u), dtype=object).ravel()
+    if len(controls) != world.nu:
+        raise ControlError(
+            f"the loop's function gives {len(controls)} controls, and the robot has {world.nu} motors; return u, or a dict with "
+            "'u', 'wrenches', 'parameters' and further outputs"
+        )
+    return Commands(controls, _wrenches(world, wrenches), dict(parameters), given)
+
+
+def _wrenches(world: World, given: Any) -> dict[tuple[str, str], Array]:
+    if not isinstance(given, Mapping):
+        raise ControlError(f"'wrenches' must be a dict {{frame: six numbers}}, got {type(given).__name__}")
+    found: dict[tuple[str, str], Array] = {}
+    names = [frame.name for frame in world.model.frames]
+    for frame, value in given.items():
+        if frame not in names:
+            raise ControlError(
+                f"'wrenches' names the frame '{frame!s:.60}', which the robot does not have{nearest(frame, names)}"
+            )
+        several = isinstance(value, list) and bool(value) and isinstance(value[0], (tuple, list, np.ndarray))
+        for one in value if several else [value]:
+            axes = "world_aligned"
+            if isinstance(one, tuple) and len(one) == 2 and isinstance(one[1], str):
+                one, axes = one
+            six = np.asarray(array(one), dtype=object).ravel()
+            if len(six) != 6 or axes not in ("world_aligned", "local"):
+                raise ControlError(
+                    f"the wrench at '{frame}' must be six numbers, force then torque, or (six numbers, 'local'); got "
+                    f"{len(six)} numbers in axes {axes!r:.40}"
+                )
+            found[frame, axes] = found[frame, axes] + six if (frame, axes) in found else six
+    return found
+
+
+@dataclass(frozen=True)
+class PlantStep:
+    """The robot after a tick: configuration, velocity, residual of the solver, mean acceleration and contact forces."""
+
+    q: Array
+    v: Array
+    residual: Any
+    acceleration: Array
+    contact_forces: Array
+
+
+def plant_step(world: World, integrator: str, substeps: int, q: Array, v: Array, t: Any, given: Commands) -> PlantStep:
+    """One tick of the robot: `substeps` steps of the physics under constant commands."""
+    frames = tuple(given.wrenches)
+    world = parameterized(replace(world, wrenches=frames), given.parameters)
+    six = np.array(list(given.wrenches.values()), dtype=object) if frames else None
+    # a robot without motors has one idle control
+    u = given.u if world.nu else np.zeros(1)
+
+    def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
+        end = integrate_step(world, Inputs(q, v, u, t, six), integrator)
+        return end.q, end.v, end.residual, end.acceleration, end.contact_impulses * (1.0 / world.h)
+
+    if substeps == 1:
+        return PlantStep(*one(q, v, t))
+    points = len(world.points)
+
+    def body(i: Any, state: Any) -> Any:
+        end = one(state["q"], state["v"], t + i * world.h)
+        n = 1.0 / substeps
+        return {
+            "q": end[0],
+            "v": end[1],
+            "residual": np.maximum(state["residual"], end[2]),
+            "a": state["a"] + end[3] * n,
+            "f": state["f"] + end[4] * n if points else state["f"],
+        }
+
+    start = {"q": q, "v": v, "residual": 0.0, "a": np.zeros(world.nv), "f": np.zeros((max(points, 1), 3))}
+    end = loop(body, start, substeps)
+    return PlantStep(end["q"], end["v"], end["residual"], end["a"], end["f"] if points else np.zeros((0, 3)))
