@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from condyle.closed_loop.block import Block as Block
     from condyle.closed_loop.episode import Episode as Episode
     from condyle.closed_loop.loop import Loop as Loop
+    from condyle.connect import jax as jax
+    from condyle.connect import torch as torch
     from condyle.control.lqr import dlqr as dlqr
     from condyle.control.lqr import lqr as lqr
     from condyle.doctor.diagnose import diagnose as diagnose
@@ -90,6 +92,7 @@ _NAMES = {
     "runs.run": ("Run", "read_run"),
     "runs.convert": ("export_run", "import_run"),
     "control.lqr": ("lqr", "dlqr"),
+    "connect": ("torch", "jax"),
     "view.window": ("open_window",),
     "view.notebook": ("show",),
     "view.picture": ("save_picture",),

@@ -1,0 +1,1 @@
+"""Compiled functions as operations of other libraries: PyTorch and JAX."""

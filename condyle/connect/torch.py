@@ -1,0 +1,200 @@
+"""Compiled functions as differentiable operations of PyTorch.
+
+    dynamics = cd.torch.function(robot.forward_dynamics, q=7, v=7, tau=7)
+    dynamics(q, v, tau).sum().backward()
+
+Tensors and arrays share memory. Eager calls are an autograd.Function, with rules for torch.func; torch.compile sees one custom
+operator. The backward pass is an operation of the same kind, so that it can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from condyle.connect.operation import Operation, Operations
+from condyle.errors import ShapeError, require
+from condyle.tape.trace import Shape
+
+Call = Callable[[Operation, Sequence[Any]], list[Any]]
+
+# what the custom operator computes, by key
+_FUNCTIONS: dict[str, Operations] = {}
+_DERIVED: dict[str, Operation] = {}
+
+
+def function(function: Any, /, **shapes: Shape) -> TorchFunction:
+    """A compiled function, or a Python function with one shape per argument, as a differentiable function of tensors."""
+    return TorchFunction(Operations(function, shapes, "torch"))
+
+
+class TorchFunction:
+    """A function of tensors on the CPU: float32 if all are, otherwise float64; leading axes are the batch.
+
+    Parameters are given by name, and have their defaults otherwise. Numbers that are no tensors take the type of the tensors.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self.function = operations.function
+        self._operations, self._torch = operations, _library()
+        # torch.compile must not see these being made
+        self._eager, self._operator = _autograd_function(), _operator()
+        self._key = f"{self.function.tape.hash} {self.function.backend} {self.function.lanes()} {self.function.threads}"
+        _FUNCTIONS[self._key] = operations
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The outputs: one tensor, or a named tuple of several."""
+        values = self._operations.bind(args, named)
+        tensors = _tensors(self._torch, self._operations.name, values)
+        if self._torch.compiler.is_compiling():
+            return self._operations.result(self._operator(self._key, list(values), tensors))
+        return self._operations.result(self._eager.apply(self._operations.operation(tuple(values)), *tensors))
+
+    def __repr__(self) -> str:
+        return f"<torch function of {self.function!r}>"
+
+
+def _library() -> ModuleType:
+    return require("torch", "torch", "functions of PyTorch tensors")
+
+
+def _tensors(torch: Any, function: str, values: dict[str, Any]) -> list[Any]:
+    """The values as tensors of one type; copies only where a type changes."""
+    floats = [v.dtype for v in values.values() if isinstance(v, torch.Tensor)]
+    dtype = torch.float32 if floats and all(t == torch.float32 for t in floats) else torch.float64
+    tensors = []
+    for name, value in values.items():
+        if not isinstance(value, torch.Tensor):
+            try:
+                value = torch.as_tensor(value, dtype=dtype)
+            except (TypeError, ValueError, RuntimeError):
+                raise ShapeError(f"{function}: input '{name}' must be a tensor or numbers, got {value!r:.60}") from None
+        if value.device.type != "cpu":
+            raise ShapeError(f"{function}: input '{name}' is on {value.device}, and kernels run on the CPU: pass {name}.cpu()")
+        if value.is_complex() or (value.is_floating_point() and value.dtype not in (torch.float32, torch.float64)):
+            raise ShapeError(f"{function}: input '{name}' must be float64 or float32, got {value.dtype}; use {name}.float()")
+        tensors.append(value.to(dtype))
+    return tensors
+
+
+# ---- values, and the rules of derivatives
+
+
+def _values(operation: Operation, tensors: Sequence[Any]) -> list[Any]:
+    """The outputs of an operation on tensors whose memory NumPy can see."""
+    torch = _library()
+    arrays = [t.detach().resolve_neg().numpy() for t in tensors]
+    return [torch.from_numpy(a) for a in operation(arrays)]
+
+
+def _gradients(
+    call: Call, operation: Operation, needed: Sequence[bool], tensors: Sequence[Any], weights: Sequence[Any]
+) -> list[Any]:
+    """One gradient per input, None where none is needed, by the vjp of the operation."""
+    torch = _library()
+    wrt = tuple([k for k, wanted in enumerate(needed) if wanted])
+    found: list[Any] = [None] * len(needed)
+    if not wrt or all(w is None for w in weights):
+        return found
+    shapes = operation.output_shapes([t.shape for t in tensors], torch.broadcast_shapes)
+    full = [tensors[0].new_zeros(s) if w is None else w for w, s in zip(weights, shapes, strict=True)]
+    for k, gradient in zip(wrt, call(operation.vjp(wrt), [*tensors, *full]), strict=True):
+        found[k] = gradient.sum_to_size(tensors[k].shape)
+    return found
+
+
+def _eager_call(operation: Operation, tensors: Sequence[Any]) -> list[Any]:
+    return list(_autograd_function().apply(operation, *tensors))
+
+
+@cache
+def _autograd_function() -> Any:
+    torch: Any = _library()
+
+    class CondyleFunction(torch.autograd.Function):  # type: ignore[misc]
+        """An operation with its rules for autograd and torch.func."""
+
+        @staticmethod
+        def forward(operation: Operation, *tensors: Any) -> tuple[Any, ...]:
+            return tuple(_values(operation, tensors))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+            ctx.operation, *tensors = inputs
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*tensors)
+            ctx.save_for_forward(*tensors)
+
+        @staticmethod
+        def backward(ctx: Any, *weights: Any) -> tuple[Any, ...]:
+            return (None, *_gradients(_eager_call, ctx.operation, ctx.needs_input_grad[1:], ctx.saved_tensors, weights))
+
+        @staticmethod
+        def jvp(ctx: Any, _: None, *tangents: Any) -> tuple[Any, ...]:
+            tensors = ctx.saved_tensors
+            wrt = tuple([k for k, t in enumerate(tangents) if t is not None])
+            return tuple(_eager_call(ctx.operation.jvp(wrt), [*tensors, *[tangents[k] for k in wrt]]))
+
+        @staticmethod
+        def vmap(info: Any, in_dims: tuple[Any, ...], operation: Operation, *tensors: Any) -> tuple[Any, Any]:
+            return _batched(_eager_call, operation, tensors, in_dims[1:])
+
+    return CondyleFunction
+
+
+def _batched(call: Call, operation: Operation, tensors: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, Any]:
+    """(outputs, their mapped axes) of an operation that vmap maps over an axis of some inputs."""
+    whole = [t[None] if d is None else t.movedim(d, 0) for t, d in zip(tensors, dims, strict=True)]
+    # the mapped axis comes first, and so before all batch axes
+    axes = operation.batch_axes([t.shape for t in whole])
+    moved = [t[(slice(None), *[None] * (max(axes) - n))] for t, n in zip(whole, axes, strict=True)]
+    outputs = tuple(call(operation, moved))
+    return outputs, (0,) * len(outputs)
+
+
+# ---- torch.compile: one operator for all operations
+
+
+def _found(key: str, names: Sequence[str]) -> Operation:
+    return _FUNCTIONS[key].operation(tuple(names)) if names else _DERIVED[key]
+
+
+def _compiled_call(operation: Operation, tensors: Sequence[Any]) -> list[Any]:
+    """A derivative, of which there are no names to choose from."""
+    _DERIVED.setdefault(operation.key, operation)
+    return list(_operator()(operation.key, [], list(tensors)))
+
+
+@cache
+def _operator() -> Any:
+    torch: Any = _library()
+
+    @torch.library.custom_op(  # type: ignore[untyped-decorator]
+        "condyle::call", mutates_args=(), schema="(str key, str[] names, Tensor[] inputs) -> Tensor[]"
+    )
+    def call(key: str, names: Sequence[str], inputs: Sequence[Any]) -> list[Any]:
+        return _values(_found(key, names), inputs)
+
+    def fake(key: str, names: Sequence[str], inputs: Sequence[Any]) -> list[Any]:
+        shapes = _found(key, names).output_shapes([t.shape for t in inputs], torch.broadcast_shapes)
+        return [inputs[0].new_empty(shape) for shape in shapes]
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        key, names, tensors = inputs
+        ctx.operation = _found(key, names)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors)
+
+    def backward(ctx: Any, weights: Sequence[Any]) -> tuple[None, None, list[Any]]:
+        return None, None, _gradients(_compiled_call, ctx.operation, ctx.needs_input_grad[2], ctx.saved_tensors, weights)
+
+    def vmap(info: Any, in_dims: tuple[Any, ...], key: str, names: Sequence[str], inputs: Sequence[Any]) -> tuple[Any, Any]:
+        outputs, axes = _batched(_compiled_call, _found(key, names), inputs, in_dims[2])
+        return list(outputs), list(axes)
+
+    call.register_fake(fake)
+    call.register_autograd(backward, setup_context=setup_context)
+    call.register_vmap(vmap)
+    return call
