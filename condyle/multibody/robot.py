@@ -27,6 +27,7 @@ from condyle.robot import edit
 from condyle.robot.description import Description
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
+from condyle.robot.parameters import Parameters, geometric, model_parameters, with_parameters
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
@@ -476,7 +477,7 @@ class Robot:
         """A compiled function: one of the robot by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
 
         Arguments called q, v, a, tau, dv have their shapes by themselves; give the others in `shapes`. `parameters`: numbers of
-        the model that become further inputs, named like "link3.mass" (input link3_mass); see condyle.robot.edit. Of a
+        the model that become further inputs, named like "link3.mass" (input link3_mass), see `robot.parameters`. Of a
         constrained robot, a function of one's own is given q, v and a of all coordinates, computed from the reduced ones.
         """
         if not isinstance(what, str) and not callable(what):
@@ -484,13 +485,15 @@ class Robot:
         known = physics.robot_function(what, FUNCTIONS) if isinstance(what, str) else None
         names = list(inspect.signature(what).parameters)[1:] if callable(what) else list(known.inputs if known else ())
         sizes = {n: shapes[n] if n in shapes else self._size(n, what) for n in (*names, *[s for s in shapes if s not in names])}
-        inputs = {name.replace(".", "_"): name for name in parameters}
-        sizes |= {port: edit.parameter_shape(self.model, name) for port, name in inputs.items()}
+        known_parameters = self.parameters
+        chosen = [known_parameters.require(name) for name in parameters]
+        inputs = {spec.port: spec.name for spec in chosen}
+        sizes |= {spec.port: spec.shape for spec in chosen}
 
         def traced(**arrays: Any) -> Any:
-            model = edit.with_parameters(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
+            model = with_parameters(self.model, {name: arrays.pop(port) for port, name in inputs.items()})
             coordinate_map = self.coordinate_map.differentiable()
-            if any(name.endswith(".position") for name in parameters):
+            if any(geometric(name) for name in inputs.values()):
                 coordinate_map = coordinate_map.with_iterations()
             system = physics.System(model, coordinate_map)
             if known is not None:
@@ -503,7 +506,12 @@ class Robot:
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a number that `function(..., parameters=...)` can make an input, like "link3.mass"."""
-        return edit.parameter_value(self.model, name)
+        return np.asarray(self.parameters.require(name).default, dtype=float)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The numbers of the model that `function(..., parameters=...)` can make inputs, with units and present values."""
+        return model_parameters(self.model)
 
     # ---- inside
 

@@ -1,10 +1,9 @@
-"""Models changed: joints locked at a configuration, and numbers made parameters, which are inputs of a kernel."""
+"""Models with joints locked at a configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from condyle.robot.couplings import moving_loops
 from condyle.robot.description import moved
 from condyle.robot.model import Frame, Link, Model
 from condyle.robot.names import nearest
-from condyle.robot.spatial import Inertia, Pose
+from condyle.robot.spatial import Pose
 
 
 @dataclass(frozen=True)
@@ -98,54 +97,3 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
     q_map = [n for link in kept for n in range(link.q.start, link.q.stop)]
     v_map = [n for link in kept for n in range(link.v.start, link.v.stop)]
     return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing, model.nv)
-
-
-# ---- parameters
-
-PARAMETERS = {"mass": (), "com": (3,), "inertia": (3, 3), "armature": (), "position": (3,)}
-
-
-def parameter_shape(model: Model, name: str) -> tuple[int, ...]:
-    """The shape of LINK.mass, .com, .inertia (about the centre of mass), .armature or .position (of the joint's frame in the
-    parent)."""
-    _, what = _parameter(model, name)
-    return PARAMETERS[what]
-
-
-def parameter_value(model: Model, name: str) -> np.ndarray:
-    """Its present value."""
-    i, what = _parameter(model, name)
-    return np.asarray(_values(model.links[i])[what], dtype=float)
-
-
-def with_parameters(model: Model, values: dict[str, Any]) -> Model:
-    """The model with these numbers replaced by others, traced ones too."""
-    links = list(model.links)
-    for name, value in values.items():
-        i, what = _parameter(model, name)
-        link = links[i]
-        if what == "position":
-            links[i] = replace(link, placement=Pose(link.placement.R, value))
-        elif what == "armature":
-            links[i] = replace(link, armature=value)
-        else:
-            body = _values(link) | {what: value}
-            links[i] = replace(link, inertia=Inertia.about_com(body["mass"], body["com"], body["inertia"]))
-    return replace(model, links=tuple(links))
-
-
-def _values(link: Link) -> dict[str, Any]:
-    """The parameters of a link."""
-    body = link.inertia
-    return dict(zip(PARAMETERS, (body.mass, body.com, body.I_com, link.armature, link.placement.p), strict=True))
-
-
-def _parameter(model: Model, name: str) -> tuple[int, str]:
-    owner, _, what = name.rpartition(".") if isinstance(name, str) else ("", "", "")
-    for i, link in model.outward():
-        if owner in (link.name, link.joint) and what in PARAMETERS:
-            return i, what
-    known = [link.name for link in model.links]
-    if what not in PARAMETERS:
-        raise RobotError([f"'{name}': parameters are LINK.{', LINK.'.join(PARAMETERS)}"])
-    raise RobotError([f"'{name}': robot '{model.name}' has no moving link or joint '{owner}'{nearest(owner, known)}"])

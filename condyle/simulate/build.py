@@ -58,6 +58,7 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
         actuated=_actuated(robot, config.actuated),
         wrenches=wrench_frames(robot, config.wrenches),
         implicit=config.integrator in ("semi_implicit_euler", "backward_euler"),
+        substeps=config.substeps,
     )
     if config.force is None:
         return world

@@ -15,6 +15,9 @@ from condyle.simulate.friction_cone import Cone, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Constraint
 from condyle.simulate.world import IMPACT, World
+from condyle.tape.scalar import constant
+
+NEGLIGIBLE = 1e-9  # the least dry friction that is a parameter, relative to the load of the joint
 
 DRIVE_SMOOTHING = 1e-12  # of a drive at its effort limit: the force errs by the square root of it, relative to the limit
 WEAKEST = 1e-16  # least damping of a drive in one step, relative to the joint's inertia: its gains may be zero
@@ -35,12 +38,12 @@ def depth_power(world: World, depth: Any) -> Any:
     return product
 
 
-def contact_law(world: World, point: ContactPoint, mass: float, depth: Any, u: Array) -> Cone | Polytope:
+def contact_law(world: World, point: ContactPoint, mass: Any, depth: Any, u: Array) -> Cone | Polytope:
     """The law of one contact at this depth; u is its velocity before the step, and `mass` the effective mass there."""
     S = max_impulse(world, depth)
     kappa = world.contact_smoothing + impact_smoothing(np.sqrt(mass * world.nominal_load), world.gravity * world.h, S, u @ u)
     assert world.ground is not None
-    mu = float(world.ground.friction if point.friction is None else point.friction)
+    mu = world.ground.friction if point.friction is None else point.friction
     # the sliding speed before the step, smooth at rest
     square, velocity_scale = u[1] * u[1] + u[2] * u[2], world.gravity * world.h
     slip = mu * square / np.sqrt(square + velocity_scale * velocity_scale)
@@ -96,8 +99,11 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
             _, size = limit_max_impulse(world, k, angle)
             law = limit_law(world, k, angle, v[k])
             out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale, size <= 0.0))
-        if joint.friction:
-            S = joint.friction * world.h
+        if constant(joint.friction) != 0.0:
+            # a parameter may be zero, and the law must not be singular
+            known = constant(joint.friction) is not None
+            friction = joint.friction if known else np.maximum(joint.friction, NEGLIGIBLE * joint.load)
+            S = friction * world.h
             kappa = world.smoothing * S * S / joint.inertia
             out.append(
                 Constraint(
@@ -125,7 +131,7 @@ def drive_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
     return Polytope.of(np.array([[2.0 * S]], dtype=object), kappa, np.array([-S], dtype=object), -(wanted + S) * R, R)
 
 
-def impact_smoothing(mass: float, velocity_scale: float, S: Any, square: Any) -> Any:
+def impact_smoothing(mass: Any, velocity_scale: Any, S: Any, square: Any) -> Any:
     """A fraction of the energy that an impact can dissipate: speed times the smaller of S and mass times speed.
 
     `square`: the squared speed; speeds below `velocity_scale` do not count. In steady sliding friction is smaller by this

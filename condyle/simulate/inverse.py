@@ -32,6 +32,7 @@ from condyle.simulate.step_derivatives import add_constraint_derivatives, add_ex
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient, where
 from condyle.tape.loop import loop
+from condyle.tape.scalar import constant
 
 STEPS = 24  # of Newton, at most; 4 to 8 are taken in float64
 ORDERS = 2  # derivatives of a local impulse that the tape's own rules get right
@@ -189,7 +190,7 @@ def required_forces(world: World, at: ForceBalance) -> Array:
     tau = inverse_dynamics(world.model, at.q, at.v, at.a) - external(world, at.inputs)
     for k, joint in enumerate(world.joints):
         tau[k] = tau[k] + joint.damping * (at.after if world.implicit else at.v)[k]
-        if joint.spring:
+        if constant(joint.spring) != 0.0:
             tau[k] = tau[k] + (at.q[position(world, k)] - joint.rest + at.after[k] * at.ahead) * joint.spring
     constraints, iterates, rotation = constraints_at(world, at)
     if not constraints:

@@ -210,12 +210,12 @@ class Simulation:
     @property
     def rest_depth(self) -> float:
         """The depth of a contact under its share of the weight at rest, m."""
-        return self._world.depth
+        return float(self._world.depth)
 
     @property
     def weight(self) -> float:
         """mass * gravity, N; gravity is 9.81 m/s^2 where the model has none."""
-        return self.robot.mass * self._world.gravity
+        return self.robot.mass * float(self._world.gravity)
 
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
         """The packed state x = (q, v): neutral configuration and rest by default; batches broadcast."""

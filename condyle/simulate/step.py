@@ -140,9 +140,9 @@ def springs(world: World, x: Inputs) -> Array:
     """-K (q - rest), -B v where the integrator treats damping explicitly, and drives without effort limit."""
     tau = np.zeros(world.model.nv, dtype=object)
     for k, joint in enumerate(world.joints):
-        if joint.spring:
+        if constant(joint.spring) != 0.0:
             tau[k] = (joint.rest - x.q[position(world, k)]) * joint.spring
-        if joint.damping and not world.implicit:
+        if constant(joint.damping) != 0.0 and not world.implicit:
             tau[k] = tau[k] - joint.damping * x.v[k]
         if joint.driven and joint.drive_effort is None:
             tau[k] = tau[k] + (joint.drive_target - x.q[position(world, k)]) * joint.drive_stiffness
@@ -153,7 +153,7 @@ def spring_energy(world: World, q: Array) -> Any:
     """1/2 K (q - rest)^2, summed over the joints, J."""
     total: Any = 0.0
     for k, joint in enumerate(world.joints):
-        if joint.spring:
+        if constant(joint.spring) != 0.0:
             away = q[position(world, k)] - joint.rest
             total = total + 0.5 * joint.spring * (away * away)
     return total

@@ -135,7 +135,7 @@ def add_constraint_derivatives(
         if b.law.compliant:  # a drive: its velocity without force falls by h K R with the angle
             stiffness = b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"]))[0, 0]
             R_q[k, k] = R_q[k, k] + stiffness * (world.h * world.joints[k].drive_stiffness * b.law.R)
-        elif not np.any(b.law.offset):  # a limit; dry friction does not depend on q and v
+        elif isinstance(b.law.offset, float):  # a limit; dry friction does not depend on q and v
             by_angle, by_speed = limit_jacobian(world, k, x.q[position(world, k)], solution.v[k], x.v[k], iterate)
             R_q[k, k], R_v[k, k] = R_q[k, k] - by_angle, R_v[k, k] - by_speed
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,15 +14,19 @@ from condyle.constraints.coordinate_map import CoordinateMap, EvaluatedMap
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, poses
-from condyle.dynamics.solve import ancestor_dofs, cholesky_solve, filled
+from condyle.dynamics.solve import ancestor_dofs, cholesky_solve, filled, pattern_factor
 from condyle.errors import SimulationError
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link, Model, digest
-from condyle.robot.spatial import Array, length, product
+from condyle.robot.parameters import Parameters
+from condyle.robot.spatial import Array, cross, length, product
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Ground
+from condyle.tape.array import assemble, where
 from condyle.tape.function import Function
-from condyle.tape.scalar import constant
+from condyle.tape.graph import Graph
+from condyle.tape.scalar import Scalar, constant
+from condyle.tape.table import current, is_recording, recording
 from condyle.tape.trace import trace
 
 EARTH = 9.81  # gravity for the scales of a model that has none
@@ -32,23 +36,23 @@ IMPACT = 1e-5  # smoothing of impacts relative to their energy: limits the range
 
 @dataclass(frozen=True)
 class JointForces:
-    """Passive forces and limits of one joint coordinate. Zero or None: none."""
+    """Passive forces and limits of one joint coordinate. The constant zero, or None: none. Numbers may be traced."""
 
-    damping: float = 0.0
-    spring: float = 0.0
-    rest: float = 0.0
-    friction: float = 0.0
-    lower: float | None = None
-    upper: float | None = None
-    effort: float | None = None
+    damping: Any = 0.0
+    spring: Any = 0.0
+    rest: Any = 0.0
+    friction: Any = 0.0
+    lower: Any = None
+    upper: Any = None
+    effort: Any = None
     # an implicit spring and damper of a motor, K (target - q - h v) - B v with the velocity v after the step; its largest force
-    drive_stiffness: float = 0.0
-    drive_damping: float = 0.0
-    drive_target: float = 0.0
-    drive_effort: float | None = None
-    inertia: float = 1.0  # M_jj where every joint is at zero
-    load: float = 1.0  # g sqrt(inertia * mass beyond): scale of gravity's force in the joint
-    depth: float = 0.01  # penetration of the limit under that load
+    drive_stiffness: Any = 0.0
+    drive_damping: Any = 0.0
+    drive_target: Any = 0.0
+    drive_effort: Any = None
+    inertia: Any = 1.0  # M_jj where every joint is at zero
+    load: Any = 1.0  # g sqrt(inertia * mass beyond): scale of gravity's force in the joint
+    depth: Any = 0.01  # penetration of the limit under that load
 
     @property
     def driven(self) -> bool:
@@ -58,17 +62,17 @@ class JointForces:
 
 @dataclass(frozen=True)
 class World:
-    """A robot in its world. `h`: the time step of the physics, s."""
+    """A robot in its world. `h`: the time step of the physics, s. Numbers may be traced, see parameters.py."""
 
     model: Model
     coordinate_map: CoordinateMap  # of a constrained robot; the identity for a free one
-    h: float
+    h: Any
     ground: Ground | None = None
     points: tuple[ContactPoint, ...] = ()
     pyramid: int = 0  # friction directions; 0 is the round cone
     power: int = 3  # strength grows with this power of the depth
-    depth: float = 1e-3
-    smoothing: float = 1e-3
+    depth: Any = 1e-3
+    smoothing: Any = 1e-3
     given_stiffness: float | None = None  # N / m^power; None: from the depth at rest
     joints: tuple[JointForces, ...] = ()
     actuated: tuple[int, ...] = ()
@@ -78,6 +82,8 @@ class World:
     timed: bool = False
     implicit: bool = True  # springs and damping act with the velocity after the step
     tolerance: float = 1e-7  # of the solver, as solver.py measures it
+    substeps: int = 1  # steps of the physics in one step: dt = substeps * h
+    known: Parameters | None = field(default=None, repr=False, compare=False)  # parameters, where some of them are traced
 
     @property
     def reduced(self) -> Model:
@@ -104,7 +110,7 @@ class World:
         return self.coordinate_map.at(self.model, y)
 
     @cached_property
-    def start(self) -> tuple[np.ndarray, np.ndarray]:
+    def start(self) -> tuple[Array, Array]:
         """(q, T) where the robot begins: every joint at zero, or as its constraint has it."""
         return start_of(self.model, self.coordinate_map)
 
@@ -116,59 +122,60 @@ class World:
         return filled(_pattern(self))
 
     @property
-    def gravity(self) -> float:
+    def gravity(self) -> Any:
         """The magnitude of gravity, EARTH where the model has none, m/s^2."""
-        return length(np.array(self.model.gravity)) or EARTH
+        return magnitude_of_gravity(self.model)
 
     @property
-    def nominal_load(self) -> float:
+    def nominal_load(self) -> Any:
         """The mass supported by one contact at rest, kg."""
-        return float(total_mass(self.model)) / min(max(len(self.points), 1), STANDING)
+        return total_mass(self.model) / min(max(len(self.points), 1), STANDING)
 
     @property
-    def stiffness(self) -> float:
+    def stiffness(self) -> Any:
         """k of the largest normal force k depth^power, N/m^power: two thirds support `nominal_load` at the depth at rest."""
         if self.given_stiffness is not None:
             return self.given_stiffness
         return 1.5 * self.nominal_load * self.gravity / math.prod([self.depth] * self.power)
 
     @property
-    def contact_smoothing(self) -> float:
+    def contact_smoothing(self) -> Any:
         """kappa of a contact at rest, J."""
         return self.smoothing * self.nominal_load * ((self.gravity * self.h) * (self.gravity * self.h))
 
     @cached_property
-    def effective_masses(self) -> tuple[float, ...]:
+    def effective_masses(self) -> tuple[Any, ...]:
         """The effective mass at each contact point, 3 / trace(J M^-1 J^T) with every joint at zero, kg."""
         model = self.model
         q, T = self.start
         M = _seen_by(T, mass_matrix(model, q))
         M = M + np.eye(len(M)) * (1e-12 * sum(np.diag(M)))  # regularised where it is singular
+        # of numbers all entries, in the order of a full matrix; of traced ones those of the tree
+        solve = cholesky_solve if M.dtype == float else (lambda M, b: pattern_factor(self.ancestor_dofs, M).solve(b))
         X = poses(model, q)
         out = []
         for point in self.points:
             centre = X[point.link].point(np.array(point.position))
-            J = np.zeros((3, model.nv))
+            J = np.zeros((3, model.nv), dtype=object)
             for i in ancestors(model, point.link):
                 for k, axis in enumerate(model.links[i].axes):
                     motion = X[i] @ axis
-                    J[:, model.links[i].v.start + k] = motion.linear + np.cross(motion.angular, centre)
-            J = product(J, T)
-            answer = product(J, np.asarray(cholesky_solve(M, J.T), dtype=float))
-            out.append(float(3.0 / sum(np.diag(answer))))
+                    J[:, model.links[i].v.start + k] = motion.linear + cross(motion.angular, centre)
+            J = product(untraced(J), T)
+            out.append(3.0 / sum(np.diag(product(J, untraced(solve(M, J.T))))))
         return tuple(out)
 
     @cached_property
-    def inverse_inertia_diagonal(self) -> np.ndarray:
+    def inverse_inertia_diagonal(self) -> Array:
         """Approximately 1 / M_kk of each coordinate, averaged over the axes of a free base."""
-        inverse = np.array([1.0 / joint.inertia for joint in self.joints])
+        inverse = untraced([1.0 / joint.inertia for joint in self.joints])
         if not self.coordinate_map.identity:
             q, T = self.start
             inverse = 1.0 / np.diag(_seen_by(T, mass_matrix(self.model, q)))
         for link in self.reduced.links if self.holonomic else ():
             if link.kind.nv == 6:
-                k = link.v.start
-                inverse[k : k + 3], inverse[k + 3 : k + 6] = inverse[k : k + 3].mean(), inverse[k + 3 : k + 6].mean()
+                for k in (link.v.start, link.v.start + 3):
+                    inverse[k : k + 3] = sum(inverse[k : k + 3]) / 3.0
         return inverse
 
     @property
@@ -198,29 +205,64 @@ def joint_forces(
     limit_depth: float,
 ) -> tuple[JointForces, ...]:
     """The passive forces and limits of the model's joints, per velocity coordinate, with the scales of inertia and load."""
-    inertias = _inertias(model, coordinate_map)
-    beyond = [float(link.inertia.mass) for link in model.links]
-    for i, link in model.inward():
-        if link.parent >= 0:
-            beyond[link.parent] += beyond[i]
-    g = length(np.array(model.gravity)) or EARTH
     joints = []
-    for i, link in model.outward():
-        for k in range(link.v.start, link.v.stop):
-            inertia = float(inertias[k])
-            load = g * float(np.sqrt(max(inertia, 0.0) * beyond[i]))
-            forces = JointForces(inertia=inertia or 1.0, load=load or 1.0)
+    for _, link in model.outward():
+        for _ in range(link.v.start, link.v.stop):
+            forces = JointForces()
             if isinstance(link.kind, Revolute | Prismatic):
                 forces = _of_joint(forces, link, limits, friction, damping, efforts)
                 forces = replace(forces, depth=limit_depth if isinstance(link.kind, Revolute) else depth)
             joints.append(forces)
-    return tuple(joints)
+    return with_joint_scales(model, coordinate_map, joints)
 
 
-def start_of(model: Model, coordinate_map: CoordinateMap) -> tuple[np.ndarray, np.ndarray]:
+def with_joint_scales(model: Model, coordinate_map: CoordinateMap, joints: Sequence[JointForces]) -> tuple[JointForces, ...]:
+    """The joints with the inertia and the load that the model gives them."""
+    inertias = _inertias(model, coordinate_map)
+    beyond = [link.inertia.mass for link in model.links]
+    for i, link in model.inward():
+        if link.parent >= 0:
+            beyond[link.parent] = beyond[link.parent] + beyond[i]
+    g = magnitude_of_gravity(model)
+    out = []
+    for i, link in model.outward():
+        for k in range(link.v.start, link.v.stop):
+            load = g * np.sqrt(np.maximum(inertias[k], 0.0) * beyond[i])
+            out.append(replace(joints[k], inertia=_nonzero(inertias[k]), load=_nonzero(load)))
+    return tuple(out)
+
+
+def magnitude_of_gravity(model: Model) -> Any:
+    """The magnitude of gravity, EARTH where the model has none, m/s^2."""
+    g = np.array(model.gravity)
+    if g.dtype == float:
+        return length(g) or EARTH
+    square = g @ g
+    return np.sqrt(where(square > 0.0, square, EARTH * EARTH))
+
+
+def untraced(values: Any) -> Array:
+    """The values as an array of floats where all are numbers, else of traced values."""
+    entries = np.asarray(values, dtype=object)
+    return entries if any(isinstance(x, Scalar) for x in entries.flat) else entries.astype(float)
+
+
+def _nonzero(x: Any) -> Any:
+    """x, or 1 where it is the constant zero."""
+    return x if isinstance(x, Scalar) else float(x) or 1.0
+
+
+def start_of(model: Model, coordinate_map: CoordinateMap) -> tuple[Array, Array]:
     """(q, T) where a robot begins."""
     if coordinate_map.identity:
         return model.neutral(), np.eye(model.nv)
+    placements = [*[link.placement for link in model.links], *[frame.pose for frame in model.frames]]
+    traced = [x for X in placements for x in (*X.R.flat, *X.p) if isinstance(x, Scalar)]
+    if traced:
+        # recorded where the geometry belongs, outside of the loops around
+        with recording(max((x.graph for x in traced), key=lambda graph: graph.depth)):
+            evaluated = coordinate_map.at(model, coordinate_map.start)
+        return evaluated.q, evaluated.T
 
     def at(y: Array) -> Any:
         evaluated = coordinate_map.at(model, y)
@@ -232,20 +274,22 @@ def start_of(model: Model, coordinate_map: CoordinateMap) -> tuple[np.ndarray, n
     return q, T
 
 
-def _inertias(model: Model, coordinate_map: CoordinateMap) -> np.ndarray:
+def _inertias(model: Model, coordinate_map: CoordinateMap) -> Array:
     """The inertia of each joint at the start: M_kk, or 1 / (T M^-1 T^T)_kk of a constrained robot."""
     q, T = start_of(model, coordinate_map)
-    M = np.asarray(mass_matrix(model, q), dtype=float)
+    M = untraced(mass_matrix(model, q))
     if coordinate_map.identity:
         return np.diag(M)
-    mobility = np.diag(product(T, np.asarray(cholesky_solve(_seen_by(T, M), T.T), dtype=float)))
+    mobility = np.diag(product(T, untraced(cholesky_solve(_seen_by(T, M), T.T))))
+    if mobility.dtype == object:
+        pairs = zip(mobility, np.diag(M), strict=True)
+        return np.array([where(m > 0.0, 1.0 / where(m > 0.0, m, 1.0), M_kk) for m, M_kk in pairs], dtype=object)
     return np.where(mobility > 0.0, 1.0 / np.where(mobility > 0.0, mobility, 1.0), np.diag(M))
 
 
-def _seen_by(T: np.ndarray, M: Array) -> np.ndarray:
+def _seen_by(T: Array, M: Array) -> Array:
     """T^T M T, in the coordinates that remain."""
-    seen: np.ndarray = product(product(T.T, np.asarray(M, dtype=float)), T)
-    return seen
+    return product(product(T.T, untraced(M)), T)
 
 
 def _pattern(world: World) -> np.ndarray:
@@ -266,7 +310,12 @@ def _pattern(world: World) -> np.ndarray:
         found.append(pattern)
         return {"y": y}
 
-    trace(look, y=world.reduced.nq)
+    if is_recording():
+        # geometry may be traced
+        with recording(Graph(parent=current())) as graph:
+            look(assemble([Scalar(graph, graph.param()) for _ in range(world.reduced.nq)], (world.reduced.nq,)))
+    else:
+        trace(look, y=world.reduced.nq)
     return found[0]
 
 

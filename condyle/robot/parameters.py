@@ -1,0 +1,281 @@
+"""Numbers that may vary: their names, units, defaults and bounds, the checks of given values, and a model with some replaced.
+
+A model has LINK.mass, .com and .inertia (about the centre of mass; of the whole moving link, fixed children included),
+JOINT.armature, .friction, .damping, .effort, .lower, .upper, .position and .rpy (of the joint's frame in the parent),
+FRAME.position and .rpy (of a frame in its link), and gravity. A joint may be named by its link, and a link by its joint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import RobotError
+from condyle.robot.angles import rotation_rpy
+from condyle.robot.joints import Prismatic, Revolute
+from condyle.robot.model import Link, Model
+from condyle.robot.names import nearest
+from condyle.robot.spatial import Inertia, Pose
+
+OF_BODY, OF_JOINT = ("mass", "com", "inertia"), ("armature", "friction", "damping", "effort", "lower", "upper")
+OF_PLACEMENT = ("position", "rpy")
+ROUNDING = 1e-9  # of the largest moment: by so much principal moments may miss the triangle inequality
+
+
+# ---- descriptions
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """One number or array that may vary: `minimum` and `maximum` bound every entry; `open_bounds`: they are excluded."""
+
+    name: str
+    unit: str
+    default: Any  # a float, or an array
+    minimum: float = -inf
+    maximum: float = inf
+    open_bounds: bool = False
+    infinite: bool = False  # whether an entry may be infinite: no limit
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """() for a single number."""
+        return np.shape(self.default)
+
+    @property
+    def port(self) -> str:
+        """The name of the input of a compiled function: letters, digits and _."""
+        return re.sub(r"\W", "_", self.name)
+
+    def checked(self, value: Any, error: type[Exception] = RobotError) -> np.ndarray:
+        """The value as an array of floats, its batch axes first; an error that says which robot's value is impossible."""
+        try:
+            given = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise error(f"parameter '{self.name}' must be {self._wanted()}, got {value!r:.60}") from None
+        axes = given.ndim - len(self.shape)
+        if axes < 0 or given.shape[axes:] != self.shape:
+            raise error(f"parameter '{self.name}' must be {self._wanted()}, or one for each robot; got shape {given.shape}")
+        below = given <= self.minimum if self.open_bounds else given < self.minimum
+        above = given >= self.maximum if self.open_bounds else given > self.maximum
+        wrong = np.isnan(given) | (below | above if self.infinite else below | above | np.isinf(given))
+        if np.any(wrong):
+            at = tuple(np.argwhere(wrong)[0])
+            raise error(f"parameter '{self.name}' must be {self._bounds()}, got {given[at]:g}{place(at, axes)}")
+        if self.name.endswith(".inertia"):
+            self._check_moments(given, axes, error)
+        return given
+
+    def _check_moments(self, given: np.ndarray, axes: int, error: type[Exception]) -> None:
+        """The principal moments a <= b <= c of any mass: a > 0 and a + b >= c; all zero for a point mass."""
+        moments = np.linalg.eigvalsh((given + np.swapaxes(given, -1, -2)) / 2.0)
+        size, point = ROUNDING * abs(moments[..., 2]), ~np.any(given, axis=(-1, -2))
+        tests = (
+            (np.max(abs(given - np.swapaxes(given, -1, -2)), axis=(-1, -2)) <= size, "be symmetric"),
+            ((moments[..., 0] > 0.0) | point, "be positive definite"),
+            (moments[..., 0] + moments[..., 1] >= moments[..., 2] - size, "obey a + b >= c for its principal moments a, b, c"),
+        )
+        for good, what in tests:
+            if not np.all(good):
+                at = tuple(np.argwhere(~good)[0])
+                shown = ", ".join(f"{moment:g}" for moment in moments[at])
+                raise error(f"parameter '{self.name}' must {what}, its principal moments are {shown}{place(at, axes)}")
+
+    def _wanted(self) -> str:
+        return f"a number ({self.unit})" if not self.shape else f"an array of shape {self.shape} ({self.unit})"
+
+    def _bounds(self) -> str:
+        below, above = ("greater than", "less than") if self.open_bounds else ("at least", "at most")
+        parts = [] if self.infinite else ["finite"]
+        parts += [f"{below} {self.minimum:g} {self.unit}"] if self.minimum > -inf else []
+        parts += [f"{above} {self.maximum:g} {self.unit}"] if self.maximum < inf else []
+        return " and ".join(parts) or "a number"
+
+
+def place(at: tuple[Any, ...], axes: int) -> str:
+    """' for robot [3]': the end of a sentence about the entry `at` of an array with so many batch axes."""
+    return f" for robot [{', '.join(str(int(i)) for i in at[:axes])}]" if axes else ""
+
+
+class Parameters(Mapping[str, ParameterSpec]):
+    """The parameters that there are, by name; it prints as a table. An alias gives the parameter that it stands for."""
+
+    def __init__(self, specs: Iterable[ParameterSpec], aliases: Mapping[str, str] | None = None, of: str = "") -> None:
+        self._specs = {spec.name: spec for spec in specs}
+        self.aliases, self._of = dict(aliases or {}), of
+
+    def __getitem__(self, name: str) -> ParameterSpec:
+        found = self._specs.get(self.aliases.get(name, name)) if isinstance(name, str) else None
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def require(self, name: str, error: type[Exception] = RobotError) -> ParameterSpec:
+        """The parameter of this name, or an error with the nearest one."""
+        if name in self:
+            return self[name]
+        owner, _, what = name.rpartition(".") if isinstance(name, str) else ("", "", "")
+        # the nearest owner of such a number, or else the nearest name
+        owners = [known.rpartition(".")[0] for known in self if known.endswith(f".{what}")] if what else []
+        hint = nearest(owner, owners) if owner and owners else nearest(name, list(self))
+        raise error(f"{self._of}: there is no parameter '{name!s:.60}'{hint}")
+
+    def checked(self, values: Mapping[str, Any], error: type[Exception] = RobotError) -> dict[str, np.ndarray]:
+        """The values by their parameters' own names, each possible by itself and with the others."""
+        out: dict[str, np.ndarray] = {}
+        for name, value in values.items():
+            spec = self.require(name, error)
+            if spec.name in out:
+                raise error(f"{self._of}: parameter '{spec.name}' is given twice, once as '{name}'")
+            out[spec.name] = spec.checked(value, error)
+        for name in out:
+            owner, _, what = name.rpartition(".")
+            if what in ("lower", "upper"):
+                lower, upper = (out.get(k, self[k].default) for k in (f"{owner}.lower", f"{owner}.upper"))
+                wrong = np.argwhere(np.asarray(lower) > np.asarray(upper))
+                if len(wrong):
+                    at = tuple(wrong[0])
+                    low, high = (x[at] for x in np.broadcast_arrays(lower, upper))
+                    raise error(f"joint '{owner}': lower must not be above upper, got {low:g} and {high:g}{place(at, len(at))}")
+        return out
+
+    def __repr__(self) -> str:
+        rows = [("parameter", "unit", "default"), *((s.name, s.unit, _shown(s.default)) for s in self.values())]
+        widths = [max(len(row[k]) for row in rows) for k in range(2)]
+        return "\n".join(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip() for row in rows)
+
+
+def _shown(value: Any) -> str:
+    """Numbers with six digits, rows of a matrix separated by a semicolon; of a large array its shape."""
+    entries = np.asarray(value, dtype=float)
+    if entries.size > 12:
+        return f"array of shape {entries.shape}"
+    rows = [", ".join(f"{x + 0.0:.6g}" for x in row) for row in np.atleast_2d(entries)]
+    return f"[{'; '.join(rows)}]" if entries.ndim else rows[0]
+
+
+# ---- the numbers of a model
+
+
+def model_parameters(model: Model) -> Parameters:
+    """The parameters of a model."""
+    return Parameters(*_described(model), of=f"robot '{model.name}'")
+
+
+def _described(model: Model) -> tuple[list[ParameterSpec], dict[str, str]]:
+    specs = [ParameterSpec("gravity", "m/s^2", np.array(model.gravity, dtype=float))]
+    aliases: dict[str, str] = {}
+    for _, link in model.outward():
+        for what in OF_BODY if link.base else (*OF_BODY, *OF_JOINT, *OF_PLACEMENT):
+            spec = _of_link(link, what)
+            if spec is not None:
+                specs.append(spec)
+                aliases[f"{link.joint if what in OF_BODY else link.name}.{what}"] = spec.name
+    own = {name for link in model.links for name in (link.name, link.joint)}
+    for frame in model.frames:
+        if frame.name not in own:
+            position, rpy = _placement(frame.pose)
+            specs += [ParameterSpec(f"{frame.name}.position", "m", position), ParameterSpec(f"{frame.name}.rpy", "rad", rpy)]
+    names = {spec.name for spec in specs}
+    return specs, {alias: name for alias, name in aliases.items() if alias not in names}
+
+
+def _of_link(link: Link, what: str) -> ParameterSpec | None:
+    """The description of a number of a link or of its joint; None where it has no meaning."""
+    if what in OF_BODY:
+        if link.base and not link.inertia.mass:
+            return None  # a motion of the base, whose last one moves the body
+        name, values = f"{link.name}.{what}", body_values(link)
+        least = 0.0 if what == "mass" else -inf
+        unit = {"mass": "kg", "com": "m", "inertia": "kg m^2"}[what]
+        return ParameterSpec(name, unit, values[what], least, open_bounds=bool(link.inertia.mass))
+    name = f"{link.joint}.{what}"
+    if what in OF_PLACEMENT:
+        position, rpy = _placement(link.placement)
+        return ParameterSpec(name, "m", position) if what == "position" else ParameterSpec(name, "rad", rpy)
+    turns = not isinstance(link.kind, Prismatic)
+    if what == "armature":
+        return ParameterSpec(name, "kg m^2" if turns else "kg", float(link.armature), 0.0)
+    if not isinstance(link.kind, Revolute | Prismatic):
+        return None
+    force = "N m" if turns else "N"
+    if what == "friction":
+        return ParameterSpec(name, force, float(link.friction), 0.0)
+    if what == "damping":
+        return ParameterSpec(name, "N m s/rad" if turns else "N s/m", float(link.damping), 0.0)
+    if what == "effort":
+        return ParameterSpec(name, force, float(link.limits.effort or inf), 0.0, infinite=True)
+    bound, none = (link.limits.lower, -inf) if what == "lower" else (link.limits.upper, inf)
+    return ParameterSpec(name, "rad" if turns else "m", none if bound is None else float(bound), infinite=True)
+
+
+def body_values(link: Link) -> dict[str, Any]:
+    """Mass, centre of mass and inertia about it; a link without mass has them at the origin of its frame."""
+    body = link.inertia
+    massless = isinstance(body.mass, float) and not body.mass
+    com, I_com = (np.zeros(3), body.I) if massless else (body.com, body.I_com)
+    return {"mass": body.mass, "com": com, "inertia": I_com}
+
+
+def _placement(pose: Pose) -> tuple[np.ndarray, np.ndarray]:
+    """(position, roll pitch yaw) of a pose of numbers; at a pitch of 90 degrees the roll is zero."""
+    R = np.asarray(pose.R, dtype=float)
+    across = float(np.hypot(R[0, 0], R[1, 0]))
+    pitch = np.arctan2(-R[2, 0], across)
+    if across < 1e-9:
+        return np.asarray(pose.p, dtype=float), np.array([0.0, pitch, np.arctan2(-R[0, 1], R[1, 1])])
+    return np.asarray(pose.p, dtype=float), np.array([np.arctan2(R[2, 1], R[2, 2]), pitch, np.arctan2(R[1, 0], R[0, 0])])
+
+
+def geometric(name: str) -> bool:
+    """Whether a parameter moves frames or joints, so that closed loops close elsewhere."""
+    return name.rpartition(".")[2] in OF_PLACEMENT
+
+
+def with_parameters(model: Model, values: Mapping[str, Any]) -> Model:
+    """The model with these numbers replaced by others, traced ones too; names are those of `model_parameters`."""
+    known = model_parameters(model)
+    return with_numbers(model, {known.require(name).name: value for name, value in values.items()})
+
+
+def with_numbers(model: Model, names: Mapping[str, Any]) -> Model:
+    """The model with those of the numbers that are its own, by their proper names; its numbers may be traced already."""
+    links = [_with(link, names) for link in model.links]
+    own = {name for link in model.links for name in (link.name, link.joint)}
+    frames = [
+        frame if frame.name in own else replace(frame, pose=_moved(frame.pose, frame.name, names)) for frame in model.frames
+    ]
+    gravity = tuple(names["gravity"]) if "gravity" in names else model.gravity
+    return replace(model, links=tuple(links), frames=tuple(frames), gravity=gravity)
+
+
+def _with(link: Link, values: Mapping[str, Any]) -> Link:
+    """A link with those of the numbers that are its own."""
+    body = {what: values[f"{link.name}.{what}"] for what in OF_BODY if f"{link.name}.{what}" in values}
+    if body:
+        numbers = body_values(link) | body
+        link = replace(link, inertia=Inertia.about_com(numbers["mass"], numbers["com"], numbers["inertia"]))
+    own = {what: values[f"{link.joint}.{what}"] for what in OF_JOINT if f"{link.joint}.{what}" in values}
+    bounds = {what: own.pop(what) for what in ("effort", "lower", "upper") if what in own}
+    if bounds:
+        link = replace(link, limits=replace(link.limits, **bounds))
+    return replace(link, placement=_moved(link.placement, link.joint, values), **own)
+
+
+def _moved(pose: Pose, name: str, values: Mapping[str, Any]) -> Pose:
+    """A placement with those of the values that are its own."""
+    p, R = values.get(f"{name}.position", pose.p), pose.R
+    if f"{name}.rpy" in values:
+        R = rotation_rpy(*values[f"{name}.rpy"], trig=lambda angle: (np.cos(angle), np.sin(angle)))
+    return pose if p is pose.p and R is pose.R else Pose(R, p)
