@@ -252,7 +252,7 @@ def rollout_kernel(
     """The traced function of a rollout: final state, worst residual, and one table for each recorded name."""
 
     def rollout(**arrays: Any) -> dict[str, Any]:
-        context = _context(loop, arrays, parameters)
+        context = call_context(loop, arrays, parameters)
         rows = {name: arrays[name] for name in loop.inputs} or {"clock": arrays["clock"]}
         signals = {name: np.zeros(math.prod(loop.plan.signals[name])) for name in record if name in loop.plan.signals}
         start = {"x": arrays["x"], "residual": 0.0, **signals}
@@ -278,7 +278,7 @@ def rollout_kernel(
     return rollout
 
 
-def _context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...]) -> Context:
+def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...]) -> Context:
     """The values of a call, from the inputs of a kernel."""
     given = {name: arrays[name] for name in parameters}
     of_world = {name: value for name, value in given.items() if name.partition(".")[0] not in loop.plan.blocks}

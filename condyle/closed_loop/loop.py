@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.derivatives import jacobian_kernel
 from condyle.closed_loop.episode import Episode
-from condyle.closed_loop.kernel import Plan, Schedule, discover, recordable, rollout_kernel
+from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, recordable, rollout_kernel
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
 from condyle.simulate.parameters import world_parameters
@@ -19,7 +20,9 @@ from condyle.simulate.simulation import Simulation
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.status import Status
 from condyle.simulate.world import World
+from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.function import Function
+from condyle.tape.table import table
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
 
@@ -109,6 +112,11 @@ class Loop:
         return {name: given[name] for name in self.layout}
 
     @property
+    def ndx(self) -> int:
+        """Entries of a small change of state: q along its tangent space, then the other entries of x."""
+        return self.nx if self.plant is None else self.nx - self.nq + self.plant.nd
+
+    @property
     def nx(self) -> int:
         """Entries of a state."""
         return int(max(where.stop for where, _ in self.layout.values()))
@@ -163,16 +171,24 @@ class Loop:
         robots: Any = None,
         parameters: Mapping[str, Any] | None = None,
         record: Sequence[str] = (),
+        derivatives: bool = False,
         freeze: bool = False,
         backend: str = "cpu",
         lanes: int | None = None,
         threads: int | None = None,
     ) -> Any:
-        """The state after one tick; with `record`, (state, {name: value}). It is a rollout of one tick, with the same bits."""
+        """The state after one tick; with `record`, (state, {name: value}). It is a rollout of one tick, with the same bits.
+
+        With derivatives=True also A (ndx, ndx) and B (ndx, size), or a dict of B by the name of the reference if there are
+        several: dx1 = A dx + B dr in the tangent space. Inside a trace, with traced values, the tick is recorded; a robot that
+        does not converge stays as it is.
+        """
         names = tuple(record)
+        if any_traced((x, references, parameters and list(parameters.values()), robots, seed)):
+            return self._traced(x, references, seed, robots, parameters or {}, names)
         if backend == "cpu" and lanes is None and threads is None:
             found = self._one_state(x, references, seed, robots, parameters or {}, names)
-            if found is not None:
+            if found is not None and not derivatives:
                 return found
         rows = {name: value[..., None, :] for name, value in self._references(references).items()}
         out = self.rollout(
@@ -190,7 +206,50 @@ class Loop:
         )
         lead = out.x.ndim - 1
         records = {name: value.reshape(*value.shape[:lead], *value.shape[lead + 1 :]) for name, value in out.items()}
-        return (out.x, records) if record else out.x
+        found = (out.x, records) if record else (out.x,)
+        if derivatives:
+            found += self._jacobians(x, references, seed, robots, parameters, (backend, lanes, threads))
+        return found if len(found) > 1 else out.x
+
+    def _traced(
+        self, x: Any, references: Any, seed: Any, robots: Any, parameters: Mapping[str, Any], record: tuple[str, ...]
+    ) -> Any:
+        """A tick inside of a trace."""
+        given = references if isinstance(references, Mapping) else dict(zip(self.inputs, [references], strict=False))
+        rows = {name: traced_array(name, given[name], shape) for name, shape in self.inputs.items()}
+        tables = {w.name: parameters.get(w.name, w.default) for b in self.plan.blocks.values() for w in b.tables.values()}
+        values = {name: value for name, value in parameters.items() if name not in tables}
+        context = call_context(
+            self,
+            {
+                **values,
+                **{name: table(value) for name, value in tables.items()},
+                "seed": traced_array("seed", _halves("seed", seed), (2,)),
+                "robot": traced_array("robots", _halves("robots", 0 if robots is None else robots), (2,)),
+            },
+            tuple(values),
+        )
+        signals = {name: np.zeros(math.prod(self.plan.signals[name])) for name in record if name in self.plan.signals}
+        end = context.checked_tick({"x": traced_array("x", x, (self.nx,)), "residual": 0.0, **signals}, rows)
+        self.status = Status.of(end["residual"])
+        if not record:
+            return end["x"]
+        shapes, parts = recordable(self, record), self.unpacked(end["x"])
+        return end["x"], {name: (end[name] if name in end else parts[name]).reshape(shapes[name]) for name in record}
+
+    def _jacobians(self, x: Any, references: Any, seed: int, robots: Any, parameters: Any, on: Any) -> tuple[Any, ...]:
+        """(A, B) of a tick."""
+        x, values = self._states(x), self._parameters(parameters)
+        key = ("jacobians", tuple(values), on)
+        if key not in self._functions:
+            shapes = self._shapes(values) | self.inputs
+            self._functions[key] = self._compiled(jacobian_kernel(self, tuple(values)), shapes, on)
+        arrays = {"x": x, **self._keys(x, seed, robots), **self._references(references)}
+        found = self._functions[key](**{**arrays, **values, **self._tables(parameters)})
+        A, *Bs = found if isinstance(found, tuple) else (found,)
+        if len(Bs) == 1:
+            return A, Bs[0]
+        return A, dict(zip(self.inputs, Bs, strict=True))
 
     def _one_state(
         self, x: Any, references: Any, seed: int, robots: Any, parameters: Mapping[str, Any], record: tuple[str, ...]
@@ -255,10 +314,7 @@ class Loop:
         shapes = recordable(self, names)
         schedule, values = Schedule(hold, every), self._parameters(parameters)
         function = self._function(names, schedule, values, (backend, lanes, threads))
-        arrays: dict[str, Any] = {"x": x, "seed": _halves("seed", seed)}
-        arrays["robot"] = _halves(
-            "robots", np.arange(math.prod(x.shape[:-1])).reshape(x.shape[:-1]) if robots is None else robots
-        )
+        arrays: dict[str, Any] = {"x": x, **self._keys(x, seed, robots)}
         inner = max(every // hold, 1)
         for name, value in rows.items():
             lead = value.shape[: value.ndim - 2]
@@ -288,23 +344,37 @@ class Loop:
     # ---- inside
 
     def _function(self, record: Any, schedule: Schedule, parameters: Mapping[str, Any], on: Any) -> Function:
+        """The compiled rollout for these records, rates and parameters."""
         key = (record, schedule, tuple(parameters), on)
         if key not in self._functions:
-            backend, lanes, threads = on
             kernel = rollout_kernel(self, record, schedule, tuple(parameters))
-            shapes: dict[str, Any] = {"x": self.nx, "seed": 2, "robot": 2}
             inner = (max(schedule.every // schedule.hold, 1),) if schedule.every >= schedule.hold else ()
-            shapes |= {name: Rows(None, *inner, *shape) for name, shape in self.inputs.items()}
-            if not self.inputs:
-                shapes["clock"] = Rows(None, 1)
-            known = self._parameter_shapes()
-            shapes |= {name: known[name] for name in parameters}
-            for block in self.plan.blocks.values():
-                shapes |= {w.name: Uniform(*w.shape) for w in block.tables.values()}
-            if threads is None and self.world is not None:
-                threads = self.world.threads
-            self._functions[key] = Function(traced_function(kernel, shapes)).on(backend, lanes=lanes, threads=threads)
+            rows: dict[str, Any] = {name: Rows(None, *inner, *shape) for name, shape in self.inputs.items()}
+            shapes = self._shapes(parameters)
+            tables = {name: shapes.pop(name) for name in list(shapes) if name not in ("x", "seed", "robot")}
+            self._functions[key] = self._compiled(kernel, {**shapes, **(rows or {"clock": Rows(None, 1)}), **tables}, on)
         return self._functions[key]
+
+    def _shapes(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The shapes of the inputs that every kernel has."""
+        shapes: dict[str, Any] = {"x": self.nx, "seed": 2, "robot": 2}
+        known = self._parameter_shapes() if parameters else {}
+        shapes |= {name: known[name] for name in parameters}
+        for block in self.plan.blocks.values():
+            shapes |= {w.name: Uniform(*w.shape) for w in block.tables.values()}
+        return shapes
+
+    def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any], on: Any) -> Function:
+        backend, lanes, threads = on
+        if threads is None and self.world is not None:
+            threads = self.world.threads
+        return Function(traced_function(kernel, shapes)).on(backend, lanes=lanes, threads=threads)
+
+    def _keys(self, x: np.ndarray, seed: Any, robots: Any) -> dict[str, np.ndarray]:
+        """The keys of noise: the seed, and the number of each robot."""
+        lead = x.shape[:-1]
+        numbers = np.arange(math.prod(lead)).reshape(lead) if robots is None else robots
+        return {"seed": _halves("seed", seed), "robot": _halves("robots", numbers)}
 
     def _states(self, x: Any) -> np.ndarray:
         try:
