@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.arguments import References, check_arguments, halves, references_of, rows_of, state_array
 from condyle.closed_loop.derivatives import jacobian_kernel
 from condyle.closed_loop.episode import Episode
 from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, recordable, rollout_kernel
@@ -25,8 +25,6 @@ from condyle.tape.function import Function
 from condyle.tape.table import table
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
-
-References = Mapping[str, Any] | Any
 
 
 class Rollout(dict[str, np.ndarray]):
@@ -72,7 +70,7 @@ class Loop:
         if episode is not None and not isinstance(episode, Episode):
             raise ControlError(f"episode must be a condyle.Episode, got {type(episode).__name__}")
         self.world, self.function, self.episode = world, function, episode
-        self.inputs = {name: _size(name, size) for name, size in references.items()}
+        self.inputs = {name: reference_shape(name, size) for name, size in references.items()}
         self.dt: float = world.dt if world is not None else float(dt)  # type: ignore[arg-type]
         self.plant: World | None = None if world is None else world._world
         self.integrator = "" if world is None else world.integrator
@@ -82,7 +80,7 @@ class Loop:
         self.status: Status | None = None
         self._functions: dict[Any, Function] = {}
         self._quick: dict[Any, Any] = {}  # what a step of one robot needs
-        _check_arguments(function, list(self.inputs))
+        check_arguments(function, list(self.inputs))
         self.plan: Plan = discover(self)
 
     def trace_data(self) -> tuple[Any, ...]:
@@ -190,7 +188,7 @@ class Loop:
             found = self._one_state(x, references, seed, robots, parameters or {}, names)
             if found is not None and not derivatives:
                 return found
-        rows = {name: value[..., None, :] for name, value in self._references(references).items()}
+        rows = {name: value[..., None, :] for name, value in references_of(self.inputs, references).items()}
         out = self.rollout(
             x,
             rows,
@@ -224,8 +222,8 @@ class Loop:
             {
                 **values,
                 **{name: table(value) for name, value in tables.items()},
-                "seed": traced_array("seed", _halves("seed", seed), (2,)),
-                "robot": traced_array("robots", _halves("robots", 0 if robots is None else robots), (2,)),
+                "seed": traced_array("seed", halves("seed", seed), (2,)),
+                "robot": traced_array("robots", halves("robots", 0 if robots is None else robots), (2,)),
             },
             tuple(values),
         )
@@ -239,12 +237,12 @@ class Loop:
 
     def _jacobians(self, x: Any, references: Any, seed: int, robots: Any, parameters: Any, on: Any) -> tuple[Any, ...]:
         """(A, B) of a tick."""
-        x, values = self._states(x), self._parameters(parameters)
+        x, values = state_array(x, self.layout), self._parameters(parameters)
         key = ("jacobians", tuple(values), on)
         if key not in self._functions:
             shapes = self._shapes(values) | self.inputs
             self._functions[key] = self._compiled(jacobian_kernel(self, tuple(values)), shapes, on)
-        arrays = {"x": x, **self._keys(x, seed, robots), **self._references(references)}
+        arrays = {"x": x, **self._keys(x, seed, robots), **references_of(self.inputs, references)}
         found = self._functions[key](**{**arrays, **values, **self._tables(parameters)})
         A, *Bs = found if isinstance(found, tuple) else (found,)
         if len(Bs) == 1:
@@ -264,7 +262,7 @@ class Loop:
             rows = [np.asarray(given[name], dtype=float).reshape(1, 1, size) for name, (size,) in self.inputs.items()]
         except (KeyError, ValueError, TypeError):
             return None
-        keys = _halves("seed", seed), _halves("robots", 0 if robots is None else robots)
+        keys = halves("seed", seed), halves("robots", 0 if robots is None else robots)
         order = self._parameters(parameters) if parameters else {}
         fast, tables, clock = quick
         found = fast(
@@ -301,10 +299,10 @@ class Loop:
         all noise. `parameters`: {name: value}, one for all or one per robot. A robot that is not finite, or whose solver does not
         converge, is an error; with freeze=True it stays as it is and `status.ok` is False for it.
         """
-        x = self._states(x)
-        given = self._references(references)
-        count, rows, hold = _rows_of(given, self.inputs, steps)
-        every = _whole("every", every, 1)
+        x = state_array(x, self.layout)
+        given = references_of(self.inputs, references)
+        every = whole_number("every", every, 1)
+        count, rows, hold = rows_of(given, steps, every)
         if count % every or (every % hold and hold % every):
             raise ControlError(
                 f"a rollout of {count} ticks with references held for {hold} ticks cannot be recorded every {every} ticks: "
@@ -374,43 +372,7 @@ class Loop:
         """The keys of noise: the seed, and the number of each robot."""
         lead = x.shape[:-1]
         numbers = np.arange(math.prod(lead)).reshape(lead) if robots is None else robots
-        return {"seed": _halves("seed", seed), "robot": _halves("robots", numbers)}
-
-    def _states(self, x: Any) -> np.ndarray:
-        try:
-            given = np.asarray(x)
-            given = given if given.dtype == np.float32 else given.astype(float, copy=False)
-        except (TypeError, ValueError):
-            raise ControlError(f"x must be an array of numbers, got {x!r:.60}") from None
-        if given.ndim < 1 or given.shape[-1] != self.nx:
-            raise ControlError(
-                f"x must have {self.nx} entries in its last axis ({', '.join(self.layout)}), got shape {given.shape}; make it "
-                "with loop.state(q, v)"
-            )
-        return given
-
-    def _references(self, references: References) -> dict[str, np.ndarray]:
-        if not self.inputs:
-            if references is not None and not (isinstance(references, Mapping) and not references):
-                raise ControlError("the loop's function has no references; give None")
-            return {}
-        if not isinstance(references, Mapping):
-            if references is None or len(self.inputs) > 1:
-                raise ControlError(f"give the references as a dict with {', '.join(self.inputs)}")
-            references = {next(iter(self.inputs)): references}
-        for name in references:
-            if name not in self.inputs:
-                raise ControlError(f"the loop has no reference '{name!s:.60}'{nearest(name, list(self.inputs))}")
-        missing = [name for name in self.inputs if name not in references]
-        if missing:
-            raise ControlError(f"the reference '{missing[0]}' is missing; the loop has {', '.join(self.inputs)}")
-        found = {}
-        for name, (size,) in self.inputs.items():
-            value = np.asarray(references[name], dtype=float)
-            if value.ndim < 1 or value.shape[-1] != size:
-                raise ControlError(f"reference '{name}' has {size} entries in its last axis, got shape {value.shape}")
-            found[name] = value
-        return found
+        return {"seed": halves("seed", seed), "robot": halves("robots", numbers)}
 
     def _parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         found = {} if self.plant is None else {name: p.shape for name, p in world_parameters(self.plant).items()}
@@ -460,52 +422,3 @@ class Loop:
             f"the loop{where} stops at tick {int(tick)} (t = {tick * self.dt:.6g} s): {reason}; look at gains and dt "
             f"({self.dt} s), or pass freeze=True to leave such robots as they are"
         )
-
-
-def _size(name: str, size: Any) -> tuple[int, ...]:
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-        raise ControlError(f"reference '{name}' needs its number of entries, as in command=3; got {size!r:.60}")
-    return (int(size),)
-
-
-def _check_arguments(function: Callable[..., Any], names: list[str]) -> None:
-    try:
-        inspect.signature(function).bind(None, **dict.fromkeys(names))
-    except TypeError as error:
-        raise ControlError(f"the loop's function must take (x{''.join(f', {name}' for name in names)}): {error}") from None
-    except ValueError:
-        return
-
-
-def _whole(name: str, value: Any, minimum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
-        raise ControlError(f"{name} must be a whole number from {minimum} up, got {value!r:.60}")
-    return int(value)
-
-
-def _rows_of(
-    given: dict[str, np.ndarray], inputs: dict[str, tuple[int, ...]], steps: int | None
-) -> tuple[int, dict[str, np.ndarray], int]:
-    """(number of ticks, references with one and the same number of rows, ticks that each row is held)."""
-    lengths = {name: value.shape[-2] if value.ndim > 1 else 1 for name, value in given.items()}
-    longest = max(lengths.values(), default=1)
-    count = _whole("steps", longest if steps is None else steps, 1)
-    rows = longest if longest > 1 else count
-    if any(n not in (1, longest) for n in lengths.values()) or count % rows:
-        raise ControlError(
-            f"references of {', '.join(map(str, sorted(set(lengths.values()))))} rows do not fit {count} ticks: rows must be "
-            "equally many, or one, and steps a multiple of them"
-        )
-    found = {}
-    for name, value in given.items():
-        value = value if value.ndim > 1 else value[None, :]
-        found[name] = np.broadcast_to(value, (*value.shape[:-2], rows, value.shape[-1]))
-    return count, found, count // rows
-
-
-def _halves(name: str, value: Any) -> np.ndarray:
-    given = np.asarray(value)
-    if given.dtype.kind not in "iu" or np.any(given < 0) or np.any(given >= 2**32):
-        raise ControlError(f"{name} must be whole numbers from 0 to 2^32 - 1, got {value!r:.60}")
-    words = given.astype(np.uint64)
-    return np.stack([words >> np.uint64(16), words & np.uint64(0xFFFF)], axis=-1).astype(float)
