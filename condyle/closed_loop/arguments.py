@@ -89,7 +89,7 @@ def rows_of(given: dict[str, np.ndarray], steps: int | None, every: int) -> tupl
     longest = max(lengths.values(), default=1)
     count = whole_number("steps", longest if steps is None else steps, 1)
     # what is constant changes with the records
-    rows = longest if longest > 1 else max(count // every, 1)
+    rows = longest if longest > 1 else count // every if count % every == 0 else count
     if any(n not in (1, longest) for n in lengths.values()) or count % rows:
         raise ControlError(
             f"references of {', '.join(map(str, sorted(set(lengths.values()))))} rows do not fit {count} ticks: rows must be "

@@ -17,12 +17,14 @@ as "low_pass.y", and makes "low_pass.cutoff" a parameter that can be given with 
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from condyle.closed_loop.tick import Tick, current_tick
 from condyle.errors import ControlError
+from condyle.robot.parameters import ParameterSpec
 from condyle.tape.compose import traced_array
 from condyle.tape.parameter import Parameter
 from condyle.tape.scalar import caller
@@ -55,7 +57,7 @@ class Block:
         """A number or array that may be given with each call as "block.name"; used like a number inside of `step`."""
         self._new(name)
         made = BlockParameter(f"{self.name}.{name}", default, unit, minimum, maximum)
-        made.check(made.default)
+        made.spec.checked(made.default, ControlError)
         self.parameters[name] = made
         return made
 
@@ -148,19 +150,12 @@ class BlockParameter(Parameter):
         values.flags.writeable = False
         self.name, self.default, self.unit, self.minimum, self.maximum = name, values, unit, minimum, maximum
 
-    def check(self, value: np.ndarray) -> None:
-        """Raise a ControlError for values that are not finite or out of bounds."""
-        bad = ~np.isfinite(value)
-        wanted = "must be finite"
-        if self.minimum is not None and not np.any(bad):
-            bad, wanted = value < self.minimum, f"must be at least {self.minimum:g}"
-        if self.maximum is not None and not np.any(bad):
-            bad, wanted = value > self.maximum, f"must be at most {self.maximum:g}"
-        if np.any(bad):
-            first = np.argwhere(bad)[0]
-            where = f" of entry {list(map(int, first))}" if len(first) else ""
-            unit = f" {self.unit}" if self.unit else ""
-            raise ControlError(f"parameter '{self.name}'{where} {wanted}{unit}, got {float(value[tuple(first)])!r}")
+    @property
+    def spec(self) -> ParameterSpec:
+        """Name, unit, default and bounds."""
+        default = self.default if self.shape else float(self.default)
+        low, high = (-inf if self.minimum is None else self.minimum), (inf if self.maximum is None else self.maximum)
+        return ParameterSpec(self.name, self.unit, default, low, high)
 
     def resolve(self) -> Any:
         """What it is now; inside of a loop the default is a constant of the trace, whose functions are not NumPy's."""

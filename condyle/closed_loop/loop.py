@@ -9,12 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from condyle.closed_loop.arguments import References, check_arguments, halves, references_of, rows_of, state_array
+from condyle.closed_loop.arguments import (
+    References,
+    check_arguments,
+    halves,
+    reference_shape,
+    references_of,
+    rows_of,
+    state_array,
+    whole_number,
+)
+from condyle.closed_loop.block import Weights
 from condyle.closed_loop.derivatives import jacobian_kernel
 from condyle.closed_loop.episode import Episode
 from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, recordable, rollout_kernel
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
+from condyle.robot.parameters import Parameters
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.solver import LIMIT
@@ -86,6 +97,14 @@ class Loop:
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the loop depends on."""
         return self.world, self.function, self.dt, self.inputs, self.episode
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Every number that may be given with a call, by name, with unit, default and bounds: of robot, world and blocks."""
+        world = None if self.plant is None else world_parameters(self.plant)
+        own = [p.spec for block in self.plan.blocks.values() for p in block.parameters.values()]
+        name = "the loop" if self.world is None else f"the loop of '{self.world.robot.name}'"
+        return Parameters([*own, *(world or {}).values()], {} if world is None else world.aliases, name)
 
     # ---- sizes and states
 
@@ -215,7 +234,7 @@ class Loop:
         """A tick inside of a trace."""
         given = references if isinstance(references, Mapping) else dict(zip(self.inputs, [references], strict=False))
         rows = {name: traced_array(name, given[name], shape) for name, shape in self.inputs.items()}
-        tables = {w.name: parameters.get(w.name, w.default) for b in self.plan.blocks.values() for w in b.tables.values()}
+        tables = {name: parameters.get(name, w.default) for name, w in self._weights.items()}
         values = {name: value for name, value in parameters.items() if name not in tables}
         context = call_context(
             self,
@@ -237,7 +256,7 @@ class Loop:
 
     def _jacobians(self, x: Any, references: Any, seed: int, robots: Any, parameters: Any, on: Any) -> tuple[Any, ...]:
         """(A, B) of a tick."""
-        x, values = state_array(x, self.layout), self._parameters(parameters)
+        x, values = state_array(x, self.layout), self._values(parameters)
         key = ("jacobians", tuple(values), on)
         if key not in self._functions:
             shapes = self._shapes(values) | self.inputs
@@ -263,7 +282,7 @@ class Loop:
         except (KeyError, ValueError, TypeError):
             return None
         keys = halves("seed", seed), halves("robots", 0 if robots is None else robots)
-        order = self._parameters(parameters) if parameters else {}
+        order = self._values(parameters) if parameters else {}
         fast, tables, clock = quick
         found = fast(
             (x, *keys, *(rows or clock), *order.values(), *(self._tables(parameters) if parameters else tables).values())
@@ -310,7 +329,7 @@ class Loop:
             )
         names = tuple(record)
         shapes = recordable(self, names)
-        schedule, values = Schedule(hold, every), self._parameters(parameters)
+        schedule, values = Schedule(hold, every), self._values(parameters)
         function = self._function(names, schedule, values, (backend, lanes, threads))
         arrays: dict[str, Any] = {"x": x, **self._keys(x, seed, robots)}
         inner = max(every // hold, 1)
@@ -356,11 +375,8 @@ class Loop:
     def _shapes(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The shapes of the inputs that every kernel has."""
         shapes: dict[str, Any] = {"x": self.nx, "seed": 2, "robot": 2}
-        known = self._parameter_shapes() if parameters else {}
-        shapes |= {name: known[name] for name in parameters}
-        for block in self.plan.blocks.values():
-            shapes |= {w.name: Uniform(*w.shape) for w in block.tables.values()}
-        return shapes
+        shapes |= {name: self.parameters[name].shape for name in parameters}
+        return shapes | {name: Uniform(*w.shape) for name, w in self._weights.items()}
 
     def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any], on: Any) -> Function:
         backend, lanes, threads = on
@@ -374,37 +390,26 @@ class Loop:
         numbers = np.arange(math.prod(lead)).reshape(lead) if robots is None else robots
         return {"seed": halves("seed", seed), "robot": halves("robots", numbers)}
 
-    def _parameter_shapes(self) -> dict[str, tuple[int, ...]]:
-        found = {} if self.plant is None else {name: p.shape for name, p in world_parameters(self.plant).items()}
-        for block in self.plan.blocks.values():
-            found |= {p.name: p.shape for p in block.parameters.values()}
-        return found
+    def _values(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The parameters of a call, in a fixed order, checked; without shared arrays."""
+        if not given:
+            return {}
+        numbers = {name: value for name, value in given.items() if name not in self._weights}
+        found = self.parameters.checked(numbers, ControlError)
+        return {name: found[name] for name in sorted(found)}
 
-    def _parameters(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The parameters of a call, in a fixed order, checked."""
-        own = {p.name: p for block in self.plan.blocks.values() for p in block.parameters.values()}
-        tables = {w.name for block in self.plan.blocks.values() for w in block.tables.values()}
-        known = self._parameter_shapes() if given else {}
-        found = {}
-        for name in sorted(given or {}):
-            if name in tables:
-                continue
-            if name not in known:
-                raise ControlError(f"the loop has no parameter '{name!s:.60}'{nearest(name, list(known))}")
-            value = np.asarray((given or {})[name], dtype=float)
-            if name in own:
-                own[name].check(value)
-            found[name] = value
-        return found
+    @cached_property
+    def _weights(self) -> dict[str, Weights]:
+        """The arrays of blocks that all robots share."""
+        return {w.name: w for block in self.plan.blocks.values() for w in block.tables.values()}
 
     def _tables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         found = {}
-        for block in self.plan.blocks.values():
-            for w in block.tables.values():
-                value = np.asarray((given or {}).get(w.name, w.default), dtype=float)
-                if value.shape != w.shape:
-                    raise ControlError(f"'{w.name}' has shape {w.shape}, got {value.shape}")
-                found[w.name] = value
+        for name, w in self._weights.items():
+            value = np.asarray((given or {}).get(name, w.default), dtype=float)
+            if value.shape != w.shape:
+                raise ControlError(f"'{name}' has shape {w.shape}, shared by all robots; got {value.shape}")
+            found[name] = value
         return found
 
     def _require_ok(self, x: np.ndarray, after: np.ndarray) -> None:
