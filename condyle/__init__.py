@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from condyle import blocks as blocks
     from condyle.closed_loop.block import Block as Block
     from condyle.closed_loop.episode import Episode as Episode
     from condyle.closed_loop.loop import Loop as Loop
@@ -88,6 +89,7 @@ _NAMES = {
     "closed_loop.block": ("Block",),
     "closed_loop.episode": ("Episode",),
     "closed_loop.loop": ("Loop",),
+    "": ("blocks",),
     "runs.recorder": ("Recorder",),
     "runs.run": ("Run", "read_run"),
     "runs.convert": ("export_run", "import_run"),
@@ -109,7 +111,7 @@ _NAMES = {
         "MissingExtraError",
     ),
 }
-_MODULES = {name: f"condyle.{module}" for module, names in _NAMES.items() for name in names}
+_MODULES = {name: f"condyle.{module}".rstrip(".") for module, names in _NAMES.items() for name in names}
 __all__ = list(_MODULES)
 
 
@@ -118,7 +120,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'condyle' has no attribute '{name}'")
     module = import_module(_MODULES[name])
-    value = globals()[name] = getattr(module, name, None) or import_module(f"{module.__name__}.{name}")
+    known = None if module.__name__ == __name__ else getattr(module, name, None)
+    value = globals()[name] = known or import_module(f"{module.__name__}.{name}")
     return value
 
 

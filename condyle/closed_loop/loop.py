@@ -222,7 +222,7 @@ class Loop:
             threads=threads,
         )
         lead = out.x.ndim - 1
-        records = {name: value.reshape(*value.shape[:lead], *value.shape[lead + 1 :]) for name, value in out.items()}
+        records = {name: value.reshape((*value.shape[:lead], *value.shape[lead + 1 :])) for name, value in out.items()}
         found = (out.x, records) if record else (out.x,)
         if derivatives:
             found += self._jacobians(x, references, seed, robots, parameters, (backend, lanes, threads))

@@ -110,16 +110,16 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
                     Polytope.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia, scale
                 )
             )
-        if joint.driven and joint.drive_effort is not None:
+        if joint.drive_yields and joint.drive_effort is not None:
             law = drive_law(world, k, q[position(world, k)], v[k])
             out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale))
     return out
 
 
 def drive_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
-    """tau = clip(K (target - q - h v) - B v, -effort, effort) with v after the step: a spring and damper of bounded force.
+    """tau = clip(force + K (target - q - h v) - B v, -effort, effort), v after the step: a spring and damper of bounded force.
 
-    As a compliance: within its bounds the impulse is  (h K (target - q) - G v)  with  G = h B + h^2 K  and R = 1 / G.
+    As a compliance: within its bounds the impulse is  h force + h K (target - q) - G v  with  G = h B + h^2 K,  and R = 1 / G.
     """
     joint, h = world.joints[k], world.h
     assert joint.drive_effort is not None
@@ -127,7 +127,7 @@ def drive_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
     G = np.maximum(h * joint.drive_damping + h * h * joint.drive_stiffness, WEAKEST * joint.inertia)
     R = 1.0 / G
     kappa = DRIVE_SMOOTHING * (S * S * (R + 1.0 / joint.inertia))
-    wanted = h * joint.drive_stiffness * (joint.drive_target - angle)
+    wanted = h * (joint.drive_force + joint.drive_stiffness * (joint.drive_target - angle))
     return Polytope.of(np.array([[2.0 * S]], dtype=object), kappa, np.array([-S], dtype=object), -(wanted + S) * R, R)
 
 

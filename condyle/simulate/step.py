@@ -118,7 +118,7 @@ def augmented(world: World, M: Array) -> Array:
     """M + h B + h^2 K: damping and springs act with the velocity after the step, which is stable at any stiffness."""
     M = np.array(M, dtype=object)
     for k, joint in enumerate(world.joints):
-        if joint.driven and joint.drive_effort is None:
+        if joint.drive_yields and joint.drive_effort is None:
             M[k, k] = M[k, k] + (world.h * joint.drive_damping + world.h * world.h * joint.drive_stiffness)
     if not world.implicit:
         return M
@@ -137,7 +137,7 @@ def motors(world: World, u: Array) -> Array:
 
 
 def springs(world: World, x: Inputs) -> Array:
-    """-K (q - rest), -B v where the integrator treats damping explicitly, and drives without effort limit."""
+    """-K (q - rest), -B v where the integrator treats damping explicitly, and drives that need no constraint."""
     tau = np.zeros(world.model.nv, dtype=object)
     for k, joint in enumerate(world.joints):
         if constant(joint.spring) != 0.0:
@@ -145,7 +145,11 @@ def springs(world: World, x: Inputs) -> Array:
         if constant(joint.damping) != 0.0 and not world.implicit:
             tau[k] = tau[k] - joint.damping * x.v[k]
         if joint.driven and joint.drive_effort is None:
-            tau[k] = tau[k] + (joint.drive_target - x.q[position(world, k)]) * joint.drive_stiffness
+            tau[k] = tau[k] + joint.drive_force
+            if constant(joint.drive_stiffness) != 0.0:
+                tau[k] = tau[k] + (joint.drive_target - x.q[position(world, k)]) * joint.drive_stiffness
+        elif joint.driven and not joint.drive_yields:
+            tau[k] = tau[k] + np.minimum(np.maximum(joint.drive_force, -joint.drive_effort), joint.drive_effort)
     return tau
 
 

@@ -45,7 +45,8 @@ class JointForces:
     lower: Any = None
     upper: Any = None
     effort: Any = None
-    # an implicit spring and damper of a motor, K (target - q - h v) - B v with the velocity v after the step; its largest force
+    # of a motor: force + K (target - q - h v) - B v with the velocity v after the step, within its effort
+    drive_force: Any = 0.0
     drive_stiffness: Any = 0.0
     drive_damping: Any = 0.0
     drive_target: Any = 0.0
@@ -56,8 +57,13 @@ class JointForces:
 
     @property
     def driven(self) -> bool:
-        """Whether the joint has a drive; its gains may be traced."""
-        return not all(isinstance(x, float) and x == 0.0 for x in (self.drive_stiffness, self.drive_damping))
+        """Whether the joint has a drive; its numbers may be traced."""
+        return self.drive_yields or constant(self.drive_force) != 0.0
+
+    @property
+    def drive_yields(self) -> bool:
+        """Whether the force of the drive depends on the motion."""
+        return constant(self.drive_stiffness) != 0.0 or constant(self.drive_damping) != 0.0
 
 
 @dataclass(frozen=True)

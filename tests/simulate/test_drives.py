@@ -19,12 +19,13 @@ def driven(effort: bool) -> Any:
     """The step of a pendulum with a drive: v, residual, M, p, dv/dq and dv/dv of states with gains, target and effort."""
     world = cd.Simulation(a_pendulum(), dt=H)._world
 
-    def step(q: Any, v: Any, gains: Any, target: Any, limit: Any) -> Any:
+    def step(q: Any, v: Any, gains: Any, target: Any, limit: Any, force: Any) -> Any:
         joint = replace(
             world.joints[0],
             drive_stiffness=gains[0],
             drive_damping=gains[1],
             drive_target=target[0],
+            drive_force=force[0],
             drive_effort=limit[0] if effort else None,
         )
         now = replace(world, joints=(joint,))
@@ -33,7 +34,7 @@ def driven(effort: bool) -> Any:
         solution = solved(now, equation)
         return solution.v[0], solution.residual, equation.M[0, 0], equation.p[0], by.by_q[0, 0], by.by_v[0, 0]
 
-    return cd.function(step, q=1, v=1, gains=2, target=1, limit=1)
+    return cd.function(step, q=1, v=1, gains=2, target=1, limit=1, force=1)
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +44,14 @@ def states() -> list[np.ndarray]:
     gains = np.column_stack([10.0 ** rng.uniform(-2, 9, n), 10.0 ** rng.uniform(-3, 6, n)])
     gains[:200, 0], gains[100:300, 1] = 0.0, 0.0
     speeds = rng.normal(size=(n, 1)) * 10.0 ** rng.uniform(-3, 2, (n, 1))
-    return [rng.normal(size=(n, 1)), speeds, gains, rng.normal(size=(n, 1)), 10.0 ** rng.uniform(-3, 4, (n, 1))]
+    limits = 10.0 ** rng.uniform(-3, 4, (n, 1))
+    return [rng.normal(size=(n, 1)), speeds, gains, rng.normal(size=(n, 1)), limits, rng.normal(size=(n, 1)) * limits]
 
 
 def test_a_limited_drive_is_the_clipped_law(states: list[np.ndarray]) -> None:
-    q, _, gains, target, effort = states
+    q, _, gains, target, effort, force = states
     after, residual, M, p, _, _ = driven(effort=True)(*states)
-    G, wanted = H * gains[:, 1] + H * H * gains[:, 0], H * gains[:, 0] * (target - q)[:, 0]
+    G, wanted = H * gains[:, 1] + H * H * gains[:, 0], H * (gains[:, 0] * (target - q)[:, 0] + force[:, 0])
     S = H * effort[:, 0]
     # M v = p + clip(wanted - G v): the impulse without bounds, and clipped, because the force falls with v
     impulse = np.clip((wanted - G * p / M) / (1.0 + G / M), -S, S)
@@ -86,5 +88,5 @@ def test_derivatives_of_a_limited_drive(states: list[np.ndarray]) -> None:
 def test_a_drive_without_effort_does_nothing() -> None:
     f = driven(effort=True)
     x = [np.array([[a]]) for a in (0.3, -2.0)]
-    off = f(*x, np.array([[100.0, 1.0]]), np.array([[1.0]]), np.array([[0.0]]))
+    off = f(*x, np.array([[100.0, 1.0]]), np.array([[1.0]]), np.array([[0.0]]), np.array([[3.0]]))
     np.testing.assert_allclose(off[0], off[3] / off[2], rtol=1e-9)
