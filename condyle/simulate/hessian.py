@@ -19,7 +19,7 @@ from condyle.simulate.contact_frame import from_ground_axes
 from condyle.simulate.integrate import TABLES, StepResult, stage
 from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
 from condyle.simulate.solver import solve
-from condyle.simulate.step import Inputs, NextVelocity, acceleration, contact_impulses, problem
+from condyle.simulate.step import Inputs, NextVelocity, ended, problem
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jvp, vjp
@@ -32,10 +32,11 @@ def differentiable_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after a step, in a form whose tape derivatives are right to second order."""
     now = problem(world, x)
     solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
-    v = stop_gradient(solution.v)
+    total = stop_gradient(solution.dv)
     ys = [stop_gradient(iterate["y"]) for iterate in solution.iterates]
     for _ in range(2):
-        r, H = now.M @ v - now.p, np.array(now.M, dtype=object)
+        v = now.v + total
+        r, H = now.M @ total - now.p, np.array(now.M, dtype=object)
         inner = []
         for b, y in zip(now.constraints, ys, strict=True):
             s = b.law.slack(y)
@@ -49,10 +50,9 @@ def differentiable_velocity(world: World, x: Inputs) -> NextVelocity:
         ys = [
             y + Q @ (rho - b.law.dual_change(b.velocity(dv))) for b, y, (Q, rho) in zip(now.constraints, ys, inner, strict=True)
         ]
-        v = v + dv
-    v = from_ground_axes(now.rotation, v)
-    impulses = contact_impulses(world, now.full.q, now.constraints, [{"y": y} for y in ys])
-    return NextVelocity(v, acceleration(world, x.v, v), impulses, stop_gradient(solution.residual))
+        total = total + dv
+    iterates = [{"y": y} for y in ys]
+    return ended(world, x, now, from_ground_axes(now.rotation, total), iterates, stop_gradient(solution.residual))
 
 
 def differentiable_step(world: World, x: Inputs, integrator: str) -> StepResult:

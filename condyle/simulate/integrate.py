@@ -21,7 +21,7 @@ from condyle.simulate.integrate_pose import (
     transport_acceleration,
     transport_acceleration_jacobian,
 )
-from condyle.simulate.step import Inputs, acceleration, next_velocity
+from condyle.simulate.step import Inputs, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian
@@ -109,7 +109,7 @@ def step_jacobian(world: World, x: Inputs, integrator: str) -> StepJacobian:
         answer = next_velocity_derivatives(world, x)
         of_v = np.column_stack([answer.by_q, answer.by_v, answer.by_u])
         if integrator == "semi_implicit_euler":
-            q_by_q, q_by_v, v_by_v = integrate_pose_jacobian(world, x.q, answer.solution.v)
+            q_by_q, q_by_v, v_by_v = integrate_pose_jacobian(world, x.q, answer.v)
             of_q, of_v = q_by_v @ of_v, v_by_v @ of_v
         else:
             q_by_q, of_q = _explicit_jacobian(world, x)
@@ -131,7 +131,7 @@ def step_jacobian(world: World, x: Inputs, integrator: str) -> StepJacobian:
         of_next[:, nd + nv :] = of_next[:, nd + nv :] + answer.by_u
         here = world.at(at.q)
         moving, by_y, by_w = here.rate(at.v), *here.rate_derivatives(at.v)
-        rate, a = tangent_rate(reduced, dq, moving), acceleration(world, at.v, answer.solution.v)
+        rate, a = tangent_rate(reduced, dq, moving), answer.acceleration
         of_moving = at_v if by_y is None or by_w is None else by_y @ at_q + by_w @ at_v
         of_rate = tangent_rate_jacobian(world, dq, moving, of_dq, of_moving)
         of_a = (of_next - at_v) * (1.0 / h) - transport_acceleration_jacobian(world, at.v) @ at_v

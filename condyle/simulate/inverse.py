@@ -26,7 +26,7 @@ from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix
 from condyle.simulate.contacts import contact_constraints, joint_constraints, position
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
 from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
-from condyle.simulate.solver import Constraint, Solution
+from condyle.simulate.solver import Constraint
 from condyle.simulate.step import Inputs, external
 from condyle.simulate.step_derivatives import add_constraint_derivatives, add_external
 from condyle.simulate.world import World
@@ -221,7 +221,7 @@ def required_force_jacobians(world: World, at: ForceBalance) -> ForceJacobians:
     add_external(world, at.inputs, of_q, of_v)
     constraints, iterates, rotation = constraints_at(world, at)
     x = Inputs(at.q, at.before, np.zeros(0), at.t, at.wrenches)
-    add_constraint_derivatives(world, x, constraints, Solution(at.after, iterates, 0.0), of_q, of_before)
+    add_constraint_derivatives(world, x, constraints, at.after, iterates, of_q, of_before)
     of_after = np.zeros((n, n), dtype=object)
     after = to_ground_axes(rotation, at.after)
     for b, iterate in zip(constraints, iterates, strict=True):

@@ -1,6 +1,8 @@
 """All constrained forces at once: the velocity after a step, by a primal-dual interior-point method on the robot's tree.
 
-    minimise over the impulses   1/2 v^T M v + sum_i kappa_i barrier_i(y_i),     M v = p + sum_i J_i^T lambda_i(y_i)
+    minimise over the impulses   1/2 v^T M v + sum_i kappa_i barrier_i(y_i),     M dv = p + sum_i J_i^T lambda_i(y_i)
+
+with v the velocity after the step and dv its change, which is what is solved for.
 
 Newton's matrix  M + sum J^T Sigma J  has the pattern of the tree, because J_i depends only on the joints that move contact i, so
 many contacts on few joints, limits and dry friction cost little. A converged lane keeps its state.
@@ -88,9 +90,9 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Solution:
-    """The velocity after the step, the unknowns of every constraint, and the largest relative residual."""
+    """The change of velocity in the step, the unknowns of every constraint, and the largest relative residual."""
 
-    v: Array
+    dv: Array
     iterates: list[Iterate]
     residual: Any
 
@@ -104,7 +106,7 @@ def solve(
     inverse: Array,
     tolerance: float = 1e-7,
 ) -> Solution:
-    """The v with  M v = p + sum J^T lambda  whose impulses obey their constraints, from the velocity before the step.
+    """The dv with  M dv = p + sum J^T lambda  whose impulses obey their constraints at v + dv, v the velocity before the step.
 
     `ancestor_dofs`: the pattern of M, see tree_solve.py. `inverse`: approximately 1 / M_kk of every coordinate. `tolerance`: the
     squared distance to the central path from which one more step and the last one, `refined`, end at rounding errors.
@@ -133,14 +135,14 @@ def solve(
                 iterates[k] = iterate
             # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
             again = solvable & np.isnan(found.residual)
-            return found.v, iterates, where(again, np.inf, found.residual)
+            return found.dv, iterates, where(again, np.inf, found.residual)
 
         if not chosen:
             body = lambda i, state: (pattern_factor(ancestor_dofs, M).solve(p), state[1], 0.0)  # noqa: E731
         done = (lambda s: s[2] <= enough) if skip is None else (lambda s: skip | (s[2] <= enough))
         return loop(body, state, len(ATTEMPTS), until=done)
 
-    state = (np.array(v, dtype=object), idle_iterates, np.inf)
+    state = (np.zeros(len(v)), idle_iterates, np.inf)
     if all_idle is not True:
         state = attempt([k for k, b in enumerate(constraints) if b.idle is None], state, ~all_idle)
     return Solution(*attempt(list(range(len(constraints))), state, None if all_idle is True else all_idle))
@@ -157,9 +159,8 @@ def _solve(
     parameters: StartParameters,
 ) -> Solution:
     """The solution with all of these constraints, from one starting point."""
-    before, Mv = v, M @ v
     # approximate velocity without the constraints, with a diagonal mass matrix
-    free = v + (p - Mv) * inverse
+    free = v + p * inverse
     frees = [b.velocity(free) for b in constraints]
     reaches = [b.max_speed + largest([abs(x) for x in u]) for b, u in zip(constraints, frees, strict=True)]
 
@@ -176,13 +177,13 @@ def _solve(
     final_energy = sum((b.law.kappa * float(b.law.degree) for b in constraints), 0.0)
     per_extra = 1.0 / sum((more * float(b.law.degree) for b, more in zip(constraints, extra, strict=True)), 0.0)
     # the residuals of the linear equations at the start; each step of length a multiplies them by 1 - a
-    r = Mv - p
+    r = -p
     for b, iterate in zip(constraints, start, strict=True):
         b.add_impulse(b.law.impulse(iterate["y"]), r, -1.0)
     residuals = [b.law.dual_residual(iterate, b.velocity(v)) for b, iterate in zip(constraints, start, strict=True)]
 
     def body(_: Any, state: Any) -> Any:
-        v, iterates, left, last, _ = state
+        total, iterates, left, last, _ = state
         # after a short step the iterate is near the boundary: one pure centering step
         go = np.where(last >= SHORT_STEP, 1.0, 0.0)
         scaled = [
@@ -213,18 +214,19 @@ def _solve(
         a = np.minimum(parameters.boundary_fraction / np.maximum(reach, 1e-3), 1.0)
         error = largest([*[s.error - s.noise * tolerance for s in scaled], left, 1.0 - a * go])
         moved = [{name: x + step[name] * a for name, x in iterate.items()} for iterate, step in zip(iterates, steps, strict=True)]
-        return v + dv * a, moved, left * (1.0 - a * go), np.where(last >= SHORT_STEP, a, 1.0), error
+        return total + dv * a, moved, left * (1.0 - a * go), np.where(last >= SHORT_STEP, a, 1.0), error
 
-    v, iterates, _, _, _ = loop(body, (v, start, 1.0, 1.0, 1.0), MAX_ITERATIONS, until=lambda state: state[4] <= tolerance)
-    return refined(ancestor_dofs, M, p, before, v, constraints, iterates)
+    begin = (np.zeros(len(v)), start, 1.0, 1.0, 1.0)
+    dv, iterates, _, _, _ = loop(body, begin, MAX_ITERATIONS, until=lambda state: state[4] <= tolerance)
+    return refined(ancestor_dofs, M, p, v, dv, constraints, iterates)
 
 
 def refined(
     ancestor_dofs: AncestorDofs,
     M: Array,
     p: Array,
-    v_before: Array,
-    v: Array,
+    before: Array,
+    dv: Array,
     constraints: list[Constraint],
     iterates: list[Iterate],
 ) -> Solution:
@@ -232,7 +234,8 @@ def refined(
 
     Norms are those of kinetic energy, with the velocity before the step and the velocity scale of each constraint added.
     """
-    r, H = M @ v - p, np.array(M, dtype=object)
+    v = before + dv
+    r, H = M @ dv - p, np.array(M, dtype=object)
     inner = []
     for b, iterate in zip(constraints, iterates, strict=True):
         u = b.velocity(v)
@@ -241,10 +244,10 @@ def refined(
         inner.append((compliance, rho))
         b.add_impulse(b.law.impulse(iterate["y"]) + b.law.impulse_change(compliance @ rho), r, -1.0)
         b.add_stiffness(b.law.stiffness(compliance), H)
-    dv = -pattern_factor(ancestor_dofs, H).solve(r)
+    more = -pattern_factor(ancestor_dofs, H).solve(r)
     ends = []
     for b, iterate, (compliance, rho) in zip(constraints, iterates, inner, strict=True):
-        dy = compliance @ (rho - b.law.dual_change(b.velocity(dv)))
+        dy = compliance @ (rho - b.law.dual_change(b.velocity(more)))
         ends.append({"y": iterate["y"] + dy, "s": iterate["s"] - b.law.slack_decrease(dy)})
-    scale = v @ (M @ v) + v_before @ (M @ v_before) + sum(b.mass * b.velocity_scale * b.velocity_scale for b in constraints)
-    return Solution(v + dv, ends, np.sqrt(dv @ (M @ dv) / scale))
+    scale = v @ (M @ v) + before @ (M @ before) + sum(b.mass * b.velocity_scale * b.velocity_scale for b in constraints)
+    return Solution(dv + more, ends, np.sqrt(more @ (M @ more) / scale))

@@ -34,8 +34,9 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Problem:
-    """M v+ = p + constraint impulses: the equation of motion of one step, M with the implicit damping and springs.
+    """M dv = p + constraint impulses: the equation of motion of one step, M with the implicit damping and springs.
 
+    It is solved for the increment dv = v+ - v, so that the acceleration dv / h has no rounding error of the size of v / h.
     In the solver's coordinates: `rotation` takes the base's velocity to the axes of flat ground, see contact_frame.py.
     """
 
@@ -54,10 +55,10 @@ def problem(world: World, x: Inputs) -> Problem:
     at = world.at(x.q)
     full = replace(x, q=at.q, v=at.lift(x.v))
     M = augmented(world, mass_matrix(world.model, full.q))
-    # inverse dynamics at a = -v/h is c - M v/h; in the inertial frame of integrate_pose.py c has no w x v
-    a = at.acceleration(x.v * (-1.0 / world.h) - transport_acceleration(world, x.v), x.v)
-    p = -world.h * inverse_dynamics(world.model, full.q, full.v, a)
-    p = p + world.h * (motors(world, x.u) + springs(world, full) + external(world, full))
+    # the bias force: in the inertial frame of integrate_pose.py it has no w x v
+    a = at.acceleration(-transport_acceleration(world, x.v), x.v)
+    p = motors(world, x.u) + springs(world, full) + external(world, full) - inverse_dynamics(world.model, full.q, full.v, a)
+    p = world.h * p - np.array(implicit_gains(world)) * full.v
     full_constraints = [*contact_constraints(world, full.q, full.v), *joint_constraints(world, full.q, full.v)]
     rotation = ground_axes(world, full.q) if full_constraints else None
     M, p, constraints = at.congruence(M), at.project(p), [along_reduced(at.T, b) for b in full_constraints]
@@ -86,9 +87,9 @@ def along_reduced(T: Array | None, full: Constraint) -> Constraint:
 
 
 def solved(world: World, now: Problem) -> Solution:
-    """The velocity after one step, with the unknowns of the constraints."""
+    """The change of velocity in one step, with the unknowns of the constraints."""
     solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
-    return replace(solution, v=from_ground_axes(now.rotation, solution.v))
+    return replace(solution, dv=from_ground_axes(now.rotation, solution.dv))
 
 
 @dataclass(frozen=True)
@@ -105,26 +106,32 @@ def next_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after one step from a state."""
     now = problem(world, x)
     solution = solved(world, now)
-    a = acceleration(world, x.v, solution.v)
-    return NextVelocity(solution.v, a, contact_impulses(world, now.full.q, now.constraints, solution.iterates), solution.residual)
+    return ended(world, x, now, solution.dv, solution.iterates, solution.residual)
 
 
-def acceleration(world: World, v: Array, after: Array) -> Array:
-    """(v+ - v) / h, in the axes of the body."""
-    return (after - v) * (1.0 / world.h) - transport_acceleration(world, v)
+def ended(world: World, x: Inputs, now: Problem, dv: Array, iterates: list[Iterate], residual: Any) -> NextVelocity:
+    """The end of a step whose velocity changes by dv."""
+    a = dv * (1.0 / world.h) - transport_acceleration(world, x.v)
+    return NextVelocity(x.v + dv, a, contact_impulses(world, now.full.q, now.constraints, iterates), residual)
 
 
 def augmented(world: World, M: Array) -> Array:
     """M + h B + h^2 K: damping and springs act with the velocity after the step, which is stable at any stiffness."""
     M = np.array(M, dtype=object)
-    for k, joint in enumerate(world.joints):
-        if joint.drive_yields and joint.drive_effort is None:
-            M[k, k] = M[k, k] + (world.h * joint.drive_damping + world.h * world.h * joint.drive_stiffness)
-    if not world.implicit:
-        return M
-    for k, joint in enumerate(world.joints):
-        M[k, k] = M[k, k] + (world.h * joint.damping + world.h * world.h * joint.spring)
+    for k, more in enumerate(implicit_gains(world)):
+        M[k, k] = M[k, k] + more
     return M
+
+
+def implicit_gains(world: World) -> list[Any]:
+    """h B + h^2 K of every joint: of its damping and spring where the integrator treats them implicitly, and of its drive."""
+    h, gains = world.h, []
+    for joint in world.joints:
+        gain = h * joint.damping + h * h * joint.spring if world.implicit else 0.0
+        if joint.drive_yields and joint.drive_effort is None:
+            gain = gain + (h * joint.drive_damping + h * h * joint.drive_stiffness)
+        gains.append(gain)
+    return gains
 
 
 def motors(world: World, u: Array) -> Array:

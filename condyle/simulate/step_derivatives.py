@@ -10,7 +10,7 @@ The dynamics enter by the recursions of dynamics/derivatives.py, a contact by th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,8 @@ from condyle.tape.trace import trace
 class VelocityDerivatives:
     """The solution of a step and its derivatives by q (in the tangent space), v and u."""
 
-    solution: Solution
+    v: Array
+    acceleration: Array
     by_q: Array
     by_v: Array
     by_u: Array
@@ -51,8 +52,9 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     model, h = world.model, world.h
     now = problem(world, x)
     solution = solved(world, now)
-    here, full, after = now.at, now.full, replace(solution, v=now.at.lift(solution.v))
-    rate = (solution.v - x.v) * (1.0 / h) - transport_acceleration(world, x.v)
+    here, full, v_after = now.at, now.full, x.v + solution.dv
+    after = now.at.lift(v_after)
+    rate = solution.dv * (1.0 / h) - transport_acceleration(world, x.v)
     a = here.acceleration(rate, x.v)
     R_q, R_v, M = inverse_dynamics_derivatives(model, full.q, full.v, a)
     R_q, R_v = R_q * h, R_v * h
@@ -63,28 +65,36 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
             R_v[k, k] = R_v[k, k] + h * joint.damping
         if joint.driven and joint.drive_effort is None:
             R_q[k, k] = R_q[k, k] + h * joint.drive_stiffness
-    add_constraint_derivatives(world, full, now.full_constraints, after, R_q, R_v)
+    add_constraint_derivatives(world, full, now.full_constraints, after, solution.iterates, R_q, R_v)
     # the acceleration depends on the velocity before the step
     by_v = np.eye(world.nv) * -1.0 - transport_acceleration_jacobian(world, x.v) * h
     if here.T is None:
         R_v = R_v + M @ by_v
     else:
-        R_q, R_v = reduced_derivatives(world, x, now, after, solution.v, rate, a, (R_q, R_v, M), by_v)
+        R_q, R_v = reduced_derivatives(world, x, now, after, solution, rate, a, (R_q, R_v, M), by_v)
 
     # H at the solution
     H = np.array(now.M, dtype=object)
-    v = to_ground_axes(now.rotation, solution.v)
+    v = to_ground_axes(now.rotation, v_after)
     for b, iterate in zip(now.constraints, solution.iterates, strict=True):
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
     factor = pattern_factor(world.ancestor_dofs, H)
     columns = np.column_stack([R_q, R_v, -h * here.project(gates(world, x.u))])
     dv = -from_ground_axes(now.rotation, factor.solve(to_ground_axes(now.rotation, columns)))
     nd, nv = world.nd, world.nv
-    return VelocityDerivatives(solution, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
+    return VelocityDerivatives(v_after, rate, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
 
 
 def reduced_derivatives(
-    world: World, x: Inputs, now: Problem, after: Solution, w: Array, rate: Array, a: Array, full_derivatives: Any, by_v: Array
+    world: World,
+    x: Inputs,
+    now: Problem,
+    after: Array,
+    solution: Solution,
+    rate: Array,
+    a: Array,
+    full_derivatives: Any,
+    by_v: Array,
 ) -> tuple[Array, Array]:
     """(R_q, R_v) in reduced coordinates: T^T of the full derivatives, plus the terms from the derivative of T itself."""
     h, here, full = world.h, now.at, now.full
@@ -92,17 +102,17 @@ def reduced_derivatives(
     # the derivatives of implicit forces and of constraint impulses by the velocity after the step, in the solver's axes
     H = np.zeros((world.model.nv, world.model.nv), dtype=object)
     push = np.zeros(world.model.nv, dtype=object)
-    v = to_ground_axes(now.rotation, after.v)
-    for b, iterate in zip(now.full_constraints, after.iterates, strict=True):
+    v = to_ground_axes(now.rotation, after)
+    for b, iterate in zip(now.full_constraints, solution.iterates, strict=True):
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
         b.add_impulse(b.law.impulse(iterate["y"]), push)
     soft = augmented(world, np.zeros((world.model.nv, world.model.nv)))
     force = h * (inverse_dynamics(world.model, full.q, full.v, a) - motors(world, x.u) - springs(world, full))
-    force = force - h * external(world, full) + soft @ after.v - from_ground_axes(now.rotation, push)
+    force = force - h * external(world, full) + soft @ after - from_ground_axes(now.rotation, push)
 
     def displaced(d: Array) -> Any:
         there = here.moved(d)
-        velocities = {"v": there.lift(x.v), "after": there.lift(w), "a": there.acceleration(rate, x.v)}
+        velocities = {"v": there.lift(x.v), "after": there.lift(x.v + solution.dv), "a": there.acceleration(rate, x.v)}
         return {**velocities, "tau": there.project(force)}
 
     move = jacobian_at_zero(displaced, world.nd)
@@ -122,21 +132,21 @@ def gates(world: World, u: Array) -> Array:
 
 
 def add_constraint_derivatives(
-    world: World, x: Inputs, constraints: list[Any], solution: Solution, R_q: Array, R_v: Array
+    world: World, x: Inputs, constraints: list[Any], after: Array, iterates: list[Iterate], R_q: Array, R_v: Array
 ) -> None:
     """Add the derivatives of the impulses by q and v, at the velocity after the step."""
     contacts = len(world.points) if world.ground is not None else 0
     if contacts:
-        motion = _LinkMotions.of(world.model, x.q, x.v, solution.v)
-        for point, iterate in zip(world.points, solution.iterates, strict=False):
+        motion = _LinkMotions.of(world.model, x.q, x.v, after)
+        for point, iterate in zip(world.points, iterates, strict=False):
             _add_contact(world, point, motion, iterate, R_q, R_v)
-    for b, iterate in zip(constraints[contacts:], solution.iterates[contacts:], strict=True):
+    for b, iterate in zip(constraints[contacts:], iterates[contacts:], strict=True):
         (k,) = b.path
         if b.law.compliant:  # a drive: its velocity without force falls by h K R with the angle
             stiffness = b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"]))[0, 0]
             R_q[k, k] = R_q[k, k] + stiffness * (world.h * world.joints[k].drive_stiffness * b.law.R)
         elif isinstance(b.law.offset, float):  # a limit; dry friction does not depend on q and v
-            by_angle, by_speed = limit_jacobian(world, k, x.q[position(world, k)], solution.v[k], x.v[k], iterate)
+            by_angle, by_speed = limit_jacobian(world, k, x.q[position(world, k)], after[k], x.v[k], iterate)
             R_q[k, k], R_v[k, k] = R_q[k, k] - by_angle, R_v[k, k] - by_speed
 
 

@@ -254,7 +254,7 @@ def test_the_local_law_is_the_coupled_one(name: str) -> None:
     def both(q: Any, v: Any, tau: Any) -> Any:
         now = problem(world, Inputs(q, v, tau))
         found = solved(world, now)
-        _, iterates, _ = constraints_at(world, ForceBalance(q, v, v, found.v, v))
+        _, iterates, _ = constraints_at(world, ForceBalance(q, v, v, v + found.dv, v))
         pairs = zip(now.constraints, iterates, found.iterates, strict=True)
         return {"apart": np.concatenate([b.law.impulse(x["y"]) - b.law.impulse(y["y"]) for b, x, y in pairs])}
 

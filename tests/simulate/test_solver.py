@@ -7,7 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulate.bodies import BOX, HALF, REST, G, a_box, a_sphere, light_feet, lower_corners, random_drops, simulation, upright
+from simulate.bodies import (
+    BOX,
+    HALF,
+    REST,
+    G,
+    a_box,
+    a_pendulum,
+    a_sphere,
+    light_feet,
+    lower_corners,
+    random_drops,
+    simulation,
+    upright,
+)
 
 import condyle as cd
 from condyle.simulate.integrate import integrate_step
@@ -300,3 +313,17 @@ def test_a_step_reports_its_mean_acceleration_and_its_contact_impulses(integrato
     np.testing.assert_allclose(a[:3] + np.cross(x[10:], x[7:10]), total, atol=near * np.max(np.abs(total)))
     if integrator != "semi_implicit_euler":
         np.testing.assert_allclose(x[7:] + world.dt * a, x1[7:], atol=1e-12)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_the_acceleration_of_a_short_step_has_no_rounding_error_of_the_velocity(limited: bool) -> None:
+    # (v+ - v) / h carries eps |v| / h, here 1e-5; solved for the increment it is that of forward dynamics
+    robot = a_pendulum(limits=(-1.0, 1.0) if limited else None)
+    world = cd.Simulation(robot, 1e-9, integrator="explicit_euler", damping=False)
+
+    def mean(x: Any) -> Any:
+        return {"a": integrate_step(world._world, Inputs(x[:1], x[1:], np.zeros(1)), world.integrator).acceleration}
+
+    q, v = np.array([0.3]), np.array([100.0])
+    a = Function(trace(mean, x=2), "reference")(np.concatenate([q, v]))
+    assert a == pytest.approx(robot.forward_dynamics(q, v, np.zeros(1)), rel=1e-13)
