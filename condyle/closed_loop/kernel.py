@@ -54,11 +54,14 @@ def discover(loop: Loop) -> Plan:
             given = _commanded(loop, world, Plant(tick, world, q[:nq], v[:nv]) if world else Clock(tick), references)
         if world is not None:
             parameterized(world, given.parameters)
+        shapes = {name: np.shape(value) for name, value in tick.signals.items()}
+        if world is not None:
+            shapes |= {name: np.shape(value) for name, value in _given_signals(given).items()}
+            shapes |= {ACCELERATION: (nv,), **({FORCES: (len(world.points), 3)} if world.points else {})}
         for name in given.signals:
-            if name in (*tick.signals, *loop.inputs, "x", "q", "v", "u", "t", "tick", "residual"):
+            if name in (*shapes, *loop.inputs, "x", "q", "v", "t", "tick", "residual"):
                 raise ControlError(f"the loop's function gives an output '{name}', which is the name of something else")
-        signals = tick.signals | given.signals | ({"u": given.u} if world else {})
-        shapes = {name: np.shape(value) for name, value in signals.items()}
+        shapes |= {name: np.shape(value) for name, value in given.signals.items()}
         initial = tick.initial
         if loop.episode is not None:
             initial = {**loop.episode.states(), **initial}
@@ -68,6 +71,12 @@ def discover(loop: Loop) -> Plan:
 
     trace(probe, count=(), q=max(nq, 1), v=max(nv, 1), **loop.inputs)
     return plans[-1]
+
+
+def _given_signals(given: Commands) -> dict[str, Any]:
+    """What the robot is given in a tick, by name: "u", "wrenches" (frames, 6), and "parameters.knee.friction"."""
+    wrenches = {"wrenches": np.array(list(given.wrenches.values()), dtype=object)} if given.wrenches else {}
+    return {"u": given.u, **wrenches, **{f"parameters.{name}": value for name, value in given.parameters.items()}}
 
 
 class Clock:
@@ -134,9 +143,10 @@ class Context:
         residual: Any = 0.0
         if world is not None:
             end = self._plant(q, v, tick.t, given)
-            signals["u"], residual = given.u, end.residual
+            residual, found = end.residual, {ACCELERATION: end.acceleration, FORCES: end.contact_forces}
             parts |= {"q": end.q, "v": end.v}
-            tick.next |= {ACCELERATION: end.acceleration, FORCES: end.contact_forces}
+            tick.next |= found
+            signals |= _given_signals(given) | found
         parts |= {name: tick.next.get(name, before) for name, before in values.items()}
         if loop.episode is not None:
             parts[TICK] = values[TICK] + 1.0

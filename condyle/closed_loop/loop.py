@@ -89,6 +89,7 @@ class Loop:
         self.nq = 0 if self.plant is None else self.plant.reduced.nq
         self.nv = 0 if self.plant is None else self.plant.nv
         self.status: Status | None = None
+        self.built_in: tuple[str, dict[str, Any]] | None = None  # name and options of a loop that Condyle makes, for run files
         self._functions: dict[Any, Function] = {}
         self._quick: dict[Any, Any] = {}  # what a step of one robot needs
         check_arguments(function, list(self.inputs))

@@ -24,7 +24,7 @@ from condyle.atomic_write import READ_ADVICE, PathLike, atomic_file, file_errors
 from condyle.errors import CondyleError, FileError, require
 from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, decode_text, dumps, loads, printable
-from condyle.runs.run import Run, check_about, read_run, run_of
+from condyle.runs.run import Run, check_about, made_run, read_run, run_of
 from condyle.runs.signals import extra_names
 
 CSV_FIRST = "# condyle run 2"
@@ -115,7 +115,7 @@ def run_of_table(about: dict[str, Any], x: np.ndarray, between: np.ndarray, path
     u, wrenches, *extras = parts
     named = dict(zip(layout.extras, extras, strict=True))
     lost = None if lost is None else printable(decode_text(lost, "about.lost"))
-    run = Run(about, np.ascontiguousarray(x), u, wrenches, named, lost, Path(path), changed)
+    run = made_run(about, x, u, wrenches, named, lost, Path(path), changed)
     same = run.hash == hash and (t is None or t.tobytes() == run.t.tobytes())
     return run if same else replace(run, lost=CHANGED, changed=True)
 
@@ -131,7 +131,7 @@ def write_csv(run: Run, path: Path) -> None:
         rows = csv.writer(out, lineterminator="\n")
         rows.writerow(headings(run))
         # Python writes the shortest decimals that give the same float again
-        for t, x, rest in zip(run.t.tolist(), run.x.tolist(), [*between.tolist(), [""] * between.shape[1]], strict=True):
+        for t, x, rest in zip(run.t.tolist(), run.all_states.tolist(), [*between.tolist(), [""] * between.shape[1]], strict=True):
             rows.writerow([t, *x, *rest])
 
 
@@ -197,7 +197,7 @@ def _floats(row: list[str], line: int) -> np.ndarray:
 def write_parquet(run: Run, path: Path) -> None:
     """None; a float64 column for each number, with nulls in the last row of what acts between states."""
     pa, parquet = (require(name, "export", "Parquet tables") for name in ("pyarrow", "pyarrow.parquet"))
-    columns = [pa.array(run.t), *[pa.array(np.ascontiguousarray(column)) for column in run.x.T]]
+    columns = [pa.array(run.t), *[pa.array(np.ascontiguousarray(column)) for column in run.all_states.T]]
     columns += [pa.array([*column, None], pa.float64()) for column in between_states(run).T.tolist()]
     fields = [pa.field(name, pa.float64()) for name in headings(run)]
     schema = pa.schema(fields, metadata={PARQUET_KEY: metadata(run)})
@@ -239,17 +239,17 @@ def write_mcap(run: Run, path: Path) -> None:
     writing = require("mcap.writer", "export", "MCAP logs")
     columns, nq = run.about["columns"], run.about["nq"]
     names = [row[0].partition(".")[2] or row[0] for row in columns["x"]]
-    position, velocity = _unique(names[:nq]), _unique(names[nq:])
+    position, velocity = _unique(names[:nq]), _unique(names[nq : run.x.shape[1]])
     effort = _unique([row[0].partition(".")[2] for row in columns["u"]])
     frames = _unique(columns["wrenches"])
     with open(path, "xb") as out:
         log = writing.Writer(out, enable_data_crcs=True)
         log.start(profile="", library="condyle")
         log.add_attachment(0, 0, MCAP_ATTACHMENT, "application/octet-stream", b"".join(file.records(run)))
-        topics = [STATES, *[WRENCHES] * bool(frames), *[SIGNALS] * bool(run.extras)]
+        topics = [STATES, *[WRENCHES] * bool(frames), *[SIGNALS] * bool(run.extras or run.states)]
         channels = {topic: _channel(log, topic) for topic in topics}
         x, u, wrenches = run.x.tolist(), run.u.tolist(), run.wrenches.tolist()
-        extras = {name: array.tolist() for name, array in run.extras.items()}
+        extras = {name: array.tolist() for name, array in {**run.states, **run.extras}.items()}
         for k, t in enumerate(run.t.tolist()):
             messages: dict[str, dict[str, Any]] = {STATES: {"positions": dict(zip(position, x[k][:nq], strict=True))}}
             messages[STATES]["velocities"] = dict(zip(velocity, x[k][nq:], strict=True))

@@ -163,18 +163,18 @@ def end(run: Run) -> bytes:
 
 def records(run: Run) -> Iterator[bytes]:
     """The bytes of the file of a run, record by record."""
-    if not all(np.isfinite(array).all() for array in (run.x, run.u, run.wrenches, *run.extras.values())):
+    if not all(np.isfinite(array).all() for array in (run.all_states, run.u, run.wrenches, *run.extras.values())):
         raise FileError("a run cannot be written because it has numbers that are not finite, which no step makes.")
     extras = {name: array.shape[1:] for name, array in run.extras.items()}
     # what is known only at the end is in the END record
     about = {name: value for name, value in run.about.items() if name not in ("steps", "stopped")}
-    part, checksum = beginning(about, run.x[0])
+    part, checksum = beginning(about, run.all_states[0])
     yield part
     part, checksum = record(b"COLS", signals(extras), checksum)
     yield part
     for first in range(0, run.steps, BLOCK):
         last = min(first + BLOCK, run.steps)
-        arrays = [run.x[first + 1 : last + 1], *[a[first:last] for a in (run.u, run.wrenches, *run.extras.values())]]
+        arrays = [run.all_states[first + 1 : last + 1], *[a[first:last] for a in (run.u, run.wrenches, *run.extras.values())]]
         part, checksum = record(b"DATA", rows(first, arrays), checksum)
         yield part
     yield record(b"END ", end(run), checksum)[0]

@@ -164,7 +164,8 @@ def subplots(run: Run, names: Sequence[str] = ()) -> list[Subplot]:
 
 def drawable(run: Run) -> list[str]:
     """The names that can be drawn of this run."""
-    return [*[name for name, make in SUBPLOTS.items() if make(run) is not None], *run.extras]
+    more = [name for name in (*run.states, *run.extras) if name not in SUBPLOTS and name != "tick"]
+    return [*[name for name, make in SUBPLOTS.items() if make(run) is not None], *more]
 
 
 def pushed(run: Run) -> list[tuple[float, float]]:

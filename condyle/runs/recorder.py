@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from condyle.atomic_write import PathLike
+from condyle.closed_loop.arguments import references_of, rows_of
+from condyle.closed_loop.kernel import recordable
+from condyle.closed_loop.loop import Loop
 from condyle.errors import SimulationError
 from condyle.robot.model import digest
 from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, EncodeError
-from condyle.runs.run import Run, check_about
+from condyle.runs.loops import OPEN, data_of, plant, state_columns
+from condyle.runs.run import Run, check_about, made_run
 from condyle.runs.serialize import encode_robot, encode_simulation
 from condyle.runs.signals import columns_of
 from condyle.simulate.simulation import Simulation
@@ -28,46 +32,59 @@ FORMAT = f"condyle run {file.VERSION}"
 
 
 class Recorder:
-    """Steps a simulation and records it; with a path, in a file from which a kill at any moment loses at most the last block.
+    """Steps a loop or a simulation and records it; with a path, in a file from which a kill loses at most the last 64 steps.
 
-    with cd.Recorder(simulation, x0, "run.cdl", title="a fall") as recorder:
-        for k in range(1000):
-            recorder.step(control(recorder.x))
+    with cd.Recorder(loop, loop.state(q), "run.cdl", title="a walk", record=["imu.rate"]) as recorder:
+        recorder.rollout(commands, 1000)
     run = recorder.run
+
+    The run of a loop has the states of all blocks, controls, wrenches, contact forces and references, and of the other signals
+    those in `record`. `seed`, `robot` and `parameters` as in Loop.rollout. That of a simulation has what each step was given.
     """
 
     def __init__(
         self,
-        simulation: Simulation,
+        simulation: Simulation | Loop,
         x0: Any,
         path: PathLike | None = None,
         *,
         title: str = "",
         controller: str = "",
         seed: int | None = None,
+        robot: int = 0,
+        parameters: Mapping[str, Any] | None = None,
+        record: Sequence[str] = (),
         about: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
-        if not isinstance(simulation, Simulation):
-            raise SimulationError(f"a recorder needs a Simulation, got {simulation!r:.40}")
-        self.simulation = simulation
+        if not isinstance(simulation, Simulation | Loop):
+            raise SimulationError(f"a recorder needs a Simulation or a Loop, got {simulation!r:.40}")
+        self.loop = simulation if isinstance(simulation, Loop) else None
+        self.simulation = simulation if isinstance(simulation, Simulation) else plant(simulation)
+        if self.loop is None and (robot or parameters or record):
+            raise SimulationError("robot, parameters and record belong to runs of a loop; a step takes further signals by name")
+        self.seed, self.robot, self.parameters = seed, robot, parameters or {}
+        nx = simulation.nx
         try:
             start = np.array(x0, dtype=float)
         except (TypeError, ValueError):
             raise SimulationError(f"x0 must be an array of numbers, got {x0!r:.60}") from None
-        if start.shape != (simulation.nx,) or not np.all(np.isfinite(start)):
-            raise SimulationError(f"x0 must be one state of {simulation.nx} finite numbers, got the shape {start.shape}")
+        if start.shape != (nx,) or not np.all(np.isfinite(start)):
+            raise SimulationError(f"x0 must be one state of {nx} finite numbers, got the shape {start.shape}")
+        simulation = self.simulation
         self.about = about_of(simulation, title, controller, seed, about or {})
+        if self.loop is not None:
+            self._describe(self.loop, tuple(record))
         # refuse now what could not be read again
         file.header(self.about)
         try:
-            check_about(self.about, simulation.nx)
+            check_about(self.about, len(self.about["columns"]["x"]))
         except DecodeError as error:
             raise SimulationError(f"a run of robot '{simulation.robot.name:.60}' cannot be recorded: {error}") from None
         self.run: Run | None = None
-        self._start = start.copy()
+        self._start = self._rows(start[None])[0]
         self._now = 0, start  # (k, x) in one assignment, so that an interrupt sees the old pair or the new
-        self._layout = file.Layout(simulation.nx, simulation.nu, len(simulation.wrench_frames))
+        self._layout = file.Layout(len(self._start), simulation.nu, len(simulation.wrench_frames))
         self._extras: dict[str, tuple[int, ...]] | None = None
         self._blocks: list[list[np.ndarray]] = []  # states, controls, wrenches and further signals, BLOCK steps each
         self._since = monotonic()
@@ -84,13 +101,47 @@ class Recorder:
         return self._now[1]
 
     def step(self, u: Any = None, wrenches: Any = None, **extras: Any) -> np.ndarray:
-        """The state after one step under the control u, (nu,), and wrenches, (frames, 6); none are zeros.
+        """The state after one step under the control u, (nu,), and wrenches, (frames, 6); none are zeros. Of a loop: after one
+        tick under the references u.
 
         `extras`: further signals to keep, numbers or arrays; every step must have the same.
         """
-        if self.run is not None:
-            raise SimulationError("this recorder has finished: make another one for another run")
-        x1: np.ndarray = self.simulation.step(self.x, u, wrenches=wrenches)
+        self._require_open()
+        if self.loop is not None:
+            if wrenches is not None or extras:
+                raise SimulationError("a step of a loop takes its references alone; record=[...] names further signals to keep")
+            return self._loop_step(self.loop, u)
+        return self.append(self.simulation.step(self.x, u, wrenches=wrenches), u, wrenches, **extras)
+
+    def rollout(self, references: Any = None, steps: int | None = None) -> np.ndarray:
+        """The state after some ticks of a loop, in one kernel for each block of the file; references as in Loop.rollout."""
+        self._require_open()
+        loop = self.loop
+        if loop is None:
+            raise SimulationError(
+                "a rollout is recorded of a loop; step a simulation, or make a loop of it, cd.Loop(simulation, ...)"
+            )
+        count, rows, hold = rows_of(references_of(loop.inputs, references), steps, 1)
+        rows = {name: np.repeat(value, hold, axis=-2) for name, value in rows.items()}
+        if any(value.ndim != 2 for value in rows.values()):
+            raise SimulationError("a recorder has one robot; the references have more than two axes")
+        done = 0
+        while done < count:
+            n = min(file.BLOCK - self.k % file.BLOCK, count - done)
+            part = {name: value[done : done + n] for name, value in rows.items()}
+            x = self.x
+            out = loop.rollout(x, part or None, n, record=["x", *self._recorded], freeze=True, **self._keys())
+            # a robot that fails stays as it is: what came before is kept
+            tick = loop.layout["tick"][0]
+            made = int((out.x[tick] - x[tick])[0])
+            records = {name: value[:made] for name, value in out.items()}
+            self._append_rows(records.pop("x"), records, {name: value[:made] for name, value in part.items()})
+            loop._require_ok(x, out.x)
+            done += n
+        return self.x
+
+    def append(self, x1: np.ndarray, u: Any = None, wrenches: Any = None, **extras: Any) -> np.ndarray:
+        """The state x1, recorded as the one after a step of the simulation under u and wrenches, which somebody else made."""
         if x1.ndim != 1:
             raise SimulationError(f"a recorder takes one control and one set of wrenches a step, got u of shape {np.shape(u)}")
         if self._extras is None or extras or self._extras:
@@ -106,10 +157,7 @@ class Recorder:
                 raise SimulationError(f"{what} of step {self.k:,} must be finite numbers, got {value!r:.60}")
         for row, value in zip(block[3:], extras.values(), strict=True):
             row[n] = value
-        x1.setflags(write=False)  # the next step starts from it
-        self._now = self.k + 1, x1
-        if n + 1 == file.BLOCK or monotonic() - self._since > BLOCK_SECONDS:
-            self._flush()
+        self._moved(1, x1)
         return x1
 
     def finish(self) -> Run:
@@ -125,6 +173,62 @@ class Recorder:
         self._finished(None if known else f"{type(error).__name__}: {error}"[:1000])
 
     # ---- inside
+
+    def _require_open(self) -> None:
+        if self.run is not None:
+            raise SimulationError("this recorder has finished: make another one for another run")
+
+    def _moved(self, steps: int, x1: np.ndarray) -> None:
+        """None; the steps that are in the blocks now are part of the run."""
+        x1.setflags(write=False)  # the next step starts from it
+        self._now = self.k + steps, x1
+        if self.k % file.BLOCK == 0 or monotonic() - self._since > BLOCK_SECONDS:
+            self._flush()
+
+    def _describe(self, loop: Loop, record: tuple[str, ...]) -> None:
+        """None; the names of what is recorded of a loop."""
+        own = [name for name in loop.plan.signals if name in ("wrenches", "contact_forces") or name.startswith(OPEN)]
+        self._recorded = tuple(dict.fromkeys(["u", *own, *record]))
+        shapes = recordable(loop, self._recorded)
+        taken = [name for name in shapes if name in loop.inputs and name != "u"]
+        if taken:
+            raise SimulationError(f"the loop has a signal and a reference '{taken[0]}': give the block another name")
+        parameters = {name: np.asarray(value, dtype=float).tolist() for name, value in self.parameters.items()}
+        self.about["loop"] = data_of(loop, self.robot, parameters)
+        self.about["seed"] = 0 if self.seed is None else int(self.seed)
+        self.about["columns"]["x"] += state_columns(loop)
+
+    def _rows(self, packed: np.ndarray) -> np.ndarray:
+        """The rows of the file for packed states: those of the simulation, then of blocks."""
+        if self.loop is None or not self.simulation.timed:
+            return packed
+        at = self.loop.layout["tick"][0].start
+        return np.concatenate([packed[:, :at], packed[:, at : at + 1] * self.simulation.substeps, packed[:, at:]], axis=1)
+
+    def _keys(self) -> dict[str, Any]:
+        return {"seed": self.about["seed"], "robots": self.robot, "parameters": self.parameters}
+
+    def _loop_step(self, loop: Loop, references: Any) -> np.ndarray:
+        given = {name: value[None] for name, value in references_of(loop.inputs, references).items()}
+        x1, records = loop.step(self.x, references, record=self._recorded, **self._keys())
+        self._append_rows(x1[None], {name: value[None] for name, value in records.items()}, given)
+        return self.x
+
+    def _append_rows(self, x: np.ndarray, records: dict[str, np.ndarray], references: dict[str, np.ndarray]) -> None:
+        """None; these ticks, which lie in one block, are recorded."""
+        if not len(x):
+            return
+        u, wrenches = records.pop("u"), records.pop("wrenches", np.zeros((len(x), 0, 6)))
+        extras = {**references, **records}
+        if self._extras is None:
+            self._extras = {name: value.shape[1:] for name, value in extras.items()}
+            self._layout = file.with_extras(self._layout, [[name, list(shape)] for name, shape in self._extras.items()])
+        index, n = divmod(self.k, file.BLOCK)
+        if index == len(self._blocks):
+            self._blocks.append([np.zeros((file.BLOCK, *shape)) for shape in self._layout.shapes])
+        for rows, value in zip(self._blocks[index], (self._rows(x), u, wrenches, *extras.values()), strict=True):
+            rows[n : n + len(x)] = value
+        self._moved(len(x), np.array(x[-1]))
 
     def _checked(self, extras: dict[str, Any]) -> dict[str, np.ndarray]:
         """The further signals as arrays in their order, the same at every step."""
@@ -176,7 +280,7 @@ class Recorder:
         about = {**self.about, "steps": self.k, **({} if stopped is None else {"stopped": stopped})}
         extras = dict(zip(self._extras or {}, parts[3:], strict=True))
         path = None if self._writer is None else self._writer.path
-        run = Run(about, np.concatenate([self._start[None], parts[0]]), parts[1], parts[2], extras, None, path)
+        run = made_run(about, np.concatenate([self._start[None], parts[0]]), parts[1], parts[2], extras, None, path)
         run.__dict__["simulation"] = self.simulation
         return run
 
@@ -208,7 +312,7 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
         "computer": {"cpu": host_info.processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]},
         **data,
     }
-    taken = [name for name in more if name in about or name in ("steps", "stopped", "sha256", "extras", "lost")]
+    taken = [name for name in more if name in about or name in ("loop", "steps", "stopped", "sha256", "extras", "lost")]
     if taken:
         raise SimulationError(f"about= must not have the name '{taken[0]}', which the recorder sets itself: take another name")
     return {**about, **more}

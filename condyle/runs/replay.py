@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.simulate.simulation import Simulation
+from condyle.closed_loop.loop import Loop
+from condyle.errors import FileError
+from condyle.runs.loops import OPEN, open_loop, plant
+from condyle.simulate.status import Status
+
+if TYPE_CHECKING:
+    from condyle.runs.run import Run
 
 BATCH = 1 << 17  # steps that are computed at once
 
@@ -56,49 +62,122 @@ class Replay:
         return f"differs first at step {self.step:,} in {self.entry}: {self.expected!r} recorded, {self.got!r} computed ({apart})"
 
 
-def replay(
-    simulation: Simulation,
-    arrays: tuple[np.ndarray, np.ndarray, np.ndarray],
-    names: Sequence[str],
-    options: Mapping[str, Any],
-    batch: int | None,
-    progress: Callable[[int, int], None] | None,
-) -> Replay:
-    """The replay of states x (T + 1, nx) under controls u (T, nu) and wrenches (T, frames, 6); see Run.check.
+@dataclass(frozen=True)
+class Steps:
+    """How steps are computed again: `states` to compare, (T + 1, n), with their names, and `step(part)`, the states after the
+    steps of a slice and the status of their solver. `inputs`: all that a step depends on.
+    """
 
-    The steps are computed `batch` at once, each from the recorded state before it. If all agree, then by induction the whole run
+    states: np.ndarray
+    names: list[str]
+    step: Callable[[slice], tuple[np.ndarray, Status]]
+    inputs: dict[str, np.ndarray]
+
+
+def stepper(run: Run, loop: Loop | None, options: Mapping[str, Any]) -> Steps:
+    """The steps of a run: those of its loop, or of its robot alone."""
+    # the kernel that recorded it has one lane and is compiled already; any other gives the same bits
+    options = options if options.keys() & {"lanes", "backend"} else {"lanes": 1, **options}
+    if loop is not None:
+        return _loop_steps(run, loop, options)
+    if run.loop is not None and run.loop.episodes:
+        raise FileError(f"run '{run.title}' has episodes, which only its loop can begin again: pass it, run.check(loop).")
+    if run.loop is not None and (run.loop.parameters or any(name.startswith(OPEN) for name in run.extras)):
+        return _plant_steps(run, options)
+    simulation, x, u = run.simulation, run.x, run.u
+
+    def step(part: slice) -> tuple[np.ndarray, Status]:
+        push = run.wrenches[part] if run.wrenches.shape[1] else None
+        got = simulation.step(x[part], u[part], wrenches=push, freeze=True, **options)
+        assert simulation.status is not None
+        return got, simulation.status
+
+    return Steps(x, run.names, step, {"state": x, "control": u, "wrench": run.wrenches})
+
+
+def _loop_steps(run: Run, loop: Loop, options: Mapping[str, Any]) -> Steps:
+    """The steps of a loop, each from the recorded state before it."""
+    data, size = run.loop, run.about["nq"] + run.about["nv"]
+    if data is None:
+        raise FileError(f"run '{run.title}' was recorded without a loop: pass its simulation, or nothing.")
+    run.with_simulation(plant(loop))
+    shapes = [(name, shape) for name, (_, shape) in loop.layout.items() if name not in ("q", "v")]
+    for what, recorded, given in (
+        ("states", list(data.states), shapes),
+        ("references", list(data.references), list(loop.inputs)),
+    ):
+        if recorded != given:
+            raise FileError(
+                f"run '{run.title}' was recorded with another loop: its {what} are {recorded!r:.200}, those of this one "
+                f"{given!r:.200}"
+            )
+    assert run.block_states is not None
+    states = np.concatenate([run.x[:, :size], run.block_states], axis=1)
+    rows = {name: run.extras[name] for name in loop.inputs}
+
+    def step(part: slice) -> tuple[np.ndarray, Status]:
+        references = {name: values[part] for name, values in rows.items()} or None
+        keys: dict[str, Any] = {"seed": run.about.get("seed") or 0, "robots": np.full(part.stop - part.start, data.robot)}
+        got = loop.step(states[part], references, parameters=data.parameters, freeze=True, **keys, **options)
+        assert loop.status is not None
+        return got, loop.status
+
+    names = [*run.names[:size], *run.names[run.x.shape[1] :]]
+    return Steps(states, names, step, {"state": states, **{f"reference '{name}'": values for name, values in rows.items()}})
+
+
+def _plant_steps(run: Run, options: Mapping[str, Any]) -> Steps:
+    """The steps of a loop's robot alone, under the controls, wrenches and parameters that were recorded."""
+    assert run.loop is not None
+    simulation, size = run.simulation, run.about["nq"] + run.about["nv"]
+    changing = {name.removeprefix(OPEN): values for name, values in run.extras.items() if name.startswith(OPEN)}
+    loop = open_loop(simulation, {name: values.shape[1:] for name, values in changing.items()})
+    constant = {name: value for name, value in run.loop.parameters.items() if name in loop.parameters}
+    rows = {"u": run.u if simulation.nu else np.zeros((run.steps, 1)), "wrenches": run.wrenches.reshape(run.steps, -1)}
+    rows |= {f"p{k}": values.reshape(run.steps, -1) for k, values in enumerate(changing.values())}
+    rows = {name: rows[name] for name in loop.inputs}
+    states = np.concatenate([run.x[:, :size], run.states["tick"][:, None]], axis=1)
+
+    def step(part: slice) -> tuple[np.ndarray, Status]:
+        references = {name: values[part] for name, values in rows.items()}
+        got = loop.step(states[part], references, parameters=constant, freeze=True, **options)
+        assert loop.status is not None
+        return got, loop.status
+
+    return Steps(states, [*run.names[:size], "tick"], step, {"state": states, "control": run.u, "wrench": run.wrenches})
+
+
+def replay(steps: Steps, count: int, batch: int | None, progress: Callable[[int, int], None] | None) -> Replay:
+    """The replay of `count` steps; see Run.check.
+
+    They are computed `batch` at once, each from the recorded state before it. If all agree, then by induction the whole run
     follows from its first state; if not, the first that differs is the first that a run from the first state would have. A step
     that cannot be computed differs, whatever was recorded after it.
     """
-    x, u, wrenches = arrays
-    steps, entries = u.shape[0], x.shape[1]
-    # the kernel that recorded it has one lane and is compiled already; any other gives the same bits
-    options = options if options.keys() & {"lanes", "backend"} else {"lanes": 1, **options}
-    for first in range(0, steps, batch or BATCH):
-        part = slice(first, min(first + (batch or BATCH), steps))
-        push = wrenches[part] if wrenches.shape[1] else None
-        got = np.ascontiguousarray(simulation.step(x[part], u[part], wrenches=push, freeze=True, **options))
-        assert simulation.status is not None
-        failed = ~simulation.status.ok
+    x, entries = steps.states, steps.states.shape[1]
+    for first in range(0, count, batch or BATCH):
+        part = slice(first, min(first + (batch or BATCH), count))
+        found, status = steps.step(part)
+        got, failed = np.ascontiguousarray(found), ~status.ok
         expected = np.ascontiguousarray(x[part.start + 1 : part.stop + 1], dtype=np.float64)
         apart = got.view(np.int64) != expected.view(np.int64)
         wrong = np.flatnonzero(apart.any(axis=1) | failed)
         if len(wrong):
             k = int(wrong[0])
-            found = Replay(False, steps, entries, first + k + 1)
+            answer = Replay(False, count, entries, first + k + 1)
             if failed[k]:
-                return replace(found, reason=_why(simulation, arrays, first + k, float(simulation.status.residual[k])))
+                return replace(answer, reason=_why(steps, first + k, float(status.residual[k])))
             i = int(np.flatnonzero(apart[k])[0])
             a, b = float(expected[k, i]), float(got[k, i])
-            return replace(found, entry=names[i], expected=a, got=b, ulps=abs(_rank(b) - _rank(a)))
+            return replace(answer, entry=steps.names[i], expected=a, got=b, ulps=abs(_rank(b) - _rank(a)))
         if progress is not None:
-            progress(part.stop, steps)
-    return Replay(True, steps, entries)
+            progress(part.stop, count)
+    return Replay(True, count, entries)
 
 
-def _why(simulation: Simulation, arrays: tuple[np.ndarray, ...], k: int, residual: float) -> str:
+def _why(steps: Steps, k: int, residual: float) -> str:
     """Why step k + 1 cannot be computed."""
-    for what, array in zip(("state", "control", "wrench"), arrays, strict=True):
+    for what, array in steps.inputs.items():
         if not np.isfinite(array[k]).all():
             return f"the {what} before it has a number that is not finite"
     if not np.isfinite(residual):

@@ -1,7 +1,11 @@
-"""A recorded run: states, controls and wrenches of every step, and all that is needed to simulate them again."""
+"""A recorded run: states, controls and wrenches of every step, and all that is needed to simulate them again.
+
+A run of a closed loop also has the states of its blocks, its references, seed and parameters.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from condyle.atomic_write import PathLike, atomic_file, exclusive
+from condyle.closed_loop.loop import Loop
 from condyle.errors import FileError, SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot.model import digest as model_digest
 from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, decode, entry, printable
+from condyle.runs.loops import LoopData, loop_of
 from condyle.runs.plot import plot, run_html
-from condyle.runs.replay import Replay, replay
+from condyle.runs.replay import Replay, replay, stepper
 from condyle.runs.signals import Signal, columns_of, signals
 from condyle.simulate.simulation import Simulation
 
@@ -41,9 +47,12 @@ class Run:
     lost: str | None = None
     path: Path | None = None
     changed: bool = False
+    block_states: np.ndarray | None = None  # (T + 1, n) of a loop: the tick and the states of its blocks
 
     def __post_init__(self) -> None:
-        for array in (self.x, self.u, self.wrenches, *self.extras.values()):
+        if self.block_states is None:
+            object.__setattr__(self, "block_states", np.zeros((len(self.x), 0)))
+        for array in (self.x, self.u, self.wrenches, self.all_states, *self.extras.values()):
             array.setflags(write=False)
 
     # ---- what it is
@@ -83,16 +92,39 @@ class Run:
         """Velocities, (T + 1, nv)."""
         return self.x[:, self.about["nq"] : self.about["nq"] + self.about["nv"]]
 
+    @cached_property
+    def all_states(self) -> np.ndarray:
+        """The states with those of blocks: (T + 1, nx + n)."""
+        assert self.block_states is not None
+        return np.concatenate([self.x, self.block_states], axis=1)
+
+    @property
+    def states(self) -> dict[str, np.ndarray]:
+        """The states of a loop beside the robot's, by name, such as "servo.angle": (T + 1, ...)."""
+        found, at = {}, 0
+        assert self.block_states is not None
+        for name, shape in [] if self.loop is None else self.loop.states:
+            size = math.prod(shape)
+            found[name] = self.block_states[:, at : at + size].reshape(-1, *shape)
+            at += size
+        return found
+
+    @cached_property
+    def loop(self) -> LoopData | None:
+        """What the run keeps of its loop: states, references, seed, parameters, and its name if it is one of Condyle's."""
+        data = self.about.get("loop")
+        return None if data is None else decode(LoopData, data, "about.loop")
+
     @property
     def names(self) -> list[str]:
-        """One name for each entry of a state, such as "q.hip" or "v.root_joint.wx"."""
+        """One name for each entry of a state, such as "q.hip", "v.root_joint.wx" or "servo.angle.0"."""
         return [str(row[0]) for row in self.about["columns"]["x"]]
 
     @cached_property
     def hash(self) -> str:
         """The sha256 of all numbers: the same only for the same bits."""
         extras = {f"extras.{name}": array for name, array in self.extras.items()}
-        return file.digest({"x": self.x, "u": self.u, "wrenches": self.wrenches, **extras})
+        return file.digest({"x": self.all_states, "u": self.u, "wrenches": self.wrenches, **extras})
 
     def signals(self) -> dict[str, Signal]:
         """Group -> (values, unit, names of columns), such as "joint angles": values (T + 1, n) of states, (T, n) of all else."""
@@ -156,6 +188,8 @@ class Run:
     @cached_property
     def contact_forces(self) -> np.ndarray:
         """The forces of the ground on each contact point during each step, world axes, N: (T, contacts, 3)."""
+        if self.loop is not None and "contact_forces" in self.extras:
+            return self.extras["contact_forces"]
         simulation = self.simulation
         if not simulation.contact_points or not self.steps:
             return np.zeros((self.steps, len(simulation.contact_points), 3))
@@ -165,7 +199,7 @@ class Run:
 
     def check(
         self,
-        simulation: Simulation | None = None,
+        simulation: Simulation | Loop | None = None,
         *,
         backend: str | None = None,
         lanes: int | None = None,
@@ -175,14 +209,20 @@ class Run:
     ) -> Replay:
         """Every step computed again and compared bit by bit; `backend`, `lanes` and `threads` as for Simulation.step.
 
-        `batch`: how many steps are computed at once. `progress(done, steps)` is called after each batch. This compares states;
-        that controls beyond a limit and further signals are those that were recorded follows from the hash of all numbers, which
-        is compared when a file is read: the result is false for a run that was `changed`.
+        A run of a loop is compared with the loop that is given, or with the one of Condyle that it names; without either the
+        robot alone is computed again, from the recorded controls, wrenches and parameters. `batch`: how many steps are computed
+        at once. `progress(done, steps)` is called after each batch. This compares states; that controls beyond a limit and
+        further signals are those that were recorded follows from the hash of all numbers, which is compared when a file is read:
+        the result is false for a run that was `changed`.
         """
-        run = self if simulation is None else self.with_simulation(simulation)
         options = {"backend": backend, "lanes": lanes, "threads": threads}
         options = {name: value for name, value in options.items() if value is not None}
-        found = replay(run.simulation, (self.x, self.u, self.wrenches), self.names, options, batch, progress)
+        loop, run = (simulation, self) if isinstance(simulation, Loop) else (None, self)
+        if simulation is not None and not isinstance(simulation, Loop):
+            run = self.with_simulation(simulation)
+        if loop is None and self.loop is not None and self.loop.built_in is not None:
+            loop = loop_of(self.loop, run.simulation, self.x[0], self._name)
+        found = replay(stepper(run, loop, options), self.steps, batch, progress)
         return replace(found, lost=self.lost, changed=self.changed)
 
     def save(self, path: PathLike) -> None:
@@ -218,7 +258,9 @@ class Run:
                     f"{str(self.about.get(f'{what}_hash'))[:12]}, this one's is {found[:12]}; make the simulation as it was "
                     "then, or take the Condyle that recorded it."
                 )
-        mine = {"dt": simulation.dt, "nq": simulation.robot.nq, "nv": simulation.robot.nv, "columns": columns_of(simulation)}
+        columns = columns_of(simulation)
+        columns["x"] = [*columns["x"], *self.about["columns"]["x"][simulation.nx :]]
+        mine = {"dt": simulation.dt, "nq": simulation.robot.nq, "nv": simulation.robot.nv, "columns": columns}
         for what, value in mine.items():
             if self.about.get(what) != value:
                 raise FileError(f"{self._name}: its {what} in the header is not that of its simulation, so it was changed.")
@@ -246,10 +288,24 @@ def run_of(content: file.Content, path: PathLike) -> Run:
         about["stopped"] = printable(str(content.end["stopped"]))
     lost = content.lost or (printable(str(content.end["lost"])) if "lost" in content.end else None)
     changed = content.changed or content.end.get("changed") is True
-    run = Run(about, content.x, content.u, content.wrenches, content.extras, lost, Path(path), changed)
+    run = made_run(about, content.x, content.u, content.wrenches, content.extras, lost, Path(path), changed)
     if content.end and content.end.get("sha256") != run.hash:
         raise FileError(f"{path} was not written by Condyle, the hash of its numbers is wrong: do not use it.")
     return run
+
+
+def made_run(about: dict[str, Any], states: np.ndarray, *rest: Any) -> Run:
+    """The run whose rows of states also hold those of blocks."""
+    nx = len(about["columns"]["x"]) - loop_entries(about)
+    run = Run(about, np.ascontiguousarray(states[:, :nx]), *rest)
+    return replace(run, block_states=np.ascontiguousarray(states[:, nx:]))
+
+
+def loop_entries(about: dict[str, Any]) -> int:
+    """How many entries of a row of states are those of a loop's blocks."""
+    if about.get("loop") is None:
+        return 0
+    return sum(math.prod(shape) for _, shape in decode(LoopData, about["loop"], "about.loop").states)
 
 
 HEADER: dict[str, Any] = {
@@ -272,5 +328,5 @@ def check_about(about: Any, nx: int) -> None:
         decode(kind, entry(entry(about, "columns", "about"), name, "about.columns"), f"about.columns.{name}")
     if not about["dt"] > 0.0:
         raise DecodeError("about.dt is not positive")
-    if min(about["nq"], about["nv"]) < 0 or about["nq"] + about["nv"] > nx:
+    if min(about["nq"], about["nv"]) < 0 or about["nq"] + about["nv"] + loop_entries(about) > nx:
         raise DecodeError("about.nq and about.nv are not the sizes of a part of the state")

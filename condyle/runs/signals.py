@@ -77,7 +77,7 @@ def signals(run: Run) -> dict[str, Signal]:
     columns = run.about["columns"]
     base = set(columns["base"])
     members: dict[tuple[str, str], list[int]] = {}
-    for i, (name, unit) in enumerate(columns["x"]):
+    for i, (name, unit) in enumerate(columns["x"][: run.x.shape[1]]):
         letter, _, rest = name.partition(".")
         group = GROUPS.get((letter, rest in base or rest.rpartition(".")[0] in base, unit), "other states")
         members.setdefault((group, unit), []).append(i)
@@ -92,9 +92,9 @@ def signals(run: Run) -> dict[str, Signal]:
         for part, unit, group in ((slice(0, 3), "N", "external forces"), (slice(3, 6), "N m", "external torques")):
             names = [f"{frame}.{axis}" for frame in columns["wrenches"] for axis in "xyz"]
             found[group] = run.wrenches[:, :, part].reshape(run.steps, len(names)), unit, names
-    for name, array in run.extras.items():
+    for name, array in {**{n: a for n, a in run.states.items() if n != "tick"}, **run.extras}.items():
         group = f"signal {name}" if name in found else name
-        found[group] = array.reshape(run.steps, int(np.prod(array.shape[1:]))), "", extra_names(name, array.shape[1:])
+        found[group] = array.reshape(len(array), int(np.prod(array.shape[1:]))), "", extra_names(name, array.shape[1:])
     return {printable(group): Signal(values, unit, [*map(printable, names)]) for group, (values, unit, names) in found.items()}
 
 
