@@ -1,15 +1,33 @@
 """Parts of a closed loop that are supplied: actuators, sensors, filters and policies, as `cd.blocks.IMU`."""
 
+from condyle.blocks.actuators import ImplicitPD as ImplicitPD
+from condyle.blocks.actuators import TorqueActuator as TorqueActuator
 from condyle.blocks.delay import Delay as Delay
+from condyle.blocks.disturbances import RandomPushes as RandomPushes
+from condyle.blocks.disturbances import SineWrench as SineWrench
+from condyle.blocks.disturbances import WrenchPulse as WrenchPulse
 from condyle.blocks.filters import Butterworth as Butterworth
 from condyle.blocks.filters import Derivative as Derivative
 from condyle.blocks.filters import LowPass as LowPass
 from condyle.blocks.filters import MovingAverage as MovingAverage
+from condyle.blocks.friction import JointFriction as JointFriction
+from condyle.blocks.hobby_servo import HobbyServo as HobbyServo
+from condyle.blocks.joints import JointBlock as JointBlock
+from condyle.blocks.joints import combined as combined
 from condyle.blocks.limiters import Backlash as Backlash
 from condyle.blocks.limiters import DeadBand as DeadBand
 from condyle.blocks.limiters import Quantizer as Quantizer
 from condyle.blocks.limiters import RateLimit as RateLimit
 from condyle.blocks.limiters import Saturation as Saturation
 from condyle.blocks.limiters import Slew as Slew
+from condyle.blocks.motors import DCMotor as DCMotor
+from condyle.blocks.motors import SeriesElastic as SeriesElastic
 from condyle.blocks.pid import PID as PID
 from condyle.blocks.pid import Integrator as Integrator
+from condyle.blocks.policy import MLP as MLP
+from condyle.blocks.rotor import Rotor as Rotor
+from condyle.blocks.servos import FirstOrderServo as FirstOrderServo
+from condyle.blocks.servos import FirstOrderTorqueServo as FirstOrderTorqueServo
+from condyle.blocks.servos import SecondOrderServo as SecondOrderServo
+from condyle.blocks.servos import SecondOrderTorqueServo as SecondOrderTorqueServo
+from condyle.blocks.servos import VelocityServo as VelocityServo
