@@ -29,6 +29,7 @@ DRAWN_IN = {
     "diffne": "pictures_of_contact",
     "faq": "pictures_of_robots",
     "limits": "pictures_of_contact",
+    "closed_loop": "pictures_of_loops",
 }
 
 
