@@ -27,6 +27,7 @@ ALL = (
     "robots",
     "contact",
     "fourlimb",
+    "closed_loop",
     "constraints",
     "mpc",
     "network",

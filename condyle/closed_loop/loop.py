@@ -263,7 +263,7 @@ class Loop:
             shapes = self._shapes(values) | self.inputs
             self._functions[key] = self._compiled(jacobian_kernel(self, tuple(values)), shapes, on)
         arrays = {"x": x, **self._keys(x, seed, robots), **references_of(self.inputs, references)}
-        found = self._functions[key](**{**arrays, **values, **self._tables(parameters)})
+        found = self._functions[key](**_as_precise_as(x, {**arrays, **values, **self._tables(parameters)}))
         A, *Bs = found if isinstance(found, tuple) else (found,)
         if len(Bs) == 1:
             return A, Bs[0]
@@ -340,7 +340,7 @@ class Loop:
         if not rows:
             arrays["clock"] = np.zeros((count // schedule.period, 1))
         tables = self._tables(parameters)
-        x1, residual, *written = function(**{**arrays, **values, **tables})
+        x1, residual, *written = function(**_as_precise_as(x, {**arrays, **values, **tables}))
         if count == 1 and backend == "cpu" and (fast := function.fast_call()) is not None:
             self._quick.setdefault(
                 (names, tuple(parameters or {})), (fast, self._tables(None), () if rows else (np.zeros((1, 1)),))
@@ -428,3 +428,8 @@ class Loop:
             f"the loop{where} stops at tick {int(tick)} (t = {tick * self.dt:.6g} s): {reason}; look at gains and dt "
             f"({self.dt} s), or pass freeze=True to leave such robots as they are"
         )
+
+
+def _as_precise_as(x: np.ndarray, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The arrays in the precision of the states, which decide in what precision a call computes."""
+    return {name: value.astype(x.dtype, copy=False) for name, value in arrays.items()}
