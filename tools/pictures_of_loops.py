@@ -54,10 +54,13 @@ def closed_loop(path: Path) -> None:
     X = loop.state(0.1 * rng.normal(size=(ROBOTS, 2)))
     masses = {"elbow.mass": rng.uniform(0.5, 3.0, ROBOTS)}
     out = loop.rollout(X, TARGET, TICKS, seed=1, parameters=masses, record=["q", "u", "servo.angle"])
-    episodes = cd.Loop(world, closed, episode=cd.Episode(lambda x: x.q[0] > 0.35, 0.8, lambda d: {"q": 0.1 * d.normal(2)}), target=2)
+    episode = cd.Episode(lambda x: x.q[0] > 0.35, 0.8, lambda draw: {"q": 0.1 * draw.normal(2)})
+    episodes = cd.Loop(world, closed, episode=episode, target=2)
     again = episodes.rollout(episodes.state(X[:3, :2]), TARGET, TICKS, seed=1, record=["q"])
     t = DT * np.arange(1, TICKS + 1)
-    figure = sheet("One kernel: 200 arms with random masses, a servo's lag and a noisy controller at 50 Hz", width=12.0, height=4.2)
+    figure = sheet(
+        "One kernel: 200 arms with random masses, a servo's lag and a noisy controller at 50 Hz", width=12.0, height=4.2
+    )
     left, middle, right = figure.subplots(1, 3)
     left.plot(t, out["q"][:, :, 0].T, color=BLUE, lw=0.4, alpha=0.25)
     left.plot(t, out["servo.angle"][0, :, 0], color=ORANGE, lw=2.0, label="servo's angle")
