@@ -6,12 +6,20 @@ from condyle.blocks.delay import Delay as Delay
 from condyle.blocks.disturbances import RandomPushes as RandomPushes
 from condyle.blocks.disturbances import SineWrench as SineWrench
 from condyle.blocks.disturbances import WrenchPulse as WrenchPulse
+from condyle.blocks.encoders import Encoders as Encoders
 from condyle.blocks.filters import Butterworth as Butterworth
 from condyle.blocks.filters import Derivative as Derivative
 from condyle.blocks.filters import LowPass as LowPass
 from condyle.blocks.filters import MovingAverage as MovingAverage
+from condyle.blocks.force_sensors import ContactSensor as ContactSensor
+from condyle.blocks.force_sensors import ForceTorque as ForceTorque
+from condyle.blocks.frame_sensors import FramePose as FramePose
+from condyle.blocks.frame_sensors import FrameVelocity as FrameVelocity
+from condyle.blocks.frame_sensors import StateSensor as StateSensor
+from condyle.blocks.frame_sensors import common_deviations as common_deviations
 from condyle.blocks.friction import JointFriction as JointFriction
 from condyle.blocks.hobby_servo import HobbyServo as HobbyServo
+from condyle.blocks.imu import IMU as IMU
 from condyle.blocks.joints import JointBlock as JointBlock
 from condyle.blocks.joints import combined as combined
 from condyle.blocks.limiters import Backlash as Backlash
@@ -20,6 +28,9 @@ from condyle.blocks.limiters import Quantizer as Quantizer
 from condyle.blocks.limiters import RateLimit as RateLimit
 from condyle.blocks.limiters import Saturation as Saturation
 from condyle.blocks.limiters import Slew as Slew
+from condyle.blocks.measurement import Measurement as Measurement
+from condyle.blocks.measurement import Quantity as Quantity
+from condyle.blocks.measurement import Sensor as Sensor
 from condyle.blocks.motors import DCMotor as DCMotor
 from condyle.blocks.motors import SeriesElastic as SeriesElastic
 from condyle.blocks.pid import PID as PID
@@ -31,3 +42,5 @@ from condyle.blocks.servos import FirstOrderTorqueServo as FirstOrderTorqueServo
 from condyle.blocks.servos import SecondOrderServo as SecondOrderServo
 from condyle.blocks.servos import SecondOrderTorqueServo as SecondOrderTorqueServo
 from condyle.blocks.servos import VelocityServo as VelocityServo
+from condyle.blocks.terrain_sensors import HeightScan as HeightScan
+from condyle.blocks.terrain_sensors import RangeFinder as RangeFinder

@@ -13,9 +13,10 @@ from condyle.closed_loop.episode import Draw
 from condyle.closed_loop.tick import Tick
 from condyle.dynamics import kinematics
 from condyle.errors import ControlError
+from condyle.robot.joints import Free, rotation_of
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
-from condyle.robot.spatial import Array, Motion, Pose
+from condyle.robot.spatial import Array, Motion, Pose, cross, product
 from condyle.simulate.contacts import position
 from condyle.simulate.integrate import integrate_step
 from condyle.simulate.parameters import parameterized
@@ -187,10 +188,14 @@ def plant_step(world: World, integrator: str, substeps: int, q: Array, v: Array,
 
     def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
         end = integrate_step(world, Inputs(q, v, u, t, six), integrator)
-        return end.q, end.v, end.residual, end.acceleration, end.contact_impulses * (1.0 / world.h)
+        return end.q, end.v, end.residual, end.contact_impulses * (1.0 / world.h)
+
+    def over(q1: Array, v1: Array) -> Array:
+        return mean_acceleration(world, world.h * float(substeps), (q, v), (q1, v1))
 
     if substeps == 1:
-        return PlantStep(*one(q, v, t))
+        q1, v1, residual, forces = one(q, v, t)
+        return PlantStep(q1, v1, residual, over(q1, v1), forces)
     points = len(world.points)
 
     def body(i: Any, state: Any) -> Any:
@@ -200,10 +205,27 @@ def plant_step(world: World, integrator: str, substeps: int, q: Array, v: Array,
             "q": end[0],
             "v": end[1],
             "residual": np.maximum(state["residual"], end[2]),
-            "a": state["a"] + end[3] * n,
-            "f": state["f"] + end[4] * n if points else state["f"],
+            "f": state["f"] + end[3] * n if points else state["f"],
         }
 
-    start = {"q": q, "v": v, "residual": 0.0, "a": np.zeros(world.nv), "f": np.zeros((max(points, 1), 3))}
+    start = {"q": q, "v": v, "residual": 0.0, "f": np.zeros((max(points, 1), 3))}
     end = loop(body, start, substeps)
-    return PlantStep(end["q"], end["v"], end["residual"], end["a"], end["f"] if points else np.zeros((0, 3)))
+    forces = end["f"] if points else np.zeros((0, 3))
+    return PlantStep(end["q"], end["v"], end["residual"], over(end["q"], end["v"]), forces)
+
+
+def mean_acceleration(world: World, dt: Any, before: tuple[Array, Array], after: tuple[Array, Array]) -> Array:
+    """The mean acceleration between two states (q, v), in the axes and for the velocity of the second one: (nv,).
+
+    Of a free joint it is  R_1^T (R_1 v_1 - R_0 v_0) / dt - w_1 x v_1,  so that its classical acceleration at the second state is
+    the change of its velocity in the world per time, exactly, however the body turns.
+    """
+    (q0, v0), (q1, v1) = before, after
+    a = (v1 - v0) * (1.0 / dt)
+    for link in world.reduced.links if world.holonomic else ():
+        if isinstance(link.kind, Free):
+            quaternion, linear = slice(link.q.start + 3, link.q.stop), slice(link.v.start, link.v.start + 3)
+            R_10 = product(rotation_of(q1[quaternion]).T, rotation_of(q0[quaternion]))
+            w_1 = v1[linear.stop : link.v.stop]
+            a[linear] = (v1[linear] - product(R_10, v0[linear])) * (1.0 / dt) - cross(w_1, v1[linear])
+    return a

@@ -15,6 +15,16 @@ Wrenches = Mapping[int, Force]  # link -> force on it, in its own frame
 
 def inverse_dynamics(model: Model, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None) -> Array:
     """Joint forces that produce the acceleration `a`:  tau = M(q) a + c(q, v)  (Featherstone 2008, table 5.1)."""
+    F = transmitted_forces(model, q, v, a, wrenches)
+    tau = np.zeros(model.nv, dtype=object)
+    for i, link in model.inward():
+        for k, S in enumerate(link.axes):
+            tau[link.v.start + k] = S.dot(F[i]) + link.armature * a[link.v.start + k]
+    return tau
+
+
+def transmitted_forces(model: Model, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None) -> list[Force]:
+    """The force that each link receives through its joint at the acceleration `a`, in its own frame."""
     w = angular_velocities(model, q, v)
     A: list[Motion] = []
     F: list[Force] = []
@@ -31,13 +41,10 @@ def inverse_dynamics(model: Model, q: Array, v: Array, a: Array, wrenches: Wrenc
             F[i] = F[i] - wrenches[i]
 
     # inward: each joint carries its own link and everything beyond it
-    tau = np.zeros(model.nv, dtype=object)
     for i, link in model.inward():
-        for k, S in enumerate(link.axes):
-            tau[link.v.start + k] = S.dot(F[i]) + link.armature * a[link.v.start + k]
         if link.parent >= 0:
             F[link.parent] = F[link.parent] + link.pose(q) @ F[i]
-    return tau
+    return F
 
 
 def gravity_forces(model: Model, q: Array) -> Array:

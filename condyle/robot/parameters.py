@@ -87,13 +87,14 @@ class ParameterSpec:
                 raise error(f"parameter '{self.name}' must {what}, its principal moments are {shown}{place(at, axes)}")
 
     def _wanted(self) -> str:
-        return f"a number ({self.unit})" if not self.shape else f"an array of shape {self.shape} ({self.unit})"
+        unit = f" ({self.unit})" if self.unit else ""
+        return f"a number{unit}" if not self.shape else f"an array of shape {self.shape}{unit}"
 
     def _bounds(self) -> str:
         below, above = ("greater than", "less than") if self.open_bounds else ("at least", "at most")
         parts = [] if self.infinite else ["finite"]
-        parts += [f"{below} {self.minimum:g} {self.unit}"] if self.minimum > -inf else []
-        parts += [f"{above} {self.maximum:g} {self.unit}"] if self.maximum < inf else []
+        parts += [f"{below} {self.minimum:g} {self.unit}".rstrip()] if self.minimum > -inf else []
+        parts += [f"{above} {self.maximum:g} {self.unit}".rstrip()] if self.maximum < inf else []
         return " and ".join(parts) or "a number"
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from condyle.tape.ops import OPS
-from condyle.tape.tape import Block, Loop, Node, table_size
+from condyle.tape.tape import RUN_TIME, Block, Loop, Node, table_size
 
 
 def dead_code(block: Block) -> Block:
@@ -189,6 +189,9 @@ def _slim_loop(nodes: tuple[Node, ...], loop: Loop, args: tuple[int, ...], final
             first.append(at)
             read.append((table, columns))
         at += width
+    if loop.count == RUN_TIME and not read:
+        # the rows of a table that nothing reads are still how often it runs
+        first, read = [1 + loop.carries], [(tables[0], {0})]
     outside = [(at + j, a) for j, a in enumerate(captured) if at + j in used]
     places = {n.data[0]: k for k, n in enumerate(slim.nodes) if n.op == "input"}
     captured_tables = [(a, _columns_used(slim, places[p])) for p, a in outside if p in places]
