@@ -200,4 +200,4 @@ def signals_of(name: str, output: Any) -> dict[str, Any]:
     if isinstance(output, (tuple, list)):
         fields = getattr(output, "_fields", range(len(output)))
         return {k: x for part, v in zip(fields, output, strict=True) for k, x in signals_of(f"{name}.{part}", v).items()}
-    return {} if isinstance(output, Table) or output is None else {name: output}
+    return {} if isinstance(output, Table | str) or output is None else {name: output}

@@ -17,7 +17,10 @@ Rebuild = Callable[[list[Any]], Any]
 
 
 def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
-    """(scalars and tables, how to rebuild the value from others like them, a comparable description of the shape)."""
+    """(scalars and tables, how to rebuild the value from others like them, a comparable description of the shape).
+
+    A string is no number: it stays as it is.
+    """
     if isinstance(value, dict):
         names = list(value)
         leaves, rebuild, shape = flatten([value[name] for name in names])
@@ -43,6 +46,8 @@ def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
         shape = value.shape
         leaves = [x if isinstance(x, Scalar) else number(x) for x in value.ravel().tolist()]
         return leaves, lambda xs: assemble(xs, shape), shape
+    if isinstance(value, str):
+        return [], lambda xs: value, ("str", value)
     return [number(value)], lambda xs: xs[0], ()
 
 

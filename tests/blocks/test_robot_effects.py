@@ -194,3 +194,10 @@ def test_policies_with_wrong_shapes_are_refused() -> None:
         cd.blocks.MLP([(np.ones((4, 2)), np.ones(4)), (np.ones((1, 3)), np.ones(1))])
     with pytest.raises(ControlError, match="activation must be one of elu"):
         cd.blocks.MLP([(np.ones((4, 2)), np.ones(4))], "gelu")
+
+
+def test_a_slow_block_holds_a_wrench_in_local_axes() -> None:
+    rotor = cd.blocks.Rotor("box", 2e-5, every=4)
+    loop = cd.Loop(cd.Simulation(a_box(), H), lambda x, command: rotor(command[0], x), command=1)
+    v = loop.rollout(loop.state(), np.array([500.0]), 40)["v"]
+    assert v[-1, 2] == pytest.approx((2e-5 * 500.0**2 - G) * 40 * H, rel=1e-9)
