@@ -126,11 +126,9 @@ class Parameters(Mapping[str, ParameterSpec]):
         """The parameter of this name, or an error with the nearest one."""
         if name in self:
             return self[name]
-        owner, _, what = name.rpartition(".") if isinstance(name, str) else ("", "", "")
-        # the nearest owner of such a number, or else the nearest name
-        owners = [known.rpartition(".")[0] for known in self if known.endswith(f".{what}")] if what else []
-        hint = nearest(owner, owners) if owner and owners else nearest(name, list(self))
-        raise error(f"{self._of}: there is no parameter '{name!s:.60}'{hint}")
+        what = name.rpartition(".")[2] if isinstance(name, str) else ""
+        same = [known for known in self if known.endswith(f".{what}")]
+        raise error(f"{self._of}: there is no parameter '{name!s:.60}'{nearest(name, same or list(self))}")
 
     def checked(self, values: Mapping[str, Any], error: type[Exception] = RobotError) -> dict[str, np.ndarray]:
         """The values by their parameters' own names, each possible by itself and with the others."""

@@ -24,11 +24,10 @@ from condyle.simulate.step import Inputs, augmented, contact_impulses, motors, n
 from condyle.simulate.step_derivatives import gates
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient, where
-from condyle.tape.derive import jacobian
+from condyle.tape.derive import jacobian, trace_inside
 from condyle.tape.inline import inline
 from condyle.tape.loop import loop
 from condyle.tape.tape import Tape
-from condyle.tape.trace import trace
 
 STEPS = 200  # of Newton at most, halved ones included
 SOFTEST = 1e5  # initial smoothing, as a multiple of the final one
@@ -98,8 +97,8 @@ def backward_impulses(world: World, x: Inputs, v1: Array) -> Array:
     return contact_impulses(world, end.q, constraints, iterates)
 
 
-def _error_tapes(world: World) -> tuple[Tape, Tape]:
-    """(h R, its derivative by v1) as tapes, with the smoothing of contact and joints scaled by an input."""
+def _error_tapes(world: World) -> tuple[Tape, Tape, list[Any]]:
+    """(h R, its derivative by v1, their last arguments) with the smoothing of contact and joints scaled by an input."""
     model, count = world.model, max(len(world.wrenches), 1)
 
     def error(v1: Array, q: Array, v: Array, u: Array, t: Array, wrenches: Array, soft: Array) -> Any:
@@ -116,15 +115,15 @@ def _error_tapes(world: World) -> tuple[Tape, Tape]:
         "wrenches": (count, 6),
         "soft": 1,
     }
-    tape = trace(error, **sizes)
-    return tape, jacobian(tape, "r", "v1", mode="forward")
+    tape, around = trace_inside(error, **sizes)
+    return tape, jacobian(tape, "r", "v1", mode="forward"), around
 
 
-def _errors(world: World, both: tuple[Tape, Tape], x: Inputs, v1: Array, soft: Any) -> tuple[Array, Array]:
+def _errors(world: World, both: tuple[Tape, Tape, list[Any]], x: Inputs, v1: Array, soft: Any) -> tuple[Array, Array]:
     count, n = max(len(world.wrenches), 1), world.model.nv
     u = x.u if world.nu else np.zeros(1)
     wrenches = np.zeros((count, 6)) if x.wrenches is None else x.wrenches
-    flat = [*v1, *x.q, *x.v, *u, x.t, *np.ravel(wrenches), soft]
+    flat = [*v1, *x.q, *x.v, *u, x.t, *np.ravel(wrenches), soft, *both[2]]
     return inline(both[0], flat)["r"], inline(both[1], flat)["dr_dv1"].reshape(n, n)
 
 

@@ -14,7 +14,7 @@ from condyle.simulate.friction_cone import Cone, Iterate, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
-from condyle.tape.derive import jacobian
+from condyle.tape.derive import jacobian, trace_inside
 from condyle.tape.inline import inline
 from condyle.tape.tape import Tape
 from condyle.tape.trace import trace
@@ -35,9 +35,9 @@ def contact_jacobians(
     world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Motion, before: Motion, iterate: Iterate
 ) -> ContactJacobians:
     """At the solution `iterate`; all in the frame F. `after` and `before` are the velocities at the sphere's centre."""
-    tape = _tape(world, point, len(iterate["y"]))
+    tape, around = _tape(world, point, len(iterate["y"]))
     arrays = [centre, after.vector(), before.vector(), X_0F.R, X_0F.p, iterate["y"], np.array([iterate["s"]], dtype=object)]
-    results = inline(tape, [x for array in arrays for x in np.ravel(array)])
+    results = inline(tape, [*[x for array in arrays for x in np.ravel(array)], *around])
     wrench, by_place, by_after, by_before = (results[p.name].reshape(p.shape) for p in tape.outputs)
     return ContactJacobians(wrench, by_place, by_after, by_before)
 
@@ -65,25 +65,26 @@ def limit_jacobian(world: World, k: int, angle: Any, after: Any, before: Any, it
     def local(angle: Array, before: Array, after: Array, y: Array, s: Array) -> Any:
         return {"impulse": impulse(limit_law(world, k, angle[0], before[0]), after, y, s[0])}
 
-    tape = jacobian(trace(local, angle=1, before=1, after=1, y=1, s=1), "impulse", ["angle", "before"], mode="forward")
-    found = inline(tape, [angle, before, after, iterate["y"][0], iterate["s"]])
+    tape, around = trace_inside(local, angle=1, before=1, after=1, y=1, s=1)
+    tape = jacobian(tape, "impulse", ["angle", "before"], mode="forward")
+    found = inline(tape, [angle, before, after, iterate["y"][0], iterate["s"], *around])
     return found["dimpulse_dangle"][0], found["dimpulse_dbefore"][0]
 
 
-def _tape(world: World, point: ContactPoint, corners: int) -> Tape:
-    """The wrench with its derivatives, as a tape of its own."""
+def _tape(world: World, point: ContactPoint, corners: int) -> tuple[Tape, list[Any]]:
+    """The wrench with its derivatives, as a tape of its own, and its last arguments, parameters of the world."""
 
     def local(centre: Array, after: Array, before: Array, R: Array, p: Array, y: Array, s: Array) -> Any:
         return {"wrench": wrench(world, point, Pose(R, p), centre, after, before, y, s[0])}
 
-    tape = trace(local, centre=3, after=6, before=6, R=(3, 3), p=3, y=corners, s=1)
+    tape, around = trace_inside(local, centre=3, after=6, before=6, R=(3, 3), p=3, y=corners, s=1)
     jacobians = jacobian(tape, "wrench", ["centre", "after", "before"], mode="forward")
 
     def both(**arrays: Any) -> Any:
         flat = [x for array in arrays.values() for x in np.ravel(array)]
         return {name: values.reshape(shape) for t in (tape, jacobians) for name, values, shape in _results(t, flat)}
 
-    return trace(both, **{p.name: p.shape for p in tape.inputs})
+    return trace(both, **{p.name: p.shape for p in tape.inputs}), around
 
 
 def _results(tape: Tape, flat: list[Any]) -> list[tuple[str, Array, tuple[int, ...]]]:

@@ -22,10 +22,9 @@ from condyle.simulate.solver import solve
 from condyle.simulate.step import Inputs, NextVelocity, ended, problem
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
-from condyle.tape.derive import jvp, vjp
+from condyle.tape.derive import jvp, trace_inside, vjp
 from condyle.tape.inline import inline
 from condyle.tape.loop import scan
-from condyle.tape.trace import trace
 
 
 def differentiable_velocity(world: World, x: Inputs) -> NextVelocity:
@@ -98,11 +97,12 @@ def weighted_hessian(world: World, x: Inputs, weight: Array, integrator: str) ->
 
     sizes: dict[str, Any] = {"d": size, "q": reduced.nq, "v": world.nv, "u": max(nu, 1), "t": 1, "wrenches": (count, 6)}
     sizes["weight"] = n
-    gradient = vjp(trace(objective, **sizes), "d")
+    tape, around = trace_inside(objective, **sizes)
+    gradient = vjp(tape, "d")
     along = jvp(gradient, "d")
     wrenches = np.zeros((count, 6)) if x.wrenches is None else x.wrenches
     u = x.u if nu else np.zeros(1)
-    rest = [*np.zeros(size), *x.q, *x.v, *u, x.t, *np.ravel(wrenches), *weight]
+    rest = [*np.zeros(size), *x.q, *x.v, *u, x.t, *np.ravel(wrenches), *weight, *around]
 
     def body(_: Any, state: Any, direction: Any) -> Any:
         return state, inline(along, [*rest, 1.0, *direction])["d_gradient_tangent"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from condyle.dynamics import energy
 from condyle.robot.spatial import Array
 from condyle.simulate.hessian import differentiable_step, weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
+from condyle.simulate.parameters import parameterized
 from condyle.simulate.solver import LIMIT
 from condyle.simulate.step import Inputs, next_velocity, spring_energy
 from condyle.simulate.world import World
@@ -167,12 +169,17 @@ KERNELS: dict[str, Callable[..., Any]] = {
 }
 
 
-def compiled(stepper: Stepper, name: str, **shapes: Any) -> Function:
-    """One of the kernels for arrays of these shapes; a world seen before is not traced again."""
+def compiled(stepper: Stepper, name: str, parameters: Mapping[str, str] = MappingProxyType({}), /, **shapes: Any) -> Function:
+    """One of the kernels for arrays of these shapes; a world seen before is not traced again.
+
+    `parameters`: {input: parameter of the world}, for those of the arrays that are parameters.
+    """
 
     def traced(**arrays: Any) -> Any:
-        return KERNELS[name](stepper, **arrays)
+        given = {parameter: arrays.pop(port) for port, parameter in parameters.items()}
+        return KERNELS[name](replace(stepper, world=parameterized(stepper.world, given)), **arrays)
 
     traced.__name__ = name
-    key = f"{trace_key(KERNELS[name], stepper)} {stepper.world.key()} {stepper.integrator} {stepper.substeps} {name} {shapes!r}"
-    return Function(cached_trace(key, partial(trace, traced, **shapes)))
+    source = trace_key(KERNELS[name], parameterized, stepper)
+    numbers = f"{stepper.integrator} {stepper.substeps} {name} {shapes!r} {dict(parameters)!r}"
+    return Function(cached_trace(f"{source} {stepper.world.key()} {numbers}", partial(trace, traced, **shapes)))

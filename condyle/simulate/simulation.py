@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,10 @@ import numpy as np
 from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Ball, Free
+from condyle.robot.parameters import Parameters
 from condyle.simulate.build import Wrenches, build_world, chosen_contacts, spring_list, wrench_frames
 from condyle.simulate.config import SimulationConfig
+from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
@@ -29,6 +31,8 @@ from condyle.tape.trace import Rows
 
 if TYPE_CHECKING:
     from condyle.simulate.kernels import Stepper
+
+On = tuple[str, int | None, int | None]  # backend, lanes, threads
 
 
 class Simulation:
@@ -207,6 +211,11 @@ class Simulation:
         """The axes of each wrench: "world_aligned" or "local"."""
         return tuple(axes for _, axes in self._world.wrenches)
 
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The numbers of robot, ground and contact that calls may be given, with units and defaults; it prints as a table."""
+        return world_parameters(self._world)
+
     @property
     def rest_depth(self) -> float:
         """The depth of a contact under its share of the weight at rest, m."""
@@ -252,6 +261,7 @@ class Simulation:
         u: Any = None,
         *,
         wrenches: Any = None,
+        parameters: Mapping[str, Any] | None = None,
         derivatives: bool = False,
         freeze: bool = False,
         backend: str = "cpu",
@@ -260,24 +270,26 @@ class Simulation:
     ) -> Any:
         """The state after one step; with derivatives=True (x1, A, B), dx1 = A dx + B du in the tangent space.
 
-        `wrenches`: (..., frames, 6), force then torque in the axes the frames were named with, or {frame: six numbers}. A state
-        that is not finite, or whose solver does not converge, is an error; with freeze=True it stays as it is, and `status.ok`
-        is False for it. Inside a trace, with traced values, it always is so: nothing is raised, and `status.ok` is a traced
-        condition. Tape derivatives of the traced step are right to second order, by the implicit function theorem.
+        `wrenches`: (..., frames, 6), force then torque in the axes the frames were named with, or {frame: six numbers}.
+        `parameters`: {name: value} of `simulation.parameters`, one value for all robots or one for each; a kernel is compiled for
+        each set of names, never for a value. A state that is not finite, or whose solver does not converge, is an error; with
+        freeze=True it stays as it is, and `status.ok` is False for it. Inside a trace, with traced values, it always is so:
+        nothing is raised, and `status.ok` is a traced condition. Tape derivatives of the traced step are right to second order,
+        by the implicit function theorem.
         """
-        arrays, on = self._inputs(x, u, wrenches), (backend, lanes, threads)
-        if any_traced(arrays):
-            x1, residual = self._function("inlined_step", ("x", "u"), _inside_trace(on))(*arrays)
+        arrays, on, given = self._inputs(x, u, wrenches), (backend, lanes, threads), self._parameters(parameters)
+        if any_traced((*arrays, *given.values())):
+            x1, residual = self._function("inlined_step", ("x", "u"), _inside_trace(on), given)(*arrays, *given.values())
             self.status = Status.of(residual)
-            return (x1, *self._jacobians(arrays, on)) if derivatives else x1
-        function = self._function("step", ("x", "u"), on, all(array.ndim == 1 for array in arrays[:2]))
-        x1, residual = function(*arrays)
+            return (x1, *self._jacobians(arrays, given, on)) if derivatives else x1
+        single = all(array.ndim == 1 for array in arrays[:2]) and not any(self._batch_axes(given))
+        x1, residual = self._function("step", ("x", "u"), on, given, single)(*arrays, *given.values())
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, arrays, arrays[0])
         if not derivatives:
             return x1
-        return (x1, *self._jacobians(arrays, on))
+        return (x1, *self._jacobians(arrays, given, on))
 
     def rollout(
         self,
@@ -285,6 +297,7 @@ class Simulation:
         us: Any,
         *,
         wrenches: Any = None,
+        parameters: Mapping[str, Any] | None = None,
         derivatives: bool = False,
         freeze: bool = False,
         backend: str = "cpu",
@@ -293,25 +306,29 @@ class Simulation:
     ) -> Any:
         """The states (..., T + 1, nx) under the controls us (..., T, nu), the first one included.
 
-        `wrenches` act at every step. With derivatives=True also As (..., T, ndx, ndx) and Bs (..., T, ndx, nu) of every step.
+        `wrenches` act at every step, and `parameters` hold for all of them. With derivatives=True also As (..., T, ndx, ndx) and
+        Bs (..., T, ndx, nu) of every step.
         """
         x, us = self._array("x", x, self.nx), self._controls("us", us)
         if us.ndim < 2 or us.shape[-2] < 1:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
         steps, on = us.shape[-2], (backend, lanes, threads)
-        extra = self._wrenches(wrenches)
-        if any_traced((x, us, *extra)):
-            return self._traced_rollout(x, us, extra, _inside_trace(on), derivatives)
-        lead = self._lead(x=x.shape[:-1], us=us.shape[:-2], wrenches=extra[0].shape[:-2] if extra else ())
+        extra, given = self._wrenches(wrenches), self._parameters(parameters)
+        if any_traced((x, us, *extra, *given.values())):
+            return self._traced_rollout(x, us, extra, given, _inside_trace(on), derivatives)
+        own = {"x": x.shape[:-1], "us": us.shape[:-2], "wrenches": extra[0].shape[:-2] if extra else ()}
+        lead = self._lead(**own, **dict(zip(given, self._batch_axes(given), strict=True)))
         xs = np.empty((*lead, steps + 1, self.nx))
         xs[..., 0, :] = x
-        xs[..., 1:, :], residual = self._function("rollout", ("x", "us"), on, not lead)(x, us, *extra)
+        xs[..., 1:, :], residual = self._function("rollout", ("x", "us"), on, given, not lead)(x, us, *extra, *given.values())
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, (x, us, *extra), xs[..., -1, :])
         if not derivatives:
             return xs
-        return (xs, *self._jacobians((xs[..., :-1, :], us, *[w[..., None, :, :] for w in extra]), on))
+        # one more batch axis: the steps
+        each = {name: np.expand_dims(v, v.ndim - len(self.parameters[name].shape)) for name, v in given.items()}
+        return (xs, *self._jacobians((xs[..., :-1, :], us, *[w[..., None, :, :] for w in extra]), each, on))
 
     def step_hessian(
         self,
@@ -320,6 +337,7 @@ class Simulation:
         weight: Any,
         *,
         wrenches: Any = None,
+        parameters: Mapping[str, Any] | None = None,
         backend: str = "cpu",
         lanes: int | None = None,
         threads: int | None = None,
@@ -331,8 +349,20 @@ class Simulation:
             )
         x, u, *extra = self._inputs(x, u, wrenches)
         weight = self._array("weight", weight, self.ndx)
-        H: np.ndarray = self._function("hessian", ("x", "u", "weight"), (backend, lanes, threads))(x, u, weight, *extra)
+        given = self._parameters(parameters)
+        function = self._function("hessian", ("x", "u", "weight"), (backend, lanes, threads), given)
+        H: np.ndarray = function(x, u, weight, *extra, *given.values())
         return H
+
+    def step_function(self, parameters: Sequence[str] = ()) -> Function:
+        """The step as a compiled function: x, u, wrenches if frames are named, and parameters in, x1 and the residual out.
+
+        Its derivatives by all inputs are right to second order, by the implicit function theorem; x1 holds coordinates, so those
+        by a quaternion are by its four entries. The input of "torso.mass" is torso_mass. A state whose residual is above 1e-10
+        did not converge and stays as it is.
+        """
+        specs = {spec.name: spec.default for spec in (self.parameters.require(name, SimulationError) for name in parameters)}
+        return self._function("inlined_step", ("x", "u"), ("cpu", None, None), specs)
 
     # ---- outputs
 
@@ -342,6 +372,7 @@ class Simulation:
         u: Any = None,
         *,
         wrenches: Any = None,
+        parameters: Mapping[str, Any] | None = None,
         backend: str = "cpu",
         lanes: int | None = None,
         threads: int | None = None,
@@ -349,12 +380,24 @@ class Simulation:
         """The force of the ground on each contact point during the next step, world axes, N: (..., contacts, 3)."""
         if not self.contact_points:
             return np.zeros((*np.shape(x)[:-1], 0, 3))
-        out: np.ndarray = self._function("forces", ("x", "u"), (backend, lanes, threads))(*self._inputs(x, u, wrenches))
+        given = self._parameters(parameters)
+        function = self._function("forces", ("x", "u"), (backend, lanes, threads), given)
+        out: np.ndarray = function(*self._inputs(x, u, wrenches), *given.values())
         return out
 
-    def energy(self, x: Any, *, backend: str = "cpu", lanes: int | None = None, threads: int | None = None) -> Any:
+    def energy(
+        self,
+        x: Any,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
+    ) -> Any:
         """Kinetic energy + potential energy + energy of the springs, J."""
-        return self._function("energy", ("x",), (backend, lanes, threads))(self._array("x", x, self.nx))
+        given = self._parameters(parameters)
+        function = self._function("energy", ("x",), (backend, lanes, threads), given)
+        return function(self._array("x", x, self.nx), *given.values())
 
     @property
     def hash(self) -> str:
@@ -381,13 +424,13 @@ class Simulation:
         return Simulation.from_config(self.robot, replace(self.config, dt=self.dt / self.substeps, substeps=1), self.threads)
 
     def _function(
-        self, name: Any, inputs: tuple[str, ...], on: tuple[str, int | None, int | None], single: bool = False
+        self, name: Any, inputs: tuple[str, ...], on: On, parameters: Iterable[str] = (), single: bool = False
     ) -> Function:
         """The compiled kernel `name`, or (name, steps), on (backend, lanes, threads); one state uses one lane by default.
 
-        Without a number of steps, a rollout makes as many as there are controls.
+        Without a number of steps, a rollout makes as many as there are controls. `parameters`: names of those that are inputs.
         """
-        key = (name, single, *on)
+        key = (name, single, tuple(parameters), *on)
         if key not in self._functions:
             from condyle.simulate.kernels import compiled
 
@@ -396,18 +439,21 @@ class Simulation:
             nu = max(self.nu, 1)
             us = Rows(None, nu) if steps is None else (steps, nu)
             sizes = {"x": self.nx, "u": nu, "us": us, "weight": self.ndx}
-            shapes = {i: sizes[i] for i in inputs}
+            shapes: dict[str, Any] = {i: sizes[i] for i in inputs}
             if self.wrench_frames and kernel != "energy":
                 shapes["wrenches"] = (len(self.wrench_frames), 6)
-            self._functions[key] = compiled(self._stepper, kernel, **shapes).on(
+            specs = [self.parameters[name] for name in parameters]
+            ports = {spec.port: spec.name for spec in specs}
+            shapes |= {spec.port: spec.shape for spec in specs}
+            self._functions[key] = compiled(self._stepper, kernel, ports, **shapes).on(
                 backend, lanes=(1 if single else None) if lanes is None else lanes, threads=threads or self.threads
             )
         return self._functions[key]
 
-    def _jacobians(self, arrays: tuple[Any, ...], on: tuple[str, int | None, int | None]) -> tuple[np.ndarray, np.ndarray]:
+    def _jacobians(self, arrays: tuple[Any, ...], given: dict[str, Any], on: On) -> tuple[np.ndarray, np.ndarray]:
         """(A, B) of a step; with substeps, the product of those of each step of the physics."""
-        function, n = self._function("jacobians", ("x", "u"), on), self.ndx
-        A, *rest = _results(function(*arrays))
+        function, n = self._function("jacobians", ("x", "u"), on, given), self.ndx
+        A, *rest = _results(function(*arrays, *given.values()))
         B = rest[0] if rest else np.zeros((*A.shape[:-1], 0))
         if self.substeps == 1:
             return A, B
@@ -417,31 +463,34 @@ class Simulation:
         x, u, *extra = arrays
         backend, lanes, threads = on
         total = np.concatenate([A, B], axis=-1)
+        of_substep = given | ({"dt": given["dt"] / self.substeps} if "dt" in given else {})
         for _ in range(self.substeps - 1):
             x = self._substep.step(
                 x,
                 u[..., : self.nu],
                 wrenches=extra[0] if extra else None,
+                parameters=of_substep,
                 freeze=True,
                 backend=backend,
                 lanes=lanes,
                 threads=threads,
             )
-            A, *rest = _results(function(x, u, *extra))
+            A, *rest = _results(function(x, u, *extra, *given.values()))
             total = chained(total, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1)))
         return total[..., :n], total[..., n:]
 
-    def _traced_rollout(self, x: Any, us: Any, extra: tuple[Any, ...], on: Any, derivatives: bool) -> Any:
+    def _traced_rollout(self, x: Any, us: Any, extra: tuple[Any, ...], given: Any, on: Any, derivatives: bool) -> Any:
         """The states, and the derivatives of every step, inside a trace."""
         steps = len(us)
-        chunk, residual = self._function(("inlined_rollout", steps), ("x", "us"), on)(x, us, *extra)
+        function = self._function(("inlined_rollout", steps), ("x", "us"), on, given)
+        chunk, residual = function(x, us, *extra, *given.values())
         self.status = Status.of(residual)
         xs = array([list(x), *chunk])
         if not derivatives:
             return xs
 
         def body(_: Any, state: Any, row: Any) -> Any:
-            A, B = self._jacobians((*row, *extra), on)
+            A, B = self._jacobians((*row, *extra), given, on)
             return state, {"A": A, "B": B} if self.nu else {"A": A}
 
         _, found = scan(body, 0.0, (xs[:-1], us))
@@ -451,6 +500,21 @@ class Simulation:
     def _inputs(self, x: Any, u: Any, wrenches: Any) -> tuple[Any, ...]:
         u = np.zeros(self.nu) if u is None else u
         return (self._array("x", x, self.nx), self._controls("u", u), *self._wrenches(wrenches))
+
+    def _parameters(self, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The parameters of a call by their own names, in the order of `parameters`; numbers are checked."""
+        if not parameters:
+            return {}
+        if not isinstance(parameters, Mapping):
+            raise SimulationError(f"parameters are given as {{name: value}}, got {parameters!r:.60}")
+        known = self.parameters
+        traced = {known.require(k, SimulationError).name: v for k, v in parameters.items() if any_traced((v,))}
+        values = known.checked({k: v for k, v in parameters.items() if not any_traced((v,))}, SimulationError)
+        return {name: (traced | values)[name] for name in known if name in traced or name in values}
+
+    def _batch_axes(self, given: dict[str, Any]) -> list[tuple[int, ...]]:
+        """The batch axes of the values of parameters."""
+        return [value.shape[: value.ndim - len(self.parameters[name].shape)] for name, value in given.items()]
 
     def _controls(self, name: str, u: Any) -> np.ndarray:
         """The controls as the kernels take them: a robot without motors has one idle control."""

@@ -31,9 +31,8 @@ from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, Problem, augmented, external, motors, problem, solved, springs
 from condyle.simulate.world import World
-from condyle.tape.derive import jacobian, jacobian_at_zero
+from condyle.tape.derive import jacobian, jacobian_at_zero, trace_inside
 from condyle.tape.inline import inline
-from condyle.tape.trace import trace
 
 
 @dataclass(frozen=True)
@@ -220,10 +219,10 @@ def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:
     def force(dq: Array, v: Array, q: Array, t: Array, wrenches: Array) -> Any:
         return {"tau": external(world, Inputs(integrate(model, q, dq), v, np.zeros(0), t[0], wrenches))}
 
-    tape = trace(force, dq=model.nv, v=model.nv, q=model.nq, t=1, wrenches=(count, 6))
+    tape, around = trace_inside(force, dq=model.nv, v=model.nv, q=model.nq, t=1, wrenches=(count, 6))
     jacobians = jacobian(tape, "tau", ["dq", "v"], mode="forward")
     given = x.wrenches if x.wrenches is not None else np.zeros((count, 6))
-    flat = [*np.zeros(model.nv), *x.v, *x.q, x.t, *np.ravel(given)]
+    flat = [*np.zeros(model.nv), *x.v, *x.q, x.t, *np.ravel(given), *around]
     found = inline(jacobians, flat)
     R_q -= world.h * found["dtau_ddq"].reshape(model.nv, model.nv)
     R_v -= world.h * found["dtau_dv"].reshape(model.nv, model.nv)

@@ -18,9 +18,9 @@ from condyle.tape.loop import repeat
 from condyle.tape.reverse import TableAdjoint, reverse
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.sparsity import backward_masks, forward_masks, union
-from condyle.tape.table import Table, current, make_table, recording
+from condyle.tape.table import Table, current, is_recording, make_table, recording
 from condyle.tape.tape import RUN_TIME, Block, Port, Tape, by_port
-from condyle.tape.trace import outputs_of, port_params
+from condyle.tape.trace import Shape, outputs_of, port_params, port_value, trace
 
 Names = str | Sequence[str] | None
 
@@ -148,21 +148,30 @@ def hessian(tape: Tape, of: str | None = None, wrt: Names = None) -> Tape:
 # ---- in the middle of a trace
 
 
+def trace_inside(function: Callable[..., Any], /, **shapes: Shape) -> tuple[Tape, list[Scalar]]:
+    """(the tape of a function, values of the traces around it that it uses); those are the tape's last input, if there are any.
+
+    Shapes as for `trace`. `inline(tape, [*arguments, *values])` records it where the caller records.
+    """
+    if not is_recording():
+        return trace(function, **shapes), []
+    around, ports = current(), tuple(Port(name, (n,) if isinstance(n, int) else n) for name, n in shapes.items())  # type: ignore[arg-type]
+    graph = Graph(parent=around)
+    arguments = {p.name: port_value(p, port_params(graph, p)) for p in ports}
+    with recording(graph):
+        outputs, results = outputs_of(graph, function(**arguments))
+    inputs = (*ports, *([Port("around", (len(graph.captured),))] if graph.captured else []))
+    return Tape("inner", dead_code(graph.block(results)), inputs, tuple(outputs)), [Scalar(around, k) for k in graph.captured]
+
+
 def jacobian_at_zero(function: Callable[[Any], dict[str, Any]], n: int) -> dict[str, np.ndarray]:
     """{name: d(result)/dd, of shape (*result, n)} of function(d) at d = 0, recorded where the caller records.
 
     `function` takes n traced numbers and gives named arrays. Values of the traces around it are constants to it.
     """
-    around = current()
-    graph = Graph(parent=around)
-    d = assemble([Scalar(graph, graph.param()) for _ in range(n)], (n,))
-    with recording(graph):
-        outputs, results = outputs_of(graph, function(d))
-    block = dead_code(graph.block(results))
-    inputs = (Port("d", (n,)), *([Port("around", (len(graph.captured),))] if graph.captured else []))
-    tape = jacobian(Tape("inner", block, inputs, tuple(outputs)), None, "d", mode="forward")
-    found = inline(tape, [*[0.0] * n, *[Scalar(around, place) for place in graph.captured]])
-    return {port.name: found[f"d{port.name}_dd"].reshape(*port.shape, n) for port in outputs}
+    tape, around = trace_inside(function, d=n)
+    found = inline(jacobian(tape, None, "d", mode="forward"), [*[0.0] * n, *around])
+    return {port.name: found[f"d{port.name}_dd"].reshape(*port.shape, n) for port in tape.outputs}
 
 
 def derivative_at_zero(function: Callable[[Any], dict[str, Any]]) -> dict[str, np.ndarray]:
