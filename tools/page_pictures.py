@@ -27,6 +27,7 @@ DRAWN_IN = {
     "dynamics": "pictures_of_numbers",
     "notation": "pictures_of_ideas",
     "diffne": "pictures_of_contact",
+    "parameters": "pictures_of_contact",
     "faq": "pictures_of_robots",
     "limits": "pictures_of_contact",
     "closed_loop": "pictures_of_loops",

@@ -11,7 +11,7 @@ from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, VIOLET, labelled, sav
 import condyle as cd
 from condyle.compat.diffne import DiffNERobotModel
 from condyle.robot.description import Description
-from condyle.robot.parts import link, solid, sphere
+from condyle.robot.parts import box, link, solid, sphere
 from condyle.view.picture import picture
 
 G = 9.81
@@ -54,6 +54,42 @@ def lifted(law: str, depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x[:, 1] = touching - depth
     tau, by_state = simulator.simulate_batched(0.001, x, Dqdq=True)
     return model.robot.mass * G - tau[:, 1], by_state[:, 1, 1]
+
+
+# -- parameters
+
+
+def parameters(path: Path) -> None:
+    """A thousand crates on a slope, each with its own friction and mass, in one call."""
+    figure = sheet("1,000 frictions and masses in one call of one kernel: crates on a slope of 15 degrees, after 1 s", height=4.2)
+    left, right = figure.subplots(1, 2)
+    angle, dt, count = np.radians(15.0), 0.004, 1000
+    crate = cd.load(
+        Description("crate", (link("crate", solid(2.0, shape := box((0.2, 0.2, 0.1))), [], [shape]),), ()), base="free"
+    )
+    world = cd.Simulation(crate, dt, cd.Slope(15.0), ["crate"])
+    x = world.state([-np.sin(angle) * 0.05, 0.0, np.cos(angle) * 0.05, 0.0, -np.sin(angle / 2.0), 0.0, np.cos(angle / 2.0)])
+    friction, mass = np.linspace(0.0, 0.5, count), 10.0 ** np.random.default_rng(0).uniform(-1.0, 2.0, count)
+    given = {
+        "ground.friction": friction,
+        "crate.mass": mass,
+        "crate.inertia": world.parameters["crate.inertia"].default * mass[:, None, None] / 2.0,
+    }
+    speed = -world.rollout(x, np.zeros((round(1.0 / dt), 0)), parameters=given)[:, -1, 7]
+    right.scatter(mass, speed, c=friction, s=6.0, cmap="viridis")
+    right.set_xscale("log")
+    left.plot(
+        friction,
+        np.maximum(G * (np.sin(angle) - friction * np.cos(angle)), 0.0),
+        color=FAINT,
+        lw=5.0,
+        label="g (sin 15° - mu cos 15°) t",
+    )
+    left.plot(friction, speed, color=BLUE, lw=1.5, label="1,000 crates")
+    labelled(left, "Friction decides", "friction of the ground", "speed, m/s")
+    labelled(right, "Mass does not: contact scales follow it", "mass, kg", "speed, m/s")
+    left.legend(frameon=False, fontsize=10)
+    save(figure, path)
 
 
 # -- limits
