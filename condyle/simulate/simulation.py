@@ -282,8 +282,10 @@ class Simulation:
             x1, residual = self._function("inlined_step", ("x", "u"), _inside_trace(on), given)(*arrays, *given.values())
             self.status = Status.of(residual)
             return (x1, *self._jacobians(arrays, given, on)) if derivatives else x1
-        single = all(array.ndim == 1 for array in arrays[:2]) and not any(self._batch_axes(given))
-        x1, residual = self._function("step", ("x", "u"), on, given, single)(*arrays, *given.values())
+        # one row of controls: the kernel of rollouts makes steps, too
+        function = self._function("rollout", ("x", "us"), on, given)
+        xs, residual = function(arrays[0], arrays[1][..., None, :], *arrays[2:], *given.values())
+        x1 = xs[..., 0, :]
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, arrays, arrays[0])
@@ -320,7 +322,7 @@ class Simulation:
         lead = self._lead(**own, **dict(zip(given, self._batch_axes(given), strict=True)))
         xs = np.empty((*lead, steps + 1, self.nx))
         xs[..., 0, :] = x
-        xs[..., 1:, :], residual = self._function("rollout", ("x", "us"), on, given, not lead)(x, us, *extra, *given.values())
+        xs[..., 1:, :], residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, (x, us, *extra), xs[..., -1, :])
@@ -423,14 +425,12 @@ class Simulation:
         """The simulation whose step is one step of the physics."""
         return Simulation.from_config(self.robot, replace(self.config, dt=self.dt / self.substeps, substeps=1), self.threads)
 
-    def _function(
-        self, name: Any, inputs: tuple[str, ...], on: On, parameters: Iterable[str] = (), single: bool = False
-    ) -> Function:
-        """The compiled kernel `name`, or (name, steps), on (backend, lanes, threads); one state uses one lane by default.
+    def _function(self, name: Any, inputs: tuple[str, ...], on: On, parameters: Iterable[str] = ()) -> Function:
+        """The compiled kernel `name`, or (name, steps), on (backend, lanes, threads): one for a single state and for batches.
 
         Without a number of steps, a rollout makes as many as there are controls. `parameters`: names of those that are inputs.
         """
-        key = (name, single, tuple(parameters), *on)
+        key = (name, tuple(parameters), *on)
         if key not in self._functions:
             from condyle.simulate.kernels import compiled
 
@@ -446,7 +446,7 @@ class Simulation:
             ports = {spec.port: spec.name for spec in specs}
             shapes |= {spec.port: spec.shape for spec in specs}
             self._functions[key] = compiled(self._stepper, kernel, ports, **shapes).on(
-                backend, lanes=(1 if single else None) if lanes is None else lanes, threads=threads or self.threads
+                backend, lanes=lanes, threads=threads or self.threads
             )
         return self._functions[key]
 

@@ -242,7 +242,7 @@ def digest() -> str:
     x1, A, B = w.step(x, us[:, 0], derivatives=True)
     for array in (x1, A, B, w.rollout(x, us), w.contact_forces(x, us[:, 0])):
         out.update(np.ascontiguousarray(array).tobytes())
-    out.update(w.hash.encode() + w._function("step", ("x", "u"), ("cpu", None, None)).tape.hash.encode())
+    out.update(w.hash.encode() + w._function("rollout", ("x", "us"), ("cpu", None, None)).tape.hash.encode())
     return out.hexdigest()
 
 
