@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -42,7 +43,7 @@ class ParameterSpec:
     open_bounds: bool = False
     infinite: bool = False  # whether an entry may be infinite: no limit
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """() for a single number."""
         return np.shape(self.default)
@@ -54,6 +55,8 @@ class ParameterSpec:
 
     def checked(self, value: Any, error: type[Exception] = RobotError) -> np.ndarray:
         """The value as an array of floats, its batch axes first; an error that says which robot's value is impossible."""
+        if isinstance(value, float) and not self.shape and self.minimum < value < self.maximum:
+            return np.asarray(value)  # the usual case, quickly
         try:
             given = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
@@ -106,9 +109,16 @@ def place(at: tuple[Any, ...], axes: int) -> str:
 class Parameters(Mapping[str, ParameterSpec]):
     """The parameters that there are, by name; it prints as a table. An alias gives the parameter that it stands for."""
 
-    def __init__(self, specs: Iterable[ParameterSpec], aliases: Mapping[str, str] | None = None, of: str = "") -> None:
+    def __init__(
+        self,
+        specs: Iterable[ParameterSpec],
+        aliases: Mapping[str, str] | None = None,
+        of: str = "",
+        hints: Mapping[str, str] | None = None,
+    ) -> None:
         self._specs = {spec.name: spec for spec in specs}
         self.aliases, self._of = dict(aliases or {}), of
+        self.hints = dict(hints or {})  # names that are not there: what is meant instead, as half a sentence
 
     def __getitem__(self, name: str) -> ParameterSpec:
         found = self._specs.get(self.aliases.get(name, name)) if isinstance(name, str) else None
@@ -126,6 +136,8 @@ class Parameters(Mapping[str, ParameterSpec]):
         """The parameter of this name, or an error with the nearest one."""
         if name in self:
             return self[name]
+        if isinstance(name, str) and name in self.hints:
+            raise error(f"{self._of}: there is no parameter '{name}'; {self.hints[name]}")
         what = name.rpartition(".")[2] if isinstance(name, str) else ""
         same = [known for known in self if known.endswith(f".{what}")]
         raise error(f"{self._of}: there is no parameter '{name!s:.60}'{nearest(name, same or list(self))}")
@@ -169,7 +181,15 @@ def _shown(value: Any) -> str:
 
 def model_parameters(model: Model) -> Parameters:
     """The parameters of a model."""
-    return Parameters(*_described(model), of=f"robot '{model.name}'")
+    specs, aliases = _described(model)
+    own = {name for link in model.links for name in (link.name, link.joint)}
+    hints = {}
+    for frame in model.frames:
+        if frame.link >= 0 and frame.name not in own:
+            body = model.links[frame.link].name
+            for what in OF_BODY:
+                hints[f"{frame.name}.{what}"] = f"'{frame.name}' is fixed to link '{body}', and '{body}.{what}' is that of both"
+    return Parameters(specs, aliases, f"robot '{model.name}'", hints)
 
 
 def _described(model: Model) -> tuple[list[ParameterSpec], dict[str, str]]:

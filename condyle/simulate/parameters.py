@@ -62,7 +62,8 @@ def world_parameters(world: World) -> Parameters:
                 value = world.ground.friction
             least = -inf if number == "position" else 0.0
             specs[name] = ParameterSpec(name, units[number], np.array(value) if number == "position" else value, least)
-    return Parameters(specs.values(), {a: n for a, n in aliases.items() if a not in specs}, f"the world of '{world.model.name}'")
+    aliases = {alias: name for alias, name in aliases.items() if alias not in specs}
+    return Parameters(specs.values(), aliases, f"the world of '{world.model.name}'", model.hints)
 
 
 def _own(world: World) -> list[ParameterSpec]:

@@ -502,7 +502,7 @@ class Simulation:
         return (self._array("x", x, self.nx), self._controls("u", u), *self._wrenches(wrenches))
 
     def _parameters(self, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The parameters of a call by their own names, in the order of `parameters`; numbers are checked."""
+        """The parameters of a call by their own names, in alphabetical order; numbers are checked."""
         if not parameters:
             return {}
         if not isinstance(parameters, Mapping):
@@ -510,7 +510,8 @@ class Simulation:
         known = self.parameters
         traced = {known.require(k, SimulationError).name: v for k, v in parameters.items() if any_traced((v,))}
         values = known.checked({k: v for k, v in parameters.items() if not any_traced((v,))}, SimulationError)
-        return {name: (traced | values)[name] for name in known if name in traced or name in values}
+        both = traced | values
+        return {name: both[name] for name in sorted(both)}
 
     def _batch_axes(self, given: dict[str, Any]) -> list[tuple[int, ...]]:
         """The batch axes of the values of parameters."""

@@ -273,3 +273,37 @@ def test_a_loop_is_traced_once_and_its_kernel_is_kept(tmp_path: Any) -> None:
 def test_unused_parts_are_there(batch: Any) -> None:
     """Loops print what they are made of."""
     assert "servo" in repr(arm_loop()) and "pd" in repr(NoisyPD(2, name="pd")) and "delay" in repr(Delay(1))
+
+
+def test_a_thousand_frictions_masses_and_gains_are_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mass on a rail with dry friction f under kp (1 - q): its first speed is h (kp - f) / m, its last error below f / kp."""
+    from simulate.bodies import a_slider
+
+    from condyle.tape.backends import cpu
+
+    kernels: list[str] = []
+    original = cpu.cached_kernel
+    monkeypatch.setattr(cpu, "cached_kernel", lambda tape, *rest: kernels.append(tape.name) or original(tape, *rest))
+
+    class PD(cd.Block):
+        def __init__(self) -> None:
+            super().__init__(name="pd")
+            self.kp, self.kd = self.parameter("kp", 10.0, minimum=0.0), self.parameter("kd", 1.0)
+
+        def step(self, state: Any, *inputs: Any) -> Any:
+            target, x = inputs
+            return self.kp * (target - x.q) - self.kd * x.v, state
+
+    pd = PD()
+    h, ones = 0.005, np.ones(1)
+    loop = cd.Loop(cd.Simulation(a_slider(), h), lambda x, target: pd(target, x), target=1)
+    rng = np.random.default_rng(0)
+    f, m, kp = rng.uniform(0.1, 2.0, 1000), rng.uniform(0.5, 2.0, 1000), rng.uniform(5.0, 50.0, 1000)
+    given = {"rail.friction": f, "mass.mass": m, "pd.kp": kp, "pd.kd": 1.4 * np.sqrt(kp * m)}
+    x = np.repeat(loop.state()[None], 1000, 0)
+    out = loop.rollout(x, ones, 800, parameters=given, record=["q", "v"])
+    np.testing.assert_allclose(out["v"][:, 0, 0], h * (kp - f) / m, rtol=1e-3)  # the smoothing of dry friction
+    assert np.all(kp * np.abs(1.0 - out["q"][:, -1, 0]) < f) and np.all(np.abs(out["v"][:, -1]) < 1e-3)
+    # other values, and fewer robots: the same kernel, and the same bits
+    half = loop.rollout(x[:500], ones, 20, parameters={name: value[:500] for name, value in given.items()}, record=["q", "v"])
+    assert np.array_equal(half["q"], out["q"][:500, :20]) and kernels.count("rollout") == 1

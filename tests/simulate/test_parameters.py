@@ -140,6 +140,8 @@ def test_the_list_has_units_defaults_and_bounds() -> None:
     assert lines[0].split() == ["parameter", "unit", "default"] and len(lines) == len(known) + 1
     assert any(line.split() == ["hinge.friction", "N", "m", "0.2"] for line in lines)
     feet = cd.Simulation(cd.load("pidog"), 0.004, cd.Plane(), ["*_foot"]).parameters
+    with pytest.raises(cd.SimulationError, match=r"'lf_foot' is fixed to link 'lf_lower', and 'lf_lower\.mass' is that of both"):
+        feet.require("lf_foot.mass", cd.SimulationError)
     # a frame and a contact point have the same name
     assert {"lf_foot.position", "contact:lf_foot.position", "lf_foot.friction", "ground.slope"} <= set(feet)
 
@@ -323,7 +325,7 @@ def test_a_thousand_frictions_and_masses_are_one_call(kernels: list[str]) -> Non
         again[:3],
         world.rollout(x, np.zeros((20, 0)), parameters={k: v[:3] * (2.0 if k == "box.mass" else 1.0) for k, v in given.items()}),
     )
-    assert kernels == ["rollout"]
+    assert kernels.count("rollout") == 1 and "step" not in kernels
 
 
 def test_a_thousand_gains_are_one_call(kernels: list[str]) -> None:
@@ -340,7 +342,7 @@ def test_a_thousand_gains_are_one_call(kernels: list[str]) -> None:
     x = world.rollout(world.state([0.5]), np.zeros((400, 1)), parameters=given)[:, -1]
     # at angle zero the rod points along x, and gravity turns it by m g cos(q)
     assert np.max(np.abs(stiffness * (0.5 - x[:, 0]) + mass * 9.81 * np.cos(x[:, 0]))) < 1e-3
-    assert kernels == ["rollout"]
+    assert kernels.count("rollout") == 1 and "step" not in kernels
 
 
 def test_a_sweep_has_the_same_bits_anywhere() -> None:
