@@ -36,7 +36,7 @@ def jacobian_kernel(loop: Loop, parameters: tuple[str, ...]) -> Callable[..., di
     """The traced function of A (ndx, ndx), and of B (ndx, size) for each reference."""
 
     def jacobians(**arrays: Any) -> dict[str, Any]:
-        context = call_context(loop, arrays, parameters)
+        context = call_context(loop, arrays, parameters, differentiable=True)
         names = list(loop.inputs)
         _, A, *Bs = linearize(_change_of_tick(context, arrays["x"], names), np.zeros(loop.ndx), *[arrays[n] for n in names])
         return {"A": A, **{f"B_{name}": B for name, B in zip(names, Bs, strict=True)}}

@@ -123,6 +123,7 @@ class Context:
     tables: dict[str, Table]
     seed: Any
     robot: Any
+    differentiable: bool = False  # whether derivatives are taken of what is traced
 
     @property
     def h(self) -> Any:
@@ -172,7 +173,7 @@ class Context:
 
     def _plant(self, q: Any, v: Any, t: Any, given: Commands) -> PlantStep:
         assert self.world is not None
-        return plant_step(self.world, self.loop.integrator, self.loop.substeps, q, v, t, given)
+        return plant_step(self.world, self.loop.integrator, self.loop.substeps, q, v, t, given, self.differentiable)
 
     def checked_tick(self, state: dict[str, Any], references: dict[str, Any]) -> dict[str, Any]:
         """The state of a rollout after one tick: a robot that is not finite or does not converge stays as it is."""
@@ -257,12 +258,12 @@ class Schedule:
 
 
 def rollout_kernel(
-    loop: Loop, record: tuple[str, ...], schedule: Schedule, parameters: tuple[str, ...]
+    loop: Loop, record: tuple[str, ...], schedule: Schedule, parameters: tuple[str, ...], *, differentiable: bool = False
 ) -> Callable[..., dict[str, Any]]:
     """The traced function of a rollout: final state, worst residual, and one table for each recorded name."""
 
     def rollout(**arrays: Any) -> dict[str, Any]:
-        context = call_context(loop, arrays, parameters)
+        context = call_context(loop, arrays, parameters, differentiable)
         rows = {name: arrays[name] for name in loop.inputs} or {"clock": arrays["clock"]}
         signals = {name: np.zeros(math.prod(loop.plan.signals[name])) for name in record if name in loop.plan.signals}
         start = {"x": arrays["x"], "residual": 0.0, **signals}
@@ -288,13 +289,13 @@ def rollout_kernel(
     return rollout
 
 
-def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...]) -> Context:
+def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...], differentiable: bool = False) -> Context:
     """The values of a call, from the inputs of a kernel."""
     given = {name: arrays[name] for name in parameters}
     of_world = {name: value for name, value in given.items() if name.partition(".")[0] not in loop.plan.blocks}
     tables = {w.name: arrays[w.name] for block in loop.plan.blocks.values() for w in block.tables.values()}
     world = loop.plant if loop.plant is None else parameterized(loop.plant, of_world)
-    return Context(loop, world, given, tables, _word(arrays["seed"]), _word(arrays["robot"]))
+    return Context(loop, world, given, tables, _word(arrays["seed"]), _word(arrays["robot"]), differentiable)
 
 
 def _word(halves: Any) -> Int:

@@ -249,6 +249,7 @@ class Loop:
                 "robot": traced_array("robots", halves("robots", 0 if robots is None else robots), (2,)),
             },
             tuple(values),
+            differentiable=True,
         )
         signals = {name: np.zeros(math.prod(self.plan.signals[name])) for name in record if name in self.plan.signals}
         end = context.checked_tick({"x": traced_array("x", x, (self.nx,)), "residual": 0.0, **signals}, rows)
