@@ -18,7 +18,6 @@ from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Array, Motion, Pose, cross, product
 from condyle.simulate.contacts import position
-from condyle.simulate.hessian import differentiable_step
 from condyle.simulate.integrate import integrate_step
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.step import Inputs
@@ -190,13 +189,12 @@ def plant_step(
     world = parameterized(replace(world, wrenches=frames), given.parameters)
     if differentiable:
         world = replace(world, coordinate_map=world.coordinate_map.differentiable())
-    step = differentiable_step if differentiable else integrate_step
     six = np.array(list(given.wrenches.values()), dtype=object) if frames else None
     # a robot without motors has one idle control
     u = given.u if world.nu else np.zeros(1)
 
     def one(q: Array, v: Array, t: Any) -> tuple[Any, ...]:
-        end = step(world, Inputs(q, v, u, t, six), integrator)
+        end = integrate_step(world, Inputs(q, v, u, t, six), integrator)
         return end.q, end.v, end.residual, end.contact_impulses * (1.0 / world.h)
 
     def over(q1: Array, v1: Array) -> Array:

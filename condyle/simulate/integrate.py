@@ -14,7 +14,7 @@ import numpy as np
 
 from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
 from condyle.robot.spatial import Array
-from condyle.simulate.backward import backward_impulses, backward_step, backward_step_derivatives
+from condyle.simulate.backward import backward_impulses, backward_step_derivatives, differentiable_backward_step
 from condyle.simulate.integrate_pose import (
     integrate_pose,
     integrate_pose_jacobian,
@@ -66,9 +66,9 @@ def integrate_step(world: World, x: Inputs, integrator: str) -> StepResult:
         q, v = integrate_pose(world, x.q, after.v)
         return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
     if integrator == "backward_euler":
-        end = backward_step(world, x)
-        q = integrate(reduced, x.q, end.v * h)
-        return StepResult(q, end.v, end.residual, (end.v - x.v) * (1.0 / h), backward_impulses(world, x, end.v))
+        v, residual = differentiable_backward_step(world, x)
+        q = integrate(reduced, x.q, v * h)
+        return StepResult(q, v, residual, (v - x.v) * (1.0 / h), backward_impulses(world, x, v))
     if integrator == "explicit_euler":
         after = next_velocity(world, x)
         q = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)

@@ -12,7 +12,7 @@ import numpy as np
 
 from condyle.dynamics import energy
 from condyle.robot.spatial import Array
-from condyle.simulate.hessian import differentiable_step, weighted_hessian
+from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.solver import LIMIT
@@ -23,8 +23,6 @@ from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
 from condyle.tape.trace import trace
 from condyle.tape.trace_cache import cached_trace, trace_key
-
-Substep = Callable[..., tuple[Array, Any]]
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,14 @@ def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tup
     return packed(stepper, x, after.q, after.v), after.residual
 
 
-def differentiable_substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tuple[Array, Any]:
-    """`substep` in a form whose tape derivatives are right to second order."""
-    world = replace(stepper.world, coordinate_map=stepper.world.coordinate_map.differentiable())
-    after = differentiable_step(world, unpacked(stepper, x, u, wrenches), stepper.integrator)
-    return packed(stepper, x, after.q, after.v), after.residual
+def differentiable(stepper: Stepper) -> Stepper:
+    """The stepper in a form whose tape derivatives are right: constraints that search for configurations end with Newton steps
+    that are differentiated. The solution of contact has a derivative rule of its own (solution.py)."""
+    world = stepper.world
+    return replace(stepper, world=replace(world, coordinate_map=world.coordinate_map.differentiable()))
 
 
-def checked_step(
-    stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any, substep: Substep = substep
-) -> tuple[Array, Any]:
+def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any]:
     """(the next state, the worst residual so far): a state that is not finite or does not converge stays as it is."""
 
     def body(_: Any, state: Any) -> Any:
@@ -99,15 +95,14 @@ def step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) ->
 
 def inlined_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
     """`step`, for a trace that may be differentiated."""
-    after, residual = checked_step(stepper, x, u, wrenches, 0.0, differentiable_substep)
-    return {"x1": after, "residual": residual}
+    return step(differentiable(stepper), x, u, wrenches)
 
 
-def rollout(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None, substep: Substep = substep) -> Any:
+def rollout(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None) -> Any:
     """The states after each step under the controls us, an array or a table, and the largest residual."""
 
     def body(_: Any, state: Any, u: Any) -> Any:
-        after, residual = checked_step(stepper, state[0], u, wrenches, state[1], substep)
+        after, residual = checked_step(stepper, state[0], u, wrenches, state[1])
         return (after, residual), after
 
     (_, residual), xs = scan(body, (x, 0.0), us)
@@ -116,7 +111,7 @@ def rollout(stepper: Stepper, x: Array, us: Any, wrenches: Array | None = None, 
 
 def inlined_rollout(stepper: Stepper, x: Array, us: Array, wrenches: Array | None = None) -> Any:
     """`rollout`, for a trace that may be differentiated."""
-    return rollout(stepper, x, us, wrenches, differentiable_substep)
+    return rollout(differentiable(stepper), x, us, wrenches)
 
 
 def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:

@@ -16,7 +16,8 @@ from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix
 from condyle.simulate.contacts import contact_constraints, joint_constraints, position
 from condyle.simulate.friction_cone import Iterate
 from condyle.simulate.integrate_pose import transport_acceleration
-from condyle.simulate.solver import Constraint, Solution, solve
+from condyle.simulate.solution import Equations, solution
+from condyle.simulate.solver import Constraint, Solution
 from condyle.simulate.world import World
 from condyle.tape.scalar import constant
 
@@ -88,8 +89,9 @@ def along_reduced(T: Array | None, full: Constraint) -> Constraint:
 
 def solved(world: World, now: Problem) -> Solution:
     """The change of velocity in one step, with the unknowns of the constraints."""
-    solution = solve(world.ancestor_dofs, now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal, world.tolerance)
-    return replace(solution, dv=from_ground_axes(now.rotation, solution.dv))
+    equations = Equations(now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal)
+    found = solution(world.ancestor_dofs, equations, world.tolerance)
+    return replace(found, dv=from_ground_axes(now.rotation, found.dv))
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,8 @@ class NextVelocity:
 def next_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after one step from a state."""
     now = problem(world, x)
-    solution = solved(world, now)
-    return ended(world, x, now, solution.dv, solution.iterates, solution.residual)
+    found = solved(world, now)
+    return ended(world, x, now, found.dv, found.iterates, found.residual)
 
 
 def ended(world: World, x: Inputs, now: Problem, dv: Array, iterates: list[Iterate], residual: Any) -> NextVelocity:

@@ -1,0 +1,137 @@
+"""The solution of a step as a function with a derivative rule.
+
+The solver iterates without derivatives; its solution is differentiated by one linear solve with the solver's own matrix
+H = M + sum J^T Sigma J (implicit function theorem).
+
+    M dv - p - sum J^T lambda(y) = 0                     r
+    kappa grad(y) - dual(J (v + dv)) = 0                 rho, one for each constraint
+
+The rule is linear in the tangents of M, p, v, J and of the numbers of the laws, whatever these depend on: configurations,
+velocities, controls and parameters. Forward mode solves once per direction, reverse mode once per output, and higher orders
+differentiate the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condyle.dynamics.solve import pattern_factor
+from condyle.robot.spatial import Array
+from condyle.simulate.solver import AncestorDofs, Constraint, Solution, solve
+from condyle.tape.custom import custom_jvp
+from condyle.tape.derive import derivative_at_zero
+from condyle.tape.scalar import Bool, Scalar, constant
+
+Entry = Callable[[Any], Any]
+NUMBERS = ("J", "C", "max_speed", "mass", "velocity_scale", "idle")  # of a constraint, besides those of its law
+
+
+class Equations(NamedTuple):
+    """What a step's solution depends on: M, p, the velocity before the step, the constraints, and approximately 1 / M_kk."""
+
+    M: Array
+    p: Array
+    v: Array
+    constraints: list[Constraint]
+    inverse: Array
+
+    def mapped(self, entry: Entry) -> Equations:
+        """The equations with every number replaced."""
+        constraints = []
+        for b in self.constraints:
+            law = replace(b.law, **{f.name: _mapped(getattr(b.law, f.name), entry) for f in fields(b.law)})
+            numbers = {
+                name: _mapped(getattr(b, name), entry) for name in ("J", "C", "max_speed", "mass", "velocity_scale", "idle")
+            }
+            constraints.append(replace(b, law=law, **numbers))
+        M, p, v, inverse = (_mapped(a, entry) for a in (self.M, self.p, self.v, self.inverse))
+        return Equations(M, p, v, constraints, inverse)
+
+
+def _mapped(value: Any, entry: Entry) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, np.ndarray):
+        return entry(value)
+    out = np.empty(value.shape, dtype=object)
+    out.ravel()[:] = [entry(x) for x in value.ravel().tolist()]
+    return out
+
+
+def solution(ancestor_dofs: AncestorDofs, equations: Equations, tolerance: float) -> Solution:
+    """The solution of `solve`, with its derivatives by all traced numbers in the equations."""
+    leaves: dict[Any, Scalar] = {}
+
+    def gather(x: Any) -> Any:
+        if isinstance(x, Bool):
+            leaves.setdefault(_key(x), x.where(1.0, 0.0))
+        elif isinstance(x, Scalar) and constant(x) is None:
+            leaves.setdefault(_key(x), x)
+        return x
+
+    equations.mapped(gather)
+    places = {key: k for k, key in enumerate(leaves)}
+
+    def rebuilt(values: Any) -> Equations:
+        """The equations with other values of the traced numbers; constants stay constants."""
+
+        def entry(x: Any) -> Any:
+            if not isinstance(x, (Scalar, Bool)) or _key(x) not in places:
+                return x if not isinstance(x, Scalar) else constant(x)
+            value = values[places[_key(x)]]
+            return value > 0.5 if isinstance(x, Bool) else value
+
+        return equations.mapped(entry)
+
+    def solved(*values: Any) -> Any:
+        found = solve(ancestor_dofs, *rebuilt(values), tolerance)
+        return found.dv, [{name: iterate[name] for name in ("y", "s")} for iterate in found.iterates], found.residual
+
+    def rule(values: Any, result: Any, tangents: Any) -> Any:
+        return _tangents(ancestor_dofs, rebuilt, values, result, tangents)
+
+    return Solution(*custom_jvp(solved, rule)(*leaves.values()))
+
+
+def _key(x: Any) -> Any:
+    return id(x.graph), x.index, isinstance(x, Bool)
+
+
+def _tangents(ancestor_dofs: AncestorDofs, rebuilt: Callable[[Any], Equations], values: Any, result: Any, tangents: Any) -> Any:
+    """The tangents of dv, of the unknowns of every constraint, and of the residual, which has none."""
+    dv, iterates, _ = result
+    here = rebuilt(values)
+    velocity = here.v + dv
+    H = np.array(here.M, dtype=object)
+    compliances, gradients = [], []
+    for b, iterate in zip(here.constraints, iterates, strict=True):
+        u = b.velocity(velocity)
+        compliance = b.law.compliance(iterate["y"], iterate["s"], u)
+        b.add_stiffness(b.law.stiffness(compliance), H)
+        compliances.append(compliance)
+        # at the solution the gradient is dual / kappa, which loses no digits where the contact slides
+        gradients.append(b.law.dual(u, iterate["y"]) * b.law.per)
+
+    def residuals(t: Any) -> dict[str, Any]:
+        moved = rebuilt([a + t * b for a, b in zip(values, tangents, strict=True)])
+        r = moved.M @ dv - moved.p
+        found = {}
+        for k, (b, iterate, gradient) in enumerate(zip(moved.constraints, iterates, gradients, strict=True)):
+            b.add_impulse(b.law.impulse(iterate["y"]), r, -1.0)
+            found[f"rho{k}"] = b.law.kappa * gradient - b.law.dual(b.velocity(moved.v + dv), iterate["y"])
+        return {"r": r, **found}
+
+    rates = derivative_at_zero(residuals)
+    right = -rates["r"]
+    for k, (b, compliance) in enumerate(zip(here.constraints, compliances, strict=True)):
+        b.add_impulse(b.law.impulse_change(compliance @ rates[f"rho{k}"]), right)
+    change = pattern_factor(ancestor_dofs, H).solve(right)
+    ends = []
+    for k, (b, compliance) in enumerate(zip(here.constraints, compliances, strict=True)):
+        dy = compliance @ (rates[f"rho{k}"] - b.law.dual_change(b.velocity(change)))
+        ends.append({"y": dy, "s": -b.law.slack_decrease(dy)})
+    return change, ends, 0.0
