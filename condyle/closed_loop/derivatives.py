@@ -10,6 +10,7 @@ import numpy as np
 from condyle.closed_loop.kernel import Context, call_context
 from condyle.dynamics.manifold import difference, integrate
 from condyle.tape.array import stop_gradient
+from condyle.tape.compose import traced_array
 from condyle.tape.linearize import linearize
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def jacobian_kernel(loop: Loop, parameters: tuple[str, ...]) -> Callable[..., di
     def jacobians(**arrays: Any) -> dict[str, Any]:
         context = call_context(loop, arrays, parameters, differentiable=True)
         names = list(loop.inputs)
-        _, A, *Bs = linearize(_change_of_tick(context, arrays["x"], names), np.zeros(loop.ndx), *[arrays[n] for n in names])
+        # traced also where there are no references
+        zero = traced_array("d", np.zeros(loop.ndx), (loop.ndx,))
+        _, A, *Bs = linearize(_change_of_tick(context, arrays["x"], names), zero, *[arrays[n] for n in names])
         return {"A": A, **{f"B_{name}": B for name, B in zip(names, Bs, strict=True)}}
 
     return jacobians

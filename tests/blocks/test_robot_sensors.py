@@ -255,3 +255,77 @@ def test_wrong_names_are_sentences(sensor: Any, sentence: str) -> None:
 def test_a_wrong_reference_is_a_sentence() -> None:
     with pytest.raises(cd.ControlError, match=r"no reference 'locl' .did you mean 'local'"):
         FrameVelocity("rod", "locl")
+
+
+# ---- robots with constraints, parameters and derivatives
+
+
+def test_sensors_of_a_rolling_robot() -> None:
+    """Frames and joints of a robot in reduced coordinates: the IMU differentiates what FrameVelocity gives."""
+    dt = 1e-3
+    robot = cd.load("wheeled_pendulum").roll("axle", 0.04)
+    world = cd.Simulation(robot, dt, integrator="rk4", actuated=["axle"])
+    sensors = [
+        IMU("top"),
+        FramePose("top"),
+        FrameVelocity("top"),
+        Encoders(["axle"]),
+        StateSensor(world, **common_deviations(world), name="estimate"),
+    ]
+
+    def sensing(x: Any) -> Any:
+        for sensor in sensors:
+            sensor(x)
+        return {}
+
+    loop = cd.Loop(world, sensing)
+    record = ["imu.acceleration", "frame_pose.rotation", "frame_velocity.linear", "encoders.position", "q", "v", "estimate.q"]
+    out = loop.rollout(loop.state(q=[0.02, 0.25], v=[0.1, 0.5]), None, 40, record=record)
+    q, _ = robot.lift(out["q"], out["v"])
+    assert np.abs(out["encoders.position"][1:, 0] - q[:-1, robot.model.links[-1].q.start]).max() < 1e-12
+    R = np.array([np.asarray(rotation_of(each), dtype=float) for each in out["frame_pose.rotation"]])
+    change = np.diff(out["frame_velocity.linear"], axis=0) / dt + [0.0, 0.0, G]
+    middle = 0.5 * (change[1:] + change[:-1])
+    specific = np.einsum("kij,kj->ki", R, out["imu.acceleration"])
+    # the mean acceleration of the joints, at the velocity at the end of the tick: right to first order in dt
+    assert np.abs(specific[2:-1] - middle[1:]).max() < 30.0 * dt
+    assert out["estimate.q"].shape == (40, 2) and np.abs(out["estimate.q"][1:] - out["q"][:-1]).max() < 0.1
+
+
+@pytest.fixture(scope="module")
+def feedback() -> Any:
+    """A pendulum under feedback of a delayed encoder and an IMU."""
+    encoders = Encoders(["hinge"], position_noise=0.01, delay=0.003, dropout=0.0)
+    imu = IMU("rod", acceleration_noise=0.01, position=(1.0, 0.0, 0.0))
+
+    def control(x: Any, target: Any) -> Any:
+        measured = encoders(x)
+        return 5.0 * (target - measured["position"]) - 0.5 * measured["velocity"] + 0.1 * imu(x)["acceleration"][2:]
+
+    return cd.Loop(simulation(a_pendulum(), DT), control, target=1)
+
+
+def test_derivatives_of_a_tick_go_through_sensors(feedback: Any) -> None:
+    x = feedback.rollout(feedback.state(q=[0.3], v=[0.2]), [0.5], 5, record=[]).x
+    _, A, B = feedback.step(x, [0.5], derivatives=True)
+    h = 1e-6
+    columns = [(feedback.step(x + e, [0.5]) - feedback.step(x - e, [0.5])) / (2.0 * h) for e in np.eye(feedback.nx) * h]
+    # flags and counts jump
+    jumps = [k for name in ("tick", "encoders.started") for k in range(feedback.nx)[feedback.layout[name][0]]]
+    smooth = np.setdiff1d(np.arange(feedback.nx), jumps)
+    assert np.abs(A - np.array(columns).T)[np.ix_(smooth, smooth)].max() < 1e-7
+    assert B.shape == (feedback.nx, 1) and B.any()
+
+
+def test_other_parameters_do_not_compile_again(feedback: Any) -> None:
+    x = np.tile(feedback.state(q=[0.3]), (4, 1))
+    noise = np.array([0.0, 0.01, 0.02, 0.03])
+    options: dict[str, Any] = {"record": ["q"], "seed": SEED}
+    parameters = {"encoders.position_noise": noise, "encoders.delay": 0.001 * np.arange(4) * 0.9, "imu.acceleration_scale": 1.1}
+    out = feedback.rollout(x, [0.5], 50, parameters=parameters, **options)
+    count = len(feedback._functions)
+    for k in range(4):
+        one = {name: np.broadcast_to(value, 4)[k] for name, value in parameters.items()}
+        alone = feedback.rollout(x[k], [0.5], 50, parameters=one, robots=k, **options)
+        assert np.array_equal(alone["q"], out["q"][k])
+    assert len(feedback._functions) == count
