@@ -31,6 +31,7 @@ DRAWN_IN = {
     "faq": "pictures_of_robots",
     "limits": "pictures_of_contact",
     "closed_loop": "pictures_of_loops",
+    "sensors": "pictures_of_sensors",
 }
 
 
