@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from condyle.closed_loop.block import Weights
 from condyle.errors import ControlError
+from condyle.robot.names import nearest
 from condyle.tape import random
 
 TICK, COUNT = "episode.tick", "episode.count"  # states: ticks since the start of the episode, episodes before it
@@ -25,14 +28,16 @@ class Episode:
     `terminated(x)`: a condition on the state x after a tick, written in NumPy; & | ~ combine comparisons. `time_limit`: s, after
     which an episode is truncated. A robot that is not finite or whose solver does not converge has failed, and begins again, too.
     `reset(draw)`: {name: value} of the parts of the state that differ from the initial one ("q", "v", states of blocks);
-    draw.uniform(low, high, shape) and draw.normal(shape) are random numbers keyed by seed, robot and tick. `every`: ticks between
-    two checks.
+    draw.uniform(low, high, shape) and draw.normal(shape) are random numbers keyed by seed, robot and tick. `states`: {name: (K,
+    *shape)}, given states to begin at, one of the K rows drawn at random, before `reset` changes parts of it; they are shared by
+    all robots, and not compiled in: parameters={"episode.q": ...} of a call replaces them. `every`: ticks between two checks.
     """
 
     terminated: Callable[[Any], Any] | None = None
     time_limit: float | None = None
     reset: Callable[[Draw], Mapping[str, Any]] | None = None
     every: int = 1
+    states: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("terminated", "reset"):
@@ -44,9 +49,31 @@ class Episode:
         if isinstance(self.every, bool) or not isinstance(self.every, (int, np.integer)) or self.every < 1:
             raise ControlError(f"Episode: every must be a whole number of ticks from 1 up, got {self.every!r:.40}")
 
-    def states(self) -> dict[str, np.ndarray]:
-        """Initial values of its states."""
+    def trace_data(self) -> tuple[Any, ...]:
+        """All that a trace depends on: of given states their names and shapes."""
+        return self.terminated, self.time_limit, self.reset, self.every, [w.trace_data() for w in self.tables.values()]
+
+    def initial(self) -> dict[str, np.ndarray]:
+        """Initial values of its own states."""
         return {TICK: np.zeros(()), COUNT: np.zeros(())}
+
+    @cached_property
+    def tables(self) -> dict[str, Weights]:
+        """The given states, by the name of what they are of."""
+        return {name: Weights(f"episode.{name}", rows) for name, rows in (self.states or {}).items()}
+
+    def check(self, layout: Mapping[str, tuple[slice, tuple[int, ...]]]) -> None:
+        """Raise a ControlError unless the given states are states of a loop with this layout, equally many of each."""
+        counts = {w.shape[0] for w in self.tables.values()}
+        if len(counts) > 1:
+            raise ControlError(f"Episode: states must have equally many rows of each, got {', '.join(map(str, sorted(counts)))}")
+        for name, w in self.tables.items():
+            if name not in layout or name in ("tick", TICK, COUNT):
+                raise ControlError(
+                    f"Episode: states gives '{name!s:.60}', which the loop does not have{nearest(name, list(layout))}"
+                )
+            if w.shape[1:] != layout[name][1]:
+                raise ControlError(f"Episode: a row of '{name}' has shape {layout[name][1]}, got {w.shape[1:]}")
 
 
 class Draw:

@@ -64,7 +64,7 @@ def discover(loop: Loop) -> Plan:
         shapes |= {name: np.shape(value) for name, value in given.signals.items()}
         initial = tick.initial
         if loop.episode is not None:
-            initial = {**loop.episode.states(), **initial}
+            initial = {**loop.episode.initial(), **initial}
             shapes |= dict.fromkeys(SIGNALS, ())
         plans.append(Plan(initial, shapes, tick.blocks, tick.outputs, tuple(given.wrenches)))
         return {"count": count}
@@ -222,7 +222,12 @@ class Context:
         loop, episode = self.loop, self.loop.episode
         assert episode is not None
         parts: dict[str, Any] = dict(loop.initial) | {"tick": count, TICK: 0.0, COUNT: values[COUNT] + 1.0}
-        given = episode.reset(Draw(self.seed, self.robot, count)) if episode.reset is not None else {}
+        draw = Draw(self.seed, self.robot, count)
+        if episode.tables:
+            rows = {name: self.tables[w.name] for name, w in episode.tables.items()}
+            k = np.floor(draw.uniform(0.0, float(len(next(iter(rows.values()))))))
+            parts |= {name: table[k] for name, table in rows.items()}
+        given = episode.reset(draw) if episode.reset is not None else {}
         for name, value in given.items():
             if name not in parts or name in ("tick", TICK, COUNT):
                 raise ControlError(f"Episode: reset gives a state '{name!s:.60}', which the loop does not have")
@@ -293,7 +298,7 @@ def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...]
     """The values of a call, from the inputs of a kernel."""
     given = {name: arrays[name] for name in parameters}
     of_world = {name: value for name, value in given.items() if name.partition(".")[0] not in loop.plan.blocks}
-    tables = {w.name: arrays[w.name] for block in loop.plan.blocks.values() for w in block.tables.values()}
+    tables = {name: arrays[name] for name in loop._weights}
     world = loop.plant if loop.plant is None else parameterized(loop.plant, of_world)
     return Context(loop, world, given, tables, _word(arrays["seed"]), _word(arrays["robot"]), differentiable)
 

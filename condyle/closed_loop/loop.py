@@ -97,6 +97,8 @@ class Loop:
         self._known_keys: dict[Any, Any] = {}  # (seed, robot) of the last step of one robot, as its kernel takes them
         check_arguments(function, list(self.inputs))
         self.plan: Plan = discover(self)
+        if episode is not None:
+            episode.check(self.layout)
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the loop depends on."""
@@ -412,8 +414,9 @@ class Loop:
 
     @cached_property
     def _weights(self) -> dict[str, Weights]:
-        """The arrays of blocks that all robots share."""
-        return {w.name: w for block in self.plan.blocks.values() for w in block.tables.values()}
+        """The arrays of blocks and episodes that all robots share."""
+        found = {w.name: w for block in self.plan.blocks.values() for w in block.tables.values()}
+        return found if self.episode is None else found | {w.name: w for w in self.episode.tables.values()}
 
     def _tables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         found = {}

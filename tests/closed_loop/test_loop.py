@@ -36,6 +36,20 @@ def test_episodes_end_and_begin_by_themselves(batch: Any) -> None:
     assert np.array_equal(changed, ends[:, :-1])
 
 
+def test_episodes_begin_at_given_states() -> None:
+    starts = np.array([[0.1], [0.2], [0.3]])
+    episode = cd.Episode(time_limit=0.02, states={"q": starts, "v": 0.0 * starts})
+    loop = cd.Loop(cd.Simulation(cd.load("pendulum"), 0.01), lambda x: {}, episode=episode)
+    X = loop.state(np.zeros((16, 1)))
+    out = loop.rollout(X, None, 8, record=["q"])
+    after = out["q"][:, 1::2, 0]
+    assert set(np.unique(after)) == {0.1, 0.2, 0.3}
+    other = loop.rollout(X, None, 8, record=["q"], parameters={"episode.q": starts + 1.0})["q"][:, 1::2, 0]
+    np.testing.assert_array_equal(other, after + 1.0)
+    with pytest.raises(ControlError, match="states gives 'speed', which the loop does not have"):
+        cd.Loop(None, lambda x: 0.0, dt=0.1, episode=cd.Episode(states={"speed": starts}))
+
+
 def test_the_step_from_python_has_the_same_bits(batch: Any) -> None:
     X, out = batch
     loop, x = arm_loop(), X[5]
