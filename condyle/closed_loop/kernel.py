@@ -250,11 +250,12 @@ def repeat_if(condition: Any, body: Callable[[Any, Any], Any], state: Any) -> An
 class Schedule:
     """Ticks of a rollout: references change every `hold` ticks, and records are written every `every` ticks.
 
-    One of them is a multiple of the other.
+    One of them is a multiple of the other. Reverse mode keeps the state of every `group`-th row and runs the others again.
     """
 
     hold: int = 1
     every: int = 1
+    group: int = 1
 
     @property
     def period(self) -> int:
@@ -288,7 +289,11 @@ def rollout_kernel(
             (state, _), written = scan(segment, (state, row), count=count)
             return state, {name: part[:] for name, part in written.items()} if record else None
 
-        end, written = scan(body, start, rows)
+        def group(_: Any, state: Any, rows: dict[str, Any]) -> Any:
+            state, written = scan(body, state, rows)
+            return state, {name: part[:] for name, part in written.items()} if record else None
+
+        end, written = scan(group if schedule.group > 1 else body, start, rows)
         return {"x1": end["x"], "residual": end["residual"], **(written or {})}
 
     return rollout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -332,31 +332,15 @@ class Loop:
         all noise. `parameters`: {name: value}, one for all or one per robot. A robot that is not finite, or whose solver does not
         converge, is an error; with freeze=True it stays as it is and `status.ok` is False for it.
         """
-        x = state_array(x, self.layout)
-        given = references_of(self.inputs, references)
-        every = whole_number("every", every, 1)
-        count, rows, hold = rows_of(given, steps, every)
-        if count % every or (every % hold and hold % every):
-            raise ControlError(
-                f"a rollout of {count} ticks with references held for {hold} ticks cannot be recorded every {every} ticks: "
-                "steps must be a multiple of every, and one of every and the hold of the other"
-            )
-        names = tuple(record)
-        shapes = recordable(self, names)
-        schedule, values = Schedule(hold, every), self._values(parameters)
+        names, x = tuple(record), state_array(x, self.layout)
+        count, schedule, rows = self.schedule(references, steps, every)
+        shapes, values = recordable(self, names), self._values(parameters)
         function = self._function(names, schedule, values, (backend, lanes, threads))
-        arrays: dict[str, Any] = {"x": x, **self._keys(x, seed, robots)}
-        inner = max(every // hold, 1)
-        for name, value in rows.items():
-            lead = value.shape[: value.ndim - 2]
-            arrays[name] = value.reshape(*lead, value.shape[-2] // inner, inner, value.shape[-1]) if every >= hold else value
-        if not rows:
-            arrays["clock"] = np.zeros((count // schedule.period, 1))
-        tables = self._tables(parameters)
-        x1, residual, *written = function(**_as_precise_as(x, {**arrays, **values, **tables}))
+        arrays = {"x": x, **self._keys(x, seed, robots), **rows, **values, **self._tables(parameters)}
+        x1, residual, *written = function(**_as_precise_as(x, arrays))
         if count == 1 and backend == "cpu" and (fast := function.fast_call()) is not None:
             self._quick.setdefault(
-                (names, tuple(parameters or {})), (fast, self._tables(None), () if rows else (np.zeros((1, 1)),))
+                (names, tuple(parameters or {})), (fast, self._tables(None), () if self.inputs else (np.zeros((1, 1)),))
             )
         self.status = Status.of(residual)
         if not freeze:
@@ -366,6 +350,61 @@ class Loop:
             for name, found in zip(names, written, strict=True)
         }
         return Rollout(records, x1, self.status)
+
+    def vjp(
+        self,
+        x: Any,
+        references: References = None,
+        steps: int | None = None,
+        *,
+        wrt: Sequence[str] | None = None,
+        checkpoint: int = 1,
+        seed: int = 0,
+        robots: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        record: Sequence[str] = (),
+        every: int = 1,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
+    ) -> tuple[Rollout, Callable[..., dict[str, np.ndarray]]]:
+        """(rollout, pullback): gradients of a rollout in reverse mode; pullback(x1=weights, q=weights, ...) = J^T weights.
+
+        Weights are those of the final state x1 and of records by name, zero where they are not given. The gradients, by name, are
+        by x, by all references, and by the parameters and shared arrays that are given, or by those named in `wrt`; each has the
+        shape of what was given. States at every `checkpoint`-th row of references or records are kept in memory, and the ticks
+        between are run again. A robot that stops stays as it is, and so do its gradients.
+        """
+        from condyle.closed_loop.adjoint import rollout_vjp
+
+        on = (backend, lanes, threads)
+        given = {"x": x, "references": references, "parameters": parameters or {}}
+        return rollout_vjp(self, given, (steps, every, checkpoint), tuple(record), wrt, (seed, robots), on)
+
+    def schedule(
+        self, references: References, steps: int | None, every: int, checkpoint: int = 1
+    ) -> tuple[int, Schedule, dict[str, Any]]:
+        """(number of ticks, rates, the rows that a kernel scans) of a rollout."""
+        given = references_of(self.inputs, references)
+        every, group = whole_number("every", every, 1), whole_number("checkpoint", checkpoint, 1)
+        count, rows, hold = rows_of(given, steps, every)
+        if count % every or (every % hold and hold % every):
+            raise ControlError(
+                f"a rollout of {count} ticks with references held for {hold} ticks cannot be recorded every {every} ticks: "
+                "steps must be a multiple of every, and one of every and the hold of the other"
+            )
+        schedule = Schedule(hold, every, group)
+        number = count // schedule.period
+        if number % group:
+            raise ControlError(
+                f"a rollout of {number} rows of {schedule.period} ticks cannot have checkpoints at every {group} rows"
+            )
+        inner = (max(every // hold, 1),) if every >= hold else ()
+        grouped = (number // group, *([group] if group > 1 else []))
+        arrays: dict[str, Any] = {
+            name: value.reshape(*value.shape[:-2], *grouped, *inner, value.shape[-1]) for name, value in rows.items()
+        }
+        return count, schedule, arrays or {"clock": np.zeros((*grouped, 1))}
 
     def __repr__(self) -> str:
         robot = "no robot" if self.world is None else self.world.robot.name
@@ -378,12 +417,15 @@ class Loop:
         """The compiled rollout for these records, rates and parameters."""
         key = (record, schedule, tuple(parameters), on)
         if key not in self._functions:
-            kernel = rollout_kernel(self, record, schedule, tuple(parameters))
             inner = (max(schedule.every // schedule.hold, 1),) if schedule.every >= schedule.hold else ()
-            rows: dict[str, Any] = {name: Rows(None, *inner, *shape) for name, shape in self.inputs.items()}
+            group = (schedule.group,) if schedule.group > 1 else ()
+            rows: dict[str, Any] = {name: Rows(None, *group, *inner, *shape) for name, shape in self.inputs.items()}
             shapes = self._shapes(parameters)
             tables = {name: shapes.pop(name) for name in list(shapes) if name not in ("x", "seed", "robot")}
-            self._functions[key] = self._compiled(kernel, {**shapes, **(rows or {"clock": Rows(None, 1)}), **tables}, on)
+            shapes |= (rows or {"clock": Rows(None, *group, 1)}) | tables
+            kernel = rollout_kernel(self, record, schedule, tuple(parameters))
+            smooth = rollout_kernel(self, record, schedule, tuple(parameters), differentiable=True)
+            self._functions[key] = self._compiled(kernel, shapes, on, smooth)
         return self._functions[key]
 
     def _shapes(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -392,11 +434,13 @@ class Loop:
         shapes |= {name: self.parameters[name].shape for name in parameters}
         return shapes | {name: Uniform(*w.shape) for name, w in self._weights.items()}
 
-    def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any], on: Any) -> Function:
+    def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any], on: Any, smooth: Any = None) -> Function:
+        """A kernel on a backend; `smooth`: the kernel in a form whose tape derivatives are right."""
         backend, lanes, threads = on
         if threads is None and self.world is not None:
             threads = self.world.threads
-        return Function(traced_function(kernel, shapes)).on(backend, lanes=lanes, threads=threads)
+        differentiable = None if smooth is None else partial(traced_function, smooth, shapes)
+        return Function(traced_function(kernel, shapes), backend, lanes=lanes, threads=threads, differentiable=differentiable)
 
     def _keys(self, x: np.ndarray, seed: Any, robots: Any) -> dict[str, np.ndarray]:
         """The keys of noise: the seed, and the number of each robot."""

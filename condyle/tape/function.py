@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from condyle.tape.table import is_recording
 from condyle.tape.tape import Operations, Port, Tape, run_time_rows
 from condyle.tape.trace import Shape
 from condyle.tape.trace_cache import cached_trace, source_hash, traced_function
+from condyle.tape.two_pass import backward_pass, forward_pass
 
 Dtype = np.dtype[Any]
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -40,10 +41,23 @@ def function(callable: Callable[..., Any], /, *, cache: bool = True, **shapes: S
 
 
 class Function:
-    """A tape on a backend. It computes in float32 when every array given is float32, otherwise in float64."""
+    """A tape on a backend. It computes in float32 when every array given is float32, otherwise in float64.
 
-    def __init__(self, tape: Tape, backend: str = "cpu", *, lanes: int | None = None, threads: int | None = None) -> None:
+    `differentiable`: gives a tape of the same function whose derivatives are to be taken instead, such as one that solves an
+    equation by an iteration without derivatives and adds the derivatives of the solution.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        backend: str = "cpu",
+        *,
+        lanes: int | None = None,
+        threads: int | None = None,
+        differentiable: Callable[[], Tape] | None = None,
+    ) -> None:
         self.tape, self.backend = tape, backend
+        self._differentiable = differentiable
         self._backend, self._options = find_backend(backend), Options(lanes, threads)
         self._arguments = Arguments(tape)
         self._kernels: dict[str, Kernel] = {}
@@ -139,7 +153,7 @@ class Function:
 
     def on(self, backend: str, *, lanes: int | None = None, threads: int | None = None) -> Function:
         """The same function on another backend: "cpu", "reference", "mpfr:BITS", or "interval" ("interval:BITS")."""
-        return Function(self.tape, backend, lanes=lanes, threads=threads)
+        return Function(self.tape, backend, lanes=lanes, threads=threads, differentiable=self._differentiable)
 
     def lowered(self, precision: str = "f64") -> Tape:
         """The tape in exact operations, as every backend of this precision computes it."""
@@ -177,12 +191,26 @@ class Function:
 
     def sparse_jacobian(self, of: str, wrt: str, *, mode: str = "auto") -> tuple[Function, np.ndarray, np.ndarray]:
         """(function that gives the nonzero entries, their rows, their columns) of one Jacobian, flattened to a matrix."""
-        tape, rows, columns = sparse_jacobian(self.tape, of, wrt, mode=mode)
+        tape, rows, columns = sparse_jacobian(self.differentiable, of, wrt, mode=mode)
         return self._like(tape), rows, columns
 
     def vjp(self, wrt: str | Sequence[str] | None = None) -> Function:
         """A function of the inputs and of a weight <output>_weight per output that gives <input>_gradient = J^T weight."""
         return self._derived(vjp, wrt)
+
+    def forward_and_backward(self, wrt: str | Sequence[str] | None = None) -> tuple[Function, Function]:
+        """Reverse mode in two functions, also through scans over any number of rows, whose carried values need memory.
+
+        The first one gives the outputs, and then what the second one needs; that one takes the inputs, these values, and a weight
+        <output>_weight per output, and gives <input>_gradient = J^T weight.
+        """
+        value = {} if self._differentiable is None else {"value": self.tape}
+        return self._derived(forward_pass, wrt, **value), self._derived(backward_pass, wrt)
+
+    @cached_property
+    def differentiable(self) -> Tape:
+        """The tape whose derivatives are taken."""
+        return self.tape if self._differentiable is None else self._differentiable()
 
     def jvp(self, wrt: str | Sequence[str] | None = None) -> Function:
         """A function of the inputs and of a direction <input>_tangent per input that gives <output>_tangent = J tangent."""
@@ -207,8 +235,10 @@ class Function:
 
     def _derived(self, derivative: Callable[..., Tape], *names: Any, **options: Any) -> Function:
         """The function of a derivative, whose tape is made only when someone looks into it if it was made before."""
-        key = f"{source_hash('condyle.tape.derive')} {derivative.__name__} {names} {options} {self.tape.name} {self.tape.hash}"
-        make = partial(derivative, self.tape, *names, **options)
+        tape = self.differentiable
+        described = {name: value.hash if isinstance(value, Tape) else value for name, value in options.items()}
+        key = f"{source_hash(derivative.__module__)} {derivative.__name__} {names} {described} {tape.name} {tape.hash}"
+        make = partial(derivative, tape, *names, **options)
         return self._like(cached_trace(key, make, parameters=self.parameters))
 
     def _like(self, tape: Tape) -> Function:

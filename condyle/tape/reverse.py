@@ -6,19 +6,20 @@ iteration is recomputed from them. So the work is a small multiple of the loop's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from condyle.errors import TraceError
 from condyle.tape.forward import Layout, chosen, place_of, rearranged, reshaped
 from condyle.tape.inline import Recorder
 from condyle.tape.interpret import evaluate, evaluate_nodes
-from condyle.tape.loop import columns, repeat
+from condyle.tape.loop import _choose, columns, repeat
 from condyle.tape.ops import OPS, TABLES
 from condyle.tape.scalar import Scalar
 from condyle.tape.sparsity import loop_backward, seeds, smooth, union
 from condyle.tape.table import Table, fill_table
-from condyle.tape.tape import Block, Call, Loop, table_size
+from condyle.tape.tape import RUN_TIME, Block, Call, Loop, table_size
 
 Adjoint = dict[int, Any]  # seed -> traced scalar
 
@@ -103,9 +104,18 @@ class TableAdjoint:
         return [(table, {(c + by, s): k for (c, s), k in place.items()}) for table, place in self.parts]
 
 
+@dataclass(frozen=True)
+class Saved:
+    """What a loop carried at the start of each iteration: numbers in a table, by position, and tables below each other."""
+
+    table: Table | None
+    numbers: list[int]
+    tables: dict[int, Table] = field(default_factory=dict)
+
+
 class _Saving(Recorder):
     """Recorder in which the outermost loops also write what they carry: numbers as the last columns of each row, and tables
-    into larger ones, below each other. A loop gives (final values, rows written, tables below each other by position)."""
+    into larger ones, below each other. A loop gives (final values, rows written, what was saved)."""
 
     def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> Any:
         held = [j for j, x in enumerate(start) if isinstance(x, Table)]
@@ -119,12 +129,36 @@ class _Saving(Recorder):
 
         below = [fill_table(0.0, (loop.count * start[j].rows, start[j].columns)) for j in held]
         final, written = repeat(loop.count, [*start, *below], tables, body, reverse=loop.reverse)
-        saved = dict(zip(held, final[loop.carries :], strict=True))
+        numbers = [j for j in range(loop.carries) if j not in held]
+        kept = columns(written, loop.writes, loop.writes + len(numbers), (len(numbers),)) if numbers else None
+        saved = Saved(kept, numbers, dict(zip(held, final[loop.carries :], strict=True)))
         final = final[: loop.carries]
         if loop.exits:
             # the values come from the loop as it was, which can end early; if nothing goes back, the one that writes is dead
             final, _ = Recorder().loop(loop, start, tables, captured)
         return final, written, saved
+
+
+class _Restoring(_Saving):
+    """Recorder in which loops over rows whose number is known at run time do not run: what they gave and carried is given."""
+
+    def __init__(self, given: Iterator[tuple[list[Any], Saved]]) -> None:
+        super().__init__()
+        self.given = given
+
+    def loop(self, loop: Loop, start: list[Any], tables: list[Any], captured: list[Any]) -> Any:
+        if loop.count != RUN_TIME:
+            return super().loop(loop, start, tables, captured)
+        if any(t is None for t in tables):
+            raise TraceError(
+                "a scan reads rows that another scan wrote, whose number is known at run time: reverse mode needs one scan that "
+                "does both"
+            )
+        final, saved = next(self.given)
+        return final, None, saved
+
+    def slice(self, written: Any, first: int, last: int) -> Any:
+        return None if written is None else super().slice(written, first, last)
 
 
 def _copy_rows(source: Table, target: Table, i: Scalar) -> Table:
@@ -149,13 +183,18 @@ def _saved_rows(saved: Table, rows: int, i: Scalar) -> Table:
 
 
 def reverse(
-    block: Block, params: list[Any], results: list[Any], tables: dict[int, TableAdjoint] | None = None
+    block: Block,
+    params: list[Any],
+    results: list[Any],
+    tables: dict[int, TableAdjoint] | None = None,
+    given: Iterator[tuple[list[Any], Saved]] | None = None,
 ) -> tuple[list[Any], list[Any]]:
     """(values of the results, adjoints of the params), recorded in the current graph, from adjoints of the results.
 
-    `tables`: adjoints that tables among the params have already, by position.
+    `tables`: adjoints that tables among the params have already, by position. `given`: for each loop over rows whose number is
+    known at run time, in order, its final values and what it carried.
     """
-    values = evaluate_nodes(block, params, _Saving())
+    values = evaluate_nodes(block, params, _Saving() if given is None else _Restoring(given))
     adjoints: list[Any] = [_nothing(block, i) for i in range(len(block.nodes))]
     into: list[Any] = [{} for _ in range(block.params)]
     for p, adjoint in (tables or {}).items():
@@ -200,8 +239,7 @@ def reverse(
                 table, place = here.sum(data)
                 adjoints[args[0]].parts.append(reshaped(table, place, data, size))
         elif op == "loop":
-            _, written, saved = values[i]
-            _loop(data, [values[a] for a in args], written, saved, here, [adjoints[a] for a in args])
+            _loop(data, [values[a] for a in args], values[i][2], here, [adjoints[a] for a in args])
         elif here and smooth(op):
             xs = [values[a] for a in args]
             _rule(op, values[i], xs, () if data is None else (data,), here, [adjoints[a] for a in args])
@@ -255,9 +293,7 @@ def _call(call: Call, xs: list[Any], results: list[Any], here: list[Adjoint], in
             _accumulate(adjoint, more)
 
 
-def _loop(
-    loop: Loop, args: list[Any], written: Table, saved: dict[int, Table], here: tuple[list[Any], TableAdjoint], into: list[Any]
-) -> None:
+def _loop(loop: Loop, args: list[Any], saved: Saved, here: tuple[list[Any], TableAdjoint], into: list[Any]) -> None:
     """The loop backward, iteration by iteration, from the adjoints of what it gave.
 
     It carries the adjoints of carried and of captured values: numbers by seed, and for a table a table of its adjoints.
@@ -270,15 +306,18 @@ def _loop(
     )
     if not any(union(m) if isinstance(m, list) else m for m in (*carried_masks, *row_masks, *captured_masks)):
         return
+    if loop.count == RUN_TIME:  # their gradient goes out row by row as it is, so that zeros are written, too
+        every = union(union(m) if isinstance(m, list) else m for m in (*carried_masks, *row_masks, *captured_masks))
+        row_masks = [every] * len(row_masks)
     carried_keys = [(j, s) for j, m in enumerate(carried_masks) if not isinstance(m, list) for s in seeds(m)]
     row_keys = [(c, s) for c, m in enumerate(row_masks) for s in seeds(m)]
     captured_keys = [(c, s) for c, m in enumerate(captured_masks) if not isinstance(m, list) for s in seeds(m)]
     carried_places = {j: place_of(m) for j, m in enumerate(carried_masks) if isinstance(m, list) and any(m)}
     captured_places = {c: place_of(m) for c, m in enumerate(captured_masks) if isinstance(m, list) and any(m)}
-    numbers = [j for j, x in enumerate(start) if not isinstance(x, Table)]
-    kept = columns(written, loop.writes, loop.writes + len(numbers), (len(numbers),)) if numbers else None
-    sources = [*([kept] if kept is not None else []), *tables, *[table for table, _ in rows.parts]]
+    numbers = saved.numbers
+    sources = [*([saved.table] if saved.table is not None else []), *tables, *[table for table, _ in rows.parts]]
     outside_at = 1 + loop.carries + loop.reads
+    moves = _kept_state(loop)
 
     def body(i: Scalar, state: list[Any], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
         each = iter(state)
@@ -294,15 +333,30 @@ def _loop(
             for (c, s), k in place.items():
                 _accumulate(results[loop.carries + c], {s: row[at + k]})
             at += table.columns
-        values = dict(zip(numbers, row, strict=False)) | {j: _saved_rows(t, start[j].rows, i) for j, t in saved.items()}
-        params = [i, *[values[j] for j in range(loop.carries)], *row[len(numbers) : len(numbers) + loop.reads], *captured]
-        _, adjoints = reverse(loop.body, params, results, already)
+        values = dict(zip(numbers, row, strict=False)) | {j: _saved_rows(t, start[j].rows, i) for j, t in saved.tables.items()}
+        unused = Recorder().number(0.0)
+        params = [
+            i,
+            *[values.get(j, unused) for j in range(loop.carries)],
+            *row[len(numbers) : len(numbers) + loop.reads],
+            *captured,
+        ]
+        block = loop.body if moves is None else Block(loop.body.nodes, loop.body.params, (*loop.body.results, moves.condition))
+        values_after, adjoints = reverse(block, params, results if moves is None else [*results, {}], already)
         outside = adjoints[outside_at:]
         following = [adjoints[1 + j].get(s, 0.0) for j, s in carried_keys]
         following += [x + outside[c][s] if s in outside[c] else x for x, (c, s) in zip(sums, captured_keys, strict=True)]
-        following += [_as_table(adjoints[1 + j], start[j], place) for j, place in carried_places.items()]
-        following += [_as_table(outside[c], captured[c], place) for c, place in captured_places.items()]
-        return following, [adjoints[1 + loop.carries + c].get(s, 0.0) for c, s in row_keys]
+        tables_after = [_as_table(adjoints[1 + j], start[j], place) for j, place in carried_places.items()]
+        tables_after += [_as_table(outside[c], captured[c], place) for c, place in captured_places.items()]
+        of_row = [adjoints[1 + loop.carries + c].get(s, 0.0) for c, s in row_keys]
+        if moves is not None:
+            # where the state is kept its adjoint is, too, and the rest of the body has none: also if it is not finite
+            on = values_after[-1] if moves.holds else ~values_after[-1]
+            before = [moves.adjoint(j, s, results, loop.carries) for j, s in carried_keys] + sums
+            following = [on.where(x, old) for x, old in zip(following, before, strict=True)]
+            tables_after = [_choose(on, x, old) for x, old in zip(tables_after, state[len(before) :], strict=True)]
+            of_row = [on.where(x, 0.0) for x in of_row]
+        return [*following, *tables_after], of_row
 
     begin = [*[finals[j].get(s, 0.0) for j, s in carried_keys], *[0.0 for _ in captured_keys]]
     begin += [_as_table(finals[j], start[j], place) for j, place in carried_places.items()]
@@ -323,6 +377,46 @@ def _loop(
         if place:
             adjoint.parts.append((out, place))
         first += table.columns
+
+
+class _Moves(NamedTuple):
+    """The condition of a loop's body under which its state moves; else these carried numbers stay as they are."""
+
+    condition: int
+    holds: bool  # the state moves where the condition holds, or where it does not
+    numbers: frozenset[int]
+    rows: dict[int, int]  # column of the row written -> the carried number that it is where the state is kept
+
+    def adjoint(self, j: int, s: int, results: list[Any], carries: int) -> Any:
+        """The adjoint of a carried number where the state is kept."""
+        total = results[j].get(s, 0.0) if j in self.numbers else 0.0
+        for c, number in self.rows.items():
+            if number == j and s in results[carries + c]:
+                total = total + results[carries + c][s]
+        return total
+
+
+def _kept_state(loop: Loop) -> _Moves | None:
+    """The condition by which most of the carried numbers stay as they are; None if there is none, and for loops that exit."""
+    if loop.exits:
+        return None
+    nodes, results = loop.body.nodes, loop.body.results
+    carried = {i: node.data - 1 for i, node in enumerate(nodes) if node.op == "param" and 0 < node.data <= loop.carries}
+    found: dict[tuple[int, bool], dict[int, int]] = {}
+    for r in {*results}:
+        op, args, _ = nodes[r]
+        if op == "select":
+            for holds, kept in ((True, args[2]), (False, args[1])):
+                if kept in carried:
+                    found.setdefault((args[0], holds), {})[r] = carried[kept]
+    best: _Moves | None = None
+    for (condition, holds), kept_by in sorted(found.items()):
+        numbers = frozenset(j for j, r in enumerate(results[: loop.carries]) if kept_by.get(r, carried.get(r)) == j)
+        written = enumerate(results[loop.carries : loop.carries + loop.writes])
+        rows = {c: number for c, r in written if (number := kept_by.get(r, carried.get(r))) is not None}
+        if any(results[j] in kept_by for j in numbers) and (best is None or len(numbers) > len(best.numbers)):
+            best = _Moves(condition, holds, numbers, rows)
+    return best
 
 
 def _as_table(adjoint: Any, table: Table, place: Layout) -> Table:
