@@ -75,9 +75,9 @@ class ParameterSpec:
         return given
 
     def _check_moments(self, given: np.ndarray, axes: int, error: type[Exception]) -> None:
-        """The principal moments a <= b <= c of any mass: a > 0 and a + b >= c; all zero for a point mass."""
+        """The principal moments a <= b <= c of any mass: a > 0 and a + b >= c; a point mass may stay one, all zero."""
         moments = np.linalg.eigvalsh((given + np.swapaxes(given, -1, -2)) / 2.0)
-        size, point = ROUNDING * abs(moments[..., 2]), ~np.any(given, axis=(-1, -2))
+        size, point = ROUNDING * abs(moments[..., 2]), ~np.any(given, axis=(-1, -2)) & (not np.any(self.default))
         tests = (
             (np.max(abs(given - np.swapaxes(given, -1, -2)), axis=(-1, -2)) <= size, "be symmetric"),
             ((moments[..., 0] > 0.0) | point, "be positive definite"),

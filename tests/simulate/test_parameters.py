@@ -189,6 +189,19 @@ def test_outputs_of_a_world_follow_its_parameters() -> None:
         assert close(found, built)
 
 
+def test_derivatives_of_a_backward_step_follow_its_parameters() -> None:
+    one, other = (
+        cd.Simulation.from_config(s.robot, replace(s.config, integrator="backward_euler")) for s in (pendulum(), pendulum(True))
+    )
+    x, u, weight = states(one)[3], np.array([0.4]), np.array([1.0, 2.0])
+    found = (
+        *one.step(x, u, parameters=ARM, derivatives=True, backend="reference"),
+        one.step_hessian(x, u, weight, parameters=ARM, backend="reference"),
+    )
+    built = (*other.step(x, u, derivatives=True, backend="reference"), other.step_hessian(x, u, weight, backend="reference"))
+    assert all(close(a, b, EXACT) for a, b in zip(found, built, strict=True))
+
+
 def test_time_and_substeps_follow_dt() -> None:
     def force(model: Any, q: Any, v: Any, t: Any) -> Any:
         return np.sin(3.0 * t) - q
