@@ -15,7 +15,7 @@ from condyle.closed_loop.tick import Tick, as_numbers, signals_of
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
 from condyle.simulate.parameters import parameterized
-from condyle.simulate.solver import LIMIT
+from condyle.simulate.solver import limit
 from condyle.simulate.world import World
 from condyle.tape.array import assemble, isfinite, where
 from condyle.tape.loop import loop, scan
@@ -182,7 +182,7 @@ class Context:
         # a sum is finite only if all its terms are
         total = sum((*x, *after, *[entry for r in references.values() for entry in np.ravel(r)]), 0.0)
         worst = np.maximum(state["residual"], where(isfinite(total), residual, np.inf))
-        after = where(worst <= LIMIT, after, x)
+        after = where(worst <= limit(), after, x)
         if self.loop.episode is not None:
             after, worst, ends = self._episode(after, worst)
             signals |= ends
@@ -195,7 +195,7 @@ class Context:
         assert episode is not None
         values = loop.unpacked(x)
         count, age = values["tick"], values[TICK]
-        failed = where(worst <= LIMIT, 0.0, 1.0)
+        failed = where(worst <= limit(), 0.0, 1.0)
         terminated = truncated = failed * 0.0
         if episode.terminated is not None:
             tick, state = self._at(dict(values), count, values.get("q"), values.get("v"))

@@ -104,7 +104,7 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
             known = constant(joint.friction) is not None
             friction = joint.friction if known else np.maximum(joint.friction, NEGLIGIBLE * joint.load)
             S = friction * world.h
-            kappa = world.smoothing * S * S / joint.inertia
+            kappa = world.least_smoothing * S * S / joint.inertia
             out.append(
                 Constraint(
                     Polytope.of(np.array([[2.0 * S]]), kappa, np.array([-S])), (k,), None, None, speed, joint.inertia, scale
@@ -146,7 +146,7 @@ def limit_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
     joint = world.joints[k]
     D, size = limit_max_impulse(world, k, angle)
     scale = joint.load * world.h / joint.inertia
-    kappa = world.smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, size, speed * speed)
+    kappa = world.least_smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, size, speed * speed)
     return Polytope.of(np.array([[D]], dtype=object), kappa)
 
 

@@ -18,9 +18,12 @@ from typing import Any
 import numpy as np
 
 from condyle.robot.spatial import Array, vector
+from condyle.tape.array import where
+from condyle.tape.precision import by_precision
 
 Iterate = dict[str, Any]  # the unknowns of one constraint: y, z, s, w
 INSIDE = 0.02  # distance of a compliant law's first y from its bounds
+ROUNDING_SINGLE = 5e-7  # relative rounding error of a sum of three products in float32
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class Cone:
             "z": vector(k * more * y, *(tangential * (-k * more))),
             "s": s,
             "w": k / s,
+            "dety": 2.0 / more,
+            "detz": 2.0 * k * k * more,
+            "yz": 2.0 * k,
         }
 
     def impulse(self, y: Array) -> Array:
@@ -106,6 +112,13 @@ class Cone:
         """s = 1 - y_n."""
         return 1.0 - y[0]
 
+    def consistent(self, iterate: Iterate) -> Iterate:
+        """The iterate with s = 1 - y_n again: the smaller of both is the one with more digits."""
+        full, rest = iterate["s"] < 0.5, 1.0 - iterate["y"][0]
+        scale = where(full, (1.0 - iterate["s"]) / iterate["y"][0], 1.0)
+        scaled = {"y": iterate["y"] * scale, "dety": iterate["dety"] * (scale * scale), "yz": iterate["yz"] * scale}
+        return iterate | scaled | {"s": where(full, iterate["s"], rest)}
+
     def slack_decrease(self, dy: Array) -> Any:
         """The change of -s with y."""
         return dy[0]
@@ -146,34 +159,44 @@ def largest(values: list[Any]) -> Any:
 
 
 class ScaledCone:
-    """The law of a cone, linearised:  dy = Q^-1 (rho - D du)."""
+    """The law of a cone, linearised:  dy = Q^-1 (rho - D du),  with the scaling of Nesterov and Todd, W z = W^-1 y = l.
+
+    Where a contact slides, y and z are near the boundary, and det y, det z and y . z computed from them lose digits. l is not:
+    these three are carried from step to step in the scaled axes, for as long as the difference is one of rounding.
+    """
 
     def __init__(self, law: Cone, iterate: Iterate, residual: Array) -> None:
         y, z, s, w = iterate["y"], iterate["z"], iterate["s"], iterate["w"]
         self.law, self.y, self.z, self.s, self.w = law, y, z, s, w
-        dety, detz = determinant(y), determinant(z)
-        # one division for each pair
-        both, bound = 1.0 / (dety * detz), 1.0 / (s * w)
-        self.per_y, self.per_z = detz * both, dety * both
+        rounding = by_precision(1e-15, ROUNDING_SINGLE)
+        dety = tracked(iterate["dety"], determinant(y), rounding * (y[0] * y[0]))
+        detz = tracked(iterate["detz"], determinant(z), rounding * (z[0] * z[0]))
+        yz = tracked(iterate["yz"], y @ z, rounding * (y[0] * z[0]))
+        bound = 1.0 / (s * w)
         self.per_s, self.per_w = w * bound, s * bound
-        # W^2 = p p^T / (a + y.z) - e diag(1, -1, -1) maps z to y
-        e = np.sqrt(dety * self.per_z)
-        a = e * detz
-        self.yz = y @ z
-        p = vector(y[0] + e * z[0], y[1] - e * z[1], y[2] - e * z[2])
-        per = 1.0 / (a + self.yz)
-        self.Q_inverse = cone_inverse(p, per, e, s * self.per_w)
-        # its square root: a Lorentz boost, up to the factor sqrt(e)
-        self.per_e = a * self.per_y
-        self.boost = p * np.sqrt(0.5 * self.per_e * per)
+        # W maps z to l and l to y; a = det l, and l0^2 = (a + y . z) / 2
+        a, l0 = np.sqrt(dety * detz), np.sqrt(0.5 * (np.sqrt(dety * detz) + yz))
+        self.per_a, self.per_l = 1.0 / a, 1.0 / l0
+        self.e, self.per_e = dety * self.per_a, detz * self.per_a
+        self.root = np.sqrt(self.e)
+        self.per_root = self.root * self.per_e
+        # a Lorentz boost w, up to the factor sqrt(e)
+        half = 0.5 * self.per_root * self.per_l
+        w1, w2 = (y[1] - self.e * z[1]) * half, (y[2] - self.e * z[2]) * half
+        self.boost = vector(np.sqrt(1.0 + w1 * w1 + w2 * w2), w1, w2)
         self.per_boost = 1.0 / (1.0 + self.boost[0])
+        # W^2 = e (2 w w^T - diag(1, -1, -1))
+        self.Q_inverse = cone_inverse(self.boost, 2.0 * self.e, self.e, s * self.per_w)
+        # rounding errors of W z that are larger than l can be are no direction
+        _, l1, l2 = self.boosted(z, 1.0) * self.root
+        known = l1 * l1 + l2 * l2 <= np.maximum(2.0 * (yz - a), 1e-5 * a)
+        self.l = vector(l0, np.where(known, l1, 0.0), np.where(known, l2, 0.0))
         self.residual = residual
-        self.energy = self.yz + s * w  # `degree` kappa at the solution
-        # squared distances from the central path, and their rounding error over the tolerance
-        trace, product = 0.5 * self.yz * law.per - 1.0, 0.5 * a * law.per
+        self.energy = yz + s * w  # `degree` kappa at the solution
+        # squared distances from the central path
+        trace, product = 0.5 * yz * law.per - 1.0, 0.5 * a * law.per
         bound = s * w * law.per - 1.0
         self.error = largest([trace * trace, abs(1.0 - product * product), bound * bound])
-        self.noise = 1e-8 * y[0] * z[0] * law.per
 
     def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse at constant velocity, towards the smoothing k.
@@ -181,25 +204,35 @@ class ScaledCone:
         `ahead`: the predictor step, whose second-order products are clipped to `most`. `go`: 0 for a pure centering step, which
         ignores them and the residual, else 1.
         """
-        to_z = vector(self.y[0], -self.y[1], -self.y[2]) * (2.0 * k * self.per_y) - self.z
+        target = 2.0 * k * self.per_a
+        self.toward = vector(self.l[0] * (target - 1.0), -self.l[1] * (target + 1.0), -self.l[2] * (target + 1.0))
         to_w = k * self.per_s - self.w
         if ahead is not None:
-            product = jordan(self.boosted(ahead["y"], -1.0), self.boosted(ahead["z"], 1.0))
+            product = jordan(ahead["scaled_y"], ahead["scaled_z"])
             top = largest([abs(x) for x in product])
-            product = product * (most / np.maximum(top, most))
-            back = jordan_divide(self.boosted(self.z, 1.0), self.per_z, product)
-            to_z = to_z - self.boosted(back, -1.0) * (self.per_e * go)
+            product = product * (most * go / np.maximum(top, most))
+            self.toward = self.toward - jordan_divide(self.l, self.per_a, self.per_l, product)
             to_w = to_w + np.minimum(np.maximum(ahead["y"][0] * ahead["w"], -most), most) * (self.per_s * go)
         self.to_w, self.closing = to_w, self.residual * go
-        self.rho = to_z - self.closing - vector(to_w, 0.0, 0.0)
+        self.rho = self.boosted(self.toward, -1.0) * self.per_root - self.closing - vector(to_w, 0.0, 0.0)
         return self.law.D * (self.Q_inverse @ self.rho)
 
     def step(self, du: Array) -> dict[str, Any]:
         """The step of all unknowns when the velocity changes by du."""
         D_du = self.law.D * du
-        dy = self.Q_inverse @ (self.rho - D_du)
-        dw = self.to_w + self.w * self.per_s * dy[0]
-        return {"y": dy, "z": self.closing + D_du + vector(dw, 0.0, 0.0), "s": -dy[0], "w": dw}
+        dn = self.Q_inverse[0] @ (self.rho - D_du)
+        dw = self.to_w + self.w * self.per_s * dn
+        dz = self.closing + D_du + vector(dw, 0.0, 0.0)
+        scaled_z = self.boosted(dz, 1.0) * self.root
+        scaled_y = self.toward - scaled_z
+        dy = self.boosted(scaled_y, 1.0) * self.root
+        return {"y": dy, "z": dz, "s": -dn, "w": dw, "scaled_y": scaled_y, "scaled_z": scaled_z}
+
+    def moved(self, step: dict[str, Any], a: Any) -> Iterate:
+        """The iterate after a step of length a."""
+        on = {name: getattr(self, name) + step[name] * a for name in ("y", "z", "s", "w")}
+        y, z = self.l + step["scaled_y"] * a, self.l + step["scaled_z"] * a
+        return on | {"dety": determinant(y) * self.e, "detz": determinant(z) * self.per_e, "yz": y @ z}
 
     def boosted(self, x: Array, sign: float) -> Array:
         """The Lorentz boost of x by `boost`, or its inverse: the scaling without its factor."""
@@ -212,12 +245,17 @@ class ScaledCone:
         """1 / (the largest multiple of a step that stays inside)."""
         return largest(
             [
-                inverse_exit_distance(self.y, step["y"], self.per_y),
-                inverse_exit_distance(self.z, step["z"], self.per_z),
+                inverse_exit_distance(self.l, step["scaled_y"], self.per_a),
+                inverse_exit_distance(self.l, step["scaled_z"], self.per_a),
                 -step["s"] * self.per_s,
                 -step["w"] * self.per_w,
             ]
         )
+
+
+def tracked(value: Any, computed: Any, rounding: Any) -> Any:
+    """`value`, if what is computed anew differs from it by rounding errors only; a positive number in any case."""
+    return where(abs(computed - value) <= rounding, value, np.maximum(computed, 0.01 * value))
 
 
 def inverse_exit_distance(y: Array, dy: Array, per_y: Any) -> Any:
@@ -231,10 +269,9 @@ def jordan(a: Array, b: Array) -> Array:
     return vector(a @ b, a[0] * b[1] + b[0] * a[1], a[0] * b[2] + b[0] * a[2])
 
 
-def jordan_divide(l: Array, per_l: Any, d: Array) -> Array:
-    """x with l x = d in the cone's algebra; per_l = 1 / det l."""
-    x0 = (l[0] * d[0] - l[1] * d[1] - l[2] * d[2]) * per_l
-    per = 1.0 / l[0]
+def jordan_divide(l: Array, per_det: Any, per: Any, d: Array) -> Array:
+    """x with l x = d in the cone's algebra; per_det = 1 / det l, per = 1 / l0."""
+    x0 = (l[0] * d[0] - l[1] * d[1] - l[2] * d[2]) * per_det
     return vector(x0, (d[1] - x0 * l[1]) * per, (d[2] - x0 * l[2]) * per)
 
 
@@ -343,6 +380,12 @@ class Polytope:
         """s = 1 - sum y."""
         return 1.0 - sum(y[1:], y[0])
 
+    def consistent(self, iterate: Iterate) -> Iterate:
+        """The iterate with s = 1 - sum y again, as for a cone."""
+        full, total = iterate["s"] < 0.5, sum(iterate["y"][1:], iterate["y"][0])
+        scale = where(full, (1.0 - iterate["s"]) / total, 1.0)
+        return iterate | {"y": iterate["y"] * scale, "s": where(full, iterate["s"], 1.0 - total)}
+
     def slack_decrease(self, dy: Array) -> Any:
         """The change of -s with y."""
         return sum(dy[1:], dy[0])
@@ -384,7 +427,6 @@ class ScaledPolytope:
         self.energy = self.y @ self.z + self.s * self.w  # `degree` kappa at the solution
         off = [x * y * law.per - 1.0 for x, y in zip((*self.y, self.s), (*self.z, self.w), strict=True)]
         self.error = largest([x * x for x in off])
-        self.noise = 0.0
 
     def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse at constant velocity, towards the smoothing k; arguments as for a cone."""
@@ -404,6 +446,10 @@ class ScaledPolytope:
         dw = self.to_w - self.w * self.per_s * ds
         dz = self.closing + E_du + dw
         return {"y": dy, "z": dz + dy * self.law.ERE if self.law.compliant else dz, "s": ds, "w": dw}
+
+    def moved(self, step: dict[str, Any], a: Any) -> Iterate:
+        """The iterate after a step of length a."""
+        return {name: getattr(self, name) + step[name] * a for name in ("y", "z", "s", "w")}
 
     def inverse_step_limit(self, step: dict[str, Any]) -> Any:
         """1 / (the largest multiple of a step that stays inside)."""

@@ -15,7 +15,7 @@ from condyle.robot.spatial import Array
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.parameters import parameterized
-from condyle.simulate.solver import LIMIT
+from condyle.simulate.solver import limit
 from condyle.simulate.step import Inputs, next_velocity, spring_energy
 from condyle.simulate.world import World
 from condyle.tape.array import isfinite, where
@@ -78,7 +78,7 @@ def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, w
         # a sum is finite only if all its terms are
         total = sum((*now, *u, *after, *([] if wrenches is None else wrenches.ravel())), 0.0)
         worst = np.maximum(worst, where(isfinite(total), residual, np.inf))
-        return where(worst <= LIMIT, after, now), worst
+        return where(worst <= limit(), after, now), worst
 
     if stepper.substeps == 1:
         new: tuple[Array, Any] = body(0, (x, worst))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from condyle.simulate.kernels import Stepper
 
 On = tuple[str, int | None, int | None]  # backend, lanes, threads
+WEAKEST = np.dtype(np.float32)  # of arrays that were not given: the others decide the precision
 
 
 class Simulation:
@@ -45,6 +46,10 @@ class Simulation:
     {joint: (stiffness, rest)}. `actuated`: joints with a motor, all but the base by default. `wrenches`: frames at which each
     step may be given a wrench: a name, a pattern with *, or a list of names and of (name, axes), axes "world_aligned" (default)
     or "local". `force`: a function (model, q, v) or (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
+
+    The arrays decide the precision: a call computes in float32, and gives float32, if all arrays given are float32, else in
+    float64; parameters follow. In float32 the smoothing is at least 1e-5, and a residual up to 1e-4 counts as converged; see
+    docs/contact.md.
 
     Options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `lanes` (states per vector), `threads`.
     """
@@ -229,8 +234,10 @@ class Simulation:
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
         """The packed state x = (q, v): neutral configuration and rest by default; batches broadcast."""
         reduced, nv = self._world.reduced, self._world.nv
-        q = self.robot.neutral() if q is None else self._array("q", q, reduced.nq)
-        v = np.zeros(nv) if v is None else self._array("v", v, nv)
+        given = [self._array(name, x, n) for name, x, n in (("q", q, reduced.nq), ("v", v, nv)) if x is not None]
+        dtype = np.result_type(*given) if given else np.dtype(float)
+        q = self.robot.neutral().astype(dtype) if q is None else given[0]
+        v = np.zeros(nv, dtype) if v is None else given[-1]
         if any_traced((q, v)):
             x = np.concatenate([q, v, np.zeros(int(self.timed))])
             return array(traced_array("x", x, (self.nx,)))
@@ -244,7 +251,7 @@ class Simulation:
                         "by its norm"
                     )
         lead = self._lead(q=q.shape[:-1], v=v.shape[:-1])
-        x = np.zeros((*lead, self.nx))
+        x = np.zeros((*lead, self.nx), dtype)
         x[..., : reduced.nq], x[..., reduced.nq : reduced.nq + nv] = q, v
         return x
 
@@ -277,7 +284,8 @@ class Simulation:
         nothing is raised, and `status.ok` is a traced condition. Tape derivatives of the traced step are right to second order,
         by the implicit function theorem.
         """
-        arrays, on, given = self._inputs(x, u, wrenches), (backend, lanes, threads), self._parameters(parameters)
+        arrays, on = self._inputs(x, u, wrenches), (backend, lanes, threads)
+        given = self._parameters(parameters, arrays[0])
         if any_traced((*arrays, *given.values())):
             x1, residual = self._function("inlined_step", ("x", "u"), _inside_trace(on), given)(*arrays, *given.values())
             self.status = Status.of(residual)
@@ -311,16 +319,17 @@ class Simulation:
         `wrenches` act at every step, and `parameters` hold for all of them. With derivatives=True also As (..., T, ndx, ndx) and
         Bs (..., T, ndx, nu) of every step.
         """
-        x, us = self._array("x", x, self.nx), self._controls("us", us)
+        x, us, *rest = self._alike(self._array("x", x, self.nx), self._controls("us", us), *self._wrenches(wrenches))
+        extra = tuple(rest)
         if us.ndim < 2 or us.shape[-2] < 1:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
         steps, on = us.shape[-2], (backend, lanes, threads)
-        extra, given = self._wrenches(wrenches), self._parameters(parameters)
+        given = self._parameters(parameters, x)
         if any_traced((x, us, *extra, *given.values())):
             return self._traced_rollout(x, us, extra, given, _inside_trace(on), derivatives)
         own = {"x": x.shape[:-1], "us": us.shape[:-2], "wrenches": extra[0].shape[:-2] if extra else ()}
         lead = self._lead(**own, **dict(zip(given, self._batch_axes(given), strict=True)))
-        xs = np.empty((*lead, steps + 1, self.nx))
+        xs = np.empty((*lead, steps + 1, self.nx), x.dtype)
         xs[..., 0, :] = x
         xs[..., 1:, :], residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
         self.status = Status.of(residual)
@@ -350,8 +359,8 @@ class Simulation:
                 "second derivatives are those of a single step of the physics; use substeps=1 with a smaller dt"
             )
         x, u, *extra = self._inputs(x, u, wrenches)
-        weight = self._array("weight", weight, self.ndx)
-        given = self._parameters(parameters)
+        weight, x, u, *extra = self._alike(self._array("weight", weight, self.ndx), x, u, *extra)
+        given = self._parameters(parameters, x)
         function = self._function("hessian", ("x", "u", "weight"), (backend, lanes, threads), given)
         H: np.ndarray = function(x, u, weight, *extra, *given.values())
         return H
@@ -381,10 +390,11 @@ class Simulation:
     ) -> np.ndarray:
         """The force of the ground on each contact point during the next step, world axes, N: (..., contacts, 3)."""
         if not self.contact_points:
-            return np.zeros((*np.shape(x)[:-1], 0, 3))
-        given = self._parameters(parameters)
+            return np.zeros((*np.shape(x)[:-1], 0, 3), np.asarray(x).dtype)
+        arrays = self._inputs(x, u, wrenches)
+        given = self._parameters(parameters, arrays[0])
         function = self._function("forces", ("x", "u"), (backend, lanes, threads), given)
-        out: np.ndarray = function(*self._inputs(x, u, wrenches), *given.values())
+        out: np.ndarray = function(*arrays, *given.values())
         return out
 
     def energy(
@@ -397,9 +407,9 @@ class Simulation:
         threads: int | None = None,
     ) -> Any:
         """Kinetic energy + potential energy + energy of the springs, J."""
-        given = self._parameters(parameters)
-        function = self._function("energy", ("x",), (backend, lanes, threads), given)
-        return function(self._array("x", x, self.nx), *given.values())
+        x = self._array("x", x, self.nx)
+        given = self._parameters(parameters, x)
+        return self._function("energy", ("x",), (backend, lanes, threads), given)(x, *given.values())
 
     @property
     def hash(self) -> str:
@@ -454,7 +464,7 @@ class Simulation:
         """(A, B) of a step; with substeps, the product of those of each step of the physics."""
         function, n = self._function("jacobians", ("x", "u"), on, given), self.ndx
         A, *rest = _results(function(*arrays, *given.values()))
-        B = rest[0] if rest else np.zeros((*A.shape[:-1], 0))
+        B = rest[0] if rest else np.zeros((*A.shape[:-1], 0), A.dtype)
         if self.substeps == 1:
             return A, B
         from condyle.simulate.kernels import compiled
@@ -476,7 +486,7 @@ class Simulation:
                 threads=threads,
             )
             A, *rest = _results(function(x, u, *extra, *given.values()))
-            total = chained(total, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1)))
+            total = chained(total, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1), A.dtype))
         return total[..., :n], total[..., n:]
 
     def _traced_rollout(self, x: Any, us: Any, extra: tuple[Any, ...], given: Any, on: Any, derivatives: bool) -> Any:
@@ -498,11 +508,20 @@ class Simulation:
         return xs, As, Bs[0] if Bs else np.zeros((steps, self.ndx, 0))
 
     def _inputs(self, x: Any, u: Any, wrenches: Any) -> tuple[Any, ...]:
-        u = np.zeros(self.nu) if u is None else u
-        return (self._array("x", x, self.nx), self._controls("u", u), *self._wrenches(wrenches))
+        u = np.zeros(self.nu, WEAKEST) if u is None else u
+        return self._alike(self._array("x", x, self.nx), self._controls("u", u), *self._wrenches(wrenches))
 
-    def _parameters(self, parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The parameters of a call by their own names, in alphabetical order; numbers are checked."""
+    def _alike(self, *arrays: Any) -> tuple[Any, ...]:
+        """The arrays in float32 if all are, else in float64."""
+        if any_traced(arrays):
+            return arrays
+        dtype = np.result_type(*arrays)
+        if dtype == np.float32 and self.integrator == "backward_euler":
+            raise SimulationError(f"{self.robot.name}: backward_euler converges in float64 only; pass float64 arrays")
+        return tuple([a.astype(dtype, copy=False) for a in arrays])
+
+    def _parameters(self, parameters: Mapping[str, Any] | None, x: Any) -> dict[str, Any]:
+        """The parameters of a call by their own names, alphabetical; numbers are checked, in the precision of x."""
         if not parameters:
             return {}
         if not isinstance(parameters, Mapping):
@@ -511,6 +530,8 @@ class Simulation:
         traced = {known.require(k, SimulationError).name: v for k, v in parameters.items() if any_traced((v,))}
         values = known.checked({k: v for k, v in parameters.items() if not any_traced((v,))}, SimulationError)
         both = traced | values
+        if x.dtype == np.float32:
+            both = traced | {name: value.astype(np.float32) for name, value in values.items()}
         return {name: both[name] for name in sorted(both)}
 
     def _batch_axes(self, given: dict[str, Any]) -> list[tuple[int, ...]]:
@@ -520,7 +541,7 @@ class Simulation:
     def _controls(self, name: str, u: Any) -> np.ndarray:
         """The controls as the kernels take them: a robot without motors has one idle control."""
         u = self._array(name, u, self.nu)
-        return u if self.nu else np.zeros((*u.shape[:-1], 1))
+        return u if self.nu else np.zeros((*u.shape[:-1], 1), u.dtype)
 
     def _wrenches(self, wrenches: Any) -> tuple[Any, ...]:
         """() or one array (..., frames, 6)."""
@@ -530,7 +551,7 @@ class Simulation:
                 raise SimulationError('this simulation takes no wrenches; name their frames when it is made: wrenches="frame"')
             return ()
         if wrenches is None:
-            return (np.zeros((count, 6)),)
+            return (np.zeros((count, 6), WEAKEST),)
         if isinstance(wrenches, Mapping):
             return (self._wrench_array(wrenches),)
         given = self._array("wrenches", wrenches, 6)
@@ -548,14 +569,16 @@ class Simulation:
                 raise SimulationError(f"this simulation takes wrenches at {', '.join(frames)}, not at {name!r:.60}")
         given = {name: self._array(f"the wrench at '{name}'", value, 6) for name, value in wrenches.items()}
         lead = self._lead(**{name: value.shape[:-1] for name, value in given.items()})
-        out = np.zeros((*lead, len(frames), 6), dtype=object if any_traced(given.values()) else float)
+        dtype = object if any_traced(given.values()) else np.result_type(WEAKEST, *given.values())
+        out = np.zeros((*lead, len(frames), 6), dtype)
         for name, value in given.items():
             out[..., frames.index(name), :] = value
         return out
 
     def _array(self, name: str, value: Any, size: int) -> np.ndarray:
         try:
-            given = array(value) if any_traced((value,)) else np.asarray(value, dtype=float)
+            single = getattr(value, "dtype", None) == np.float32
+            given = array(value) if any_traced((value,)) else np.asarray(value, np.float32 if single else np.float64)
         except (TypeError, ValueError):
             raise SimulationError(f"{self.robot.name}: {name} must be an array of numbers, got {value!r:.60}") from None
         if given.ndim < 1 or given.shape[-1] != size:

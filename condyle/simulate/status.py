@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condyle.errors import SimulationError
-from condyle.simulate.solver import LIMIT
+from condyle.simulate.solver import LIMIT, LIMIT_SINGLE, limit
 from condyle.tape.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -25,8 +25,11 @@ class Status:
     @staticmethod
     def of(residual: Any) -> Status:
         """The status after a call whose solver ended with these residuals."""
-        residual = residual if isinstance(residual, Scalar) else np.asarray(residual)
-        return Status(residual, residual <= LIMIT)
+        enough = limit()
+        if not isinstance(residual, Scalar):
+            residual = np.asarray(residual)
+            enough = LIMIT_SINGLE if residual.dtype == np.float32 else LIMIT
+        return Status(residual, residual <= enough)
 
 
 def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], last: np.ndarray) -> None:

@@ -25,6 +25,7 @@ from condyle.simulate.terrain import Ground
 from condyle.tape.array import assemble, where
 from condyle.tape.function import Function
 from condyle.tape.graph import Graph
+from condyle.tape.precision import by_precision
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.table import current, is_recording, recording
 from condyle.tape.trace import trace
@@ -32,6 +33,7 @@ from condyle.tape.trace import trace
 EARTH = 9.81  # gravity for the scales of a model that has none
 STANDING = 4  # number of contacts that share the weight in the depth at rest
 IMPACT = 1e-5  # smoothing of impacts relative to their energy: limits the range of numbers in a step
+SMOOTHING_SINGLE = 1e-5  # the least smoothing in float32
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,14 @@ class World:
         return 1.5 * self.nominal_load * self.gravity / math.prod([self.depth] * self.power)
 
     @property
+    def least_smoothing(self) -> Any:
+        """The smoothing; in float32 at least SMOOTHING_SINGLE, below which rounding errors are larger than it."""
+        return np.maximum(self.smoothing, by_precision(0.0, SMOOTHING_SINGLE))
+
+    @property
     def contact_smoothing(self) -> Any:
         """kappa of a contact at rest, J."""
-        return self.smoothing * self.nominal_load * ((self.gravity * self.h) * (self.gravity * self.h))
+        return self.least_smoothing * self.nominal_load * ((self.gravity * self.h) * (self.gravity * self.h))
 
     @cached_property
     def effective_masses(self) -> tuple[Any, ...]:
