@@ -71,8 +71,8 @@ class StateSensor(Sensor):
         return self.measure(state, {"q": x.q, "v": x.v})
 
 
-def common_deviations(world: Simulation) -> dict[str, list[float]]:
-    """{"q_noise", "v_noise"}: options of a StateSensor, the noise of common sensors of joints and of a base that is tracked."""
+def common_deviations(world: Simulation, level: float = 1.0) -> dict[str, list[float]]:
+    """{"q_noise", "v_noise"}: options of a StateSensor, `level` times the noise of common sensors of joints and of a base."""
     reduced = world.robot.reduced
     places, speeds = [0.0] * reduced.nv, [0.0] * reduced.nv
     for link in reduced.links:
@@ -83,4 +83,5 @@ def common_deviations(world: Simulation) -> dict[str, list[float]]:
         places[link.v] = [of["place"] if slide else of["angle"] for slide in slides]
         speeds[link.v] = [of["speed"] if slide else of["rate"] for slide in slides]
     # where only velocities are constrained, they are no longer those of the coordinates
-    return {"q_noise": places, "v_noise": speeds if world.holonomic else [OF_BASE["speed"]] * world.robot.nv}
+    speeds = speeds if world.holonomic else [OF_BASE["speed"]] * world.robot.nv
+    return {"q_noise": [level * each for each in places], "v_noise": [level * each for each in speeds]}

@@ -172,8 +172,11 @@ class Sensor(Block):
         """({quantity: measured value, "valid": 1 or 0}, the next state) for the true values of all quantities."""
         after: dict[str, Any] = {}
         first = state["started"] <= 0.0 if "started" in state else False
-        # drawn first, so that it does not depend on which errors are zero
-        fresh = (self.uniform() >= self.dropout) | first if self.dropout is not None else True
+        fresh: Any = True
+        if self.dropout is not None:
+            # drawn first, and always, so that no number depends on which errors are zero
+            drawn = self.uniform()
+            fresh = True if self.given(self.dropout) is None else (drawn >= self.dropout) | first
         draws = self._normal_numbers(state)
         output: dict[str, Any] = {}
         for quantity in self.quantities:

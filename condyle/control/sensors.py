@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from condyle.blocks.frame_sensors import common_deviations
 from condyle.control.controllers import Controller
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
-from condyle.robot.joints import Free, Prismatic
 from condyle.runs.noise import normal
 from condyle.simulate.simulation import Simulation
 
 Array = np.ndarray
-
-# standard deviations at level 1: of joints, and of the base
-JOINT = {"angle": 0.01, "rate": 0.1, "place": 1e-3, "speed": 5e-3}  # rad, rad/s, m, m/s
-BASE = {"angle": 1e-3, "rate": 5e-3, "place": 1e-3, "speed": 5e-3}
 
 
 class NoisySensors:
@@ -44,14 +40,5 @@ class NoisySensors:
 
 def standard_deviations(simulation: Simulation) -> tuple[Array, Array]:
     """Standard deviations at level 1 of the small change of q that the sensors add, and of v."""
-    reduced = simulation.robot.reduced
-    places, speeds = np.empty(reduced.nv), np.empty(reduced.nv)
-    for link in reduced.links:
-        of = BASE if link.base else JOINT
-        slides = [isinstance(link.kind, Prismatic)] * link.kind.nv
-        if isinstance(link.kind, Free):
-            slides = [True] * 3 + [False] * 3
-        places[link.v] = [of["place"] if slide else of["angle"] for slide in slides]
-        speeds[link.v] = [of["speed"] if slide else of["rate"] for slide in slides]
-    # where only velocities are constrained, they are no longer those of the coordinates
-    return places, speeds if simulation.holonomic else np.full(simulation.robot.nv, BASE["speed"])
+    places, speeds = common_deviations(simulation).values()
+    return np.array(places), np.array(speeds)

@@ -329,3 +329,41 @@ def test_other_parameters_do_not_compile_again(feedback: Any) -> None:
         alone = feedback.rollout(x[k], [0.5], 50, parameters=one, robots=k, **options)
         assert np.array_equal(alone["q"], out["q"][k])
     assert len(feedback._functions) == count
+
+
+def test_lanes_steps_and_backends_have_the_same_bits(feedback: Any) -> None:
+    """With noise, a delay between two samples, and dropouts."""
+    x = feedback.state(q=np.linspace(-1.0, 1.0, 9)[:, None])
+    options: dict[str, Any] = {"parameters": {"encoders.dropout": 0.2, "encoders.delay": 0.0025}, "seed": SEED}
+    record = ["q", "encoders.position", "encoders.valid", "imu.acceleration", "u"]
+    whole = feedback.rollout(x, [0.5], 6, record=record, **options)
+    assert not whole["encoders.valid"].all() and whole["encoders.valid"].any()
+    for other in ({"lanes": 1}, {"lanes": 2}, {"lanes": 8}, {"backend": "reference"}):
+        found = feedback.rollout(x, [0.5], 6, record=record, **options, **other)
+        assert all(np.array_equal(found[name], whole[name]) for name in record), other
+    robot = x[4]
+    for k in range(6):
+        robot, found = feedback.step(robot, [0.5], robots=4, record=record, **options)
+        assert all(np.array_equal(found[name], whole[name][4, k]) for name in record)
+
+
+def test_single_precision_is_close(feedback: Any) -> None:
+    x = feedback.state(q=[0.3], v=[0.2])
+    exact, single = (feedback.rollout(start, [0.5], 100, seed=SEED, record=["q"])["q"] for start in (x, x.astype(np.float32)))
+    assert single.dtype == np.float32 and np.abs(single - exact).max() < 1e-4
+
+
+def test_a_reset_starts_sensors_anew() -> None:
+    """After the reset of an episode a delay line has the new value only, and a random walk is back at zero."""
+    late = Encoders(["hinge"], delay=3 * DT, name="late")
+    walking = Encoders(["hinge"], position_walk=0.5, name="walking")
+    episode = cd.Episode(time_limit=8 * DT, reset=lambda draw: {"q": draw.uniform(1.0, 2.0, 1)})
+
+    def sensing(x: Any) -> Any:
+        return {"late": late(x)["position"], "walking": walking(x)["position"]}
+
+    loop = cd.Loop(simulation(a_pendulum(), DT), sensing, episode=episode)
+    out = loop.rollout(loop.state(q=[0.3]), None, 12, record=["late", "walking", "q"])
+    assert out["q"][7, 0] > 1.0 and out["late"][7, 0] < 0.31
+    # the state after tick 7 is the new one, which tick 8 measures
+    assert out["late"][8, 0] == out["late"][9, 0] == out["walking"][8, 0] == out["q"][7, 0]

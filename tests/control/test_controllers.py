@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condyle as cd
+from condyle.blocks.frame_sensors import OF_BASE as BASE
+from condyle.blocks.frame_sensors import OF_JOINTS as JOINT
 from condyle.control.controllers import (
     PHASE,
     SAG,
@@ -18,7 +20,7 @@ from condyle.control.controllers import (
     sine_motion,
     zero_torque,
 )
-from condyle.control.sensors import BASE, JOINT, NoisySensors, standard_deviations
+from condyle.control.sensors import NoisySensors, standard_deviations
 from condyle.errors import ControlError, SimulationError
 
 READY = (0.3, -0.8, 1.1, 0.2, -0.4, 0.1)
