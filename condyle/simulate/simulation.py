@@ -20,7 +20,7 @@ from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
-from condyle.simulate.validate import integer
+from condyle.simulate.validate import WEAKEST, array_of, in_one_precision, integer
 from condyle.simulate.world import JointForces
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from condyle.simulate.kernels import Stepper
 
 On = tuple[str, int | None, int | None]  # backend, lanes, threads
-WEAKEST = np.dtype(np.float32)  # of arrays that were not given: the others decide the precision
 
 
 class Simulation:
@@ -513,12 +512,10 @@ class Simulation:
 
     def _alike(self, *arrays: Any) -> tuple[Any, ...]:
         """The arrays in float32 if all are, else in float64."""
-        if any_traced(arrays):
-            return arrays
-        dtype = np.result_type(*arrays)
-        if dtype == np.float32 and self.integrator == "backward_euler":
+        out = in_one_precision(arrays)
+        if out[0].dtype == np.float32 and self.integrator == "backward_euler":
             raise SimulationError(f"{self.robot.name}: backward_euler converges in float64 only; pass float64 arrays")
-        return tuple([a.astype(dtype, copy=False) for a in arrays])
+        return out
 
     def _parameters(self, parameters: Mapping[str, Any] | None, x: Any) -> dict[str, Any]:
         """The parameters of a call by their own names, alphabetical; numbers are checked, in the precision of x."""
@@ -576,14 +573,7 @@ class Simulation:
         return out
 
     def _array(self, name: str, value: Any, size: int) -> np.ndarray:
-        try:
-            single = getattr(value, "dtype", None) == np.float32
-            given = array(value) if any_traced((value,)) else np.asarray(value, np.float32 if single else np.float64)
-        except (TypeError, ValueError):
-            raise SimulationError(f"{self.robot.name}: {name} must be an array of numbers, got {value!r:.60}") from None
-        if given.ndim < 1 or given.shape[-1] != size:
-            raise SimulationError(f"{self.robot.name}: {name} must have {size} entries in its last axis, got shape {given.shape}")
-        return given
+        return array_of(f"{self.robot.name}: {name}", value, size)
 
     def _lead(self, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         """The batch axes of arrays that belong together."""

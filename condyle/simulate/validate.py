@@ -1,11 +1,17 @@
-"""Checks of numbers that users pass: finite Python floats, or a SimulationError that says what was wanted."""
+"""Checks of numbers and arrays that users pass: finite floats, arrays of one precision, or an error that says what was wanted."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
+
 from condyle.errors import SimulationError
+from condyle.tape.array import array
+from condyle.tape.compose import any_traced
+
+WEAKEST = np.dtype(np.float32)  # of arrays that were not given: the others decide the precision
 
 
 def finite(what: str, name: str, given: Any) -> float:
@@ -58,3 +64,23 @@ def assign(instance: Any, **values: Any) -> None:
     """Set fields of a frozen dataclass while it is made."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)
+
+
+def array_of(what: str, given: Any, size: int) -> np.ndarray:
+    """The array given as `what`, of traced values, float32 or else float64, with `size` entries in its last axis."""
+    try:
+        single = getattr(given, "dtype", None) == np.float32
+        out = array(given) if any_traced((given,)) else np.asarray(given, np.float32 if single else np.float64)
+    except (TypeError, ValueError):
+        raise SimulationError(f"{what} must be an array of numbers, got {given!r:.60}") from None
+    if out.ndim < 1 or out.shape[-1] != size:
+        raise SimulationError(f"{what} must have {size} entries in its last axis, got shape {out.shape}")
+    return out
+
+
+def in_one_precision(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arrays in float32 if all are, else in float64; as they are inside a trace."""
+    if any_traced(arrays):
+        return arrays
+    dtype = np.result_type(*arrays)
+    return tuple([a.astype(dtype, copy=False) for a in arrays])
