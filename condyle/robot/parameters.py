@@ -25,6 +25,7 @@ from condyle.robot.spatial import Inertia, Pose
 
 OF_BODY, OF_JOINT = ("mass", "com", "inertia"), ("armature", "friction", "damping", "effort", "lower", "upper")
 OF_PLACEMENT = ("position", "rpy")
+ORDERED = (("lower", "upper"), ("rounding", "run"))  # numbers of one owner: the first must not be above the second
 ROUNDING = 1e-9  # of the largest moment: by so much principal moments may miss the triangle inequality
 
 
@@ -150,16 +151,18 @@ class Parameters(Mapping[str, ParameterSpec]):
             if spec.name in out:
                 raise error(f"{self._of}: parameter '{spec.name}' is given twice, once as '{name}'")
             out[spec.name] = spec.checked(value, error)
-        for name in out:
-            owner, _, what = name.rpartition(".")
-            if what in ("lower", "upper"):
-                lower, upper = (out.get(k, self[k].default) for k in (f"{owner}.lower", f"{owner}.upper"))
-                wrong = np.argwhere(np.asarray(lower) > np.asarray(upper))
-                if len(wrong):
-                    at = tuple(wrong[0])
-                    low, high = (x[at] for x in np.broadcast_arrays(lower, upper))
-                    raise error(f"joint '{owner}': lower must not be above upper, got {low:g} and {high:g}{place(at, len(at))}")
+        for small, large in ORDERED:
+            for owner in {name.rpartition(".")[0] for name in out if name.rpartition(".")[2] in (small, large)}:
+                names = (f"{owner}.{small}", f"{owner}.{large}")
+                if names[0] in self and names[1] in self:
+                    self._check_order(names, [out.get(name, self[name].default) for name in names], error)
         return out
+
+    def _check_order(self, names: tuple[str, str], values: list[Any], error: type[Exception]) -> None:
+        low, high = np.broadcast_arrays(*values)
+        if np.any(wrong := low > high):
+            at = tuple(np.argwhere(wrong)[0])
+            raise error(f"'{names[0]}' must not be above '{names[1]}', got {low[at]:g} and {high[at]:g}{place(at, len(at))}")
 
     def __repr__(self) -> str:
         rows = [("parameter", "unit", "default"), *((s.name, s.unit, _shown(s.default)) for s in self.values())]

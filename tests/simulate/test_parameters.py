@@ -378,7 +378,7 @@ def test_a_sweep_has_the_same_bits_anywhere() -> None:
         ({"rod.mass": -1.0}, "'rod.mass' must be finite and greater than 0 kg, got -1$"),
         ({"rod.mass": [1.0, np.nan]}, r"'rod.mass' .* got nan for robot \[1\]"),
         ({"hinge.friction": [[0.1, -0.1]]}, r"'hinge.friction' must be .* at least 0 N m, got -0.1 for robot \[0, 1\]"),
-        ({"hinge.lower": [0.0, 3.0]}, r"joint 'hinge': lower must not be above upper, got 3 and 1.2 for robot \[1\]"),
+        ({"hinge.lower": [0.0, 3.0]}, r"'hinge.lower' must not be above 'hinge.upper', got 3 and 1.2 for robot \[1\]"),
         ({"dt": 0.0}, "'dt' must be finite and greater than 0 s, got 0"),
         ({"rod.inertia": np.diag([1.0, 1.0, 3.0])}, r"'rod.inertia' must obey a \+ b >= c .* 1, 1, 3"),
         ({"rod.inertia": np.diag([1.0, 1.0, -1.0])}, "'rod.inertia' must be positive definite"),
