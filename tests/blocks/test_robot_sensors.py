@@ -295,7 +295,7 @@ def test_sensors_of_a_rolling_robot() -> None:
 @pytest.fixture(scope="module")
 def feedback() -> Any:
     """A pendulum under feedback of a delayed encoder and an IMU."""
-    encoders = Encoders(["hinge"], position_noise=0.01, delay=0.003, dropout=0.0)
+    encoders = Encoders(["hinge"], position_noise=0.01, delay=0.003, max_delay=0.008, dropout=0.0)
     imu = IMU("rod", acceleration_noise=0.01, position=(1.0, 0.0, 0.0))
 
     def control(x: Any, target: Any) -> Any:
@@ -315,6 +315,25 @@ def test_derivatives_of_a_tick_go_through_sensors(feedback: Any) -> None:
     smooth = np.setdiff1d(np.arange(feedback.nx), jumps)
     assert np.abs(A - np.array(columns).T)[np.ix_(smooth, smooth)].max() < 1e-7
     assert B.shape == (feedback.nx, 1) and B.any()
+
+
+def test_gradients_of_a_rollout_go_through_sensors(feedback: Any) -> None:
+    """By delay, bias, noise and mounting, against central differences."""
+    x, steps = feedback.state(q=[0.3], v=[0.2]), 30
+    given = {"encoders.delay": 0.0035, "encoders.position_noise": 0.02, "imu.misalignment": [0.1, 0.2, 0.3]}
+    at = {name: np.array(value) for name, value in given.items()}
+
+    def cost(**moved: np.ndarray) -> float:
+        out = feedback.rollout(x, [0.5], steps, parameters=at | moved, record=["q"], seed=SEED)
+        return float(out["q"].sum())
+
+    out, pullback = feedback.vjp(x, [0.5], steps, wrt=list(at), parameters=at, record=["q"], seed=SEED)
+    gradients = pullback(q=np.ones_like(out["q"]))
+    h = 1e-6
+    for name, value in at.items():
+        directions = h * np.eye(value.size).reshape(-1, *value.shape)
+        differences = [(cost(**{name: value + e}) - cost(**{name: value - e})) / (2.0 * h) for e in directions]
+        assert np.allclose(np.ravel(gradients[name]), differences, rtol=1e-6, atol=1e-8), name
 
 
 def test_other_parameters_do_not_compile_again(feedback: Any) -> None:
