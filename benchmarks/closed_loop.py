@@ -58,8 +58,8 @@ def dog_loop(*, physics_only: bool = False) -> cd.Loop:
     policy = cd.blocks.MLP(network(np.random.default_rng(0)), "elu", scale=ACTION, offset=stand, every=DECIMATION)
 
     def observation(x: Any, command: Any) -> Any:
-        felt = imu(x)
-        return np.concatenate([felt["rate"], 0.1 * felt["acceleration"], x.q[7:] - stand, 0.1 * x.v[6:], command])
+        measured = imu(x)
+        return np.concatenate([measured["rate"], 0.1 * measured["acceleration"], x.q[7:] - stand, 0.1 * x.v[6:], command])
 
     def closed(x: Any, command: Any) -> Any:
         return servo(policy(observation(x, command)), x)

@@ -110,13 +110,13 @@ class Tick:
         if block.every == 1:
             output, after = _stepped(block, before, inputs, named)
         else:
-            output, after = self._held(block, before, inputs, named)
+            output, after = self._zero_order_hold(block, before, inputs, named)
         for name, value in after.items():
             self.set(f"{block.name}.{name}", value)
         self.signals |= signals_of(block.name, output)
         return output
 
-    def _held(self, block: Block, before: dict[str, Any], inputs: Any, named: Any) -> tuple[Any, dict[str, Any]]:
+    def _zero_order_hold(self, block: Block, before: dict[str, Any], inputs: Any, named: Any) -> tuple[Any, dict[str, Any]]:
         """Output and state of a block that is not updated at every tick."""
         place = f"{block.name}.output"
         if self.discovers:

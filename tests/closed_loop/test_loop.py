@@ -187,7 +187,7 @@ def test_numbers_of_the_robot_and_of_blocks_vary_from_robot_to_robot() -> None:
 
 
 class Wrong(cd.Block):
-    """A block whose step returns what it is told to."""
+    """A block whose step returns what it is given."""
 
     def __init__(self, found: Any, **options: Any) -> None:
         super().__init__(**options)
