@@ -26,6 +26,7 @@ ALL = (
     "overhead",
     "robots",
     "contact",
+    "float32",
     "fourlimb",
     "closed_loop",
     "constraints",

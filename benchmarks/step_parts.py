@@ -43,14 +43,15 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
     full = compiled(Stepper(inner, world.integrator, world.substeps), "step", x=world.nx, u=world.nu).lowered().block
-    # the attempts without idle limits, in them the iterations
-    attempts = next(node.data for node in full.nodes if node.op == "loop").body
-    iteration = next(node.data for node in attempts.nodes if node.op == "loop").body
+    # the attempts without idle limits, in them the rounds with their iterations, and the last step
+    (attempts, *_), (rounds, last) = _loops(full), _loops(_loops(full)[0])
+    (iteration,) = _loops(rounds)
+    outside = [counted(block) for block in (attempts, rounds, last)]
     return {
         "M and p": one,
         "contact points and joint limits": _less(two, one),
         "the move": _less(counted(full), two),
-        "the solver's start and residual": counted(attempts),
+        "the solver's start and residual": (sum(n for n, _ in outside), sum(n for _, n in outside)),
         "one iteration of the solver": counted(iteration),
     }
 
@@ -81,6 +82,11 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
     lanes = function.lanes()
     vectors = n[: len(n) // lanes * lanes].reshape(-1, lanes)
     return {"mean": float(n.mean()), "lanes": float(vectors.max(axis=1).mean()), "most": int(n.max())}
+
+
+def _loops(block: Block) -> list[Block]:
+    """The bodies of the loops of a block."""
+    return [node.data.body for node in block.nodes if node.op == "loop"]
 
 
 def _less(a: Count, b: Count) -> Count:
