@@ -64,7 +64,7 @@ class ImplicitPD(JointBlock):
     """PD control inside of the physics step: tau = clip(kp (target - q') + kd (rate - v') + feedforward, -effort, effort).
 
     q' = q + h v' and v' are those after the step, found together with contact, so it is stable at any gain. kp in N m/rad, kd in
-    N m s/rad, `effort` in N m (None: no limit). The law is met to 1e-6 of the effort limit.
+    N m s/rad, `effort` in N m (None: no limit).
     """
 
     def __init__(self, joints: str | Sequence[str], kp: Any, kd: Any = 0.0, effort: Any = None, **options: Any) -> None:

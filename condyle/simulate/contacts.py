@@ -11,6 +11,7 @@ from condyle.dynamics.kinematics import ancestors, axes, root_poses
 from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, skew
 from condyle.simulate.contact_frame import ground_axes, point_velocity, surface, to_ground_axes
+from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Cone, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Constraint
@@ -18,10 +19,6 @@ from condyle.simulate.world import IMPACT, World
 from condyle.tape.scalar import constant
 
 NEGLIGIBLE = 1e-9  # the least dry friction that is a parameter, relative to the load of the joint
-
-DRIVE_SMOOTHING = 1e-12  # of a drive at its effort limit: the force errs by the square root of it, relative to the limit
-WEAKEST = 1e-16  # least damping of a drive in one step, relative to the joint's inertia: its gains may be zero
-SMALLEST = 1e-12  # least effort of a drive, relative to the load of gravity: it may be zero
 
 
 def max_impulse(world: World, depth: Any) -> Any:
@@ -111,24 +108,21 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
                 )
             )
         if joint.drive_yields and joint.drive_effort is not None:
-            law = drive_law(world, k, q[position(world, k)], v[k])
-            out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale))
+            drive = drive_law(world, k, q[position(world, k)], speed)
+            out.append(Constraint(drive, (k,), None, None, speed, joint.inertia, scale))
     return out
 
 
-def drive_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
-    """tau = clip(force + K (target - q - h v) - B v, -effort, effort), v after the step: a spring and damper of bounded force.
+def drive_law(world: World, k: int, angle: Any, max_speed: Any) -> Drive:
+    """tau = clip(force + K (target - q - h v) - B v, -effort, effort) of a joint's drive, with v after the step.
 
-    As a compliance: within its bounds the impulse is  h force + h K (target - q) - G v  with  G = h B + h^2 K,  and R = 1 / G.
+    `max_speed`: a bound on the velocity before the step and its change by gravity.
     """
     joint, h = world.joints[k], world.h
-    assert joint.drive_effort is not None
-    S = h * np.maximum(joint.drive_effort, SMALLEST * joint.load)
-    G = np.maximum(h * joint.drive_damping + h * h * joint.drive_stiffness, WEAKEST * joint.inertia)
-    R = 1.0 / G
-    kappa = DRIVE_SMOOTHING * (S * S * (R + 1.0 / joint.inertia))
-    wanted = h * (joint.drive_force + joint.drive_stiffness * (joint.drive_target - angle))
-    return Polytope.of(np.array([[2.0 * S]], dtype=object), kappa, np.array([-S], dtype=object), -(wanted + S) * R, R)
+    w = h * (joint.drive_force + joint.drive_stiffness * (joint.drive_target - angle))
+    G = h * joint.drive_damping + h * h * joint.drive_stiffness
+    S = h * joint.drive_effort
+    return Drive(w, G, S, joint.inertia, np.minimum(S, abs(w) + G * max_speed) + NEGLIGIBLE * (h * joint.load))
 
 
 def impact_smoothing(mass: Any, velocity_scale: Any, S: Any, square: Any) -> Any:

@@ -4,8 +4,6 @@ The impulse is  lambda = D y  with y in a set K that has a barrier, so that (doc
 
     D u + kappa grad(barrier)(y) = 0,     u the velocity after the step along lambda.
 
-A law with a compliance R has u + R lambda in place of u: a spring or damper whose force is bounded.
-
 The multipliers z (of the cone) and w (of the bound  s > 0) are unknowns too, with y z = kappa and s w = kappa in the cone's
 algebra: the primal-dual form allows long steps (Nesterov and Todd 1998; Mehrotra 1992).
 """
@@ -22,7 +20,6 @@ from condyle.tape.array import where
 from condyle.tape.precision import by_precision
 
 Iterate = dict[str, Any]  # the unknowns of one constraint: y, z, s, w
-INSIDE = 0.02  # distance of a compliant law's first y from its bounds
 ROUNDING_SINGLE = 5e-7  # relative rounding error of a sum of three products in float32
 
 
@@ -88,7 +85,7 @@ class Cone:
         """dual(u) - z + w e: zero at the solution."""
         return self.dual(u) - iterate["z"] + vector(iterate["w"], 0.0, 0.0)
 
-    def scaled(self, iterate: Iterate, residual: Array) -> ScaledCone:
+    def scaled(self, iterate: Iterate, residual: Array, u: Array) -> ScaledCone:
         """The law linearised about an iterate, with the Nesterov-Todd scaling."""
         return ScaledCone(self, iterate, residual)
 
@@ -286,23 +283,12 @@ class Polytope:
     kappa: Any
     per: Any  # 1 / kappa
     offset: Array | float = 0.0
-    slip: Any = 0.0  # of a pyramid, as of a cone; of a compliant law, its velocity at y = 0
-    R: Any = 0.0  # compliance of a law with one vertex, velocity over impulse; 0.0: none
+    slip: Any = 0.0  # of a pyramid, as of a cone
 
     @staticmethod
-    def of(E: Array, kappa: Any, offset: Array | float = 0.0, slip: Any = 0.0, R: Any = 0.0) -> Polytope:
+    def of(E: Array, kappa: Any, offset: Array | float = 0.0, slip: Any = 0.0) -> Polytope:
         """The polytope with these vertices."""
-        return Polytope(E, kappa, 1.0 / kappa, offset, slip, R)
-
-    @property
-    def compliant(self) -> bool:
-        """Whether the velocity of the law depends on its impulse."""
-        return not (isinstance(self.R, float) and self.R == 0.0)
-
-    @property
-    def ERE(self) -> Any:
-        """The derivative of the dual by y, of a compliant law."""
-        return self.E[0, 0] * self.E[0, 0] * self.R
+        return Polytope(E, kappa, 1.0 / kappa, offset, slip)
 
     @property
     def max_impulse(self) -> Any:
@@ -326,12 +312,6 @@ class Polytope:
     def start(self, impulse: Any, k: Any, free: Array, mass: float) -> Iterate:
         """A point at the smoothing k: with one vertex the one that fits the `free` velocity, else equal shares of the impulse."""
         n = self.degree - 1
-        if self.compliant:
-            # the impulse that fits the `free` velocity, a little inside its bounds
-            wanted = -self.E[0, 0] * (free[0] + self.slip) / (self.E[0, 0] * self.E[0, 0] * (self.R + 1.0 / mass))
-            y = np.minimum(np.maximum(wanted, INSIDE), 1.0 - INSIDE)
-            s = 1.0 - y
-            return {"y": np.array([y], dtype=object), "z": np.array([k / y], dtype=object), "s": s, "w": k / s}
         if n == 1:
             E, low = self.E[0, 0], self.offset if isinstance(self.offset, float) else self.offset[0]
             a, b = low + np.minimum(E, 0.0), low + np.maximum(E, 0.0)
@@ -350,9 +330,8 @@ class Polytope:
         return self.E @ y + self.offset
 
     def dual(self, u: Array, y: Array | None = None) -> Array:
-        """E^T (u + slip e + R E y): the dual of a velocity u; y for a compliant law."""
-        dual: Array = self.E.T @ u + self.E[0] * self.slip
-        return dual + y * self.ERE if self.compliant else dual
+        """E^T (u + slip e): the dual of a velocity u; it does not depend on y."""
+        return self.E.T @ u + self.E[0] * self.slip
 
     def dual_change(self, du: Array) -> Array:
         """E^T du."""
@@ -360,16 +339,14 @@ class Polytope:
 
     def dual_residual(self, iterate: Iterate, u: Array) -> Array:
         """dual(u) - z + w: zero at the solution."""
-        return self.dual(u, iterate["y"]) - iterate["z"] + iterate["w"]
+        return self.dual(u) - iterate["z"] + iterate["w"]
 
-    def scaled(self, iterate: Iterate, residual: Array) -> ScaledPolytope:
+    def scaled(self, iterate: Iterate, residual: Array, u: Array) -> ScaledPolytope:
         """The law linearised about an iterate."""
         return ScaledPolytope(self, iterate, residual)
 
     def compliance(self, y: Array, s: Any, u: Array | None = None) -> Array:
-        """Q^-1 at the solution, Q = kappa (diag(1 / y^2) + 1 / s^2) + E R E."""
-        if self.compliant:
-            return np.array([[1.0 / (self.kappa / (y[0] * y[0]) + self.kappa / (s * s) + self.ERE)]], dtype=object)
+        """Q^-1 at the solution, Q = kappa (diag(1 / y^2) + 1 / s^2)."""
         return _inverse_with_bound(y * y * self.per, s * s * self.per)
 
     def gradient(self, y: Array, s: Any) -> Array:
@@ -417,8 +394,7 @@ class ScaledPolytope:
             per_ys, per_zw = 1.0 / (y * self.s), 1.0 / (z * self.w)
             self.per_y, self.per_s = np.array([self.s * per_ys], dtype=object), y * per_ys
             self.per_z, self.per_w = np.array([self.w * per_zw], dtype=object), z * per_zw
-            Q = z * self.per_y[0] + self.w * self.per_s
-            self.Q_inverse = np.array([[1.0 / (Q + law.ERE if law.compliant else Q)]], dtype=object)
+            self.Q_inverse = np.array([[1.0 / (z * self.per_y[0] + self.w * self.per_s)]], dtype=object)
         else:
             self.per_y, self.per_z = 1.0 / self.y, 1.0 / self.z
             self.per_s, self.per_w = 1.0 / self.s, 1.0 / self.w
@@ -444,8 +420,7 @@ class ScaledPolytope:
         dy = self.Q_inverse @ (self.rho - E_du)
         ds = -sum(dy[1:], dy[0])
         dw = self.to_w - self.w * self.per_s * ds
-        dz = self.closing + E_du + dw
-        return {"y": dy, "z": dz + dy * self.law.ERE if self.law.compliant else dz, "s": ds, "w": dw}
+        return {"y": dy, "z": self.closing + E_du + dw, "s": ds, "w": dw}
 
     def moved(self, step: dict[str, Any], a: Any) -> Iterate:
         """The iterate after a step of length a."""

@@ -41,7 +41,7 @@ ORDERS = 2  # derivatives of a local impulse that the tape's own rules get right
 # ---- one law by itself
 
 
-def local_impulse(law: Cone | Polytope, u: Array) -> tuple[Array, Any]:
+def local_impulse(law: Any, u: Array) -> tuple[Array, Any]:
     """(y, s) with  dual(u) = kappa gradient(y, s),  s = slack(y): the impulse of a law at the velocity u after the step.
 
     The root is found on values without derivatives; Newton steps of zero length then carry the derivatives, up to ORDERS.

@@ -16,6 +16,7 @@ import numpy as np
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot import rounded
 from condyle.robot.spatial import Array
+from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
 from condyle.tape.array import isfinite, where
 from condyle.tape.loop import loop
@@ -54,7 +55,7 @@ class Constraint:
     C None: the axes of J are the law's own. J None: the constraint acts on one joint.
     """
 
-    law: Cone | Polytope
+    law: Cone | Polytope | Drive
     path: tuple[int, ...]
     J: Array | None
     C: Array | None
@@ -181,8 +182,12 @@ def _solve(
     """(change of velocity, unknowns, residual) with all of these constraints, from one starting point."""
     M, v = now.M, now.v
     before = [b.velocity(v) for b in constraints]
-    # approximate velocity without the constraints, with a diagonal mass matrix
-    frees = [u + b.velocity(now.p * inverse) for b, u in zip(constraints, before, strict=True)]
+    # approximate velocity without the constraints but with the drives, with a diagonal mass matrix
+    push = np.array(now.p, dtype=object)
+    for b, u in zip(constraints, before, strict=True):
+        if isinstance(b.law, Drive):
+            b.add_impulse(b.law.expected_impulse(u + b.velocity(now.p * inverse)), push)
+    frees = [u + b.velocity(push * inverse) for b, u in zip(constraints, before, strict=True)]
     reaches = [b.max_speed + largest([abs(x) for x in u]) for b, u in zip(constraints, frees, strict=True)]
 
     # every constraint starts at the impulse that stops its mass, at a smoothing of the size of that energy: kappa + extra
@@ -213,8 +218,9 @@ def _solve(
             change, iterates, left, last, _ = state
             # after a short step the iterate is near the boundary: one pure centering step
             go = np.where(last >= SHORT_STEP, 1.0, 0.0)
-            linearised = zip(constraints, iterates, residuals, strict=True)
-            scaled = [b.law.scaled(iterate, residual * left) for b, iterate, residual in linearised]
+            velocities = [u + b.velocity(change) for b, u in zip(constraints, before, strict=True)]
+            linearised = zip(constraints, iterates, residuals, velocities, strict=True)
+            scaled = [b.law.scaled(iterate, residual * left, u) for b, iterate, residual, u in linearised]
             H = np.array(M, dtype=object)
             for b, s in zip(constraints, scaled, strict=True):
                 b.add_stiffness(b.law.stiffness(s.Q_inverse), H)

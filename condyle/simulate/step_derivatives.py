@@ -25,6 +25,7 @@ from condyle.robot.spatial import Array, Force, Motion, Pose, cross
 from condyle.simulate.contact_derivatives import contact_jacobians, limit_jacobian
 from condyle.simulate.contact_frame import from_ground_axes, point_velocity, to_ground_axes
 from condyle.simulate.contacts import coordinates, position
+from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Iterate
 from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
 from condyle.simulate.points import ContactPoint
@@ -141,9 +142,9 @@ def add_constraint_derivatives(
             _add_contact(world, point, motion, iterate, R_q, R_v)
     for b, iterate in zip(constraints[contacts:], iterates[contacts:], strict=True):
         (k,) = b.path
-        if b.law.compliant:  # a drive: its velocity without force falls by h K R with the angle
-            stiffness = b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"]))[0, 0]
-            R_q[k, k] = R_q[k, k] + stiffness * (world.h * world.joints[k].drive_stiffness * b.law.R)
+        if isinstance(b.law, Drive):
+            inside = b.law.compliance(iterate["y"], iterate["s"])[0, 0]
+            R_q[k, k] = R_q[k, k] + inside * (world.h * world.joints[k].drive_stiffness)
         elif isinstance(b.law.offset, float):  # a limit; dry friction does not depend on q and v
             by_angle, by_speed = limit_jacobian(world, k, x.q[position(world, k)], after[k], x.v[k], iterate)
             R_q[k, k], R_v[k, k] = R_q[k, k] - by_angle, R_v[k, k] - by_speed

@@ -107,6 +107,16 @@ def test_implicit_pd_is_stable_at_any_gain_and_saturates() -> None:
     np.testing.assert_allclose(torque[:4], wanted[:4], atol=30.0 * 1e-6)
     assert np.abs(torque).max() <= 30.0 * (1.0 + 1e-6)
     np.testing.assert_allclose(q[2:5, -1], 0.5, atol=2e-3)
+    # derivatives by the implicit function theorem: at its limit the drive is a constant torque, else a spring and damper
+    x, d = loop.state(q=[0.3], v=[0.4]), 1e-6
+    for effort, saturated in ((1.0, True), (1e3, False)):
+        own = {"implicit_pd.effort": effort}
+        _, A, B = loop.step(x, np.array([0.5]), parameters=own, derivatives=True)
+        ends = [loop.step(x, np.array([0.5 + e]), parameters=own) for e in (d, -d)]
+        np.testing.assert_allclose(B[:, 0], (ends[0] - ends[1]) / (2 * d), atol=1e-9)
+        ends = [loop.step(x + np.array([0.0, e, 0.0]), np.array([0.5]), parameters=own) for e in (d, -d)]
+        np.testing.assert_allclose(A[:, 1], (ends[0] - ends[1]) / (2 * d), atol=1e-9)
+        assert (B[1, 0] == 0.0) == saturated
 
 
 # ---- torque actuator

@@ -12,7 +12,7 @@ from condyle.simulate.step import Inputs, problem, solved
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 
 H = 0.002
-TOLERANCE = 1e-6  # of the force, relative to the effort limit: the root of DRIVE_SMOOTHING, where the limit begins to act
+TOLERANCE = 1e-11  # of the force, relative to the effort limit
 
 
 def driven(effort: bool) -> Any:

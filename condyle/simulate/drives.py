@@ -1,0 +1,142 @@
+"""Drives of joints: a force, a spring and a damper whose sum is bounded, implicit in the velocity after the step.
+
+    lambda = clip(w - G u, -S, S),   w = h force + h K (target - q),   G = h B + h^2 K,   S = h effort
+
+with u the joint's velocity after the step. The law is piecewise linear, so it needs no barrier: the impulse is an unknown of the
+solver beside the constraints, and each step assumes that the drive is within its bounds, or at the one where the prediction with
+the joint's own inertia puts it (a primal-dual active set; Hintermueller, Ito, Kunisch 2003). Once it is right, a step is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.robot.spatial import Array
+from condyle.tape.array import where
+from condyle.tape.precision import by_precision
+
+EMPTY = 1e-30  # smoothing of a law that has none, J: it takes no part in the energies that the solver follows
+AT_BOUND, AT_BOUND_SINGLE = 1e-12, 1e-6  # distance from its bound at which an impulse is there, relative to it: rounding errors
+
+
+@dataclass(frozen=True)
+class Drive:
+    """The law of a drive with one unknown, y = lambda; arguments and results as those of a friction cone."""
+
+    w: Any  # impulse at rest without bounds
+    G: Any  # decrease of the impulse with the velocity
+    S: Any  # largest impulse
+    mass: Any  # inertia of the joint by itself
+    scale: Any  # impulse that counts as large
+    kappa = EMPTY
+    per = 0.0  # no gradient of a barrier
+    degree = 1
+    unknowns = 1
+
+    @property
+    def max_impulse(self) -> Any:
+        """S."""
+        return self.S
+
+    def initial_fraction(self, impulse: Any) -> Any:
+        """Zero: no energy on the way to the solution."""
+        return 0.0
+
+    def bounded(self, impulse: Any) -> Any:
+        """An impulse within the bounds."""
+        return np.minimum(np.maximum(impulse, -self.S), self.S)
+
+    def expected_impulse(self, free: Array) -> Array:
+        """The impulse with which the joint by itself, at the `free` velocity without it, would obey the law."""
+        return np.array([self.bounded((self.w - self.G * free[0]) / (1.0 + self.G / self.mass))], dtype=object)
+
+    def start(self, impulse: Any, k: Any, free: Array, mass: Any) -> dict[str, Any]:
+        """The impulse of the law at the `free` velocity, which includes the expected one."""
+        return {"y": np.array([self.bounded(self.w - self.G * free[0])], dtype=object), "s": 1.0}
+
+    def impulse(self, y: Array) -> Array:
+        """lambda; at a bound the bound itself, which may be a parameter."""
+        return np.array([where(self.inside(y[0]), y[0], self.bounded(y[0] * 2.0))], dtype=object)
+
+    def inside(self, y: Any) -> Any:
+        """Whether an impulse is within the bounds, not at one of them."""
+        return abs(y) < self.S * (1.0 - by_precision(AT_BOUND, AT_BOUND_SINGLE))
+
+    def dual(self, u: Array, y: Array) -> Array:
+        """G u + y - w: zero within the bounds."""
+        return u * self.G + (y - self.w)
+
+    def dual_change(self, du: Array) -> Array:
+        """G du."""
+        return du * self.G
+
+    def dual_residual(self, iterate: dict[str, Any], u: Array) -> Array:
+        """None: each step looks at the law anew."""
+        return np.zeros(1)
+
+    def scaled(self, iterate: dict[str, Any], residual: Array, u: Array) -> ScaledDrive:
+        """The law linearised about an iterate, at the velocity u."""
+        return ScaledDrive(self, iterate, u)
+
+    def compliance(self, y: Array, s: Any, u: Array | None = None) -> Array:
+        """1 within the bounds, else 0: how the impulse follows  w - G u."""
+        return np.array([[where(self.inside(y[0]), 1.0, 0.0)]], dtype=object)
+
+    def gradient(self, y: Array, s: Any) -> Array:
+        """None: there is no barrier."""
+        return np.zeros(1)
+
+    def slack(self, y: Array) -> Any:
+        """Of no meaning here: 1."""
+        return 1.0
+
+    def consistent(self, iterate: dict[str, Any]) -> dict[str, Any]:
+        """The iterate as it is."""
+        return iterate
+
+    def slack_decrease(self, dy: Array) -> Any:
+        """Zero."""
+        return 0.0
+
+    def impulse_change(self, dy: Array) -> Array:
+        """The change of impulse with y."""
+        return dy
+
+    def stiffness(self, compliance: Array) -> Array:
+        """Sigma: impulses change by -Sigma du."""
+        return compliance * self.G
+
+
+class ScaledDrive:
+    """The law of a drive, linearised:  y + dy = w - G (u + du)  within the bounds, else the bound."""
+
+    def __init__(self, law: Drive, iterate: dict[str, Any], u: Array) -> None:
+        (y,) = self.y = iterate["y"]
+        self.law, residual = law, law.w - law.G * u[0] - y
+        predicted = y + residual / (1.0 + law.G / law.mass)
+        inside = abs(predicted) <= law.S
+        self.Q_inverse = np.array([[where(inside, 1.0, 0.0)]], dtype=object)
+        self.toward = where(inside, residual, where(predicted > 0.0, law.S, -law.S) - y)
+        self.energy = law.kappa
+        off = self.toward / law.scale
+        self.error = off * off
+
+    def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
+        """The change of impulse at constant velocity; none in a pure centering step of the other laws."""
+        self.change = self.toward * go
+        return np.array([self.change], dtype=object)
+
+    def step(self, du: Array) -> dict[str, Any]:
+        """The step of all unknowns when the velocity changes by du."""
+        return {"y": np.array([self.change - self.Q_inverse[0, 0] * (self.law.G * du[0])], dtype=object), "s": 0.0}
+
+    def moved(self, step: dict[str, Any], a: Any) -> dict[str, Any]:
+        """The iterate after a step of length a."""
+        return {"y": self.y + step["y"] * a, "s": 1.0}
+
+    def inverse_step_limit(self, step: dict[str, Any]) -> Any:
+        """Zero: a step of any length is allowed."""
+        return 0.0
