@@ -16,9 +16,10 @@ from condyle.simulate.friction_cone import Cone, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Constraint
 from condyle.simulate.world import IMPACT, World
+from condyle.tape.precision import by_precision
 from condyle.tape.scalar import constant
 
-NEGLIGIBLE = 1e-9  # the least dry friction that is a parameter, relative to the load of the joint
+NEGLIGIBLE, NEGLIGIBLE_SINGLE = 1e-9, 1e-5  # the least dry friction that is a parameter, relative to the load of the joint
 
 
 def max_impulse(world: World, depth: Any) -> Any:
@@ -99,7 +100,9 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
         if constant(joint.friction) != 0.0:
             # a parameter may be zero, and the law must not be singular
             known = constant(joint.friction) is not None
-            friction = joint.friction if known else np.maximum(joint.friction, NEGLIGIBLE * joint.load)
+            friction = (
+                joint.friction if known else np.maximum(joint.friction, by_precision(NEGLIGIBLE, NEGLIGIBLE_SINGLE) * joint.load)
+            )
             S = friction * world.h
             kappa = world.least_smoothing * S * S / joint.inertia
             out.append(

@@ -369,6 +369,13 @@ def test_a_sweep_has_the_same_bits_anywhere() -> None:
     assert np.array_equal(world.step(x, np.zeros((7, 1)), parameters=given, lanes=2), found)
 
 
+def test_parameters_follow_states_to_float32() -> None:
+    world, x = pendulum(), states(pendulum(), 100)
+    given = {"rod.mass": np.geomspace(0.1, 10.0, 100), "hinge.friction": np.linspace(0.0, 0.5, 100), "hinge.upper": np.inf}
+    single = world.step(x.astype(np.float32), np.zeros((100, 1), np.float32), parameters=given)
+    assert single.dtype == np.float32 and close(single, world.step(x, np.zeros((100, 1)), parameters=given), 1e-5)
+
+
 # ---- impossible values
 
 
