@@ -1,7 +1,8 @@
 """Every Python block of README.md and docs/*.md runs as printed; every `make` target and `condyle` verb shown exists.
 
 The blocks of a page run in order in one namespace, in an empty folder; one after
-`<!-- not run: reason -->` is skipped. A `text` block below a Python block is what that block prints.
+`<!-- not run: reason -->` is skipped, and a page with `<!-- needs: package, ... -->` where a package is not installed.
+A `text` block below a Python block is what that block prints.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ PYTHON = {"python", "python3", "py"}
 SHELL = {"bash", "sh", "shell", "console"}
 
 FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})\s*(?P<language>[\w+-]*)")
+NEEDS = re.compile(r"^<!--\s*needs:\s*(?P<packages>[\w, ]+?)\s*-->$", re.MULTILINE)
 NOT_RUN = re.compile(r"^\s*<!--\s*not run\b:?(?P<reason>.*?)-->\s*$")
 
 
@@ -78,6 +80,9 @@ def same_text(shown: str, printed: str) -> bool:
 @each_page
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(blocks(page.read_text()))
+    for mark in NEEDS.finditer(page.read_text()):
+        for package in mark["packages"].split(","):
+            pytest.importorskip(package.strip())
     assert page != ROOT / "README.md" or any(block.language in PYTHON for block in found), "README.md shows no Python block"
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}

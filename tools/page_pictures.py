@@ -30,6 +30,7 @@ DRAWN_IN = {
     "parameters": "pictures_of_contact",
     "faq": "pictures_of_robots",
     "limits": "pictures_of_contact",
+    "torch_and_jax": "pictures_of_gradients",
     "closed_loop": "pictures_of_loops",
     "sensors": "pictures_of_sensors",
 }

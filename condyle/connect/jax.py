@@ -11,18 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.connect.operation import Operation, Operations
+from condyle.connect.operation import Operation, Operations, TwoPassOperation
+from condyle.connect.rollout import RolloutOperations
 from condyle.errors import ShapeError, require
 from condyle.tape.trace import Shape
+
+if TYPE_CHECKING:
+    from condyle.closed_loop.loop import Loop
 
 
 def function(function: Any, /, **shapes: Shape) -> JaxFunction:
     """A compiled function, or a Python function with one shape per argument, as a differentiable function of JAX arrays."""
     return JaxFunction(Operations(function, shapes, "jax"))
+
+
+def rollout(
+    loop: Loop, *, steps: int | None = None, record: Sequence[str] = (), every: int = 1, checkpoint: int = 1
+) -> JaxFunction:
+    """Rollouts of a closed loop as a differentiable function: (x, references, parameters by name) -> final state, records.
+
+    Options are those of Loop.vjp. Without records it gives the final state, else a tuple of it and of the records. The keys of
+    noise, `seed` and `robots`, are given with a call. A robot that stops stays as it is.
+    """
+    return JaxFunction(RolloutOperations(loop, steps=steps, record=record, every=every, checkpoint=checkpoint))
 
 
 class JaxFunction:
@@ -38,8 +53,11 @@ class JaxFunction:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs: one array, or a named tuple of several."""
         values = self._operations.bind(args, named)
-        arrays = _arrays(self._jax, self._operations.name, values)
-        return self._operations.result(self._bind(*arrays, operation=self._operations.operation(tuple(values))))
+        arrays = dict(zip(values, _arrays(self._jax, self._operations.name, values), strict=True))
+        jnp = self._jax.numpy
+        constant = partial(jnp.asarray, dtype=next(iter(arrays.values())).dtype)
+        operation, ordered, result = self._operations.arranged(arrays, jnp, constant)
+        return result(self._bind(*ordered, operation=operation))
 
     def __repr__(self) -> str:
         return f"<jax function of {self.function!r}>"
@@ -123,9 +141,13 @@ def _batched(jax: Any, call: Any, arrays: Sequence[Any], dims: Sequence[Any], *,
 
 def _jvp(jax: Any, call: Any, ad: Any, arrays: Sequence[Any], tangents: Sequence[Any], *, operation: Operation) -> Any:
     """Forward mode: the tangents of the outputs are a call that is linear in those of the inputs."""
-    outputs = call.bind(*arrays, operation=operation)
     wrt = tuple([k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)])
-    return outputs, call.bind(*arrays, *[tangents[k] for k in wrt], operation=operation.jvp(wrt))
+    moving, results = [tangents[k] for k in wrt], len(operation.outputs)
+    if operation.run_time:
+        operation = operation.two_pass(wrt)
+    outputs = call.bind(*arrays, operation=operation)
+    moved = call.bind(*arrays, *outputs[results:], *moving, operation=operation.jvp(wrt))
+    return outputs[:results], moved
 
 
 def _transpose(jax: Any, call: Any, ad: Any, weights: Sequence[Any], *arrays: Any, operation: Operation) -> list[Any]:
@@ -136,10 +158,13 @@ def _transpose(jax: Any, call: Any, ad: Any, weights: Sequence[Any], *arrays: An
     wanted = [k for k, a in enumerate(arrays) if ad.is_undefined_primal(a)]
     shapes = operation.output_shapes([a.aval.shape if k in wanted else a.shape for k, a in enumerate(arrays)])
     full = [_instantiated(jax, ad, w, shape, arrays[0].dtype) for w, shape in zip(weights, shapes, strict=True)]
-    gradients = call.bind(*arrays[:count], *full, operation=source.vjp(tuple([moving[k - count] for k in wanted])))
+    # a forward pass has fixed before what its backward pass is by
+    two_pass = isinstance(source, TwoPassOperation)
+    by = [count + k for k in range(len(moving))] if two_pass else wanted
+    gradients = call.bind(*arrays[:count], *full, operation=source.vjp(tuple([moving[k - count] for k in by])))
     found: list[Any] = [None] * len(arrays)
-    for k, gradient in zip(wanted, gradients, strict=True):
-        found[k] = _summed(jax, gradient, arrays[k].aval.shape)
+    for k, gradient in zip(by, gradients, strict=True):
+        found[k] = _summed(jax, gradient, arrays[k].aval.shape) if k in wanted else None
     return found
 
 

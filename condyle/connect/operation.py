@@ -26,6 +26,8 @@ class Operation:
     a table that a batch shares (Uniform), too.
     """
 
+    residuals = 0  # outputs at the end that are kept for the backward pass, and are no results
+
     def __init__(self, function: Function, names: tuple[str, ...], order: int = 0) -> None:
         ports = {p.name: p for p in function.tape.inputs}
         self.function, self.names, self.order = function, names, order
@@ -90,6 +92,19 @@ class Operation:
 
     # ---- derivatives
 
+    @property
+    def run_time(self) -> bool:
+        """Whether it has inputs of any number of rows, through which only two kernels go backward."""
+        return any(p.run_time for p in self.inputs)
+
+    def two_pass(self, wrt: tuple[int, ...]) -> TwoPassOperation:
+        """The same operation with residuals, from which its vjp by the inputs at these positions starts."""
+        if ("two_pass", wrt) not in self._derived:
+            self._derived["two_pass", wrt] = TwoPassOperation(self, wrt)
+        found = self._derived["two_pass", wrt]
+        assert isinstance(found, TwoPassOperation)
+        return found
+
     def vjp(self, wrt: tuple[int, ...]) -> Operation:
         """The operation of (inputs, one weight per output) that gives the gradients by the inputs at these positions."""
         return self._derivative("vjp", wrt, [f"{p.name}_weight" for p in self._source.tape.outputs])
@@ -124,6 +139,47 @@ class Operation:
         return tuple([renamed[name] for name in self.names])
 
 
+class TwoPassOperation(Operation):
+    """The forward pass of an operation through any number of rows: its vjp takes (inputs, residuals, one weight per output)."""
+
+    def __init__(self, source: Operation, wrt: tuple[int, ...]) -> None:
+        if source.order:
+            raise TraceError(
+                f"{source.function.tape.name}: there are no second derivatives through rows whose number is known at run time; "
+                "trace it with the number of rows, Rows(100, ...)"
+            )
+        forward, backward = source.function.forward_and_backward([source.names[k] for k in wrt])
+        super().__init__(forward, source.names, 1)
+        results = len(source.outputs)
+        kept = [p.name for p in self.outputs[results:]]
+        self.source, self.wrt, self.residuals = source, wrt, len(kept)
+        self.backward = Operation(backward, (*self.names, *kept, *[f"{p.name}_weight" for p in source.outputs]), 1)
+
+    def vjp(self, wrt: tuple[int, ...]) -> Operation:
+        """The backward pass, which gives the gradients by all inputs that were chosen."""
+        return self.backward
+
+    def jvp(self, wrt: tuple[int, ...]) -> Operation:
+        """The tangents of the results; the residuals are inputs, so that it can be transposed, and are not read."""
+        return LinearOperation(self, wrt)
+
+
+class LinearOperation(Operation):
+    """The jvp of a forward pass, as an operation of (inputs, residuals, tangents)."""
+
+    def __init__(self, source: TwoPassOperation, wrt: tuple[int, ...]) -> None:
+        self.tangents = source.source.jvp(wrt)
+        kept = source.outputs[len(source.outputs) - source.residuals :]
+        super().__init__(self.tangents.function, self.tangents.names, 1)
+        own = len(source.inputs)
+        self.inputs = [*self.inputs[:own], *kept, *self.inputs[own:]]
+        self.skipped = range(own, own + len(kept))
+        self.key, self.linear_in = f"{self.key} after {source.key}", (source, wrt)
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self.tangents([a for k, a in enumerate(arrays) if k not in self.skipped])
+
+
 def _one(array: np.ndarray, at: list[tuple[int, int]]) -> np.ndarray:
     """The part of an array at an index of the axes that vary, as a view; they have the length 1 in it."""
     return array[tuple([slice(i, i + 1) if n > 1 and m > 1 else slice(None) for (i, n), m in zip(at, array.shape, strict=False)])]
@@ -135,6 +191,7 @@ class Operations:
     def __init__(self, function: Any, shapes: dict[str, Shape], library: str) -> None:
         self.function = compiled(function, shapes, library)
         self.name, self.inputs, self.parameters = self.function.tape.name, [*self.function.inputs], [*self.function.parameters]
+        self.run_time = any(p.run_time for p in self.function.tape.inputs)
         self._result = self.function._result
         self._by_names: dict[tuple[str, ...], Operation] = {}
 
@@ -162,6 +219,13 @@ class Operations:
             if key not in values:
                 raise ShapeError(f"{self.name} needs the input '{key}'; its inputs are {', '.join(self.inputs)}")
         return {key: values[key] for key in (*self.inputs, *self.parameters) if key in values}
+
+    def arranged(self, values: dict[str, Any], library: Any, constant: Any) -> tuple[Operation, list[Any], Any]:
+        """(operation, arrays in its order, how its outputs become the result) for the arrays of a call.
+
+        `library`: torch or jax.numpy; `constant`: makes an array of it from numbers.
+        """
+        return self.operation(tuple(values)), list(values.values()), self.result
 
     def result(self, outputs: Sequence[Any]) -> Any:
         """What a call gives: one array, or a named tuple of several."""

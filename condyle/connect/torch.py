@@ -10,13 +10,17 @@ operator. The backward pass is an operation of the same kind, so that it can be 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from condyle.connect.operation import Operation, Operations
+from condyle.connect.operation import Operation, Operations, TwoPassOperation
+from condyle.connect.rollout import RolloutOperations
 from condyle.errors import ShapeError, require
 from condyle.tape.trace import Shape
+
+if TYPE_CHECKING:
+    from condyle.closed_loop.loop import Loop
 
 Call = Callable[[Operation, Sequence[Any]], list[Any]]
 
@@ -30,6 +34,17 @@ def function(function: Any, /, **shapes: Shape) -> TorchFunction:
     return TorchFunction(Operations(function, shapes, "torch"))
 
 
+def rollout(
+    loop: Loop, *, steps: int | None = None, record: Sequence[str] = (), every: int = 1, checkpoint: int = 1
+) -> TorchFunction:
+    """Rollouts of a closed loop as a differentiable function: (x, references, parameters by name) -> final state, records.
+
+    Options are those of Loop.vjp. Without records it gives the final state, else a tuple of it and of the records. The keys of
+    noise, `seed` and `robots`, are given with a call. A robot that stops stays as it is.
+    """
+    return TorchFunction(RolloutOperations(loop, steps=steps, record=record, every=every, checkpoint=checkpoint))
+
+
 class TorchFunction:
     """A function of tensors on the CPU: float32 if all are, otherwise float64; leading axes are the batch.
 
@@ -41,16 +56,32 @@ class TorchFunction:
         self._operations, self._torch = operations, _library()
         # torch.compile must not see these being made
         self._eager, self._operator = _autograd_function(), _operator()
-        self._key = f"{self.function.tape.hash} {self.function.backend} {self.function.lanes()} {self.function.threads}"
-        _FUNCTIONS[self._key] = operations
+        # what torch.compile does not look into: a graph ends there, and begins again
+        self._called = self._torch.compiler.disable(self._now) if operations.run_time else self._now
+        if not operations.run_time:
+            f = self.function
+            self._key = f"{f.tape.hash} {f.backend} {f.lanes()} {f.threads}"
+            _FUNCTIONS[self._key] = operations
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The outputs: one tensor, or a named tuple of several."""
+        if self._torch.compiler.is_compiling() and not self._operations.run_time:
+            values = self._operations.bind(args, named)
+            tensors = _tensors(self._torch, self._operations.name, values)
+            return self._operations.result(self._operator(self._key, list(values), tensors))
+        return self._called(args, named)
+
+    def _now(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         values = self._operations.bind(args, named)
         tensors = _tensors(self._torch, self._operations.name, values)
-        if self._torch.compiler.is_compiling():
-            return self._operations.result(self._operator(self._key, list(values), tensors))
-        return self._operations.result(self._eager.apply(self._operations.operation(tuple(values)), *tensors))
+        arrays = dict(zip(values, tensors, strict=True))
+        constant = partial(self._torch.as_tensor, dtype=tensors[0].dtype)
+        operation, ordered, result = self._operations.arranged(arrays, self._torch, constant)
+        moving = tuple([k for k, t in enumerate(ordered) if t.requires_grad])
+        if operation.run_time and moving and self._torch.is_grad_enabled():
+            operation = operation.two_pass(moving)
+        outputs = self._eager.apply(operation, *ordered)
+        return result(outputs[: len(outputs) - operation.residuals])
 
     def __repr__(self) -> str:
         return f"<torch function of {self.function!r}>"
@@ -96,12 +127,16 @@ def _gradients(
     torch = _library()
     wrt = tuple([k for k, wanted in enumerate(needed) if wanted])
     found: list[Any] = [None] * len(needed)
-    if not wrt or all(w is None for w in weights):
+    results = len(operation.outputs) - operation.residuals
+    if not wrt or all(w is None for w in weights[:results]):
         return found
-    shapes = operation.output_shapes([t.shape for t in tensors], torch.broadcast_shapes)
-    full = [tensors[0].new_zeros(s) if w is None else w for w, s in zip(weights, shapes, strict=True)]
+    if isinstance(operation, TwoPassOperation):
+        wrt = operation.wrt
+    # after the inputs come what a forward pass has kept
+    shapes = operation.output_shapes([t.shape for t in tensors[: len(needed)]], torch.broadcast_shapes)
+    full = [tensors[0].new_zeros(s) if w is None else w for w, s in zip(weights[:results], shapes, strict=False)]
     for k, gradient in zip(wrt, call(operation.vjp(wrt), [*tensors, *full]), strict=True):
-        found[k] = gradient.sum_to_size(tensors[k].shape)
+        found[k] = gradient.sum_to_size(tensors[k].shape) if needed[k] else None
     return found
 
 
@@ -123,9 +158,11 @@ def _autograd_function() -> Any:
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
             ctx.operation, *tensors = inputs
+            kept = output[len(output) - ctx.operation.residuals :]
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(*tensors)
-            ctx.save_for_forward(*tensors)
+            ctx.mark_non_differentiable(*kept)
+            ctx.save_for_backward(*tensors, *kept)
+            ctx.save_for_forward(*tensors, *kept)
 
         @staticmethod
         def backward(ctx: Any, *weights: Any) -> tuple[Any, ...]:
@@ -135,7 +172,8 @@ def _autograd_function() -> Any:
         def jvp(ctx: Any, _: None, *tangents: Any) -> tuple[Any, ...]:
             tensors = ctx.saved_tensors
             wrt = tuple([k for k, t in enumerate(tangents) if t is not None])
-            return tuple(_eager_call(ctx.operation.jvp(wrt), [*tensors, *[tangents[k] for k in wrt]]))
+            found = _eager_call(ctx.operation.jvp(wrt), [*tensors, *[tangents[k] for k in wrt]])
+            return (*found, *[None] * ctx.operation.residuals)
 
         @staticmethod
         def vmap(info: Any, in_dims: tuple[Any, ...], operation: Operation, *tensors: Any) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from connect.samples import compiled_network, network_values
+from connect.samples import compiled_network, compiled_running, network_values, swinging_loop, swinging_values
 from simulate.bodies import a_pendulum
 
 import condyle as cd
@@ -94,12 +94,18 @@ def test_robots_and_worlds() -> None:
     check_grads(cd.jax.function(world.rollout, x=2, us=(4, 1)), (x, us), order=1)
 
 
-def test_run_time_rows_have_forward_mode_only() -> None:
-    running = cd.jax.function(lambda x, us: cd.scan(lambda i, s, u: (s + u, s * u), x, us), x=2, us=cd.Rows(None, 2))
-    x, us = jnp.zeros(2), jnp.ones((7, 2))
-    assert np.array_equal(jax.jvp(lambda x: running(x, us)[1], (x,), (jnp.ones(2),))[1], us)
-    with pytest.raises(TraceError, match="known at run time"):
-        jax.grad(lambda x: running(x, us)[1].sum())(x)
+def test_scans_over_any_number_of_rows_and_rollouts() -> None:
+    from jax.test_util import check_grads
+
+    x, us = np.array([0.3, 0.4]), np.ones((7, 2))
+    op = cd.jax.function(compiled_running())
+    check_grads(op, (x, us), order=1)
+    with pytest.raises(TraceError, match="there are no second derivatives through rows whose number is known at run time"):
+        jax.hessian(lambda x: op(x, us)[1].sum())(x)
+    loop, given = swinging_loop(), swinging_values()
+    rollout = cd.jax.rollout(loop, record=["q"], checkpoint=2)
+    names = list(given)
+    check_grads(jax.jit(lambda *arrays: rollout(**dict(zip(names, arrays, strict=True)))), tuple(given.values()), order=1)
 
 
 def test_precision_is_never_lost_silently(op: Any) -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from connect.samples import compiled_network, network, network_values
+from connect.samples import compiled_network, compiled_running, network, network_values, swinging_loop, swinging_values
 from simulate.bodies import a_pendulum
 
 import condyle as cd
-from condyle.errors import BackendError, ShapeError, TraceError
+from condyle.errors import BackendError, ControlError, ShapeError, TraceError
 
 torch: Any = pytest.importorskip("torch", reason="functions of tensors need torch: pip install 'condyle[torch]'")
 
@@ -124,16 +124,35 @@ def test_robots_worlds_and_rollouts() -> None:
     assert np.array_equal(states[1].detach(), step(x, us[0]).detach())
 
 
-def test_a_thousand_rows_go_backward_only_with_their_number() -> None:
-    running = cd.function(lambda x, us: cd.scan(lambda i, s, u: (s + u, s * u), x, us), x=2, us=cd.Rows(None, 2))
-    op = cd.torch.function(running)
-    x, us = torch.zeros(2, dtype=torch.float64, requires_grad=True), torch.ones(7, 2, dtype=torch.float64)
-    final, rows = op(x, us)
-    assert torch.equal(final, torch.full((2,), 7.0, dtype=torch.float64)) and rows.shape == (7, 2)
+def test_scans_over_any_number_of_rows() -> None:
+    op = cd.torch.function(compiled_running())
+    x, us = torch.tensor([0.3, 0.4], dtype=torch.float64, requires_grad=True), torch.ones(7, 2, dtype=torch.float64)
+    us.requires_grad_()
+    assert torch.autograd.gradcheck(op, (x, us), check_forward_ad=True)
+    alone = torch.autograd.grad(op(x, us.detach())[1].sum(), x)[0]
+    assert torch.equal(torch.func.grad(lambda x: op(x, us.detach())[1].sum())(x.detach()), alone)
     with pytest.raises(TraceError, match="known at run time"):
-        rows.sum().backward()
-    _, tangent = torch.func.jvp(lambda x: op(x, us)[1], (x.detach(),), (torch.ones(2, dtype=torch.float64),))
-    assert torch.equal(tangent, us)
+        torch.autograd.gradgradcheck(op, (x, us))
+
+
+def test_rollouts_of_loops() -> None:
+    loop, given = swinging_loop(), swinging_values()
+    values = {name: torch.from_numpy(value).requires_grad_() for name, value in given.items()}
+    op = cd.torch.rollout(loop, record=["q"])
+    x1, q = op(**values)
+    out = loop.rollout(given.pop("x"), given.pop("r"), parameters=given, record=["q"])
+    assert np.array_equal(x1.detach(), out.x) and np.array_equal(q.detach(), out["q"])
+    names = list(values)
+    assert torch.autograd.gradcheck(lambda *tensors: op(**dict(zip(names, tensors, strict=True))), tuple(values.values()))
+    # a constant reference, records at another rate, checkpoints, one robot
+    few = cd.torch.rollout(loop, steps=12, every=2, record="q", checkpoint=3)
+    constant = torch.tensor([0.3], dtype=torch.float64, requires_grad=True)
+    assert few(values["x"][0], constant)[1].shape == (6, 1)
+    assert torch.autograd.gradcheck(lambda r: few(values["x"][0].detach(), r, seed=3, robots=7), constant)
+    with pytest.raises(ShapeError, match=r"^rollout has no input 'feedback.stifness'; did you mean 'feedback.stiffness'\?$"):
+        op(values["x"], values["r"], **{"feedback.stifness": 1.0})
+    with pytest.raises(ControlError, match=r"^x must have 3 entries in its last axis \(q, v, tick\), got shape \(2,\)$"):
+        op(torch.zeros(2), values["r"])
 
 
 @pytest.mark.parametrize(
