@@ -54,8 +54,9 @@ class WrenchPulse(Disturbance):
         return self.output(self.size * self.fraction(self.t, self.dt)), {}
 
     def fraction(self, t: Any, dt: Any) -> Any:
-        """The part of the time from t to t + dt that pulses cover."""
-        return (self.covered(t + dt - self.start) - self.covered(t - self.start)) / dt
+        """The part of the time from t to t + dt that pulses cover; exactly 0 or 1 where only rounding is between."""
+        part = (self.covered(t + dt - self.start) - self.covered(t - self.start)) / dt
+        return where(abs(part - np.rint(part)) < 1e-9, np.rint(part), part)
 
     def covered(self, t: Any) -> Any:
         """The total time of the pulses up to t seconds after the first one starts."""

@@ -38,6 +38,10 @@ class Plant:
     def __init__(self, tick: Tick, world: World, q: Array, v: Array) -> None:
         self._tick, self.world, self.q, self.v = tick, world, q, v
 
+    def with_state(self, q: Array, v: Array) -> Plant:
+        """The robot with another configuration and velocity, such as measured ones."""
+        return Plant(self._tick, self.world, q, v)
+
     @property
     def model(self) -> Model:
         """The robot's links, frames and inertias."""

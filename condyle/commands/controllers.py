@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.loop import Loop
 from condyle.commands.hints import shell_command
 from condyle.commands.scene import Scene, base_frame, height_index, initial_configuration, place_on_ground, push_frame
-from condyle.control import controllers
-from condyle.control.controllers import Controller
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
 from condyle.robot.library import meant
@@ -20,6 +20,7 @@ from condyle.robot.report import KEPT
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Plane
 
+PUSH = 0.1  # s, duration of a push
 WITHOUT_INERTIA = "moves no inertia"  # in the report of a loaded robot
 
 
@@ -45,12 +46,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Start:
-    """A simulation, its initial state and controller, and how many of its wrenches, the first ones, are the controller's."""
+    """A simulation, the initial configuration of a run, its references for every tick, and the frame that --push pushes at."""
 
     simulation: Simulation
-    x: np.ndarray
-    control: Controller
-    wrenches: int = 0
+    q: np.ndarray
+    references: dict[str, Iterator[np.ndarray]] = field(default_factory=dict)
+    frame: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class Choice:
     robots: tuple[str, ...] = ()
 
 
-def initial_state(scene: Scene, plan: Plan) -> tuple[Simulation, np.ndarray]:
-    """The simulation and its initial state: in the given pose, the lowest contact at the given height."""
+def posed(scene: Scene, plan: Plan) -> Start:
+    """The start of a run with a controller for any robot: in the given pose, the lowest contact at the given height."""
     robot = scene.origin.load()
     if not robot.model.nv:
         raise CondyleError(f"robot '{robot.name}' has no joint that moves: give it one, or let it fall with --base free")
@@ -73,9 +74,9 @@ def initial_state(scene: Scene, plan: Plan) -> tuple[Simulation, np.ndarray]:
             fix = f"{shell_command('doctor', scene.origin.source)} --fix writes an estimate"
             raise CondyleError(f"{where}{note.what.removeprefix(KEPT)}; {fix}")
     _check_base(robot, scene, plan)
-    frame = push_frame(robot)
-    simulation = scene.simulation(wrenches=[frame] if plan.push and frame else ())
-    return simulation, simulation.state(place_on_ground(simulation, initial_configuration(robot, plan.joints or ()), plan.height))
+    simulation = scene.simulation()
+    q = place_on_ground(simulation, initial_configuration(robot, plan.joints or ()), plan.height)
+    return Start(simulation, q, frame=push_frame(robot))
 
 
 def _check_base(robot: Robot, scene: Scene, plan: Plan) -> None:
@@ -93,16 +94,6 @@ def _check_base(robot: Robot, scene: Scene, plan: Plan) -> None:
         )
 
 
-def _simple(build: Callable[[Simulation, np.ndarray, Plan], Controller]) -> Callable[[Scene, Plan], Start]:
-    """The start of a run with a controller for any robot."""
-
-    def start(scene: Scene, plan: Plan) -> Start:
-        simulation, x = initial_state(scene, plan)
-        return Start(simulation, x, build(simulation, x, plan))
-
-    return start
-
-
 # ---- controllers of one robot
 
 
@@ -113,12 +104,13 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
         from condyle.demos import pidog
 
         _check_pose(plan)
-        simulation, _ = initial_state(scene, plan)
+        begun = posed(scene, plan)
+        simulation = begun.simulation
         x = pidog.standing_state(simulation)
         if plan.height or simulation.ground != Plane(scene.friction):
             x = simulation.state(place_on_ground(simulation, simulation.split(x)[0], plan.height))
-        control = pidog.standing(simulation, x) if gait == "stand" else pidog.walking(simulation, x, gait)
-        return Start(simulation, x, control)
+        reference = pidog.standing(simulation, x) if gait == "stand" else pidog.walking(simulation, x, gait)
+        return replace(begun, q=simulation.split(x)[0], references={"reference": reference})
 
     return start
 
@@ -128,16 +120,10 @@ def _hover(scene: Scene, plan: Plan) -> Start:
     from condyle.demos import birotor
 
     _check_pose(plan)
-    dt = plan.dt or birotor.DT
-    flying = birotor.world(dt)
-    simulation = flying
-    if plan.push:
-        frames = flying.wrench_frames
-        simulation = Simulation(flying.robot, dt, integrator=flying.integrator, wrenches=[*frames, base_frame(flying.robot)])
-    q = flying.robot.neutral()
+    simulation = birotor.world(plan.dt or birotor.DT)
+    q = simulation.robot.neutral()
     q[2] = plan.height or 1.0
-    x = simulation.state(q)
-    return Start(simulation, x, birotor.hover(flying, x), len(flying.wrench_frames))
+    return Start(simulation, q, frame=base_frame(simulation.robot))
 
 
 def _balance(scene: Scene, plan: Plan) -> Start:
@@ -147,8 +133,7 @@ def _balance(scene: Scene, plan: Plan) -> Start:
     _check_pose(plan)
     if plan.dt not in (None, wheel.DT):
         raise CondyleError(f"the controller 'balance' is designed for steps of {wheel.DT:g} s: leave --dt out")
-    simulation = wheel.world(push=plan.push is not None)
-    return Start(simulation, simulation.state(wheel.leaning()), wheel.balance)
+    return Start(wheel.world(), wheel.leaning(), frame="top")
 
 
 def _check_pose(plan: Plan) -> None:
@@ -157,15 +142,11 @@ def _check_pose(plan: Plan) -> None:
 
 
 CONTROLLERS = {
-    "none": Choice("no torques", _simple(lambda s, x, plan: controllers.zero_torque(s))),
-    "hold": Choice(
-        "PD control of every joint to its initial position", _simple(lambda s, x, plan: controllers.hold(s, x, plan.gain))
-    ),
-    "gravity": Choice("gravity compensation with damping", _simple(lambda s, x, plan: controllers.gravity_compensation(s, x))),
-    "swing": Choice("every joint follows a sine within its limits", _simple(lambda s, x, plan: controllers.sine_motion(s, x))),
-    "noise": Choice(
-        "random torques, the same for the same --seed", _simple(lambda s, x, plan: controllers.random_torque(s, plan.seed))
-    ),
+    "none": Choice("no torques", posed),
+    "hold": Choice("PD control of every joint to its initial position", posed),
+    "gravity": Choice("gravity compensation with damping", posed),
+    "swing": Choice("every joint follows a sine within its limits", posed),
+    "noise": Choice("random torques, the same for the same --seed", posed),
     "stand": Choice("PiDog stands", _dog("stand"), ("pidog",)),
     "walk": Choice("PiDog walks, with the manufacturer's gait", _dog("walk"), ("pidog",)),
     "trot": Choice("PiDog trots, with the manufacturer's gait, and falls for lack of balance", _dog("trot"), ("pidog",)),
@@ -175,7 +156,7 @@ CONTROLLERS = {
 
 
 def start(scene: Scene, plan: Plan) -> Start:
-    """The simulation, initial state and controller of a run, with the noise of its sensors."""
+    """The simulation, initial pose and references of a run."""
     name = plan.named
     choice = CONTROLLERS.get(name)
     if choice is None:
@@ -188,9 +169,18 @@ def start(scene: Scene, plan: Plan) -> Start:
         )
     if plan.gain is not None and name != "hold":
         raise CondyleError(f"--gain belongs to --controller hold, not to {name}: leave one of them out")
-    begun = choice.start(scene, plan)
-    if not plan.noise:
-        return begun
-    from condyle.control.sensors import NoisySensors
+    return choice.start(scene, plan)
 
-    return replace(begun, control=NoisySensors(begun.control, begun.simulation, plan.noise, plan.seed))
+
+def loop_of(begun: Start, plan: Plan, steps: int) -> Loop:
+    """The loop of a run: its controller with the noise of its sensors, and a push for 0.1 s after a third of the time."""
+    from condyle.demos.loops import sim
+
+    dt = begun.simulation.dt
+    options: dict[str, Any] = {"controller": plan.named, "noise": plan.noise}
+    if plan.gain is not None:
+        options["gain"] = list(plan.gain)
+    if plan.push is not None:
+        duration = dt * max(round(PUSH / dt), 1)
+        options |= {"push": list(plan.push), "frame": begun.frame, "start": dt * (steps // 3), "duration": duration}
+    return sim(begun.simulation, begun.simulation.state(begun.q), **options)

@@ -18,19 +18,20 @@ from rich.table import Column, Table
 
 from condyle.commands import options
 from condyle.commands.app import INTERRUPTED, command
-from condyle.commands.controllers import CONTROLLERS, Plan, start
+from condyle.commands.controllers import CONTROLLERS, Plan, loop_of, start
 from condyle.commands.hints import file_hints, ground_hints, shell_command, step_hints
 from condyle.commands.scene import Origin, Scene, base_frame, joint_indices
 from condyle.commands.terminal import progress, report, terminal
-from condyle.errors import CondyleError, SimulationError
+from condyle.demos.checks import next_rows
+from condyle.errors import CondyleError, ControlError, SimulationError
+from condyle.runs.file import BLOCK
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
 
 MOST_STEPS = 10_000_000
-PUSH = 0.1  # s, duration of a push
 SHOWN = 12  # contacts in the table
 SUFFIX = ".cdl"
-FREEZE = ", or freeze=True to leave such states as they are"  # advice for programs, not for a command line
+FREEZE = ", or pass freeze=True to leave such robots as they are"  # advice for programs, not for a command line
 
 
 def complete_controllers(incomplete: str) -> list[tuple[str, str]]:
@@ -131,39 +132,36 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
     if out is not None and out.exists() and not force:
         raise CondyleError(f"{out} exists already: --force overwrites it, or choose another name")
     _check_numbers(scene, plan)
-    name, residual, wall = scene.origin.source, 0.0, 0.0
+    name, residual = scene.origin.source, 0.0
     with progress(console) as say, _interrupts() as interrupted:
         say(f"{name}: compiling", 0, 1)
         begun = start(scene, plan)
-        simulation, control = begun.simulation, begun.control
+        simulation, references = begun.simulation, begun.references
         steps = _steps(plan.seconds, simulation.dt)
-        push = _pushing(begun.wrenches, len(simulation.wrench_frames), plan, steps, simulation.dt)
-        simulation.step(begun.x, np.zeros(simulation.nu))  # compile before the clock starts
-        say(name, 0, steps)
-        title = f"{simulation.robot.name}: {plan.named}"
+        loop = loop_of(begun, plan, steps)
         if out is not None:
             out.parent.mkdir(parents=True, exist_ok=True)
         about = {"push": list(plan.push) if plan.push else None, "noise": plan.noise}
-        named: dict[str, Any] = {"title": title, "controller": plan.named, "seed": plan.seed, "about": about, "overwrite": force}
-        with Recorder(simulation, begun.x, out, **named) as recorder:
+        named: dict[str, Any] = {"title": f"{simulation.robot.name}: {plan.named}", "controller": plan.named, "about": about}
+        record = ["measured.q", "measured.v"] if plan.noise else []
+        with Recorder(loop, loop.state(begun.q), out, seed=plan.seed, record=record, overwrite=force, **named) as recorder:
+            recorder.compile({name: np.zeros(size) for name, size in loop.inputs.items()})
+            say(name, 0, steps)
             clock = perf_counter()
             try:
-                for k in range(steps):
-                    u, wrenches = control(k, recorder.x)
-                    extras = {"measured": control.measured} if hasattr(control, "measured") else {}
-                    recorder.step(u, push(k, wrenches), **extras)
-                    residual = max(residual, float(simulation.status.residual) if simulation.status else 0.0)
-                    if interrupted():
-                        break
-                    if k % 100 == 99:
-                        say(name, k + 1, steps)
-            except SimulationError as error:
+                while recorder.k < steps and not interrupted():
+                    count = min(BLOCK, steps - recorder.k)
+                    recorder.rollout(next_rows(references, count), count)
+                    residual = max(residual, float(loop.status.residual) if loop.status else 0.0)
+                    say(name, recorder.k, steps)
+            except ControlError as error:
                 kept = f"; the {recorder.k:,} steps before are in {out}" if out is not None else ""
-                text = str(error).replace(FREEZE, "").replace("a smaller dt", "a smaller --dt")
+                text = str(error).replace(FREEZE, "").replace("gains and dt", "gains and --dt")
                 raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {text}{kept}") from error
             wall = perf_counter() - clock
-        hints = (*file_hints(scene.origin).sentences, *step_hints(simulation.dt), *ground_hints(simulation, recorder.x))
-        return Outcome(recorder.finish(), residual, wall, interrupted(), hints)
+        run = recorder.finish()
+        hints = (*file_hints(scene.origin).sentences, *step_hints(run.dt), *ground_hints(run.simulation, run.x[-1]))
+        return Outcome(run, residual, wall, interrupted(), hints)
 
 
 def _check_numbers(scene: Scene, plan: Plan) -> None:
@@ -187,24 +185,6 @@ def _steps(seconds: float, dt: float) -> int:
     if not 1 <= steps <= MOST_STEPS:
         raise CondyleError(f"--seconds {seconds:g} at --dt {dt:g} are {steps:,} steps; give from 1 to {MOST_STEPS:,}")
     return steps
-
-
-def _pushing(own: int, frames: int, plan: Plan, steps: int, dt: float) -> Callable[[int, np.ndarray | None], np.ndarray | None]:
-    """(k, controller's wrenches) -> wrenches of step k, with the push on the last frame for 0.1 s after a third of the time."""
-    first = steps // 3
-    pushed = range(first, first + max(round(PUSH / dt), 1)) if plan.push else ()
-
-    def wrenches(k: int, given: np.ndarray | None) -> np.ndarray | None:
-        if not frames:
-            return None
-        out = np.zeros((frames, 6))
-        if given is not None:
-            out[:own] = given
-        if k in pushed:
-            out[-1, :3] = plan.push
-        return out
-
-    return wrenches
 
 
 @contextmanager

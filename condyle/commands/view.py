@@ -15,7 +15,7 @@ import typer
 
 from condyle.commands import completion
 from condyle.commands.app import command
-from condyle.commands.controllers import Plan, initial_state
+from condyle.commands.controllers import Plan, posed
 from condyle.commands.hints import file_hints
 from condyle.commands.options import Arguments, Base, Contacts, Dark, Dt, Friction, Ground, Height, JointValues, PackageDirs
 from condyle.commands.scene import Origin, Scene, initial_configuration, is_run, place_on_ground
@@ -114,13 +114,12 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
         raise CondyleError(
             f"--live simulates one robot, and {' and '.join(targets)} is none: give the name or the file of a robot"
         )
-    first, x = initial_state(scene, Plan(height=height, joints=joints))
-    simulation = scene.simulation(wrenches=pushable(first.robot))
-    if not joints and library.meant(scene.origin.source) == "pidog" and first.robot.model.base_coordinates:
+    begun = posed(scene, Plan(height=height, joints=joints))
+    robot = begun.simulation.robot
+    simulation, q = scene.simulation(wrenches=pushable(robot)), begun.q
+    if not joints and library.meant(scene.origin.source) == "pidog" and robot.model.base_coordinates:
         # at zero its legs lie flat: begin with the standing pose
         q = place_on_ground(simulation, simulation.split(pidog.standing_state(simulation))[0], height)
-    else:
-        q = first.split(x)[0]
     return open_window(simulation, q=q, **server)
 
 

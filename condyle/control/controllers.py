@@ -1,7 +1,6 @@
 """Controllers for any robot: zero torque, PD control to a pose, gravity compensation, sine motion and random torque.
 
-control = hold(simulation, x0)
-u, wrenches = control(k, x)
+loop = cd.Loop(simulation, hold(simulation, x0))
 """
 
 from __future__ import annotations
@@ -9,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import pi
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
+from condyle.blocks.frame_sensors import StateSensor, common_deviations
+from condyle.closed_loop.block import Block
+from condyle.closed_loop.plant import Plant
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Revolute
-from condyle.runs.noise import normal
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.world import EARTH, STANDING
-from condyle.tape.function import Function, function
+from condyle.tape.array import array
 
 Array = np.ndarray
-Reference = Callable[[int], tuple[Array, Array]]  # step -> (positions, velocities) of the motors' joints
+Control = Callable[..., dict[str, Any]]  # the function of a loop: (state of the robot, references) -> {"u": joint forces}
+Reference = Callable[[Any], tuple[Any, Any]]  # time, s -> (positions, velocities) of the motors' joints
 
 SAG = 0.02  # rad or m: the deflection under gravity that the default gains allow, about
 AMPLITUDE = {True: 0.3, False: 0.05}  # rad, m: of a sine motion, if the limits allow
@@ -31,19 +33,7 @@ RANGE_FRACTION, SPEED_FRACTION = 0.25, 0.5  # of a joint's range and speed that 
 FREQUENCY = 0.5  # Hz
 PHASE = 2.399963  # rad between one joint and the next: the golden angle
 RAMP = 1.0  # s until a motion has its full amplitude
-TORQUE_SEED = 1 << 64  # added to the seed of random torques: they are independent of the sensors' noise
 RANDOM_TORQUE, RANDOM_PERIOD = 0.3, 0.05  # of the largest torque of gravity; s that a random torque lasts
-
-
-@runtime_checkable
-class Controller(Protocol):
-    """(u, wrenches) of step `k` from the state `x`: u is (nu,), wrenches (frames, 6) or None, as `Simulation.step` takes them.
-
-    Called once for every step, in order, k = 0, 1, ...; its memory between steps belongs to one run.
-    """
-
-    def __call__(self, k: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """(u, wrenches) of step k."""
 
 
 # -- motors
@@ -127,17 +117,16 @@ def motors(simulation: Simulation) -> Motors:
 # -- controllers
 
 
-def zero_torque(simulation: Simulation) -> Controller:
+def zero_torque(simulation: Simulation) -> Control:
     """A controller with u = 0."""
-    u = np.zeros(simulation.nu)
-    return lambda k, x: (u, None)
+    return lambda x: {"u": np.zeros(simulation.nu)}
 
 
 class PDController:
     """u = P (r - q') + D (r' - v') + g in every motor's joint: it follows the reference r with the velocity r'.
 
     q' = q + h v' and v' = v + h a are predicted for the end of the step without contact, so that any gains are stable (Tan and
-    others 2011, with q' of the same step). g are the gravity forces, if `gravity`. Compiled: the same bits everywhere.
+    others 2011, with q' of the same step). g are the gravity forces, if `gravity`.
     """
 
     def __init__(
@@ -156,20 +145,29 @@ class PDController:
         links = [replace(link, armature=link.armature + float(stiff.get(link.joint, 0.0))) for link in robot.model.links]
         self._augmented = Robot(replace(robot.model, links=tuple(links)), robot.locked, robot.coordinate_map)
 
-    def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
-        """(u, None)."""
+    def trace_data(self) -> tuple[Any, ...]:
+        """All that a trace of it depends on."""
+        return self.simulation, self._augmented, self.P, self.D, self.reference, self.gravity
+
+    def __call__(self, x: Plant) -> dict[str, Any]:
+        """{"u": joint forces}."""
         at, h, robot = self.motors, self.simulation.dt, self.simulation.robot
-        q, v = self.simulation.split(x)
-        r, rate = self.reference(k)
+        q, v = x.q, x.v
+        r, rate = self.reference(x.t)
         wanted = self.P * (r - q[at.at_q] - h * v[at.at_v]) + self.D * (rate - v[at.at_v])
         if self.gravity:
             wanted = wanted + robot.gravity_forces(q)[at.at_v]
-        tau = np.zeros(robot.nv)
-        tau[at.at_v] = wanted - at.damping * v[at.at_v]
+        tau = scattered(robot.nv, at.at_v, wanted - at.damping * v[at.at_v])
         a = self._augmented.forward_dynamics(q, v, tau)
-        u = np.zeros(self.simulation.nu)
-        u[at.at_u] = wanted - self._implicit * a[at.at_v]
-        return u, None
+        return {"u": scattered(self.simulation.nu, at.at_u, wanted - self._implicit * a[at.at_v])}
+
+
+def scattered(size: int, places: Array, values: Any) -> Any:
+    """A vector with these values at these places, and zeros."""
+    found = [0.0 * values[0]] * size
+    for k, value in zip(places, values, strict=True):
+        found[k] = value
+    return array(found)
 
 
 def hold(simulation: Simulation, x0: Array, gain: tuple[float, float] | None = None) -> PDController:
@@ -187,7 +185,7 @@ def gravity_compensation(simulation: Simulation, x0: Array) -> PDController:
 
 def _constant(simulation: Simulation, at: Motors, x0: Array) -> Reference:
     pose, zero = simulation.split(x0)[0][at.at_q], np.zeros(len(at.names))
-    return lambda k: (pose, zero)
+    return lambda t: (pose, zero)
 
 
 def sine_motion(simulation: Simulation, x0: Array) -> PDController:
@@ -205,32 +203,47 @@ def sine_motion(simulation: Simulation, x0: Array) -> PDController:
             "correct the limits, or use another controller"
         )
     middle = np.minimum(np.maximum(pose, at.lower + size), at.upper - size)
-    phase, wave, h = PHASE * np.arange(len(at.names)), _wave(), simulation.dt
+    phase = PHASE * np.arange(len(at.names))
 
-    def reference(k: int) -> tuple[Array, Array]:
-        s = min(k * h / RAMP, 1.0)
+    def reference(t: Any) -> tuple[Any, Any]:
+        s = np.minimum(t * (1.0 / RAMP), 1.0)
         ramp, growth = s * s * (3.0 - 2.0 * s), 6.0 * s * (1.0 - s) / RAMP
-        sine, cosine = wave(omega * (k * h) + phase)
-        offset, speed = middle - pose + size * sine, size * omega * cosine
+        angle = omega * t + phase
+        offset, speed = middle - pose + size * np.sin(angle), size * omega * np.cos(angle)
         return pose + ramp * offset, growth * offset + ramp * speed
 
     P, D = at.gains()
     return PDController(simulation, at, P, D, reference, gravity=not at.standing)
 
 
-def random_torque(simulation: Simulation, seed: int = 0) -> Controller:
-    """Random torques, new ones twenty times a second: the same for the same seed."""
-    at = motors(simulation)
-    steps = max(round(RANDOM_PERIOD / simulation.dt), 1)
+class RandomTorque(Block):
+    """Normal random torques in every motor, RANDOM_TORQUE of the load of gravity, held for RANDOM_PERIOD."""
 
-    def control(k: int, x: Array) -> tuple[Array, Array | None]:
-        u = np.zeros(simulation.nu)
-        u[at.at_u] = RANDOM_TORQUE * at.load * normal(seed + TORQUE_SEED, k // steps, len(at.names))
-        return u, None
+    def __init__(self, simulation: Simulation, **options: Any) -> None:
+        super().__init__(every=max(round(RANDOM_PERIOD / simulation.dt), 1), **options)
+        self.motors, self.nu = motors(simulation), simulation.nu
 
-    return control
+    def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
+        """The torques."""
+        at = self.motors
+        return scattered(self.nu, at.at_u, RANDOM_TORQUE * at.load * self.normal(len(at.names))), {}
 
 
-def _wave() -> Function:
-    """(sin, cos) of angles, with the same bits on every processor."""
-    return function(lambda angle: {"sine": np.sin(angle), "cosine": np.cos(angle)}, angle=()).on("cpu", threads=1)
+def random_torque(simulation: Simulation) -> Control:
+    """Random torques, new ones twenty times a second: the same for the same seed of the loop."""
+    torque = RandomTorque(simulation)
+    return lambda x: {"u": torque()}
+
+
+def with_noise(control: Control, simulation: Simulation, level: float) -> Control:
+    """The controller, which sees the state as noisy sensors do, "measured.q" and "measured.v"; level 1 is that of common ones."""
+    if not (np.isfinite(level) and level >= 0.0):
+        raise ControlError(f"the level of noise must be zero or a positive number, got {level:g}; 1 is that of common sensors")
+    noise = {name: level * np.array(size) for name, size in common_deviations(simulation).items()}
+    sensor = StateSensor(simulation, name="measured", **noise)
+
+    def noisy(x: Plant, **references: Any) -> dict[str, Any]:
+        seen = sensor(x)
+        return control(x.with_state(seen["q"], seen["v"]), **references)
+
+    return noisy

@@ -1,8 +1,8 @@
 """The arm: its tool follows a rectangle by inverse dynamics and soft gains, and is pushed on the way.
 
 simulation = world()
-control = gravity_compensation(simulation, simulation.state(READY))     # it stays, and comes back when pushed
-done = run()                                                           # 17 seconds: approach, two rounds, one push
+still = cd.Loop(simulation, gravity_compensation(simulation, READY))    # it stays, and comes back when pushed
+done = run()                                                            # 17 seconds: approach, two rounds, one push
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from condyle.demos.checks import Check, Progress, energy_residual, largest, near, replays, silent
+from condyle.blocks.disturbances import WrenchPulse
+from condyle.blocks.joints import combined
+from condyle.closed_loop.loop import Loop
+from condyle.control.controllers import Control
+from condyle.demos.checks import Check, Progress, energy_residual, largest, near, recorded, replays, silent
 from condyle.demos.profiles import smooth
 from condyle.dynamics import kinematics
 from condyle.dynamics.rnea import inverse_dynamics
@@ -25,7 +29,7 @@ from condyle.errors import ControlError
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.ur3 import FRICTION, READY
 from condyle.robot.model import Model
-from condyle.runs.recorder import Recorder
+from condyle.runs.loops import built_in
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 from condyle.tape.function import Function, function
@@ -155,49 +159,36 @@ def law(model: Model, q: Any, v: Any, wanted: Any) -> dict[str, Any]:
     return {"u": np.minimum(np.maximum(forward + KP * (wanted[0] - q) + damping, -MAX_TORQUE), MAX_TORQUE)}
 
 
-@cache
-def _compiled_law(robot: Robot) -> Function:
-    return robot.function(law, wanted=(3, 6))
+@built_in("arm")
+def loop(simulation: Simulation, x0: Any, *, push: bool = True) -> Loop:
+    """It follows its references, joints, velocities and accelerations; `push`: and is pushed at the tool."""
+    if simulation.nu != len(KP) or simulation.robot.nv != len(KP):
+        raise ControlError(
+            f"the arm's gains are for {len(KP)} joints with a motor each; {simulation.robot.name} has {simulation.robot.nv} "
+            f"velocities and {simulation.nu} motors: take ur3, or condyle.control.controllers.hold for any robot"
+        )
+    model = simulation.robot.model
+    pulse = WrenchPulse(TOOL, [*PUSH, 0.0, 0.0, 0.0], PUSHED_AT, PUSHED_FOR, name="push")
+
+    def follow(x: Any, reference: Any, rates: Any) -> dict[str, Any]:
+        command = law(model, x.q, x.v, [reference, rates[:6], rates[6:]])
+        return combined(command, pulse()) if push else command
+
+    return Loop(simulation, follow, reference=6, rates=12)
 
 
-class Tracking:
-    """A controller that follows (times, 3, 6): joints, velocities and accelerations, one for each step; the last one is kept."""
-
-    def __init__(self, simulation: Simulation, wanted: Array) -> None:
-        if simulation.nu != len(KP) or simulation.robot.nv != len(KP):
-            raise ControlError(
-                f"the arm's gains are for {len(KP)} joints with a motor each; {simulation.robot.name} has {simulation.robot.nv} "
-                f"velocities and {simulation.nu} motors: take ur3, or condyle.control.controllers.hold for any robot"
-            )
-        self.wanted = np.reshape(wanted, (-1, 3, len(KP)))
-        self.law = _compiled_law(simulation.robot)
-        self.wrenches = np.zeros((len(simulation.wrench_frames), 6)) if simulation.wrench_frames else None
-
-    def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
-        """(u, wrenches), the latter zero."""
-        wanted = self.wanted[min(k, len(self.wanted) - 1)]
-        return self.law(x[:6], x[6:12], wanted), self.wrenches
-
-
-def gravity_compensation(simulation: Simulation, x0: Array) -> Tracking:
-    """A controller that carries the arm's weight and holds it softly where it is at `x0`."""
-    return Tracking(simulation, np.stack([x0[:6], np.zeros(6), np.zeros(6)]))
+def gravity_compensation(simulation: Simulation, x0: Any) -> Control:
+    """The function of a loop that carries the arm's weight and holds it softly where it is at `x0`."""
+    model, wanted = simulation.robot.model, [np.array(x0[:6], dtype=float), np.zeros(6), np.zeros(6)]
+    return lambda x: law(model, x.q, x.v, wanted)
 
 
 def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
     """From the ready pose to the rectangle, twice round it; the tool is pushed in the first round."""
-    here, to = world(), trajectory()
-    follow = Tracking(here, np.stack([to.q, to.v, to.a], axis=1))
-    on = (to.t >= PUSHED_AT - 1e-9) & (to.t < PUSHED_AT + PUSHED_FOR - 1e-9)
-    pushes = np.where(on[:, None, None], np.array([*PUSH, 0.0, 0.0, 0.0]), 0.0)
-    title = "arm: drawing a rectangle, pushed"
-    with Recorder(here, here.state(READY), path, title=title, controller="track", overwrite=True) as recorder:
-        for k in range(len(to.t)):
-            if k % 500 == 0:
-                progress("simulating", k, len(to.t))
-            u, _ = follow(k, recorder.x)
-            recorder.step(u, pushes[k], reference=to.q[k], position=to.position[k])
-        return recorder.finish()
+    here, to = loop(world(), READY), trajectory()
+    references = {"reference": to.q, "rates": np.concatenate([to.v, to.a], axis=-1)}
+    named: dict[str, Any] = {"title": "arm: drawing a rectangle, pushed", "controller": "track"}
+    return recorded(here, here.state(READY), path, len(to.t), references, progress=progress, **named)
 
 
 # -- checks

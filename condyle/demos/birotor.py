@@ -1,8 +1,8 @@
 """The birotor: a drone with two rotors on gimbals, hovering, tilting and travelling under a simple controller.
 
 simulation = world()
-fly = hover(simulation, simulation.state())      # a controller: (step, state) -> (torques of the servos, wrenches of the rotors)
-done = run()                                     # 13 seconds: it rises, flies a circle, tilted, and stops
+still = cd.Loop(simulation, hover(simulation, simulation.state()))
+done = run()                                            # 13 seconds: it rises, flies a circle, tilted, and stops
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.block import Block
+from condyle.closed_loop.loop import Loop
+from condyle.control.controllers import Control
 from condyle.demos import birotor_control as control
-from condyle.demos.birotor_control import GIMBALS, ROTORS, compiled
-from condyle.demos.checks import Check, Progress, energy_residual, largest, near, replays, silent
+from condyle.demos.birotor_control import GIMBALS, ROTORS
+from condyle.demos.checks import Check, Progress, energy_residual, largest, near, recorded, replays, silent
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.birotor import DRAG, SPIN, THRUST
-from condyle.runs.recorder import Recorder
+from condyle.runs.loops import built_in
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 
@@ -43,40 +47,49 @@ def world(dt: float = DT) -> Simulation:
     return Simulation(robot(), dt, integrator="rk4", wrenches=ROTORS)
 
 
-class Flight:
-    """A controller that follows references (birotor_control.references): the law every 10 ms, rotors and servos at every step."""
+class Law(Block):
+    """The law of birotor_control, every 10 ms: thrusts of the rotors and commands to the gimbals."""
 
-    def __init__(self, simulation: Simulation, references: Array) -> None:
-        """`references`: (18,) or (times, 18), one for each call of the law; the last one is kept."""
-        frames = simulation.wrench_frames
-        if frames != ROTORS or simulation.nu != len(GIMBALS):
-            raise ControlError(
-                f"the birotor flies by wrenches at {' and '.join(ROTORS)} and by a motor in each gimbal; this simulation of "
-                f"{simulation.robot.name} has wrenches at {' and '.join(frames) or 'no frame'} and {simulation.nu} motors: load "
-                f"'birotor' and make the simulation with wrenches={list(ROTORS)}"
-            )
-        self.simulation, self.references = simulation, np.atleast_2d(references)
-        self.every = max(1, round(CONTROL_DT / simulation.dt))
-        self.thrusts = self.commands = self.wanted = np.zeros(0)
-        self._law, self._actuated = compiled(simulation.robot)
-        self._nq, self._end = simulation.robot.nq, simulation.robot.nq + simulation.robot.nv
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(name="law", every=max(1, round(CONTROL_DT / simulation.dt)))
+        self.model = simulation.robot.model
 
-    def __call__(self, k: int, x: Array) -> tuple[Array, Array]:
-        """(torques of the servos, wrenches of the rotors)."""
-        q = x[: self._nq]
-        if k % self.every == 0:
-            self.wanted = self.references[min(k // self.every, len(self.references) - 1)]
-            self.thrusts, self.commands = self._law(q, x[self._nq : self._end], self.wanted)
-        u, wrenches = self._actuated(q, self.thrusts, self.commands)
-        return u, wrenches
+    def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
+        """{"thrusts": N, "commands": rad} for (q, v, reference)."""
+        return control.law(self.model, *inputs), {}
 
 
-def hover(simulation: Simulation, x0: Array) -> Flight:
-    """A controller that stays where the centre of mass is at `x0`, at the heading that it has there."""
+def flight(simulation: Simulation) -> Control:
+    """The function of a loop that follows a reference of 18 numbers: the law every 10 ms, rotors and servos at every step."""
+    model = simulation.robot.model
+    if any(name not in simulation.robot.frame_names for name in ROTORS) or simulation.nu != len(GIMBALS):
+        raise ControlError(
+            f"the birotor flies by wrenches at {' and '.join(ROTORS)} and by a motor in each gimbal; {simulation.robot.name} has "
+            f"{simulation.nu} motors: load 'birotor'"
+        )
+    law = Law(simulation)
+
+    def fly(x: Any, reference: Any) -> dict[str, Any]:
+        wanted = law(x.q, x.v, reference)
+        acting = control.actuated(model, x.q, wanted["thrusts"], wanted["commands"])
+        return {"u": acting["u"], "wrenches": dict(zip(ROTORS, acting["wrenches"], strict=True))}
+
+    return fly
+
+
+@built_in("birotor")
+def loop(simulation: Simulation, x0: Any) -> Loop:
+    """It follows its references."""
+    return Loop(simulation, flight(simulation), reference=18)
+
+
+def hover(simulation: Simulation, x0: Array) -> Control:
+    """The function of a loop that stays where the centre of mass is at `x0`, at the heading that it has there."""
     robot, (q, _) = simulation.robot, simulation.split(x0)
     R, _ = robot.frame_pose(q, "flight_controller")
     heading = float(np.arctan2(R[1, 0], R[0, 0]))
-    return Flight(simulation, control.hover_reference(robot.center_of_mass(q), heading))
+    fly, reference = flight(simulation), control.hover_reference(robot.center_of_mass(q), heading)
+    return lambda x: fly(x, reference)
 
 
 def initial_state(simulation: Simulation) -> Array:
@@ -89,18 +102,14 @@ def initial_state(simulation: Simulation) -> Array:
 
 def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
     """It rises from the origin to (0.3, 0.6, 1.0), flies a circle at a tilt of 18 degrees, and goes to (1, 1, 1)."""
-    here = world()
+    here, x0 = loop(world(), None), initial_state(world())
+    every = round(CONTROL_DT / DT)
     times = CONTROL_DT * np.arange(round(control.SECONDS / CONTROL_DT))
-    fly = Flight(here, control.references(control.trajectory, times))
-    steps = round(control.SECONDS / here.dt)
-    title = "birotor: hovering, tilting, travelling"
-    with Recorder(here, initial_state(here), path, title=title, controller="fly", overwrite=True) as recorder:
-        for k in range(steps):
-            if k % 500 == 0:
-                progress("simulating", k, steps)
-            u, wrenches = fly(k, recorder.x)
-            recorder.step(u, wrenches, reference=fly.wanted, thrusts=fly.thrusts, commands=fly.commands)
-        return recorder.finish()
+    references = {"reference": np.repeat(control.references(control.trajectory, times), every, axis=0)}
+    named: dict[str, Any] = {"title": "birotor: hovering, tilting, travelling", "controller": "fly"}
+    record = ["law.thrusts", "law.commands"]
+    steps, q = round(control.SECONDS / DT), world().split(x0)[0]
+    return recorded(here, here.state(q), path, steps, references, progress=progress, record=record, **named)
 
 
 # -- checks
@@ -140,7 +149,7 @@ def checks(run: Run) -> Iterator[Check]:
     yield near("flight", "mean tilt in the circle", np.degrees(tilt[in_circle].mean()), wanted, 1.0, "deg", ".2f")
     yield Check("flight", "position error at the end", 1e3 * distance[-1], "mm", high=0.5, form=".2f")
     yield Check("flight", "heading error at the end", 1e3 * abs(heading[-1]), "mrad", high=0.02, form=".3f")
-    thrusts = run.extras["thrusts"]
+    thrusts = run.extras["law.thrusts"]
     expected = model.mass * GRAVITY / 2.0 / np.cos(np.radians(wanted))
     mean = thrusts[in_circle[:-1]].mean()
     yield near("rotors", "mean thrust in the circle: weight / (2 cos tilt)", mean, expected, 0.02 * expected, "N", ".3f")

@@ -26,7 +26,6 @@ import numpy as np
 from condyle.demos.profiles import smooth, smooth_integral
 from condyle.dynamics.energy import center_of_mass, composite_inertias, momentum, total_mass
 from condyle.dynamics.kinematics import frame_pose, poses
-from condyle.multibody.robot import Robot
 from condyle.robot.library.birotor import DRAG, SERVO_LAG, SPIN, THRUST
 from condyle.robot.model import Link, Model
 from condyle.robot.spatial import cross, vector
@@ -199,9 +198,3 @@ def servo(error: Any, damping: float, speed: float) -> Any:
     """Torque of a servo for command - angle, rad."""
     limit = damping * speed
     return np.minimum(np.maximum(error * (damping / SERVO_LAG), -limit), limit)
-
-
-@cache
-def compiled(robot: Robot) -> tuple[Function, Function]:
-    """(law, actuated), compiled."""
-    return robot.function(law, wanted=18), robot.function(actuated, thrusts=2, commands=2)

@@ -33,11 +33,11 @@ def _birotor(run: Run) -> list[Chart]:
 
     times, distance, _ = tracking_errors(run)
     angles = _columns(np.degrees(run.q[:-1, 7:9]), ["gimbal 1", "gimbal 2"])
-    commands = _columns(np.degrees(run.extras["commands"]), ["gimbal 1, command", "gimbal 2, command"])
+    commands = _columns(np.degrees(run.extras["law.commands"]), ["gimbal 1, command", "gimbal 2, command"])
     return [
         Chart("centre of mass, m", run.t, _columns(run.robot.center_of_mass(run.q), "xyz")),
         Chart("position error, mm", times, {"": 1e3 * distance}),
-        Chart("thrust of the rotors, N", run.t[:-1], _columns(run.extras["thrusts"], ["rotor 1", "rotor 2"])),
+        Chart("thrust of the rotors, N", run.t[:-1], _columns(run.extras["law.thrusts"], ["rotor 1", "rotor 2"])),
         Chart("gimbal angles and their commands, degrees", run.t[:-1], {**angles, **commands}),
         Chart("tilt of the body, degrees", run.t, {"": np.degrees(tilt_and_heading(run.q)[0])}),
     ]

@@ -1,17 +1,22 @@
-"""Checks of a recorded run: each is a number, the bounds it must lie within, and whether it does."""
+"""How runs of the demos are recorded, and checks of them: each is a number, its bounds, and whether it lies within."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.loop import Loop
+from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 
 Array = np.ndarray
+CHUNK = 512  # ticks between two reports of progress
 Progress = Callable[[str, int, int], object]  # (what is done now, how many are done, of how many)
 
 
@@ -85,6 +90,34 @@ def replays(group: str, run: Run) -> Check:
     """A check that every step of a run gives the same bits again."""
     again = run.check()
     return Check(group, "replays bit for bit", float(again.identical), "", 1.0, 1.0, ".0f", str(again))
+
+
+# -- runs of loops
+
+
+def next_rows(references: Mapping[str, Iterable[Any]], count: int) -> dict[str, np.ndarray] | None:
+    """The next rows of each reference, (count, size); None for a loop without references."""
+    return {name: np.array(list(islice(values, count))) for name, values in references.items()} or None
+
+
+def recorded(
+    loop: Loop,
+    x0: np.ndarray,
+    path: str | PathLike[str] | None,
+    steps: int,
+    references: Mapping[str, Iterable[Any]] | None = None,
+    *,
+    progress: Progress = silent,
+    **options: Any,
+) -> Run:
+    """The run of a loop from x0 under references, one for each tick, also in a file; options are those of the recorder."""
+    given: dict[str, Iterator[Any]] = {name: iter(values) for name, values in (references or {}).items()}
+    with Recorder(loop, x0, path, overwrite=True, **options) as recorder:
+        for first in range(0, steps, CHUNK):
+            progress("simulating", first, steps)
+            count = min(CHUNK, steps - first)
+            recorder.rollout(next_rows(given, count), count)
+        return recorder.finish()
 
 
 # -- energy

@@ -3,24 +3,26 @@
 done = run()                              # 5,000 steps of 1 ms
 done.x, done.u, done.contact_forces       # states, torques, forces of the ground
 
-holding(...) is a controller for any simulation of it: (k, x) -> (u, wrenches).
+loop(...) is a closed loop for any simulation of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from condyle.control.controllers import Controller
-from condyle.demos.checks import Check, Progress, largest, near, replays, silent
-from condyle.errors import CondyleError
+from condyle.blocks.disturbances import WrenchPulse
+from condyle.blocks.joints import combined
+from condyle.closed_loop.block import Block
+from condyle.closed_loop.loop import Loop
+from condyle.demos.checks import Check, Progress, largest, near, recorded, replays, silent
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.fourlimb import EFFORT, FOOT_RADIUS, LIMBS
-from condyle.runs.recorder import Recorder
+from condyle.runs.loops import built_in
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Plane
@@ -84,61 +86,47 @@ def above(simulation: Simulation, height: float = 0.0) -> Array:
     return simulation.state(q)
 
 
-class Holding:
-    """A controller: a spring and a damper in every joint, within the motors' effort; wrenches while it is pushed."""
+class Hold(Block):
+    """A spring and a damper in every joint, within the motors' effort: the pose is that of x0, the damping that of D."""
 
-    def __init__(self, simulation: Simulation, q: Array, damping: float | None, pushed: tuple[int, int], push: Array) -> None:
-        robot = simulation.robot
-        by_velocity = {k: link for link in robot.model.links if link.kind.nv == 1 for k in (link.v.start,)}
-        links = [by_velocity[k] for k in simulation.actuated]
-        self.at_q = np.array([link.q.start for link in links])
-        self.at_v = np.array([robot.nq + link.v.start for link in links])
-        self.wanted = q[self.at_q]
-        self.damping = np.array([D.get(link.joint[:-3], 1.0) if damping is None else damping for link in links])
-        self.pushed, self.push = pushed, push
+    def __init__(self, simulation: Simulation, x0: Any, **options: Any) -> None:
+        super().__init__(**options)
+        owner = {link.v.start: link for link in simulation.robot.model.links if link.kind.nv == 1}
+        links = [owner[k] for k in simulation.actuated]
+        self.at_q, self.at_v = np.array([link.q.start for link in links]), np.array([link.v.start for link in links])
+        self.pose = self.parameter("pose", np.asarray(x0, dtype=float)[self.at_q], "rad")
+        self.damping = self.parameter("damping", [D.get(link.joint[:-3], 1.0) for link in links], "N m s/rad", minimum=0.0)
 
-    def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
-        """(torques, wrenches while it is pushed)."""
-        u = np.clip(P * (self.wanted - x[self.at_q]) - self.damping * x[self.at_v], -EFFORT, EFFORT)
-        return u, self.push if self.pushed[0] <= k < self.pushed[1] else None
+    def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
+        """The torques at the state x of the robot."""
+        (x,) = inputs
+        return np.minimum(np.maximum(P * (self.pose - x.q[self.at_q]) - self.damping * x.v[self.at_v], -EFFORT), EFFORT), {}
 
 
-def holding(
+@built_in("fourlimb")
+def loop(
     simulation: Simulation,
     x0: Any,
     *,
-    damping: float | None = None,
-    push: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    push: Sequence[float] | None = None,
     pushed_at: float = PUSHED_AT,
     pushed_for: float = PUSHED_FOR,
-) -> Controller:
-    """A controller that holds the joints where they are in x0. `damping`: the same in all joints, or as in D. `push`: N, at the
-    simulation's first wrench frame, for `pushed_for` seconds from `pushed_at` on."""
-    if any(push) and not simulation.wrench_frames:
-        raise CondyleError('a push needs a frame to push at: make the simulation with wrenches=["torso"]')
-    if damping is not None and not damping >= 0.0:
-        raise CondyleError(f"the damping of a joint must not be negative, got {damping!r:.40}")
-    wrenches = np.zeros((len(simulation.wrench_frames), 6))
-    if any(push):
-        wrenches[0, :3] = push
-    begin = round(pushed_at / simulation.dt)
-    pushed = (begin, begin + round(pushed_for / simulation.dt) if any(push) else begin)
-    return Holding(simulation, simulation.split(x0)[0], damping, pushed, wrenches)
+) -> Loop:
+    """It holds its joints where they are in x0. `push`: N at the torso, for `pushed_for` seconds from `pushed_at` on."""
+    hold = Hold(simulation, x0, name="hold")
+    if push is None:
+        return Loop(simulation, hold)
+    pulse = WrenchPulse("torso", [*push, 0.0, 0.0, 0.0], pushed_at, pushed_for, name="push")
+    return Loop(simulation, lambda x: combined(hold(x), pulse()))
 
 
 def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
     """Dropped by 0.15 m, pushed to the left with 500 N for 0.15 s after 2 s: 5 s."""
-    here = world()
-    x0 = above(here, DROP)
-    control = holding(here, x0, push=(0.0, PUSH, 0.0))
+    x0 = above(world(), DROP)
+    here = loop(world(), x0, push=[0.0, PUSH, 0.0])
     about = {"dropped": DROP, "push": PUSH, "pushed_at": PUSHED_AT, "pushed_for": PUSHED_FOR}
-    title = "The four-limbed robot dropped and pushed"
-    with Recorder(here, x0, path, title=title, controller="hold", about=about, overwrite=True) as recorder:
-        for k in range(STEPS):
-            if k % 500 == 0:
-                progress("simulating", k, STEPS)
-            recorder.step(*control(k, recorder.x))
-        return recorder.finish()
+    named: dict[str, Any] = {"title": "The four-limbed robot dropped and pushed", "controller": "hold", "about": about}
+    return recorded(here, here.state(world().split(x0)[0]), path, STEPS, progress=progress, **named)
 
 
 # -- checks

@@ -3,28 +3,29 @@
 done = run()                              # stands, walks two cycles, stands: 3,000 steps of 2 ms
 done.x, done.u, done.extras["reference"]  # states, torques, commands of the servos
 
-walking(...) and standing(...) are controllers for any simulation of the robot: (k, x) -> (u, wrenches).
+loop(...) is a closed loop for any simulation of the robot; walking(...) and standing(...) give its references.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, repeat
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from condyle.control.controllers import Controller
+from condyle.closed_loop.loop import Loop
+from condyle.control.controllers import Control, scattered
 from condyle.demos import pidog_gaits as gaits
-from condyle.demos.checks import Check, Progress, largest, near, replays, silent
+from condyle.demos.checks import Check, Progress, largest, near, recorded, replays, silent
 from condyle.demos.pidog_gaits import FEET, JOINTS, PERIOD, POSES, TICK, frame_ticks, gait_frames, ticks
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.pidog import EFFORT, FOOT_FRICTION, FOOT_RADIUS
 from condyle.robot.names import nearest
-from condyle.runs.recorder import Recorder
+from condyle.runs.loops import built_in
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Plane
@@ -75,35 +76,38 @@ def standing_state(simulation: Simulation, pose: str = "stand") -> Array:
     return simulation.state(q)
 
 
-class ServoController:
-    """A controller: servos that follow angles, one set of eight for every tick of 10 ms, of which every second one is sent.
+def servos(simulation: Simulation) -> Control:
+    """The function of a loop: servos whose torque follows the reference, twelve angles, rad; those of head and tail are last."""
+    robot, motors = simulation.robot, _motors(simulation)
+    joints = np.array([robot.q_slice(name).start for name in SERVOS])
+    efforts = [simulation.joint_forces[robot.v_slice(name).start].effort for name in SERVOS]
+    effort = np.array([EFFORT if each is None else each for each in efforts])
 
-    The servos of head and tail hold zero. `reference` is the last command, rad.
+    def torques(x: Any, reference: Any) -> dict[str, Any]:
+        return {"u": scattered(simulation.nu, motors, gaits.servo_torque(reference, x.q[joints], effort))}
+
+    return torques
+
+
+@built_in("pidog")
+def loop(simulation: Simulation, x0: Any) -> Loop:
+    """The servos of all joints, which follow the reference."""
+    return Loop(simulation, servos(simulation), reference=len(SERVOS))
+
+
+def commands(simulation: Simulation, angles: Iterator[Array]) -> Iterator[Array]:
+    """The reference of every step, (12,), rad, from leg angles of every 10 ms, degrees, of which every second one is sent.
+
+    The servos of head and tail hold zero.
     """
-
-    def __init__(self, simulation: Simulation, angles: Iterator[Array]) -> None:
-        robot = simulation.robot
-        self.dt = simulation.dt
-        self.joints = np.array([robot.q_slice(name).start for name in SERVOS])
-        self.motors = _motors(simulation)
-        self.nu = simulation.nu
-        efforts = [simulation.joint_forces[robot.v_slice(name).start].effort for name in SERVOS]
-        self.effort = np.array([EFFORT if effort is None else effort for effort in efforts])
-        self.reference = np.zeros(len(SERVOS))
-        # a pulse carries the latest tick
-        self._sent = islice(angles, 0, None, round(PERIOD / TICK))
-        self._pulses: list[Array] = []
-
-    def __call__(self, k: int, x: Array) -> tuple[Array, Array | None]:
-        """(torques of the servos, None)."""
-        number = int(k * self.dt / PERIOD + 1e-9)
-        while len(self._pulses) <= number:
-            legs = next(self._sent)
-            self._pulses.append(np.radians(gaits.quantized(np.concatenate([legs, np.zeros(4)]))))
-        self.reference = self._pulses[number]
-        u = np.zeros(self.nu)
-        u[self.motors] = gaits.servo_torque(self.reference, x[self.joints], self.effort)
-        return u, None
+    # a pulse carries the latest angles
+    sent = islice(angles, 0, None, round(PERIOD / TICK))
+    number, pulse = -1, np.zeros(len(SERVOS))
+    for k in count():
+        while number < int(k * simulation.dt / PERIOD + 1e-9):
+            number += 1
+            pulse = np.radians(gaits.quantized(np.concatenate([next(sent), np.zeros(4)])))
+        yield pulse
 
 
 def _motors(simulation: Simulation) -> Array:
@@ -118,10 +122,10 @@ def _motors(simulation: Simulation) -> Array:
         ) from None
 
 
-def standing(simulation: Simulation, x0: Any, pose: str = "stand", *, speed: float = SETTLING) -> Controller:
-    """A controller that moves to a pose, from where the joints are in x0, and stays."""
+def standing(simulation: Simulation, x0: Any, pose: str = "stand", *, speed: float = SETTLING) -> Iterator[Array]:
+    """The references that move to a pose, from where the joints are in x0, and stay."""
     wanted = pose_angles(pose)
-    return ServoController(simulation, chain(ticks([wanted], speed, _angles(simulation, x0)), repeat(wanted)))
+    return commands(simulation, chain(ticks([wanted], speed, _angles(simulation, x0)), repeat(wanted)))
 
 
 def walking(
@@ -134,18 +138,18 @@ def walking(
     cycles: int | None = None,
     forward: bool = True,
     turn: str = "",
-) -> Controller:
-    """A controller that stands for `rest` seconds, then walks: `cycles` times, after which it stands, or without end."""
+) -> Iterator[Array]:
+    """The references that stand for `rest` seconds, then walk: `cycles` times, after which they stand, or without end."""
     stand = pose_angles()
     cycle = gait_frames(gait, 1, forward=forward, turn=turn)
     frame_ticks(stand, stand, speed)  # an impossible speed is an error now
     begin = ticks([stand], SETTLING, _angles(simulation, x0))
     still = repeat(stand, max(round(rest / TICK) - frame_ticks(_angles(simulation, x0), stand, SETTLING), 0))
-    count = repeat(cycle) if cycles is None else repeat(cycle, cycles)
-    frames = (frame for one in count for frame in one)
+    cycles_ = repeat(cycle) if cycles is None else repeat(cycle, cycles)
+    frames = (frame for one in cycles_ for frame in one)
     steps = ticks(frames, speed, stand)
     end = chain(ticks([stand], SETTLING, cycle[-1]), repeat(stand))
-    return ServoController(simulation, chain(begin, still, steps, end))
+    return commands(simulation, chain(begin, still, steps, end))
 
 
 def _angles(simulation: Simulation, x0: Any) -> Array:
@@ -166,18 +170,12 @@ def timetable(speed: float = SPEED, cycles: int = CYCLES, rest: float = REST) ->
 
 def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
     """It stands for 0.8 s, walks two cycles, and stands: 6 s."""
-    here = world()
-    x0 = standing_state(here)
-    control = walking(here, x0, cycles=CYCLES)
-    assert isinstance(control, ServoController)
+    x0 = standing_state(world())
+    here = loop(world(), x0)
     about = {"gait": "walk", "speed": SPEED, "cycles": CYCLES, "rest": REST}
-    with Recorder(here, x0, path, title="PiDog stands and walks", controller="walk", about=about, overwrite=True) as recorder:
-        for k in range(STEPS):
-            if k % 500 == 0:
-                progress("simulating", k, STEPS)
-            u, _ = control(k, recorder.x)
-            recorder.step(u, reference=control.reference)
-        return recorder.finish()
+    named: dict[str, Any] = {"title": "PiDog stands and walks", "controller": "walk", "about": about}
+    references = {"reference": walking(world(), x0, cycles=CYCLES)}
+    return recorded(here, here.state(world().split(x0)[0]), path, STEPS, references, progress=progress, **named)
 
 
 # -- checks
@@ -212,6 +210,8 @@ def checks(run: Run) -> Iterator[Check]:
     yield near("walking", f"advance of cycle {CYCLES}", advance, 91.4, 0.05 * 91.4, "mm", ".1f")
     mean = float(forces[ends[-2] : ends[-1], :, 2].sum(axis=1).mean()) / weight
     yield near("walking", "mean force of the ground in a cycle / weight", mean, 1.0, 1e-3, "", ".4f")
+    law = gaits.servo_torque(run.extras["reference"][:, :8], run.q[:-1, 7:15])
+    yield Check("servos", "torques of the legs - those of the law", largest(run.u[:, :8] - law), "N m", high=1e-12)
     slip = np.hypot(forces[..., 0], forces[..., 1]) - FOOT_FRICTION * forces[..., 2]
     yield Check("walking", "friction beyond the cone, by the weight", float(slip.max()) / weight, "", high=1e-9)
     for name, angle, bound in zip(("roll", "pitch"), np.degrees(np.abs(attitude(run.x)).max(axis=0)), (3.5, 3.0), strict=False):

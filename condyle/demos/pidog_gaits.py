@@ -238,5 +238,5 @@ def quantized(degrees: Any) -> Array:
 
 def servo_torque(command: Array, q: Array, effort: Any = EFFORT) -> Array:
     """EFFORT clip((command - q) / BAND, -1, 1), N m, for commands and joint angles, rad."""
-    u: Array = effort * np.clip((command - q) / BAND, -1.0, 1.0)
+    u: Array = effort * np.minimum(np.maximum((command - q) / BAND, -1.0), 1.0)
     return u

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from condyle.demos.checks import Check, Progress, largest, near, replays, silent
+from condyle.closed_loop.loop import Loop
+from condyle.demos.checks import Check, Progress, largest, near, recorded, replays, silent
 from condyle.demos.profiles import LEMNISCATE_LENGTH, Path, SpeedProfile, figure_of_eight, lemniscate_distance
 from condyle.demos.wheeled_pendulum import closed_form_pole
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.two_wheeled import HALF_TRACK
 from condyle.robot.library.wheeled_pendulum import LENGTH, RADIUS
-from condyle.runs.recorder import Recorder
+from condyle.runs.loops import built_in
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
+from condyle.tape.array import array
 
 Array = np.ndarray
 
@@ -81,7 +83,7 @@ class State:
     def of(x: Array) -> State:
         """From states of the simulation."""
         along = np.stack([np.cos(x[..., 2]), np.sin(x[..., 2])], axis=-1)
-        middle = x[..., :2] - LENGTH * np.sin(x[..., 3])[..., None] * along
+        middle = x[..., :2] - LENGTH * np.sin(x[..., 3:4]) * along
         # the wheels' angles are relative to the body
         speed = RADIUS * ((x[..., 7] + x[..., 8]) / 2.0 + x[..., 6])
         yaw_rate = RADIUS * (x[..., 8] - x[..., 7]) / (2.0 * HALF_TRACK)
@@ -115,31 +117,46 @@ def plan() -> Plan:
     return Plan(t, path, speed(t), pitch, PITCH_GAIN * profile.derivative(t, 3), torque)
 
 
-def follow(k: int, x: Array) -> tuple[Array, Array | None]:
-    """A controller: (left, right) torques, N m, feedforward of the plan and feedback of its errors."""
-    to, now = plan(), State.of(x)
-    heading = to.path.heading[k]
+def follow(x: Any, reference: Any, plan: Any) -> dict[str, Any]:
+    """The function of a loop: (left, right) torques, N m, feedforward of the plan and feedback of its errors.
+
+    `reference`: the wanted position of the axle's middle; `plan`: heading, yaw rate and acceleration, speed, pitch and its rate,
+    and the sum of the torques.
+    """
+    heading, yaw_rate, yaw_acceleration, speed, pitch, pitch_rate, torque = plan
+    now = State.of(np.concatenate([x.q, x.v]))
     c, s = np.cos(heading), np.sin(heading)
-    dx, dy = now.middle - to.path.position[k]
-    forward = [c * dx + s * dy, now.pitch - to.pitch[k], now.speed - to.speed[k], now.pitch_rate - to.pitch_rate[k]]
-    lateral = [c * dy - s * dx, now.heading - heading, now.yaw_rate - to.path.yaw_rate[k]]
-    total = to.torque[k] - np.dot(FORWARD_GAIN, forward)
-    difference = YAW_INERTIA * (to.path.yaw_rate[k + 1] - to.path.yaw_rate[k]) / DT - np.dot(LATERAL_GAIN, lateral)
-    return np.clip([(total - difference) / 2.0, (total + difference) / 2.0], -TORQUE, TORQUE), None
+    dx, dy = now.middle - reference
+    forward = [c * dx + s * dy, now.pitch - pitch, now.speed - speed, now.pitch_rate - pitch_rate]
+    lateral = [c * dy - s * dx, now.heading - heading, now.yaw_rate - yaw_rate]
+    total = torque - np.dot(FORWARD_GAIN, forward)
+    difference = YAW_INERTIA * yaw_acceleration - np.dot(LATERAL_GAIN, lateral)
+    wanted = array([(total - difference) / 2.0, (total + difference) / 2.0])
+    return {"u": np.minimum(np.maximum(wanted, -TORQUE), TORQUE)}
+
+
+def references() -> dict[str, Array]:
+    """The references of `follow`, one row for each step."""
+    to = plan()
+    turning = np.diff(to.path.yaw_rate) / DT
+    rows = [to.path.heading, to.path.yaw_rate, turning, to.speed, to.pitch, to.pitch_rate, to.torque]
+    steps = len(to.t) - 1
+    return {"reference": to.path.position[:steps], "plan": np.stack([row[:steps] for row in rows], axis=-1)}
+
+
+@built_in("two_wheeled")
+def loop(simulation: Simulation, x0: Any) -> Loop:
+    """It follows its references."""
+    return Loop(simulation, follow, reference=2, plan=7)
 
 
 def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
     """Once around the figure of eight, from rest, leaning a little."""
-    here, heading, top = world(), plan().path.heading[0], LENGTH * np.sin(LEAN)
+    heading, top = plan().path.heading[0], LENGTH * np.sin(LEAN)
+    here = loop(world(), None)
     x0 = here.state([top * np.cos(heading), top * np.sin(heading), heading, LEAN, 0.0, 0.0])
-    steps = len(plan().t) - 1
-    title = "The robot on two wheels drives a figure of eight"
-    with Recorder(here, x0, path, title=title, controller="follow", overwrite=True) as recorder:
-        for k in range(steps):
-            if k % 1000 == 0:
-                progress("simulating", k, steps)
-            recorder.step(follow(k, recorder.x)[0], reference=plan().path.position[k])
-        return recorder.finish()
+    named: dict[str, Any] = {"title": "The robot on two wheels drives a figure of eight", "controller": "follow"}
+    return recorded(here, x0, path, len(plan().t) - 1, references(), progress=progress, **named)
 
 
 def ground_forces(run: Run) -> dict[str, Array]:

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
-from condyle.demos.checks import Check, Progress, largest, near, replays, silent
+from condyle.blocks.disturbances import WrenchPulse
+from condyle.blocks.joints import combined
+from condyle.closed_loop.loop import Loop
+from condyle.demos.checks import Check, Progress, largest, near, recorded, replays, silent
 from condyle.multibody.robot import Robot, load
 from condyle.robot.library.wheeled_pendulum import LENGTH, RADIUS
-from condyle.runs.recorder import Recorder
+from condyle.runs.loops import built_in
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 
@@ -59,25 +63,25 @@ def leaning(phi: float = LEAN) -> Array:
     return np.array([LENGTH * np.sin(phi), phi])
 
 
-def balance(k: int, x: Array) -> tuple[Array, Array | None]:
-    """A controller: u = -K x within the motor's limit."""
-    wanted = -(GAIN[0] * x[0] + GAIN[1] * x[1] + GAIN[2] * x[2] + GAIN[3] * x[3])
-    return np.array([min(max(wanted, -TORQUE), TORQUE)]), None
+def balance(x: Any) -> dict[str, Any]:
+    """The function of a loop: u = -K x within the motor's limit."""
+    wanted = -(GAIN[0] * x.q[0] + GAIN[1] * x.q[1] + GAIN[2] * x.v[0] + GAIN[3] * x.v[1])
+    return {"u": [np.minimum(np.maximum(wanted, -TORQUE), TORQUE)]}
+
+
+@built_in("wheeled_pendulum")
+def loop(simulation: Simulation, x0: Any) -> Loop:
+    """It balances, and is pushed at its upper end."""
+    push = WrenchPulse("top", [PUSH, 0.0, 0.0, 0.0, 0.0, 0.0], PUSHED_AT, PUSHED_FOR, name="push")
+    return Loop(simulation, lambda x: combined(balance(x), push()))
 
 
 def run(path: str | PathLike[str] | None = None, *, progress: Progress = silent) -> Run:
     """From rest at 0.25 rad the motor brings it upright; after 4 s it is pushed: 8 s."""
-    here = world(push=True)
-    steps, begin, end = (round(t / DT) for t in (SECONDS, PUSHED_AT, PUSHED_AT + PUSHED_FOR))
-    push = np.array([[PUSH, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    here = loop(world(push=True), leaning())
     about = {"lean": LEAN, "push": PUSH, "pushed_at": PUSHED_AT, "pushed_for": PUSHED_FOR}
-    title = "The wheeled pendulum balances"
-    with Recorder(here, here.state(leaning()), path, title=title, controller="balance", about=about, overwrite=True) as recorder:
-        for k in range(steps):
-            if k % 1000 == 0:
-                progress("simulating", k, steps)
-            recorder.step(balance(k, recorder.x)[0], push if begin <= k < end else None)
-        return recorder.finish()
+    named: dict[str, Any] = {"title": "The wheeled pendulum balances", "controller": "balance", "about": about}
+    return recorded(here, here.state(leaning()), path, round(SECONDS / DT), progress=progress, **named)
 
 
 def all_coordinates(run: Run) -> tuple[Array, Array]:

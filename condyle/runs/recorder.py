@@ -140,6 +140,13 @@ class Recorder:
             done += n
         return self.x
 
+    def compile(self, references: Any = None) -> None:
+        """None; the kernel of a loop's rollouts is compiled, for a tick under the first of these references."""
+        if self.loop is not None:
+            _, rows, _ = rows_of(references_of(self.loop.inputs, references), None, 1)
+            first = {name: value[:1] for name, value in rows.items()}
+            self.loop.rollout(self.x, first or None, 1, record=["x", *self._recorded], freeze=True, **self._keys())
+
     def append(self, x1: np.ndarray, u: Any = None, wrenches: Any = None, **extras: Any) -> np.ndarray:
         """The state x1, recorded as the one after a step of the simulation under u and wrenches, which somebody else made."""
         if x1.ndim != 1:

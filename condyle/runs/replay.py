@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 from condyle.closed_loop.loop import Loop
 from condyle.errors import FileError
 from condyle.runs.loops import OPEN, open_loop, plant
+from condyle.runs.signals import extra_names
 from condyle.simulate.status import Status
 
 if TYPE_CHECKING:
@@ -64,20 +66,19 @@ class Replay:
 
 @dataclass(frozen=True)
 class Steps:
-    """How steps are computed again: `states` to compare, (T + 1, n), with their names, and `step(part)`, the states after the
-    steps of a slice and the status of their solver. `inputs`: all that a step depends on.
+    """How steps are computed again: what was `recorded` of each, (T, n), with names, of which the first `entries` are states,
+    and `step(part)`, the same computed for a slice of steps, with the status of their solver. `inputs`: what steps depend on.
     """
 
-    states: np.ndarray
+    recorded: np.ndarray
     names: list[str]
+    entries: int
     step: Callable[[slice], tuple[np.ndarray, Status]]
     inputs: dict[str, np.ndarray]
 
 
 def stepper(run: Run, loop: Loop | None, options: Mapping[str, Any]) -> Steps:
     """The steps of a run: those of its loop, or of its robot alone."""
-    # the kernel that recorded it has one lane and is compiled already; any other gives the same bits
-    options = options if options.keys() & {"lanes", "backend"} else {"lanes": 1, **options}
     if loop is not None:
         return _loop_steps(run, loop, options)
     if run.loop is not None and run.loop.episodes:
@@ -85,6 +86,8 @@ def stepper(run: Run, loop: Loop | None, options: Mapping[str, Any]) -> Steps:
     if run.loop is not None and (run.loop.parameters or any(name.startswith(OPEN) for name in run.extras)):
         return _plant_steps(run, options)
     simulation, x, u = run.simulation, run.x, run.u
+    # the kernel that recorded it has one lane and is compiled already; any other gives the same bits
+    options = options if options.keys() & {"lanes", "backend"} else {"lanes": 1, **options}
 
     def step(part: slice) -> tuple[np.ndarray, Status]:
         push = run.wrenches[part] if run.wrenches.shape[1] else None
@@ -92,7 +95,7 @@ def stepper(run: Run, loop: Loop | None, options: Mapping[str, Any]) -> Steps:
         assert simulation.status is not None
         return got, simulation.status
 
-    return Steps(x, run.names, step, {"state": x, "control": u, "wrench": run.wrenches})
+    return Steps(x[1:], run.names, x.shape[1], step, {"state": x, "control": u, "wrench": run.wrenches})
 
 
 def _loop_steps(run: Run, loop: Loop, options: Mapping[str, Any]) -> Steps:
@@ -115,15 +118,28 @@ def _loop_steps(run: Run, loop: Loop, options: Mapping[str, Any]) -> Steps:
     states = np.concatenate([run.x[:, :size], run.block_states], axis=1)
     rows = {name: run.extras[name] for name in loop.inputs}
 
+    # what the recorder records: its kernel is compiled already
+    signals = {"u": run.u, **({"wrenches": run.wrenches} if run.wrenches.shape[1] else {})}
+    signals |= {name: values for name, values in run.extras.items() if name not in rows}
+    record = ["x", *signals]
+
     def step(part: slice) -> tuple[np.ndarray, Status]:
         references = {name: values[part] for name, values in rows.items()} or None
         keys: dict[str, Any] = {"seed": run.about.get("seed") or 0, "robots": np.full(part.stop - part.start, data.robot)}
-        got = loop.step(states[part], references, parameters=data.parameters, freeze=True, **keys, **options)
+        given: dict[str, Any] = {"parameters": data.parameters, "record": record, "freeze": True}
+        _, got = loop.step(states[part], references, **given, **keys, **options)
         assert loop.status is not None
-        return got, loop.status
+        return _flat(got), loop.status
 
     names = [*run.names[:size], *run.names[run.x.shape[1] :]]
-    return Steps(states, names, step, {"state": states, **{f"reference '{name}'": values for name, values in rows.items()}})
+    names += [each for name, values in signals.items() for each in extra_names(name, values.shape[1:])]
+    inputs = {"state": states, **{f"reference '{name}'": values for name, values in rows.items()}}
+    return Steps(_flat({"x": states[1:], **signals}), names, states.shape[1], step, inputs)
+
+
+def _flat(values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """One row for each step."""
+    return np.concatenate([value.reshape(len(value), math.prod(value.shape[1:])) for value in values.values()], axis=1)
 
 
 def _plant_steps(run: Run, options: Mapping[str, Any]) -> Steps:
@@ -144,7 +160,9 @@ def _plant_steps(run: Run, options: Mapping[str, Any]) -> Steps:
         assert loop.status is not None
         return got, loop.status
 
-    return Steps(states, [*run.names[:size], "tick"], step, {"state": states, "control": run.u, "wrench": run.wrenches})
+    return Steps(
+        states[1:], [*run.names[:size], "tick"], size + 1, step, {"state": states, "control": run.u, "wrench": run.wrenches}
+    )
 
 
 def replay(steps: Steps, count: int, batch: int | None, progress: Callable[[int, int], None] | None) -> Replay:
@@ -154,12 +172,12 @@ def replay(steps: Steps, count: int, batch: int | None, progress: Callable[[int,
     follows from its first state; if not, the first that differs is the first that a run from the first state would have. A step
     that cannot be computed differs, whatever was recorded after it.
     """
-    x, entries = steps.states, steps.states.shape[1]
+    entries = steps.entries
     for first in range(0, count, batch or BATCH):
         part = slice(first, min(first + (batch or BATCH), count))
         found, status = steps.step(part)
         got, failed = np.ascontiguousarray(found), ~status.ok
-        expected = np.ascontiguousarray(x[part.start + 1 : part.stop + 1], dtype=np.float64)
+        expected = np.ascontiguousarray(steps.recorded[part], dtype=np.float64)
         apart = got.view(np.int64) != expected.view(np.int64)
         wrong = np.flatnonzero(apart.any(axis=1) | failed)
         if len(wrong):

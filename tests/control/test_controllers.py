@@ -2,26 +2,22 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.blocks.frame_sensors import OF_BASE as BASE
-from condyle.blocks.frame_sensors import OF_JOINTS as JOINT
+from condyle.blocks.frame_sensors import OF_BASE, OF_JOINTS, common_deviations
 from condyle.control.controllers import (
     PHASE,
     SAG,
-    Controller,
     PDController,
     gravity_compensation,
     hold,
     motors,
     random_torque,
     sine_motion,
+    with_noise,
     zero_torque,
 )
-from condyle.control.sensors import NoisySensors, standard_deviations
-from condyle.errors import ControlError, SimulationError
+from condyle.errors import ControlError
 
 READY = (0.3, -0.8, 1.1, 0.2, -0.4, 0.1)
 
@@ -31,14 +27,16 @@ def arm():
     return cd.Simulation(cd.load("ur3"), 0.002)
 
 
-def simulated(simulation, x, control, steps):
+def simulated(simulation, x, control, steps, **options):
     """(states, controls) of so many steps."""
-    xs, us = [x], []
-    for k in range(steps):
-        u, wrenches = control(k, xs[-1])
-        us.append(u)
-        xs.append(simulation.step(xs[-1], u, wrenches=wrenches))
-    return np.array(xs), np.array(us)
+    loop = cd.Loop(simulation, control)
+    out = loop.rollout(loop.state(*simulation.split(x)), None, steps, record=["q", "v", "u"], **options)
+    return np.concatenate([x[None], np.concatenate([out["q"], out["v"]], axis=1)]), out["u"]
+
+
+def control_at(simulation, x, control):
+    """The controls at one state."""
+    return simulated(simulation, x, control, 1)[1][0]
 
 
 # ---- motors
@@ -74,20 +72,16 @@ def test_a_robot_without_motors_is_refused_in_a_sentence():
 
 
 def test_zero_torque(arm):
-    u, wrenches = zero_torque(arm)(0, arm.state(READY))
-    assert not u.any() and wrenches is None
+    assert not control_at(arm, arm.state(READY), zero_torque(arm)).any()
 
 
 def test_hold_keeps_the_pose_within_the_sag(arm):
     x = arm.state(READY)
-    control = hold(arm, x)
-    assert isinstance(control, Controller)
-    xs, _ = simulated(arm, x, control, 600)
+    xs, us = simulated(arm, x, hold(arm, x), 601)
     away = np.abs(xs[-1, :6] - x[:6])
     assert 1e-4 < away.max() < 2.0 * SAG and np.abs(xs[-1, 6:]).max() < 1e-3
     # at rest it carries what gravity asks for
-    u, _ = control(600, xs[-1])
-    assert u == pytest.approx(arm.robot.gravity_forces(xs[-1, :6]), abs=0.02)
+    assert us[-1] == pytest.approx(arm.robot.gravity_forces(xs[-1, :6]), abs=0.02)
 
 
 @pytest.mark.parametrize("name", ["double_pendulum", "cartpole", "chain:6"])
@@ -145,7 +139,7 @@ def test_the_law_is_that_of_the_paper(arm):
     """u = P (r - q') - D v',  v' = v + h a,  q' = q + h v',  M a = u - b v' - c  (Tan and others 2011), solved here by NumPy."""
     rng = np.random.default_rng(5)
     q, v, P, D, h = rng.normal(size=6), rng.normal(size=6), 70.0, 9.0, arm.dt
-    u, _ = hold(arm, arm.state(READY), (P, D))(0, arm.state(q, v))
+    u = control_at(arm, arm.state(q, v), hold(arm, arm.state(READY), (P, D)))
     robot = arm.robot
     wanted = P * (np.array(READY) - q - h * v) - D * v
     b = np.array([link.damping for link in robot.model.links])
@@ -189,25 +183,24 @@ def test_sine_motion_keeps_off_limits_that_the_pose_is_at():
     q[2] = np.pi  # the elbow at its limit
     x = simulation.state(q)
     control = sine_motion(simulation, x)
-    late = np.array([control.reference(k)[0] for k in range(500, 2500)])
+    late = np.array([control.reference(0.002 * k)[0] for k in range(500, 2500)])
     assert late[:, 2].max() <= np.pi + 1e-12 and np.ptp(late[:, 2]) == pytest.approx(0.6, abs=0.01)
 
 
 def test_the_reference_moves_as_it_says(arm):
     reference = sine_motion(arm, arm.state(READY)).reference
     for k in (0, 1, 137, 499, 500, 1234):
-        (before, _), (_, rate), (after, _) = reference(max(k - 1, 0)), reference(k), reference(k + 1)
+        (before, _), (_, rate), (after, _) = (reference(arm.dt * n) for n in (max(k - 1, 0), k, k + 1))
         h = arm.dt * (1 if k == 0 else 2)
         assert (after - before) / h == pytest.approx(rate, abs=2e-3)
     assert 0.0 < PHASE < 2.0 * np.pi
 
 
 def test_random_torque_is_the_same_for_the_same_seed(arm):
-    x = arm.state(READY)
-    first, again, other = random_torque(arm, 7), random_torque(arm, 7), random_torque(arm, 8)
-    us = np.array([first(k, x)[0] for k in range(200)])
-    assert np.array_equal(us[::-1], [again(k, x)[0] for k in reversed(range(200))]), "in any order"
-    assert not np.array_equal(us, [other(k, x)[0] for k in range(200)])
+    loop = cd.Loop(arm, random_torque(arm))
+    x = loop.state(READY)
+    us, again, other = (loop.rollout(x, None, 200, seed=seed, record=["u"])["u"] for seed in (7, 7, 8))
+    assert np.array_equal(us, again) and not np.any(us == other)
     assert np.array_equal(us[0], us[24]) and not np.array_equal(us[24], us[25]), "a torque lasts 0.05 s"
     load = motors(arm).load
     assert np.abs(us / load).max() < 1.5 and np.std(us / load) == pytest.approx(0.3, rel=0.5)
@@ -216,70 +209,36 @@ def test_random_torque_is_the_same_for_the_same_seed(arm):
 # ---- sensors
 
 
-def test_without_noise_the_controller_sees_the_state(arm):
-    x = arm.state(READY, np.ones(6))
-    bare = hold(arm, x)
-    sensed = NoisySensors(hold(arm, x), arm, 0.0)
-    assert np.array_equal(sensed(3, x)[0], bare(3, x)[0]) and np.array_equal(sensed.measured, x)
-
-
-def test_noise_has_the_size_of_its_level(arm):
-    x = arm.state(READY, np.ones(6))
-    sensed = NoisySensors(zero_torque(arm), arm, 2.0, seed=1)
-    seen = []
-    for k in range(2000):
-        sensed(k, x)
-        seen.append(sensed.measured - x)
-    spread = np.std(seen, axis=0)
-    assert spread[:6] == pytest.approx(2.0 * JOINT["angle"], rel=0.1)
-    assert spread[6:] == pytest.approx(2.0 * JOINT["rate"], rel=0.1)
-    assert np.abs(np.mean(seen, axis=0) / spread).max() < 0.1
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**63), k=st.integers(0, 2**40), level=st.floats(0.0, 10.0))
-def test_noise_keeps_quaternions_and_is_a_function(seed, k, level):
-    simulation = birotor()
-    x = simulation.state()
-    first, again = (
-        NoisySensors(zero_torque(simulation), simulation, level, seed),
-        NoisySensors(zero_torque(simulation), simulation, level, seed),
-    )
-    first(k, x), again(k + 1, x), again(k, x)
-    assert np.array_equal(first.measured, again.measured)
-    assert np.linalg.norm(first.measured[3:7]) == pytest.approx(1.0, abs=1e-12)
-
-
-_kept = []
-
-
-def birotor():
-    if not _kept:
-        _kept.append(cd.Simulation(cd.load("birotor"), 0.002))
-    return _kept[0]
+def test_noise_has_the_size_of_its_level():
+    simulation = cd.Simulation(cd.load("double_pendulum"), 0.002)
+    loop = cd.Loop(simulation, with_noise(hold(simulation, simulation.state([0.3, 0.2])), simulation, 2.0))
+    out = loop.rollout(loop.state([0.3, 0.2]), None, 2000, record=["q", "v", "u", "measured.q", "measured.v"])
+    for name, size in (("q", OF_JOINTS["angle"]), ("v", OF_JOINTS["rate"])):
+        error = out[f"measured.{name}"][1:] - out[name][:-1]
+        assert np.std(error, axis=0) == pytest.approx(2.0 * size, rel=0.1) and np.abs(np.mean(error, axis=0)).max() < 0.2 * size
+    # the controller sees the measured state
+    bare = cd.Loop(simulation, hold(simulation, simulation.state([0.3, 0.2])))
+    seen = bare.state(out["measured.q"], out["measured.v"])
+    np.testing.assert_array_equal(bare.step(seen, record=["u"])[1]["u"], out["u"])
 
 
 def test_the_base_is_measured_better_than_joints():
-    places, speeds = standard_deviations(birotor())
-    assert list(places[:6]) == [BASE["place"]] * 3 + [BASE["angle"]] * 3 and list(places[6:]) == [JOINT["angle"]] * 2
-    assert list(speeds[:6]) == [BASE["speed"]] * 3 + [BASE["rate"]] * 3 and list(speeds[6:]) == [JOINT["rate"]] * 2
+    found = common_deviations(cd.Simulation(cd.load("birotor"), 0.002))
+    places, speeds = found["q_noise"], found["v_noise"]
+    assert places[:6] == [OF_BASE["place"]] * 3 + [OF_BASE["angle"]] * 3 and places[6:] == [OF_JOINTS["angle"]] * 2
+    assert speeds[:6] == [OF_BASE["speed"]] * 3 + [OF_BASE["rate"]] * 3 and speeds[6:] == [OF_JOINTS["rate"]] * 2
 
 
 @pytest.mark.parametrize("level", [-1.0, np.nan, np.inf])
 def test_a_level_that_makes_no_sense_is_refused(arm, level):
     with pytest.raises(ControlError, match="level of noise"):
-        NoisySensors(zero_torque(arm), arm, level)
-
-
-def test_a_seed_that_is_none_is_refused(arm):
-    with pytest.raises(SimulationError, match="seed must be a whole number"):
-        NoisySensors(zero_torque(arm), arm, 1.0, seed=-1)(0, arm.state())
+        with_noise(zero_torque(arm), arm, level)
 
 
 def test_a_reference_of_ones_own(arm):
     at = motors(arm)
     P, D = at.gains()
     goal = np.array(READY) + 0.2
-    control = PDController(arm, at, P, D, lambda k: (goal, np.zeros(6)), gravity=True)
+    control = PDController(arm, at, P, D, lambda t: (goal, np.zeros(6)), gravity=True)
     xs, _ = simulated(arm, arm.state(READY), control, 600)
     assert xs[-1, :6] == pytest.approx(goal, abs=2e-3), "with gravity compensated it reaches the goal"

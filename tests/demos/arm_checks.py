@@ -9,6 +9,7 @@ import numpy as np
 from demos.arm_model import model_checks
 from demos.facts import Arm as F
 
+from condyle.closed_loop.loop import Loop
 from condyle.demos.arm import (
     DOWN,
     DT,
@@ -102,11 +103,9 @@ def planned() -> Iterator[Check]:
 
 def stiffness() -> Iterator[Check]:
     """A small force that lasts: the joints give way until  kp (q* - q) = -J^T F."""
-    here, x = world(), world().state(F.READY)
-    pose, control = x[:6].copy(), gravity_compensation(world(), world().state(F.READY))
-    wrench = np.array([[*STEADY, 0.0, 0.0, 0.0]])
-    for k in range(round(STEADY_FOR / DT)):
-        x = here.step(x, control(k, x)[0], wrenches=wrench)
+    pose, control = np.array(F.READY), gravity_compensation(world(), F.READY)
+    pushed = Loop(world(), lambda x: {**control(x), "wrenches": {TOOL: [*STEADY, 0.0, 0.0, 0.0]}})
+    x = pushed.rollout(pushed.state(F.READY), None, round(STEADY_FOR / DT), record=[]).x
     J = robot().jacobian(x[:6], TOOL)
     wanted = np.sum(J[:3] * np.array(STEADY)[:, None], axis=0) / KP
     off = largest(x[:6] - pose - wanted) / largest(wanted)

@@ -178,7 +178,7 @@ def flight(done: Run) -> Iterator[Check]:
     yield Check(group, "off its place, in the end", 1e3 * away[-1], "mm", high=0.5, form=".2f")
     yield Check(group, "tilt in the end", 1e3 * tilt[-1], "mrad", high=0.2, form=".2f")
     yield Check(group, "off its heading, in the end", 1e3 * abs(heading[-1]), "mrad", high=0.02, form=".3f")
-    thrusts = done.extras["thrusts"]
+    thrusts = done.extras["law.thrusts"]
     # a circle at that tilt takes the weight by its cosine, half of it at each rotor; the rest is steering
     expected = F.MASS * GRAVITY / 2.0 / np.cos(np.radians(wanted))
     yield near(
@@ -195,7 +195,7 @@ def flight(done: Run) -> Iterator[Check]:
 
 def drag(done: Run) -> Iterator[Check]:
     """What the rotors gave in flight: forces along their axes, and torques along them that are 0.0172 m times as large."""
-    group, thrusts = "the flight, rotors", done.extras["thrusts"]
+    group, thrusts = "the flight, rotors", done.extras["law.thrusts"]
     for k, (name, spin) in enumerate(zip(ROTORS, F.SPINS, strict=True)):
         along = robot().frame_pose(done.q[:-1], name)[0][..., 2]
         off = done.wrenches[:, k, :3] - along * thrusts[:, k, None]

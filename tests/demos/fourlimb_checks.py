@@ -11,6 +11,7 @@ from demos.facts import GRAVITY
 from demos.facts import FourLimb as F
 from demos.fourlimb_model import model_checks
 
+from condyle.demos import fourlimb
 from condyle.demos.checks import Check, largest, near, replays
 from condyle.demos.fourlimb import (
     DROP,
@@ -21,7 +22,6 @@ from condyle.demos.fourlimb import (
     PUSHED_AT,
     PUSHED_FOR,
     above,
-    holding,
     planar,
     static_residual,
     tilt,
@@ -183,12 +183,9 @@ def derivatives() -> Iterator[Check]:
 def touchdown(here: Simulation) -> tuple[Array, Array]:
     """States (steps + 1, nx) and controls of a landing from half a millimetre, step by step."""
     x = above(here, 0.0005)
-    control = holding(here, x)
-    xs, us = [x], []
-    for k in range(2 * AROUND):
-        us.append(control(k, xs[-1])[0])
-        xs.append(here.step(xs[-1], us[-1]))
-    return np.array(xs), np.array(us)
+    loop = fourlimb.loop(here, x)
+    out = loop.rollout(loop.state(here.split(x)[0]), None, 2 * AROUND, record=["q", "v", "u"])
+    return np.concatenate([x[None], np.concatenate([out["q"], out["v"]], axis=1)]), out["u"]
 
 
 def _derivative_error(here: Simulation) -> float:

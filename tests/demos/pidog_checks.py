@@ -13,7 +13,7 @@ from demos.facts import PiDog as F
 from demos.pidog_model import model_checks
 
 from condyle.demos import pidog, pidog_gaits
-from condyle.demos.checks import Check, largest, near, replays
+from condyle.demos.checks import Check, largest, near, next_rows, replays
 from condyle.demos.pidog import CYCLES, DT, attitude, robot, timetable
 from condyle.demos.pidog_gaits import FEET
 from condyle.multibody.robot import load
@@ -74,14 +74,14 @@ def servo() -> Iterator[Check]:
     x[2] += 1.0
     commanded = pidog.pose_angles()
     commanded[1] += 40.0
-    control, rates = pidog.ServoController(here, repeat(commanded)), []
-    at = here.robot.nq + here.robot.v_slice("lf_knee").start
-    for k in range(75):
-        x = here.step(x, control(k, x)[0])
-        rates.append(x[at])
+    loop = pidog.loop(here, x)
+    references = next_rows({"reference": pidog.commands(here, repeat(commanded))}, 75)
+    assert references is not None
+    out = loop.rollout(loop.state(here.split(x)[0]), references, record=["q", "v"])
+    rates, angle = out["v"][:, here.robot.v_slice("lf_knee").start], out["q"][-1, here.robot.q_slice("lf_knee").start]
     # the whole dog turns a little the other way
     yield near("servo", "fastest of a knee that is free to move", max(rates), F.SPEED, 0.02 * F.SPEED, "rad/s", ".2f")
-    left = float(np.degrees(control.reference[1] - x[here.robot.q_slice("lf_knee").start]))
+    left = float(np.degrees(references["reference"][-1, 1] - angle))
     yield Check("servo", "left of 40 degrees after 0.15 s", abs(left), "degrees", high=0.05, form=".3f")
 
 
@@ -167,11 +167,10 @@ def weaker() -> Iterator[Check]:
     """The same walk with the torque of the data sheet's table."""
     group, here = "with 0.137 N m instead", weak_world()
     x = pidog.standing_state(here)
-    control, xs = pidog.walking(here, x, cycles=CYCLES), [x]
     ends = [round(t / DT) for t in timetable()]
-    for k in range(ends[-1]):
-        xs.append(here.step(xs[-1], control(k, xs[-1])[0]))
-    found = np.array(xs)
+    loop, references = pidog.loop(here, x), next_rows({"reference": pidog.walking(here, x, cycles=CYCLES)}, ends[-1])
+    out = loop.rollout(loop.state(here.split(x)[0]), references, record=["q", "v"])
+    found = np.concatenate([x[None], np.concatenate([out["q"], out["v"]], axis=1)])
     advance = 1e3 * float(found[ends[-1], 0] - found[ends[-2], 0])
     yield Check(group, f"advance of cycle {CYCLES}: it walks, with less to spare", advance, "mm", 85.0, 95.0, ".1f")
     tilt = float(np.degrees(largest(attitude(found)[:, :2])))

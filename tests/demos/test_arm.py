@@ -9,7 +9,7 @@ from demos.runs_of_demos import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condyle.control.controllers import Controller
+from condyle.closed_loop.loop import Loop
 from condyle.demos import arm
 from condyle.demos.profiles import MAX_ACCELERATION, MAX_SPEED, smooth, smooth_integral
 from condyle.errors import ControlError, RobotError
@@ -134,13 +134,10 @@ def test_smooth_motion():
 
 def test_it_carries_its_own_weight():
     here = arm.world()
-    x = x0 = here.state(READY)
-    control = arm.gravity_compensation(here, x0)
-    assert isinstance(control, Controller)
-    for k in range(500):
-        u, wrenches = control(k, x)
-        x = here.step(x, u, wrenches=wrenches)
-    assert np.abs(x - x0).max() < 1e-9
+    x0 = here.state(READY)
+    loop = Loop(here, arm.gravity_compensation(here, x0))
+    x = loop.rollout(loop.state(READY), None, 500).x
+    assert np.abs(x[:12] - x0).max() < 1e-9
     fallen = here.rollout(x0, np.zeros((500, 6)))[-1]
     assert np.abs(fallen[:6] - x0[:6]).max() > 0.5
 
@@ -148,13 +145,11 @@ def test_it_carries_its_own_weight():
 def test_what_is_left_out_is_seen():
     here, plan, robot = arm.world(), arm.trajectory(), arm.robot()
     # no M a* in the law
-    wanted = np.stack([plan.q, plan.v, 0.0 * plan.a], axis=1)
-    follow, x, away = arm.Tracking(here, wanted), here.state(READY), 0.0
-    for k in range(round(arm.PUSHED_AT / arm.DT)):
-        x = here.step(x, follow(k, x)[0])
-        off = robot.frame_pose(x[:6], "tool")[1] - robot.frame_pose(plan.q[k + 1], "tool")[1]
-        away = max(away, float(np.linalg.norm(off)))
-    assert away == pytest.approx(0.021, abs=1e-3)
+    n, follow = round(arm.PUSHED_AT / arm.DT), arm.loop(here, None)
+    references = {"reference": plan.q[:n], "rates": np.concatenate([plan.v, 0.0 * plan.a], axis=1)[:n]}
+    q = follow.rollout(follow.state(READY), references, record=["q"])["q"]
+    off = robot.frame_pose(q, "tool")[1] - robot.frame_pose(plan.q[1 : n + 1], "tool")[1]
+    assert np.linalg.norm(off, axis=-1).max() == pytest.approx(0.021, abs=1e-3)
     # the push at another point of the same link
     at = plan.q[round(arm.PUSHED_AT / arm.DT)]
     torques = [robot.jacobian(at, frame)[:3].T @ arm.PUSH for frame in ("tool", "wrist_3")]
@@ -164,4 +159,4 @@ def test_what_is_left_out_is_seen():
 def test_another_robot_is_refused():
     dog = Simulation(load("pidog"), 0.002)
     with pytest.raises(ControlError, match=r"gains are for 6 joints.*pidog has 18 velocities.*hold"):
-        arm.gravity_compensation(dog, dog.state())
+        arm.loop(dog, dog.state())

@@ -1,6 +1,7 @@
 """The birotor: its rows pass and can fail, its rotors give what the allocation says, and it hovers level or not at all."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,13 +10,12 @@ from demos.runs_of_demos import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condyle.control.controllers import Controller
+from condyle.closed_loop.loop import Loop
 from condyle.demos import birotor, birotor_control
 from condyle.demos.birotor_control import (
     MAX_LATERAL_ACCELERATION,
     ROTORS,
     allocation,
-    compiled,
     rotor_components,
     rotor_geometry,
     servo,
@@ -27,6 +27,16 @@ from condyle.robot.library.birotor import DRAG, SERVO_LAG, THRUST
 from condyle.simulate.simulation import Simulation
 
 angles = st.floats(-1.2, 1.2)
+
+
+@cache
+def law_function():
+    return birotor.robot().function(birotor_control.law, wanted=18)
+
+
+@cache
+def actuated():
+    return birotor.robot().function(birotor_control.actuated, thrusts=2, commands=2)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +63,7 @@ def test_the_run_is_kept_and_found_again(done, tmp_path):
 
     done.save(tmp_path / "flight.cdl")
     again = read_run(tmp_path / "flight.cdl")
-    assert np.array_equal(again.x, done.x) and np.array_equal(again.extras["thrusts"], done.extras["thrusts"])
+    assert np.array_equal(again.x, done.x) and np.array_equal(again.extras["law.thrusts"], done.extras["law.thrusts"])
     assert again.check().identical and again.robot.name == "birotor"
 
 
@@ -72,7 +82,7 @@ def test_a_flight_off_its_plan_is_seen(done):
     x = done.x.copy()
     x[5000, 9 + 6] = -3.1
     assert not values(birotor_checks.flight(replace(done, x=x)))["fastest gimbal"].ok
-    extras = {**done.extras, "thrusts": np.minimum(done.extras["thrusts"] * 3.0, 18.0)}
+    extras = {**done.extras, "law.thrusts": np.minimum(done.extras["law.thrusts"] * 3.0, 18.0)}
     found = values(birotor_checks.flight(replace(done, extras=extras)))
     assert not found["time at the least or largest thrust"].ok and not found["farthest from that, by it"].ok
 
@@ -126,7 +136,7 @@ def test_wrenches_are_in_the_axes_of_the_world():
     robot, rng = birotor.robot(), np.random.default_rng(1)
     q = robot.random_configuration(rng, 50)
     thrusts = rng.uniform(*THRUST, (50, 2))
-    _, wrenches = compiled(robot)[1](q, thrusts, np.zeros((50, 2)))
+    _, wrenches = actuated()(q, thrusts, np.zeros((50, 2)))
     still, tau = np.zeros((2, 50, robot.nv))
     ours = robot.forward_dynamics(q, still, tau, {(name, "world_aligned"): wrenches[:, k] for k, name in enumerate(ROTORS)})
     local = robot.forward_dynamics(q, still, tau, birotor_checks.thrust_wrenches(thrusts))
@@ -176,32 +186,24 @@ def test_servos_have_limits():
 def test_it_hovers_where_it_is():
     here, robot = birotor.world(), birotor.robot()
     q = robot.integrate(robot.neutral(), [0.2, -0.1, 1.0, 0.0, 0.0, 0.7, 0.0, 0.0])
-    x0 = here.state(q)
-    fly = birotor.hover(here, x0)
-    assert isinstance(fly, Controller)
-    u, wrenches = fly(0, x0)
-    assert fly.thrusts == pytest.approx([7.08486] * 2, abs=1e-4) and u == pytest.approx([0.0, 0.0], abs=1e-9)
-    x = x0 = here.step(x0, u, wrenches=wrenches)
-    for k in range(1, 300):
-        u, wrenches = fly(k, x)
-        x = here.step(x, u, wrenches=wrenches)
-    assert np.abs(x - x0).max() < 1e-9
+    loop = Loop(here, birotor.hover(here, here.state(q)))
+    out = loop.rollout(loop.state(q), None, 300, record=["q", "v", "u", "law.thrusts"])
+    assert out["law.thrusts"][0] == pytest.approx([7.08486] * 2, abs=1e-4) and out["u"][0] == pytest.approx([0.0, 0.0], abs=1e-9)
+    assert np.abs(out["q"][-1] - out["q"][0]).max() < 1e-9 and np.abs(out["v"][-1] - out["v"][0]).max() < 1e-9
 
 
 def test_it_comes_back_from_a_hit():
     here = birotor.world()
-    fly, x = birotor.hover(here, here.state()), here.state()
-    x[9:15] = 0.4, -0.3, 0.2, 1.0, -0.8, 0.5  # m/s and rad/s
+    loop = Loop(here, birotor.hover(here, here.state()))
+    x = loop.state(v=[0.4, -0.3, 0.2, 1.0, -0.8, 0.5, 0.0, 0.0])  # m/s and rad/s
     place = birotor.robot().center_of_mass(x[:9])
-    for k in range(5000):
-        u, wrenches = fly(k, x)
-        x = here.step(x, u, wrenches=wrenches)
+    x = loop.rollout(x, None, 5000, record=[]).x
     assert birotor.robot().center_of_mass(x[:9]) == pytest.approx(place, abs=2e-3)
-    assert np.abs(x[9:]).max() < 5e-3
+    assert np.abs(x[9:17]).max() < 5e-3
 
 
 def test_far_away_it_asks_for_no_more_tilt_than_it_may():
-    law, robot = compiled(birotor.robot())[0], birotor.robot()
+    law, robot = law_function(), birotor.robot()
     far = birotor_control.hover_reference(np.array([1e3, 1e3, 0.0]), 0.0)
     near = birotor_control.hover_reference(np.array([MAX_LATERAL_ACCELERATION, MAX_LATERAL_ACCELERATION, 0.0]), 0.0)
     q = robot.neutral()
@@ -210,7 +212,7 @@ def test_far_away_it_asks_for_no_more_tilt_than_it_may():
 
 
 def test_upside_down_the_law_keeps_to_its_limits():
-    law, robot, rng = compiled(birotor.robot())[0], birotor.robot(), np.random.default_rng(0)
+    law, robot, rng = law_function(), birotor.robot(), np.random.default_rng(0)
     q, v = robot.random_configuration(rng, 500), 3.0 * rng.normal(size=(500, robot.nv))
     q[0, 3:7], q[1, 3:7] = (1.0, 0.0, 0.0, 0.0), (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))  # on its back, on its side
     thrusts, commands = law(q, v, birotor_control.hover_reference(np.zeros(3), 0.0))
@@ -218,11 +220,9 @@ def test_upside_down_the_law_keeps_to_its_limits():
 
 
 def test_a_simulation_without_rotors_is_refused():
-    with pytest.raises(ControlError, match=r"no frame and 2 motors.*wrenches=\['thrust_1', 'thrust_2'\]"):
-        birotor.hover(Simulation(birotor.robot(), 0.001), Simulation(birotor.robot(), 0.001).state())
-    arm = Simulation(load("ur3"), 0.001, wrenches=["tool"])
-    with pytest.raises(ControlError, match="simulation of ur3 has wrenches at tool and 6 motors"):
-        birotor.Flight(arm, np.zeros(18))
+    arm = Simulation(load("ur3"), 0.001)
+    with pytest.raises(ControlError, match="ur3 has 6 motors: load 'birotor'"):
+        birotor.loop(arm, arm.state())
 
 
 # ---- the plan

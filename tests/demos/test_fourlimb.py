@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.control.controllers import Controller
 from condyle.demos import fourlimb
 from condyle.demos.checks import replays
-from condyle.demos.fourlimb import EFFORT, above, holding, planar, tilt
+from condyle.demos.fourlimb import EFFORT, above, planar, tilt
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +80,12 @@ def test_tilt_does_not_see_a_turn(turn, lean):
 def test_the_planar_robot_is_held_and_stands():
     here = planar_world()
     x = above(here, 0.02)
-    control = holding(here, x)
-    assert isinstance(control, Controller) and (here.nx, here.nu) == (30, 12)
-    for k in range(1200):
-        u, wrenches = control(k, x)
-        x = here.step(x, u)
-        assert wrenches is None and np.abs(u).max() <= EFFORT
-    assert abs(x[2]) < 0.02 and np.abs(x[15:]).max() < 0.1
-    total = here.contact_forces(x, control(0, x)[0])[:, 2].sum()
-    assert total == pytest.approx(99.9 * 9.81, rel=0.02)
+    loop = fourlimb.loop(here, x)
+    assert (here.nx, here.nu) == (30, 12)
+    out = loop.rollout(loop.state(here.split(x)[0]), None, 1201, record=["q", "v", "u", "contact_forces"])
+    assert np.abs(out["u"]).max() <= EFFORT
+    assert abs(out["q"][-2, 2]) < 0.02 and np.abs(out["v"][-2]).max() < 0.1
+    assert out["contact_forces"][-1, :, 2].sum() == pytest.approx(99.9 * 9.81, rel=0.02)
     assert planar().mass == pytest.approx(99.9)
 
 
@@ -104,8 +100,11 @@ def test_the_largest_damping_a_step_bears():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"push": (0.0, 1.0, 0.0)}, "wrenches="), ({"damping": -1.0}, "negative"), ({"damping": np.nan}, "negative")],
+    [({"push.wrench": np.nan}, "finite"), ({"hold.damping": -1.0}, "at least 0"), ({"hold.damping": np.nan}, "finite")],
 )
 def test_errors_say_what_to_do(options, words):
+    x = above(planar_world())
+    loop = fourlimb.loop(planar_world(), x, push=[0.0, 1.0, 0.0])
+    given = {name: np.full(12 if name == "hold.damping" else 6, value) for name, value in options.items()}
     with pytest.raises(cd.CondyleError, match=words):
-        holding(planar_world(), above(planar_world()), **options)
+        loop.step(loop.state(planar_world().split(x)[0]), parameters=given)

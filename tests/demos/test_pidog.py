@@ -1,6 +1,7 @@
 """PiDog: its maker's legs and gaits, its servos, and that its rows pass and can fail."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -8,12 +9,12 @@ from demos import pidog_checks
 from demos.comparison import sliding_distance
 from demos.facts import PiDog
 from demos.runs_of_demos import recorded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.control.controllers import Controller
 from condyle.demos import pidog, pidog_gaits
+from condyle.demos.checks import next_rows
 from condyle.demos.pidog_gaits import HEIGHT, LEGS, TICK
 from condyle.robot.library.pidog import EFFORT, SPEED
 
@@ -161,12 +162,9 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
     x = here.state()
     angles = np.zeros(8)
     angles[0] = 40.0
-    control = pidog.ServoController(here, iter([angles] * 200))
-    xs = [x]
-    for k in range(400):
-        xs.append(here.step(xs[-1], control(k, xs[-1])[0]))
-    q, v = (np.array(part)[:, index] for part, index in zip(here.split(np.array(xs)), (7, 6), strict=True))
-    commanded = float(control.reference[0])
+    references, loop = next_rows({"reference": pidog.commands(here, iter([angles] * 200))}, 400), pidog.loop(here, x)
+    out = loop.rollout(loop.state(), references, record=["q", "v"])
+    q, v, commanded = out["q"][:, 7], out["v"][:, 6], float(references["reference"][-1, 0])
     assert v.max() <= SPEED * 1.05 and v.max() > 0.8 * SPEED
     assert q[-1] == pytest.approx(commanded, abs=np.radians(0.5)) and q.max() < commanded + np.radians(3.0)
     assert np.abs(np.array(pidog_gaits.servo_torque(np.ones(12), np.zeros(12)))).max() == EFFORT
@@ -175,29 +173,33 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
 # ---- controllers
 
 
-@settings(max_examples=4, deadline=None)
-@given(turn=st.sampled_from(["", "left", "right"]), forward=st.booleans())
-def test_it_walks_any_way_upright(turn, forward):
-    here = pidog.world()
-    x0 = x = pidog.standing_state(here)
-    control = pidog.walking(here, x0, turn=turn, forward=forward, rest=0.3)
-    assert isinstance(control, Controller)
-    for k in range(1400):
-        u, wrenches = control(k, x)
-        x = here.step(x, u)
-    roll, pitch, yaw = np.degrees(pidog.attitude(x))
-    assert wrenches is None and abs(roll) < 8.0 and abs(pitch) < 8.0
-    assert (x[0] > 0.04) if forward else (x[0] < -0.04)
-    side = {"": 0.0, "left": 1.0, "right": -1.0}[turn] * (1.0 if forward else -1.0)
-    assert yaw * side > 3.0 if side else abs(yaw) < 3.0
+@cache
+def dog():
+    """The loop of the dog, and where it starts."""
+    x0 = pidog.standing_state(pidog.world())
+    loop = pidog.loop(pidog.world(), x0)
+    return loop, loop.state(pidog.world().split(x0)[0]), x0
+
+
+def test_it_walks_any_way_upright():
+    loop, start, x0 = dog()
+    ways = [(turn, forward) for turn in ("", "left", "right") for forward in (True, False)]
+    references = [
+        next_rows({"reference": pidog.walking(pidog.world(), x0, turn=turn, forward=forward, rest=0.3)}, 1400)["reference"]
+        for turn, forward in ways
+    ]
+    end = loop.rollout(np.tile(start, (6, 1)), np.array(references), record=[]).x
+    for (turn, forward), x in zip(ways, end, strict=True):
+        roll, pitch, yaw = np.degrees(pidog.attitude(x))
+        assert abs(roll) < 8.0 and abs(pitch) < 8.0
+        assert (x[0] > 0.04) if forward else (x[0] < -0.04)
+        side = {"": 0.0, "left": 1.0, "right": -1.0}[turn] * (1.0 if forward else -1.0)
+        assert yaw * side > 3.0 if side else abs(yaw) < 3.0
 
 
 def test_it_lies_down():
-    here = pidog.world()
-    x = pidog.standing_state(here)
-    control = pidog.standing(here, x, "lie")
-    for k in range(500):
-        x = here.step(x, control(k, x)[0])
+    loop, start, x0 = dog()
+    x = loop.rollout(start, next_rows({"reference": pidog.standing(pidog.world(), x0, "lie")}, 500), record=[]).x
     # its belly touches nothing here: the hind knees carry all they can, and give way
     assert np.degrees(x[7:15]) == pytest.approx(pidog.pose_angles("lie"), abs=6.0) and x[2] < 0.07
 
@@ -217,21 +219,18 @@ def test_errors_say_what_to_do(make, words):
         make(pidog.world(), pidog.standing_state(pidog.world()))
 
 
-@pytest.mark.parametrize("friction", [0.3, 1.0])
-def test_it_walks_on_other_floors(friction):
-    here = cd.Simulation(pidog.robot(), 0.002, cd.Plane(friction), "*_foot")
-    x = pidog.standing_state(here)
-    control = pidog.walking(here, x, rest=0.3)
-    for k in range(1200):
-        x = here.step(x, control(k, x)[0])
-        assert np.abs(pidog.attitude(x)[:2]).max() < np.radians(8.0)
-    assert x[0] > 0.08
+def test_it_walks_on_other_floors():
+    loop, start, x0 = dog()
+    references = next_rows({"reference": pidog.walking(pidog.world(), x0, rest=0.3)}, 1200)
+    frictions = {"ground.friction": np.array([0.3, 1.0])}
+    q = loop.rollout(np.tile(start, (2, 1)), references, parameters=frictions, record=["q"])["q"]
+    assert np.abs(pidog.attitude(q)[..., :2]).max() < np.radians(8.0) and np.all(q[:, -1, 0] > 0.08)
 
 
 def test_a_servo_that_is_too_weak_or_too_slow_is_seen(monkeypatch):
     assert [check.ok for check in pidog_checks.servo()] == [True, True]
-    exact = pidog_gaits.servo_torque
-    monkeypatch.setattr(pidog_gaits, "servo_torque", lambda command, q, effort: 0.9 * exact(command, q, effort))
+    exact = pidog.servos(pidog.world())
+    monkeypatch.setattr(pidog, "servos", lambda simulation: lambda x, reference: 0.9 * exact(x, reference)["u"])
     assert next(iter(pidog_checks.servo())).ok is False
 
 

@@ -70,6 +70,7 @@ def test_a_changed_bit_of_a_block_or_reference_is_found(run: Run) -> None:
     assert (found.step, found.entry, found.ulps) == (60, "servo.angle.0", 1)
     extras = {**run.extras, "target": run.extras["target"] + 1e-9}
     assert not replace(run, extras=extras).check(arm_loop())
+    assert replace(run, u=run.u * 1.0001).check(arm_loop()).entry == "u.0"
     assert not replace(run, about={**run.about, "seed": 8}).check(arm_loop())
 
 

@@ -14,7 +14,6 @@ from runs.small import same
 
 import condyle as cd
 from condyle.runs.convert import export_run, import_run
-from condyle.runs.noise import normal
 from condyle.runs.run import Run
 
 STEPS, TESTS = 3000, Path(__file__).resolve().parent.parent
@@ -40,7 +39,7 @@ def stand(path: Path | None = None) -> Run:
     with cd.Recorder(here, here.state(q0), path, title="stand", controller="PD", seed=7) as recorder:
         for k in range(STEPS):
             q, v = here.split(recorder.x)
-            measured = q[7:] + 0.01 * normal(7, k, 12)
+            measured = q[7:] + 0.01 * cd.random.normal(7, 0, k, 0, shape=12)
             push = np.zeros((1, 6))
             push[0, 1] = 0.5 if k % 500 < 25 else 0.0
             recorder.step(2.0 * (q0[7:] - measured) - 0.01 * v[6:], push, measured=measured)

@@ -9,17 +9,20 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from condyle.control.controllers import Controller, gravity_compensation, hold, sine_motion, zero_torque
+from condyle.blocks.joints import combined
+from condyle.closed_loop.loop import Loop
+from condyle.control.controllers import Control, gravity_compensation, hold, sine_motion, zero_torque
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
 from condyle.robot.model import Frame
+from condyle.runs.loops import plant
 from condyle.runs.recorder import Recorder
 from condyle.simulate.simulation import Simulation
 from condyle.view.plots import round_up
@@ -29,7 +32,7 @@ from condyle.view.window.panel import Panel, View, paragraph, short
 from condyle.view.window.signal_plot import Signal, SignalPlot
 
 OWN = "own controller"
-CONTROLS: dict[str, Callable[[Simulation, np.ndarray], Controller]] = {
+CONTROLS: dict[str, Callable[[Simulation, np.ndarray], Control]] = {
     "hold the pose": hold,
     "gravity compensation": gravity_compensation,
     "sine motion": sine_motion,
@@ -136,37 +139,59 @@ class Pushes:
         return np.asarray(force if size <= most else force * (most / size))
 
 
+def pushed_loop(simulation: Simulation, control: Control, references: Mapping[str, int]) -> Loop:
+    """The loop of a controller whose reference "push" are the wrenches at the frames of the simulation, six numbers each."""
+    frames = simulation.config.wrenches
+
+    def pushed(x: Any, **given: Any) -> dict[str, Any]:
+        push = given.pop("push", None)
+        wrenches: dict[str, list[Any]] = {}
+        for k, (frame, axes) in enumerate(frames):
+            wrenches.setdefault(frame, []).append((push[6 * k : 6 * k + 6], axes))
+        return combined({"wrenches": wrenches}, control(x, **given))
+
+    sizes: dict[str, Any] = {**references, **({"push": 6 * len(frames)} if frames else {})}
+    return Loop(simulation, pushed, **sizes)
+
+
 class LiveView(View):
-    """A simulation in a window; `x` is its state, `time` in s."""
+    """A simulation in a window, stepped as a loop; `x` is its state, `time` in s."""
 
     def __init__(
-        self, server: Any, panel: Panel, simulation: Simulation, *, q: Any, control: Controller | None, dark: bool
+        self,
+        server: Any,
+        panel: Panel,
+        simulation: Simulation,
+        *,
+        q: Any,
+        control: Control | None,
+        references: Mapping[str, Any] | None,
+        dark: bool,
     ) -> None:
         self.simulation, self.robot, self.folder = simulation, simulation.robot, Path.cwd()
-        self.x = self._start = simulation.state(q)
-        self.k = 0
+        self._start = simulation.state(q)
+        self._state, self.k = self._start, 0
         self.node = RobotNode(server, self.robot, "/robot")
         self.pushes = Pushes(simulation, self.node.size)
         low, high = self.node.mesh.bounds(*self._poses())
         margin = 0.1 * (high - low)
         environment = Environment(server, low - margin, high + margin, simulation.ground, dark=dark)
         super().__init__(server, panel, [self.node], environment)
-        self._controls = {} if control is None else {OWN: control}
-        self._choices = (*self._controls, *CONTROLS)
-        self.choose(self._choices[0])
+        self._own, self._loops = control, dict[str, Loop]()
+        self._references = {name: np.atleast_2d(rows) for name, rows in (references or {}).items()}
+        self._choices = (*[OWN] * (control is not None), *CONTROLS)
         self.playing, self.speed, self.pace = True, 1.0, 1.0
         self._lock = threading.RLock()
+        self._recorder: Recorder | None = None
         self._due, self._message, self._plot_age = 0.0, "", 1.0
-        self._u = np.zeros(simulation.nu)
         self._wrenches: np.ndarray | None = None
+        self._contact = np.zeros((len(simulation.contact_points), 3))
+        self.choose(self._choices[0])
         self._grip: np.ndarray | None = None
         self._joints = [link for link in self.robot.reduced.links if link.kind.nv == 1]
         self._history: deque[tuple[float, dict[str, np.ndarray]]] = deque(maxlen=int(PLOTTED / SAMPLE_TIME))
-        self._record()
         self._build()
         self.node.on_drag(self._dragged)
-        # compile what a step needs before the clock starts
-        simulation.step(self.x, self._u, wrenches=self.pushes.wrenches(self._poses, simulation.dt))
 
     def _build(self) -> None:
         panel, gui = self.panel, self.panel.gui
@@ -234,23 +259,48 @@ class LiveView(View):
         """Return to the initial state."""
         with self._lock:
             self.pushes.release()
-            self.x, self.k, self._due = self._start, 0, 0.0
-            self._u, self._wrenches = np.zeros(self.simulation.nu), None
+            self._state, self.k, self._due = self._packed(self._start, 0), 0, 0.0
+            self._wrenches, self._contact = None, np.zeros_like(self._contact)
             self._history.clear()
             self._record()
             self._changed = True
 
     def choose(self, control: str) -> None:
         """Let a controller drive the motors, about the initial pose."""
-        if control not in self._controls:
+        if control not in self._loops:
+            own = {name: rows.shape[1] for name, rows in self._references.items()} if control == OWN else {}
             try:
-                self._controls[control] = CONTROLS[control](self.simulation, self._start)
+                made = self._own if control == OWN else CONTROLS[control](self.simulation, self._start)
             except ControlError:
                 # a robot without motors
-                self._controls[control] = zero_torque(self.simulation)
-        # compile before the clock goes on
-        self._controls[control](0, self._start)
-        self.control = control
+                made = zero_torque(self.simulation)
+            assert made is not None
+            loop = pushed_loop(self.simulation, made, own)
+            # compile before the clock goes on
+            loop.step(loop.state(*self.simulation.split(self._start)), self._given(loop), record=self._signals_of(loop))
+            self._loops[control] = loop
+        with self._lock:
+            state = self._start if self._recorder is None else self.x
+            self.control, self.loop = control, self._loops[control]
+            self._plant = plant(self.loop)
+            self._state = self._packed(state, self.k)
+            if self._recorder is None or self._recorder.simulation.config != self._plant.config:
+                self._record()
+
+    def _packed(self, x: np.ndarray, k: int) -> np.ndarray:
+        """The state of the loop for one of the simulation, after k steps; its blocks start."""
+        return self.loop.state(*self.simulation.split(x), tick=float(k))
+
+    def _given(self, loop: Loop, push: np.ndarray | None = None) -> dict[str, np.ndarray] | None:
+        """The references of the next step; the last row of a reference is held."""
+        given = {name: rows[min(self.k, len(rows) - 1)] for name, rows in self._references.items() if name in loop.inputs}
+        if "push" in loop.inputs:
+            given["push"] = np.zeros(loop.inputs["push"]) if push is None else push.ravel()
+        return given or None
+
+    @staticmethod
+    def _signals_of(loop: Loop) -> list[str]:
+        return [name for name in ("u", "wrenches", "contact_forces") if name in loop.plan.signals]
 
     def step(self) -> None:
         """Pause, and make one step."""
@@ -264,7 +314,7 @@ class LiveView(View):
         """Write what happened since the beginning, or the last time it was saved, to a new file in the working folder."""
         with self._lock:
             self._message = "nothing to save yet"
-            if self._recorder.k:
+            if self._recorder is not None and self._recorder.k:
                 word = re.sub(r"[^A-Za-z0-9_-]+", "_", self.robot.name)[:40].strip("_") or "robot"
                 path = next(p for k in range(1, 100_000) if not (p := self.folder / f"live-{word}-{k}.cdl").exists())
                 run = self._recorder.finish()
@@ -274,7 +324,16 @@ class LiveView(View):
         self._update_status()
 
     def _record(self) -> None:
-        self._recorder = Recorder(self.simulation, self.x, title=f"{self.robot.name}, live", controller=self.control)
+        title = f"{self.robot.name}, live"
+        self._recorder = Recorder(self._plant, self.x, title=title, controller=self.control)
+
+    @property
+    def x(self) -> np.ndarray:
+        """The state of the simulation."""
+        state = np.array(self._state[: self.simulation.nx])
+        if self.simulation.timed:
+            state[-1] *= self.simulation.substeps
+        return state
 
     def draw(self, elapsed: float) -> bool:
         """Make the steps that are due, and draw; whether more is to come."""
@@ -294,8 +353,8 @@ class LiveView(View):
             return False
         self._changed = False
         with self._lock:
-            q, wrenches, forces = self.simulation.split(self.x)[0], self._wrenches, self._forces()
-        now = snapshot(self.robot, q, self.simulation, forces=forces, wrenches=wrenches)
+            q, wrenches, forces = self._q, self._wrenches, self._contact if len(self._contact) else None
+        now = snapshot(self.robot, q, self._plant, forces=forces, wrenches=wrenches)
         with self._server.atomic():
             self.node.draw(now)
         self._plot_age += elapsed
@@ -308,13 +367,11 @@ class LiveView(View):
     def _advance(self) -> None:
         dt = self.simulation.dt
         try:
-            self._u, own = self._controls[self.control](self.k, self.x)
-            pushed = self.pushes.wrenches(self._poses, dt)
-            self._wrenches = own if pushed is None else pushed if own is None else pushed + own
-            if self._recorder.k * dt < MAX_RECORDED:
-                self.x = self._recorder.step(self._u, self._wrenches)
-            else:
-                self.x = self.simulation.step(self.x, self._u, wrenches=self._wrenches)
+            given = self._given(self.loop, self.pushes.wrenches(self._poses, dt))
+            self._state, found = self.loop.step(self._state, given, record=self._signals_of(self.loop))
+            self._wrenches, self._contact = found.get("wrenches"), found.get("contact_forces", self._contact)
+            if self._recorder is not None and self._recorder.k * dt < MAX_RECORDED:
+                self._recorder.append(self.x, found["u"], self._wrenches)
         except Exception:
             # it stops at the last state; the panel shows the error
             self.playing = False
@@ -324,22 +381,21 @@ class LiveView(View):
         if self.k % max(round(SAMPLE_TIME / dt), 1) == 0:
             self._history.append((self.time, self._sample()))
 
-    def _poses(self) -> tuple[np.ndarray, np.ndarray]:
-        return link_poses(self.robot, self.simulation.split(self.x)[0])
+    @property
+    def _q(self) -> np.ndarray:
+        return self._state[: self.robot.nq]
 
-    def _forces(self) -> np.ndarray | None:
-        if not self.simulation.contact_points:
-            return None
-        return np.asarray(self.simulation.contact_forces(self.x, self._u, wrenches=self._wrenches))
+    def _poses(self) -> tuple[np.ndarray, np.ndarray]:
+        return link_poses(self.robot, self._q)
 
     def _sample(self) -> dict[str, np.ndarray]:
-        q, forces = self.simulation.split(self.x)[0], self._forces()
+        q = self._q
         pushed = 0.0 if self._wrenches is None else float(np.linalg.norm(self._wrenches[:, :3], axis=1).max(initial=0.0))
         return {
             HEIGHT: mass_center(self.robot, q)[2:],
             JOINTS: np.array([q[link.q.start] for link in self._joints]),
             PUSH: np.array([pushed]),
-            CONTACT: np.zeros(0) if forces is None else forces[:, 2],
+            CONTACT: self._contact[:, 2],
         }
 
     def _signals(self, name: str) -> list[Signal]:
@@ -352,6 +408,6 @@ class LiveView(View):
     def _update_status(self) -> None:
         """Time, pace, and the last message."""
         text = f"{self.time:.2f} s" + (f", {self.pace:.2f} times real time" if self.playing else ", paused")
-        if self._recorder.k * self.simulation.dt >= MAX_RECORDED - 1e-9:
+        if self._recorder is not None and self._recorder.k * self.simulation.dt >= MAX_RECORDED - 1e-9:
             text += f"; the first {MAX_RECORDED:g} s are kept"
         self.status.content = paragraph(*filter(None, (text, self._message)), small=True)

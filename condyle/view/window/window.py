@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from condyle.view.window.pose_view import PoseView
 from condyle.view.window.run_view import RunView
 
 if TYPE_CHECKING:
-    from condyle.control.controllers import Controller
+    from condyle.control.controllers import Control
 
 HEIGHT = 520  # pixels, of an inline window
 FRAME_TIME = 1.0 / 60.0  # s between frames at least
@@ -147,16 +147,18 @@ def open_window(
     other: Run | None = None,
     *,
     q: Any = None,
-    control: Controller | None = None,
+    control: Control | None = None,
+    references: Mapping[str, Any] | None = None,
     dark: bool = False,
     host: str = servers.LOOPBACK,
     port: int = 8080,
 ) -> Window:
     """A window that shows a robot with sliders, a run with play and scrub, two runs together, or a simulation as it runs.
 
-    `q`: the initial configuration of a robot or a simulation. `control`: drives the simulation, (k, x) -> (u, wrenches); without
-    one its motors hold the pose. It listens at `host` on the first free port from `port` on; the call returns at once, and the
-    window lasts until `close()` or the end of the program.
+    `q`: the initial configuration of a robot or a simulation. `control`: drives the simulation, the function of a cd.Loop;
+    without one its motors hold the pose. `references`: its references, (T, size), a row for each step; the last one is held. It
+    listens at `host` on the first free port from `port` on; the call returns at once, and the window lasts until `close()` or the
+    end of the program.
     """
 
     def build(server: Any, panel: Panel) -> Any:
@@ -165,7 +167,7 @@ def open_window(
         if isinstance(shown, Robot):
             return PoseView(server, panel, shown, q=q, dark=dark)
         if isinstance(shown, Simulation):
-            return LiveView(server, panel, shown, q=q, control=control, dark=dark)
+            return LiveView(server, panel, shown, q=q, control=control, references=references, dark=dark)
         if isinstance(shown, Run) and isinstance(other, Run | None):
             return RunView(server, panel, [shown] if other is None else [shown, other], dark=dark)
         raise CondyleError(f"a window shows a robot, a run or a simulation, got {shown!r:.60}")
