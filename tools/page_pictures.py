@@ -32,6 +32,7 @@ DRAWN_IN = {
     "limits": "pictures_of_contact",
     "torch_and_jax": "pictures_of_gradients",
     "closed_loop": "pictures_of_loops",
+    "blocks": "pictures_of_loops",
     "sensors": "pictures_of_sensors",
 }
 

@@ -18,6 +18,7 @@ from condyle.robot.spatial import Array
 from condyle.tape.array import where
 from condyle.tape.precision import by_precision
 
+LIGHTER = 0.01  # inertia of the prediction over that of the joint by itself: a stiff drive must not change from bound to bound
 EMPTY = 1e-30  # smoothing of a law that has none, J: it takes no part in the energies that the solver follows
 AT_BOUND, AT_BOUND_SINGLE = 1e-12, 1e-6  # distance from its bound at which an impulse is there, relative to it: rounding errors
 
@@ -116,7 +117,7 @@ class ScaledDrive:
     def __init__(self, law: Drive, iterate: dict[str, Any], u: Array) -> None:
         (y,) = self.y = iterate["y"]
         self.law, residual = law, law.w - law.G * u[0] - y
-        predicted = y + residual / (1.0 + law.G / law.mass)
+        predicted = y + residual / (1.0 + law.G / (LIGHTER * law.mass))
         inside = abs(predicted) <= law.S
         self.Q_inverse = np.array([[where(inside, 1.0, 0.0)]], dtype=object)
         self.toward = where(inside, residual, where(predicted > 0.0, law.S, -law.S) - y)

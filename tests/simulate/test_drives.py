@@ -92,3 +92,16 @@ def test_a_drive_without_effort_does_nothing() -> None:
     x = [np.array([[a]]) for a in (0.3, -2.0)]
     off = f(*x, np.array([[100.0, 1.0]]), np.array([[1.0]]), np.array([[0.0]]), np.array([[3.0]]))
     np.testing.assert_allclose(off[0], off[3] / off[2], rtol=1e-9)
+
+
+def test_stiff_and_weak_drives_of_coupled_joints_converge() -> None:
+    world = cd.Simulation(cd.load("double_pendulum"), H)
+    pd = cd.blocks.ImplicitPD(world.control_names, [1.0, 1.0], [1.0, 1.0], [1.0, 1.0], name="pd")
+    friction = cd.blocks.JointFriction(world.control_names, 0.2)
+    loop = cd.Loop(world, lambda x, target: cd.blocks.combined(pd(target, x), friction(x)), target=2)
+    rng, n = np.random.default_rng(0), 500
+    gains = {"pd.kp": 10.0 ** rng.uniform(-1, 10, (n, 2)), "pd.kd": 10.0 ** rng.uniform(-2, 8, (n, 2))}
+    gains["pd.effort"] = 10.0 ** rng.uniform(-2, 3, (n, 2))
+    x = loop.state(rng.normal(size=(n, 2)), 5.0 * rng.normal(size=(n, 2)))
+    out = loop.rollout(x, rng.normal(size=(n, 1, 2)), 200, parameters=gains, every=200)
+    assert np.all(out.status.ok)
