@@ -97,8 +97,8 @@ def vjp(tape: Tape, wrt: Names = None) -> Tape:
     extra = tuple(Port(f"{p.name}_weight", p.shape, p.table) for p in tape.outputs)
     if any(p.run_time for p in tape.inputs):
         raise TraceError(
-            f"{tape.name}: going backward through rows whose number is known at run time needs memory without a bound; trace it "
-            "with the number of rows, Rows(100, ...), or use forward mode"
+            f"{tape.name}: going backward through rows whose number is known at run time needs memory without a bound; use "
+            "forward_and_backward(), trace it with the number of rows, Rows(100, ...), or use forward mode"
         )
 
     def build(graph: Graph, params: list[Any]) -> dict[str, Any]:

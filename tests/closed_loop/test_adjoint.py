@@ -189,6 +189,21 @@ def test_a_robot_that_stops_has_the_gradient_of_its_ticks_before() -> None:
     assert np.all(np.isfinite(found["pd.damping"])) and np.all(np.isfinite(found["x"]))
 
 
+def test_episodes_end_gradients() -> None:
+    """Robot 0 runs through, robot 1 fails and robot 2 falls: a new episode does not depend on the one before."""
+    episode = cd.Episode(terminated=lambda x: abs(x.q[0]) > 1.0, reset=lambda draw: {"q": np.array([0.1]), "v": np.zeros(1)})
+    world = cd.Simulation(a_pendulum(), dt=0.01, ground=None)
+    loop = cd.Loop(world, lambda x, r: 10.0 * (r - x.q), r=1, episode=episode)
+    r = np.zeros((3, 30, 1))
+    r[1, 10], r[2] = np.nan, 3.0
+    out, pullback = loop.vjp(loop.state(np.array([[0.0], [0.5], [0.2]])), r, record=["episode.failed", "episode.terminated"])
+    assert np.array_equal(out["episode.failed"].sum(1), [0.0, 1.0, 0.0]) and out["episode.terminated"].sum(1)[2] >= 1.0
+    gradients = pullback(x1=np.ones(loop.nx))
+    assert np.all(np.isfinite(gradients["r"])) and np.all(gradients["r"][1, :11] == 0.0) and np.any(gradients["r"][1, 11:] != 0.0)
+    moving = gradients["x"][:, :2] != 0.0
+    assert np.array_equal(moving, [[True, True], [False, False], [False, False]])
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
