@@ -7,27 +7,23 @@ rotations keep the method's order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.manifold import integrate, integrate_derivatives, tangent_rate
+from condyle.dynamics.manifold import difference, integrate, tangent_rate, velocity_of_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_impulses, backward_step_derivatives, differentiable_backward_step
-from condyle.simulate.integrate_pose import (
-    integrate_pose,
-    integrate_pose_jacobian,
-    transport_acceleration,
-    transport_acceleration_jacobian,
-)
-from condyle.simulate.step import Inputs, next_velocity
+from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
+from condyle.simulate.step import Inputs, NextVelocity, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
-from condyle.tape.derive import jacobian
-from condyle.tape.inline import inline
+from condyle.tape.array import stop_gradient
+from condyle.tape.derive import jacobian_at_zero
 from condyle.tape.loop import scan
-from condyle.tape.trace import trace
 
 # one row for each stage: how far into the step it is, starting from the one before, and its weight
 TABLES: dict[str, Array] = {
@@ -58,11 +54,14 @@ class StepJacobian:
     B: Array
 
 
-def integrate_step(world: World, x: Inputs, integrator: str) -> StepResult:
-    """One step of the physics."""
+def integrate_step(
+    world: World, x: Inputs, integrator: str, velocity: Callable[[Inputs], NextVelocity] | None = None
+) -> StepResult:
+    """One step of the physics. `velocity`: the velocity after a step from a state, `next_velocity` by default."""
+    velocity = velocity or partial(next_velocity, world)
     reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
-        after = next_velocity(world, x)
+        after = velocity(x)
         q, v = integrate_pose(world, x.q, after.v)
         return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
     if integrator == "backward_euler":
@@ -70,14 +69,14 @@ def integrate_step(world: World, x: Inputs, integrator: str) -> StepResult:
         q = integrate(reduced, x.q, v * h)
         return StepResult(q, v, residual, (v - x.v) * (1.0 / h), backward_impulses(world, x, v))
     if integrator == "explicit_euler":
-        after = next_velocity(world, x)
+        after = velocity(x)
         q = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
         v = after.v - transport_acceleration(world, x.v) * h
         return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dq = stage(world, x, row[0], state["rate"], state["a"])
-        after = next_velocity(world, at)
+        after = velocity(at)
         rate, a = tangent_rate(reduced, dq, world.at(at.q).rate(at.v)), after.acceleration
         sums = {"dq": state["dq"] + rate * (h * row[1]), "dv": state["dv"] + a * (h * row[1])}
         impulses = state["impulses"] + after.contact_impulses * row[1]
@@ -99,79 +98,31 @@ def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[In
 
 
 def step_jacobian(world: World, x: Inputs, integrator: str) -> StepJacobian:
-    """The derivatives of one step of the physics."""
-    reduced, h, nd, nv = world.reduced, world.h, world.nd, world.nv
-    width = nd + nv + world.nu
+    """The derivatives of one step of the physics: those of `integrate_step`, with the velocity's by structured recursions."""
     if integrator == "backward_euler":
         _, A, B = backward_step_derivatives(world, x)
         return StepJacobian(A, B)
-    if integrator in ("semi_implicit_euler", "explicit_euler"):
-        answer = next_velocity_derivatives(world, x)
-        of_v = np.column_stack([answer.by_q, answer.by_v, answer.by_u])
-        if integrator == "semi_implicit_euler":
-            q_by_q, q_by_v, v_by_v = integrate_pose_jacobian(world, x.q, answer.v)
-            of_q, of_v = q_by_v @ of_v, v_by_v @ of_v
-        else:
-            q_by_q, of_q = _explicit_jacobian(world, x)
-            of_v[:, nd : nd + nv] = of_v[:, nd : nd + nv] - transport_acceleration_jacobian(world, x.v) * h
-        of_q[:, :nd] = of_q[:, :nd] + q_by_q
-        return _split(np.vstack([of_q, of_v]), nd + nv)
-    start_q, start_v = np.zeros((nd, width)), np.zeros((nv, width))
-    start_q[:, :nd], start_v[:, nd : nd + nv] = np.eye(nd), np.eye(nv)
+    reduced, nd, n = world.reduced, world.nd, world.nd + world.nv
+    outer = replace(world, coordinate_map=world.coordinate_map.differentiable())
 
-    def body(_: Any, state: Any, row: Any) -> Any:
-        at, dq = stage(world, x, row[0], state["rate"], state["a"])
-        # how the stage's own state moves with the state at the start
-        step = row[0] * h
-        of_dq, at_v = state["of_rate"] * step, start_v + state["of_a"] * step
-        by_q, by_dv = integrate_derivatives(reduced, dq)
-        at_q = by_q @ start_q + by_dv @ of_dq
-        answer = next_velocity_derivatives(world, at)
-        of_next = answer.by_q @ at_q + answer.by_v @ at_v
-        of_next[:, nd + nv :] = of_next[:, nd + nv :] + answer.by_u
-        here = world.at(at.q)
-        moving, by_y, by_w = here.rate(at.v), *here.rate_derivatives(at.v)
-        rate, a = tangent_rate(reduced, dq, moving), answer.acceleration
-        of_moving = at_v if by_y is None or by_w is None else by_y @ at_q + by_w @ at_v
-        of_rate = tangent_rate_jacobian(world, dq, moving, of_dq, of_moving)
-        of_a = (of_next - at_v) * (1.0 / h) - transport_acceleration_jacobian(world, at.v) @ at_v
-        w = h * row[1]
-        sums = {"dq": state["dq"] + rate * w, "of_dq": state["of_dq"] + of_rate * w, "of_v": state["of_v"] + of_a * w}
-        return {"rate": rate, "a": a, "of_rate": of_rate, "of_a": of_a, **sums}, ()
+    def moved(d: Array) -> dict[str, Any]:
+        u = x.u + d[n:] if world.nu else x.u
+        at = replace(x, q=integrate(reduced, x.q, d[:nd]), v=x.v + d[nd:n], u=u)
+        after = integrate_step(outer, at, integrator, lambda at: linearized_velocity(world, at))
+        return {"change": np.concatenate([difference(reduced, stop_gradient(after.q), after.q), after.v])}
 
-    still, zero = np.zeros(nd), np.zeros(nv)
-    of_still, of_zero = np.zeros((nd, width)), np.zeros((nv, width))
-    start = {"rate": still, "a": zero, "of_rate": of_still, "of_a": of_zero, "dq": still, "of_dq": of_still, "of_v": of_zero}
-    end, _ = scan(body, start, TABLES[integrator])
-    by_q, by_dv = integrate_derivatives(reduced, end["dq"])
-    return _split(np.vstack([by_q @ start_q + by_dv @ end["of_dq"], start_v + end["of_v"]]), nd + nv)
+    J = jacobian_at_zero(moved, n + world.nu)["change"]
+    return StepJacobian(J[:, :n], J[:, n:])
 
 
-def _explicit_jacobian(world: World, x: Inputs) -> tuple[Array, Array]:
-    """Explicit Euler's new configuration: (by the old one alone, by everything through the rate)."""
-    here = world.at(x.q)
-    q_by_q, by_dq = integrate_derivatives(world.reduced, here.rate(x.v) * world.h)
-    by_y, by_w = here.rate_derivatives(x.v)
-    of_q = np.zeros((world.nd, world.nd + world.nv + world.nu), dtype=object)
-    of_q[:, world.nd : world.nd + world.nv] = by_dq * world.h if by_w is None else by_dq @ by_w * world.h
-    if by_y is not None:
-        of_q[:, : world.nd] = by_dq @ by_y * world.h
-    return q_by_q, of_q
-
-
-def _split(stacked: Array, n: int) -> StepJacobian:
-    return StepJacobian(stacked[:, :n], stacked[:, n:])
-
-
-def tangent_rate_jacobian(world: World, dv: Array, v: Array, of_dv: Array, of_v: Array) -> Array:
-    """The derivative of tangent_rate(dv, v) along the columns of its arguments' derivatives."""
-    reduced = world.reduced
-
-    def rate(dv: Array, v: Array) -> Any:
-        return {"rate": tangent_rate(reduced, dv, v)}
-
-    tape = jacobian(trace(rate, dv=reduced.nv, v=reduced.nv), "rate", mode="forward")
-    found = inline(tape, [*dv, *v])
-    by_dv, by_v = (found[f"drate_d{name}"].reshape(reduced.nv, reduced.nv) for name in ("dv", "v"))
-    out: Array = by_dv @ of_dv + by_v @ of_v
-    return out
+def linearized_velocity(world: World, x: Inputs) -> NextVelocity:
+    """`next_velocity` in a form whose first derivatives by q, v and u are the matrices of `next_velocity_derivatives`."""
+    here = replace(x, q=stop_gradient(x.q), v=stop_gradient(x.v), u=stop_gradient(x.u))
+    found = next_velocity_derivatives(world, here)
+    dq, dv = velocity_of_rate(world.reduced, here.q, x.q - here.q), x.v - here.v
+    change = found.by_q @ dq + found.by_v @ dv
+    if world.nu:
+        change = change + found.by_u @ (x.u - here.u)
+    turning = transport_acceleration(world, x.v) - transport_acceleration(world, here.v)
+    a = found.acceleration + ((change - dv) * (1.0 / world.h) - turning)
+    return NextVelocity(found.v + change, a, np.zeros((len(world.points), 3)), 0.0)

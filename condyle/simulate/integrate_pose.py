@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from condyle.dynamics.manifold import integrate, integrate_derivatives
+from condyle.dynamics.manifold import integrate
 from condyle.dynamics.rotations import quaternion_exp
 from condyle.robot.joints import Free, rotation_of
 from condyle.robot.model import Link
@@ -46,28 +46,6 @@ def integrate_pose(world: World, q: Array, v: Array) -> tuple[Array, Array]:
         after[k : k + 3] = q[k : k + 3] + rotation_of(q[k + 3 : k + 7]) @ (linear * h)
         v_after[link.v.start : link.v.start + 3] = rotation_of(quaternion_exp(angular * h)).T @ linear
     return after, v_after
-
-
-def integrate_pose_jacobian(world: World, q: Array, v: Array) -> tuple[Array, Array, Array]:
-    """Its derivatives in the tangent space: (q by q, q by v, v by v)."""
-    h = world.h
-    if not world.holonomic:
-        here = world.at(q)
-        by_q, by_v = here.rate_derivatives(v)
-        assert by_q is not None and by_v is not None
-        q_by_q, by_step = integrate_derivatives(world.reduced, here.rate(v) * h)
-        return q_by_q + by_step @ by_q * h, by_step @ by_v * h, np.eye(world.nv).astype(object)
-    q_by_q, by_dv = integrate_derivatives(world.reduced, v * h)
-    q_by_v, v_by_v = by_dv * h, np.eye(world.nv).astype(object)
-    for link in _free_links(world):
-        k = link.v.start
-        linear, angular = slice(k, k + 3), slice(k + 3, k + 6)
-        R = rotation_of(quaternion_exp(v[angular] * h)).T
-        by_angular = q_by_v[angular, angular]
-        q_by_q[linear, linear], q_by_q[linear, angular] = R, (R @ skew(v[linear])) * -h
-        q_by_v[linear, linear], q_by_v[linear, angular] = R * h, np.zeros((3, 3))
-        v_by_v[linear, linear], v_by_v[linear, angular] = R, skew(R @ v[linear]) @ by_angular
-    return q_by_q, q_by_v, v_by_v
 
 
 def _free_links(world: World) -> list[Link]:
