@@ -42,7 +42,7 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
         return {"M": now.M, "p": now.p, **constraints, **scales}
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
-    full = compiled(Stepper(inner, world.integrator, world.substeps), "step", x=world.nx, u=world.nu).lowered().block
+    full = compiled(Stepper(inner, world.integrator, world.substeps), "step", x=world.nx, u=max(world.nu, 1)).lowered().block
     # the attempts without idle limits, in them the rounds with their iterations, and the last step
     (attempts, *_), (rounds, last) = _loops(full), _loops(_loops(full)[0])
     (iteration,) = _loops(rounds)
@@ -77,7 +77,7 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
         return {"n": found[0]}
 
     with patch.object(solver, "loop", counting):
-        function = cd.function(traced, x=world.nx, u=world.nu)
+        function = cd.function(traced, x=world.nx, u=max(world.nu, 1))
     n = np.asarray(function(x, u)).ravel()
     lanes = function.lanes()
     vectors = n[: len(n) // lanes * lanes].reshape(-1, lanes)

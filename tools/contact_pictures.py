@@ -20,7 +20,7 @@ import condyle as cd
 from condyle.robot.description import Description
 from condyle.robot.parts import box, link, solid, sphere
 
-G, MU, DT, REST = 9.81, 0.5, 1e-3, 1e-3
+G, MU, DT, REST = 9.81, 0.5, 1e-3, 0.0  # REST: the depth of a body at rest on the surface
 INK, FAINT, BLUE, ORANGE = "#22252b", "#8b909a", "#2b6cb0", "#c05621"
 HALF, RADIUS = 0.05, 0.1
 

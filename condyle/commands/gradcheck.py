@@ -52,7 +52,7 @@ def gradcheck(
 
 
 def random_state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(x, u): joints near zero or mid-range, contacts at their depth at rest, with random velocities and controls."""
+    """(x, u): joints near zero or mid-range, contacts on the surface, with random velocities and controls."""
     rng, robot = np.random.default_rng(seed), simulation.robot
     q = robot.neutral()
     for name, i in joint_indices(robot).items():
@@ -60,7 +60,7 @@ def random_state(simulation: Simulation, seed: int) -> tuple[np.ndarray, np.ndar
         low, high = (b if np.isfinite(b) else s for b, s in zip(span, (-np.pi, np.pi), strict=True))
         middle = 0.0 if low < 0.0 < high else np.clip(0.5 * (low + high), low, high)
         q[i] = middle + 0.05 * (high - low) * rng.uniform(-1.0, 1.0)
-    q = place_on_ground(simulation, q, -simulation.rest_depth)
+    q = place_on_ground(simulation, q, 0.0)
     v = 0.1 * rng.normal(size=robot.nv)
     effort = [simulation.joint_forces[k].load for k in simulation.actuated]
     return simulation.state(q, v), 0.1 * rng.normal(size=simulation.nu) * effort

@@ -60,7 +60,7 @@ def pose_angles(pose: str = "stand") -> Array:
 
 
 def standing_state(simulation: Simulation, pose: str = "stand") -> Array:
-    """The state at rest in a pose, pitched so that front and hind feet touch the ground z = 0, at their rest depth."""
+    """The state at rest in a pose, pitched so that front and hind feet touch the ground z = 0."""
     robot = simulation.robot
     q = robot.neutral()
     for name, angle in zip(JOINTS, np.radians(pose_angles(pose)), strict=True):
@@ -72,7 +72,7 @@ def standing_state(simulation: Simulation, pose: str = "stand") -> Array:
     q[6] = np.sqrt(0.5 * (1.0 + ahead / far))
     q[4] = up / (2.0 * far * q[6])
     lowest = min(float(robot.frame_pose(q, foot)[1][2]) for foot in FEET)
-    q[2] = FOOT_RADIUS - simulation.rest_depth - lowest
+    q[2] = FOOT_RADIUS - lowest
     return simulation.state(q)
 
 

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from condyle.dynamics.kinematics import poses
 from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot import edit
 from condyle.simulate.config import SimulationConfig
 from condyle.simulate.points import ContactPoint, Contacts, contact_points
 from condyle.simulate.terrain import Ground
-from condyle.simulate.world import JointForces, World, joint_forces
+from condyle.simulate.world import JointForces, World, joint_forces, start_of
 from condyle.tape.trace import trace
 
+MAX_REST_DEPTH = 1e-3  # m
 MANY = 64  # contact points that are taken without being asked for
 AXES = ("world_aligned", "local")
 Wrenches = str | Iterable[str | tuple[str, str]]
@@ -33,7 +35,8 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
         raise SimulationError(
             f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
         )
-    depth = config.rest_depth_mm / 1000.0
+    points = contact_points(model, config.contacts) if config.ground is not None else ()
+    depth = default_rest_depth(robot, points) if config.rest_depth_mm is None else config.rest_depth_mm / 1000.0
     joints = joint_forces(
         model,
         robot.coordinate_map,
@@ -49,10 +52,11 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
         robot.coordinate_map,
         config.dt / config.substeps,
         config.ground,
-        contact_points(model, config.contacts) if config.ground is not None else (),
+        points,
         pyramid=config.pyramid,
         power=config.depth_exponent,
         depth=depth,
+        on_surface=config.integrator != "backward_euler",  # whose Newton method needs the softer law
         smoothing=config.smoothing,
         joints=_with_springs(robot, joints, config),
         actuated=_actuated(robot, config.actuated),
@@ -67,17 +71,29 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
     return replace(world, force=force, force_key=_force_key(world, force), timed=timed)
 
 
+def default_rest_depth(robot: Robot, points: tuple[ContactPoint, ...]) -> float:
+    """A hundredth of the largest side of the box about links and contact spheres where the robot begins, at most 1 mm, m."""
+    model = robot.model
+    X = poses(model, start_of(model, robot.coordinate_map)[0])
+    places = [X[i].point(np.asarray(link.inertia.h) / (link.inertia.mass or 1.0)) for i, link in enumerate(model.links)]
+    spheres = [(X[p.link].point(np.array(p.position)), p.radius) for p in points]
+    low = np.min([*places, *[c - r for c, r in spheres]], axis=0)
+    high = np.max([*places, *[c + r for c, r in spheres]], axis=0)
+    size = float(np.max(high - low))
+    # two digits, so that the last bits of a sine do not matter
+    return min(float(f"{size / 100.0:.2g}"), MAX_REST_DEPTH) if size > 0.0 else MAX_REST_DEPTH
+
+
 def chosen_contacts(robot: Robot, ground: Ground | None, contacts: Contacts) -> tuple[ContactPoint, ...]:
-    """The contact points that `contacts` names; none without ground, and by default not more than MANY."""
+    """The contact points that `contacts` names; none without ground. By default those of "collisions", if there are any and not
+    more than MANY, else those of "auto"."""
     if ground is None:
         return ()
-    points = contact_points(robot.model, contacts)
-    if contacts is None and len(points) > MANY:
-        raise SimulationError(
-            f"the collision shapes of robot '{robot.name}' have {len(points)} contact points, which is slow; name those that "
-            'matter, for example its feet, with contacts=..., or write contacts="collisions" for all'
-        )
-    return points
+    if contacts is not None:
+        return contact_points(robot.model, contacts)
+    simple = any(shape.kind != "mesh" for link in robot.model.links for shape in link.collisions)
+    points = contact_points(robot.model, "collisions") if simple else ()
+    return points if 0 < len(points) <= MANY else contact_points(robot.model, "auto")
 
 
 def wrench_frames(robot: Robot, wrenches: Wrenches) -> tuple[tuple[str, str], ...]:

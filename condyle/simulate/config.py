@@ -11,6 +11,8 @@ from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Ground
 from condyle.simulate.validate import assign, finite, integer, not_negative, positive
 
+SMOOTHING = {"backward_euler": 1e-3}  # of integrators whose Newton method needs more than the others
+DEFAULT_SMOOTHING = 1e-5
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk2", "rk4", "backward_euler")
 
 
@@ -24,8 +26,8 @@ class SimulationConfig:
     integrator: str = "semi_implicit_euler"
     substeps: int = 1
     cone: str | int = "round"
-    rest_depth_mm: float = 1.0
-    smoothing: float = 1e-3
+    rest_depth_mm: float | None = None  # a hundredth of the robot's size, at most 1 mm
+    smoothing: float | None = None  # SMOOTHING of the integrator
     depth_exponent: int = 3
     limits: bool = True
     limit_depth: float = 0.01
@@ -53,8 +55,11 @@ class SimulationConfig:
             raise SimulationError(
                 f"force must be a function (model, q, v) or (model, q, v, t) -> joint forces, got {self.force!r:.40}"
             )
+        if self.smoothing is None:
+            assign(self, smoothing=SMOOTHING.get(self.integrator, DEFAULT_SMOOTHING))
         for name in ("dt", "rest_depth_mm", "smoothing", "limit_depth"):
-            assign(self, **{name: positive("Simulation", name, getattr(self, name))})
+            if name != "rest_depth_mm" or self.rest_depth_mm is not None:
+                assign(self, **{name: positive("Simulation", name, getattr(self, name))})
         for name in ("substeps", "depth_exponent"):
             assign(self, **{name: integer("Simulation", name, getattr(self, name), 1)})
         for name in ("limits", "joint_friction", "damping", "torque_limits"):

@@ -22,7 +22,8 @@ from condyle.simulate.world import World
 
 @dataclass(frozen=True)
 class Surface:
-    """The ground under a contact point, in the frame F: axes (normal, two tangents) as rows, the depth, the point's arm."""
+    """The ground under a contact point, in the frame F: axes (normal, two tangents) as rows, the depth below where
+    contact begins, the point's arm."""
 
     C: Array
     depth: Any
@@ -34,7 +35,7 @@ def surface(world: World, point: ContactPoint, X_0F: Pose, centre: Array) -> Sur
     assert world.ground is not None
     distance, n = world.ground.distance(X_0F.point(centre))
     C = np.array([product(X_0F.R.T, axis) for axis in (n, *tangents(n))])
-    return Surface(C, point.radius - distance, C[0] * -point.radius)
+    return Surface(C, (point.radius + world.margin) - distance, C[0] * -point.radius)
 
 
 def tangents(n: Array) -> tuple[Array, Array]:

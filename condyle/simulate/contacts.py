@@ -20,6 +20,7 @@ from condyle.tape.precision import by_precision
 from condyle.tape.scalar import constant
 
 NEGLIGIBLE, NEGLIGIBLE_SINGLE = 1e-9, 1e-5  # the least dry friction that is a parameter, relative to the load of the joint
+LIMIT_SMOOTHING = 100.0  # of joint limits, relative to that of contacts: light links beyond their limits need it
 
 
 def max_impulse(world: World, depth: Any) -> Any:
@@ -46,11 +47,29 @@ def contact_law(world: World, point: ContactPoint, mass: Any, depth: Any, u: Arr
     square, velocity_scale = u[1] * u[1] + u[2] * u[2], world.gravity * world.h
     slip = mu * square / np.sqrt(square + velocity_scale * velocity_scale)
     if not world.pyramid:
-        return Cone.of(S, mu, kappa, slip)
+        return Cone.of(S, mu, kappa, slip + holding_speed(world, S, 2, u @ u))
     n = world.pyramid
     around = [of_degrees(360.0 * k / n) for k in range(n)]
     directions = np.array([[1.0] * n, [mu * c for c, _ in around], [mu * s for _, s in around]])
-    return Polytope.of(directions * S, kappa, slip=slip)
+    return Polytope.of(directions * S, kappa, slip=slip + holding_speed(world, S, n, u @ u))
+
+
+def holding_speed(world: World, S: Any, degree: int, square: Any) -> Any:
+    """A speed taken from the normal velocity of a contact deeper than at rest, that at which the barrier would lift it, m/s.
+
+    Under the nominal impulse the barrier lifts at  degree kappa / nominal (x - 1) / (x - 2/3), x = S / (3/2 nominal): without it
+    the depth of an impact would be given back, and energy rise at rest. Zero up to x = 1, full from x = 2 on, smooth
+    between. `square`: the squared speed before the step, for the lift by the smoothing of an impact.
+    """
+    if not world.on_surface:
+        return 0.0
+    velocity_scale = world.gravity * world.h
+    nominal = world.nominal_load * velocity_scale
+    beyond = np.maximum(S * (1.0 / (1.5 * nominal)) - 1.0, 0.0)
+    t = np.minimum(beyond, 1.0)
+    full = t * t * t * (10.0 - t * (15.0 - 6.0 * t))
+    lift = world.contact_smoothing / nominal + IMPACT * square / np.sqrt(square + velocity_scale * velocity_scale)
+    return (float(degree) * lift) * (full * (beyond / (beyond + 1.0 / 3.0)))
 
 
 def coordinates(world: World, link: int) -> tuple[int, ...]:
@@ -82,7 +101,8 @@ def contact_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
             u = C @ (J @ v[list(path)])
         law = contact_law(world, point, mass, ground.depth, u)
         velocity_scale = world.gravity * world.h
-        out.append(Constraint(law, path, J, C, np.sqrt(u @ u) + velocity_scale, mass, velocity_scale))
+        idle = ground.depth <= 0.0 if point.secondary else None
+        out.append(Constraint(law, path, J, C, np.sqrt(u @ u) + velocity_scale, mass, velocity_scale, idle))
     return out
 
 
@@ -143,7 +163,8 @@ def limit_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
     joint = world.joints[k]
     D, size = limit_max_impulse(world, k, angle)
     scale = joint.load * world.h / joint.inertia
-    kappa = world.least_smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, size, speed * speed)
+    smoothing = np.maximum(LIMIT_SMOOTHING * world.smoothing, world.least_smoothing)
+    kappa = smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, size, speed * speed)
     return Polytope.of(np.array([[D]], dtype=object), kappa)
 
 

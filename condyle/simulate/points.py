@@ -21,7 +21,8 @@ D = sqrt(0.5)
 RIM = ((1.0, 0.0), (D, D), (0.0, 1.0), (-D, D), (-1.0, 0.0), (-D, -D), (0.0, -1.0), (D, -D))
 
 WHAT_CAN_BE_PASSED = (
-    'contacts may be "collisions" for all collision shapes; names of moving links, collision shapes or frames, in which * stands '
+    'contacts may be "collisions" for all collision shapes; "auto" for a few points about the whole robot; names '
+    "of moving links, collision shapes or frames, in which * stands "
     "for any letters; {frame: radius}; or ContactPoints, as point_on and detected make them"
 )
 
@@ -30,7 +31,8 @@ WHAT_CAN_BE_PASSED = (
 class ContactPoint:
     """A sphere on a moving link: its centre in the link's frame, and its radius, 0 for a point.
 
-    `friction`: its own coefficient; None for that of the ground.
+    `friction`: its own coefficient; None for that of the ground. `secondary`: mostly above the ground; where all secondary points
+    are, a step is solved without them.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ContactPoint:
     position: tuple[float, float, float]
     radius: float
     friction: float | None = None
+    secondary: bool = False
 
     def __post_init__(self) -> None:
         what = f"contact point '{self.name}'"
@@ -47,7 +50,7 @@ class ContactPoint:
 
     def key(self) -> str:
         """A text that differs whenever the point does, the same in every process."""
-        return f"{self.name!r} {self.link} {list(self.position)!r} {self.radius!r} {self.friction!r}"
+        return f"{self.name!r} {self.link} {list(self.position)!r} {self.radius!r} {self.friction!r} {self.secondary!r}"
 
 
 Contacts = str | ContactPoint | Mapping[str, float] | Iterable[str | ContactPoint] | None
@@ -61,12 +64,17 @@ def contact_points(model: Model, contacts: Contacts = None) -> tuple[ContactPoin
     frame, then the point at its origin. In a name * stands for any letters: "*_SHANK_sphere2", the feet, are four shapes.
     A mapping {frame: radius}: spheres about frames. ContactPoints are taken as they are.
 
+    "auto": at most 24 points about the whole robot, so that it may fall over (auto_points.py); in a list, besides the others.
+
     A sphere is one point with its radius, a capsule two at the ends of its axis. Edges are points of radius 0: a box has 8, its
     corners, and a cylinder 8 on each rim, so that it rolls as a prism does; for a wheel, take a sphere or detected(...).
     Meshes have none: `mesh_notes` lists them.
     """
     if contacts is None:
         contacts = "collisions"
+    items = [contacts] if isinstance(contacts, str | ContactPoint) else list(contacts)
+    if "auto" in items and not isinstance(contacts, Mapping):
+        return _with_auto(model, [item for item in items if item != "auto"])
     everything = isinstance(contacts, str) and contacts == "collisions"
     if everything:
         points = [p for i in range(len(model.links)) for p in _link_points(model, i)]
@@ -124,6 +132,18 @@ def mesh_notes(model: Model) -> tuple[Note, ...]:
 # -- inside
 
 
+def _with_auto(model: Model, others: list[str | ContactPoint]) -> tuple[ContactPoint, ...]:
+    """The points of the other items, and those of "auto"."""
+    from condyle.simulate.auto_points import auto_points
+
+    points = auto_points(model, contact_points(model, others) if others else ())
+    if not points:
+        raise SimulationError(
+            f"robot '{model.name}' has no shapes, and no masses to take boxes for; give contacts as {{frame: radius}}"
+        )
+    return _unique(points)
+
+
 def _named_points(model: Model, name: object) -> list[ContactPoint]:
     """The points of one name: of links, else of shapes, else of frames."""
     if not isinstance(name, str):
@@ -161,10 +181,10 @@ def _shape_points(model: Model, i: int, k: int) -> list[ContactPoint]:
     shape, stem = model.links[i].collisions[k], _shape_name(model, i, k)
     part = {"box": "_corner", "cylinder": "_rim", "capsule": "_end"}.get(shape.kind, "")
     radius = shape.size[0] if shape.kind in ("sphere", "capsule") else 0.0
-    places = list(dict.fromkeys(_places(shape)))  # a shape of size zero would have some twice
+    distinct = list(dict.fromkeys(places(shape)))  # a shape of size zero would have some twice
     return [
         ContactPoint(f"{stem}{part}{n}" if part else stem, i, tuple(shape.pose.point(np.array(p))), radius)
-        for n, p in enumerate(places)
+        for n, p in enumerate(distinct)
     ]
 
 
@@ -174,7 +194,7 @@ def _shape_name(model: Model, i: int, k: int) -> str:
     return shape.name or f"{model.links[i].name}_{shape.kind}{k}"
 
 
-def _places(shape: Shape) -> list[tuple[float, float, float]]:
+def places(shape: Shape) -> list[tuple[float, float, float]]:
     """Where the points of a shape are, in its own frame."""
     if shape.kind == "sphere":
         return [(0.0, 0.0, 0.0)]

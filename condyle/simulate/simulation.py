@@ -39,12 +39,15 @@ class Simulation:
     """A robot on its ground. States are packed values x = (q, v), one or any batch of them; nothing is kept between calls.
 
     `contacts`: where the robot touches, see `condyle.simulate.points.contact_points`. `cone`: "round", or the number of
-    directions of a friction pyramid. `rest_depth_mm`: depth of a contact under its share of the weight; `depth_exponent`: p of
-    the largest contact force k depth^p. `smoothing`: distance from the exact complementarity law; creep and rounding of corners
-    grow with it. `limits`, `joint_friction`, `damping`, `torque_limits`: whether the robot's own values act. `springs`:
-    {joint: (stiffness, rest)}. `actuated`: joints with a motor, all but the base by default. `wrenches`: frames at which each
-    step may be given a wrench: a name, a pattern with *, or a list of names and of (name, axes), axes "world_aligned" (default)
-    or "local". `force`: a function (model, q, v) or (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
+    directions of a friction pyramid. `rest_depth_mm`: contact begins this far above the surface, and at the surface one contact
+    supports the robot; a hundredth of the robot's size by default, at most 1 mm. `depth_exponent`: p of the largest contact
+    force k depth^p. `smoothing`: distance from the exact complementarity law; creep and rounding of corners grow with it; 1e-5
+    by default, 1e-3 with backward_euler.
+    `limits`, `joint_friction`, `damping`, `torque_limits`: whether the robot's own values act.
+    `springs`: {joint: (stiffness, rest)}. `actuated`: joints with a motor, all but the base by default. `wrenches`: frames at
+    which each step may be given a wrench: a name, a pattern with *, or a list of names and of (name, axes), axes "world_aligned"
+    (default) or "local". `force`: a function (model, q, v) or (model, q, v, t) -> joint forces, written with NumPy, traced with
+    the step.
 
     The arrays decide the precision: a call computes in float32, and gives float32, if all arrays given are float32, else in
     float64; parameters follow. In float32 the smoothing is at least 1e-5, and a residual up to 1e-4 counts as converged; see
@@ -63,8 +66,8 @@ class Simulation:
         integrator: str = "semi_implicit_euler",
         substeps: int = 1,
         cone: str | int = "round",
-        rest_depth_mm: float = 1.0,
-        smoothing: float = 1e-3,
+        rest_depth_mm: float | None = None,
+        smoothing: float | None = None,
         depth_exponent: int = 3,
         limits: bool = True,
         limit_depth: float = 0.01,
@@ -222,7 +225,7 @@ class Simulation:
 
     @property
     def rest_depth(self) -> float:
-        """The depth of a contact under its share of the weight at rest, m."""
+        """The height above the surface at which contact begins, m; a body at rest stands on the surface."""
         return float(self._world.depth)
 
     @property

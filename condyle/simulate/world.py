@@ -80,6 +80,9 @@ class World:
     pyramid: int = 0  # friction directions; 0 is the round cone
     power: int = 3  # strength grows with this power of the depth
     depth: Any = 1e-3
+    on_surface: bool = (
+        False  # contact begins `depth` above the surface, so that a body at rest stands on it, and its depth is held
+    )
     smoothing: Any = 1e-3
     given_stiffness: float | None = None  # N / m^power; None: from the depth at rest
     joints: tuple[JointForces, ...] = ()
@@ -141,10 +144,16 @@ class World:
 
     @property
     def stiffness(self) -> Any:
-        """k of the largest normal force k depth^power, N/m^power: two thirds support `nominal_load` at the depth at rest."""
+        """k of the largest normal force k depth^power, N/m^power: at `depth`, two thirds of it support the whole robot."""
         if self.given_stiffness is not None:
             return self.given_stiffness
-        return 1.5 * self.nominal_load * self.gravity / math.prod([self.depth] * self.power)
+        load = total_mass(self.model) if self.on_surface else self.nominal_load
+        return 1.5 * load * self.gravity / math.prod([self.depth] * self.power)
+
+    @property
+    def margin(self) -> Any:
+        """The height above the surface at which contact begins, m."""
+        return self.depth if self.on_surface else 0.0
 
     @property
     def least_smoothing(self) -> Any:
@@ -200,7 +209,7 @@ class World:
         """A text that differs whenever a step of this world may."""
         ground = "" if self.ground is None else self.ground.key()
         points = "\n".join(point.key() for point in self.points)
-        law = (self.h, self.pyramid, self.power, self.depth, self.smoothing, self.given_stiffness)
+        law = (self.h, self.pyramid, self.power, self.depth, self.on_surface, self.smoothing, self.given_stiffness)
         rest = (law, self.joints, self.actuated, self.implicit, self.tolerance)
         forces = f"{self.wrenches!r} {self.force_key} {self.timed}"
         return f"{digest(self.model)} {self.coordinate_map.key()} {ground} {points} {rest!r} {forces}"

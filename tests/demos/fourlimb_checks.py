@@ -39,6 +39,7 @@ LIMP, LIMP_DROP = 0.4, 0.02  # s, m
 AROUND = 12  # steps before and after touchdown
 NUDGE = 1e-7  # of the central differences
 FOUND = 0.05  # of numbers for which there is no formula: how far from what they were found to be
+STILL = 5e-4  # mm/s that are left of other motion where creep is measured
 
 
 def checks(done: Run) -> Iterator[Check]:
@@ -77,8 +78,8 @@ def landing(done: Run) -> Iterator[Check]:
     k = round(PUSHED_AT / DT) - 1
     stands = done.x[0, 2] - DROP
     lowest = 1e3 * float(stands - done.x[:, 2].min())
-    yield near(group, "lowest, below where it was posed", lowest, 21.0, FOUND * 21.0, "mm", ".1f")
-    yield near(group, "stands, below where it was posed", 1e3 * float(stands - done.x[k, 2]), 3.4, FOUND * 3.4, "mm", ".2f")
+    yield near(group, "lowest, below where it was posed", lowest, 19.6, FOUND * 19.6, "mm", ".1f")
+    yield near(group, "stands, below where it was posed", 1e3 * float(stands - done.x[k, 2]), 1.94, FOUND * 1.94, "mm", ".2f")
     yield Check(group, "torques, less what weight and ground ask for, by the largest", static_residual(done, k), "", high=1e-4)
     yield Check(group, "tilt", float(np.degrees(tilt(done.x[k]))), "degrees", high=1e-9, form=".3f")
     yield Check(group, "fastest coordinate 1.8 s after landing", largest(done.v[k]), "m/s or rad/s", high=1e-4)
@@ -146,8 +147,8 @@ def sliding(done: Run) -> Iterator[Check]:
         part = (np.hypot(forces[..., 0], forces[..., 1]) / forces[..., 2]).mean(axis=0) / FRICTION
         wanted = 1e3 * world().config.smoothing * GRAVITY * DT * 2.0 * part / (FRICTION * (1.0 - part**2))
         i = int(np.argmax(np.abs(speed - wanted)))
-        name = f"creep of a foot, {what}; by the law {wanted[i]:.4f}"
-        yield near(group, name, speed[i], float(wanted[i]), 0.05 * float(wanted[i]), "mm/s", ".4f")
+        name = f"creep of a foot, {what}; by the law {wanted[i]:.5f}"
+        yield near(group, name, speed[i], float(wanted[i]), 0.05 * float(wanted[i]) + STILL, "mm/s", ".5f")
 
 
 # -- single steps

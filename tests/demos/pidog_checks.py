@@ -172,7 +172,7 @@ def weaker() -> Iterator[Check]:
     out = loop.rollout(loop.state(here.split(x)[0]), references, record=["q", "v"])
     found = np.concatenate([x[None], np.concatenate([out["q"], out["v"]], axis=1)])
     advance = 1e3 * float(found[ends[-1], 0] - found[ends[-2], 0])
-    yield Check(group, f"advance of cycle {CYCLES}: it walks, with less to spare", advance, "mm", 85.0, 95.0, ".1f")
+    yield Check(group, f"advance of cycle {CYCLES}: it walks, with less to spare", advance, "mm", 80.0, 95.0, ".1f")
     tilt = float(np.degrees(largest(attitude(found)[:, :2])))
     yield Check(group, "largest roll or pitch", tilt, "degrees", high=6.5, form=".1f")
 

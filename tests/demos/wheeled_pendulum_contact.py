@@ -19,7 +19,6 @@ Array = np.ndarray
 
 SECONDS = 1.0
 COARSE, FINE = 1e-3, 1.25e-4  # s: eight times as many steps
-REST = 1.0  # mm: how deep the wheel stands in the ground, the simulation's own choice
 
 
 def feedback(model: Any, q: Any, v: Any) -> Any:
@@ -39,9 +38,8 @@ def constrained(lean: float = LEAN) -> Array:
 
 def touching(dt: float, lean: float = LEAN) -> Array:
     """(x, phi) of the robot on the plane, every millisecond."""
-    world = Simulation(unconstrained(), dt, Plane(FRICTION), {"center": RADIUS}, actuated=[], force=feedback, rest_depth_mm=REST)
+    world = Simulation(unconstrained(), dt, Plane(FRICTION), {"center": RADIUS}, actuated=[], force=feedback)
     q = np.array(rolling().lift(leaning(lean), np.zeros(2))[0])
-    q[1] -= REST / 1000.0
     x = world.rollout(world.state(q), np.zeros((round(SECONDS / dt), 0)))
     return np.asarray(world.split(x[:: round(COARSE / dt)])[0][:, [0, 2]])
 

@@ -17,7 +17,7 @@ from condyle.robot.parts import X, Y, Z, body, box, link, pose, solid, sphere
 from condyle.simulate.points import point_on
 
 G = 9.81
-REST = 1e-3  # the depth at rest that is the default, m
+REST = 1e-3  # the height at which contact begins by default, m
 BOX = (0.2, 0.2, 0.1)
 HALF = BOX[2] / 2.0
 

@@ -180,7 +180,8 @@ def made(name: str, h: float = 0.005) -> World:
     else:
         robot = cd.load("fourlimb", base="planar").lock("roll_")
         sim = cd.Simulation(robot, dt=h, ground=cd.Plane(friction=0.7), contacts="foot_*", torque_limits=False)
-    return replace(sim._world, actuated=tuple(range(sim._world.model.nv)))
+    # the law of backward Euler
+    return replace(sim._world, actuated=tuple(range(sim._world.model.nv)), smoothing=1e-3, on_surface=False)
 
 
 def states(name: str, count: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

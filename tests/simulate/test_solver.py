@@ -23,6 +23,7 @@ from simulate.bodies import (
 )
 
 import condyle as cd
+from condyle.simulate.contacts import holding_speed
 from condyle.simulate.integrate import integrate_step
 from condyle.simulate.points import point_on
 from condyle.simulate.step import Inputs
@@ -197,13 +198,13 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         r = R @ point.position
         skew = np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])
         J = np.hstack([R, -skew @ R])[[2, 0, 1]]
-        S[i] = h * world.stiffness * max(-(q[2] + r[2]), 0.0) ** 3
+        S[i] = h * world.stiffness * max(world.margin - (q[2] + r[2]), 0.0) ** 3
         u = J @ v
         speed = np.sqrt(u @ u + (9.81 * h) ** 2)
         mass = np.sqrt(world.effective_masses[i] * world.nominal_load)
         kappa[i] = world.contact_smoothing + 1e-5 * mass * (u @ u) * S[i] / (S[i] + mass * speed)
         sliding = u[1:] @ u[1:]
-        slip[3 * i] = S[i] * mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2)
+        slip[3 * i] = S[i] * (mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2) + holding_speed(world, S[i], 2, u @ u))
         rows.append(np.diag([S[i], mu * S[i], mu * S[i]]) @ J)
     DJ = np.vstack(rows)
     A, b = DJ @ np.linalg.solve(M, DJ.T), DJ @ v_free + slip
