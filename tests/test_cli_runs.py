@@ -59,7 +59,7 @@ def test_replay_tells_what_a_run_holds(folder):
 
 def test_replay_check_is_bit_identical(folder):
     done = condyle("replay", folder / "run.cdl", "--check")
-    assert done.exit_code == 0 and "bit-identical: 150 steps, 12 entries each" in done.stdout
+    assert done.exit_code == 0 and "bit-identical: 150 steps, 13 entries each" in done.stdout
     found = json.loads(condyle("replay", folder / "run.cdl", "--check", "--json").stdout)
     assert found["replay"]["identical"] and found["steps"] == 150 and len(found["sha256"]) == 64
     assert "simulation_data" not in found["about"] and found["about"]["controller"] == "swing"
@@ -143,7 +143,7 @@ def test_subplots_of_a_run(folder):
         "external forces, N",
         "joint velocities, rad/s",
     ]
-    assert [p.label for p in plot.subplots(read_run(folder / "other.cdl"), ["measured"])] == ["measured"]
+    assert [p.label for p in plot.subplots(read_run(folder / "other.cdl"), ["measured.v"])] == ["measured.v"]
 
 
 def test_what_plot_refuses(folder):
