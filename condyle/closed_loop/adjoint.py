@@ -53,7 +53,7 @@ def rollout_vjp(
     outputs = dict(zip([p.name for p in forward.tape.outputs], found, strict=True))
     kept = {name: value for name, value in outputs.items() if name not in function.outputs}
     lead = outputs["x1"].shape[:-1]
-    loop.status = status = Status.of(outputs["residual"])
+    loop.status = status = Status.of(outputs["worst_residual"])
     records = {name: outputs[name].reshape(*lead, -1, *shapes[name]) for name in record}
 
     def pullback(**weights: Any) -> dict[str, np.ndarray]:
@@ -100,7 +100,7 @@ def _weights(
     for name in given:
         if name not in shapes:
             raise ControlError(f"the rollout gives no '{name!s:.60}' that could have a weight{nearest(name, list(shapes))}")
-    found = {"residual_weight": np.zeros_like(outputs["residual"])}
+    found = {"worst_residual_weight": np.zeros_like(outputs["worst_residual"])}
     for name, shape in shapes.items():
         try:
             weight = np.broadcast_to(np.asarray(given.get(name, 0.0), dtype=outputs[name].dtype), shape)

@@ -294,7 +294,7 @@ def rollout_kernel(
             return state, {name: part[:] for name, part in written.items()} if record else None
 
         end, written = scan(group if schedule.group > 1 else body, start, rows)
-        return {"x1": end["x"], "residual": end["residual"], **(written or {})}
+        return {"x1": end["x"], "worst_residual": end["residual"], **(written or {})}
 
     return rollout
 

@@ -141,8 +141,8 @@ def test_a_robot_that_diverges_stays_as_it_is() -> None:
     X = loop.state(q=np.zeros((3, 1)))
     us = np.zeros((3, 5, 1))
     us[1, 2] = np.nan
-    out = loop.rollout(X, us, record=["q", "tick"], freeze=True)
-    assert list(out.status.ok) == [True, False, True]
+    out = loop.rollout(X, us, record=["q", "tick", "residual"], freeze=True)
+    assert list(out.status.ok) == [True, False, True] and np.isinf(out["residual"][1, 2:]).all()
     np.testing.assert_array_equal(out["tick"], [[1, 2, 3, 4, 5], [1, 2, 2, 2, 2], [1, 2, 3, 4, 5]])
     with pytest.raises(ControlError, match=r"robot \[1\] stops at tick 2"):
         loop.rollout(X, us)
