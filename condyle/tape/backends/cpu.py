@@ -115,9 +115,14 @@ def object_code(text: str) -> bytes:
 
 
 def load_object(code: bytes) -> Any:
-    """Object code loaded into memory: the engine that holds its functions."""
+    """Object code loaded into memory: the engine that holds its functions.
+
+    The memory manager of llvmlite keeps code and constants together. The default one may place them more than 2 GB apart where
+    other libraries have filled the address space, and LLVM then ends the process.
+    """
     llvm = _llvm()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{host().triple}"'), _target_machine())
+    empty = llvm.parse_assembly(f'target triple = "{host().triple}"')
+    engine = llvm.create_mcjit_compiler(empty, _target_machine(), use_lmm=True)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
