@@ -253,23 +253,20 @@ def test_a_robot_below_the_ground_gets_a_hint(tmp_path):
 
 
 def test_ctrl_c_without_a_file_says_that_nothing_is_kept(tmp_path, monkeypatch):
-    from condyle.control import controllers
+    rollout = cd.Recorder.rollout
 
-    def interrupting(simulation):
-        def control(k, x):
-            if k == 20:
-                signal.raise_signal(signal.SIGINT)
-            return np.zeros(simulation.nu), None
+    def interrupted(self, *args, **options):
+        # in the middle of a block of ticks, which is finished
+        signal.raise_signal(signal.SIGINT)
+        return rollout(self, *args, **options)
 
-        return control
-
-    monkeypatch.setattr(controllers, "zero_torque", interrupting)
+    monkeypatch.setattr(cd.Recorder, "rollout", interrupted)
     done = condyle("sim", "pendulum")
     assert done.exit_code == 130
-    assert done.stderr == "condyle: interrupted after 21 steps, nothing was recorded: -o run.cdl keeps a run\n"
+    assert done.stderr == "condyle: interrupted after 64 steps, nothing was recorded: -o run.cdl keeps a run\n"
     done = condyle("sim", "pendulum", "-o", tmp_path / "run.cdl")
     assert (
-        done.stderr == "condyle: interrupted after 21 steps, which are kept\n" and cd.read_run(tmp_path / "run.cdl").steps == 21
+        done.stderr == "condyle: interrupted after 64 steps, which are kept\n" and cd.read_run(tmp_path / "run.cdl").steps == 64
     )
 
 

@@ -85,7 +85,7 @@ class Loop:
         self.world, self.function, self.episode = world, function, episode
         self.inputs = {name: reference_shape(name, size) for name, size in references.items()}
         self.dt: float = world.dt if world is not None else float(dt)  # type: ignore[arg-type]
-        self.plant: World | None = None if world is None else world._world
+        self.plant: World | None = None if world is None else world.world
         self.integrator = "" if world is None else world.integrator
         self.substeps = 1 if world is None else world.substeps
         self.nq = 0 if self.plant is None else self.plant.reduced.nq

@@ -27,6 +27,8 @@ EXTRAS = {
     "precision": ("gmpy2", "flint"),
     "casadi": ("casadi",),
     "control": ("scipy",),
+    "torch": ("torch",),
+    "jax": ("jax",),
 }
 GIB = 2**30
 SHELLS = ("bash", "zsh", "fish")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def contact_points(model: Model, contacts: Contacts = None) -> tuple[ContactPoin
     """
     if contacts is None:
         contacts = "collisions"
-    items = [contacts] if isinstance(contacts, str | ContactPoint) else list(contacts)
+    items: list[Any] = [contacts] if isinstance(contacts, str) or not isinstance(contacts, Iterable) else [*contacts]
     if "auto" in items and not isinstance(contacts, Mapping):
         return _with_auto(model, [item for item in items if item != "auto"])
     everything = isinstance(contacts, str) and contacts == "collisions"

@@ -20,13 +20,12 @@ from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
-from condyle.simulate.validate import WEAKEST, array_of, in_one_precision, integer
-from condyle.simulate.world import JointForces
+from condyle.simulate.validate import WEAKEST, array_of, default_options, in_one_precision, integer
+from condyle.simulate.world import JointForces, World
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
-from condyle.tape.scalar import caller
 from condyle.tape.trace import Rows
 
 if TYPE_CHECKING:
@@ -133,6 +132,11 @@ class Simulation:
     def dt(self) -> float:
         """The time step, s."""
         return self.config.dt
+
+    @property
+    def world(self) -> World:
+        """All that a step depends on besides state and control, with the scales derived from the robot."""
+        return self._world
 
     @property
     def integrator(self) -> str:
@@ -289,7 +293,7 @@ class Simulation:
         arrays, on = self._inputs(x, u, wrenches), (backend, lanes, threads)
         given = self._parameters(parameters, arrays[0])
         if any_traced((*arrays, *given.values())):
-            x1, residual = self._function("inlined_step", ("x", "u"), _inside_trace(on), given)(*arrays, *given.values())
+            x1, residual = self._function("inlined_step", ("x", "u"), default_options(on), given)(*arrays, *given.values())
             self.status = Status.of(residual)
             return (x1, *self._jacobians(arrays, given, on)) if derivatives else x1
         # one row of controls: the kernel of rollouts makes steps, too
@@ -328,7 +332,7 @@ class Simulation:
         steps, on = us.shape[-2], (backend, lanes, threads)
         given = self._parameters(parameters, x)
         if any_traced((x, us, *extra, *given.values())):
-            return self._traced_rollout(x, us, extra, given, _inside_trace(on), derivatives)
+            return self._traced_rollout(x, us, extra, given, default_options(on), derivatives)
         own = {"x": x.shape[:-1], "us": us.shape[:-2], "wrenches": extra[0].shape[:-2] if extra else ()}
         lead = self._lead(**own, **dict(zip(given, self._batch_axes(given), strict=True)))
         xs = np.empty((*lead, steps + 1, self.nx), x.dtype)
@@ -585,15 +589,6 @@ class Simulation:
         except ValueError:
             given = " and ".join(f"{name} has {shape}" for name, shape in shapes.items())
             raise SimulationError(f"{self.robot.name}: the batch axes do not fit each other: {given}") from None
-
-
-def _inside_trace(on: tuple[str, int | None, int | None]) -> tuple[str, int | None, int | None]:
-    """The options of a call inside a trace, which must be the default ones."""
-    if on != ("cpu", None, None):
-        raise SimulationError(
-            f"{caller()}: backend, lanes and threads have no meaning inside a trace; give them to the function that is traced"
-        )
-    return on
 
 
 def _results(found: Any) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from condyle.errors import SimulationError
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced
+from condyle.tape.scalar import caller
 
 WEAKEST = np.dtype(np.float32)  # of arrays that were not given: the others decide the precision
 
@@ -84,3 +85,12 @@ def in_one_precision(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         return arrays
     dtype = np.result_type(*arrays)
     return tuple([a.astype(dtype, copy=False) for a in arrays])
+
+
+def default_options(on: tuple[str, int | None, int | None]) -> tuple[str, int | None, int | None]:
+    """(backend, lanes, threads) of a call inside a trace, which must be the default ones."""
+    if on != ("cpu", None, None):
+        raise SimulationError(
+            f"{caller()}: backend, lanes and threads have no meaning inside a trace; give them to the function that is traced"
+        )
+    return on

@@ -22,7 +22,7 @@ DT, SEED = 0.002, 3
 
 def reading(sensor: Any, world: cd.Simulation, q: Any, v: Any, a: Any = None, forces: Any = None, **named: Any) -> dict[str, Any]:
     """What a sensor without state gives at a state of the robot, by the reference backend."""
-    inner = world._world
+    inner = world.world
 
     def sensed(q: Any, v: Any, a: Any, forces: Any) -> Any:
         states = {"acceleration": a, "contact_forces": forces}

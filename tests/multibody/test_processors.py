@@ -36,7 +36,8 @@ print(json.dumps(sorted(blas_guard.found)))
 """
 
 # where the result decides whether something is an error, and is no number of a robot
-DECISIONS = ("robot/check.py ", "robot/couplings.py ", "robot/ordered.py singular_values", "robot/rounded.py ")
+SHOWN = "robot/parameters.py _placement"  # angles of placements that a list of parameters shows; nothing is traced of them
+DECISIONS = ("robot/check.py ", "robot/couplings.py ", "robot/ordered.py singular_values", "robot/rounded.py ", SHOWN)
 
 
 def icub() -> list[str]:

@@ -209,20 +209,20 @@ def test_a_planar_fourlimb_on_its_feet():
 
 def falling(power):
     """The ball in a world whose contact strength grows with this power of the depth."""
-    return ball_in(cd.Plane(friction=0.4), depth_exponent=power)
+    return ball_in(cd.Plane(friction=0.4), depth_exponent=power, smoothing=1e-3)
 
 
 def curvature(simulation, depth):
-    """d2(next vertical velocity)/d(height)2 of the ball so deep in the ground."""
-    q = np.array([0.0, 0.0, RADIUS - depth, 0.0, 0.0, 0.0, 1.0])
+    """d2(next vertical velocity)/d(height)2 of the ball so far below the height at which contact begins."""
+    q = np.array([0.0, 0.0, RADIUS + simulation.rest_depth - depth, 0.0, 0.0, 0.0, 1.0])
     weight = np.zeros(12)
     weight[8] = 1.0
     return simulation.step_hessian(simulation.state(q, [0.1, 0.0, -0.1, 0.0, 0.0, 0.0]), np.zeros(6), weight)[2, 2]
 
 
 def test_the_second_derivative_goes_through_touchdown_without_a_jump():
-    h, g, d0 = H, 9.81, 1e-3
     smooth, sharp = falling(3), falling(2)
+    h, g, d0 = H, 9.81, smooth.rest_depth
     for simulation in (smooth, sharp):
         assert curvature(simulation, -1e-9) == 0.0, "in the air"
     # near touchdown the impulse is two thirds of h k depth^p, k = 3/2 m g / d0^p
