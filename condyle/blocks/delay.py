@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from condyle.blocks.filters import Filter, Size
-from condyle.closed_loop.tick import current_tick
 from condyle.errors import ControlError
 from condyle.tape.array import where
 from condyle.tape.scalar import constant
@@ -39,13 +38,6 @@ class Delay(Filter):
         self.shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
         self.delay = self.parameter("delay", delay, "s", minimum=0.0, maximum=float(longest))
         self.maximum, self.rounded, self.initial = float(longest), rounded, initial
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """The delayed input at this tick."""
-        tick = current_tick()
-        if tick is not None and tick.discovers:
-            self.prepare(constant(self.dt))
-        return super().__call__(*inputs, **named)
 
     def prepare(self, dt: float | None) -> None:
         """Make the line as long as updates of every dt seconds need."""

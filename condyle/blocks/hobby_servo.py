@@ -18,10 +18,8 @@ import numpy as np
 from condyle.blocks.delay import delayed, line_length
 from condyle.blocks.joints import JointBlock
 from condyle.blocks.limiters import dead_band, quantized, saturated
-from condyle.closed_loop.tick import current_tick
 from condyle.errors import ControlError
 from condyle.tape.array import array, where
-from condyle.tape.scalar import constant
 
 STIFF = 0.05  # rad of error at which the default gain gives the full effort
 
@@ -73,13 +71,6 @@ class HobbyServo(JointBlock):
         self.state("torque_bound", np.zeros(self.size))  # of the last tick
         self.state("rate", np.zeros(self.size))  # of the set point in the last tick
         self.state("started", 0.0)
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """The drive of the joints at this tick."""
-        tick = current_tick()
-        if tick is not None and tick.discovers:
-            self.prepare(constant(self.dt))
-        return super().__call__(*inputs, **named)
 
     def prepare(self, dt: float | None) -> None:
         """Make the delay line as long as updates of every dt seconds need."""

@@ -117,6 +117,12 @@ class Block:
 
     # ---- what it does
 
+    def prepare(self, dt: float | None) -> None:
+        """Declare what depends on the time between two updates, such as the length of a delay line; None if dt is a parameter.
+
+        Called when a loop is made, before the first `step`.
+        """
+
     def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
         """(output, next state): the output is a number, an array, or a tuple or dict of them; states left out stay."""
         raise NotImplementedError(f"block '{self.name}' ({type(self).__name__}) defines no step(self, state, ...)")

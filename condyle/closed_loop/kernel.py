@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from condyle.closed_loop.episode import COUNT, SIGNALS, TICK, Draw
-from condyle.closed_loop.plant import ACCELERATION, FORCES, Commands, Plant, PlantStep, commands, plant_step
+from condyle.closed_loop.plant import ACCELERATION, FORCES, Clock, Commands, Plant, PlantStep, commands, plant_step
 from condyle.closed_loop.tick import Tick, as_numbers, signals_of
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
@@ -77,28 +77,6 @@ def _given_signals(given: Commands) -> dict[str, Any]:
     """What the robot is given in a tick, by name: "u", "wrenches" (frames, 6), and "parameters.knee.friction"."""
     wrenches = {"wrenches": np.array(list(given.wrenches.values()), dtype=object)} if given.wrenches else {}
     return {"u": given.u, **wrenches, **{f"parameters.{name}": value for name, value in given.parameters.items()}}
-
-
-class Clock:
-    """The state of a loop without a robot: the time."""
-
-    def __init__(self, tick: Tick) -> None:
-        self._tick = tick
-
-    @property
-    def t(self) -> Any:
-        """The time, s."""
-        return self._tick.t
-
-    @property
-    def tick(self) -> Any:
-        """Ticks since the start."""
-        return self._tick.count
-
-    @property
-    def dt(self) -> Any:
-        """The length of a tick, s."""
-        return self._tick.h
 
 
 def _commanded(loop: Loop, world: World | None, state: Any, references: dict[str, Any]) -> Commands:

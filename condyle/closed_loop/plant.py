@@ -28,24 +28,11 @@ from condyle.tape.loop import loop
 ACCELERATION, FORCES = "acceleration", "contact_forces"
 
 
-class Plant:
-    """The state of the robot at the start of a tick: q, v, the time t in s, and what sensors measure.
+class Clock:
+    """The state of a loop without a robot: the time."""
 
-    `world` and `model` hold the parameters of the call. For a constrained robot q and v are the reduced coordinates, and `full_q`
-    and `full_v` those of the model.
-    """
-
-    def __init__(self, tick: Tick, world: World, q: Array, v: Array) -> None:
-        self._tick, self.world, self.q, self.v = tick, world, q, v
-
-    def with_state(self, q: Array, v: Array) -> Plant:
-        """The robot with another configuration and velocity, such as measured ones."""
-        return Plant(self._tick, self.world, q, v)
-
-    @property
-    def model(self) -> Model:
-        """The robot's links, frames and inertias."""
-        return self.world.model
+    def __init__(self, tick: Tick) -> None:
+        self._tick = tick
 
     @property
     def t(self) -> Any:
@@ -61,6 +48,27 @@ class Plant:
     def dt(self) -> Any:
         """The length of a tick, s."""
         return self._tick.h
+
+
+class Plant(Clock):
+    """The state of the robot at the start of a tick: q, v, the time t in s, and what sensors measure.
+
+    `world` and `model` hold the parameters of the call. For a constrained robot q and v are the reduced coordinates, and `full_q`
+    and `full_v` those of the model.
+    """
+
+    def __init__(self, tick: Tick, world: World, q: Array, v: Array) -> None:
+        super().__init__(tick)
+        self.world, self.q, self.v = world, q, v
+
+    def with_state(self, q: Array, v: Array) -> Plant:
+        """The robot with another configuration and velocity, such as measured ones."""
+        return Plant(self._tick, self.world, q, v)
+
+    @property
+    def model(self) -> Model:
+        """The robot's links, frames and inertias."""
+        return self.world.model
 
     @property
     def episode(self) -> Draw:

@@ -16,7 +16,7 @@ from condyle.tape.array import assemble
 from condyle.tape.compose import traced_array
 from condyle.tape.loop import loop
 from condyle.tape.pytree import Rebuild, flatten
-from condyle.tape.scalar import Bool, caller
+from condyle.tape.scalar import Bool, caller, constant
 from condyle.tape.table import Table
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ class Tick:
             advice = "make two of them" if same else "give it a name of its own, name=..."
             raise ControlError(f"{caller()}: block '{block.name}' {reason} in the loop's function; {advice}")
         self.blocks[block.name] = block
+        if self.discovers:
+            block.prepare(constant(block.dt))
         before = {name: self.state(f"{block.name}.{name}", initial) for name, initial in block.states.items()}
         if block.every == 1:
             output, after = _stepped(block, before, inputs, named)
