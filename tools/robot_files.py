@@ -1,0 +1,346 @@
+"""Count which robot files load, and why the others are refused, over folders of URDF, xacro and MJCF files.
+
+    python tools/robot_files.py FOLDER... [--physics] [--csv FILE] [--only PART] [--seconds 60] [--gigabytes 4]
+
+A file counts if it is a robot to its own reader (Pinocchio for URDF, the reference xacro, MuJoCo for MJCF) and has a joint that
+moves; fragments, files that their reader refuses, and second copies are skipped, and counted as such. Every file is read in a
+process of its own, with limits of time and memory. `--physics`: mass matrix and gravity of the tree, beside the same peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import multiprocessing
+import os
+import re
+import resource
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import mujoco
+import numpy as np
+import pinocchio
+import xacro
+import xacro.substitution_args
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import condyle as cd
+from condyle.doctor.diagnose import FAILS, diagnose
+from condyle.dynamics.crba import mass_matrix
+from condyle.dynamics.rnea import inverse_dynamics
+from condyle.robot.conventions import q_from_mujoco, v_to_mujoco
+from condyle.robot.load import is_mjcf
+from condyle.robot.report import matters
+from condyle.simulate.build import chosen_contacts
+
+KINDS = ("URDF", "xacro", "MJCF")
+AGREES = 1e-9  # relative difference of mass matrix and gravity to the peer's, where the numbers are the same
+SHOWN = 4  # files named for each reason
+
+
+@dataclass
+class Row:
+    """What came of one file."""
+
+    file: str
+    kind: str
+    outcome: str = "died"  # "loads", "refused", "broken" (no sentence), "died", or "skipped"
+    reason: str = ""
+    doctor: str = ""  # "agrees" where the doctor and the loader say the same
+    joints: int = 0
+    coordinates: int = 0  # of the robot as loaded: less than joints where some follow
+    points: int = 0  # of contact, by default, with the base that the file has
+    free_points: int = 0  # with a free base
+    notes: int = 0
+    warnings: int = 0
+    physics: str = ""  # "agrees", "differs by 1e-3", or why it is not compared
+
+
+def kind_of(path: Path) -> str | None:
+    """URDF, xacro, MJCF, or none of them."""
+    if path.suffix == ".xacro":
+        return "xacro"
+    if path.suffix not in (".urdf", ".xml", ".mjcf"):
+        return None
+    content = path.read_bytes()
+    if path.suffix == ".urdf":
+        return "URDF"
+    return "MJCF" if is_mjcf(content) else None
+
+
+def found(folders: list[Path], only: str) -> Iterator[tuple[Path, Path, str]]:
+    """(file, folder, kind) of all robot files."""
+    for folder in folders:
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else [folder]:
+            if path.is_file() and only in str(path) and (kind := kind_of(path)) is not None:
+                yield path, folder, kind
+
+
+def homes(path: Path, folder: Path) -> list[Path]:
+    """The folders that may hold the packages of a file: all above it, up to the one around the given folder."""
+    top = folder.resolve().parent if folder.is_dir() else folder.resolve().parent.parent
+    return [p for p in path.resolve().parents if p == top or top in p.parents]
+
+
+# ---- in the process of one file
+
+
+def peer_of(path: Path, kind: str, packages: list[Path]) -> Any:
+    """The model of the file's own reader; a str says why there is none."""
+    if kind == "MJCF":
+        model = mujoco.MjModel.from_xml_path(str(path))
+        return model if model.njnt else "no joints"
+    text = path.read_text(errors="replace")
+    if kind == "xacro" or "<xacro:" in text:
+        xacro.substitution_args._eval_find = lambda package: found_package(package, packages)
+        text = xacro.process_file(str(path)).toxml()
+    if "<link" not in text or "<joint" not in text:
+        return "only macros" if kind == "xacro" else "no joints"
+    model = pinocchio.buildModelFromXML(text)
+    return model if model.nv else "no joints"
+
+
+def found_package(package: str, packages: list[Path]) -> str:
+    """The folder of a package, for $(find ...)."""
+    for home in packages:
+        for candidate in (home / package, home):
+            if candidate.name == package and candidate.is_dir():
+                return str(candidate)
+    raise ValueError(f"package {package} is not here")
+
+
+def examine(path: Path, folder: Path, row: Row, physics: bool, pipe: Connection) -> None:
+    """Send what is known of a file so far, and again when more is known."""
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    packages = homes(path, folder)
+    row.outcome, row.reason = "skipped", "its own reader died"
+    pipe.send(row)
+    try:
+        peer = peer_of(path, row.kind, packages)
+    except BaseException as error:
+        row.reason = f"its own reader refuses it: {type(error).__name__}"
+        pipe.send(row)
+        return
+    if isinstance(peer, str):
+        row.reason = peer
+        pipe.send(row)
+        return
+
+    row.outcome, row.reason = "died", "the process ended, or ran out of time or memory"
+    pipe.send(row)
+    robot = None
+    try:
+        robot = cd.load(path, package_dirs=packages)
+        row.outcome, row.reason = "loads", ""
+    except cd.CondyleError as error:
+        row.outcome, row.reason = "refused", str(error).partition("\n")[0]
+    except BaseException as error:
+        row.outcome, row.reason = "broken", f"{type(error).__name__}: {error}".partition("\n")[0]
+    if robot is not None:
+        model = robot.model
+        row.joints, row.coordinates = sum(bool(link.joint) for link in model.links), robot.nv
+        row.notes, row.warnings = len(model.notes), sum(map(matters, model.notes))
+    pipe.send(row)
+    try:
+        row.doctor = "agrees" if (diagnose(path, package_dirs=packages).verdict == FAILS) == (robot is None) else "differs"
+    except BaseException as error:
+        row.doctor = type(error).__name__
+    pipe.send(row)
+    if robot is None:
+        return
+    if physics:
+        try:
+            row.physics = compared(robot.model, peer)
+        except BaseException as error:
+            row.physics = f"{type(error).__name__}: {error}"[:80]
+        pipe.send(row)
+    row.points = points(robot)
+    pipe.send(row)
+    if row.kind != "MJCF":
+        try:
+            row.free_points = points(cd.load(path, package_dirs=packages, base="free"))
+        except BaseException:
+            row.free_points = -1
+    pipe.send(row)
+
+
+def points(robot: cd.Robot) -> int:
+    """How many contact points the robot has on a plane by default; -1 where choosing them fails."""
+    try:
+        return len(chosen_contacts(robot, cd.Plane(), None))
+    except Exception:
+        return -1
+
+
+def compared(model: Any, peer: Any) -> str:
+    """How mass matrix and gravity of the tree agree with the peer's, at random poses."""
+    rng, worst = np.random.default_rng(0), 0.0
+    for _ in range(3):
+        if isinstance(peer, mujoco.MjModel):
+            data = mujoco.MjData(peer)
+            mujoco.mj_integratePos(peer, data.qpos, 0.7 * rng.standard_normal(peer.nv), 1.0)
+            peer.opt.gravity[:] = (0.0, 0.0, -9.81)
+            mujoco.mj_forward(peer, data)
+            M_peer, g_peer = np.zeros((peer.nv, peer.nv)), data.qfrc_bias
+            mujoco.mj_fullM(peer, data, M_peer)
+            if peer.nv != model.nv:
+                return "not compared: other joints"
+            q = q_from_mujoco(model, data.qpos)
+            # the columns are our unit velocities as MuJoCo has them
+            T = np.column_stack([v_to_mujoco(model, q, unit) for unit in np.eye(model.nv)])
+            M_peer, g_peer = T.T @ M_peer @ T, T.T @ g_peer
+        else:
+            q, order = np.zeros(model.nq), []
+            q_peer = pinocchio.neutral(peer)
+            for link in model.links:
+                if link.kind.nv != 1 or not peer.existJointName(link.joint):
+                    return "not compared: other joints"
+                joint = peer.joints[peer.getJointId(link.joint)]
+                angle = float(rng.uniform(-1.0, 1.0))
+                q[link.q.start] = angle
+                q_peer[joint.idx_q : joint.idx_q + joint.nq] = [angle] if joint.nq == 1 else [np.cos(angle), np.sin(angle)]
+                order.append(joint.idx_v)
+            if len(order) != peer.nv:
+                return "not compared: other joints"
+            data = peer.createData()
+            M_peer = pinocchio.crba(peer, data, q_peer)
+            M_peer = (np.triu(M_peer) + np.triu(M_peer, 1).T)[np.ix_(order, order)]
+            M_peer = M_peer + np.diag([link.armature for link in model.links])
+            g_peer = pinocchio.computeGeneralizedGravity(peer, data, q_peer)[order]
+        M = np.asarray(mass_matrix(model, q), dtype=float)
+        g = np.asarray(inverse_dynamics(model, q, np.zeros(model.nv), np.zeros(model.nv)), dtype=float)
+        for ours, theirs in ((M, M_peer), (g, g_peer)):
+            worst = max(worst, float(np.max(np.abs(ours - theirs)) / max(float(np.max(np.abs(theirs))), 1e-9)))
+    return "agrees" if worst <= AGREES else f"differs by {worst:.1e}"
+
+
+def limited(path: Path, folder: Path, row: Row, physics: bool, pipe: Connection, gigabytes: float) -> None:
+    """`examine` with a limit of memory."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    examine(path, folder, row, physics, pipe)
+
+
+def result(path: Path, folder: Path, kind: str, options: argparse.Namespace) -> Row:
+    """The last that the process of a file said."""
+    row = Row(str(path), kind)
+    context = multiprocessing.get_context("fork")
+    near, far = context.Pipe(duplex=False)
+    process = context.Process(target=limited, args=(path, folder, row, options.physics, far, options.gigabytes))
+    process.start()
+    far.close()
+    try:
+        while near.poll(options.seconds):
+            row = near.recv()
+    except EOFError:
+        pass
+    if process.is_alive():
+        process.kill()
+    process.join()
+    return row
+
+
+# ---- what is printed
+
+
+def reason_class(reason: str) -> str:
+    """A sentence without its file, names and numbers."""
+    text = re.sub(r"^(?:\S*?[^\s:]+\.\w+(?::\d+)?: )", "", reason)
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|<[^>]*>", "'..'", text)
+    text = re.sub(r"(/[\w.+-]+){2,}", "PATH", text)
+    return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", text)[:150]
+
+
+def show(rows: list[Row], console: Console, physics: bool) -> None:
+    """All counts."""
+    table = Table(title="robot files")
+    for name in ("kind", "robots", "loads", "refused", "broken", "died", "doctor agrees", "with contacts", "with a free base"):
+        table.add_column(name, justify="left" if name == "kind" else "right")
+    if physics:
+        table.add_column("physics agrees", justify="right")
+    for kind in (*KINDS, "all"):
+        here = [row for row in rows if kind in (row.kind, "all") and row.outcome != "skipped"]
+        loads = [row for row in here if row.outcome == "loads"]
+        cells = [kind, str(len(here)), *(str(sum(r.outcome == o for r in here)) for o in ("loads", "refused", "broken", "died"))]
+        cells += [str(sum(r.doctor == "agrees" for r in here)), str(sum(r.points > 0 for r in loads))]
+        free = [row for row in loads if row.kind != "MJCF"]
+        cells += [f"{sum(r.free_points > 0 for r in free)} of {len(free)}"]
+        if physics:
+            asked = [row for row in loads if not row.physics.startswith("not compared")]
+            cells += [f"{sum(r.physics == 'agrees' for r in asked)} of {len(asked)}"]
+        table.add_row(*cells)
+    console.print(table)
+
+    skipped = Counter(f"{row.kind}: {row.reason}" for row in rows if row.outcome == "skipped")
+    console.print("skipped:", ", ".join(f"{count} {reason}" for reason, count in skipped.most_common()), highlight=False)
+    loads = [row for row in rows if row.outcome == "loads"]
+    noted = sum(row.notes > 0 for row in loads)
+    console.print(f"notes: {noted} of {len(loads)} have some, {sum(row.warnings > 0 for row in loads)} a warning among them")
+
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.outcome in ("refused", "broken", "died"):
+            groups[f"{row.kind} {row.outcome}: {reason_class(row.reason)}"].append(row)
+        elif row.physics not in ("", "agrees") and not row.physics.startswith("not compared"):
+            groups[f"{row.kind} physics"].append(row)
+        if row.outcome != "skipped" and row.doctor not in ("agrees", ""):
+            groups[f"{row.kind}: loader {row.outcome}, doctor {row.doctor}"].append(row)
+    for reason, same in sorted(groups.items(), key=lambda item: -len(item[1])):
+        console.print(f"\n{len(same):4d}  {reason}", markup=False, highlight=False, soft_wrap=True)
+        for row in same[:SHOWN]:
+            what = row.physics if reason.endswith("physics") else row.reason
+            console.print(f"      {row.file}\n        {what[:300]}", markup=False, highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Read the options, go through all files, and print."""
+    parser = argparse.ArgumentParser(description="Count which robot files load, and why the others are refused.")
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--physics", action="store_true", help="compare mass matrix and gravity with Pinocchio or MuJoCo")
+    parser.add_argument("--csv", type=Path, help="write one line per file")
+    parser.add_argument("--only", default="", help="only files with this in their path")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each part of the work on one file")
+    parser.add_argument("--gigabytes", type=float, default=6.0, help="address space of one process")
+    options = parser.parse_args()
+    if missing := [str(folder) for folder in options.folders if not folder.exists()]:
+        parser.error(f"there is no {missing[0]}")
+
+    files = list(found(options.folders, options.only))
+    rows: list[Row] = []
+    seen: set[tuple[str, str]] = set()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
+        task = progress.add_task("robot files", total=len(files))
+        for path, folder, kind in files:
+            progress.update(task, advance=1, description=path.name[:40].ljust(40))
+            key = kind, hashlib.sha256(path.read_bytes()).hexdigest()
+            if key in seen:
+                rows.append(Row(str(path), kind, "skipped", "second copies"))
+            else:
+                rows.append(result(path, folder, kind, options))
+                # a copy may lie where more of its files are
+                if rows[-1].outcome != "skipped" or rows[-1].reason in ("no joints", "only macros"):
+                    seen.add(key)
+    show(rows, Console(width=180), options.physics)
+    if options.csv:
+        with options.csv.open("w", newline="") as out:
+            writer = csv.DictWriter(out, [field.name for field in fields(Row)])
+            writer.writeheader()
+            writer.writerows(asdict(row) for row in rows)
+
+
+if __name__ == "__main__":
+    main()
