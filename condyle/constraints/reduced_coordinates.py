@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from condyle.errors import RobotError
+from condyle.robot.description import Keyframe
 from condyle.robot.edit import only
 from condyle.robot.joints import Prismatic
 from condyle.robot.model import Link, Model
 from condyle.robot.spatial import Inertia, Pose
+
+if TYPE_CHECKING:
+    from condyle.constraints.coordinate_map import CoordinateMap
 
 
 def reduced_model(name: str, joints: Sequence[Link]) -> Model:
@@ -58,6 +62,19 @@ def remaining_joint(model: Model, reduced: Model, joint: str) -> Link:
     if isinstance(joint, str) and joint not in names and joint in [link.joint for link in model.links]:
         raise RobotError(f"robot '{model.name}': joint '{joint}' follows others; those that remain are {', '.join(names[:12])}")
     return reduced.links[only(reduced, joint)]
+
+
+def keyframe_along(model: Model, coordinate_map: CoordinateMap, key: Keyframe) -> Keyframe:
+    """A state of all coordinates in the reduced ones: those of joints that remain, elsewhere as the constraint begins."""
+    if coordinate_map.identity:
+        return key
+    full = {link.joint: link for link in model.links}
+    q, names = coordinate_map.start, velocity_names(model)
+    for link in coordinate_map.reduced.links:
+        if (known := full.get(link.joint)) is not None and known.kind.nq == link.kind.nq:
+            q[link.q] = key.q[known.q]
+    speeds = dict(zip(names, key.v, strict=True))
+    return Keyframe(q, np.array([speeds.get(name, 0.0) for name in coordinate_map.velocity_names]), key.u)
 
 
 def velocity_names(model: Model) -> list[str]:

@@ -16,7 +16,7 @@ from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.diagnostics import why_not
 from condyle.constraints.explicit_map import explicit
 from condyle.constraints.loop_residuals import Condition
-from condyle.constraints.reduced_coordinates import floats, remaining_joint
+from condyle.constraints.reduced_coordinates import floats, keyframe_along, remaining_joint
 from condyle.dynamics import manifold
 from condyle.errors import RobotError
 from condyle.multibody import inverse_kinematics
@@ -24,7 +24,7 @@ from condyle.multibody.compiled import CallOptions, Compiled
 from condyle.multibody.html import robot_html
 from condyle.multibody.inverse_kinematics import InverseKinematics
 from condyle.robot import edit
-from condyle.robot.description import Description
+from condyle.robot.description import Description, Keyframe
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
 from condyle.robot.parameters import Parameters, geometric, model_parameters, with_parameters
@@ -182,6 +182,11 @@ class Robot:
     def neutral(self) -> np.ndarray:
         """The configuration with every joint at zero; of a constrained robot, where its constraint begins."""
         return self.coordinate_map.start
+
+    @property
+    def keyframes(self) -> dict[str, Keyframe]:
+        """The states that the file names, such as keyframes["home"].q: q and v of this robot, and the controls u."""
+        return {name: keyframe_along(self.model, self.coordinate_map, key) for name, key in self.model.keyframes.items()}
 
     def random_configuration(self, rng: np.random.Generator, count: int | None = None) -> np.ndarray:
         """A configuration within the limits, uniform orientations; (count, nq) when a count is given."""

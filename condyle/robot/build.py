@@ -10,7 +10,7 @@ import numpy as np
 
 from condyle.errors import RobotError
 from condyle.robot.couplings import moving_loops
-from condyle.robot.description import Description, JointSpec, LinkSpec, Shape, moved
+from condyle.robot.description import Description, JointSpec, Keyframe, LinkSpec, Shape, moved
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
 from condyle.robot.model import Frame, Link, Loop, Model
 from condyle.robot.spatial import Inertia, Pose, length
@@ -30,16 +30,30 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
     builder.walk(base)
     frames = builder.named_frames()
     loops = [Loop(loop.name, loop.frame_a, loop.frame_b, tuple(loop.axes)) for loop in description.loops]
+    links = tuple(builder.bodies)
     return Model(
         description.name,
-        tuple(builder.bodies),
+        links,
         frames,
         (x, y, z),
         description.notes,
         tuple(builder.visuals),
         tuple(builder.collisions),
         moving_loops(loops, frames, description.name),
+        {name: _with_base(links, key) for name, key in description.keyframes.items()},
+        description.ground,
+        description.timestep,
     )
+
+
+def _with_base(links: Sequence[Link], key: Keyframe) -> Keyframe:
+    """A keyframe of the description, with the coordinates of a base that was put before them: zero, and no rotation."""
+    nq = sum(link.kind.nq for link in links) - len(key.q)
+    nv = sum(link.kind.nv for link in links) - len(key.v)
+    if nq == 0:
+        return key
+    front = Model("", tuple(links), (), (0.0, 0.0, 0.0)).neutral()[:nq]
+    return replace(key, q=np.array([*front, *key.q]), v=np.array([*np.zeros(nv), *key.v]))
 
 
 class _Builder:
@@ -109,7 +123,8 @@ class _Builder:
             return at, placement
         parts = _motions(joint)
         losses = {"damping": joint.damping, "friction": joint.friction, "armature": joint.armature}
-        own = {"limits": joint.limits, "mimic": joint.mimic, "written": joint.written} if len(parts) == 1 else {}
+        one = ("limits", "mimic", "written", "stiffness", "rest") if len(parts) == 1 else ()
+        own = {name: getattr(joint, name) for name in one}
         for number, (name, kind) in enumerate(parts, start=1):
             link = joint.child if number == len(parts) else f"{joint.child}_{number - 1}"
             base = "free" if joint.kind == "free" else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,15 +19,17 @@ LOOP_AXES = ("x", "y", "z", "rx", "ry", "rz")
 @dataclass(frozen=True)
 class Shape:
     """A visual or collision shape in a link: size is (x, y, z) of a box, (r,) of a sphere, (r, length) of a cylinder or capsule
-    about z, the scale (x, y, z) of a mesh."""
+    about z, the three radii of an ellipsoid, the scale (x, y, z) of a mesh."""
 
-    kind: str  # "box", "sphere", "cylinder", "capsule", "mesh"
+    kind: str  # "box", "sphere", "cylinder", "capsule", "ellipsoid", "mesh"
     size: tuple[float, ...]
     pose: Pose = field(default_factory=Pose.identity)
     name: str = ""
     mesh: Path | None = None
     color: tuple[float, float, float, float] | None = None
     sha256: str | None = None  # of the mesh, where a run names it: a file with another content is not opened for anybody
+    friction: float | None = None  # of its surface; None where nothing is written
+    contact: bool = True  # False: it cannot touch the ground, by the contact bits of its file
 
 
 def moved(shapes: Iterable[Shape], X_ab: Pose) -> tuple[Shape, ...]:
@@ -44,6 +46,7 @@ class LinkSpec:
     visuals: tuple[Shape, ...] = ()
     collisions: tuple[Shape, ...] = ()
     where: str = ""  # "arm.urdf:12"
+    gravity_compensation: float = 0.0  # part of its weight that a force at its centre of mass carries; 1: all of it
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class JointSpec:
     mimic: Mimic | None = None
     where: str = ""
     written: tuple[float, ...] = ()  # its coordinates in the pose in which the robot is written; zero where nothing is said
+    stiffness: float = 0.0  # of a spring, N m/rad or N/m
+    rest: float = 0.0  # the coordinate at which the spring is at rest
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,23 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Keyframe:
+    """A state that a file names: q and v of the model, base included, and the controls u of the file's actuators."""
+
+    q: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+
+
+@dataclass(frozen=True)
+class WrittenGround:
+    """The ground that a file puts under its robot: a horizontal plane at this height."""
+
+    height: float = 0.0
+    friction: float = 1.0
+
+
+@dataclass(frozen=True)
 class Description:
     """A whole robot as written. Children of a link are visited in the order of `joints`."""
 
@@ -127,3 +149,7 @@ class Description:
     notes: tuple[Note, ...] = ()
     source: str = ""
     loops: tuple[LoopSpec, ...] = ()
+    keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
+    ground: WrittenGround | None = None
+    gravity: tuple[float, float, float] | None = None  # None where the file has no word on it
+    timestep: float | None = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from condyle.errors import RobotError
 from condyle.robot.couplings import moving_loops
-from condyle.robot.description import moved
+from condyle.robot.description import Keyframe, moved
 from condyle.robot.model import Frame, Link, Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Pose
@@ -85,6 +85,9 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
     for frame in model.frames:
         at, X = home[frame.link] if frame.link >= 0 else (-1, Pose.identity())
         frames.append(Frame(frame.name, at, X @ frame.pose))
+    kept = [link for i, link in model.outward() if i not in fixed]
+    q_map = np.array([n for link in kept for n in range(link.q.start, link.q.stop)], dtype=int)
+    v_map = np.array([n for link in kept for n in range(link.v.start, link.v.stop)], dtype=int)
     slim = replace(
         model,
         links=tuple(links),
@@ -92,8 +95,6 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
         visuals=tuple(visuals),
         collisions=tuple(collisions),
         loops=moving_loops(model.loops, frames, model.name),
+        keyframes={name: Keyframe(key.q[q_map], key.v[v_map], key.u) for name, key in model.keyframes.items()},
     )
-    kept = [link for i, link in model.outward() if i not in fixed]
-    q_map = [n for link in kept for n in range(link.q.start, link.q.stop)]
-    v_map = [n for link in kept for n in range(link.v.start, link.v.stop)]
-    return Locked(slim, np.array(q_map, dtype=int), np.array(v_map, dtype=int), standing, model.nv)
+    return Locked(slim, q_map, v_map, standing, model.nv)

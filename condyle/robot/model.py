@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import RobotError
-from condyle.robot.description import Limits, LinkSpec, Mimic, Note, Shape, moved
+from condyle.robot.description import Keyframe, Limits, LinkSpec, Mimic, Note, Shape, WrittenGround, moved
 from condyle.robot.joints import Kind
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Motion, Pose
 
 # motions that place a robot in the world, which no motor drives: of a free joint, and of a planar or euler base
 BASE_MOTIONS = ("free", "x", "y", "z", "yaw", "pitch", "roll")
+
+NOT_COMPENSATED = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class Link:
     collisions: tuple[Shape, ...] = ()
     written: tuple[float, ...] = ()  # its coordinates in the pose in which the robot is written; zero where nothing is said
     base: str = ""  # the motion of the base that this joint is, one of BASE_MOTIONS; "" for a joint of the robot itself
+    stiffness: float = 0.0  # of a spring about the coordinate `rest`
+    rest: float = 0.0
+    compensated: tuple[float, float, float, float] = NOT_COMPENSATED  # (mass, mass * position) whose weight a force carries
 
     def pose(self, q: Any) -> Pose:
         """X_pi: this link in its parent."""
@@ -59,7 +64,25 @@ class Link:
         """This link with a part fixed to it at the pose X: its inertia and shapes are added."""
         inertia = self.inertia if part.inertia is None else self.inertia + part.inertia.seen_from(X)
         visuals, collisions = (*self.visuals, *moved(part.visuals, X)), (*self.collisions, *moved(part.collisions, X))
-        return replace(self, inertia=inertia, visuals=visuals, collisions=collisions)
+        compensated = _compensated(part, X)
+        if compensated != NOT_COMPENSATED:
+            a, b = self.compensated, compensated
+            compensated = (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3])
+        else:
+            compensated = self.compensated
+        return replace(self, inertia=inertia, visuals=visuals, collisions=collisions, compensated=compensated)
+
+
+def _compensated(part: Link | LinkSpec, X: Pose) -> tuple[float, float, float, float]:
+    """(mass, mass * position) of a part whose weight is compensated, as seen from where it is fixed at the pose X."""
+    if isinstance(part, Link):
+        mass, h = part.compensated[0], np.array(part.compensated[1:])
+    elif part.inertia is None or not part.gravity_compensation:
+        return NOT_COMPENSATED
+    else:
+        mass, h = part.gravity_compensation * part.inertia.mass, part.gravity_compensation * np.asarray(part.inertia.h)
+    x, y, z = X.R @ h + mass * X.p
+    return float(mass), float(x), float(y), float(z)
 
 
 @dataclass(frozen=True)
@@ -85,7 +108,8 @@ class Loop:
 class Model:
     """A robot with base, gravity and coordinates chosen. It never changes.
 
-    `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it.
+    `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it. `keyframes`, `ground`
+    and `timestep` are what the file has of them.
     """
 
     name: str
@@ -96,6 +120,9 @@ class Model:
     visuals: tuple[Shape, ...] = ()
     collisions: tuple[Shape, ...] = ()
     loops: tuple[Loop, ...] = ()
+    keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
+    ground: WrittenGround | None = None
+    timestep: float | None = None
 
     @property
     def nq(self) -> int:
@@ -154,6 +181,8 @@ def digest(model: Model) -> str:
         found.update(f"{link.parent} {link.kind!r} {link.q} {link.v} {link.armature!r} {link.inertia.mass!r}\n".encode())
         for array in (link.placement.R, link.placement.p, link.inertia.h, link.inertia.I):
             found.update(np.ascontiguousarray(array, dtype=float).tobytes())
+        if link.compensated != NOT_COMPENSATED:
+            found.update(f"compensated {link.compensated!r}\n".encode())
         if (mimic := link.mimic) is not None:
             leader = number.get(mimic.joint, mimic.joint)
             found.update(f"follows {leader!r} {float(mimic.multiplier)!r} {float(mimic.offset)!r}\n".encode())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from condyle.multibody.robot import Robot
-from condyle.robot.description import LOOP_AXES, Limits, Shape
+from condyle.robot.description import LOOP_AXES, Keyframe, Limits, Shape
 from condyle.robot.mesh import mesh_hash
 from condyle.robot.model import BASE_MOTIONS, Model
 from condyle.robot.spatial import Inertia, Pose
@@ -17,7 +17,7 @@ from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs
 
 MAX_LINKS = 20_000
 MAX_SUBSTEPS, MAX_EXPONENT = 10_000, 16
-SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "mesh": 3}  # kind -> numbers in its size
+SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2, "ellipsoid": 3, "mesh": 3}  # kind -> numbers in its size
 
 # what the annotation of a field does not say
 FIELDS: dict[tuple[type, str], Any] = {
@@ -26,6 +26,9 @@ FIELDS: dict[tuple[type, str], Any] = {
     (Inertia, "mass"): float,
     (Inertia, "h"): Floats((3,)),
     (Inertia, "I"): Floats((3, 3)),
+    (Keyframe, "q"): Floats((None,)),
+    (Keyframe, "v"): Floats((None,)),
+    (Keyframe, "u"): Floats((None,)),
     (SimulationConfig, "ground"): Plane | Slope | Stairs | HeightField | None,
     (SimulationConfig, "force"): None,
     (HeightField, "heights"): Floats((None, None)),
@@ -139,6 +142,8 @@ def _check_model(model: Model) -> None:
         _check(link.base in ("", *BASE_MOTIONS), f"{where}.base is not one of {', '.join(BASE_MOTIONS)}, or empty")
         _check(len(link.written) in (0, link.kind.nq), f"{where}.written does not have {link.kind.nq} entries")
         q, v = q + link.kind.nq, v + link.kind.nv
+    for name, key in model.keyframes.items():
+        _check((len(key.q), len(key.v)) == (q, v), f"robot.model.keyframes: '{name:.40}' is not of this robot")
     for frame in model.frames:
         _check(-1 <= frame.link < len(links), f"robot.model.frames: '{frame.name:.40}' is on a link that does not exist")
     known = {frame.name for frame in model.frames}
