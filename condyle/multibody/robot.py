@@ -24,6 +24,7 @@ from condyle.multibody.compiled import CallOptions, Compiled
 from condyle.multibody.html import robot_html
 from condyle.multibody.inverse_kinematics import InverseKinematics
 from condyle.robot import edit
+from condyle.robot.actuator import ActuatorSpec
 from condyle.robot.description import Description, Keyframe
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
@@ -163,6 +164,11 @@ class Robot:
     def effort_limits(self) -> np.ndarray:
         """The largest joint force of every entry of v, (nv,): N m or N, inf where there is none."""
         return self._limits("effort")
+
+    @property
+    def actuators(self) -> tuple[ActuatorSpec, ...]:
+        """The actuators of its file, one for each control; `condyle.blocks.RobotActuators` simulates them."""
+        return self.model.actuators
 
     @property
     def report(self) -> list[str]:

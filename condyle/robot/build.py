@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import RobotError
+from condyle.robot.actuator import actuator_problems
 from condyle.robot.couplings import moving_loops
 from condyle.robot.description import Description, JointSpec, Keyframe, LinkSpec, Shape, moved
 from condyle.robot.joints import Ball, Free, Kind, Prismatic, Revolute
@@ -29,6 +30,9 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
     builder = _Builder(description)
     builder.walk(base)
     frames = builder.named_frames()
+    joints = [link.joint for link in builder.bodies if link.kind.nv == 1]
+    if problems := actuator_problems(description.actuators, joints, [frame.name for frame in frames]):
+        raise RobotError(problems)
     loops = [Loop(loop.name, loop.frame_a, loop.frame_b, tuple(loop.axes)) for loop in description.loops]
     links = tuple(builder.bodies)
     return Model(
@@ -43,6 +47,7 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
         {name: _with_base(links, key) for name, key in description.keyframes.items()},
         description.ground,
         description.timestep,
+        description.actuators,
     )
 
 
@@ -123,7 +128,7 @@ class _Builder:
             return at, placement
         parts = _motions(joint)
         losses = {"damping": joint.damping, "friction": joint.friction, "armature": joint.armature}
-        one = ("limits", "mimic", "written", "stiffness", "rest") if len(parts) == 1 else ()
+        one = ("limits", "mimic", "written", "stiffness", "rest", "actuator_range") if len(parts) == 1 else ()
         own = {name: getattr(joint, name) for name in one}
         for number, (name, kind) in enumerate(parts, start=1):
             link = joint.child if number == len(parts) else f"{joint.child}_{number - 1}"

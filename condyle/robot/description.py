@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from condyle.robot.actuator import ActuatorSpec
 from condyle.robot.spatial import Inertia, Pose
 
 KINDS = ("revolute", "continuous", "prismatic", "fixed", "free", "ball", "planar")
@@ -87,6 +88,7 @@ class JointSpec:
     written: tuple[float, ...] = ()  # its coordinates in the pose in which the robot is written; zero where nothing is said
     stiffness: float = 0.0  # of a spring, N m/rad or N/m
     rest: float = 0.0  # the coordinate at which the spring is at rest
+    actuator_range: tuple[float, float] | None = None  # of the sum of its actuators' forces, N m or N
 
 
 @dataclass(frozen=True)
@@ -153,3 +155,4 @@ class Description:
     ground: WrittenGround | None = None
     gravity: tuple[float, float, float] | None = None  # None where the file has no word on it
     timestep: float | None = None
+    actuators: tuple[ActuatorSpec, ...] = ()

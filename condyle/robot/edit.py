@@ -88,6 +88,7 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
     kept = [link for i, link in model.outward() if i not in fixed]
     q_map = np.array([n for link in kept for n in range(link.q.start, link.q.stop)], dtype=int)
     v_map = np.array([n for link in kept for n in range(link.v.start, link.v.stop)], dtype=int)
+    positions = {link.joint: float(standing[link.q.start]) for i, link in model.outward() if i in fixed and link.kind.nv == 1}
     slim = replace(
         model,
         links=tuple(links),
@@ -96,5 +97,6 @@ def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) 
         collisions=tuple(collisions),
         loops=moving_loops(model.loops, frames, model.name),
         keyframes={name: Keyframe(key.q[q_map], key.v[v_map], key.u) for name, key in model.keyframes.items()},
+        actuators=tuple(actuator.locked(positions) for actuator in model.actuators),
     )
     return Locked(slim, q_map, v_map, standing, model.nv)

@@ -10,8 +10,7 @@ a mimic joint; `connect` and `weld`, a loop. Whatever has no place in a Descript
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf, isfinite
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import require
+from condyle.robot import mjcf_actuators
 from condyle.robot.description import LOOP_AXES, Description, FrameSpec, JointSpec, Limits, LinkSpec, LoopSpec, Mimic, Shape
 from condyle.robot.joints import rotation_about, rotation_of
 from condyle.robot.mjcf_files import Gathered, active, compiled, gather, loop_kind, text_at
@@ -70,15 +70,6 @@ def load_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Mjcf:
     )
 
 
-@dataclass
-class Motors:
-    """What the actuators of a joint add to it, by joint number."""
-
-    effort: dict[int, float] = field(default_factory=dict)
-    armature: dict[int, float] = field(default_factory=dict)
-    damping: dict[int, float] = field(default_factory=dict)
-
-
 class _Reader:
     """Reads one compiled model. Nameless bodies, joints and sites get names; all names of links and joints are distinct."""
 
@@ -89,7 +80,7 @@ class _Reader:
         self.taken = {model.body(i).name for i in range(model.nbody)} | {model.joint(i).name for i in range(model.njnt)}
         self.bodies = [model.body(i).name or self.fresh(f"body{i}") for i in range(model.nbody)]
         self.joints = [model.joint(i).name or self.fresh(f"joint{i}") for i in range(model.njnt)]
-        self.motors: Motors = self.drives()
+        self.motors = mjcf_actuators.motors(mujoco, model)
         self.couplings = self.straight_couplings()
         self.mimics = {one: mimic for one, mimic in self.couplings.values()}
         self.links: list[LinkSpec] = []
@@ -116,11 +107,16 @@ class _Reader:
             self.links.append(LinkSpec(name, inertia, tuple(visuals[i]), tuple(collisions[i]), self.where("body", name)))
         frames = tuple(self.frame(i) for i in range(self.model.nsite))
         ends, closed = self.loops()
+        actuators = mjcf_actuators.actuators(self.mujoco, self.model, self.joints, [frame.name for frame in frames])
+        for what in mjcf_actuators.notes(self.mujoco, self.model, actuators):
+            self.report.ignored(self.file, what)
         note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, set(self.couplings))
         name = text_at(self.model.names, 0)
         name = Path(self.file).stem if name in ("", "MuJoCo Model") else name
         joints = tuple(self.specs)
-        return Description(name, tuple(self.links), joints, (*frames, *ends), self.report.notes, self.file, closed)
+        return Description(
+            name, tuple(self.links), joints, (*frames, *ends), self.report.notes, self.file, closed, actuators=actuators
+        )
 
     def inertia(self, i: int) -> Inertia | None:
         """The body about its own frame; MuJoCo keeps principal moments about the centre of mass."""
@@ -198,6 +194,7 @@ class _Reader:
             mimic=self.mimics.get(j),
             where=self.where("joint", self.joints[j]),
             written=self.written(j, kind),
+            actuator_range=mjcf_actuators.actuator_range(m, j),
         )
 
     def written(self, j: int, kind: str) -> tuple[float, ...]:
@@ -274,58 +271,6 @@ class _Reader:
             x, y, z = (float(s) for s in model.mesh_scale[mesh])
             return Shape("mesh", (x, y, z), pose, name, path, color)
         return None
-
-    # -- motors
-
-    def drives(self) -> Motors:
-        """The joint data of all actuators. What they are driven by is noted: here, a joint is driven by its effort.
-
-        A joint's effort limit is |gear| * (largest force) summed over its actuators, and never more than its own
-        actuatorfrcrange; there is none if an actuator has none. Rotor inertia and damping count gear^2 times.
-        """
-        mujoco, model, out = self.mujoco, self.model, Motors()
-        scalar = (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
-        limits: dict[int, float] = {}
-        for i in range(getattr(model, "nactuator", model.nu)):
-            name = f"actuator '{model.actuator(i).name or i}'"
-            joint, gear = int(model.actuator_trnid[i, 0]), float(model.actuator_gear[i, 0])
-            on_joint = int(model.actuator_trntype[i]) in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
-            if not on_joint or int(model.jnt_type[joint]) not in scalar:
-                self.report.ignored(self.file, f"{name}: it does not drive a hinge or a slide")
-                continue
-            bound = self.bound(i)
-            limits[joint] = limits.get(joint, 0.0) + abs(gear) * bound
-            for values, given in ((out.armature, "actuator_armature"), (out.damping, "actuator_damping")):
-                if (value := float(getattr(model, given, np.zeros(i + 1))[i])) != 0.0:
-                    values[joint] = values.get(joint, 0.0) + gear * gear * value
-            limit = f"limit {abs(gear) * bound:g}" if isfinite(bound) else "without limit"
-            what = f"{name} on joint '{self.joints[joint]}', gear {gear:g}, {limit}"
-            law = "" if self.is_motor(i) else ", with its control law (a servo or activation)"
-            self.report.ignored(self.file, f"{what}{law}: the joint is driven by its effort")
-        for joint in range(model.njnt):
-            if model.jnt_actfrclimited[joint]:
-                limits[joint] = min(limits.get(joint, inf), float(np.abs(model.jnt_actfrcrange[joint]).max()))
-        out.effort = {joint: limit for joint, limit in limits.items() if isfinite(limit)}
-        return out
-
-    def is_motor(self, i: int) -> bool:
-        """Whether force = gain * control, perhaps filtered."""
-        mujoco, model, dynamics = self.mujoco, self.model, self.mujoco.mjtDyn
-        return (
-            int(model.actuator_gaintype[i]) == mujoco.mjtGain.mjGAIN_FIXED
-            and int(model.actuator_biastype[i]) == mujoco.mjtBias.mjBIAS_NONE
-            and int(model.actuator_dyntype[i]) in (dynamics.mjDYN_NONE, dynamics.mjDYN_FILTER, dynamics.mjDYN_FILTEREXACT)
-        )
-
-    def bound(self, i: int) -> float:
-        """The largest force of an actuator before its gear; the larger side where the range is lopsided."""
-        model, bound = self.model, inf
-        if model.actuator_forcelimited[i]:
-            bound = float(np.abs(model.actuator_forcerange[i]).max())
-        control = int(model.actuator_ctrladr[i]) if hasattr(model, "actuator_ctrladr") else i
-        if self.is_motor(i) and model.actuator_ctrllimited[control]:
-            bound = min(bound, abs(float(model.actuator_gainprm[i, 0])) * float(np.abs(model.actuator_ctrlrange[control]).max()))
-        return bound
 
     # -- loops
 

@@ -14,7 +14,6 @@ SHOWN = 8  # names in one note
 
 # MuJoCo's word for a table, and what it holds
 TABLES = {
-    "tendon": "tendons",
     "pair": "contact pairs with their own parameters (the geoms collide as any others)",
     "exclude": "pairs of bodies excluded from contact",
     "sensor": "sensors",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import RobotError
+from condyle.robot.actuator import ActuatorSpec
 from condyle.robot.description import Keyframe, Limits, LinkSpec, Mimic, Note, Shape, WrittenGround, moved
 from condyle.robot.joints import Kind
 from condyle.robot.names import nearest
@@ -41,6 +42,7 @@ class Link:
     visuals: tuple[Shape, ...] = ()
     collisions: tuple[Shape, ...] = ()
     written: tuple[float, ...] = ()  # its coordinates in the pose in which the robot is written; zero where nothing is said
+    actuator_range: tuple[float, float] | None = None  # of the sum of its actuators' forces, N m or N
     base: str = ""  # the motion of the base that this joint is, one of BASE_MOTIONS; "" for a joint of the robot itself
     stiffness: float = 0.0  # of a spring about the coordinate `rest`
     rest: float = 0.0
@@ -108,8 +110,8 @@ class Loop:
 class Model:
     """A robot with base, gravity and coordinates chosen. It never changes.
 
-    `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it. `keyframes`, `ground`
-    and `timestep` are what the file has of them.
+    `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it. `keyframes`, `ground`,
+    `timestep` and `actuators` are what the file has of them; condyle.blocks.RobotActuators simulates the last.
     """
 
     name: str
@@ -123,6 +125,7 @@ class Model:
     keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
     ground: WrittenGround | None = None
     timestep: float | None = None
+    actuators: tuple[ActuatorSpec, ...] = ()
 
     @property
     def nq(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from condyle.multibody.robot import Robot
+from condyle.robot.actuator import actuator_problems
 from condyle.robot.description import LOOP_AXES, Keyframe, Limits, Shape
 from condyle.robot.mesh import mesh_hash
 from condyle.robot.model import BASE_MOTIONS, Model
@@ -150,6 +151,9 @@ def _check_model(model: Model) -> None:
     for loop in model.loops:
         exist = {loop.frame_a, loop.frame_b} <= known and set(loop.axes) <= set(LOOP_AXES)
         _check(exist, f"robot.model.loops: '{loop.name:.40}' names a frame or an axis that does not exist")
+    joints = [link.joint for link in links if link.kind.nv == 1]
+    for problem in actuator_problems(model.actuators, joints, list(known)):
+        raise DecodeError(f"robot.model.actuators: {problem}")
     shapes = [shape for link in links for shape in (*link.visuals, *link.collisions)]
     for shape in (*model.visuals, *model.collisions, *shapes):
         size = SHAPE_SIZES.get(shape.kind)

@@ -10,6 +10,7 @@ from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.kinematics import frame_pose
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.errors import RobotError
+from condyle.robot.actuator import ActuatorSpec
 from condyle.robot.build import build
 from condyle.robot.check import check
 from condyle.robot.conventions import a_to_mujoco, q_from_mujoco, q_to_mujoco, v_from_mujoco, v_to_mujoco
@@ -221,9 +222,11 @@ def test_motors_limit_efforts_and_add_rotor_inertia() -> None:
     assert k.limits.effort == 7.0
     assert l.limits.effort == 8.0
     assert (j.armature, j.damping) == pytest.approx((9 * 0.5, 9 * 0.7))
-    said = "\n".join(note.what for note in robot.notes)
-    assert "actuator 'm1' on joint 'j', gear 3, limit 6" in said and "actuator 'm3' on joint 'k', gear 100, without limit" in said
-    assert "actuator 'p' on joint 'l', gear 2, limit 8, with its control law" in said
+    m1, m2, _, p = robot.actuators
+    assert m1 == ActuatorSpec("m1", (("j", 3.0),), ctrlrange=(-2.0, 1.0))
+    assert m2.joints == (("j", -10.0),) and m2.forcerange == (-0.5, 0.5) and k.actuator_range == (-7.0, 5.0)
+    assert p.gain == (10.0, 0.0, 0.0) and p.bias == (0.0, -10.0, 0.0) and p.forcerange == (-4.0, 4.0)
+    assert not any("actuator" in note.what for note in robot.notes)
 
     # MuJoCo agrees about the rotor's inertia and damping
     theirs = mujoco.MjModel.from_xml_string(MOTORS)
@@ -268,7 +271,7 @@ def test_nothing_is_dropped_in_silence() -> None:
     said = "\n".join(note.what for note in loaded.description.notes)
     for word in (
         "sun", "eye", "target", "gravity compensation of bodies: a", "springs of joints: j", "contact parameters of geoms: ga",
-        "limits of ball joints: l", "contact pairs", "excluded from contact", "tendons: rope", "'loop' (connect)",
+        "limits of ball joints: l", "contact pairs", "excluded from contact", "combination of joints: rope", "'loop' (connect)",
         "sensors: encoder", "keyframes (load_mjcf returns them): home", "custom numbers: magic", "custom texts: motto",
         "option viscosity = 0.1", "option wind", "option gravity", "option integrator", "option timestep",
         "joint 'k' mimics another",
