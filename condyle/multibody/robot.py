@@ -23,13 +23,13 @@ from condyle.multibody import inverse_kinematics
 from condyle.multibody.compiled import CallOptions, Compiled
 from condyle.multibody.html import robot_html
 from condyle.multibody.inverse_kinematics import InverseKinematics
+from condyle.multibody.scatter import scattered
 from condyle.robot import edit
 from condyle.robot.actuator import ActuatorSpec
 from condyle.robot.description import Description, Keyframe
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
 from condyle.robot.parameters import Parameters, geometric, model_parameters, with_parameters
-from condyle.tape.array import array
 from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
 from condyle.tape.scalar import caller
@@ -474,14 +474,16 @@ class Robot:
     def full(self, q: Any) -> np.ndarray:
         """The configuration of the robot this one was locked from; of a constrained robot, all its coordinates."""
         q = q if self.coordinate_map.identity else self.lift(q, np.zeros(self.nv))[0]
-        return self._scattered("q", q, self.model.nq, None if self.locked is None else (self.locked.q, self.locked.standing))
+        return scattered(
+            self.model, "q", q, self.model.nq, None if self.locked is None else (self.locked.q, self.locked.standing)
+        )
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
         if not self.coordinate_map.identity:
             raise RobotError(f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)")
-        return self._scattered(
-            "v", v, self.model.nv, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv))
+        return scattered(
+            self.model, "v", v, self.model.nv, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv))
         )
 
     def function(self, what: str | Callable[..., Any], parameters: Sequence[str] = (), **shapes: Any) -> Function:
@@ -595,15 +597,3 @@ class Robot:
             raise RobotError(
                 f"robot '{self.name}' is not constrained, so {what} has nothing to do; see embed, couple, close_loop and roll"
             )
-
-    def _scattered(self, name: str, x: Any, size: int, into: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-        """x as an array; with (entries, rest), the rest with x at these entries."""
-        given = array(x) if any_traced((x,)) else floats(self.model, name, x)
-        if into is None:
-            return given
-        entries, rest = into
-        if given.shape[-1:] != (size,):
-            raise RobotError(f"robot '{self.name}': {name} must have {size} entries, got the shape {given.shape}")
-        full = np.broadcast_to(rest, (*given.shape[:-1], len(rest))).astype(given.dtype).view(type(given))
-        full[..., entries] = given
-        return full
