@@ -10,10 +10,11 @@ demo_extras  := plot,viewer,export,precision
 test_extras  := test
 bench_extras := precision,casadi,plot,mjcf,peers
 lint_extras  := lint
+docs_extras  := docs
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint clean
+.PHONY: help demo test bench lint docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +33,11 @@ lint: $(VENV)/.installed-lint ## check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.installed-docs ## build the documentation with its reference and search: site/index.html
+	$(BIN)/python tools/build_site.py
+
 clean: ## remove caches and outputs; the environment stays (rm -r .venv)
-	rm -rf build dist out .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist out site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # an install is redone when pyproject.toml changes; each target keeps its own mark

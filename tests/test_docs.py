@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, IMAGES, TOOLS = ROOT / "docs", ROOT / "docs" / "images", ROOT / "tools"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 ALL = [ROOT / "README.md", *PAGES]
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
 each_text = pytest.mark.parametrize("page", ALL, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 LARGEST = 400_000  # bytes of an image
@@ -282,7 +282,8 @@ def test_the_folders_of_the_architecture_page_are_all() -> None:
 
 def test_every_page_is_in_the_index() -> None:
     index = {match["target"].partition("#")[0] for match in LINK.finditer((DOCS / "README.md").read_text())}
-    missing = [page.name for page in PAGES if page.name != "README.md" and page.name not in index]
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES]
+    missing = [page for page in pages if page not in ("README.md", *index)]
     assert not missing, f"docs/README.md does not lead to {', '.join(missing)}"
 
 
