@@ -36,6 +36,7 @@ from condyle.blocks.motors import SeriesElastic as SeriesElastic
 from condyle.blocks.pid import PID as PID
 from condyle.blocks.pid import Integrator as Integrator
 from condyle.blocks.policy import MLP as MLP
+from condyle.blocks.robot_actuators import RobotActuators as RobotActuators
 from condyle.blocks.rotor import Rotor as Rotor
 from condyle.blocks.servos import FirstOrderServo as FirstOrderServo
 from condyle.blocks.servos import FirstOrderTorqueServo as FirstOrderTorqueServo

@@ -170,3 +170,15 @@ def link_forces(model: Model, q: Array, where: Sequence[tuple[str, str]], wrench
         force = frame.pose @ force
         total[frame.link] = total[frame.link] + force if frame.link in total else force
     return total
+
+
+def wrench_forces(model: Model, q: Array, where: Sequence[tuple[str, str]], wrenches: Sequence[Array]) -> Array:
+    """J^T f: the joint forces of wrenches at frames, (nv,); arguments as those of `link_forces`."""
+    tau, X = np.zeros(model.nv, dtype=object), poses(model, q)
+    for i, force in link_forces(model, q, where, wrenches).items():
+        F = X[i] @ force
+        for j in ancestors(model, i):
+            link = model.links[j]
+            for k, axis in enumerate(link.axes):
+                tau[link.v.start + k] = tau[link.v.start + k] + (X[j] @ axis).dot(F)
+    return tau

@@ -99,9 +99,7 @@ def actuator_problems(actuators: Sequence[ActuatorSpec], joints: Sequence[str], 
         about = f"actuator '{actuator.name!s:.60}'"
         for joint, _ in actuator.joints:
             if joint not in joints:
-                problems.append(
-                    f"{about} drives the joint '{joint!s:.60}' of one coordinate, which is none{nearest(joint, joints)}"
-                )
+                problems.append(f"{about}: there is no joint '{joint!s:.60}' with one coordinate{nearest(joint, joints)}")
         for frame in filter(None, (actuator.site, actuator.refsite)):
             if frame not in frames:
                 problems.append(f"{about}: there is no frame '{frame!s:.60}'{nearest(frame, frames)}")

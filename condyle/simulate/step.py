@@ -9,7 +9,7 @@ import numpy as np
 
 from condyle.constraints.coordinate_map import EvaluatedMap
 from condyle.dynamics.crba import mass_matrix
-from condyle.dynamics.kinematics import ancestors, link_forces, poses, root_poses
+from condyle.dynamics.kinematics import root_poses, wrench_forces
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, surface, to_ground_axes
@@ -176,14 +176,7 @@ def external(world: World, x: Inputs) -> Array:
     """The joint forces of wrenches given from outside and of the user's own function."""
     tau = np.zeros(world.model.nv, dtype=object)
     if world.wrenches and x.wrenches is not None:
-        total = link_forces(world.model, x.q, world.wrenches, list(x.wrenches))
-        X = poses(world.model, x.q)
-        for i, force in total.items():
-            F = X[i] @ force
-            for j in ancestors(world.model, i):
-                link = world.model.links[j]
-                for k, axis in enumerate(link.axes):
-                    tau[link.v.start + k] = tau[link.v.start + k] + (X[j] @ axis).dot(F)
+        tau = wrench_forces(world.model, x.q, world.wrenches, list(x.wrenches))
     if world.force is not None:
         tau = tau + np.asarray(world.force(world.model, x.q, x.v, x.t), dtype=object)
     return tau
