@@ -67,7 +67,7 @@ def build(to: Path) -> list[Page]:
     for page in pages:
         path = to / page.address
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(whole(page, groups))
+        path.write_text(framed(page, groups))
     shutil.copytree(DOCS / "images", to / "images", dirs_exist_ok=True)
     for name in ("site.css", "site.js"):
         shutil.copy(LOOKS / name, to / name)
@@ -228,7 +228,7 @@ def reference_titles() -> list[tuple[str, str]]:
 # -- the frame around a page
 
 
-def whole(page: Page, groups: list[tuple[str, list[tuple[str, str]]]]) -> str:
+def framed(page: Page, groups: list[tuple[str, list[tuple[str, str]]]]) -> str:
     """A page with its navigation."""
     up = relpath(".", Path(page.address).parent.as_posix())
     up = "" if up == "." else f"{up}/"

@@ -48,7 +48,7 @@ def font(size: int, weight: str = "") -> Any:
 
 def robots(path: Path) -> None:
     """Every built-in robot with its name and what it has."""
-    width, height, caption, columns = 400, 290, 40, 3
+    width, height, caption, columns = 300, 230, 36, 5
     names = list(library.ROBOTS)
     sheet = Image.new("RGB", (columns * width, -(-len(names) // columns) * (height + caption)), "white")
     draw = ImageDraw.Draw(sheet)
@@ -58,9 +58,9 @@ def robots(path: Path) -> None:
         near = framed(np.array([[-0.9, -0.1, 0.0], [0.9, 0.1, 1.05]]), size) if name == "cartpole" else None  # its rail is long
         x, y = k % columns * width, k // columns * (height + caption)
         sheet.paste(Image.fromarray(picture(robot, q, size=size, label=False, camera=near)), (x + 4, y + 4))
-        draw.text((x + 8, y + height + 2), name, fill=INK, font=font(17, "-Bold"))
-        facts = f"{robot.nv} {'velocity' if robot.nv == 1 else 'velocities'}, {robot.mass:.3g} kg"
-        draw.text((x + width - 8, y + height + 4), facts, fill=INK, font=font(15), anchor="ra")
+        draw.text((x + 8, y + height + 2), name, fill=INK, font=font(15, "-Bold"))
+        facts = f"nv {robot.nv}, {robot.mass:.3g} kg"
+        draw.text((x + width - 8, y + height + 4), facts, fill=INK, font=font(13), anchor="ra")
     save_image(sheet, path)
 
 

@@ -23,7 +23,7 @@ TRACEBACK = "CONDYLE_TRACEBACK"  # environment variable: set, errors print their
 
 # all commands by group, in the order of --help
 GROUPS = {
-    "See": ("demo", "view", "info", "plot", "video"),
+    "See": ("demo", "view", "info", "robots", "plot", "video"),
     "Run": ("sim", "replay", "export", "import"),
     "Check": ("doctor", "verify", "gradcheck"),
     "Measure": ("bench",),

@@ -24,11 +24,14 @@ def names_in(module: str, *tables: str) -> Callable[[str], list[str]]:
 
 
 def robots(incomplete: str) -> Completions:
-    """The built-in robots, and files that may describe one."""
+    """The built-in and published robots, and files that may describe one."""
     from condyle.robot.library import ALSO, ROBOTS
+    from condyle.robot.presets import presets
 
     built_in = [(name, "a built-in robot") for name in one_of(*ROBOTS, *ALSO)(incomplete)]
-    return built_in + _files(incomplete, (".urdf", ".xacro", ".xml", ".mjcf"))
+    known = {name: preset.package for name, preset in presets().items() if preset.path is not None and incomplete}
+    published = [(name, f"of {known[name]}") for name in one_of(*known)(incomplete)]
+    return built_in + published + _files(incomplete, (".urdf", ".xacro", ".xml", ".mjcf"))
 
 
 def runs(incomplete: str) -> Completions:

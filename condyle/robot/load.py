@@ -1,4 +1,4 @@
-"""Loading: a built-in name, a URDF, xacro or MJCF file, or a description made in code, becomes a checked model."""
+"""Loading: a built-in or published name, a URDF, xacro or MJCF file, or a description made in code, becomes a checked model."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ def load_model(
     strict: bool = False,
 ) -> Model:
     """The model of a robot; `base` and `gravity` as in `condyle.load`, None for what the robot is meant for."""
-    from condyle.robot import library
+    from condyle.robot import library, presets
     from condyle.robot.build import build
     from condyle.robot.check import checked
 
+    if isinstance(source, str) and not _is_file(source) and not library.knows(source):
+        preset = presets.find(source, library.names())
+        source, base = str(preset.path), base or preset.base
+        package_dirs, xacro_args = (*package_dirs, *preset.package_dirs), {**preset.xacro_args, **(xacro_args or {})}
     description = describe(source, package_dirs, xacro_args or {})
     built_in = isinstance(source, str) and not _is_file(source)
     base = base or (library.base(source) if built_in else "fixed")  # type: ignore[arg-type]

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from condyle.errors import RobotError
+from condyle.multibody.robot import load
 from condyle.robot import library
 from condyle.robot.build import build
 from condyle.robot.check import check
 from condyle.robot.description import Description
-from condyle.robot.library import birotor, fourlimb, pidog, two_wheeled, ur3, wheeled_pendulum
+from condyle.robot.library import birotor, fourlimb, pidog, quadrotor, two_wheeled, ur3, wheeled_pendulum
 from condyle.robot.parts import pose, rod, solid, sphere
+from condyle.simulate.simulation import Simulation
 
 ROBOTS = [name.replace(":n", ":12") for name in library.names()]
 
@@ -345,3 +347,23 @@ def test_poses_turn_by_yaw_after_pitch_after_roll() -> None:
     x, y, z = np.eye(3)
     np.testing.assert_allclose(pose(rpy=(roll, pitch, yaw)).R, about(z, yaw) @ about(y, pitch) @ about(x, roll), atol=1e-15)
     np.testing.assert_array_equal(pose(rpy=(0, pi / 2, 0)).R, [[0, 0, 1], [0, 1, 0], [-1, 0, 0]])
+
+
+# -- the quadrotor
+
+
+def test_quadrotor_hovers_at_its_trim() -> None:
+    robot = load("quadrotor")
+    thrust = quadrotor.MASS * 9.81 / 4
+    assert thrust == pytest.approx(0.0687, abs=5e-5)
+    assert 1.25 * thrust < quadrotor.THRUST_COEFFICIENT * quadrotor.MAX_SPEED**2
+    rotors = [f"rotor_{k}" for k in range(1, 5)]
+    world = Simulation(robot, dt=0.002, wrenches=rotors)
+    wrenches = np.array([[0, 0, thrust, 0, 0, -spin * quadrotor.DRAG * thrust] for spin in quadrotor.SPIN])
+    x = world.step(world.state(), np.zeros(0), wrenches=wrenches)
+    np.testing.assert_allclose(x, world.state(), atol=1e-12)  # neither falls, tilts nor turns
+    # more thrust at the front pitches up: a negative rate about y; more at the rotors that turn left yaws right
+    for more, entry in (([1, -1, -1, 1], 10), ([1, -1, 1, -1], 11)):
+        changed = wrenches * (1 + 0.1 * np.array(more))[:, None]
+        rate = world.split(world.step(world.state(), np.zeros(0), wrenches=changed))[1]
+        assert rate[entry - 6] < -1e-4 and np.abs(np.delete(rate[3:], entry - 9)).max() < 0.2 * abs(rate[entry - 6])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from condyle.errors import RobotError
 from condyle.robot.description import Description
-from condyle.robot.library import birotor, chains, fourlimb, pidog, two_wheeled, ur3, wheeled_pendulum
+from condyle.robot.library import birotor, chains, fourlimb, pidog, quadrotor, two_wheeled, ur3, wheeled_pendulum
 from condyle.robot.names import nearest
 
 
@@ -27,6 +27,7 @@ ROBOTS = {
     "two_wheeled": Entry(two_wheeled.description, "euler"),
     "ur3": Entry(ur3.description),
     "birotor": Entry(birotor.description, "free"),
+    "quadrotor": Entry(quadrotor.description, "free"),
     "pidog": Entry(pidog.description, "free"),
     "fourlimb": Entry(fourlimb.description, "free"),
 }
@@ -43,6 +44,11 @@ def meant(name: str) -> str:
     """The name under which a robot is known, for what people write: Wheeled-Pendulum is wheeled_pendulum, and arm is ur3."""
     lower = name.lower().replace("-", "_")
     return ALSO.get(lower, lower)
+
+
+def knows(name: str) -> bool:
+    """Whether `description` knows this name; that of a chain may still have a wrong number."""
+    return meant(name) in ROBOTS or name.lower().partition(":")[0] == NUMBERED
 
 
 def description(name: str) -> Description:
