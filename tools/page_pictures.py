@@ -34,6 +34,18 @@ DRAWN_IN = {
     "closed_loop": "pictures_of_loops",
     "blocks": "pictures_of_loops",
     "sensors": "pictures_of_sensors",
+    "how_to_controller": "pictures_of_how_tos",
+    "how_to_robot": "pictures_of_how_tos",
+    "how_to_urdf": "pictures_of_how_tos",
+    "how_to_terrain": "pictures_of_how_tos",
+    "how_to_parameters": "pictures_of_how_tos",
+    "how_to_noise": "pictures_of_how_tos",
+    "how_to_gradient": "pictures_of_how_tos",
+    "how_to_mpc": "pictures_of_how_tos",
+    "how_to_rl": "pictures_of_how_tos",
+    "how_to_gpu": "pictures_of_how_tos",
+    "how_to_ros2": "pictures_of_how_tos",
+    "how_to_record": "pictures_of_how_tos",
 }
 
 
