@@ -26,6 +26,7 @@ from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, r
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
 from condyle.robot.parameters import Parameters
+from condyle.simulate.one_state import OK, CheckedParameters
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.solver import LIMIT
@@ -36,8 +37,6 @@ from condyle.tape.function import Function
 from condyle.tape.table import is_recording, table
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
-
-OK = np.asarray(True)
 
 
 class Rollout(dict[str, np.ndarray]):
@@ -94,6 +93,7 @@ class Loop:
         self.built_in: tuple[str, dict[str, Any]] | None = None  # name and options of a loop that Condyle makes, for run files
         self._functions: dict[Any, Function] = {}
         self._quick: dict[Any, Any] = {}  # what a step of one robot needs
+        self._checked = CheckedParameters()
         self._known_keys: dict[Any, Any] = {}  # (seed, robot) of the last step of one robot, as its kernel takes them
         check_arguments(function, list(self.inputs))
         self.plan: Plan = discover(self)
@@ -279,15 +279,16 @@ class Loop:
         self, x: Any, references: Any, seed: int, robots: Any, parameters: Mapping[str, Any], record: tuple[str, ...]
     ) -> Any:
         """The step of one robot by the fast call of the kernel; None for everything that needs a closer look."""
-        quick = self._quick.get((record, tuple(parameters)))
+        quick = self._quick.get((record, tuple(parameters)) if record or parameters else None)
         if quick is None or type(x) is not np.ndarray or x.ndim != 1:
             return None
+        fast, tables, clock, shape = quick
         try:
-            if type(references) is np.ndarray and len(self.inputs) == 1:
-                rows = [references.reshape(1, 1, *next(iter(self.inputs.values())))]
+            if shape is not None and type(references) is np.ndarray:
+                rows: tuple[Any, ...] = (references.reshape(shape),)
             else:
                 given = references_of(self.inputs, references)
-                rows = [given[name].reshape(1, 1, size) for name, (size,) in self.inputs.items()]
+                rows = tuple([given[name].reshape(1, 1, size) for name, (size,) in self.inputs.items()]) or clock
             keys = self._known_keys.get((seed, robots))
         except (KeyError, ValueError, TypeError):
             return None
@@ -296,11 +297,13 @@ class Loop:
             if keys[1].ndim > 1:
                 return None
             self._known_keys = {(seed, robots): keys}
-        order = self._values(parameters) if parameters else {}
-        fast, tables, clock = quick
-        found = fast(
-            (x, *keys, *(rows or clock), *order.values(), *(self._tables(parameters) if parameters else tables).values())
-        )
+        numbers = tables
+        if parameters:
+            known = self._checked.find(parameters)
+            numbers = (*self._values(parameters).values(), *self._tables(parameters).values()) if known is None else known
+            if known is None:
+                self._checked.keep(parameters, numbers)
+        found = fast((x, *keys, *rows, *numbers))
         if found is None or not found[1] <= LIMIT:
             return None
         self.status = Status(found[1], OK)
@@ -308,6 +311,13 @@ class Loop:
             return found[0]
         shapes = recordable(self, record)
         return found[0], {name: value.reshape(shapes[name]) for name, value in zip(record, found[2:], strict=True)}
+
+    def _keep_fast_call(self, function: Function, key: Any) -> None:
+        """None; the next step of one robot with these records and parameters is by the fast call, where there is one."""
+        if key not in self._quick and (fast := function.fast_call()) is not None:
+            tables, clock = tuple(self._tables(None).values()), () if self.inputs else (np.zeros((1, 1)),)
+            shape = (1, 1, *next(iter(self.inputs.values()))) if len(self.inputs) == 1 else None
+            self._quick[key] = (fast, tables, clock, shape)
 
     def rollout(
         self,
@@ -338,10 +348,8 @@ class Loop:
         function = self._function(names, schedule, values, (backend, lanes, threads))
         arrays = {"x": x, **self._keys(x, seed, robots), **rows, **values, **self._tables(parameters)}
         x1, residual, *written = function(**_as_precise_as(x, arrays))
-        if count == 1 and backend == "cpu" and (fast := function.fast_call()) is not None:
-            self._quick.setdefault(
-                (names, tuple(parameters or {})), (fast, self._tables(None), () if self.inputs else (np.zeros((1, 1)),))
-            )
+        if count == 1 and backend == "cpu" and x.dtype == np.float64:
+            self._keep_fast_call(function, (names, tuple(parameters or ())) if names or parameters else None)
         self.status = Status.of(residual)
         if not freeze:
             self._require_ok(x, x1)

@@ -474,17 +474,15 @@ class Robot:
     def full(self, q: Any) -> np.ndarray:
         """The configuration of the robot this one was locked from; of a constrained robot, all its coordinates."""
         q = q if self.coordinate_map.identity else self.lift(q, np.zeros(self.nv))[0]
-        return scattered(
-            self.model, "q", q, self.model.nq, None if self.locked is None else (self.locked.q, self.locked.standing)
-        )
+        into = None if self.locked is None else (self.locked.q, self.locked.standing)
+        return scattered(self.model, "q", q, self.model.nq, into)
 
     def full_velocity(self, v: Any) -> np.ndarray:
         """The velocity of the robot this one was locked from: zero in the locked joints."""
         if not self.coordinate_map.identity:
             raise RobotError(f"robot '{self.name}' is constrained: its full velocity depends on where it is; use lift(y, w)")
-        return scattered(
-            self.model, "v", v, self.model.nv, None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv))
-        )
+        into = None if self.locked is None else (self.locked.v, np.zeros(self.locked.full_nv))
+        return scattered(self.model, "v", v, self.model.nv, into)
 
     def function(self, what: str | Callable[..., Any], parameters: Sequence[str] = (), **shapes: Any) -> Function:
         """A compiled function: one of the robot by its name, or any `f(model, **arrays)` written with NumPy and condyle.dynamics.
@@ -531,10 +529,13 @@ class Robot:
     def _call(self, name: str, arrays: tuple[Any, ...], options: CallOptions, wrenches: Wrenches | None = None) -> Any:
         if wrenches is not None and not isinstance(wrenches, Mapping):
             raise RobotError(f"wrenches are given as {{frame: (force, torque)}}, got {wrenches!r:.60}")
-        if not wrenches and not options:
-            quick = self._quick.get(name)
-            if quick is not None and (result := quick(arrays)) is not None:
-                return result
+        if not wrenches:
+            if not options:
+                quick = self._quick.get(name)
+                if quick is not None and (result := quick(arrays)) is not None:
+                    return result
+            elif (out := options.get("out")) is not None and len(options) == 1 and self._compiled.write(name, arrays, out):
+                return out
         function = FUNCTIONS[name]
         if not wrenches:
             return self._compiled.run(name, function, arrays, options)

@@ -16,11 +16,12 @@ from condyle.robot.joints import Ball, Free
 from condyle.robot.parameters import Parameters
 from condyle.simulate.build import Wrenches, build_world, chosen_contacts, spring_list, wrench_frames
 from condyle.simulate.config import SimulationConfig
+from condyle.simulate.one_state import OneState
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
 from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
-from condyle.simulate.validate import WEAKEST, array_of, default_options, in_one_precision, integer
+from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_options, in_one_precision, integer, wrench_arrays
 from condyle.simulate.world import JointForces, World
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
@@ -115,6 +116,7 @@ class Simulation:
         self.status: Status | None = None
         self._world = build_world(robot, config)
         self._functions: dict[Any, Function] = {}
+        self._one_state = OneState(self.nu)
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the simulation depends on."""
@@ -123,7 +125,7 @@ class Simulation:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies hold robot and options; compiled functions come again from the cache."""
         # that of a call inside a trace belongs to the trace
-        numbers = self.status is not None and isinstance(self.status.residual, np.ndarray)
+        numbers = self.status is not None and not any_traced((self.status.residual,))
         return Simulation.from_config, (self.robot, self.config, self.threads), {"status": self.status if numbers else None}
 
     # ---- sizes and states
@@ -290,6 +292,10 @@ class Simulation:
         nothing is raised, and `status.ok` is a traced condition. Tape derivatives of the traced step are right to second order,
         by the implicit function theorem.
         """
+        simple = backend == "cpu" and threads is None and not derivatives
+        if simple and (one := self._one_state.step(x, u, wrenches, parameters, lanes)) is not None:
+            x1, self.status = one
+            return x1
         arrays, on = self._inputs(x, u, wrenches), (backend, lanes, threads)
         given = self._parameters(parameters, arrays[0])
         if any_traced((*arrays, *given.values())):
@@ -303,6 +309,8 @@ class Simulation:
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, arrays, arrays[0])
+        if simple and x1.ndim == 1 and x1.dtype == np.float64:
+            self._one_state.keep(function, tuple(given.values()), parameters, lanes)
         if not derivatives:
             return x1
         return (x1, *self._jacobians(arrays, given, on))
@@ -549,46 +557,14 @@ class Simulation:
 
     def _wrenches(self, wrenches: Any) -> tuple[Any, ...]:
         """() or one array (..., frames, 6)."""
-        count = len(self._world.wrenches)
-        if not count:
-            if wrenches is not None:
-                raise SimulationError('this simulation takes no wrenches; name their frames when it is made: wrenches="frame"')
-            return ()
-        if wrenches is None:
-            return (np.zeros((count, 6), WEAKEST),)
-        if isinstance(wrenches, Mapping):
-            return (self._wrench_array(wrenches),)
-        given = self._array("wrenches", wrenches, 6)
-        if given.shape[-2:] != (count, 6):
-            raise SimulationError(
-                f"wrenches must have the shape (..., {count}, 6), force then torque per frame; got {given.shape}"
-            )
-        return (given,)
-
-    def _wrench_array(self, wrenches: Mapping[str, Any]) -> np.ndarray:
-        """(..., frames, 6) from {frame: (..., 6)}; frames that are not named have none."""
-        frames = self.wrench_frames
-        for name in wrenches:
-            if name not in frames:
-                raise SimulationError(f"this simulation takes wrenches at {', '.join(frames)}, not at {name!r:.60}")
-        given = {name: self._array(f"the wrench at '{name}'", value, 6) for name, value in wrenches.items()}
-        lead = self._lead(**{name: value.shape[:-1] for name, value in given.items()})
-        dtype = object if any_traced(given.values()) else np.result_type(WEAKEST, *given.values())
-        out = np.zeros((*lead, len(frames), 6), dtype)
-        for name, value in given.items():
-            out[..., frames.index(name), :] = value
-        return out
+        return wrench_arrays(self.robot.name, self.wrench_frames, wrenches)
 
     def _array(self, name: str, value: Any, size: int) -> np.ndarray:
         return array_of(f"{self.robot.name}: {name}", value, size)
 
     def _lead(self, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         """The batch axes of arrays that belong together."""
-        try:
-            return np.broadcast_shapes(*shapes.values())
-        except ValueError:
-            given = " and ".join(f"{name} has {shape}" for name, shape in shapes.items())
-            raise SimulationError(f"{self.robot.name}: the batch axes do not fit each other: {given}") from None
+        return batch_axes(self.robot.name, **shapes)
 
 
 def _results(found: Any) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,46 @@ def array_of(what: str, given: Any, size: int) -> np.ndarray:
         raise SimulationError(f"{what} must be an array of numbers, got {given!r:.60}") from None
     if out.ndim < 1 or out.shape[-1] != size:
         raise SimulationError(f"{what} must have {size} entries in its last axis, got shape {out.shape}")
+    return out
+
+
+def batch_axes(what: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The batch axes of arrays that belong together."""
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        given = " and ".join(f"{name} has {shape}" for name, shape in shapes.items())
+        raise SimulationError(f"{what}: the batch axes do not fit each other: {given}") from None
+
+
+def wrench_arrays(what: str, frames: tuple[str, ...], wrenches: Any) -> tuple[Any, ...]:
+    """() for a simulation without wrenches, else one array (..., frames, 6); frames that are not named have none."""
+    if not frames:
+        if wrenches is not None:
+            raise SimulationError('this simulation takes no wrenches; name their frames when it is made: wrenches="frame"')
+        return ()
+    if wrenches is None:
+        return (np.zeros((len(frames), 6), WEAKEST),)
+    if isinstance(wrenches, Mapping):
+        return (_named_wrenches(what, frames, wrenches),)
+    given = array_of(f"{what}: wrenches", wrenches, 6)
+    if given.shape[-2:] != (len(frames), 6):
+        raise SimulationError(
+            f"wrenches must have the shape (..., {len(frames)}, 6), force then torque per frame; got {given.shape}"
+        )
+    return (given,)
+
+
+def _named_wrenches(what: str, frames: tuple[str, ...], wrenches: Mapping[str, Any]) -> np.ndarray:
+    for name in wrenches:
+        if name not in frames:
+            raise SimulationError(f"this simulation takes wrenches at {', '.join(frames)}, not at {name!r:.60}")
+    given = {name: array_of(f"{what}: the wrench at '{name}'", value, 6) for name, value in wrenches.items()}
+    lead = batch_axes(what, **{name: value.shape[:-1] for name, value in given.items()})
+    dtype = object if any_traced(given.values()) else np.result_type(WEAKEST, *given.values())
+    out = np.zeros((*lead, len(frames), 6), dtype)
+    for name, value in given.items():
+        out[..., frames.index(name), :] = value
     return out
 
 
