@@ -13,6 +13,7 @@ from condyle.robot.names import nearest
 
 References = Mapping[str, Any] | Any
 Inputs = dict[str, tuple[int, ...]]
+TAKEN = ("x", "q", "v", "t", "tick", "count", "clock", "seed", "robot", "residual")  # names that no reference can have
 
 
 def state_array(x: Any, layout: Mapping[str, tuple[slice, tuple[int, ...]]]) -> np.ndarray:
@@ -61,6 +62,8 @@ def references_of(inputs: Inputs, references: References) -> dict[str, np.ndarra
 
 def reference_shape(name: str, size: Any) -> tuple[int, ...]:
     """The shape of a reference."""
+    if name in TAKEN:
+        raise ControlError(f"a reference cannot be called '{name}', which is part of the state or of a call; {name}_ref is free")
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
         raise ControlError(f"reference '{name}' needs its number of entries, as in command=3; got {size!r:.60}")
     return (int(size),)

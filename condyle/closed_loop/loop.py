@@ -34,6 +34,7 @@ from condyle.simulate.status import Status
 from condyle.simulate.world import World
 from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.function import Function
+from condyle.tape.progress import compiling
 from condyle.tape.table import is_recording, table
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
@@ -448,7 +449,10 @@ class Loop:
         if threads is None and self.world is not None:
             threads = self.world.threads
         differentiable = None if smooth is None else partial(traced_function, smooth, shapes)
-        return Function(traced_function(kernel, shapes), backend, lanes=lanes, threads=threads, differentiable=differentiable)
+        label = "the loop" if self.world is None else f"the loop of '{self.world.robot.name}'"
+        with compiling(label):
+            tape = traced_function(kernel, shapes)
+        return Function(tape, backend, lanes=lanes, threads=threads, differentiable=differentiable, label=label)
 
     def _keys(self, x: np.ndarray, seed: Any, robots: Any) -> dict[str, np.ndarray]:
         """The keys of noise: the seed, and the number of each robot."""

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 from condyle.commands.app import command
@@ -25,6 +26,7 @@ from condyle.commands.terminal import report, terminal
 from condyle.errors import CondyleError
 from condyle.multibody.robot import load
 from condyle.tape.host_info import processor
+from condyle.tape.progress import shown_by
 
 BUILT_IN = ("ur3", "pidog", "fourlimb")
 KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_dynamics_derivatives")
@@ -50,10 +52,16 @@ def bench(
     names = BUILT_IN if source is None else (source,)
     robots = []
     for name in names:
-        with terminal(stderr=True).status(f"measuring {name}"):
+        doing = f"measuring {name}"
+        with terminal(stderr=True).status(doing) as status, shown_by(partial(_say, status, doing)):
             robots.append(measure(Origin(name, base, package_dir, arg, lock), batch, seconds))
     found = {"processor": processor(), "load": load_average(), "batch": batch, "robots": robots}
     report(found, as_json, show)
+
+
+def _say(status: Status, doing: str, text: str) -> None:
+    """Show what is compiled, or what is done."""
+    status.update(text or doing)
 
 
 def measure(of: Origin, batch: int, seconds: float) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from condyle.tape.progress import shown_by
+
 Result = TypeVar("Result")
 Say = Callable[[str, int, int], None]  # (what is done, how many are done, of how many)
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"), TimeRemainingColumn())
@@ -42,7 +44,8 @@ def progress(console: Console) -> Iterator[Say]:
         def say(what: str, done: int, total: int) -> None:
             bar.update(task, description=escape(what), completed=done, total=total if total > 1 else None)
 
-        yield say
+        with shown_by(lambda text: bar.update(task, description=escape(text))):
+            yield say
 
 
 def report(

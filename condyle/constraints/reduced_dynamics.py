@@ -16,13 +16,13 @@ import numpy as np
 
 from condyle.constraints.coordinate_map import Configurations, CoordinateMap, EvaluatedMap
 from condyle.constraints.couplings import Coupled
-from condyle.dynamics import aba, chain_derivatives, coriolis, crba, derivatives, energy, kinematics, manifold, rnea
+from condyle.dynamics import aba, chain_derivatives, coriolis, crba, derivatives, energy, kinematics, manifold, passive, rnea
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
-from condyle.robot.spatial import Array
+from condyle.robot.spatial import Array, product
 from condyle.tape.derive import jacobian_at_zero
 
 
@@ -210,6 +210,68 @@ def forward_dynamics_derivatives(system: System, y: Array, w: Array, tau: Array)
     return answer[:, :m], answer[:, m : m + n], answer[:, m + n :]
 
 
+# ---- with the passive forces of the joints, whose dry friction is smooth below `friction_speed`
+
+
+def passive_forces(system: System, y: Array, w: Array, friction_speed: float = passive.FRICTION_SPEED) -> Array:
+    """T^T tau_p: the forces of damping, dry friction and springs along the reduced velocities."""
+    return _passive(system, system.at(y), w, friction_speed)
+
+
+def _passive(system: System, at: EvaluatedMap, w: Array, friction_speed: float, a: Array | None = None) -> Array:
+    """T^T tau_p; in inverse dynamics, with the friction of the velocity to which the acceleration `a` leads."""
+    v = at.lift(w)
+    opposed = None if a is None else v + passive.AHEAD * at.acceleration(a, w)
+    return at.project(passive.passive_forces(system.model, at.q, v, friction_speed, opposed))
+
+
+def _passive_derivatives(
+    system: System, y: Array, w: Array, friction_speed: float, a: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """T^T tau_p by y, in its tangent space, by w and by a."""
+    at, n = system.at(y), system.nv
+    if at.T is None:
+        by_q, by_v, by_u = passive.passive_force_derivatives(
+            system.model, w if a is None else w + passive.AHEAD * a, friction_speed
+        )
+        return np.diag(by_q), np.diag(by_v + by_u), np.diag(passive.AHEAD * by_u)
+
+    def by(displaced: Callable[[Array], Array], size: int) -> Array:
+        return jacobian_at_zero(lambda d: {"tau": displaced(d)}, size)["tau"]
+
+    moved = by(lambda d: _passive(system, at.moved(d), w, friction_speed, a), system.coordinate_map.reduced.nv)
+    faster = by(lambda d: _passive(system, at, w + d, friction_speed, a), n)
+    return moved, faster, by(lambda d: _passive(system, at, w, friction_speed, a + d), n) if a is not None else np.zeros((n, n))
+
+
+def forward_dynamics_with_passive(system: System, y: Array, w: Array, tau: Array, *rest: Any) -> Array:
+    """dw/dt under tau and the passive forces; `rest`: wrenches, if there are any, and the speed of dry friction."""
+    *wrenches, friction_speed = rest
+    return forward_dynamics(system, y, w, tau + passive_forces(system, y, w, friction_speed), *wrenches)
+
+
+def inverse_dynamics_with_passive(system: System, y: Array, w: Array, a: Array, *rest: Any) -> Array:
+    """The forces that produce `a` against the passive forces; `rest` as in `forward_dynamics_with_passive`."""
+    *wrenches, friction_speed = rest
+    tau: Array = inverse_dynamics(system, y, w, a, *wrenches) - _passive(system, system.at(y), w, friction_speed, a)
+    return tau
+
+
+def forward_derivatives_with_passive(system: System, y: Array, w: Array, tau: Array, friction_speed: float) -> tuple[Array, ...]:
+    """(da/dy, da/dw, da/dtau) of `forward_dynamics_with_passive`."""
+    by_y, by_w, _ = _passive_derivatives(system, y, w, friction_speed)
+    total = tau + passive_forces(system, y, w, friction_speed)
+    a_y, a_w, a_tau = forward_dynamics_derivatives(system, y, w, total)
+    return a_y + product(a_tau, by_y), a_w + product(a_tau, by_w), a_tau
+
+
+def inverse_derivatives_with_passive(system: System, y: Array, w: Array, a: Array, friction_speed: float) -> tuple[Array, ...]:
+    """(dtau/dy, dtau/dw, dtau/da) of `inverse_dynamics_with_passive`."""
+    by_y, by_w, by_a = _passive_derivatives(system, y, w, friction_speed, a)
+    tau_y, tau_w, M = inverse_dynamics_derivatives(system, y, w, a)
+    return tau_y - by_y, tau_w - by_w, M - by_a
+
+
 def _derivatives(system: System, at: EvaluatedMap, w: Array, a: Array) -> tuple[Array, Array, Array]:
     """(by y, by w, the full M): the recursions for the full robot, and tape derivatives of the map around them."""
     model, v, acceleration = system.model, at.lift(w), at.acceleration(a, w)
@@ -291,6 +353,7 @@ ROBOT_FUNCTIONS: dict[str, RobotFunction] = {
     "kinetic_energy":     RobotFunction(("q", "v"), kinetic_energy, ("T",)),
     "potential_energy":   RobotFunction(("q",), potential_energy, ("V",)),
     "momentum":           RobotFunction(("q", "v"), momentum, ("h",)),
+    "passive_forces":     RobotFunction(("q", "v"), passive_forces, ("tau",)),
     "integrate":          RobotFunction(("q", "dv"), integrate, ("q1",)),
     "difference":         RobotFunction(("q0", "q1"), difference, ("dv",)),
 }
@@ -299,6 +362,16 @@ CONSTRAINT_FUNCTIONS: dict[str, RobotFunction] = {
     "constraint_forces":  RobotFunction(("q", "v", "tau_full"), constraint_forces, ("f",)),
     "reactions":          RobotFunction(("q", "v", "tau_full"), reactions, ("r",)),
     "reduce_forces":      RobotFunction(("q", "tau_full"), reduced_forces, ("tau",)),
+}
+# with the passive forces of the joints: the speed of dry friction follows the arrays
+PASSIVE_FUNCTIONS: dict[str, RobotFunction] = {
+    "passive_forces":     ROBOT_FUNCTIONS["passive_forces"],
+    "forward_dynamics":   RobotFunction(("q", "v", "tau"), forward_dynamics_with_passive, ("a",)),
+    "inverse_dynamics":   RobotFunction(("q", "v", "a"), inverse_dynamics_with_passive, ("tau",)),
+    "inverse_dynamics_derivatives": RobotFunction(
+        ("q", "v", "a"), inverse_derivatives_with_passive, ("dtau_dq", "dtau_dv", "dtau_da")),
+    "forward_dynamics_derivatives": RobotFunction(
+        ("q", "v", "tau"), forward_derivatives_with_passive, ("da_dq", "da_dv", "da_dtau")),
 }
 # of a frame: the frame, and the reference but for poses, follow the arrays
 FRAME_FUNCTIONS: dict[str, RobotFunction] = {

@@ -18,6 +18,7 @@ from condyle.constraints.reduced_dynamics import (
 )
 from condyle.dynamics.kinematics import link_forces
 from condyle.dynamics.manifold import normalized_configuration, velocity_of_rate
+from condyle.dynamics.passive import FRICTION_SPEED
 from condyle.errors import CondyleError, RobotError, ShapeError
 from condyle.robot.joints import Ball, Free
 from condyle.robot.model import Model
@@ -26,12 +27,19 @@ from condyle.tape.backends.interface import find_backend
 from condyle.tape.compose import any_traced
 from condyle.tape.custom import custom_jvp
 from condyle.tape.function import Function
+from condyle.tape.progress import compiling
 from condyle.tape.trace import trace, with_finite_check
 from condyle.tape.trace_cache import cached_trace, trace_key
 
 DERIVATIVES = {"forward_dynamics": forward_dynamics_derivatives, "inverse_dynamics": inverse_dynamics_derivatives}
 _FLOAT64 = np.dtype(np.float64)
 UNIT = 0.01  # the squared length of a quaternion may differ so much from 1
+
+
+REFERENCES = ("local", "world", "world_aligned")
+AXES = ("world_aligned", "local")  # of wrenches
+Wrenches = Mapping[str | tuple[str, str], Any]
+Passive = bool | float  # whether passive forces act; a number is the speed below which dry friction is smooth
 
 
 class CallOptions(TypedDict, total=False):
@@ -41,6 +49,12 @@ class CallOptions(TypedDict, total=False):
     threads: int | None  # that share a large batch
     mask: bool  # add an array that is False for states that are not valid, instead of raising
     out: Any  # an array, or one per result, to write into
+
+
+class DynamicsOptions(CallOptions, total=False):
+    """Options of forward and inverse dynamics and of their derivatives."""
+
+    passive: Passive  # whether the joints' damping, dry friction and springs act
 
 
 class Compiled:
@@ -151,7 +165,10 @@ class Compiled:
         source = trace_key(physics, checks, system)
         make = partial(trace, _with_rule(system, key, checked) if derivatives else checked, **sizes)
         # a tape that is recorded again needs its operations, which the cache does not keep
-        return Function(make() if derivatives else cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make))
+        label = f"{name.replace('_', ' ')} of '{system.name}'"
+        with compiling(label):
+            tape = make() if derivatives else cached_trace(f"{source} {self.identity} {bits} {key} {sizes}", make)
+        return Function(tape, label=label)
 
     def _on(self, key: Any, function: Function, options: Mapping[str, Any], make: Callable[[int], Function]) -> Function:
         unknown = set(options) - set(CallOptions.__annotations__)
@@ -198,6 +215,36 @@ class Compiled:
             f"{robot}: the inputs are finite and the result is not: they are too large, or a joint moves nothing that has "
             "inertia (see robot.report); pass mask=True to flag such states"
         )
+
+
+def check_frame(model: Model, frame: str, reference: str = "local") -> None:
+    """None; an error if the model has no such frame, or if there is no such reference."""
+    if not isinstance(frame, str):
+        raise RobotError(f"robot '{model.name}': a frame is given by its name, got {frame!r:.40}; see robot.frame_names")
+    model.frame(frame)
+    if not isinstance(reference, str) or reference not in REFERENCES:
+        raise RobotError(f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r:.40}")
+
+
+def wrench_axes(model: Model, wrenches: Wrenches) -> tuple[tuple[str, str], ...]:
+    """(frame, axes) of each wrench."""
+    where = tuple(key if isinstance(key, tuple) else (key, AXES[0]) for key in wrenches)
+    for key in where:
+        if len(key) != 2 or not isinstance(key[1], str) or key[1] not in AXES:
+            raise RobotError(f"a wrench is named by its frame, or by (frame, axes) with axes {' or '.join(AXES)}; got {key!r}")
+        check_frame(model, *key)
+    return where
+
+
+def smooth_below(robot: str, passive: Passive) -> float:
+    """The speed below which dry friction is smooth: that given, or the default."""
+    if passive is True:
+        return FRICTION_SPEED
+    if isinstance(passive, (int, float)) and 0.0 < passive < np.inf:
+        return float(passive)
+    raise RobotError(
+        f"robot '{robot}': passive is True, False, or a speed above zero, below which dry friction is smooth; got {passive!r:.40}"
+    )
 
 
 def _with_rule(system: System, key: Any, function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:

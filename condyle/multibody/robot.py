@@ -18,9 +18,10 @@ from condyle.constraints.explicit_map import explicit
 from condyle.constraints.loop_residuals import Condition
 from condyle.constraints.reduced_coordinates import floats, keyframe_along, remaining_joint
 from condyle.dynamics import manifold
+from condyle.dynamics.passive import FRICTION_SPEED
 from condyle.errors import RobotError
 from condyle.multibody import inverse_kinematics
-from condyle.multibody.compiled import CallOptions, Compiled
+from condyle.multibody.compiled import CallOptions, Compiled, DynamicsOptions, Wrenches, check_frame, smooth_below, wrench_axes
 from condyle.multibody.html import robot_html
 from condyle.multibody.inverse_kinematics import InverseKinematics
 from condyle.multibody.scatter import scattered
@@ -35,10 +36,7 @@ from condyle.tape.function import Function
 from condyle.tape.scalar import caller
 from condyle.tape.trace_cache import traced_function
 
-REFERENCES = ("local", "world", "world_aligned")
-AXES = ("world_aligned", "local")
 FUNCTIONS = physics.ROBOT_FUNCTIONS | physics.CONSTRAINT_FUNCTIONS
-Wrenches = Mapping[str | tuple[str, str], Any]
 
 
 def load(
@@ -82,7 +80,9 @@ class Robot:
 
     Options of the calls: `backend` ("cpu", "reference", "mpfr:256", "interval"), `threads`, `out` (an array, or one per result,
     to write into: large batches are faster so), and `mask=True`, which adds an array that is False for states that are not
-    valid (not finite, a quaternion not of length one, a constraint that cannot be met) instead of raising.
+    valid (not finite, a quaternion not of length one, a constraint that cannot be met) instead of raising. Forward and inverse
+    dynamics and their derivatives have `passive=True`: damping, dry friction and springs of the joints act (`passive_forces`); a
+    number is the speed below which dry friction is smooth.
 
     Inside a trace, called with traced values, every function records its physics there, for one state. Nothing is checked then,
     for there are no numbers yet; `mask=True` adds the check as a traced condition.
@@ -264,7 +264,7 @@ class Robot:
         q is the best configuration found, which does not reach the pose. The limits of joints that follow others, of a
         constrained robot, are not looked at.
         """
-        self._check_frame(frame)
+        check_frame(self.model, frame)
         if any_traced((q0, pose)):
             raise RobotError(
                 f"{caller()}: inverse_kinematics repeats its search until it converges, which needs values: "
@@ -296,21 +296,29 @@ class Robot:
         """C(q, v) with C v = c - g and Mdot - 2 C skew-symmetric, (..., nv, nv)."""
         return self._call("coriolis_matrix", (q, v), options)
 
-    def inverse_dynamics(self, q: Any, v: Any, a: Any, wrenches: Wrenches | None = None, **options: Unpack[CallOptions]) -> Any:
-        """tau = M a + c - J^T wrenches, (..., nv); wrenches are {frame: (force, torque)} in the axes of the world."""
+    def inverse_dynamics(
+        self, q: Any, v: Any, a: Any, wrenches: Wrenches | None = None, **options: Unpack[DynamicsOptions]
+    ) -> Any:
+        """tau = M a + c - J^T wrenches, less the passive forces of the joints if they act, (..., nv)."""
         return self._call("inverse_dynamics", (q, v, a), options, wrenches)
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, wrenches: Wrenches | None = None, **options: Unpack[CallOptions]) -> Any:
-        """a = M^-1 (tau + J^T wrenches - c), (..., nv); wrenches are {frame: (force, torque)} in the axes of the world."""
+    def forward_dynamics(
+        self, q: Any, v: Any, tau: Any, wrenches: Wrenches | None = None, **options: Unpack[DynamicsOptions]
+    ) -> Any:
+        """a = M^-1 (tau + J^T wrenches - c), with the passive forces of the joints if they act, (..., nv)."""
         return self._call("forward_dynamics", (q, v, tau), options, wrenches)
 
-    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, **options: Unpack[CallOptions]) -> Any:
+    def inverse_dynamics_derivatives(self, q: Any, v: Any, a: Any, **options: Unpack[DynamicsOptions]) -> Any:
         """(dtau_dq, dtau_dv, dtau_da), each (..., nv, nv), in the tangent space."""
         return self._call("inverse_dynamics_derivatives", (q, v, a), options)
 
-    def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any, **options: Unpack[CallOptions]) -> Any:
+    def forward_dynamics_derivatives(self, q: Any, v: Any, tau: Any, **options: Unpack[DynamicsOptions]) -> Any:
         """(da_dq, da_dv, da_dtau), each (..., nv, nv), in the tangent space."""
         return self._call("forward_dynamics_derivatives", (q, v, tau), options)
+
+    def passive_forces(self, q: Any, v: Any, friction_speed: float = FRICTION_SPEED, **options: Unpack[CallOptions]) -> Any:
+        """tau_p = -B v - f v / sqrt(v^2 + friction_speed^2) - K (q - rest): damping, dry friction and springs, (..., nv)."""
+        return self._call("passive_forces", (q, v), {**options, "passive": friction_speed})
 
     def center_of_mass(self, q: Any, **options: Unpack[CallOptions]) -> Any:
         """The centre of mass in the world, (..., 3)."""
@@ -526,27 +534,24 @@ class Robot:
 
     # ---- inside
 
-    def _call(self, name: str, arrays: tuple[Any, ...], options: CallOptions, wrenches: Wrenches | None = None) -> Any:
+    def _call(self, name: str, arrays: tuple[Any, ...], options: Any, wrenches: Wrenches | None = None) -> Any:
+        passive = options.pop("passive", False) if options and name in physics.PASSIVE_FUNCTIONS else False
+        static = () if passive is False else (smooth_below(self.name, passive),)
+        key: Any = (name, *static) if static else name
         if wrenches is not None and not isinstance(wrenches, Mapping):
             raise RobotError(f"wrenches are given as {{frame: (force, torque)}}, got {wrenches!r:.60}")
         if not wrenches:
             if not options:
-                quick = self._quick.get(name)
+                quick = self._quick.get(key)
                 if quick is not None and (result := quick(arrays)) is not None:
                     return result
-            elif (out := options.get("out")) is not None and len(options) == 1 and self._compiled.write(name, arrays, out):
+            elif (out := options.get("out")) is not None and len(options) == 1 and self._compiled.write(key, arrays, out):
                 return out
-        function = FUNCTIONS[name]
+        function = physics.PASSIVE_FUNCTIONS[name] if static else FUNCTIONS[name]
         if not wrenches:
-            return self._compiled.run(name, function, arrays, options)
-        where = tuple(key if isinstance(key, tuple) else (key, AXES[0]) for key in wrenches)
-        for key in where:
-            if len(key) != 2 or not isinstance(key[1], str) or key[1] not in AXES:
-                raise RobotError(
-                    f"a wrench is named by its frame, or by (frame, axes) with axes {' or '.join(AXES)}; got {key!r}"
-                )
-            self._check_frame(*key)
-        return self._compiled.run((name, where), function, (*arrays, *wrenches.values()), options, where=where)
+            return self._compiled.run(key, function, arrays, options, static)
+        where = wrench_axes(self.model, wrenches)
+        return self._compiled.run((key, where), function, (*arrays, *wrenches.values()), options, static, where)
 
     def _call_frame(self, name: str, arrays: tuple[Any, ...], options: CallOptions, *static: str) -> Any:
         """A function of a frame: its name, and the reference but for poses, are compiled in."""
@@ -558,15 +563,8 @@ class Robot:
                 quick = None  # a frame that is no name, of which the next line says so
             if quick is not None and (result := quick(arrays)) is not None:
                 return result
-        self._check_frame(*static)
+        check_frame(self.model, *static)
         return self._compiled.run(key, physics.FRAME_FUNCTIONS[name], arrays, options, static)
-
-    def _check_frame(self, frame: str, reference: str = "local") -> None:
-        if not isinstance(frame, str):
-            raise RobotError(f"robot '{self.name}': a frame is given by its name, got {frame!r:.40}; see robot.frame_names")
-        self.model.frame(frame)
-        if not isinstance(reference, str) or reference not in REFERENCES:
-            raise RobotError(f"the reference must be one of {', '.join(REFERENCES)}, got {reference!r:.40}")
 
     def _limits(self, what: str) -> np.ndarray:
         found = {link.joint: getattr(link.limits, what) or np.inf for link in self.reduced.links if link.kind.nv == 1}

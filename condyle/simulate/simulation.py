@@ -27,12 +27,15 @@ from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
+from condyle.tape.progress import compiling
 from condyle.tape.trace import Rows
 
 if TYPE_CHECKING:
     from condyle.simulate.kernels import Stepper
 
 On = tuple[str, int | None, int | None]  # backend, lanes, threads
+# what a kernel is called while it is compiled
+LABELS = {"rollout": "step", "inlined_rollout": "rollout", "inlined_step": "step", "jacobians": "derivatives of the step"}
 
 
 class Simulation:
@@ -469,9 +472,11 @@ class Simulation:
             specs = [self.parameters[name] for name in parameters]
             ports = {spec.port: spec.name for spec in specs}
             shapes |= {spec.port: spec.shape for spec in specs}
-            self._functions[key] = compiled(self._stepper, kernel, ports, **shapes).on(
-                backend, lanes=lanes, threads=threads or self.threads
-            )
+            label = f"{LABELS.get(kernel, kernel.replace('_', ' '))} of '{self.robot.name}'"
+            with compiling(label):
+                function = compiled(self._stepper, kernel, ports, **shapes)
+            function.label = label
+            self._functions[key] = function.on(backend, lanes=lanes, threads=threads or self.threads)
         return self._functions[key]
 
     def _jacobians(self, arrays: tuple[Any, ...], given: dict[str, Any], on: On) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
 from condyle.tape.parameter import Parameter
 from condyle.tape.passes import lower
+from condyle.tape.progress import compiling
 from condyle.tape.table import is_recording
 from condyle.tape.tape import Operations, Port, Tape, run_time_rows
 from condyle.tape.trace import Shape
@@ -37,14 +38,18 @@ def function(callable: Callable[..., Any], /, *, cache: bool = True, **shapes: S
     step = condyle.function(lambda x, u: x + 0.01 * np.sin(u), x=3, u=3)
     step(x, u)          # x of shape (3,), or (1000, 3), or (10, 1000, 3)
     """
-    return Function(traced_function(callable, shapes, cache=cache))
+    label = getattr(callable, "__name__", "a function").replace("<lambda>", "a function")
+    with compiling(label):
+        tape = traced_function(callable, shapes, cache=cache)
+    return Function(tape, label=label)
 
 
 class Function:
     """A tape on a backend. It computes in float32 when every array given is float32, otherwise in float64.
 
     `differentiable`: gives a tape of the same function whose derivatives are to be taken instead, such as one that solves an
-    equation by an iteration without derivatives and adds the derivatives of the solution.
+    equation by an iteration without derivatives and adds the derivatives of the solution. `label`: what the terminal says while
+    it is compiled, its name by default.
     """
 
     def __init__(
@@ -55,8 +60,10 @@ class Function:
         lanes: int | None = None,
         threads: int | None = None,
         differentiable: Callable[[], Tape] | None = None,
+        label: str = "",
     ) -> None:
         self.tape, self.backend = tape, backend
+        self.label = label or tape.name
         self._differentiable = differentiable
         self._backend, self._options = find_backend(backend), Options(lanes, threads)
         self._arguments = Arguments(tape)
@@ -153,7 +160,7 @@ class Function:
 
     def on(self, backend: str, *, lanes: int | None = None, threads: int | None = None) -> Function:
         """The same function on another backend: "cpu", "reference", "mpfr:BITS", or "interval" ("interval:BITS")."""
-        return Function(self.tape, backend, lanes=lanes, threads=threads, differentiable=self._differentiable)
+        return Function(self.tape, backend, lanes=lanes, threads=threads, differentiable=self._differentiable, label=self.label)
 
     def lowered(self, precision: str = "f64") -> Tape:
         """The tape in exact operations, as every backend of this precision computes it."""
@@ -162,7 +169,8 @@ class Function:
     def kernel(self, precision: str = "f64") -> Kernel:
         """The compiled kernel; the first call compiles it or finds it in the cache."""
         if precision not in self._kernels:
-            self._kernels[precision] = self._backend.compile(self.tape, precision, self._options)
+            with compiling(self.label):
+                self._kernels[precision] = self._backend.compile(self.tape, precision, self._options)
         return self._kernels[precision]
 
     def source(self, language: str, precision: str = "f64") -> str:
@@ -239,10 +247,13 @@ class Function:
         described = {name: value.hash if isinstance(value, Tape) else value for name, value in options.items()}
         key = f"{source_hash(derivative.__module__)} {derivative.__name__} {names} {described} {tape.name} {tape.hash}"
         make = partial(derivative, tape, *names, **options)
-        return self._like(cached_trace(key, make, parameters=self.parameters))
+        with compiling(f"derivatives of {self.label}"):
+            found = cached_trace(key, make, parameters=self.parameters)
+        return self._like(found)
 
     def _like(self, tape: Tape) -> Function:
-        return Function(tape, self.backend, lanes=self._options.lanes, threads=self._options.threads)
+        label = f"derivatives of {self.label}"
+        return Function(tape, self.backend, lanes=self._options.lanes, threads=self._options.threads, label=label)
 
 
 # ---- arguments of a call: checked, broadcast over the batch, and laid out as rows

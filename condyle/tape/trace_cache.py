@@ -31,6 +31,7 @@ IRRELEVANT = (
     "condyle.tape.backends",
     "condyle.tape.export",
     "condyle.tape.function",
+    "condyle.tape.progress",
     "condyle.tape.trace_cache",
 )
 

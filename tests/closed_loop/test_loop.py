@@ -321,3 +321,9 @@ def test_a_thousand_frictions_masses_and_gains_are_one_kernel(monkeypatch: pytes
     # other values, and fewer robots: the same kernel, and the same bits
     half = loop.rollout(x[:500], ones, 20, parameters={name: value[:500] for name, value in given.items()}, record=["q", "v"])
     assert np.array_equal(half["q"], out["q"][:500, :20]) and kernels.count("rollout") == 1
+
+
+@pytest.mark.parametrize("name", ["q", "v", "tick", "seed"])
+def test_a_reference_cannot_have_the_name_of_a_state(name: str) -> None:
+    with pytest.raises(ControlError, match=f"a reference cannot be called '{name}'"):
+        cd.Loop(None, lambda x, **references: 0.0, dt=0.1, **{name: 1})
