@@ -94,7 +94,8 @@ def backward_impulses(world: World, x: Inputs, v1: Array) -> Array:
     """The impulse on the robot at each contact point in a step that ends at the velocity v1, world axes, N s: (contacts, 3)."""
     end = _end(world, x, v1)
     constraints, iterates, _ = constraints_at(world, end)
-    return contact_impulses(world, end.q, constraints, iterates)
+    listed = zip(range(len(world.points)), constraints, iterates, strict=False)
+    return contact_impulses(world, end.q, {k: b.law.impulse(iterate["y"]) for k, b, iterate in listed})
 
 
 def _error_tapes(world: World) -> tuple[Tape, Tape, list[Any]]:

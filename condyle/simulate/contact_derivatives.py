@@ -9,7 +9,7 @@ import numpy as np
 
 from condyle.robot.spatial import Array, Motion, Pose, cross
 from condyle.simulate.contact_frame import surface
-from condyle.simulate.contacts import contact_law, limit_law
+from condyle.simulate.contacts import LawNumbers, contact_law, friction_of, limit_law
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.world import World
@@ -46,7 +46,8 @@ def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: 
     """Impulse and torque about the centre, where y and s solve the law."""
     ground = surface(world, point, X_0F, centre)
     u, u_before = (ground.C @ (six[:3] + cross(six[3:], ground.arm)) for six in (after, before))
-    law = contact_law(world, point, world.effective_masses[world.points.index(point)], ground.depth, u_before)
+    mass = world.effective_masses[world.points.index(point)]
+    law = contact_law(world, LawNumbers.of(world), friction_of(world, point), mass, ground.depth, u_before)
     force = ground.C.T @ impulse(law, u, y, s)
     return np.concatenate([force, cross(ground.arm, force)])
 

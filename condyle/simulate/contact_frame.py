@@ -31,11 +31,16 @@ class Surface:
 
 
 def surface(world: World, point: ContactPoint, X_0F: Pose, centre: Array) -> Surface:
-    """The ground under a sphere with this centre."""
+    """The ground under the sphere of a contact point, with this centre."""
+    return surface_under(world, point.radius, X_0F, centre)
+
+
+def surface_under(world: World, radius: Any, X_0F: Pose, centre: Array) -> Surface:
+    """The ground under a sphere with this centre and radius."""
     assert world.ground is not None
     distance, n = world.ground.distance(X_0F.point(centre))
     C = np.array([product(X_0F.R.T, axis) for axis in (n, *tangents(n))])
-    return Surface(C, (point.radius + world.margin) - distance, C[0] * -point.radius)
+    return Surface(C, (radius + world.margin) - distance, C[0] * -radius)
 
 
 def tangents(n: Array) -> tuple[Array, Array]:

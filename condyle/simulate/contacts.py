@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
 from condyle.robot.angles import of_degrees
-from condyle.robot.spatial import Array, skew
-from condyle.simulate.contact_frame import ground_axes, point_velocity, surface, to_ground_axes
+from condyle.robot.spatial import Array, Pose, skew
+from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.contact_frame import ground_axes, point_velocity, surface, surface_under, to_ground_axes
+from condyle.simulate.contact_table import ContactTable, Layout
 from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Cone, Polytope
 from condyle.simulate.points import ContactPoint
-from condyle.simulate.solver import Constraint
 from condyle.simulate.world import IMPACT, World
+from condyle.tape.loop import loop
 from condyle.tape.precision import by_precision
 from condyle.tape.scalar import constant
+from condyle.tape.table import Table, table, zeros_table
 
 NEGLIGIBLE, NEGLIGIBLE_SINGLE = 1e-9, 1e-5  # the least dry friction that is a parameter, relative to the load of the joint
+NOWHERE = -1e6  # radius of a row without a point, m: it is never deep enough to touch
 LIMIT_SMOOTHING = 100.0  # of joint limits, relative to that of contacts: light links beyond their limits need it
 
 
-def max_impulse(world: World, depth: Any) -> Any:
-    """S = h k depth^power: the largest normal impulse; zero above the ground."""
-    return depth_power(world, depth) * (world.h * world.stiffness)
+class LawNumbers(NamedTuple):
+    """What the force laws of all contacts of a step share."""
+
+    strength: Any  # h k of the largest normal impulse h k depth^power
+    smoothing: Any  # kappa at rest, J
+    load: Any  # mass supported by one contact at rest, kg
+    velocity_scale: Any  # velocity change by gravity in one step, m/s
+
+    @staticmethod
+    def of(world: World) -> LawNumbers:
+        """Those of a world."""
+        return LawNumbers(world.h * world.stiffness, world.contact_smoothing, world.nominal_load, world.gravity * world.h)
 
 
 def depth_power(world: World, depth: Any) -> Any:
@@ -37,24 +51,31 @@ def depth_power(world: World, depth: Any) -> Any:
     return product
 
 
-def contact_law(world: World, point: ContactPoint, mass: Any, depth: Any, u: Array) -> Cone | Polytope:
-    """The law of one contact at this depth; u is its velocity before the step, and `mass` the effective mass there."""
-    S = max_impulse(world, depth)
-    kappa = world.contact_smoothing + impact_smoothing(np.sqrt(mass * world.nominal_load), world.gravity * world.h, S, u @ u)
-    assert world.ground is not None
-    mu = world.ground.friction if point.friction is None else point.friction
+def contact_law(world: World, numbers: LawNumbers, mu: Any, mass: Any, depth: Any, u: Array) -> Cone | Polytope:
+    """The law of one contact at this depth; u is its velocity before the step, and `mass` the effective mass there.
+
+    The largest normal impulse is  S = h k depth^power,  zero above the ground.
+    """
+    S = depth_power(world, depth) * numbers.strength
+    kappa = numbers.smoothing + impact_smoothing(np.sqrt(mass * numbers.load), numbers.velocity_scale, S, u @ u)
     # the sliding speed before the step, smooth at rest
-    square, velocity_scale = u[1] * u[1] + u[2] * u[2], world.gravity * world.h
+    square, velocity_scale = u[1] * u[1] + u[2] * u[2], numbers.velocity_scale
     slip = mu * square / np.sqrt(square + velocity_scale * velocity_scale)
     if not world.pyramid:
-        return Cone.of(S, mu, kappa, slip + holding_speed(world, S, 2, u @ u))
+        return Cone.of(S, mu, kappa, slip + holding_speed(world, numbers, S, 2, u @ u))
     n = world.pyramid
     around = [of_degrees(360.0 * k / n) for k in range(n)]
     directions = np.array([[1.0] * n, [mu * c for c, _ in around], [mu * s for _, s in around]])
-    return Polytope.of(directions * S, kappa, slip=slip + holding_speed(world, S, n, u @ u))
+    return Polytope.of(directions * S, kappa, slip=slip + holding_speed(world, numbers, S, n, u @ u))
 
 
-def holding_speed(world: World, S: Any, degree: int, square: Any) -> Any:
+def friction_of(world: World, point: ContactPoint) -> Any:
+    """The coefficient of a point: its own, or that of the ground."""
+    assert world.ground is not None
+    return world.ground.friction if point.friction is None else point.friction
+
+
+def holding_speed(world: World, numbers: LawNumbers, S: Any, degree: int, square: Any) -> Any:
     """A speed taken from the normal velocity of a contact deeper than at rest, that at which the barrier would lift it, m/s.
 
     Under the nominal impulse the barrier lifts at  degree kappa / nominal (x - 1) / (x - 2/3), x = S / (3/2 nominal): without it
@@ -63,12 +84,12 @@ def holding_speed(world: World, S: Any, degree: int, square: Any) -> Any:
     """
     if not world.on_surface:
         return 0.0
-    velocity_scale = world.gravity * world.h
-    nominal = world.nominal_load * velocity_scale
+    velocity_scale = numbers.velocity_scale
+    nominal = numbers.load * velocity_scale
     beyond = np.maximum(S * (1.0 / (1.5 * nominal)) - 1.0, 0.0)
     t = np.minimum(beyond, 1.0)
     full = t * t * t * (10.0 - t * (15.0 - 6.0 * t))
-    lift = world.contact_smoothing / nominal + IMPACT * square / np.sqrt(square + velocity_scale * velocity_scale)
+    lift = numbers.smoothing / nominal + IMPACT * square / np.sqrt(square + velocity_scale * velocity_scale)
     return (float(degree) * lift) * (full * (beyond / (beyond + 1.0 / 3.0)))
 
 
@@ -78,15 +99,21 @@ def coordinates(world: World, link: int) -> tuple[int, ...]:
     return tuple(k for i in ancestors(world.model, link) for k in range(links[i].v.start, links[i].v.stop))
 
 
-def contact_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
-    """The contacts at q, in the coordinates of contact_frame.py; v is the velocity before the step, in those of q."""
+def contact_constraints(world: World, q: Array, v: Array, points: Iterable[int] | None = None) -> list[Constraint]:
+    """Contacts at q one by one, in the coordinates of contact_frame.py; v is the velocity before the step, in those of q.
+
+    `points`: which of the world's points, None for all of them.
+    """
+    chosen = range(len(world.points)) if points is None else points
     if world.ground is None:
         return []
     X_0F, X = root_poses(world.model, q)
     S = axes(world.model, X)
     rotation = ground_axes(world, q)
+    numbers = LawNumbers.of(world)
     out = []
-    for point, mass in zip(world.points, world.effective_masses, strict=True):
+    for k in chosen:
+        point, mass = world.points[k], world.effective_masses[k]
         centre = X[point.link].point(np.array(point.position))
         ground = surface(world, point, X_0F, centre)
         path = coordinates(world, point.link)
@@ -99,11 +126,65 @@ def contact_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
             u = J @ to_ground_axes(rotation, v)[list(path)]
         else:
             u = C @ (J @ v[list(path)])
-        law = contact_law(world, point, mass, ground.depth, u)
-        velocity_scale = world.gravity * world.h
+        law = contact_law(world, numbers, friction_of(world, point), mass, ground.depth, u)
+        velocity_scale = numbers.velocity_scale
         idle = ground.depth <= 0.0 if point.secondary else None
         out.append(Constraint(law, path, J, C, np.sqrt(u @ u) + velocity_scale, mass, velocity_scale, idle))
     return out
+
+
+def contact_table(world: World, q: Array) -> ContactTable | None:
+    """The contacts at q of the points that are in a table, in the coordinates of contact_frame.py; None without such points."""
+    layout = world.point_table
+    if layout is None:
+        return None
+    X_0F, X = root_poses(world.model, q)
+    rotation = ground_axes(world, q)
+    S = np.array([motion.vector() for motion in axes(world.model, X)], dtype=object)
+    if rotation is not None:
+        S = np.array([np.concatenate([rotation @ row[:3], rotation @ row[3:]]) for row in S], dtype=object)
+        S[:6] = np.eye(6)
+    points = [None if k is None else world.points[k] for k in layout.points]
+    masses = [world.effective_masses[layout.points_of(n)[0]] for n in range(len(layout.links))]
+    return ContactTable(
+        layout,
+        lambda numbers, *rest: contact_law(world, LawNumbers(*numbers), *rest),
+        np.array(LawNumbers.of(world), dtype=object),
+        S,
+        _geometry(world, layout, points, X_0F, [X[i] for i in layout.links], rotation),
+        np.array([0.0 if point is None else friction_of(world, point) for point in points], dtype=object),
+        np.array(masses, dtype=object),
+        world.gravity * world.h,
+    )
+
+
+def _geometry(
+    world: World, layout: Layout, points: list[ContactPoint | None], X_0F: Pose, X: list[Pose], rotation: Array | None
+) -> Array:
+    """(where it touches, depth) of each row of the table, and the axes of the ground there unless they are the frame's."""
+    places = table([[0.0, 0.0, 0.0, NOWHERE] if p is None else [*p.position, p.radius] for p in points])
+    poses = table([[*pose.R.ravel(), *pose.p] for pose in X])
+    m = float(layout.rows)
+
+    def on_link(l: Any, found: Table) -> Table:
+        R_p = poses[l]
+        pose = Pose(R_p[:9].reshape(3, 3), R_p[9:])
+
+        def on_point(k: Any, found: Table) -> Table:
+            row = l * m + k
+            place = places[row]
+            centre = pose.point(place[:3])
+            ground = surface_under(world, place[3], X_0F, centre)
+            touch = centre + ground.arm
+            entries = [*(touch if rotation is None else rotation @ touch), ground.depth]
+            return found.set(row, [*entries, *(ground.C.ravel() if rotation is None else ())])
+
+        on: Table = loop(on_point, found, layout.rows)
+        return on
+
+    found = loop(on_link, zeros_table((len(points), 4 if rotation is not None else 13)), len(layout.links))
+    entries: Array = found[:]
+    return entries
 
 
 def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:

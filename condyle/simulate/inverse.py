@@ -22,11 +22,11 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import tree_factor
 from condyle.errors import SimulationError
 from condyle.robot.spatial import Array, vector
+from condyle.simulate.constraint_list import Constraint
 from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, to_ground_axes
 from condyle.simulate.contacts import contact_constraints, joint_constraints, position
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
 from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
-from condyle.simulate.solver import Constraint
 from condyle.simulate.step import Inputs, external
 from condyle.simulate.step_derivatives import add_constraint_derivatives, add_external
 from condyle.simulate.world import World

@@ -21,12 +21,16 @@ import numpy as np
 
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
-from condyle.simulate.solver import AncestorDofs, Constraint, Solution, solve
+from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.contact_table import ContactTable
+from condyle.simulate.contact_table_rule import TableRule
+from condyle.simulate.solver import AncestorDofs, Solution, solve
 from condyle.tape.custom import custom_jvp
 from condyle.tape.derive import derivative_at_zero
 from condyle.tape.scalar import Bool, Scalar, constant
 
 Entry = Callable[[Any], Any]
+TABLE_NUMBERS = ("numbers", "axes", "geometry", "friction", "mass", "velocity_scale")  # of a table of contacts
 NUMBERS = ("J", "C", "max_speed", "mass", "velocity_scale", "idle")  # of a constraint, besides those of its law
 
 
@@ -37,6 +41,7 @@ class Equations(NamedTuple):
     p: Array
     v: Array
     constraints: list[Constraint]
+    contacts: ContactTable | None
     inverse: Array
 
     def mapped(self, entry: Entry) -> Equations:
@@ -44,12 +49,12 @@ class Equations(NamedTuple):
         constraints = []
         for b in self.constraints:
             law = replace(b.law, **{f.name: _mapped(getattr(b.law, f.name), entry) for f in fields(b.law)})
-            numbers = {
-                name: _mapped(getattr(b, name), entry) for name in ("J", "C", "max_speed", "mass", "velocity_scale", "idle")
-            }
-            constraints.append(replace(b, law=law, **numbers))
+            constraints.append(replace(b, law=law, **{name: _mapped(getattr(b, name), entry) for name in NUMBERS}))
+        contacts = self.contacts
+        if contacts is not None:
+            contacts = replace(contacts, **{name: _mapped(getattr(contacts, name), entry) for name in TABLE_NUMBERS})
         M, p, v, inverse = (_mapped(a, entry) for a in (self.M, self.p, self.v, self.inverse))
-        return Equations(M, p, v, constraints, inverse)
+        return Equations(M, p, v, constraints, contacts, inverse)
 
 
 def _mapped(value: Any, entry: Entry) -> Any:
@@ -89,12 +94,14 @@ def solution(ancestor_dofs: AncestorDofs, equations: Equations, tolerance: float
 
     def solved(*values: Any) -> Any:
         found = solve(ancestor_dofs, *rebuilt(values), tolerance)
-        return found.dv, [{name: iterate[name] for name in ("y", "s")} for iterate in found.iterates], found.residual
+        iterates = [{name: iterate[name] for name in ("y", "s")} for iterate in found.iterates]
+        return found.dv, iterates, found.residual, () if found.points is None else found.points
 
     def rule(values: Any, result: Any, tangents: Any) -> Any:
         return _tangents(ancestor_dofs, rebuilt, values, result, tangents)
 
-    return Solution(*custom_jvp(solved, rule)(*leaves.values()))
+    dv, iterates, residual, points = custom_jvp(solved, rule)(*leaves.values())
+    return Solution(dv, iterates, residual, points or None)
 
 
 def _key(x: Any) -> Any:
@@ -103,7 +110,7 @@ def _key(x: Any) -> Any:
 
 def _tangents(ancestor_dofs: AncestorDofs, rebuilt: Callable[[Any], Equations], values: Any, result: Any, tangents: Any) -> Any:
     """The tangents of dv, of the unknowns of every constraint, and of the residual, which has none."""
-    dv, iterates, _ = result
+    dv, iterates, _, points = result
     here = rebuilt(values)
     velocity = here.v + dv
     H = np.array(here.M, dtype=object)
@@ -115,11 +122,16 @@ def _tangents(ancestor_dofs: AncestorDofs, rebuilt: Callable[[Any], Equations], 
         compliances.append(compliance)
         # at the solution the gradient is dual / kappa, which loses no digits where the contact slides
         gradients.append(b.law.dual(u, iterate["y"]) * b.law.per)
+    table = None if here.contacts is None else TableRule(here.contacts, velocity, here.v, points[0])
+    if table is not None:
+        table.add_stiffness(H)
 
     def residuals(t: Any) -> dict[str, Any]:
         moved = rebuilt([a + t * b for a, b in zip(values, tangents, strict=True)])
         r = moved.M @ dv - moved.p
         found = {}
+        if table is not None and moved.contacts is not None:
+            found = {"points": table.residuals(moved.contacts, moved.v + dv, moved.v, r)}
         for k, (b, iterate, gradient) in enumerate(zip(moved.constraints, iterates, gradients, strict=True)):
             b.add_impulse(b.law.impulse(iterate["y"]), r, -1.0)
             found[f"rho{k}"] = b.law.kappa * gradient - b.law.dual(b.velocity(moved.v + dv), iterate["y"])
@@ -129,9 +141,11 @@ def _tangents(ancestor_dofs: AncestorDofs, rebuilt: Callable[[Any], Equations], 
     right = -rates["r"]
     for k, (b, compliance) in enumerate(zip(here.constraints, compliances, strict=True)):
         b.add_impulse(b.law.impulse_change(compliance @ rates[f"rho{k}"]), right)
+    if table is not None:
+        table.add_impulses(rates["points"], right)
     change = pattern_factor(ancestor_dofs, H).solve(right)
     ends = []
     for k, (b, compliance) in enumerate(zip(here.constraints, compliances, strict=True)):
         dy = compliance @ (rates[f"rho{k}"] - b.law.dual_change(b.velocity(change)))
         ends.append({"y": dy, "s": -b.law.slack_decrease(dy)})
-    return change, ends, 0.0
+    return change, ends, 0.0, () if table is None else table.ends(rates["points"], change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +13,13 @@ from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.kinematics import root_poses, wrench_forces
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
+from condyle.simulate.constraint_list import Constraint
 from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, surface, to_ground_axes
-from condyle.simulate.contacts import contact_constraints, joint_constraints, position
-from condyle.simulate.friction_cone import Iterate
+from condyle.simulate.contact_table import ContactTable
+from condyle.simulate.contacts import contact_constraints, contact_table, joint_constraints, position
 from condyle.simulate.integrate_pose import transport_acceleration
 from condyle.simulate.solution import Equations, solution
-from condyle.simulate.solver import Constraint, Solution
+from condyle.simulate.solver import Solution
 from condyle.simulate.world import World
 from condyle.tape.scalar import constant
 
@@ -45,10 +47,10 @@ class Problem:
     p: Array
     v: Array
     constraints: list[Constraint]
+    contacts: ContactTable | None
     rotation: Array | None
     at: EvaluatedMap
     full: Inputs  # the state in all coordinates
-    full_constraints: list[Constraint]
 
 
 def problem(world: World, x: Inputs) -> Problem:
@@ -60,18 +62,18 @@ def problem(world: World, x: Inputs) -> Problem:
     a = at.acceleration(-transport_acceleration(world, x.v), x.v)
     p = motors(world, x.u) + springs(world, full) + external(world, full) - inverse_dynamics(world.model, full.q, full.v, a)
     p = world.h * p - np.array(implicit_gains(world)) * full.v
-    full_constraints = [*contact_constraints(world, full.q, full.v), *joint_constraints(world, full.q, full.v)]
-    rotation = ground_axes(world, full.q) if full_constraints else None
-    M, p, constraints = at.congruence(M), at.project(p), [along_reduced(at.T, b) for b in full_constraints]
+    listed = [*contact_constraints(world, full.q, full.v, world.listed_points), *joint_constraints(world, full.q, full.v)]
+    contacts = contact_table(world, full.q)
+    rotation = ground_axes(world, full.q) if listed or contacts is not None else None
     return Problem(
-        matrix_to_ground_axes(rotation, M),
-        to_ground_axes(rotation, p),
+        matrix_to_ground_axes(rotation, at.congruence(M)),
+        to_ground_axes(rotation, at.project(p)),
         to_ground_axes(rotation, x.v),
-        constraints,
+        [along_reduced(at.T, b) for b in listed],
+        contacts,
         rotation,
         at,
         full,
-        full_constraints,
     )
 
 
@@ -89,7 +91,7 @@ def along_reduced(T: Array | None, full: Constraint) -> Constraint:
 
 def solved(world: World, now: Problem) -> Solution:
     """The change of velocity in one step, with the unknowns of the constraints."""
-    equations = Equations(now.M, now.p, now.v, now.constraints, world.inverse_inertia_diagonal)
+    equations = Equations(now.M, now.p, now.v, now.constraints, now.contacts, world.inverse_inertia_diagonal)
     found = solution(world.ancestor_dofs, equations, world.tolerance)
     return replace(found, dv=from_ground_axes(now.rotation, found.dv))
 
@@ -108,13 +110,12 @@ def next_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after one step from a state."""
     now = problem(world, x)
     found = solved(world, now)
-    return ended(world, x, now, found.dv, found.iterates, found.residual)
-
-
-def ended(world: World, x: Inputs, now: Problem, dv: Array, iterates: list[Iterate], residual: Any) -> NextVelocity:
-    """The end of a step whose velocity changes by dv."""
-    a = dv * (1.0 / world.h) - transport_acceleration(world, x.v)
-    return NextVelocity(x.v + dv, a, contact_impulses(world, now.full.q, now.constraints, iterates), residual)
+    a = found.dv * (1.0 / world.h) - transport_acceleration(world, x.v)
+    listed = zip(world.listed_points, now.constraints, found.iterates, strict=False)
+    along = {k: b.law.impulse(iterate["y"]) for k, b, iterate in listed}
+    if found.points is not None and now.contacts is not None:
+        along |= {k: row for k, row in zip(now.contacts.layout.points, found.points[1], strict=True) if k is not None}
+    return NextVelocity(x.v + found.dv, a, contact_impulses(world, now.full.q, along), found.residual)
 
 
 def augmented(world: World, M: Array) -> Array:
@@ -182,13 +183,17 @@ def external(world: World, x: Inputs) -> Array:
     return tau
 
 
-def contact_impulses(world: World, q: Array, constraints: list[Constraint], iterates: list[Iterate]) -> Array:
-    """The impulse on the robot at each contact point at the configuration q of the model, world axes, N s: (contacts, 3)."""
-    if world.ground is None:
-        return np.zeros((len(world.points), 3))
-    X_0F, X = root_poses(world.model, q)
+def contact_impulses(world: World, q: Array, along: Mapping[int, Array]) -> Array:
+    """The impulse on the robot at each contact point, world axes, N s: (contacts, 3).
+
+    `along`: those along the axes of the ground at each point; q is the configuration of the model.
+    """
     rows = np.zeros((len(world.points), 3), dtype=object)
-    for k, (point, b, iterate) in enumerate(zip(world.points, constraints, iterates, strict=False)):
+    if world.ground is None:
+        return rows.astype(float)
+    X_0F, X = root_poses(world.model, q)
+    for k, impulse in along.items():
+        point = world.points[k]
         C = surface(world, point, X_0F, X[point.link].point(np.array(point.position))).C
-        rows[k] = X_0F.R @ (C.T @ b.law.impulse(iterate["y"]))
+        rows[k] = X_0F.R @ (C.T @ impulse)
     return rows

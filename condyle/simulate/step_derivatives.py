@@ -22,15 +22,16 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion, Pose, cross
+from condyle.simulate.constraint_list import Constraint
 from condyle.simulate.contact_derivatives import contact_jacobians, limit_jacobian
 from condyle.simulate.contact_frame import from_ground_axes, point_velocity, to_ground_axes
-from condyle.simulate.contacts import coordinates, position
+from condyle.simulate.contacts import contact_constraints, coordinates, joint_constraints, position
 from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Iterate
 from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
-from condyle.simulate.step import Inputs, Problem, augmented, external, motors, problem, solved, springs
+from condyle.simulate.step import Inputs, Problem, along_reduced, augmented, external, motors, problem, solved, springs
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian, jacobian_at_zero, trace_inside
 from condyle.tape.inline import inline
@@ -65,7 +66,8 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
             R_v[k, k] = R_v[k, k] + h * joint.damping
         if joint.driven and joint.drive_effort is None:
             R_q[k, k] = R_q[k, k] + h * joint.drive_stiffness
-    add_constraint_derivatives(world, full, now.full_constraints, after, solution.iterates, R_q, R_v)
+    constraints, iterates = every_constraint(world, now, solution)
+    add_constraint_derivatives(world, full, constraints, after, iterates, R_q, R_v)
     # the acceleration depends on the velocity before the step
     by_v = np.eye(world.nv) * -1.0 - transport_acceleration_jacobian(world, x.v) * h
     if here.T is None:
@@ -76,13 +78,25 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     # H at the solution
     H = np.array(now.M, dtype=object)
     v = to_ground_axes(now.rotation, v_after)
-    for b, iterate in zip(now.constraints, solution.iterates, strict=True):
+    for b, iterate in zip([along_reduced(here.T, b) for b in constraints], iterates, strict=True):
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
     factor = pattern_factor(world.ancestor_dofs, H)
     columns = np.column_stack([R_q, R_v, -h * here.project(gates(world, x.u))])
     dv = -from_ground_axes(now.rotation, factor.solve(to_ground_axes(now.rotation, columns)))
     nd, nv = world.nd, world.nv
     return VelocityDerivatives(v_after, rate, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
+
+
+def every_constraint(world: World, now: Problem, solution: Solution) -> tuple[list[Constraint], list[Iterate]]:
+    """(constraints in all coordinates one by one, their unknowns at the solution): of all contact points, then of the joints."""
+    q, v = now.full.q, now.full.v
+    listed = world.listed_points if world.ground is not None else []
+    unknowns = dict(zip(listed, solution.iterates, strict=False))
+    if now.contacts is not None and solution.points is not None:
+        rows = zip(now.contacts.layout.points, solution.points[0], strict=True)
+        unknowns |= {k: {"y": row[:3], "s": row[3]} for k, row in rows if k is not None}
+    iterates = [*[unknowns[k] for k in sorted(unknowns)], *solution.iterates[len(listed) :]]
+    return [*contact_constraints(world, q, v), *joint_constraints(world, q, v)], iterates
 
 
 def reduced_derivatives(
@@ -103,7 +117,7 @@ def reduced_derivatives(
     H = np.zeros((world.model.nv, world.model.nv), dtype=object)
     push = np.zeros(world.model.nv, dtype=object)
     v = to_ground_axes(now.rotation, after)
-    for b, iterate in zip(now.full_constraints, solution.iterates, strict=True):
+    for b, iterate in zip(*every_constraint(world, now, solution), strict=True):
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
         b.add_impulse(b.law.impulse(iterate["y"]), push)
     soft = augmented(world, np.zeros((world.model.nv, world.model.nv)))

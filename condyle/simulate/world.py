@@ -20,6 +20,7 @@ from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link, Model, digest
 from condyle.robot.parameters import Parameters
 from condyle.robot.spatial import Array, cross, length, product
+from condyle.simulate.contact_table import Layout
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Ground
 from condyle.tape.array import assemble, where
@@ -31,6 +32,7 @@ from condyle.tape.table import current, is_recording, recording
 from condyle.tape.trace import trace
 
 EARTH = 9.81  # gravity for the scales of a model that has none
+LISTED = 8  # feet, one on a link, that have code of their own in a kernel at most: for so few it is faster
 STANDING = 4  # number of contacts that share the weight in the depth at rest
 IMPACT = 1e-5  # smoothing of impacts relative to their energy: limits the range of numbers in a step
 SMOOTHING_SINGLE = 1e-5  # the least smoothing in float32
@@ -166,17 +168,42 @@ class World:
         return self.least_smoothing * self.nominal_load * ((self.gravity * self.h) * (self.gravity * self.h))
 
     @cached_property
+    def point_table(self) -> Layout | None:
+        """The points that a step treats in a table, see contact_table.py: all but a few feet; None if there are none."""
+        if self.ground is None or not self.coordinate_map.identity or self.pyramid:
+            return None
+        feet = {k: point.link for k, point in enumerate(self.points) if not point.secondary}
+        few = len(feet) <= LISTED and len(set(feet.values())) == len(feet)
+        tabled = {k: point.link for k, point in enumerate(self.points) if k not in feet or not few}
+        return Layout.of(self.model, tabled) if tabled else None
+
+    @property
+    def listed_points(self) -> list[int]:
+        """The points that a step treats one by one."""
+        layout = self.point_table
+        return [k for k in range(len(self.points)) if layout is None or k not in layout.points]
+
+    @cached_property
     def effective_masses(self) -> tuple[Any, ...]:
-        """The effective mass at each contact point, 3 / trace(J M^-1 J^T) with every joint at zero, kg."""
-        model = self.model
+        """The effective mass at each contact point, 3 / trace(J M^-1 J^T) with every joint at zero, kg.
+
+        The points of a link in a table have that of the first of them: it is a scale.
+        """
+        model, layout = self.model, self.point_table
         q, T = self.start
         M = _seen_by(T, mass_matrix(model, q))
         M = M + np.eye(len(M)) * (1e-12 * sum(np.diag(M)))  # regularised where it is singular
         # of numbers all entries, in the order of a full matrix; of traced ones those of the tree
         solve = cholesky_solve if M.dtype == float else (lambda M, b: pattern_factor(self.ancestor_dofs, M).solve(b))
         X = poses(model, q)
-        out = []
-        for point in self.points:
+        first = (
+            {} if layout is None else {k: layout.points_of(n)[0] for n in range(len(layout.links)) for k in layout.points_of(n)}
+        )
+        out: list[Any] = []
+        for index, point in enumerate(self.points):
+            if first.get(index, index) < index:
+                out.append(out[first[index]])
+                continue
             centre = X[point.link].point(np.array(point.position))
             J = np.zeros((3, model.nv), dtype=object)
             for i in ancestors(model, point.link):

@@ -112,4 +112,9 @@ def inline(tape: Tape, flat: Sequence[Any]) -> dict[str, np.ndarray]:
         given = [[next(rest) for _ in range(p.size)] if p.parameter is None else np.ravel(p.parameter) for p in tape.inputs]
         flat = [x for part in given for x in part]
     values = evaluate(tape.block, [x if isinstance(x, Scalar) else recorder.number(float(x)) for x in flat], recorder)
-    return {port.name: np.array([*mine, None], dtype=object)[:-1] for port, mine in by_port(tape.outputs, values)}
+    return {port.name: np.array([*_entries(mine), None], dtype=object)[:-1] for port, mine in by_port(tape.outputs, values)}
+
+
+def _entries(values: list[Any]) -> list[Any]:
+    """The scalars of an output, which may be one table."""
+    return [x for value in values for x in (value[:].ravel() if isinstance(value, Table) else [value])]

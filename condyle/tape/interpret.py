@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from typing import Any
 
+from condyle.tape.dead_code import dead_code
 from condyle.tape.tape import RUN_TIME, Block, Call, Loop
 
 # operations that Python's operators are
@@ -77,12 +78,13 @@ class Arithmetic:
         written: list[Any] = [None] * (count if loop.writes else 0)
         for i in reversed(range(count)) if loop.reverse else range(count):
             row = [entry for table in tables for entry in table[i]]
-            results = evaluate(loop.body, [self.number(float(i)), *carry, *row, *captured], self)
+            params = [self.number(float(i)), *carry, *row, *captured]
+            if loop.exits and evaluate(_ending(loop), params, self)[0] is True:
+                break
+            results = evaluate(loop.body, params, self)
             carry = results[: loop.carries]
             if loop.writes:
                 written[i] = results[loop.carries :]
-            elif loop.exits and results[-1] is True:
-                break
         return carry, written
 
     def call(self, call: Call, args: list[Any]) -> list[Any]:
@@ -168,6 +170,14 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
             value = functions[op](*[values[i] for i in args], data)
         values.append(value)
     return values
+
+
+def _ending(loop: Loop) -> Block:
+    """What says whether a loop that exits is at its end."""
+    known: Block | None = loop.__dict__.get("_ending")
+    if known is None:
+        known = loop.__dict__["_ending"] = dead_code(Block(loop.body.nodes, loop.body.params, (loop.body.results[-1],)))
+    return known
 
 
 class Ieee(Arithmetic):

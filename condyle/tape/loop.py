@@ -61,12 +61,20 @@ def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Tabl
     return Table(table.graph, index, (table.rows, *shape))
 
 
-def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Callable[[Any], Any] | None = None) -> Any:
+def loop(
+    body: Callable[[Any, Any], Any],
+    start: Any,
+    count: int,
+    *,
+    until: Callable[[Any], Any] | None = None,
+    body_keeps_tables: bool = False,
+) -> Any:
     """The state after `count` times `state = body(i, state)`.
 
     `start` is an array, a number, or a tuple, list or dict of them, and the body gives back the same. Each lane for which
     `until(state)` holds, or compares NaN, keeps its state from then on. The loop ends early when no lane would change any more,
-    which shows in the time it takes and in no bit.
+    which shows in the time it takes and in no bit. Tables are compared entry by entry for that, unless `body_keeps_tables`: the
+    body itself leaves the entries of lanes that are done as they are.
     """
     if count < 1:
         raise TraceError(f"{caller()}: a loop needs at least one iteration; got count={count}")
@@ -79,7 +87,8 @@ def loop(body: Callable[[Any, Any], Any], start: Any, count: int, *, until: Call
         same_shape("the state", shape, new_shape)
         if done is False:
             return new, []
-        return [_choose(done, a, b) for a, b in zip(carry, new, strict=True)], [done] if isinstance(done, Bool) else []
+        kept = [b if body_keeps_tables and isinstance(a, Table) else _choose(done, a, b) for a, b in zip(carry, new, strict=True)]
+        return kept, [done] if isinstance(done, Bool) else []
 
     final, _ = repeat(count, leaves, [], step)
     return rebuild(final)

@@ -23,7 +23,7 @@ from simulate.bodies import (
 )
 
 import condyle as cd
-from condyle.simulate.contacts import holding_speed
+from condyle.simulate.contacts import LawNumbers, holding_speed
 from condyle.simulate.integrate import integrate_step
 from condyle.simulate.points import point_on
 from condyle.simulate.step import Inputs
@@ -204,7 +204,9 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         mass = np.sqrt(world.effective_masses[i] * world.nominal_load)
         kappa[i] = world.contact_smoothing + 1e-5 * mass * (u @ u) * S[i] / (S[i] + mass * speed)
         sliding = u[1:] @ u[1:]
-        slip[3 * i] = S[i] * (mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2) + holding_speed(world, S[i], 2, u @ u))
+        slip[3 * i] = S[i] * (
+            mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2) + holding_speed(world, LawNumbers.of(world), S[i], 2, u @ u)
+        )
         rows.append(np.diag([S[i], mu * S[i], mu * S[i]]) @ J)
     DJ = np.vstack(rows)
     A, b = DJ @ np.linalg.solve(M, DJ.T), DJ @ v_free + slip

@@ -1,0 +1,154 @@
+"""Constraints one by one: contact points, joint limits, dry friction and drives, each with code of its own in a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.robot.spatial import Array
+from condyle.simulate.drives import Drive
+from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint with its force law: velocity  u = C J v[path]  and joint impulse  J^T C^T lambda.
+
+    C None: the axes of J are the law's own. J None: the constraint acts on one joint.
+    """
+
+    law: Cone | Polytope | Drive
+    path: tuple[int, ...]
+    J: Array | None
+    C: Array | None
+    max_speed: Any  # bound on the speed that it may have to stop
+    mass: float  # effective mass
+    velocity_scale: float  # velocity change by gravity in one step
+    idle: Any = None  # whether its force is zero in this step; None: never known to be
+
+    def velocity(self, v: Array) -> Array:
+        """u along the law's directions."""
+        if self.J is None:
+            return v[list(self.path)]
+        u = self.J @ v[list(self.path)]
+        return u if self.C is None else self.C @ u
+
+    def add_impulse(self, impulse: Array, into: Array, sign: float = 1.0) -> None:
+        """Add J^T C^T impulse to joint impulses."""
+        if self.J is None:
+            into[self.path[0]] = into[self.path[0]] + impulse[0] * sign
+            return
+        force = impulse if self.C is None else self.C.T @ impulse
+        for column, k in enumerate(self.path):
+            into[k] = into[k] + sign * (self.J[:, column] @ force)
+
+    def add_stiffness(self, stiffness: Array, H: Array) -> None:
+        """Add J^T C^T Sigma C J to H."""
+        if self.J is None:
+            k = self.path[0]
+            H[k, k] = H[k, k] + stiffness[0, 0]
+            return
+        rotated = stiffness if self.C is None else self.C.T @ stiffness @ self.C
+        SJ = rotated @ self.J
+        for a, i in enumerate(self.path):
+            for b, j in enumerate(self.path[: a + 1]):
+                H[i, j] = H[i, j] + self.J[:, a] @ SJ[:, b]
+                H[j, i] = H[i, j]
+
+
+class ListPart:
+    """The steps of the interior-point method for a list of constraints. `state`: the unknowns of each."""
+
+    def __init__(self, constraints: list[Constraint], v: Array) -> None:
+        self.constraints = constraints
+        self.before = [b.velocity(v) for b in constraints]
+
+    def add_drives(self, p: Array, inverse: Array, push: Array) -> None:
+        """Add the impulses that drives are expected to have, with a diagonal mass matrix."""
+        for b, u in zip(self.constraints, self.before, strict=True):
+            if isinstance(b.law, Drive):
+                b.add_impulse(b.law.expected_impulse(u + b.velocity(p * inverse)), push)
+
+    def begin(self, push: Array, inverse: Array, parameters: Any) -> tuple[list[Iterate], dict[str, Any]]:
+        """(state, sums) at the start, near the velocity of the impulses `push`: the smoothing is kappa + extra.
+
+        Every constraint starts at the impulse that stops its mass, at a smoothing of the size of that energy.
+        """
+        state, self.extra = [], []
+        sums: dict[str, Any] = {"final": 0.0, "extra": 0.0, "scale": 0.0}
+        for b, u in zip(self.constraints, self.before, strict=True):
+            free = u + b.velocity(push * inverse)
+            reach = b.max_speed + largest([abs(x) for x in free])
+            impulse = b.mass * parameters.impulse_factor * reach
+            energy = b.law.initial_fraction(impulse) * b.law.max_impulse * reach
+            extra = np.maximum(parameters.energy_fraction * energy - b.law.kappa, b.law.kappa)
+            self.extra.append(extra)
+            state.append(b.law.start(impulse, b.law.kappa + extra, free, b.mass))
+            degree = float(b.law.degree)
+            more = {"final": b.law.kappa * degree, "extra": extra * degree, "scale": b.mass * b.velocity_scale * b.velocity_scale}
+            sums = {name: sums[name] + more[name] for name in sums}
+        return state, sums
+
+    def residual(self, state: list[Iterate], change: Array, r: Array, live: Any) -> list[Iterate]:
+        """The state with consistent unknowns; keeps the residuals of the laws, and takes their impulses from r."""
+        iterates = [b.law.consistent(iterate) for b, iterate in zip(self.constraints, state, strict=True)]
+        self.residuals = []
+        for b, iterate, u in zip(self.constraints, iterates, self.before, strict=True):
+            b.add_impulse(b.law.impulse(iterate["y"]), r, -1.0)
+            self.residuals.append(b.law.dual_residual(iterate, u + b.velocity(change)))
+        return iterates
+
+    def linearise(self, state: Any, change: Array, left: Any, H: Array, live: Any) -> tuple[Any, dict[str, Any]]:
+        """(state, sums): the laws linearised, with their stiffness added to H."""
+        self.scaled = []
+        for b, iterate, residual, u in zip(self.constraints, state, self.residuals, self.before, strict=True):
+            scaled = b.law.scaled(iterate, residual * left, u + b.velocity(change))
+            b.add_stiffness(b.law.stiffness(scaled.Q_inverse), H)
+            self.scaled.append(scaled)
+        error = largest([s.error for s in self.scaled]) if self.scaled else 0.0
+        return state, {"energy": sum((s.energy for s in self.scaled), 0.0), "error": error}
+
+    def predictor(self, state: Any, right: Array) -> Any:
+        """Add the impulses towards the solution to the right-hand side."""
+        for b, s in zip(self.constraints, self.scaled, strict=True):
+            b.add_impulse(s.impulse_toward(b.law.kappa, None, 1.0, b.law.kappa), right)
+        return state
+
+    def corrector(self, state: Any, t: Any, go: Any, far: Any, left: Any, right: Array, live: Any) -> Any:
+        """The same towards the smoothing t, with the second-order terms of the last step."""
+        for b, s, extra, ahead in zip(self.constraints, self.scaled, self.extra, self.steps, strict=True):
+            kappa = b.law.kappa
+            b.add_impulse(s.impulse_toward(kappa + t * extra, ahead, go, kappa + far * extra), right)
+        return state
+
+    def step(self, state: Any, dv: Array, live: Any) -> tuple[Any, Any]:
+        """(state, 1 / the largest feasible multiple) of the step of all unknowns for a change of velocity."""
+        self.steps = [s.step(b.velocity(dv)) for b, s in zip(self.constraints, self.scaled, strict=True)]
+        limits = [s.inverse_step_limit(step) for s, step in zip(self.scaled, self.steps, strict=True)]
+        return state, largest(limits) if limits else 0.0
+
+    def moved(self, state: Any, a: Any, live: Any) -> Any:
+        """The state after the last step, of length a."""
+        return [s.moved(step, a) for s, step in zip(self.scaled, self.steps, strict=True)]
+
+    def newton(self, state: Any, change: Array, r: Array, H: Array, live: Any) -> Any:
+        """One step on the unscaled equations: impulses taken from r, stiffness added to H."""
+        self.inner = []
+        for b, iterate, u_before in zip(self.constraints, state, self.before, strict=True):
+            u = u_before + b.velocity(change)
+            compliance = b.law.compliance(iterate["y"], iterate["s"], u)
+            rho = b.law.kappa * b.law.gradient(iterate["y"], iterate["s"]) - b.law.dual(u, iterate["y"])
+            self.inner.append((compliance, rho))
+            b.add_impulse(b.law.impulse(iterate["y"]) + b.law.impulse_change(compliance @ rho), r, -1.0)
+            b.add_stiffness(b.law.stiffness(compliance), H)
+        return state
+
+    def newton_moved(self, state: Any, dv: Array, live: Any) -> Any:
+        """The state after that step."""
+        ends = []
+        for b, iterate, (compliance, rho) in zip(self.constraints, state, self.inner, strict=True):
+            dy = compliance @ (rho - b.law.dual_change(b.velocity(dv)))
+            ends.append({"y": iterate["y"] + dy, "s": iterate["s"] - b.law.slack_decrease(dy)})
+        return ends
