@@ -17,9 +17,9 @@ PACKAGE = ROOT / "condyle"
 LAYERS = [
     ["tape"],
     ["robot"],
-    ["doctor", "dynamics"],
+    ["dynamics"],
     ["constraints"],
-    ["multibody"],
+    ["multibody", "doctor"],
     ["simulate"],
     ["closed_loop"],
     ["blocks"],

@@ -50,7 +50,7 @@ SHOWN = 4  # files named for each reason
 
 
 @dataclass
-class Row:
+class Outcome:
     """What came of one file."""
 
     file: str
@@ -120,7 +120,7 @@ def found_package(package: str, packages: list[Path]) -> str:
     raise ValueError(f"package {package} is not here")
 
 
-def examine(path: Path, folder: Path, row: Row, physics: bool, pipe: Connection) -> None:
+def examine(path: Path, folder: Path, row: Outcome, physics: bool, pipe: Connection) -> None:
     """Send what is known of a file so far, and again when more is known."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
@@ -227,16 +227,16 @@ def compared(model: Any, peer: Any) -> str:
     return "agrees" if worst <= AGREES else f"differs by {worst:.1e}"
 
 
-def limited(path: Path, folder: Path, row: Row, physics: bool, pipe: Connection, gigabytes: float) -> None:
+def limited(path: Path, folder: Path, row: Outcome, physics: bool, pipe: Connection, gigabytes: float) -> None:
     """`examine` with a limit of memory."""
     resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     examine(path, folder, row, physics, pipe)
 
 
-def result(path: Path, folder: Path, kind: str, options: argparse.Namespace) -> Row:
+def result(path: Path, folder: Path, kind: str, options: argparse.Namespace) -> Outcome:
     """The last that the process of a file said."""
-    row = Row(str(path), kind)
+    row = Outcome(str(path), kind)
     context = multiprocessing.get_context("fork")
     near, far = context.Pipe(duplex=False)
     process = context.Process(target=limited, args=(path, folder, row, options.physics, far, options.gigabytes))
@@ -264,7 +264,7 @@ def reason_class(reason: str) -> str:
     return re.sub(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", "#", text)[:150]
 
 
-def show(rows: list[Row], console: Console, physics: bool) -> None:
+def show(rows: list[Outcome], console: Console, physics: bool) -> None:
     """All counts."""
     table = Table(title="robot files")
     for name in ("kind", "robots", "loads", "refused", "broken", "died", "doctor agrees", "with contacts", "with a free base"):
@@ -290,7 +290,7 @@ def show(rows: list[Row], console: Console, physics: bool) -> None:
     noted = sum(row.notes > 0 for row in loads)
     console.print(f"notes: {noted} of {len(loads)} have some, {sum(row.warnings > 0 for row in loads)} a warning among them")
 
-    groups: dict[str, list[Row]] = defaultdict(list)
+    groups: dict[str, list[Outcome]] = defaultdict(list)
     for row in rows:
         if row.outcome in ("refused", "broken", "died"):
             groups[f"{row.kind} {row.outcome}: {reason_class(row.reason)}"].append(row)
@@ -319,7 +319,7 @@ def main() -> None:
         parser.error(f"there is no {missing[0]}")
 
     files = list(found(options.folders, options.only))
-    rows: list[Row] = []
+    rows: list[Outcome] = []
     seen: set[tuple[str, str]] = set()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(file=sys.stderr)) as progress:
@@ -328,7 +328,7 @@ def main() -> None:
             progress.update(task, advance=1, description=path.name[:40].ljust(40))
             key = kind, hashlib.sha256(path.read_bytes()).hexdigest()
             if key in seen:
-                rows.append(Row(str(path), kind, "skipped", "second copies"))
+                rows.append(Outcome(str(path), kind, "skipped", "second copies"))
             else:
                 rows.append(result(path, folder, kind, options))
                 # a copy may lie where more of its files are
@@ -337,7 +337,7 @@ def main() -> None:
     show(rows, Console(width=180), options.physics)
     if options.csv:
         with options.csv.open("w", newline="") as out:
-            writer = csv.DictWriter(out, [field.name for field in fields(Row)])
+            writer = csv.DictWriter(out, [field.name for field in fields(Outcome)])
             writer.writeheader()
             writer.writerows(asdict(row) for row in rows)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from condyle.constraints.block_triangular import Block, blocks_of
 from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.constraints.dependent_joints import REDUNDANT, dependent_joints, independent_rows, partial_joints, row_scales
 from condyle.constraints.initial_guess import coarse
 from condyle.constraints.loop_residuals import Conditions, all_rows, labels
 from condyle.constraints.loops import Loops
 from condyle.constraints.reduced_coordinates import entries, reduced_model
+from condyle.constraints.split_joints import Split
 from condyle.dynamics.kinematics import poses
 from condyle.dynamics.manifold import integrate
 from condyle.errors import RobotError
@@ -27,7 +29,12 @@ from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 
 CLOSED = 1e-11  # the largest condition of a closed pose, in units of the robot's length
+OPEN = 1e-3  # the largest gap that is put down to the digits of a file, as a part of the loop's size, or rad
 RANK = 1e-7  # singular values below this part of the largest count as zero
+ROUNDING = 1e-10  # directions weaker than this part of the strongest are rounding
+LIMIT_STEP, LIMIT_STEPS = 0.1, 100  # the longest step towards the limits of joints, rad or m, and how many at most
+LIMIT_MARGIN = 0.1  # how far within its limits a joint is led that is beyond them, as a part of their range
+NEIGHBOUR_DISTANCE = 3e-2  # how far random poses near the first are from it
 MAX_STEP = 0.5  # the longest step towards a closed pose, rad or m
 
 
@@ -43,6 +50,7 @@ class Mechanism:
     jacobian: np.ndarray  # dphi/dx, where it is the same at all poses
     moving: tuple[np.ndarray, np.ndarray]  # (rows, columns) where it is not: what the function gives
     length: float
+    solved: tuple[list[int], np.ndarray, np.ndarray] | None = None  # (rows, their values where closed, scales of all rows)
 
     @staticmethod
     def of(model: Model, lower: CoordinateMap, conditions: Conditions) -> Mechanism:
@@ -74,6 +82,14 @@ class Mechanism:
         J[self.moving] = values[n:]
         return values[:n], J
 
+    def at_each(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(phi, dphi/dx) of each row of x."""
+        values: np.ndarray = self.function(x)
+        n = len(self.jacobian)
+        J = np.broadcast_to(self.jacobian, (len(x), *self.jacobian.shape)).copy()
+        J[:, *self.moving] = values[:, n:]
+        return values[:, :n], J
+
     def moved(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
         """x moved by dx in its tangent space."""
         return np.asarray(integrate(self.below, x, dx), dtype=float)
@@ -82,27 +98,54 @@ class Mechanism:
         """Whether a pose is closed, by the largest residual of its conditions."""
         return left <= CLOSED * self.length
 
-    def closed(self, x: np.ndarray, columns: np.ndarray, steps: int = 60) -> tuple[np.ndarray, float]:
-        """(x moved along these coordinates until the loops close, the largest residual): damped Gauss-Newton."""
+    def residual(self, phi: np.ndarray) -> float:
+        """The largest residual of the conditions that are solved for; a redundant one counts where it is open beyond OPEN."""
+        if self.solved is None:
+            return _largest(phi)
+        rows, offsets, scales = self.solved
+        others = phi * scales * (CLOSED * self.length / OPEN)
+        others[rows] = 0.0
+        return max(_largest(phi[rows] - offsets), _largest(others))
+
+    def solving(self, rows: Sequence[int], offsets: np.ndarray, x: np.ndarray) -> Mechanism:
+        """The same with the conditions chosen that are solved for, at a closed pose x."""
+        return replace(self, solved=(list(rows), offsets, row_scales(self.conditions, self.at(x)[1])))
+
+    def _equations(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(phi, residuals that are to be zero, their Jacobian): all conditions, or those that are solved for."""
         phi, J = self.at(x)
+        if self.solved is None:
+            return phi, phi, J
+        rows, offsets, _ = self.solved
+        return phi, phi[rows] - offsets, J[rows]
+
+    def closed(
+        self, x: np.ndarray, columns: np.ndarray, steps: int = 60, relative: float = REDUNDANT
+    ) -> tuple[np.ndarray, float]:
+        """(x moved along these coordinates until the loops close, the largest residual): damped Gauss-Newton.
+
+        Where not all conditions can be met, their squares are the least; directions weaker than `relative` are left.
+        """
+        phi, open_, J = self._equations(x)
         if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(J))):
             return x, np.inf
+        scales = row_scales(self.conditions, self.at(x)[1])[slice(None) if self.solved is None else self.solved[0]]
         for _ in range(steps):
-            if _largest(phi) <= CLOSED * self.length * 1e-3:
+            if _largest(open_) <= CLOSED * self.length * 1e-3:
                 break
             step = np.zeros(self.below.nv)
-            step[columns] = -ordered.least_norm(J[:, columns], phi, 1e-10)
+            step[columns] = -ordered.least_norm(J[:, columns] * scales[:, None], open_ * scales, relative)
             step *= min(1.0, MAX_STEP / max(_largest(step), MAX_STEP))
             for _ in range(12):
                 there = self.moved(x, step)
-                new, J_new = self.at(there)
-                if ordered.norm(new) < ordered.norm(phi) and np.all(np.isfinite(J_new)):
+                phi_new, new, J_new = self._equations(there)
+                if ordered.norm(new * scales) < ordered.norm(open_ * scales) and np.all(np.isfinite(J_new)):
                     break
                 step *= 0.5
             else:
                 break
-            x, phi, J = there, new, J_new
-        return x, _largest(phi)
+            x, phi, open_, J = there, phi_new, new, J_new
+        return x, self.residual(phi)
 
     def step(self, x: np.ndarray, rows: Sequence[int], columns: np.ndarray) -> tuple[np.ndarray, float, float]:
         """(a Newton step along these coordinates, the residual before it, the strength 1 / |J^-1|); a square part of J."""
@@ -112,8 +155,9 @@ class Mechanism:
             inverse = ordered.inverse(J[chosen][:, columns])
         except ordered.SingularError:
             return step, np.inf, 0.0
-        step[columns] = -ordered.matvec(inverse, phi[chosen])
-        return step, _largest(phi), 1.0 / ordered.norm(inverse)
+        offsets = 0.0 if self.solved is None else self.solved[1]
+        step[columns] = -ordered.matvec(inverse, phi[chosen] - offsets)
+        return step, self.residual(phi), 1.0 / ordered.norm(inverse)
 
     def nearby(self, x: np.ndarray, rows: Sequence[int], columns: np.ndarray) -> tuple[np.ndarray, float, float]:
         """(x closed by steps of Newton from near it, the largest residual, the strength of the conditions there)."""
@@ -142,50 +186,44 @@ def _length(model: Model) -> float:
 
 
 Names = Sequence[str] | None
-MIN_PIVOT = 0.3  # a joint is taken as dependent if it moves the conditions this much of what the best joint does
-NEIGHBOUR_DISTANCE = 1e-2  # how far random poses near the first are from it
 
 
 def assembled(
-    model: Model, lower: CoordinateMap, conditions: Conditions, x0: np.ndarray, independent: Names, dependent: Names = None
+    model: Model,
+    lower: CoordinateMap,
+    conditions: Conditions,
+    x0: np.ndarray,
+    independent: Names,
+    dependent: Names = None,
+    within_limits: bool = False,
 ) -> tuple[Mechanism, Loops]:
-    """The constraint of these loops, without a guess; the pose x0 need only be near a closed one."""
+    """The constraint of these loops, without a guess; the pose x0 need only be near a closed one.
+
+    `within_limits`: the first pose is moved to where the joints are within their limits, if a way leads there.
+    """
     mechanism = Mechanism.of(model, lower, conditions)
+    x, rows = _first_pose(mechanism, x0, _numbers(mechanism.below, independent), within_limits)
+    whole = set(_numbers(mechanism.below, independent) or ())
+    if dependent is not None:
+        whole = set(range(len(mechanism.below.links))) - set(_numbers(mechanism.below, dependent) or ())
+    _, J = mechanism.at(x)
+    parts = partial_joints(mechanism.below, (J * row_scales(conditions, J)[:, None])[rows], x, whole)
+    if parts:
+        split = Split(mechanism.below, parts, x)
+        mechanism = Mechanism.of(model, lower.extended(split), conditions)
+        x = split.start
     below = mechanism.below
-    asked = None if independent is None else {only(below, name) for name in independent}
-    x, left = x0, np.inf
-    if asked:
-        # first without moving what the user holds
-        _, columns = entries(below, [i for i in range(len(below.links)) if i not in asked])
-        x, left = mechanism.closed(x0, columns)
-    if not mechanism.is_closed(left):
-        x, left = mechanism.closed(x0, np.arange(below.nv))
+    own = {k for k, link in below.outward() if link.joint not in {link.joint for link in lower.reduced.links}}
     phi, J = mechanism.at(x)
-    if not np.isfinite(left):
-        raise RobotError(
-            f"robot '{model.name}': its conditions or their slopes are not finite at this pose; start elsewhere with q=..."
-        )
-    rank = rank_of(J)
-    if not mechanism.is_closed(left):
-        worst = labels(conditions)[int(np.argmax(np.abs(phi)))]
-        raise RobotError(
-            f"robot '{model.name}': the loops cannot be closed from this pose: {left:.3g} is left of '{worst}' (m or rad), "
-            f"where the {len(phi)} conditions have the rank {rank}; check lengths and axes, or start nearer to a closed "
-            "pose with q=..."
-        )
-    nearby = _rank_nearby(mechanism, x)
-    if nearby > rank:
-        raise RobotError(
-            f"robot '{model.name}': the pose in which the loops close is singular: the conditions have the rank {rank} "
-            f"there, and {nearby} near it; start from another pose with q=..."
-        )
-    if not rank:
-        names = ", ".join(labels(conditions))
-        raise RobotError(f"robot '{model.name}': no joint moves the conditions of its loops ({names}); leave them out")
-    rows = _independent_rows(J, rank)
-    links = _dependent(below, J[rows], asked, None if dependent is None else [only(below, name) for name in dependent])
+    offsets = phi[rows] if mechanism.residual(phi) > CLOSED * mechanism.length else np.zeros(len(rows))
+    mechanism = mechanism.solving(rows, offsets, x)
+    scaled = (J * row_scales(conditions, J)[:, None])[rows]
+    links = dependent_joints(model, below, scaled, _numbers(below, independent, own), _numbers(below, dependent, own), own)
     if len(links) == len(below.links):
-        raise RobotError(f"robot '{model.name}': its loops leave nothing that can move; leave one out")
+        raise RobotError(
+            f"robot '{model.name}': its loops are rigid: {len(rows)} independent conditions hold all {below.nv} coordinates; "
+            "leave one loop out, or let it hold fewer axes"
+        )
     _, columns = entries(below, links)
     square = J[rows][:, columns]
     blocks = blocks_of(_pattern(mechanism, x)[rows][:, columns])
@@ -197,8 +235,112 @@ def assembled(
     where, _ = entries(below, [i for i in links if below.links[i].kind.nv == 1])
     first[where] = coarse(x[where])
     reduced, scales = reduced_model(below.name, [below.links[i] for i in kept]), determinants(square, blocks)
-    loops = Loops(below, reduced, conditions, tuple(rows), tuple(links), blocks, scales, first, np.array(units))
+    loops = Loops(below, reduced, conditions, tuple(rows), tuple(links), blocks, scales, first, np.array(units), offsets)
     return mechanism, loops
+
+
+def _numbers(below: Model, names: Names, parts: Collection[int] = ()) -> list[int] | None:
+    """The joints of these names; the name of a joint that was taken apart stands for its parts."""
+    if names is None:
+        return None
+    found = []
+    for name in names:
+        of = [k for k in parts if below.links[k].joint.rpartition(".")[0] == name]
+        found += of if of else [only(below, name)]
+    return found
+
+
+def _first_pose(
+    mechanism: Mechanism, x0: np.ndarray, asked: Sequence[int] | None, within_limits: bool
+) -> tuple[np.ndarray, list[int]]:
+    """(the pose near x0 in which the loops close, the conditions that are independent there), or an error that says why not."""
+    model, below, conditions = mechanism.model, mechanism.below, mechanism.conditions
+    everything = np.arange(below.nv)
+    attempts = [(everything, REDUNDANT), (everything, ROUNDING)]
+    if asked:
+        # first without moving what the user holds
+        _, columns = entries(below, [i for i in range(len(below.links)) if i not in asked])
+        attempts = [(columns, REDUNDANT), (columns, ROUNDING), *attempts]
+    best: tuple[np.ndarray, float] = x0, np.inf
+    for columns, relative in attempts:
+        x, left = mechanism.closed(x0, columns, relative=relative)
+        if left < 0.5 * best[1] or not np.isfinite(best[1]):
+            best = x, left
+        if mechanism.is_closed(left):
+            break
+    x, left = best
+    phi, J = mechanism.at(x)
+    if not np.isfinite(left):
+        raise RobotError(
+            f"robot '{model.name}': its conditions or their slopes are not finite at this pose; start elsewhere with q=..."
+        )
+    rows = independent_rows(conditions, J)
+    if not mechanism.is_closed(left) and not _nearly(mechanism, phi, J):
+        worst = labels(conditions)[int(np.argmax(np.abs(phi)))]
+        raise RobotError(
+            f"robot '{model.name}': the loops cannot be closed from this pose: {left:.3g} is left of '{worst}' (m or rad), "
+            f"where the {len(phi)} conditions have the rank {len(rows)}; check lengths and axes, or start nearer to a closed "
+            "pose with q=..."
+        )
+    if within_limits:
+        x = _within_limits(mechanism, x)
+        rows = independent_rows(conditions, mechanism.at(x)[1])
+    nearby = _rank_nearby(mechanism, x)
+    if nearby > len(rows):
+        raise RobotError(
+            f"robot '{model.name}': the pose in which the loops close is singular: the conditions have the rank {len(rows)} "
+            f"there, and {nearby} near it; start from another pose with q=..."
+        )
+    if not rows:
+        names = ", ".join(labels(conditions))
+        raise RobotError(f"robot '{model.name}': no joint moves the conditions of its loops ({names}); leave them out")
+    return x, rows
+
+
+def _within_limits(mechanism: Mechanism, x: np.ndarray) -> np.ndarray:
+    """x, or a closed pose near it at which no joint is beyond its limits: found from where they would be within, or step by step.
+
+    Linkages are often written with all joints at zero, where they are flat: there ways part that lead to other mechanisms, and
+    the limits tell which one is meant.
+    """
+    far, everything = _beyond_limits(mechanism.below, x), np.arange(mechanism.below.nv)
+
+    def closes(there: np.ndarray, left: float) -> bool:
+        return mechanism.is_closed(left) or _nearly(mechanism, *mechanism.at(there))
+
+    if np.any(far):
+        there, left = mechanism.closed(mechanism.moved(x, -far), everything)
+        if closes(there, left) and not np.any(_beyond_limits(mechanism.below, there)):
+            return there
+    for _ in range(LIMIT_STEPS):
+        if not np.any(far):
+            break
+        _, J = mechanism.at(x)
+        step = -far - ordered.least_norm(J, -ordered.matvec(J, far), REDUNDANT)
+        step *= min(1.0, LIMIT_STEP / max(_largest(step), LIMIT_STEP))
+        there, left = mechanism.closed(mechanism.moved(x, step), everything)
+        further = _beyond_limits(mechanism.below, there)
+        if not closes(there, left) or ordered.norm(further) > ordered.norm(far) or _largest(step) < 1e-6:
+            break
+        x, far = there, further
+    return x
+
+
+def _beyond_limits(below: Model, x: np.ndarray) -> np.ndarray:
+    """For each velocity, how far its joint is from well within its limits, where it is beyond them; else zero."""
+    out = np.zeros(below.nv)
+    for link in below.links:
+        lower, upper = link.limits.lower, link.limits.upper
+        if link.kind.nv == 1 and lower is not None and upper is not None and not lower <= x[link.q.start] <= upper:
+            inside = LIMIT_MARGIN * (upper - lower)
+            target = lower + inside if x[link.q.start] < lower else upper - inside
+            out[link.v] = x[link.q.start] - target
+    return out
+
+
+def _nearly(mechanism: Mechanism, phi: np.ndarray, J: np.ndarray) -> bool:
+    """Whether the loops are closed up to the digits of a file."""
+    return _largest(phi * row_scales(mechanism.conditions, J)) <= OPEN
 
 
 def _rank_nearby(mechanism: Mechanism, x: np.ndarray) -> int:
@@ -209,8 +351,9 @@ def _rank_nearby(mechanism: Mechanism, x: np.ndarray) -> int:
         there, left = mechanism.closed(
             mechanism.moved(x, NEIGHBOUR_DISTANCE * rng.standard_normal(mechanism.below.nv)), np.arange(mechanism.below.nv)
         )
-        if mechanism.is_closed(left):
-            best = max(best, rank_of(mechanism.at(there)[1]))
+        phi, J = mechanism.at(there)
+        if mechanism.is_closed(left) or _nearly(mechanism, phi, J):
+            best = max(best, len(independent_rows(mechanism.conditions, J)))
     return best
 
 
@@ -221,62 +364,6 @@ def _pattern(mechanism: Mechanism, x: np.ndarray) -> np.ndarray:
     for _ in range(3):
         found |= mechanism.at(mechanism.moved(x, 0.3 * rng.standard_normal(mechanism.below.nv)))[1] != 0.0
     return np.asarray(found)
-
-
-def _independent_rows(J: np.ndarray, rank: int) -> list[int]:
-    """Rows that are independent, the strongest first, in the order of the conditions."""
-    rest, chosen = J.copy(), list[int]()
-    for _ in range(rank):
-        size = np.array([ordered.norm(row) for row in rest])
-        size[chosen] = -1.0
-        # of equals the first, however rounding has it
-        k = int(np.flatnonzero(size >= 0.999 * size.max())[0])
-        chosen.append(k)
-        unit = rest[k] / ordered.norm(rest[k])
-        rest = rest - np.outer(ordered.matvec(rest, unit), unit)
-    return sorted(chosen)
-
-
-def _dependent(below: Model, J: np.ndarray, asked: set[int] | None, named: Sequence[int] | None) -> list[int]:
-    """The joints that follow: those the user names, or by pivoting, joints far from the base before others."""
-    rank = len(J)
-    moving = [i for i, link in below.outward() if np.any(np.abs(J[:, link.v]) > RANK * np.max(np.abs(J)))]
-    candidates = [i for i in (moving if named is None else named) if asked is None or i not in asked]
-    chosen: list[int] = []
-    rest = J.copy()
-    found = 0
-    while found < rank:
-        strength = {i: _gain(rest[:, below.links[i].v]) for i in candidates if i not in chosen}
-        strength = {i: s for i, s in strength.items() if below.links[i].kind.nv <= rank - found}
-        best = max(strength.values(), default=0.0)
-        if best <= RANK * np.max(np.abs(J)):
-            names = ", ".join(f"'{below.links[i].joint}'" for i in moving)
-            raise RobotError(
-                f"robot '{below.name}': its loops have {rank} independent conditions, and the joints that may follow can "
-                f"meet only {found} of them at this pose; let more joints follow (those in the loops are {names})"
-            )
-        pick = max(i for i, s in strength.items() if s >= MIN_PIVOT * best)
-        chosen.append(pick)
-        moved = rest[:, below.links[pick].v]
-        rest = rest - np.column_stack([_onto(moved, column) for column in rest.T])
-        found += below.links[pick].kind.nv
-    extra = [below.links[i].joint for i in moving if asked is not None and i not in asked and i not in chosen]
-    if extra and named is None:
-        raise RobotError(
-            f"robot '{below.name}': its loops have {rank} independent conditions, so {len(extra)} more of the joints in "
-            f"them remain free: add {', '.join(extra)} to independent="
-        )
-    return sorted(chosen)
-
-
-def _gain(columns: np.ndarray) -> float:
-    """The smallest singular value: how well these coordinates alone move the conditions."""
-    return float(ordered.singular_values(columns)[-1])
-
-
-def _onto(columns: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The part of b that lies in the span of the columns."""
-    return ordered.matvec(columns, ordered.fit(columns, b))
 
 
 def determinants(A: np.ndarray, blocks: list[Block]) -> np.ndarray:

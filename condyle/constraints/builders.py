@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from condyle.constraints.assembly import Names, assembled
-from condyle.constraints.continuation import with_guess
+from condyle.constraints.continuation import misfit, with_guess
 from condyle.constraints.coordinate_map import CoordinateMap
 from condyle.constraints.couplings import Coupled, coupling_of
 from condyle.constraints.loop_residuals import Condition, Conditions, closure_of
@@ -33,14 +34,29 @@ class ClosingOptions(TypedDict, total=False):
 
 
 def from_description(model: Model) -> CoordinateMap:
-    """The constraints that a description states: mimic joints follow, and loops close from the pose in which they are written."""
+    """The constraints that a description states: mimic joints follow, and loops close from a keyframe or the written pose."""
     out = CoordinateMap(model)
     if couplings := linear_couplings(model):
         out = couple(out, couplings)
     if model.loops:
         loops = [(loop.frame_a, loop.frame_b, loop.axes, loop.name) for loop in model.loops]
-        out = close_loops(out, loops, q=out.reduced.written())
+        conditions = tuple(closure_of(model, loop) for loop in loops)
+        *before, last = _first_poses(model, out.reduced)
+        for q in before:
+            with suppress(RobotError):
+                return closed(out, conditions, q, within_limits=True)
+        out = closed(out, conditions, last, within_limits=True)
     return out
+
+
+def _first_poses(model: Model, reduced: Model) -> list[np.ndarray]:
+    """Poses from which described loops may be closed: the keyframe that is called home, or the first, and the written one."""
+    keyframe = model.keyframes.get("home", next(iter(model.keyframes.values()), None))
+    poses = [reduced.written()]
+    if keyframe is not None:
+        number = {link.joint: link for link in model.links}
+        poses.insert(0, np.concatenate([np.asarray(keyframe.q)[number[link.joint].q] for link in reduced.links]))
+    return poses
 
 
 def couple(lower: CoordinateMap, couplings: Mapping[str, Any]) -> CoordinateMap:
@@ -109,6 +125,7 @@ def closed(
     independent: Names = None,
     dependent: Names = None,
     through: bool = False,
+    within_limits: bool = False,
 ) -> CoordinateMap:
     """With more conditions; those of closed loops on top are solved together with them."""
     holonomic(lower)
@@ -128,11 +145,12 @@ def closed(
             begin[top.kept[0]] = given
         else:
             begin = given
-    named = [listed_names(names) for names in (independent, dependent)]
-    for joint in [joint for names in named for joint in names or ()]:
+    remain, follow = listed_names(independent), listed_names(dependent)
+    for joint in (*(remain or ()), *(follow or ())):
         remaining_joint(model, below, joint)
-    mechanism, loops = assembled(model, lower, conditions, begin, *named)
-    return lower.extended(with_guess(mechanism, replace(loops, through=through)))
+    mechanism, loops = assembled(model, lower, conditions, begin, remain, follow, within_limits)
+    loops = replace(loops, through=through, misfit=misfit(mechanism, loops))
+    return mechanism.lower.extended(with_guess(mechanism, loops))
 
 
 def holonomic(lower: CoordinateMap) -> Model:

@@ -8,7 +8,7 @@ import numpy as np
 
 from condyle.constraints.assembly import Mechanism
 from condyle.constraints.initial_guess import InitialGuess, Series, fitted
-from condyle.constraints.loops import CONVERGED, MIN_STEPS, Loops
+from condyle.constraints.loops import CONVERGED, CORRECTIONS, MAX_STEP, MIN_STEPS, SINGULAR, Loops
 from condyle.dynamics.manifold import integrate
 from condyle.robot import ordered
 from condyle.robot.joints import Revolute
@@ -23,6 +23,8 @@ LIMIT_MARGIN = 0.05  # how far beyond its limits a joint is followed, as a part 
 STEPS = 12  # of Newton, at most
 STAGES = (1, 2, 4, 8, 16)  # of the way from the first pose, where there is no fit
 PROBES = 96  # random poses at which the stages are tried
+SHORT_REACH = 0.5  # how far from the first pose a ball joint and a spring are tried, rad or m
+MISFIT_POSES = 16  # random poses at which redundant conditions are looked at
 
 
 def with_guess(mechanism: Mechanism, loops: Loops) -> Loops:
@@ -162,10 +164,12 @@ def _staged(mechanism: Mechanism, loops: Loops) -> Loops:
     """The constraint with as many stages on the way from the first pose as random poses within reach take."""
     rng = np.random.default_rng(4)
     trials = np.array([_somewhere(mechanism, loops, rng) for _ in range(PROBES)])
-    fine = _values(mechanism, replace(loops, stages=64, steps=MIN_STEPS + 2), trials)
+    scalar = all(link.kind.nv == 1 for link in (*loops.reduced.links, *[loops.below.links[i] for i in loops.dependent]))
+    values = _scalar_values if scalar else _values
+    fine = values(mechanism, replace(loops, stages=64, steps=MIN_STEPS + 2), trials)
     for stages in STAGES:
         tried = replace(loops, stages=stages, steps=MIN_STEPS + 1)
-        found = _values(mechanism, tried, trials)
+        found = values(mechanism, tried, trials)
         good = np.all(np.isfinite(fine), axis=1)
         if np.all(np.isfinite(found[good])) and np.allclose(found[good], fine[good], atol=1e-9, rtol=1e-9):
             return tried
@@ -178,13 +182,69 @@ def _somewhere(mechanism: Mechanism, loops: Loops, rng: np.random.Generator) -> 
     for link in loops.reduced.links:
         turns = np.any(link.axes[0].angular)
         for k in range(link.v.start, link.v.stop):
-            reach = (np.pi if turns else mechanism.length) if link.kind.nv == 1 else 0.5
+            reach = (np.pi if turns else mechanism.length) if link.kind.nv == 1 and not link.stiffness else SHORT_REACH
             lower, upper = -reach, reach
             if link.limits.lower is not None and link.limits.upper is not None:
                 here = loops.start[link.q.start]
                 lower, upper = max(lower, link.limits.lower - here), min(upper, link.limits.upper - here)
             step[k] = rng.uniform(min(lower, 0.0), max(upper, 0.0))
     return np.asarray(integrate(loops.reduced, loops.start, step * rng.choice([0.2, 1.0])), dtype=float)
+
+
+def misfit(mechanism: Mechanism, loops: Loops) -> float:
+    """The largest value of any condition where those that are solved for are met: at the first pose and at random ones."""
+    phi = mechanism.at(mechanism.closed(loops.first, loops.following[1])[0])[0]
+    worst = float(np.max(np.abs(phi)))
+    if len(loops.rows) == len(phi):
+        return worst
+    rng = np.random.default_rng(5)
+    for _ in range(MISFIT_POSES):
+        x = loops.first.copy()
+        x[loops.kept[0]] = _somewhere(mechanism, loops, rng)
+        x, left, _ = mechanism.nearby(x, loops.rows, loops.following[1])
+        if mechanism.is_closed(left):
+            worst = max(worst, float(np.max(np.abs(mechanism.at(x)[0]))))
+    return worst
+
+
+def _scalar_values(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> np.ndarray:
+    """x for each y as `Loops.configuration` finds it, with NumPy for all at once: it decides the stages, and compiles nothing.
+
+    For hinges and slides only, whose coordinates add.
+    """
+    (dependent, columns), rows = loops.following, list(loops.rows)
+    away, d = y - loops.start, np.tile(loops.first[dependent], (len(y), 1))
+    for link in loops.reduced.links:
+        if isinstance(link.kind, Revolute) and link.limits.lower is None:
+            away[:, link.v] -= np.rint(away[:, link.v] / (2.0 * np.pi)) * (2.0 * np.pi)
+
+    def joined(y: np.ndarray, d: np.ndarray) -> np.ndarray:
+        x = np.zeros((len(y), loops.below.nq))
+        x[:, loops.kept[0]], x[:, dependent] = y, d
+        return x
+
+    def newton(y: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(d one step further, the size of the step, the weakest block)."""
+        phi, J = mechanism.at_each(joined(y, d))
+        A = J[:, rows][:, :, columns]
+        blocks = [
+            np.linalg.det(A[:, block[0]][:, :, block[1]]) / scale for block, scale in zip(loops.blocks, loops.scales, strict=True)
+        ]
+        weakest = np.min(np.abs(blocks) if loops.through else blocks, axis=0)
+        fine = np.all(np.isfinite(A), axis=(1, 2)) & (np.abs(np.linalg.det(A)) > 0.0)
+        step = np.full_like(d, np.nan)
+        step[fine] = -np.linalg.solve(A[fine], (phi[:, rows] - loops.offsets)[fine][..., None])[..., 0]
+        size = np.max(np.abs(step) / loops.units, axis=1)
+        return d + step * np.minimum(1.0, MAX_STEP / np.maximum(size, MAX_STEP))[:, None], size, weakest
+
+    with np.errstate(all="ignore"):
+        for i in range(loops.stages):
+            for _ in range(CORRECTIONS):
+                d, _, _ = newton(loops.start + away * ((i + 1.0) / loops.stages), d)
+        for _ in range(loops.steps):
+            d, size, weakest = newton(y, d)
+        good = (size <= CONVERGED) & (weakest >= SINGULAR)
+    return joined(y, np.where(good[:, None], d, np.nan))
 
 
 def _values(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> np.ndarray:

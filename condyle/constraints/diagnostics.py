@@ -44,7 +44,9 @@ def why_not(model: Model, coordinate_map: CoordinateMap, y: np.ndarray) -> str |
             continue
         if isinstance(constraint, Loops):
             lower = coordinate_map.first(i)
-            return _problem_at(Mechanism.of(model, lower, constraint.conditions), constraint, found[i + 1][row])
+            mechanism = Mechanism.of(model, lower, constraint.conditions)
+            mechanism = mechanism.solving(constraint.rows, constraint.offsets, constraint.first)
+            return _problem_at(mechanism, constraint, found[i + 1][row])
         return f"{_where(model, constraint.reduced, found[i + 1][row])} gamma is not finite; keep away from it"
     top = coordinate_map.constraints[-1]
     trouble = "the velocities are not finite"

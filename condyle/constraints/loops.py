@@ -32,6 +32,7 @@ MAX_STEP = 0.5  # the longest step towards a solution, as a part of the size of 
 CONVERGED = 1e-8  # the longest last step: the error it leaves is as much smaller again
 CONVERGED_SINGLE = 3e-5  # the same in float32, where rounding alone makes a step of 1e-7 and more
 SINGULAR = 1e-7  # the smallest determinant of a block, as a part of what it is where the loop was first closed
+EXACT = 1e-10  # m or rad: what is open by more than this is in the report
 CORRECTIONS = 2  # steps of Newton on each stage of the way from the first pose
 
 
@@ -48,9 +49,11 @@ class Loops(ConstraintMap):
     scales: np.ndarray  # their determinants at the first pose
     first: np.ndarray  # the pose of `below` at which the loops were first closed
     units: np.ndarray  # of the dependent coordinates: 1 rad, or the robot's length
+    offsets: np.ndarray  # what the conditions are where they count as met: not zero where they cannot all be zero at once
     guess: InitialGuess = field(default_factory=InitialGuess)
     steps: int = MIN_STEPS
     stages: int = 0  # on a straight path from the first pose, where there is no better guess
+    misfit: float = 0.0  # how far redundant conditions are from being met, at the first pose and others, m or rad
     through: bool = False  # whether the branch may go straight on beyond singular poses, as that of a parallelogram does
     derivative_order: int = 0  # Newton steps of value zero through which tape derivatives of this order pass
 
@@ -166,8 +169,9 @@ class Loops(ConstraintMap):
     # ---- the conditions and their differentials
 
     def values(self, at: Configurations) -> Array:
-        """phi."""
-        return all_rows(self.conditions, at.model, at.q)[list(self.rows)]
+        """phi, less its offsets."""
+        phi = all_rows(self.conditions, at.model, at.q)[list(self.rows)]
+        return phi - self.offsets if np.any(self.offsets) else phi
 
     def jacobian(self, at: Configurations, columns: Any) -> Array:
         """dphi by these coordinates of `below`, where the configurations have been found."""
@@ -221,7 +225,10 @@ class Loops(ConstraintMap):
         """What it constrains, in half a sentence."""
         names = [c.name for c in self.conditions]
         follow = [self.below.links[i].joint for i in self.dependent]
-        return f"{following(follow)} from {len(self.rows)} condition{'s' * (len(self.rows) != 1)} ({listed(names)})"
+        found = f"{following(follow)} from {len(self.rows)} condition{'s' * (len(self.rows) != 1)} ({listed(names)})"
+        if self.misfit <= EXACT:
+            return found
+        return f"{found}; not all can be met at once: the least squares leave up to {self.misfit:.2g} (m or rad) open"
 
 
 def _converged(size: Any) -> Any:

@@ -35,6 +35,7 @@ from condyle.robot.xml import Element, read_xml, write_xml
 LOADS, WARNINGS, NOT_SIMULABLE, FAILS = "loads", "loads with warnings", "loads, but cannot be simulated", "does not load"
 FIXED_BASE = "base-fixed"  # the rule about a robot that seems to stand, roll or fly
 SEVERITIES = (ERROR, WARNING, HINT)
+GAP = 1e-6  # m or rad: loops that the least squares leave open by more are a warning
 MAX_ROUNDS = 8  # a correction may bring to light, or allow, another
 SPELLING_FIRST = "Correct the spelling in it first."
 
@@ -201,6 +202,7 @@ class _Linter:
         found += islice(advice(document, fixes, report.findings), MAX_FINDINGS)
         found = _counted(_spelling_first(found, source))
         if not refused:
+            found += constraint_findings(_with_names(description), str(self.path))
             self.summary = summary(description)
             found += _fixed_base(root, description)
         return [replace(finding, advice=_advice(finding)) for finding in found]
@@ -244,7 +246,26 @@ class _Linter:
         for note in (*description.notes, *report.notes):
             severity = HINT if note.what.startswith(IGNORED) else WARNING
             found.append(_finding(f"{note.where}: {note.what}" if note.where else note.what, severity))
-        return Diagnosis(self.path, "MJCF", _sorted(found), None if report.problems else summary(description))
+        if not report.problems:
+            found += constraint_findings(description, str(self.path))
+        refused = any(finding.severity == ERROR for finding in found)
+        return Diagnosis(self.path, "MJCF", _sorted(found), None if refused else summary(description))
+
+
+def constraint_findings(description: Description, file: str) -> list[Finding]:
+    """What is said when mimic joints are coupled and loops are closed, as the loader does: errors, and gaps that remain."""
+    from condyle.constraints.builders import from_description
+    from condyle.robot.build import build
+    from condyle.robot.check import checked
+
+    if not description.loops and not any(joint.mimic for joint in description.joints):
+        return []
+    try:
+        found = from_description(build(checked(description)))
+    except RobotError as error:
+        return [_finding(f"{file}:1: {problem}", ERROR) for problem in error.problems]
+    gaps = [constraint for constraint in found.constraints if getattr(constraint, "misfit", 0.0) > GAP]
+    return [_finding(f"{file}:1: {constraint.summary()}", WARNING) for constraint in gaps]
 
 
 def _with_names(description: Description) -> Description:

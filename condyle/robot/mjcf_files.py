@@ -270,9 +270,16 @@ def active(mujoco: ModuleType, model: Any, i: int) -> bool:
 
 
 def loop_kind(mujoco: ModuleType, model: Any, i: int) -> str:
-    """ "connect" or "weld"; "" for an equality of another kind, and for one that is not active."""
+    """ "connect" or "weld"; "" for an equality of another kind, one that is not active, and one to a mocap body.
+
+    A mocap body is moved by a program, and what is welded to it is drawn along softly: held exactly, it could not move.
+    """
     kinds = {int(mujoco.mjtEq.mjEQ_CONNECT): "connect", int(mujoco.mjtEq.mjEQ_WELD): "weld"}
-    return kinds.get(int(model.eq_type[i]), "") if active(mujoco, model, i) else ""
+    kind = kinds.get(int(model.eq_type[i]), "") if active(mujoco, model, i) else ""
+    ends = [int(model.eq_obj1id[i]), int(model.eq_obj2id[i])] if kind else []
+    if int(model.eq_objtype[i]) == mujoco.mjtObj.mjOBJ_SITE:
+        ends = [int(model.site_bodyid[site]) for site in ends]
+    return "" if any(model.body_mocapid[body] >= 0 for body in ends) else kind
 
 
 def text_at(table: bytes, start: int) -> str:
