@@ -24,7 +24,7 @@ from condyle.doctor.spelling import close, misspelt
 from condyle.errors import CondyleError, RobotError
 from condyle.robot.check import apply_rules, check
 from condyle.robot.description import Description
-from condyle.robot.load import describe, is_mjcf, package_of
+from condyle.robot.load import describe, is_mjcf
 from condyle.robot.names import quoted
 from condyle.robot.paths import Places
 from condyle.robot.report import ERROR, HINT, IGNORED, KEPT, MAX_FINDINGS, REPAIRED, WARNING, Finding, Report
@@ -140,7 +140,7 @@ class _Linter:
 
     def __init__(self, path: Path, folders: tuple[Path, ...], xacro_args: dict[str, str]) -> None:
         self.path, self.folders, self.xacro_args = path, folders, xacro_args
-        self.places = Places.around(str(path), [package_of(path), *folders], folders)
+        self.places = Places.near(path, folders)
         self.summary: dict[str, Any] | None = None
 
     def read(self, content: bytes) -> tuple[str, tuple[str, Element] | None, tuple[Finding, ...]]:

@@ -9,6 +9,9 @@ from pathlib import Path
 from condyle.errors import RobotError
 from condyle.robot.description import Description
 from condyle.robot.model import Model
+from condyle.robot.paths import Places
+from condyle.robot.report import Report
+from condyle.robot.xml import read_xml
 
 Source = str | PathLike[str] | Description
 
@@ -48,23 +51,25 @@ def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_
     path = Path(source)
     if not path.is_file():
         raise RobotError([f"{path}: there is no such file; give a path to a .urdf, .xacro or .xml file, or a built-in name"])
-    folders = [Path(folder) for folder in package_dirs]
-    roots = [package_of(path), *folders]
     try:
         content = path.read_bytes()
     except OSError as error:
         raise RobotError([f"{path}: cannot be read ({error.strerror}); check its permissions"]) from None
-    if path.suffix == ".xacro":
-        from condyle.robot.xacro import read_xacro
-
-        return read_xacro(content, str(path), roots=roots, package_dirs=folders, arguments=dict(xacro_args))
-    if is_mjcf(content):
+    places = Places.near(path, package_dirs)
+    if path.suffix != ".xacro" and is_mjcf(content):
         from condyle.robot.mjcf import read_mjcf
 
-        return read_mjcf(path, roots=roots)
-    from condyle.robot.urdf import read_urdf
+        return read_mjcf(path, roots=places.roots)
+    from condyle.robot import urdf, xacro
 
-    return read_urdf(content, str(path), roots=roots, package_dirs=folders)
+    report = Report()
+    if path.suffix != ".xacro":
+        root = read_xml(content, str(path))
+        if not xacro.is_xacro(root):
+            return urdf.describe(root, str(path), places, report)
+        what = "the file has xacro elements and is not called .xacro: it is read as xacro"
+        report.ignored(root.where, what)
+    return xacro.describe_xacro(content, str(path), places, dict(xacro_args), report)
 
 
 def _is_file(source: str) -> bool:
@@ -79,12 +84,3 @@ def is_mjcf(content: bytes) -> bool:
     head = content[:65536]
     mujoco, robot = head.find(b"<mujoco"), head.find(b"<robot")
     return mujoco >= 0 and (robot < 0 or mujoco < robot)
-
-
-def package_of(path: Path) -> Path:
-    """The folder whose files a description may use: the nearest one above it with a package.xml, else the parent's parent."""
-    folder = path.resolve().parent
-    for candidate in (folder, *list(folder.parents)[:4]):
-        if (candidate / "package.xml").is_file():
-            return candidate
-    return folder.parent if folder.parent != folder else folder

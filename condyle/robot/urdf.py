@@ -13,7 +13,7 @@ from condyle.robot.check import structure
 from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
 from condyle.robot.fields import Fields
 from condyle.robot.names import nearest, quoted
-from condyle.robot.paths import Folders, Places
+from condyle.robot.paths import Folders, Outside, Places
 from condyle.robot.report import ERROR, Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
 from condyle.robot.xml import Element, read_xml
@@ -43,6 +43,25 @@ HARMLESS = Inertia.about_com(1.0, np.zeros(3), np.eye(3))
 # an axis this close to length one is unit but for rounding
 UNIT_AXIS = 1e-9
 
+# how the names of meshes end
+MESHES = (
+    ".stl",
+    ".obj",
+    ".dae",
+    ".ply",
+    ".glb",
+    ".gltf",
+    ".3ds",
+    ".fbx",
+    ".off",
+    ".stp",
+    ".step",
+    ".usd",
+    ".msh",
+    ".wrl",
+    ".vtk",
+)
+
 # what other programs keep in URDF files
 ELSEWHERE = ("gazebo", "transmission", "ros2_control", "sensor", "plugin", "link_state_publisher", "disable_collisions")
 NOT_PHYSICS = "which says nothing about the rigid bodies"
@@ -57,9 +76,9 @@ def read_urdf(source: str | bytes, file: str = "robot.urdf", *, roots: Folders =
     return describe(read_xml(source, file), file, Places.around(file, roots, package_dirs))
 
 
-def describe(root: Element, file: str, places: Places) -> Description:
+def describe(root: Element, file: str, places: Places, report: Report | None = None) -> Description:
     """The robot that a tree of URDF elements describes, read from a file or expanded by xacro."""
-    report = Report()
+    report = Report() if report is None else report
     description = read_robot(root, file, places, report)
     if report.problems:
         # the graph is worth looking at only if every part of it has its names
@@ -306,6 +325,12 @@ def _mesh(fields: Fields, places: Places, report: Report) -> Path | None:
         return None
     try:
         path = places.find(name)
+    except Outside as error:
+        # a mesh that is somewhere else is not opened, and the physics does not need it; anything else is refused
+        if Path(name).suffix.lower() not in MESHES:
+            fields.problem(f"mesh {quoted(name)}: {error}", rule="mesh-missing")
+            return None
+        path = None
     except ValueError as error:
         fields.problem(f"mesh {quoted(name)}: {error}", rule="mesh-missing")
         return None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from condyle.robot.expressions import MAX_SIZE, Evaluator, Value
+from condyle.robot.expression_functions import GLOBALS
+from condyle.robot.expression_values import MAX_SIZE, Value, text
+from condyle.robot.expressions import Evaluator
 from condyle.robot.fields import GRAMMAR, SPACE
-from condyle.robot.names import nearest, quoted
-from condyle.robot.paths import Places
+from condyle.robot.names import quoted
+from condyle.robot.xacro_functions import Failed, Substitutions
 from condyle.robot.xml import Element
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -25,6 +25,7 @@ PARAMETER = re.compile(
     r"""(?P<default>(?:\$\{[^}]*+\}|\$\([^)]*+\)|'[^']*+'|"[^"]*+"|[^\s'"])*+))?+(?=\s|$)"""
 )
 BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
+INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Scope:
     blocks: dict[str, Element] = field(default_factory=dict)
     macros: dict[str, Macro] = field(default_factory=dict)
     depth: int = 0
+    namespace: bool = False  # of an <xacro:include ns=...>
+    spaces: dict[str, Scope] = field(default_factory=dict)  # the namespaces defined here
 
     def chain(self) -> Iterator[Scope]:
         """This scope and those around it."""
@@ -73,6 +76,18 @@ class Scope:
         while scope is not None:
             yield scope
             scope = scope.parent
+
+    def macro(self, name: str) -> tuple[Macro, Scope] | None:
+        """The macro of this name and the scope it is called in: this one, or for `space.name` that of the namespace."""
+        for scope in self.chain():
+            if name in scope.macros:
+                return scope.macros[name], self
+        *spaces, last = name.split(".")
+        found: Scope | None = self
+        for level, space in enumerate(spaces):
+            within = list(found.chain()) if level == 0 and found is not None else [found]
+            found = next((scope.spaces[space] for scope in within if scope is not None and space in scope.spaces), None)
+        return (found.macros[last], found) if spaces and found is not None and last in found.macros else None
 
     def has(self, name: str) -> bool:
         """Whether the name is defined here or around."""
@@ -96,28 +111,33 @@ class Scope:
 
 
 class Text:
-    """Fills in text: what `$(arg x)` and `$(find package)` mean, and the evaluator that counts all steps of the file."""
+    """Fills in text: expressions in the scope they stand in, substitutions, and one evaluator that counts all steps."""
 
-    def __init__(self, places: Places, arguments: Mapping[str, str]) -> None:
-        self.places, self.evaluator = places, Evaluator()
-        self.arguments: dict[str, str] = dict(arguments)
+    def __init__(self, substitutions: Substitutions) -> None:
+        self.substitutions = substitutions
+        self.evaluator: Evaluator = substitutions.evaluator
         self.evaluating: set[tuple[int, str]] = set()  # properties whose text is being filled in
-        self.folders: dict[str, Path] = {}  # of each file, by the name its elements carry
 
-    def fill(self, text: str, scope: Scope, element: Element) -> Value:
+    def fill(self, written: str, scope: Scope, element: Element) -> Value:
         """The text with every ${...} and $(...) replaced; a value that is alone keeps its type."""
-        if "$" not in text:
-            return text
-        self.evaluator.step(1 + len(text) // 100)
+        if "$" not in written:
+            return written
+        self.evaluator.step(1 + len(written) // 100)
         self.evaluator.enter()
-        parts = [self._part(kind, inner, scope, element) for kind, inner in pieces(text)]
+        before, self.substitutions.element = self.substitutions.element, element
+        parts = [self._part(kind, inner, scope, element) for kind, inner in pieces(written)]
+        self.substitutions.element = before
         self.evaluator.nesting -= 1
         if len(parts) == 1:
             return parts[0]
-        joined = "".join(map(str, parts))
+        joined = "".join(map(text, parts))
         if len(joined) > MAX_SIZE:
             raise ValueError(f"a text has at most {MAX_SIZE:,} characters")
         return joined
+
+    def write(self, written: str, scope: Scope, element: Element) -> str:
+        """The text filled in, as text."""
+        return text(self.fill(written, scope, element))
 
     def lookup(self, name: str, scope: Scope) -> Value:
         """The value of a property or parameter; KeyError when there is none."""
@@ -126,58 +146,28 @@ class Text:
                 if (id(around), name) in self.evaluating:
                     raise ValueError(f"property '{name}' is defined by itself: write lazy_eval=\"false\" where it is redefined")
                 self.evaluating.add((id(around), name))
-                text, element = around.waiting[name]
-                around.set(name, self.fill(text, around, element))
+                written, element = around.waiting[name]
+                around.set(name, self.fill(written, around, element))
                 self.evaluating.discard((id(around), name))
             if name in around.values:
                 self.evaluator.step(level // 8)
                 return around.values[name]
         raise KeyError(name)
 
+    def known(self, name: str, scope: Scope) -> bool:
+        """Whether a name has a value: a property or parameter, or one that all files know, such as pi."""
+        return scope.has(name) or name in GLOBALS
+
     def _part(self, kind: str, inner: str, scope: Scope, element: Element) -> Value:
         if kind == "":
             return inner
-        inner = str(self.fill(inner, scope, element))
+        inner = self.write(inner, scope, element)
         if kind == "(":
-            return self._substitution(inner, element)
+            return self.substitutions.substitute(inner)
         try:
-            return self.evaluator.evaluate(inner, lambda name: self.lookup(name, scope), {})
+            return self.evaluator.evaluate(inner, lambda name: self.lookup(name, scope), self.substitutions.functions)
         except ValueError as error:
-            raise _Failed(inner, error) from None
-
-    def _substitution(self, text: str, element: Element) -> Value:
-        """$(arg name), $(find package), $(dirname), $(eval expression)."""
-        command, _, rest = text.strip().partition(" ")
-        rest = rest.strip()
-        if command == "arg":
-            if rest in self.arguments:
-                return self.arguments[rest]
-            raise ValueError(f"$(arg {rest}): there is no such argument{nearest(rest, list(self.arguments))}")
-        if command == "find":
-            found = [home for home in self.places.packages(rest) if os.path.isdir(home)]
-            if found:
-                return os.path.abspath(found[0])
-            raise ValueError(f"$(find {rest}): the package is in none of the package folders: give its parent in `package_dirs`")
-        if command == "dirname":
-            return str(self.folders[element.file])
-        if command == "eval":
-            values = {name: literal(value) for name, value in self.arguments.items()}
-            try:
-                return self.evaluator.evaluate(rest, lambda name: values[name], {"arg": lambda name: values[name]})
-            except ValueError as error:
-                raise _Failed(rest, error) from None
-            except KeyError as error:
-                raise ValueError(f"$(eval {quoted(rest)[1:-1]}): there is no argument {error}") from None
-        if command in ("env", "optenv"):
-            raise ValueError(f"$({command} ...) is refused: a robot must not depend on the environment; use <xacro:arg>")
-        raise ValueError(f"$({quoted(text)[1:-1]}) is unknown: there are $(arg x), $(find package), $(dirname), $(eval ...)")
-
-
-class _Failed(ValueError):
-    """An expression that failed, with the innermost expression in its sentence."""
-
-    def __init__(self, text: str, error: Exception) -> None:
-        super().__init__(str(error) if isinstance(error, _Failed) else f"in expression {quoted(text)}: {error}")
+            raise Failed(inner, error) from None
 
 
 def pieces(text: str) -> Iterator[tuple[str, str]]:
@@ -202,13 +192,14 @@ def pieces(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the bracket that opens at `start` is closed, strings and inner brackets skipped."""
+    """Where the bracket that opens at `start` is closed, inner brackets skipped, and strings in expressions."""
     opening, closing, level, quote = text[start], CLOSING[text[start]], 0, ""
+    expression = opening == "{" or text.startswith("eval ", start + 1)
     for i in range(start, len(text)):
         c = text[i]
         if quote:
             quote = "" if c == quote else quote
-        elif c in "'\"":
+        elif c in "'\"" and expression:
             quote = c
         elif c == opening:
             level += 1
@@ -228,7 +219,7 @@ def literal(value: Value) -> Value:
     stripped = value.strip(SPACE)
     if WHOLE.fullmatch(stripped):
         return int(stripped)
-    if GRAMMAR.fullmatch(stripped):
+    if GRAMMAR.fullmatch(stripped) or INFINITE.fullmatch(stripped):
         return float(stripped)
     return BOOLEANS.get(value, value)
 

@@ -237,9 +237,12 @@ def test_a_mesh_elsewhere_is_found(written, there, corrected, tmp_path):
 
 
 def test_a_package_beside_is_named(tmp_path):
-    own = tmp_path / "work" / "urdf"
     (tmp_path / "arm_x" / "meshes").mkdir(parents=True)
     (tmp_path / "arm_x" / "meshes" / "b.stl").write_bytes(stl(0.1))
+    beside = tmp_path / "work" / "urdf"
+    beside.mkdir(parents=True)
+    assert look(beside, with_mesh("package://arm_x/meshes/b.stl")).findings == ()
+    own = tmp_path / "code" / "work" / "urdf"
     own.mkdir(parents=True)
     found = look(own, with_mesh("package://arm_x/meshes/b.stl"))
     assert f"--package-dir {tmp_path}" in found.findings[0].advice and found.corrected is None
