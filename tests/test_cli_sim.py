@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 import condyle as cd
 from condyle.cli import app
 from condyle.commands import gradcheck as checking
-from condyle.commands.scene import Origin, Scene, contact_centers, feet, initial_configuration, place_on_ground
+from condyle.commands.scene import Origin, Scene, feet, initial_configuration, place_on_ground
 from condyle.runs.run import read_run
 from condyle.simulate.gradcheck import DerivativeError
+from condyle.simulate.standing import contact_centers, gaps
 
 QUIET = Console(quiet=True)
 
@@ -45,12 +46,7 @@ def test_feet_are_found_by_their_names():
 def test_a_robot_is_placed_on_its_lowest_contact(base, ground):
     simulation = Scene(Origin("fourlimb", base), ground=ground).simulation()
     q = place_on_ground(simulation, initial_configuration(simulation.robot, ["pitch_1_f*=0.4"]), 0.03)
-    under = simulation.ground
-    gaps = [
-        float(under.distance(p)[0]) - point.radius
-        for p, point in zip(contact_centers(simulation, q), simulation.contact_points, strict=True)
-    ]
-    assert min(gaps) == pytest.approx(0.03, abs=1e-12)
+    assert gaps(simulation, contact_centers(simulation, q[None]))[0].min() == pytest.approx(0.03, abs=1e-12)
 
 
 # ---- sim

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from condyle.commands.hints import shell_command
-from condyle.dynamics.kinematics import poses
 from condyle.errors import RobotError, SimulationError
 from condyle.multibody.robot import Robot, load
 from condyle.robot import library
@@ -21,6 +20,7 @@ from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
 from condyle.simulate.points import ContactPoint, contact_points
 from condyle.simulate.simulation import Simulation
+from condyle.simulate.standing import chosen_configuration, standing_configuration
 from condyle.simulate.terrain import Ground, Plane, Slope
 from condyle.simulate.validate import finite
 
@@ -152,10 +152,8 @@ def _with_radius(model: Model, point: ContactPoint) -> ContactPoint:
 
 def initial_configuration(robot: Robot, texts: Sequence[str]) -> np.ndarray:
     """q from texts NAME=VALUE, where NAME may contain * wildcards; other joints are at zero or at the limit nearest to it."""
-    q, joints = robot.neutral(), joint_indices(robot)
+    q, joints = chosen_configuration(robot), joint_indices(robot)
     spans = {link.joint: limits(link) for link in robot.reduced.links}
-    for joint, i in joints.items():
-        q[i] = np.clip(q[i], *spans[joint])
     for text in texts:
         name, _, value = text.partition("=")
         found = {joint: i for joint, i in joints.items() if fnmatchcase(joint, name)}
@@ -186,22 +184,10 @@ def limits(link: Link) -> tuple[float, float]:
 
 
 def place_on_ground(simulation: Simulation, q: np.ndarray, height: float) -> np.ndarray:
-    """q with its base moved vertically until the lowest contact is `height` above the ground, where there are both."""
-    up, under = height_index(simulation.robot), simulation.ground
-    if up is None or under is None:
+    """q standing on the ground as `Simulation.stand` has it, or `height` above it, where there are ground and a moving base."""
+    if height_index(simulation.robot) is None or simulation.ground is None:
         return q
-    found = zip(simulation.contact_points, map(under.distance, contact_centers(simulation, q)), strict=True)
-    gap, rise = min((float(distance) - point.radius, float(normal[2])) for point, (distance, normal) in found)
-    q = q.copy()
-    q[up] += (height - gap) / rise
-    return q
-
-
-def contact_centers(simulation: Simulation, q: np.ndarray) -> list[np.ndarray]:
-    """Positions of the contact points' centers in the world."""
-    robot = simulation.robot
-    X = poses(robot.model, robot.lift(q, np.zeros(robot.nv))[0])
-    return [np.asarray(X[p.link].point(np.array(p.position)), dtype=float) for p in simulation.contact_points]
+    return standing_configuration(simulation, q, height)
 
 
 def height_index(robot: Robot) -> int | None:

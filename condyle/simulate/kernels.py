@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics import energy
+from condyle.dynamics.kinematics import poses
 from condyle.robot.spatial import Array
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
@@ -137,6 +138,13 @@ def forces(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) 
     return {"forces": found.contact_impulses * (1.0 / stepper.world.h)}
 
 
+def centers(stepper: Stepper, x: Array) -> Any:
+    """The centres of the contact points in the world."""
+    world = stepper.world
+    X = poses(world.model, world.at(x[: stepper.nq]).q)
+    return {"centers": np.array([X[point.link].point(np.array(point.position)) for point in world.points])}
+
+
 def total_energy(stepper: Stepper, x: Array) -> Any:
     """Kinetic energy + potential energy + energy of the springs."""
     now = unpacked(stepper, x, np.zeros(0), None)
@@ -159,6 +167,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "jacobians": jacobians,
     "chained": chained,
     "forces": forces,
+    "centers": centers,
     "energy": total_energy,
     "hessian": hessian,
 }

@@ -12,13 +12,13 @@ import numpy as np
 
 from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
-from condyle.robot.joints import Ball, Free
 from condyle.robot.parameters import Parameters
 from condyle.simulate.build import Wrenches, build_world, chosen_contacts, spring_list, wrench_frames
 from condyle.simulate.config import SimulationConfig
 from condyle.simulate.one_state import OneState
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
+from condyle.simulate.standing import require_above_ground, require_unit_quaternions, standing_configuration
 from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
 from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_options, in_one_precision, integer, wrench_arrays
@@ -243,8 +243,11 @@ class Simulation:
         return self.robot.mass * float(self._world.gravity)
 
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
-        """The packed state x = (q, v): neutral configuration and rest by default; batches broadcast."""
-        reduced, nv = self._world.reduced, self._world.nv
+        """The packed state x = (q, v): neutral configuration and rest by default; batches broadcast.
+
+        With q alone, one that is deep in the ground is an error: `stand` lifts it.
+        """
+        reduced, nv, begins = self._world.reduced, self._world.nv, q is not None and v is None
         given = [self._array(name, x, n) for name, x, n in (("q", q, reduced.nq), ("v", v, nv)) if x is not None]
         dtype = np.result_type(*given) if given else np.dtype(float)
         q = self.robot.neutral().astype(dtype) if q is None else given[0]
@@ -252,19 +255,21 @@ class Simulation:
         if any_traced((q, v)):
             x = np.concatenate([q, v, np.zeros(int(self.timed))])
             return array(traced_array("x", x, (self.nx,)))
-        for link in reduced.links:
-            if isinstance(link.kind, Ball | Free):
-                norms = np.linalg.norm(q[..., link.q][..., -4:], axis=-1).ravel()
-                if not np.all(np.abs(norms - 1.0) <= 1e-6):
-                    off = norms[np.argmax(~(np.abs(norms - 1.0) <= 1e-6))]
-                    raise SimulationError(
-                        f"the quaternion (x, y, z, w) of joint '{link.joint}' in q must have length 1, got {off:.6g}; divide it "
-                        "by its norm"
-                    )
+        require_unit_quaternions(reduced, q)
+        if begins:
+            require_above_ground(self, q)
         lead = self._lead(q=q.shape[:-1], v=v.shape[:-1])
         x = np.zeros((*lead, self.nx), dtype)
         x[..., : reduced.nq], x[..., reduced.nq : reduced.nq + nv] = q, v
         return x
+
+    def stand(self, q: Any = None, *, height: float = 0.0) -> np.ndarray:
+        """The state at rest with the base moved against gravity until the lowest contact points carry, or are `height` above.
+
+        `q`: a configuration or a batch, the name of a keyframe, or every joint at zero or at the limit nearest to it by default.
+        """
+        q = standing_configuration(self, q, height)
+        return self.state(q, np.zeros(self._world.nv, q.dtype))
 
     def split(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """(q, v) of a state."""
@@ -467,7 +472,7 @@ class Simulation:
             us = Rows(None, nu) if steps is None else (steps, nu)
             sizes = {"x": self.nx, "u": nu, "us": us, "weight": self.ndx}
             shapes: dict[str, Any] = {i: sizes[i] for i in inputs}
-            if self.wrench_frames and kernel != "energy":
+            if self.wrench_frames and kernel not in ("energy", "centers"):
                 shapes["wrenches"] = (len(self.wrench_frames), 6)
             specs = [self.parameters[name] for name in parameters]
             ports = {spec.port: spec.name for spec in specs}

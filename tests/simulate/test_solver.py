@@ -98,8 +98,8 @@ def test_any_depth_and_speed(dt: float) -> None:
 def test_depths_from_nothing() -> None:
     # the strength goes with the cube of the depth: from 1e-40 N s up
     s = simulation(a_box(), 1e-3, cd.Plane(0.8))
-    x = s.state(upright(0.05 - np.concatenate([[0.0], np.geomspace(1e-15, 1e-1, 300)])))
-    x[:, 7:10] = (0.3, 0.1, -0.2)
+    q = upright(0.05 - np.concatenate([[0.0], np.geomspace(1e-15, 1e-1, 300)]))
+    x = s.state(q, np.tile((0.3, 0.1, -0.2, 0.0, 0.0, 0.0), (len(q), 1)))
     assert np.max(residuals(s, x)) <= CONVERGED
 
 
