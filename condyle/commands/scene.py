@@ -18,6 +18,7 @@ from condyle.robot import library
 from condyle.robot.joints import Free, Prismatic
 from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
+from condyle.simulate.build import ground_of_file
 from condyle.simulate.points import ContactPoint, contact_points
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.standing import chosen_configuration, standing_configuration
@@ -97,6 +98,8 @@ class Scene:
         robot = self.origin.load()
         text = self.ground or ("plane" if robot.model.base_coordinates else "none")
         under = ground(text, self.friction)
+        if self.ground is None and (written := ground_of_file(robot)) is not None:
+            under = written if self.friction == Scene.friction else replace(written, friction=self.friction)
         if under is None and self.contacts:
             raise SimulationError("there are --contacts but no ground to touch: add --ground plane")
         points = None if under is None else self.contacts or feet(robot.model) or None

@@ -166,7 +166,7 @@ class DiffNESimulator:
         robot = model.robot
         joints = joint_forces(
             robot.model, robot.coordinate_map,
-            limits=own, friction=own, damping=own, efforts=own, depth=DEPTH, limit_depth=LIMIT_DEPTH,
+            limits=own, friction=own, damping=own, efforts=own, depth=DEPTH, limit_depth=LIMIT_DEPTH, springs=own,
         )  # fmt: skip
         world = World(robot.model, robot.coordinate_map, 1.0, depth=DEPTH, joints=joints, actuated=tuple(range(robot.nv)))
         if law == "pyramid":

@@ -215,7 +215,7 @@ class CoordinateMap:
     @property
     def start(self) -> np.ndarray:
         """The configuration that takes the place of zero."""
-        return self.constraints[-1].start.copy() if self.constraints else self.full.neutral()
+        return self.constraints[-1].start.copy() if self.constraints else self.full.written()
 
     @property
     def holonomic(self) -> bool:

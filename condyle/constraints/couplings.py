@@ -52,7 +52,7 @@ class Coupled(ConstraintMap):
             for other, ratio in coupling.ratios.items():
                 G[below.links[i].v.start, column[other]] += ratio
         object.__setattr__(self, "reduced", reduced)
-        object.__setattr__(self, "start", reduced.neutral())
+        object.__setattr__(self, "start", reduced.written())
         object.__setattr__(self, "G", G)
 
     @property

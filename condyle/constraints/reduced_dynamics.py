@@ -17,6 +17,7 @@ import numpy as np
 from condyle.constraints.coordinate_map import Configurations, CoordinateMap, EvaluatedMap
 from condyle.constraints.couplings import Coupled
 from condyle.dynamics import aba, chain_derivatives, coriolis, crba, derivatives, energy, kinematics, manifold, passive, rnea
+from condyle.dynamics.posture import has_posture_forces
 from condyle.dynamics.rnea import Wrenches
 from condyle.dynamics.solve import cholesky_solve
 from condyle.errors import RobotError
@@ -230,7 +231,7 @@ def _passive_derivatives(
 ) -> tuple[Array, Array, Array]:
     """T^T tau_p by y, in its tangent space, by w and by a."""
     at, n = system.at(y), system.nv
-    if at.T is None:
+    if at.T is None and not has_posture_forces(system.model):
         by_q, by_v, by_u = passive.passive_force_derivatives(
             system.model, w if a is None else w + passive.AHEAD * a, friction_speed
         )

@@ -70,6 +70,8 @@ def half_sizes(shape: Shape) -> np.ndarray:
         return np.array(s) / 2.0
     if shape.kind == "sphere":
         return np.full(3, s[0])
+    if shape.kind == "ellipsoid":
+        return np.array(s)
     return np.array([s[0], s[0], s[1] / 2.0 + (s[0] if shape.kind == "capsule" else 0.0)])
 
 
@@ -79,8 +81,8 @@ def volume(shape: Shape) -> float:
     if shape.kind == "box":
         return s[0] * s[1] * s[2]
     ball = 4.0 / 3.0 * pi * s[0] ** 3
-    if shape.kind == "sphere":
-        return ball
+    if shape.kind in ("sphere", "ellipsoid"):
+        return ball if shape.kind == "sphere" else 4.0 / 3.0 * pi * s[0] * s[1] * s[2]
     return pi * s[0] ** 2 * s[1] + (ball if shape.kind == "capsule" else 0.0)
 
 

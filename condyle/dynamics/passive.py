@@ -1,4 +1,4 @@
-"""Passive forces of joints: damping, dry friction and springs, as the robot's file gives them.
+"""Passive forces of joints: damping, dry friction and springs, and gravity compensation, as the robot's file gives them.
 
     tau_p = - B v - f u / sqrt(u^2 + s^2) - K (q - rest)
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from condyle.dynamics.posture import posture_forces
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
@@ -23,12 +24,15 @@ FRICTION_SPEED = 1e-4  # rad/s or m/s: above ten times this, dry friction is wit
 
 
 def passive_forces(model: Model, q: Array, v: Array, friction_speed: Any = FRICTION_SPEED, opposed: Array | None = None) -> Array:
-    """tau_p, (nv,), of joints with one coordinate; `opposed`: the velocity u that dry friction opposes, v by default."""
-    tau = np.zeros(model.nv, dtype=object)
+    """tau_p, (nv,), MuJoCo's qfrc_passive and dry friction; `opposed`: the velocity u that friction opposes, v by default."""
+    tau = posture_forces(model, q)
+    for link in model.links:
+        if link.kind.nv > 1 and link.damping:
+            tau[link.v] = tau[link.v] - v[link.v] * link.damping
     for link in _with_forces(model):
         k = link.v.start
         if constant(link.stiffness) != 0.0:
-            tau[k] = (link.rest - q[link.q.start]) * link.stiffness
+            tau[k] = tau[k] + (link.rest - q[link.q.start]) * link.stiffness
         if constant(link.damping) != 0.0:
             tau[k] = tau[k] - link.damping * v[k]
         if constant(link.friction) != 0.0:
@@ -38,8 +42,14 @@ def passive_forces(model: Model, q: Array, v: Array, friction_speed: Any = FRICT
 
 
 def passive_force_derivatives(model: Model, u: Array, friction_speed: Any = FRICTION_SPEED) -> tuple[Array, Array, Array]:
-    """(dtau_p/dq, dtau_p/dv of damping, dtau_p/du of friction), the diagonals, (nv,): a force depends on its own joint alone."""
+    """(dtau_p/dq, dtau_p/dv of damping, dtau_p/du of friction), the diagonals, (nv,): a force depends on its own joint alone.
+
+    Without `posture_forces`, which depend on all joints.
+    """
     by_q, by_v, by_u = (np.zeros(model.nv, dtype=object) for _ in range(3))
+    for link in model.links:
+        if link.kind.nv > 1 and link.damping:
+            by_v[link.v] = -link.damping
     for link in _with_forces(model):
         k = link.v.start
         by_q[k], by_v[k] = -link.stiffness, -link.damping

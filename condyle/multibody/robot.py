@@ -42,7 +42,7 @@ FUNCTIONS = physics.ROBOT_FUNCTIONS | physics.CONSTRAINT_FUNCTIONS
 def load(
     source: Source,
     base: str | None = None,
-    gravity: Sequence[float] = (0.0, 0.0, -9.81),
+    gravity: Sequence[float] | None = None,
     package_dirs: Sequence[str | PathLike[str]] = (),
     xacro_args: Mapping[str, str] | None = None,
     *,
@@ -52,7 +52,8 @@ def load(
     """A robot from a URDF, xacro or MJCF file, a built-in name such as "ur3" or "pidog", or a Description.
 
     `base`: "fixed" (the default for files), "free", "planar" (x, z, pitch) or "euler" (three slides, three hinges); a built-in
-    robot has the base it is meant for. `package_dirs`: where package:// and $(find ...) look. `strict`: repairs are errors.
+    robot has the base it is meant for. `gravity`: by default that of an MJCF file, else (0, 0, -9.81). `package_dirs`: where
+    package:// and $(find ...) look. `strict`: repairs are errors.
     `constraints`: mimic joints follow and loops are closed; with False, the robot is its tree alone.
     """
     if not isinstance(source, str | PathLike | Description):
@@ -186,7 +187,7 @@ class Robot:
     # ---- configurations
 
     def neutral(self) -> np.ndarray:
-        """The configuration with every joint at zero; of a constrained robot, where its constraint begins."""
+        """The configuration with every joint at zero, or in the pose of an MJCF file; a constraint begins where it is closed."""
         return self.coordinate_map.start
 
     @property

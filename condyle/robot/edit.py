@@ -51,12 +51,14 @@ def only(model: Model, joint: str) -> int:
 
 
 def lock(model: Model, names: str | Sequence[str], q: np.ndarray | None = None) -> Locked:
-    """The model with these joints fixed where `q` (default: zero) has them; their links become part of what carries them.
+    """The model with these joints fixed where `q` has them (default: zero, or the pose of an MJCF file).
+
+    Their links become part of what carries them.
 
     A loop that nothing moves any more is dropped when `q` closes it; when not, a RobotError says how far it is open.
     """
     try:
-        standing = model.neutral() if q is None else np.asarray(q, dtype=float)
+        standing = model.written() if q is None else np.asarray(q, dtype=float)
     except (TypeError, ValueError):
         raise RobotError([f"lock needs a finite configuration of {model.nq} numbers, got {q!r:.60}"]) from None
     if standing.shape != (model.nq,) or not np.all(np.isfinite(standing)):

@@ -14,6 +14,7 @@ from condyle.robot.report import Report
 from condyle.robot.xml import read_xml
 
 Source = str | PathLike[str] | Description
+EARTH = (0.0, 0.0, -9.81)
 
 
 def load_model(
@@ -37,7 +38,7 @@ def load_model(
     description = describe(source, package_dirs, xacro_args or {})
     built_in = isinstance(source, str) and not _is_file(source)
     base = base or (library.base(source) if built_in else "fixed")  # type: ignore[arg-type]
-    return build(checked(description, strict=strict), base, (0.0, 0.0, -9.81) if gravity is None else gravity)
+    return build(checked(description, strict=strict), base, description.gravity or EARTH if gravity is None else gravity)
 
 
 def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_args: Mapping[str, str]) -> Description:

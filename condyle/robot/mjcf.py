@@ -9,8 +9,7 @@ a mimic joint; `connect` and `weld`, a loop. Whatever has no place in a Descript
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,26 +18,23 @@ import numpy as np
 
 from condyle.errors import require
 from condyle.robot import mjcf_actuators
-from condyle.robot.description import LOOP_AXES, Description, FrameSpec, JointSpec, Limits, LinkSpec, LoopSpec, Mimic, Shape
-from condyle.robot.joints import rotation_about, rotation_of
+from condyle.robot.description import (
+    LOOP_AXES,
+    Description,
+    FrameSpec,
+    JointSpec,
+    Keyframe,
+    Limits,
+    LinkSpec,
+    LoopSpec,
+    Mimic,
+)
+from condyle.robot.joints import rotation_about
 from condyle.robot.mjcf_files import Gathered, active, compiled, gather, loop_kind, text_at
+from condyle.robot.mjcf_shapes import Shapes, pose_of
 from condyle.robot.mjcf_unsupported import note_the_rest
 from condyle.robot.report import Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
-
-VISIBLE_GROUPS = (0, 1, 2)  # MuJoCo's viewer hides the others by default
-NO_COLOR = (0.5, 0.5, 0.5, 1.0)  # what MuJoCo gives a geom without one
-
-
-@dataclass(frozen=True)
-class Mjcf:
-    """A compiled MJCF model: the robot, and what MuJoCo keeps beside it. `qpos` are in MuJoCo's layout."""
-
-    description: Description
-    gravity: tuple[float, float, float]
-    timestep: float
-    qpos0: np.ndarray
-    keyframes: Mapping[str, np.ndarray]
 
 
 def read_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Description:
@@ -46,28 +42,17 @@ def read_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Descri
 
     Files are read from the model's own folder and from `roots`, nowhere else.
     """
-    return load_mjcf(source, roots=roots).description
-
-
-def load_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Mjcf:
-    """The robot of an MJCF file or text, with the gravity, initial pose and keyframes written there."""
     mujoco = require("mujoco", "mjcf", "loading MJCF")
     gathered = gather(source, tuple(Path(root) for root in roots))
     warnings: list[str] = []
-    model = compiled(mujoco, gathered, warnings)
-    reader = _Reader(mujoco, model, gathered)
+    reader = _Reader(mujoco, compiled(mujoco, gathered, warnings), gathered)
     for warning in dict.fromkeys(warnings):
         reader.report.kept(reader.file, f"MuJoCo warns: {' '.join(warning.split())}")
-    gravity = model.opt.gravity
-    if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-        gravity = np.zeros(3)
-    return Mjcf(
-        reader.description(),
-        (float(gravity[0]), float(gravity[1]), float(gravity[2])),
-        float(model.opt.timestep),
-        model.qpos0.copy(),
-        {model.key(i).name or f"key{i}": model.key_qpos[i].copy() for i in range(model.nkey)},
-    )
+    return reader.description()
+
+
+EARTH = (0.0, 0.0, -9.81)
+WIDTH = {"free": 7, "ball": 4}  # coordinates of joints that have more than one
 
 
 class _Reader:
@@ -99,23 +84,38 @@ class _Reader:
         return self.gathered.places.get((tag, name), self.file)
 
     def description(self) -> Description:
-        visuals, collisions = self.shapes()
+        shapes = Shapes(self.mujoco, self.model, self.gathered.paths)
         for i, name in enumerate(self.bodies):
             if i > 0:
                 self.join(i)
             inertia = self.inertia(i) if i > 0 else None
-            self.links.append(LinkSpec(name, inertia, tuple(visuals[i]), tuple(collisions[i]), self.where("body", name)))
+            carried = 0.0 if self.off("gravity") else float(self.model.body_gravcomp[i])
+            visuals, collisions = tuple(shapes.visuals[i]), tuple(shapes.collisions[i])
+            self.links.append(LinkSpec(name, inertia, visuals, collisions, self.where("body", name), carried))
         frames = tuple(self.frame(i) for i in range(self.model.nsite))
         ends, closed = self.loops()
         actuators = mjcf_actuators.actuators(self.mujoco, self.model, self.joints, [frame.name for frame in frames])
         for what in mjcf_actuators.notes(self.mujoco, self.model, actuators):
             self.report.ignored(self.file, what)
+        if self.gravity() != EARTH:
+            self.report.used(self.file, f"the gravity of the file, ({', '.join(f'{g:g}' for g in self.gravity())})")
+        shapes.note(self.report, self.where)
         note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, set(self.couplings))
         name = text_at(self.model.names, 0)
         name = Path(self.file).stem if name in ("", "MuJoCo Model") else name
-        joints = tuple(self.specs)
         return Description(
-            name, tuple(self.links), joints, (*frames, *ends), self.report.notes, self.file, closed, actuators=actuators
+            name,
+            tuple(self.links),
+            tuple(self.specs),
+            (*frames, *ends),
+            self.report.notes,
+            self.file,
+            closed,
+            self.keyframes(),
+            shapes.ground,
+            self.gravity(),
+            float(self.model.opt.timestep),
+            actuators=actuators,
         )
 
     def inertia(self, i: int) -> Inertia | None:
@@ -174,7 +174,8 @@ class _Reader:
 
     def joint(self, j: int, kind: str, parent: str, child: str, pose: Pose) -> JointSpec:
         m, dof = self.model, int(self.model.jnt_dofadr[j])
-        bounded = m.jnt_limited[j] and kind in ("revolute", "prismatic")
+        bounded = m.jnt_limited[j] and kind in ("revolute", "prismatic") and not self.off("limit")
+        springs = kind != "free" and not self.off("spring")
         lower, upper = m.jnt_range[j].tolist() if bounded else (None, None)
         limits = Limits(lower, upper, None, self.motors.effort.get(j))
         if kind == "free" and m.dof_armature[dof]:
@@ -188,22 +189,21 @@ class _Reader:
             pose,
             m.jnt_axis[j].copy(),
             limits,
-            damping=float(m.dof_damping[dof]) + self.motors.damping.get(j, 0.0),
-            friction=float(m.dof_frictionloss[dof]),
+            damping=0.0 if self.off("damper") else float(m.dof_damping[dof]) + self.motors.damping.get(j, 0.0),
+            friction=0.0 if self.off("frictionloss") else float(m.dof_frictionloss[dof]),
             armature=float(m.dof_armature[dof]) + self.motors.armature.get(j, 0.0),
             mimic=self.mimics.get(j),
             where=self.where("joint", self.joints[j]),
             written=self.written(j, kind),
+            stiffness=float(m.jnt_stiffness[j]) if springs else 0.0,
+            rest=float(m.qpos_spring[m.jnt_qposadr[j]]) if springs and kind != "ball" else 0.0,
             actuator_range=mjcf_actuators.actuator_range(m, j),
         )
 
     def written(self, j: int, kind: str) -> tuple[float, ...]:
         """Our coordinates of a joint at qpos0."""
         at = int(self.model.jnt_qposadr[j])
-        if kind == "ball":
-            return ()
-        values = [float(x) for x in self.model.qpos0[at : at + (7 if kind == "free" else 1)]]
-        return tuple(values[:3] + values[4:] + values[3:4]) if kind == "free" else tuple(values)
+        return () if kind == "ball" else tuple(ours(kind, self.model.qpos0[at : at + WIDTH.get(kind, 1)]))
 
     def straight_couplings(self) -> dict[int, tuple[int, Mimic]]:
         """Equality -> (joint, what it mimics) of those between joints that are straight lines:  q1 - ref1 = a0 + a1 (q2 - ref2).
@@ -223,54 +223,31 @@ class _Reader:
             found[i] = one, Mimic(self.joints[two], float(a[1]), float(ref1 + a[0] - a[1] * ref2))
         return found
 
-    # -- shapes
+    # -- the file's own state, gravity and time
 
-    def shapes(self) -> tuple[list[list[Shape]], list[list[Shape]]]:
-        """(visuals, collisions) of each body: a geom is visual by its group, and collides by its contact bits or a <pair>."""
-        model, report = self.model, self.report
-        visuals: list[list[Shape]] = [[] for _ in self.bodies]
-        collisions: list[list[Shape]] = [[] for _ in self.bodies]
-        paired = {int(i) for i in model.pair_geom1} | {int(i) for i in model.pair_geom2}
-        for i in range(model.ngeom):
-            name = model.geom(i).name or f"geom{i}"
-            shape = self.shape(i, name)
-            if shape is None:
-                kind = self.mujoco.mjtGeom(int(model.geom_type[i])).name.removeprefix("mjGEOM_").lower()
-                report.ignored(self.where("geom", name), f"{kind} geom '{name}', a shape that a link cannot have here")
-                continue
-            body = int(model.geom_bodyid[i])
-            seen = int(model.geom_group[i]) in VISIBLE_GROUPS
-            collides = bool(model.geom_contype[i]) or bool(model.geom_conaffinity[i]) or i in paired
-            if seen:
-                visuals[body].append(shape)
-            if collides:
-                collisions[body].append(shape)
-            if not seen and not collides:
-                report.ignored(self.file, f"geom '{name}', which is hidden and touches nothing")
-        return visuals, collisions
+    def keyframes(self) -> dict[str, Keyframe]:
+        """The keyframes by name, in our layout; one without a name is called key and its number."""
+        m, nq = self.model, self.model.nq
+        out: dict[str, Keyframe] = {}
+        for i in range(m.nkey):
+            q, v = np.zeros(nq), m.key_qvel[i].copy()
+            for j in range(m.njnt):
+                kind, at, dof = self.kind(j), int(m.jnt_qposadr[j]), int(m.jnt_dofadr[j])
+                q[at : at + WIDTH.get(kind, 1)] = ours(kind, m.key_qpos[i, at : at + WIDTH.get(kind, 1)])
+                if kind == "free":
+                    # MuJoCo has the linear velocity in the axes of the world
+                    v[dof : dof + 3] = pose_of(np.zeros(3), m.key_qpos[i, at + 3 : at + 7]).R.T @ v[dof : dof + 3]
+            out[m.key(i).name or f"key{i}"] = Keyframe(q, v, m.key_ctrl[i].copy())
+        return out
 
-    def shape(self, i: int, name: str) -> Shape | None:
-        """The geom as a shape, whole lengths for half ones; None for planes, height fields, ellipsoids, meshes without a file."""
-        model, kinds = self.model, self.mujoco.mjtGeom
-        kind, (a, b, c) = kinds(int(model.geom_type[i])), (float(x) for x in model.geom_size[i])
-        pose, color = pose_of(model.geom_pos[i], model.geom_quat[i]), _color(model, i)
-        if kind == kinds.mjGEOM_BOX:
-            return Shape("box", (2 * a, 2 * b, 2 * c), pose, name, color=color)
-        if kind == kinds.mjGEOM_SPHERE:
-            return Shape("sphere", (a,), pose, name, color=color)
-        if kind in (kinds.mjGEOM_CYLINDER, kinds.mjGEOM_CAPSULE):
-            return Shape("cylinder" if kind == kinds.mjGEOM_CYLINDER else "capsule", (a, 2 * b), pose, name, color=color)
-        if kind == kinds.mjGEOM_MESH:
-            mesh = int(model.geom_dataid[i])
-            start = int(model.mesh_pathadr[mesh])
-            path = self.gathered.paths.get(text_at(model.paths, start)) if start >= 0 else None
-            if path is None:
-                return None
-            # MuJoCo moves the mesh to its centre of mass and principal axes: undo that, so that the file's own frame is meant
-            pose = pose @ pose_of(model.mesh_pos[mesh], model.mesh_quat[mesh]).inv()
-            x, y, z = (float(s) for s in model.mesh_scale[mesh])
-            return Shape("mesh", (x, y, z), pose, name, path, color)
-        return None
+    def off(self, name: str) -> bool:
+        """Whether an option of the file turns something off: "gravity", "spring", "damper", "frictionloss", "limit"."""
+        return bool(self.model.opt.disableflags & getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{name.upper()}"))
+
+    def gravity(self) -> tuple[float, float, float]:
+        """The gravity of the file."""
+        x, y, z = (float(g) for g in self.model.opt.gravity)
+        return (0.0, 0.0, 0.0) if self.off("gravity") else (x, y, z)
 
     # -- loops
 
@@ -309,16 +286,12 @@ class _Reader:
         return [("a", one, pose_of(data[3:6], data[6:10])), ("b", two, Pose(np.eye(3), data[0:3].copy()))]
 
 
-def pose_of(position: np.ndarray, wxyz: np.ndarray) -> Pose:
-    """The pose with this position and MuJoCo quaternion."""
-    w, x, y, z = (float(a) for a in wxyz)
-    return Pose(rotation_of((x, y, z, w)), np.array(position, dtype=float))
-
-
-def _color(model: Any, i: int) -> tuple[float, float, float, float]:
-    """The geom's own colour, or that of its material."""
-    rgba = model.geom_rgba[i]
-    if tuple(rgba) == NO_COLOR and model.geom_matid[i] >= 0:
-        rgba = model.mat_rgba[model.geom_matid[i]]
-    red, green, blue, alpha = (round(float(x), 6) for x in rgba)
-    return red, green, blue, alpha
+def ours(kind: str, qpos: Sequence[float]) -> list[float]:
+    """Our coordinates of a joint: a quaternion (x, y, z, w) where MuJoCo has (w, x, y, z), of length one."""
+    values = [float(x) for x in qpos]
+    if kind not in WIDTH:
+        return values
+    w, *xyz = values[-4:]
+    size = float(np.linalg.norm(values[-4:]))
+    turn = [0.0, 0.0, 0.0, 1.0] if size == 0.0 else [*xyz, w] if abs(size - 1.0) < 1e-15 else [x / size for x in (*xyz, w)]
+    return values[:-4] + turn

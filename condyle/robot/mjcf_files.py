@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +30,7 @@ FILE_ATTRIBUTES = ("file", "fileright", "fileleft", "fileup", "filedown", "filef
 DIRECTORIES = ("meshdir", "texturedir", "assetdir")
 
 # these are named after their file when they have no name of their own
-NAMED_BY_FILE = ("mesh", "hfield", "skin", "texture", "model")
+NAMED_BY_FILE = ("mesh", "hfield", "skin", "texture")
 
 
 @dataclass
@@ -123,16 +123,19 @@ class _Collector:
         strip = compiler.get("strippath", "false") == "true"
         for element in root.walk():
             kind = "texturedir" if element.tag == "texture" else "meshdir"
-            where = folder / compiler.get(kind, compiler.get("assetdir", ""))
+            # the folder that the compiler names, then that of an included file
+            folders = [folder / compiler.get(kind, compiler.get("assetdir", "")), Path(element.file).parent]
+            if element.tag == "model":
+                folders[0] = folder
             for attribute in FILE_ATTRIBUTES:
                 if attribute in element.attributes:
-                    self.take(element, attribute, where, strip)
+                    self.take(element, attribute, folders, strip)
 
-    def take(self, element: Element, attribute: str, folder: Path, strip: bool) -> None:
+    def take(self, element: Element, attribute: str, folders: Sequence[Path], strip: bool) -> None:
         name = element.attributes[attribute]
         if strip:
             name = name.replace("\\", "/").rpartition("/")[2]
-        path = self.find(element, name, folder)
+        path = self.find(element, name, *folders)
         if path is None:
             return
         content = self.read(path, element.where)

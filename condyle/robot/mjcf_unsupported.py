@@ -1,7 +1,8 @@
-"""What a compiled MJCF model has and a Description has not: one note for each kind of thing, with names."""
+"""What a compiled MJCF model has and a Description has not: first what changes the motion, each kind once, then the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,39 +13,22 @@ from condyle.robot.report import Report
 
 SHOWN = 8  # names in one note
 
-# MuJoCo's word for a table, and what it holds
-TABLES = {
-    "pair": "contact pairs with their own parameters (the geoms collide as any others)",
-    "exclude": "pairs of bodies excluded from contact",
-    "sensor": "sensors",
-    "cam": "cameras",
-    "light": "lights",
-    "flex": "deformable bodies (flex)",
-    "skin": "skins",
-    "key": "keyframes (load_mjcf returns them)",
-    "plugin": "plugin instances",
-    "numeric": "custom numbers",
-    "text": "custom texts",
-    "tuple": "custom tuples",
-}
-
-# a table with one row per joint, body or geom, and what a row that is not zero is
-FIELDS = {
-    "jnt_stiffness": "springs of joints",
+# a table with one row per joint, body, geom, tendon or velocity, and what a row that is not zero is; all change the motion
+FORCES = {
     "jnt_stiffnesspoly": "nonlinear springs of joints",
     "jnt_springyield": "yielding springs of joints",
-    "jnt_actgravcomp": "gravity compensation by actuators of joints",
-    "body_gravcomp": "gravity compensation of bodies",
+    "dof_dampingpoly": "nonlinear damping of joints",
+    "tendon_stiffness": "springs of tendons",
+    "tendon_damping": "damping of tendons",
+    "tendon_frictionloss": "dry friction of tendons",
+    "tendon_armature": "inertia of tendons",
+    "tendon_limited": "limits of tendons",
     "geom_surfacevel": "moving surfaces of geoms",
     "geom_adhesion": "adhesion of geoms",
-    "geom_fluid": "fluid forces on geoms",
 }
 
-# contact parameters, and the value MuJoCo gives where none is written
+# contact parameters without a meaning here, and the value MuJoCo gives where none is written
 CONTACT = {
-    "geom_friction": (1.0, 0.005, 0.0001),
-    "geom_condim": (3,),
-    "geom_priority": (0,),
     "geom_margin": (0.0,),
     "geom_gap": (0.0,),
     "geom_solmix": (1.0,),
@@ -52,39 +36,72 @@ CONTACT = {
     "geom_solimp": (0.9, 0.95, 0.001, 0.5, 2.0),
 }
 
+# options that change the equations of motion; those of MuJoCo's solver and integrator have no meaning here
+OPTIONS = ("wind", "magnetic", "density", "viscosity", "o_margin", "o_solref", "o_solimp", "o_friction")
+
+# what has no influence on the motion: MuJoCo's word for a table, and what it holds
+BESIDE = {
+    "sensor": "sensors",
+    "cam": "cameras",
+    "light": "lights",
+    "skin": "skins",
+    "numeric": "custom numbers",
+    "text": "custom texts",
+    "tuple": "custom tuples",
+}
+
 
 def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], coupled: set[int]) -> None:
-    """Add the notes for everything that was not read into links, joints, frames, loops and shapes.
+    """Add the notes for everything that was not read into links, joints, frames, loops, shapes and actuators.
 
     `coupled` are the equalities that became mimic joints.
     """
 
     def note(what: str, names: list[str]) -> None:
         if names:
-            more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            report.ignored(file, f"{what}: {', '.join(names[:SHOWN])}{more}")
+            report.ignored(file, f"{what}: {listed(names)}")
 
-    bodies = [model.body(i).name or f"body{i}" for i in range(model.nbody)]
-    geoms = [model.geom(i).name or f"geom{i}" for i in range(model.ngeom)]
-
-    for table, what in TABLES.items():
-        starts = getattr(model, f"name_{table}adr", ())
-        note(what, [text_at(model.names, start) or str(i) for i, start in enumerate(starts)])
-    for field, what in FIELDS.items():
-        names = {"jnt": joints, "body": bodies, "geom": geoms}[field.partition("_")[0]]
-        note(what, [name for name, row in zip(names, _rows(model, field, len(names)), strict=True) if row.any()])
-
-    types = [mujoco.mjtJoint(int(kind)) for kind in model.jnt_type]
-    balls = [j for j, kind in enumerate(types) if kind == mujoco.mjtJoint.mjJNT_BALL]
-    note("limits of ball joints", [joints[j] for j in balls if model.jnt_limited[j]])
-    curved = _rows(model, "dof_dampingpoly", model.nv)
-    note("nonlinear damping of joints", [joints[j] for j in range(model.njnt) if curved[model.jnt_dofadr[j]].any()])
-    note("mocap bodies, which do not move here", [bodies[i] for i in range(model.nbody) if model.body_mocapid[i] >= 0])
-    start = [bodies[model.jnt_bodyid[j]] for j, kind in enumerate(types) if kind == mujoco.mjtJoint.mjJNT_FREE]
-    note("written poses of free bodies (load_mjcf returns qpos0; at the neutral q they stand at the origin)", start)
-    note("contact parameters of geoms", [geoms[i] for i in range(model.ngeom) if _own_contact(model, i)])
+    names = {
+        "body": [model.body(i).name or f"body{i}" for i in range(model.nbody)],
+        "geom": [model.geom(i).name or f"geom{i}" for i in range(model.ngeom)],
+        "tendon": _named(model, "tendon"),
+        "jnt": joints,
+        "dof": [joints[int(j)] for j in model.dof_jntid],
+    }
     _equalities(mujoco, model, report, file, joints, coupled)
+    note("deformable bodies (flex), which are left out", _named(model, "flex"))
+    note("plugins, which are left out", _named(model, "plugin"))
+    for field, what in FORCES.items():
+        owners = names[field.partition("_")[0]]
+        rows = _rows(model, field, len(owners))
+        note(f"{what}, which are not simulated", list(dict.fromkeys(n for n, row in zip(owners, rows, strict=True) if row.any())))
+    types = [mujoco.mjtJoint(int(kind)) for kind in model.jnt_type]
+    kinds = mujoco.mjtJoint
+    limited = [joints[j] for j, kind in enumerate(types) if kind == kinds.mjJNT_BALL and model.jnt_limited[j]]
+    note("limits of ball joints, which do not act", limited)
+    stiff = [joints[j] for j, kind in enumerate(types) if kind == kinds.mjJNT_FREE and model.jnt_stiffness[j]]
+    note("springs of free joints, which are not simulated", stiff)
+    note("mocap bodies, which do not move", [names["body"][i] for i in range(model.nbody) if model.body_mocapid[i] >= 0])
     _options(mujoco, model, report, file)
+    own = [i for i in range(model.ngeom) if _own_contact(model, i)]
+    if own:
+        what = "contact is as hard as `rest_depth_mm` says, and touches only the ground"
+        report.ignored(file, f"margin, gap, solref and solimp of {len(own)} geoms, and contact of geoms with each other: {what}")
+    beside = {what: _named(model, table) for table, what in BESIDE.items()}
+    if any(beside.values()):
+        rest = ", ".join(f"{len(found)} {what}" for what, found in beside.items() if found)
+        report.ignored(file, f"what does not change the motion: {rest}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _named(model: Any, table: str) -> list[str]:
+    """The names of everything in one of MuJoCo's tables, its number where it has none."""
+    return [text_at(model.names, start) or str(i) for i, start in enumerate(getattr(model, f"name_{table}adr", ()))]
 
 
 def _rows(model: Any, field: str, count: int) -> np.ndarray:
@@ -99,26 +116,31 @@ def _own_contact(model: Any, i: int) -> bool:
 
 def _equalities(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], coupled: set[int]) -> None:
     """Couplings that became mimic joints, and loops, are exact here and soft in MuJoCo; the other constraints are left out."""
+    followers, loops = list[str](), list[str]()
+    left: dict[str, list[str]] = {}
     for i in range(model.neq):
-        kind = mujoco.mjtEq(int(model.eq_type[i]))
-        name, what = model.eq(i).name or str(i), kind.name.removeprefix("mjEQ_").lower()
-        if not active(mujoco, model, i):
-            report.ignored(file, f"equality constraint '{name}' ({what}), which is not active")
-        elif i in coupled:
-            follower = joints[int(model.eq_obj1id[i])]
-            report.kept(file, f"joint '{follower}' mimics another: the coupling is soft in MuJoCo, and exact here")
+        name, kind = model.eq(i).name or str(i), mujoco.mjtEq(int(model.eq_type[i])).name.removeprefix("mjEQ_").lower()
+        if i in coupled:
+            followers.append(joints[int(model.eq_obj1id[i])])
         elif loop_kind(mujoco, model, i):
-            report.kept(file, f"equality constraint '{name}' ({what}) closes a loop: it is soft in MuJoCo, and exact here")
+            loops.append(f"{name} ({kind})")
         else:
-            report.ignored(file, f"equality constraint '{name}' ({what})")
+            off = "" if active(mujoco, model, i) else ", not active at the start"
+            left.setdefault(f"equality constraints ({kind}{off}), which are left out", []).append(name)
+    if followers:
+        report.kept(file, f"joints that mimic others, softly in MuJoCo and exactly here: {listed(followers)}")
+    if loops:
+        report.kept(file, f"equality constraints that close loops, softly in MuJoCo and exactly here: {listed(loops)}")
+    for what, names in left.items():
+        report.ignored(file, f"{what}: {listed(names)}")
 
 
 def _options(mujoco: ModuleType, model: Any, report: Report, file: str) -> None:
-    """Options that differ from MuJoCo's defaults."""
-    usual = mujoco.MjModel.from_xml_string("<mujoco/>").opt
-    for name in [name for name in dir(usual) if not name.startswith("_")]:
-        given, default = getattr(model.opt, name), getattr(usual, name)
+    """Options with an influence on the motion that differ from MuJoCo's defaults."""
+    usual, found = mujoco.MjModel.from_xml_string("<mujoco/>").opt, []
+    for name in OPTIONS:
+        given, default = np.asarray(getattr(model.opt, name, 0.0)), np.asarray(getattr(usual, name, 0.0))
         if not np.array_equal(given, default):
-            given = given.tolist() if isinstance(given, np.ndarray) else given
-            comes = " (load_mjcf returns it)" if name in ("gravity", "timestep") else ""
-            report.ignored(file, f"option {name} = {given}{comes}")
+            found.append(f"{name} = {given.tolist()}")
+    if found:
+        report.ignored(file, f"options, which have no effect: {', '.join(found)}")

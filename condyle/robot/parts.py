@@ -45,6 +45,8 @@ def solid(mass: float, shape: Shape) -> Inertia:
     s = shape.size
     if shape.kind == "sphere":
         moments = (0.4 * mass * (s[0] * s[0]),) * 3
+    elif shape.kind == "ellipsoid":
+        moments = tuple(0.2 * mass * (a * a + b * b) for a, b in ((s[1], s[2]), (s[0], s[2]), (s[0], s[1])))  # type: ignore[assignment]
     elif shape.kind == "box":
         moments = tuple(mass / 12.0 * (a * a + b * b) for a, b in ((s[1], s[2]), (s[0], s[2]), (s[0], s[1])))  # type: ignore[assignment]
     else:

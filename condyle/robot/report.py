@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
 
-# how a note begins: what was changed, what was left though it looks wrong, what was not used
-REPAIRED, KEPT, IGNORED = "repaired: ", "kept: ", "ignored: "
+# how a note begins: what was changed, what was left though it looks wrong, what was not used, what was taken from the file
+REPAIRED, KEPT, IGNORED, USED = "repaired: ", "kept: ", "ignored: ", "used: "
 
 MAX_PROBLEMS = 100  # sentences of one error: a file can be wrong in more ways than anybody will read
 MAX_FINDINGS = 2_000
@@ -85,6 +85,10 @@ class Report:
         """Something that looks wrong and was left as written."""
         self._add(WARNING, rule, where, what, "", about)
         self._notes.append(Note(where, KEPT + what))
+
+    def used(self, where: str, what: str) -> None:
+        """Something of the file that takes the place of what is usual."""
+        self._notes.append(Note(where, USED + what))
 
     def ignored(self, where: str, what: str, rule: str = "ignored", **about: Any) -> None:
         """Something that was not used; its note is made once for every kind of thing, with a count."""

@@ -8,6 +8,7 @@ largest distance that is left bounds how deep any part of the robot can be in le
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from condyle.robot.description import Shape
 from condyle.robot.mesh import read_vertices
 from condyle.robot.model import Link, Model
 from condyle.robot.spatial import product
-from condyle.simulate.points import ContactPoint, places
+from condyle.simulate.points import ContactPoint, spheres
 
 BUDGET = 24  # contact points
 ENOUGH = 0.01  # distance of the shapes beyond the points, over the robot's size, at which no more are added
@@ -27,6 +28,8 @@ DIRECTIONS = 128
 LOW = 0.05  # height above the lowest point over the size, up to which points carry the robot where it begins
 DIGITS = 6  # of comparisons, relative to the size: equal points are taken in order, whatever the last bits of a sine are
 PLACES = 9  # decimals of positions, m
+
+Candidate = tuple[np.ndarray, float, float | None]  # position, radius, friction
 
 
 def auto_points(model: Model, given: Sequence[ContactPoint] = (), budget: int = BUDGET) -> list[ContactPoint]:
@@ -59,7 +62,7 @@ def auto_points(model: Model, given: Sequence[ContactPoint] = (), budget: int = 
     for k in chosen:
         point = everything[k]
         if k >= len(given) and low[k] - bottom > LOW * size:
-            point = ContactPoint(point.name, point.link, point.position, point.radius, secondary=True)
+            point = replace(point, secondary=True)
         points.append(point)
     return points
 
@@ -93,7 +96,7 @@ def _directions(count: int = DIRECTIONS) -> np.ndarray:
 def _link_poses(model: Model) -> list[list[tuple[np.ndarray, np.ndarray]]]:
     """(R, p) of every link, about where the base is, in the neutral configuration and in random ones."""
     rng = np.random.default_rng(0)
-    configurations = [model.neutral(), *random_configuration(model, rng, CONFIGURATIONS)]
+    configurations = [model.written(), *random_configuration(model, rng, CONFIGURATIONS)]
     out = []
     for q in configurations:
         X = poses(model, q)
@@ -118,31 +121,35 @@ def _supports(X: list[list[tuple[np.ndarray, np.ndarray]]], points: Sequence[Con
 
 def _candidates(model: Model) -> list[ContactPoint]:
     """The outermost points of every link's shapes."""
-    links = [(i, link, link.collisions or link.visuals) for i, link in enumerate(model.links)]
+    links = [
+        (i, link, [shape for shape in link.collisions or link.visuals if shape.contact]) for i, link in enumerate(model.links)
+    ]
     found = [point for i, link, shapes in links for point in _outermost(i, link, _shape_points(link, shapes))]
     if found:
         return found
     return [point for i, link, _ in links for point in _outermost(i, link, _inertia_box(link))]
 
 
-def _shape_points(link: Link, shapes: Sequence[Shape]) -> list[tuple[np.ndarray, float]]:
-    """(position, radius) of what may touch; meshes that cannot be read count for nothing."""
+def _shape_points(link: Link, shapes: Sequence[Shape]) -> list[Candidate]:
+    """(position, radius, friction) of what may touch; meshes that cannot be read count for nothing."""
     out = []
     for shape in shapes:
-        radius = shape.size[0] if shape.kind in ("sphere", "capsule") else 0.0
-        at: Sequence[Sequence[float]] | np.ndarray = places(shape)
+        found = spheres(shape)
+        at, radii = np.array([p for p, _ in found], dtype=float), [r for _, r in found]
         if shape.kind == "mesh" and shape.mesh is not None:
             try:
                 at = read_vertices(shape.mesh) * np.array(shape.size)
+                radii = [0.0] * len(at)
             except (CondyleError, OSError, ValueError):
                 continue
         if len(at):
-            moved = product(np.array(at, dtype=float), shape.pose.R.T) + shape.pose.p
-            out += [(p, float(radius)) for p in moved if np.all(np.isfinite(p)) and np.isfinite(radius)]
+            moved = product(at, shape.pose.R.T) + shape.pose.p
+            pairs = zip(moved, radii, strict=True)
+            out += [(p, float(r), shape.friction) for p, r in pairs if np.all(np.isfinite(p)) and np.isfinite(r)]
     return out
 
 
-def _inertia_box(link: Link) -> list[tuple[np.ndarray, float]]:
+def _inertia_box(link: Link) -> list[Candidate]:
     """The corners of the box whose mass and moments along the link's axes are those of the link."""
     mass = float(link.inertia.mass)
     if not mass > 0.0:
@@ -151,14 +158,14 @@ def _inertia_box(link: Link) -> list[tuple[np.ndarray, float]]:
     sides = np.sqrt(np.maximum(6.0 * (moments.sum() - 2.0 * moments) / mass, 0.0))
     com = np.asarray(link.inertia.com, dtype=float)
     corners = [com + 0.5 * sides * (x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
-    return [(corner, 0.0) for corner in corners]
+    return [(corner, 0.0, None) for corner in corners]
 
 
-def _outermost(i: int, link: Link, points: list[tuple[np.ndarray, float]]) -> list[ContactPoint]:
+def _outermost(i: int, link: Link, points: list[Candidate]) -> list[ContactPoint]:
     """Those of a link's points that are the farthest in some direction."""
     if not points:
         return []
-    at, radii = np.array([p for p, _ in points]), np.array([r for _, r in points])
+    at, radii = np.array([p for p, _, _ in points]), np.array([r for _, r, _ in points])
     centred = at - at.mean(axis=0)
     size = float(np.max(np.abs(centred)) + np.max(radii)) or 1.0
     reach = np.round((centred @ _directions().T + radii[:, None]) / size, DIGITS)
@@ -166,5 +173,5 @@ def _outermost(i: int, link: Link, points: list[tuple[np.ndarray, float]]) -> li
     found = []
     for n, k in enumerate(kept):
         x, y, z = (float(value) + 0.0 for value in np.round(at[k], PLACES))
-        found.append(ContactPoint(f"{link.name}_auto{n}", i, (x, y, z), float(radii[k])))
+        found.append(ContactPoint(f"{link.name}_auto{n}", i, (x, y, z), float(radii[k]), points[k][2]))
     return found

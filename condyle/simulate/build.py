@@ -14,9 +14,10 @@ from condyle.dynamics.kinematics import poses
 from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot import edit
+from condyle.robot.joints import Free, Prismatic
 from condyle.simulate.config import SimulationConfig
 from condyle.simulate.points import ContactPoint, Contacts, contact_points
-from condyle.simulate.terrain import Ground
+from condyle.simulate.terrain import Ground, Plane
 from condyle.simulate.world import JointForces, World, joint_forces, start_of
 from condyle.tape.trace import trace
 
@@ -94,6 +95,13 @@ def chosen_contacts(robot: Robot, ground: Ground | None, contacts: Contacts) -> 
     simple = any(shape.kind != "mesh" for link in robot.model.links for shape in link.collisions)
     points = contact_points(robot.model, "collisions") if simple else ()
     return points if 0 < len(points) <= MANY else contact_points(robot.model, "auto")
+
+
+def ground_of_file(robot: Robot) -> Ground | None:
+    """The floor of an MJCF file below a robot that moves freely or slides in the world; None for one that is bolted to it."""
+    written = robot.model.ground
+    moves = any(link.parent < 0 and isinstance(link.kind, Free | Prismatic) for link in robot.model.links)
+    return Plane(written.friction, offset=written.height) if written is not None and moves else None
 
 
 def wrench_frames(robot: Robot, wrenches: Wrenches) -> tuple[tuple[str, str], ...]:

@@ -68,7 +68,9 @@ def contact_points(model: Model, contacts: Contacts = None) -> tuple[ContactPoin
     "auto": at most 24 points about the whole robot, so that it may fall over (auto_points.py); in a list, besides the others.
 
     A sphere is one point with its radius, a capsule two at the ends of its axis. Edges are points of radius 0: a box has 8, its
-    corners, and a cylinder 8 on each rim, so that it rolls as a prism does; for a wheel, take a sphere or detected(...).
+    corners, and a cylinder 8 on each rim, so that it rolls as a prism does; for a wheel, take a sphere or detected(...). An
+    ellipsoid has a sphere about its centre and one inside each end of its longer axes. A shape that cannot touch the ground, by
+    the contact bits of its file, has points only if it is named itself.
     Meshes have none: `mesh_notes` lists them.
     """
     if contacts is None:
@@ -174,18 +176,17 @@ def _named_points(model: Model, name: object) -> list[ContactPoint]:
 
 
 def _link_points(model: Model, i: int) -> list[ContactPoint]:
-    return [p for k in range(len(model.links[i].collisions)) for p in _shape_points(model, i, k)]
+    return [p for k, shape in enumerate(model.links[i].collisions) if shape.contact for p in _shape_points(model, i, k)]
 
 
 def _shape_points(model: Model, i: int, k: int) -> list[ContactPoint]:
     """The points of shape k of link i, named after the shape."""
     shape, stem = model.links[i].collisions[k], _shape_name(model, i, k)
-    part = {"box": "_corner", "cylinder": "_rim", "capsule": "_end"}.get(shape.kind, "")
-    radius = shape.size[0] if shape.kind in ("sphere", "capsule") else 0.0
-    distinct = list(dict.fromkeys(places(shape)))  # a shape of size zero would have some twice
+    part = {"box": "_corner", "cylinder": "_rim", "capsule": "_end", "ellipsoid": "_sphere"}.get(shape.kind, "")
+    distinct = list(dict.fromkeys(spheres(shape)))  # a shape of size zero would have some twice
     return [
-        ContactPoint(f"{stem}{part}{n}" if part else stem, i, tuple(shape.pose.point(np.array(p))), radius)
-        for n, p in enumerate(distinct)
+        ContactPoint(f"{stem}{part}{n}" if part else stem, i, tuple(shape.pose.point(np.array(p))), radius, shape.friction)
+        for n, (p, radius) in enumerate(distinct)
     ]
 
 
@@ -195,19 +196,34 @@ def _shape_name(model: Model, i: int, k: int) -> str:
     return shape.name or f"{model.links[i].name}_{shape.kind}{k}"
 
 
-def places(shape: Shape) -> list[tuple[float, float, float]]:
-    """Where the points of a shape are, in its own frame."""
+def spheres(shape: Shape) -> list[tuple[tuple[float, float, float], float]]:
+    """(centre in its own frame, radius) of the spheres that stand for a shape; none for a mesh."""
     if shape.kind == "sphere":
-        return [(0.0, 0.0, 0.0)]
+        return [((0.0, 0.0, 0.0), shape.size[0])]
     if shape.kind == "capsule":
-        return [(0.0, 0.0, sign * shape.size[1] / 2.0) for sign in (-1.0, 1.0)]
+        return [((0.0, 0.0, sign * shape.size[1] / 2.0), shape.size[0]) for sign in (-1.0, 1.0)]
     if shape.kind == "box":
         a, b, c = (length / 2.0 for length in shape.size)
-        return [(x, y, z) for x in (-a, a) for y in (-b, b) for z in (-c, c)]
+        return [((x, y, z), 0.0) for x in (-a, a) for y in (-b, b) for z in (-c, c)]
     if shape.kind == "cylinder":
         r, length = shape.size
-        return [(r * x, r * y, sign * length / 2.0) for sign in (-1.0, 1.0) for x, y in RIM]
+        return [((r * x, r * y, sign * length / 2.0), 0.0) for sign in (-1.0, 1.0) for x, y in RIM]
+    if shape.kind == "ellipsoid":
+        return _inside_ellipsoid(shape.size)
     return []
+
+
+def _inside_ellipsoid(radii: Sequence[float]) -> list[tuple[tuple[float, float, float], float]]:
+    """The sphere about the centre, and one at each end of a longer axis, as round as the ellipsoid is there."""
+    least = min(radii)
+    found = [((0.0, 0.0, 0.0), least)]
+    for axis, a in enumerate(radii):
+        r = min(b for k, b in enumerate(radii) if k != axis) ** 2 / a if a > 0.0 else 0.0
+        if a > least and r < a:
+            ends = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+            ends[0][axis], ends[1][axis] = r - a, a - r
+            found += [((x, y, z), r) for x, y, z in ends]
+    return found
 
 
 def _on_model(model: Model, point: ContactPoint) -> ContactPoint:

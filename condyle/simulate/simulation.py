@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot.parameters import Parameters
-from condyle.simulate.build import Wrenches, build_world, chosen_contacts, spring_list, wrench_frames
+from condyle.simulate.build import Wrenches, build_world, chosen_contacts, ground_of_file, spring_list, wrench_frames
 from condyle.simulate.config import SimulationConfig
 from condyle.simulate.one_state import OneState
 from condyle.simulate.parameters import world_parameters
@@ -41,16 +41,18 @@ LABELS = {"rollout": "step", "inlined_rollout": "rollout", "inlined_step": "step
 class Simulation:
     """A robot on its ground. States are packed values x = (q, v), one or any batch of them; nothing is kept between calls.
 
+    `dt` and `ground`: by default the time step of an MJCF file, else 0.002 s, and its floor where the robot can move away from
+    it; other robots have no ground unless one is given.
     `contacts`: where the robot touches, see `condyle.simulate.points.contact_points`. `cone`: "round", or the number of
     directions of a friction pyramid. `rest_depth_mm`: contact begins this far above the surface, and at the surface one contact
     supports the robot; a hundredth of the robot's size by default, at most 1 mm. `depth_exponent`: p of the largest contact
     force k depth^p. `smoothing`: distance from the exact complementarity law; creep and rounding of corners grow with it; 1e-5
     by default, 1e-3 with backward_euler.
     `limits`, `joint_friction`, `damping`, `torque_limits`: whether the robot's own values act.
-    `springs`: {joint: (stiffness, rest)}. `actuated`: joints with a motor, all but the base by default. `wrenches`: frames at
-    which each step may be given a wrench: a name, a pattern with *, or a list of names and of (name, axes), axes "world_aligned"
-    (default) or "local". `force`: a function (model, q, v) or (model, q, v, t) -> joint forces, written with NumPy, traced with
-    the step.
+    `springs`: {joint: (stiffness, rest)}, in the place of those of the robot itself. `actuated`: joints with a motor, all but
+    the base by default. `wrenches`: frames at which each step may be given a wrench: a name, a pattern with *, or a list of names
+    and of (name, axes), axes "world_aligned" (default) or "local". `force`: a function (model, q, v) or (model, q, v, t) ->
+    joint forces, written with NumPy, traced with the step.
 
     The arrays decide the precision: a call computes in float32, and gives float32, if all arrays given are float32, else in
     float64; parameters follow. In float32 the smoothing is at least 1e-5, and a residual up to 1e-4 counts as converged; see
@@ -62,8 +64,8 @@ class Simulation:
     def __init__(
         self,
         robot: Robot,
-        dt: float = 0.002,
-        ground: Ground | None = None,
+        dt: float | None = None,
+        ground: Ground | Literal["file"] | None = "file",
         contacts: Contacts = None,
         *,
         integrator: str = "semi_implicit_euler",
@@ -85,8 +87,10 @@ class Simulation:
     ) -> None:
         if not isinstance(robot, Robot):
             raise SimulationError(f"a simulation needs a robot, as condyle.load gives it; got {robot!r:.40}")
+        if ground == "file":
+            ground = ground_of_file(robot)
         config = SimulationConfig(
-            dt,
+            dt if dt is not None else robot.model.timestep or SimulationConfig.dt,
             ground,
             integrator=integrator,
             substeps=substeps,

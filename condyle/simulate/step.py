@@ -11,6 +11,7 @@ import numpy as np
 from condyle.constraints.coordinate_map import EvaluatedMap
 from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.kinematics import root_poses, wrench_forces
+from condyle.dynamics.posture import posture_energy, posture_forces
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.robot.spatial import Array
 from condyle.simulate.constraint_list import Constraint
@@ -164,8 +165,8 @@ def springs(world: World, x: Inputs) -> Array:
 
 
 def spring_energy(world: World, q: Array) -> Any:
-    """1/2 K (q - rest)^2, summed over the joints, J."""
-    total: Any = 0.0
+    """1/2 K (q - rest)^2, summed over the joints, and the energy of gravity compensation, J."""
+    total = posture_energy(world.model, q)
     for k, joint in enumerate(world.joints):
         if constant(joint.spring) != 0.0:
             away = q[position(world, k)] - joint.rest
@@ -174,8 +175,8 @@ def spring_energy(world: World, q: Array) -> Any:
 
 
 def external(world: World, x: Inputs) -> Array:
-    """The joint forces of wrenches given from outside and of the user's own function."""
-    tau = np.zeros(world.model.nv, dtype=object)
+    """The joint forces of gravity compensation, of wrenches given from outside and of the user's own function."""
+    tau = posture_forces(world.model, x.q)
     if world.wrenches and x.wrenches is not None:
         tau = wrench_forces(world.model, x.q, world.wrenches, list(x.wrenches))
     if world.force is not None:

@@ -18,6 +18,7 @@ import numpy as np
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.kinematics import axes, root_poses
 from condyle.dynamics.manifold import integrate
+from condyle.dynamics.posture import has_posture_forces
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.model import Model
@@ -225,8 +226,8 @@ def _add_contact(world: World, point: ContactPoint, m: _LinkMotions, iterate: It
 
 
 def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:
-    """Add the derivatives of wrenches and of the user's force by q and v, by automatic differentiation."""
-    if not world.wrenches and world.force is None:
+    """Add the derivatives of the forces of `external` by q and v, by automatic differentiation."""
+    if not world.wrenches and world.force is None and not has_posture_forces(world.model):
         return
     model = world.model
     count = max(len(world.wrenches), 1)

@@ -16,7 +16,7 @@ from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import ancestors, poses
 from condyle.dynamics.solve import ancestor_dofs, cholesky_solve, filled, pattern_factor
 from condyle.errors import SimulationError
-from condyle.robot.joints import Prismatic, Revolute
+from condyle.robot.joints import Ball, Prismatic, Revolute
 from condyle.robot.model import Link, Model, digest
 from condyle.robot.parameters import Parameters
 from condyle.robot.spatial import Array, cross, length, product
@@ -252,14 +252,20 @@ def joint_forces(
     efforts: bool,
     depth: float,
     limit_depth: float,
+    springs: bool = True,
 ) -> tuple[JointForces, ...]:
     """The passive forces and limits of the model's joints, per velocity coordinate, with the scales of inertia and load."""
     joints = []
     for _, link in model.outward():
         for _ in range(link.v.start, link.v.stop):
             forces = JointForces()
-            if isinstance(link.kind, Revolute | Prismatic):
+            if not isinstance(link.kind, Revolute | Prismatic):
+                dry = friction and isinstance(link.kind, Ball)
+                forces = replace(forces, damping=link.damping if damping else 0.0, friction=link.friction if dry else 0.0)
+            else:
                 forces = _of_joint(forces, link, limits, friction, damping, efforts)
+                if springs and link.stiffness:
+                    forces = replace(forces, spring=link.stiffness, rest=link.rest)
                 forces = replace(forces, depth=limit_depth if isinstance(link.kind, Revolute) else depth)
             joints.append(forces)
     return with_joint_scales(model, coordinate_map, joints)
@@ -304,7 +310,7 @@ def _nonzero(x: Any) -> Any:
 def start_of(model: Model, coordinate_map: CoordinateMap) -> tuple[Array, Array]:
     """(q, T) where a robot begins."""
     if coordinate_map.identity:
-        return model.neutral(), np.eye(model.nv)
+        return model.written(), np.eye(model.nv)
     placements = [*[link.placement for link in model.links], *[frame.pose for frame in model.frames]]
     traced = [x for X in placements for x in (*X.R.flat, *X.p) if isinstance(x, Scalar)]
     if traced:

@@ -172,6 +172,9 @@ def _simple(kind: str, size: tuple[float, ...]) -> Mesh:
     if kind == "sphere":
         angles = np.linspace(-np.pi / 2.0, np.pi / 2.0, PARALLELS + 1)
         return _revolved(size[0] * np.cos(angles), size[0] * np.sin(angles), MERIDIANS)
+    if kind == "ellipsoid":
+        ball = _simple("sphere", (1.0,))
+        return Mesh((ball.vertices * size).astype(np.float32), ball.faces)
     radius, half = size[0], size[1] / 2.0
     if kind == "cylinder":
         return _revolved(np.array([0.0, radius, radius, 0.0]), np.array([-half, -half, half, half]), SIDES)
@@ -180,7 +183,7 @@ def _simple(kind: str, size: tuple[float, ...]) -> Mesh:
         across = np.concatenate([radius * np.sin(angles), radius * np.cos(angles)])
         along = np.concatenate([-half - radius * np.cos(angles), half + radius * np.sin(angles)])
         return _revolved(across, along, SIDES)
-    raise RobotError([f"the shape '{kind}' cannot be shown: a box, sphere, cylinder, capsule or mesh can"])
+    raise RobotError([f"the shape '{kind}' cannot be shown: a box, sphere, cylinder, capsule, ellipsoid or mesh can"])
 
 
 def _box(x: float, y: float, z: float) -> Mesh:

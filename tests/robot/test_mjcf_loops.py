@@ -175,12 +175,11 @@ def test_the_notes_say_what_is_soft_in_mujoco_and_what_is_left_out() -> None:
     )
     assert [loop.name for loop in robot.loops] == ["hinge", "glue"]
     assert [note.what for note in robot.notes] == [
-        "kept: equality constraint 'hinge' (connect) closes a loop: it is soft in MuJoCo, and exact here",
-        "kept: equality constraint 'glue' (weld) closes a loop: it is soft in MuJoCo, and exact here",
-        "kept: joint 'bend' mimics another: the coupling is soft in MuJoCo, and exact here",
-        "ignored: equality constraint 'idle' (connect), which is not active",
-        "ignored: equality constraint 'bent' (joint)",
-        "ignored: equality constraint 'off' (joint), which is not active",
+        "kept: joints that mimic others, softly in MuJoCo and exactly here: bend",
+        "kept: equality constraints that close loops, softly in MuJoCo and exactly here: hinge (connect), glue (weld)",
+        "ignored: equality constraints (connect, not active at the start), which are left out: idle",
+        "ignored: equality constraints (joint), which are left out: bent",
+        "ignored: equality constraints (joint, not active at the start), which are left out: off",
     ]
     assert check(robot, strict=True).problems
 
@@ -189,7 +188,7 @@ def test_switched_off_equalities_are_left_out() -> None:
     text = bars(CONNECT + '<joint joint1="bend" joint2="drive"/>')
     robot = read_mjcf(text.replace("<worldbody>", '<option><flag equality="disable"/></option><worldbody>'))
     assert robot.loops == () and all(joint.mimic is None for joint in robot.joints)
-    assert sum("which is not active" in note.what for note in robot.notes) == 2
+    assert sum("not active" in note.what for note in robot.notes) == 2
 
 
 def test_a_weld_of_what_stands_still_anyway_is_no_loop() -> None:
