@@ -80,7 +80,7 @@ class ListPart:
         sums: dict[str, Any] = {"final": 0.0, "extra": 0.0, "scale": 0.0}
         for b, u in zip(self.constraints, self.before, strict=True):
             free = u + b.velocity(push * inverse)
-            reach = b.max_speed + largest([abs(x) for x in free])
+            reach = np.maximum(b.max_speed + largest([abs(x) for x in free]), parameters.coupling * (1.0 / np.sqrt(b.mass)))
             impulse = b.mass * parameters.impulse_factor * reach
             energy = b.law.initial_fraction(impulse) * b.law.max_impulse * reach
             extra = np.maximum(parameters.energy_fraction * energy - b.law.kappa, b.law.kappa)

@@ -217,6 +217,7 @@ class TablePart:
             mass, scale = point.mass, self.contacts.velocity_scale
             law = self.contacts.law(self.contacts.numbers, point.friction, mass, point.geometry.depth, u)
             reach = np.sqrt(u @ u) + scale + largest([abs(x) for x in u_free])
+            reach = np.maximum(reach, parameters.coupling / np.sqrt(mass))
             impulse = mass * parameters.impulse_factor * reach
             energy = law.initial_fraction(impulse) * law.max_impulse * reach
             extra = np.maximum(parameters.energy_fraction * energy - law.kappa, law.kappa)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Cone, Polytope
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.world import IMPACT, World
+from condyle.tape.array import where
 from condyle.tape.loop import loop
 from condyle.tape.precision import by_precision
 from condyle.tape.scalar import constant
@@ -26,6 +26,9 @@ from condyle.tape.table import Table, table, zeros_table
 NEGLIGIBLE, NEGLIGIBLE_SINGLE = 1e-9, 1e-5  # the least dry friction that is a parameter, relative to the load of the joint
 NOWHERE = -1e6  # radius of a row without a point, m: it is never deep enough to touch
 LIMIT_SMOOTHING = 100.0  # of joint limits, relative to that of contacts: light links beyond their limits need it
+RECOVERY_DEPTH = 5.0  # how far beyond its limit a joint is brought back from, relative to the depth under its load
+RECOVERY_TIME = 0.1  # s, in which the distance to that depth falls by e
+RECOVERY_RANGE = 10.0  # the speed of recovery approaches this many depths per recovery time
 
 
 class LawNumbers(NamedTuple):
@@ -195,9 +198,8 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
         speed = abs(v[k]) + scale
         if joint.lower is not None or joint.upper is not None:
             angle = q[position(world, k)]
-            _, size = limit_max_impulse(world, k, angle)
-            law = limit_law(world, k, angle, v[k])
-            out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale, size <= 0.0))
+            law, idle = limit_law(world, k, angle, v[k]), limit_depth(world, k, angle)[0] <= 0.0
+            out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale, idle))
         if constant(joint.friction) != 0.0:
             # a parameter may be zero, and the law must not be singular
             known = constant(joint.friction) is not None
@@ -242,23 +244,42 @@ def impact_smoothing(mass: Any, velocity_scale: Any, S: Any, square: Any) -> Any
 def limit_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
     """The law of a joint's limits at an angle; `speed` is that before the step."""
     joint = world.joints[k]
-    D, size = limit_max_impulse(world, k, angle)
+    depth, inward = limit_depth(world, k, angle)
     scale = joint.load * world.h / joint.inertia
+    # in terms of the depth under the load: at 1, half of it supports that load
+    x = depth * (1.0 / joint.depth)
+    S = depth_power(world, x) * (2.0 * joint.load * world.h)
     smoothing = np.maximum(LIMIT_SMOOTHING * world.smoothing, world.least_smoothing)
-    kappa = smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, size, speed * speed)
-    return Polytope.of(np.array([[D]], dtype=object), kappa)
+    kappa = smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, S, speed * speed)
+    return Polytope.of(np.array([[where(inward, S, -S)]], dtype=object), kappa + recovery_smoothing(world, k, x, speed))
 
 
-def limit_max_impulse(world: World, k: int, angle: Any) -> tuple[Any, Any]:
-    """(the largest impulse of a joint's limits, its size): positive at the lower one, negative at the upper, zero between."""
+def limit_depth(world: World, k: int, angle: Any) -> tuple[Any, Any]:
+    """(how far a joint is beyond its nearer limit, negative inside; whether that is the lower one)."""
     joint = world.joints[k]
-    scale = 2.0 * joint.load * world.h / math.prod([joint.depth] * world.power)
-    signed, size = 0.0, 0.0
-    for bound, sign in ((joint.lower, 1.0), (joint.upper, -1.0)):
-        if bound is not None:
-            d = depth_power(world, (bound - angle) * sign)
-            signed, size = signed + d * (sign * scale), size + d * scale
-    return signed, size
+    if joint.lower is None or joint.upper is None:
+        return (angle - joint.upper, False) if joint.lower is None else (joint.lower - angle, True)
+    below, above = joint.lower - angle, angle - joint.upper
+    return np.maximum(below, above), below >= above
+
+
+def recovery_smoothing(world: World, k: int, x: Any, speed: Any) -> Any:
+    """The smoothing that moves a joint far beyond its limit back, J; x: the depth, relative to that under the joint's load.
+
+    The impulse L h of a load moves the joint at kappa / (L h): kappa = (I w + load h) w gives about the speed w to a joint by
+    itself, and to one under its load. w is the distance beyond RECOVERY_DEPTH over RECOVERY_TIME, bounded for large ones, and
+    kappa is zero for a joint that is as fast already. Twice continuously differentiable.
+    """
+    joint = world.joints[k]
+    unit = joint.depth / np.maximum(RECOVERY_TIME, 4.0 * world.h)
+    far = np.maximum(x - RECOVERY_DEPTH, 0.0)
+    near, bounded = 1.0 + far, 1.0 + far * (1.0 / RECOVERY_RANGE)
+    per = 1.0 / (near * bounded)
+    w, v = far * (near * per), speed * (1.0 / unit)
+    c = np.maximum(w * w - v * v, 0.0)
+    t = np.minimum(c, 1.0)
+    square = (c - t) + t * t * t * (1.0 - 0.5 * t)
+    return square * (joint.inertia * unit * unit + joint.load * world.h * unit * (bounded * per))
 
 
 def position(world: World, k: int) -> int:

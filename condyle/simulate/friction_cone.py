@@ -318,6 +318,10 @@ class Polytope:
             kept = free[0] + np.minimum(np.maximum(free[0] * -mass, a), b) * (1.0 / mass)
             # E u = k (1/y - 1/s)
             ratio = E * kept / k
+            if isinstance(self.offset, float):
+                # far beyond a limit the expected impulse is a small fraction of the largest: y / s = x there
+                x = impulse / (impulse + self.max_impulse)
+                ratio = ratio + (1.0 / x - x)
             root = np.sqrt(ratio * ratio + 4.0)
             y, s = 2.0 / (root + (2.0 + ratio)), 2.0 / (root + (2.0 - ratio))
             return {"y": np.array([y], dtype=object), "z": np.array([k / y], dtype=object), "s": s, "w": k / s}

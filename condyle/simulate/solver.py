@@ -34,10 +34,15 @@ class StartParameters(NamedTuple):
     impulse_factor: Any  # initial impulses, relative to those that stop the constrained motion
     energy_fraction: Any  # initial smoothing, relative to the energy that the constraints may dissipate
     boundary_fraction: Any  # the largest step, relative to the distance to the boundary
+    coupling: Any  # least speed to stop, relative to that at which the constrained mass has the energy of the whole robot
 
 
 # the next ones are for states that do not converge from the one before, a few in millions
-ATTEMPTS = (StartParameters(5.0, 0.1, 0.98), StartParameters(1.0, 0.2, 0.92), StartParameters(0.3, 0.2, 0.92))
+ATTEMPTS = (
+    StartParameters(5.0, 0.1, 0.98, 0.0),
+    StartParameters(1.0, 0.2, 0.92, 1.0),
+    StartParameters(0.3, 0.2, 0.92, 0.1),
+)
 
 PRECISE = 1e-12  # below this tolerance, for high precision, idle constraints are kept in the problem
 LIMIT = 1e-10  # the largest residual of a converged step
@@ -163,6 +168,9 @@ def _solve(
     # approximate velocity without the constraints but with the drives, with a diagonal mass matrix
     push = np.array(now.p, dtype=object)
     parts[0].add_drives(now.p, inverse, push)
+    # an impact elsewhere may move a light joint much faster than it moves by itself
+    free = now.v + push * inverse
+    parameters = parameters._replace(coupling=parameters.coupling * np.sqrt(free @ (now.M @ free)))
     begun = [part.begin(push, inverse, parameters) for part in parts]
     start = [state for state, _ in begun]
     final_energy, extra, scale = (_total([sums[name] for _, sums in begun]) for name in ("final", "extra", "scale"))
