@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +17,7 @@ from condyle.demos.registry import DEMOS, Demo
 from condyle.runs.run import Run
 from condyle.tape.host_info import program
 from condyle.view.player import player_html
-from condyle.view.plots import STYLE, chart_html
+from condyle.view.plots import PLAYHEAD, STYLE, chart_html
 
 if TYPE_CHECKING:
     from condyle.demos.show import Result
@@ -28,6 +30,7 @@ MARKS = {
     None: '<span class="skip">skipped</span>',
 }
 HEIGHT = 470  # pixels, of a player
+NUMBERS = ("one", "two", "three", "four", "five", "six")
 
 
 def section(demo: Demo, run: Run, checks: Sequence[Check], path: Path) -> str:
@@ -66,6 +69,8 @@ def page(results: Sequence[Result], errors: Mapping[str, str], versions: Mapping
         f'<section><h2>{escape(DEMOS[name].title)} <span class="bad">failed</span></h2><p>{escape(why)}</p></section>'
         for name, why in errors.items()
     )
+    number = len(results) + len(errors)
+    count = f"{dict(enumerate(NUMBERS, start=1)).get(number, number)} robot{'s' * (number != 1)}"
     hashes = {f"{r.name}, run": r.hashes["states"] for r in results}
     return f"""<!doctype html>
 <html lang="en">
@@ -73,14 +78,16 @@ def page(results: Sequence[Result], errors: Mapping[str, str], versions: Mapping
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>Condyle: five robots</title>
+<title>Condyle: {count}</title>
 <style>{style}</style>
 </head>
 <body>
 <header>
-<h1>Condyle: five robots, simulated and checked</h1>
+<h1>Condyle: {count}, simulated and checked</h1>
 <p>Each was simulated on this computer and checked against closed forms, balances and published numbers:
-{len(checks)} checks in {seconds:.0f} s, {verdict}. Drag in a player to turn the camera. This page needs no network.</p>
+{len(checks)} checks in {seconds:.0f} s, {verdict}. Drag in a player to turn the camera. The red line in a
+chart is the time of its player; a click goes to another. This page needs no network.</p>
+<p class="faint">{escape(made())}</p>
 <nav>{links}</nav>
 </header>
 <main>
@@ -94,9 +101,32 @@ def page(results: Sequence[Result], errors: Mapping[str, str], versions: Mapping
 compare them with those of another processor.</p>
 {_facts(hashes)}
 </footer>
+<script>{PLAYHEAD}</script>
 </body>
 </html>
 """
+
+
+def made() -> str:
+    """When the report is made, and from which commit, where the package is in a checkout."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    found = commit(Path(__file__).resolve().parents[2])
+    return f"Made {now}" + (f" from commit {found}." if found else ".")
+
+
+def commit(folder: Path) -> str:
+    """The commit of a checkout, with a word if files were changed since; "" without git, or outside of one."""
+    git = ["git", "-C", str(folder)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10)
+        if head.returncode or not (folder / ".git").exists():
+            return ""
+        status = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return head.stdout.strip() + (", with changes" if status.stdout.strip() else "")
 
 
 def _verdict(checks: Sequence[Check]) -> str:

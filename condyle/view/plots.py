@@ -19,6 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 14, 10, 34  # what the axes' numbers need
 MAX_POINTS = 600  # of a line
 COLORS = 8  # of the palette; further lines begin again with it
 
+PLAYHEAD = files("condyle.view").joinpath("web", "playhead.js").read_text(encoding="utf-8")
 STYLE = files("condyle.view").joinpath("web", "chart.css").read_text(encoding="utf-8")
 
 
@@ -52,7 +53,9 @@ def chart_html(plot: Chart) -> str:
     def down(value: float) -> float:
         return TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
-    out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(plot.title)}">']
+    # where a playhead moves: from LEFT to WIDTH - RIGHT for these times (playhead.js)
+    span = f'data-begin="{t[0]:g}" data-end="{t[-1]:g}" data-left="{LEFT}" data-right="{WIDTH - RIGHT}"'
+    out = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(plot.title)}" {span}>']
     for begin, end in plot.bands:
         x = across(begin)
         width = max(across(end) - x, 1.0)
@@ -70,6 +73,7 @@ def chart_html(plot: Chart) -> str:
         which = finite[drawn_samples(line[finite, None], MAX_POINTS)] if len(finite) else finite
         points = " ".join(f"{across(t[i]):.1f},{down(line[i]):.1f}" for i in which)
         out.append(f'<polyline class="line" style="stroke:var(--c{k % COLORS})" points="{points}"/>')
+    out.append(f'<path class="playhead" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}" visibility="hidden"/>')
     out.append("</svg>")
     keys = [f'<span><i style="background:var(--c{k % COLORS})"></i>{escape(name)}</span>' for k, name in enumerate(plot.lines)]
     legend = f'<div class="legend">{"".join(keys)}</div>' if list(plot.lines) != [""] else ""

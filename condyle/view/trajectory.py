@@ -78,6 +78,17 @@ def frame_positions(robot: Robot, R: np.ndarray, p: np.ndarray, frame: str) -> n
     return np.asarray(R_0l @ np.asarray(found.pose.p, dtype=float) + p_0l)
 
 
+def frame_rotation(robot: Robot, R: np.ndarray, p: np.ndarray, frame: str) -> np.ndarray:
+    """The rotation of a frame, (..., 3, 3), at link poses R (..., links, 3, 3), p (..., links, 3)."""
+    found = robot.model.frame(frame)
+    return np.asarray(_link(R, p, found.link)[0] @ np.asarray(found.pose.R, dtype=float))
+
+
+def roll_pitch_yaw(R: np.ndarray) -> np.ndarray:
+    """Roll, pitch, yaw of R = Rz(yaw) Ry(pitch) Rx(roll), rad."""
+    return np.array([np.arctan2(R[2, 1], R[2, 2]), -np.arcsin(np.clip(R[2, 0], -1.0, 1.0)), np.arctan2(R[1, 0], R[0, 0])])
+
+
 def contact_positions(simulation: Simulation, R: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The point of each contact sphere that is nearest to the ground, (..., contacts, 3), at link poses R, p."""
     out = np.empty((*p.shape[:-2], len(simulation.contact_points), 3))

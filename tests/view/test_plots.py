@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from condyle.errors import ShapeError
 from condyle.view import plots
-from condyle.view.plots import Chart, chart_html
+from condyle.view.plots import PLAYHEAD, Chart, chart_html
 
 
 def parsed(html: str) -> ElementTree.Element:
@@ -61,3 +61,9 @@ def test_names_are_text() -> None:
 def test_lengths_must_agree() -> None:
     with pytest.raises(ShapeError, match=r"chart 'a': 'y' has shape \(4,\), its times \(3,\)"):
         Chart("a", np.arange(3.0), {"y": np.arange(4.0)})
+
+
+def test_a_chart_has_a_playhead_for_its_times() -> None:
+    html = chart_html(Chart("x", np.linspace(2.0, 5.0, 9), {"": np.zeros(9)}))
+    assert 'data-begin="2" data-end="5"' in html and html.count('class="playhead"') == 1
+    assert "condylePlayers" in PLAYHEAD

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -15,9 +17,9 @@ from condyle.robot.model import Link
 from condyle.robot.parts import X, Y, body, joint, link, pose
 from condyle.view.plots import round_up, value_range
 from condyle.view.trajectory import frame_positions, link_poses, push_lines
-from condyle.view.window import Pushes, objects, pose_view, pushable
+from condyle.view.window import Pushes, coordinates, objects, pushable, tool
 from condyle.view.window.live_view import MAX_PULL
-from condyle.view.window.panel import flatten, paragraph, short, table
+from condyle.view.window.panel import flatten, legend, paragraph, short, table
 from condyle.view.window.signal_plot import Signal
 
 # -- text
@@ -65,10 +67,10 @@ def test_facts_are_flat_and_short() -> None:
 @pytest.mark.parametrize("name", ["pidog", "ur3", "birotor", "wheeled_pendulum", "two_wheeled", "chain:30"])
 def test_every_coordinate_has_a_slider_and_keeps_its_value(name: str) -> None:
     robot = cd.load(name)
-    found = pose_view.coordinates(robot, 0.5)
+    found = coordinates.coordinates(robot, 0.5)
     assert len(found) == sum(link.kind.nv for link in robot.reduced.links)
     rng = np.random.default_rng(3)
-    q = pose_view.within(robot, found, robot.random_configuration(rng))
+    q = coordinates.within(robot, found, robot.random_configuration(rng))
     for each in found:
         value = float(rng.uniform(each.low, each.high))
         moved = each.set(q, value)
@@ -77,7 +79,7 @@ def test_every_coordinate_has_a_slider_and_keeps_its_value(name: str) -> None:
         for other in found:
             if other is not each:
                 assert other.of(moved) == pytest.approx(other.of(q), abs=1e-6)
-    assert [each for chain in pose_view.chains(robot, found) for each in chain] == found
+    assert [each for chain in coordinates.chains(robot, found) for each in chain] == found
 
 
 @given(st.one_of(st.none(), st.floats()), st.one_of(st.none(), st.floats()), st.booleans())
@@ -88,7 +90,7 @@ def test_a_slider_always_has_a_range(lower: float | None, upper: float | None, s
 
     kind = Prismatic(X) if slides else Revolute(X)
     found = Link("l", "j", -1, kind, Pose.identity(), Inertia.zero(), slice(0, 1), slice(0, 1), Limits(lower, upper))
-    low, high = pose_view.limits(found, 1.0)
+    low, high = coordinates.limits(found, 1.0)
     assert np.isfinite([low, high]).all() and low < high
     if lower is not None and upper is not None and -3.0 < lower < upper - 0.01 < 3.0:
         assert (low, high) == (lower, upper)
@@ -97,8 +99,8 @@ def test_a_slider_always_has_a_range(lower: float | None, upper: float | None, s
 def test_a_configuration_as_text_and_back() -> None:
     robot = cd.load("pidog")
     q = robot.random_configuration(np.random.default_rng(0))
-    assert pose_view.from_text(robot, pose_view.as_text(q)) == pytest.approx(q, abs=1e-5)
-    assert pose_view.from_text(robot, " ".join(map(str, q))) == pytest.approx(q, abs=1e-12)
+    assert coordinates.from_text(robot, coordinates.as_text(q)) == pytest.approx(q, abs=1e-5)
+    assert coordinates.from_text(robot, " ".join(map(str, q))) == pytest.approx(q, abs=1e-12)
     for text, words in (
         ("", "got 0"),
         ("1, 2", "got 2"),
@@ -107,7 +109,90 @@ def test_a_configuration_as_text_and_back() -> None:
         ("nan " * 19, "finite"),
     ):
         with pytest.raises(CondyleError, match=words):
-            pose_view.from_text(robot, text)
+            coordinates.from_text(robot, text)
+
+
+def test_sliders_show_degrees_and_metres() -> None:
+    robot = cd.load("cartpole")
+    slide, hinge = coordinates.coordinates(robot, 0.5)
+    q = slide.set(hinge.set(robot.neutral(), np.radians(12.34)), 0.1234)
+    assert (hinge.shown(q), slide.shown(q)) == (12.3, 0.123)
+    assert hinge.ends == (-180.0, 180.0) and (hinge.step, slide.step) == (0.1, 1e-3)
+
+
+# -- the tool
+
+
+def tool_of(robot: cd.Robot) -> tool.Tool:
+    """The tool of a robot in a window that is not there."""
+    return tool.Tool(MagicMock(), MagicMock(), robot, 1.0, lambda q: None)
+
+
+def test_the_tool_is_dragged_and_the_joints_follow() -> None:
+    robot = cd.load("ur3")
+    found = tool_of(robot)
+    assert found.frame == "tool" and found.turns
+    q = np.array([0.1, -1.2, 1.4, -1.7, -1.5, 0.2])
+    R, p = robot.frame_pose(q, "tool")
+    event = SimpleNamespace(
+        phase="update", target=SimpleNamespace(position=p + np.array([0.05, 0.1, -0.1]), wxyz=objects.wxyz(R))
+    )
+    found._dragged(event)
+    moved = found.follow(q)
+    R1, p1 = robot.frame_pose(moved, "tool")
+    assert p1 == pytest.approx(event.target.position, abs=1e-6) and pytest.approx(R, abs=1e-6) == R1
+    assert found.message == "" and found.follow(moved) is moved  # once
+    event.target.position = np.array([3.0, 0.0, 0.0])
+    found._dragged(event)
+    far = found.follow(moved)
+    assert "out of reach" in found.message and np.all(far >= robot.lower) and np.all(far <= robot.upper)
+    found.draw(far)
+
+
+def test_a_foot_is_dragged_and_the_base_stays() -> None:
+    robot = cd.load("pidog")
+    found = tool_of(robot)
+    found.frame, found.turns = "lf_foot", tool.joints_before(robot, "lf_foot") >= 6
+    assert not found.turns
+    q = robot.neutral()
+    q[:7] = [0.3, -0.2, 0.4, 0.0, 0.0, np.sin(0.3), np.cos(0.3)]
+    R, _ = robot.frame_pose(q, "lf_foot")
+    wanted = robot.frame_pose(within_leg(robot, q), "lf_foot")[1]
+    moved = found.solve(q, R, wanted)
+    assert robot.frame_pose(moved, "lf_foot")[1] == pytest.approx(wanted, abs=1e-5)
+    assert np.array_equal(moved[:7], q[:7])
+
+
+def within_leg(robot: cd.Robot, q: np.ndarray) -> np.ndarray:
+    """q with one leg elsewhere."""
+    q = q.copy()
+    q[robot.q_slice("lf_hip")] = 0.4
+    q[robot.q_slice("lf_knee")] = -0.3
+    return q
+
+
+def test_likely_tools() -> None:
+    assert [tool.tool_frame(cd.load(name)) for name in ("ur3", "double_pendulum")] == ["tool", "tip"]
+
+
+# -- the camera, and legends
+
+
+def test_the_camera_stays_above_the_ground_at_its_distance() -> None:
+    low, high = np.array([-0.5, -0.5, 0.0]), np.array([0.5, 0.5, 1.0])
+    environment = objects.Environment(MagicMock(), low, high)
+    camera = SimpleNamespace(position=np.array([2.0, 0.0, -1.5]), look_at=np.array([0.0, 0.0, 0.5]))
+    environment.keep_above_ground(camera)
+    assert 0.0 < camera.position[2] < 0.05
+    assert np.linalg.norm(camera.position - camera.look_at) == pytest.approx(np.hypot(2.0, 2.0))
+    before = camera.position.copy()
+    environment.keep_above_ground(camera)
+    assert np.array_equal(camera.position, before)
+
+
+def test_a_legend_keeps_text_as_text() -> None:
+    read = Reader(legend([("#ff0000", "<b>one</b>"), ("#00ff00 dashed", "two")]))
+    assert "<b>one</b>" in read.words and read.tags == {"p", "span", "i"}
 
 
 # -- shapes

@@ -15,19 +15,18 @@ from condyle.robot.model import Frame, Link
 from condyle.robot.parts import sphere
 from condyle.view.geometry import Piece, triangles
 from condyle.view.plots import round_up
-from condyle.view.scene import FORCE, PUSH, Rgb, arrow_vectors, merge, robot_mesh, robot_weight
+from condyle.view.scene import FORCE, PUSH, TRAIL, Rgb, arrow_vectors, merge, robot_mesh, robot_weight
 from condyle.view.trajectory import Snapshot, flat_ground, link_poses, quaternions
-from condyle.view.window.panel import short
+from condyle.view.window.panel import CENTER, short
 
-GHOST = (90, 130, 235)  # the tint of a second run
-GHOST_OPACITY = 0.35
+GHOST = (214, 40, 130)  # of a second run: like no colour of forces, pushes, paths and usual robots
+GHOST_OPACITY = 0.45
 MIN_MASS = 1e-9  # kg, of a link whose inertia is drawn
 MAX_LABELS = 80
-CENTER_COLOR = (242, 196, 15)
-TRAIL_COLOR = (38, 130, 190)
 SHORTEST_ARROW, LONGEST_ARROW = 0.01, 1.5  # of the robot's size; shorter ones are not drawn
 TERRAIN_CELLS = 60  # of a ground that is not flat, along each side
 VIEW = np.array([1.0, -1.25, 0.62])  # from the robot to the camera
+LOWEST_CAMERA = 0.02  # above the ground, of the radius of what is shown
 HALF_ANGLE = 0.6  # rad: half the angle of view that the robot fills
 BRAND = (30, 92, 168)
 LIGHT = {"cell_color": (214, 218, 224), "section_color": (160, 167, 178), "plane_color": (246, 247, 249), "shadow_opacity": 0.22}
@@ -83,7 +82,12 @@ class RobotNode:
         """Draw a line through points (n, 3)."""
         if len(points) >= 2:
             segments = np.stack([points[:-1], points[1:]], axis=1)
-            style = {"colors": TRAIL_COLOR, "thickness": 2.5, "thickness_units": "screen", "visible": "trail" in self.shown}
+            style = {
+                "colors": GHOST if self.ghost else bytes_of(TRAIL),
+                "thickness": 2.5,
+                "thickness_units": "screen",
+                "visible": "trail" in self.shown,
+            }
             self._layers["trail"] = [self._scene.add_line_segments(f"{self.root}/trail", segments, **style)]
 
     def on_drag(self, react: Callable[[int, Any], None]) -> None:
@@ -188,7 +192,7 @@ class RobotNode:
     def _add_center(self, name: str) -> Any:
         radius = 0.028 * self.size
         frame = self._scene.add_frame(name, show_axes=False)
-        self._scene.add_icosphere(f"{name}/ball", radius, color=CENTER_COLOR, opacity=0.9, **UNLIT)
+        self._scene.add_icosphere(f"{name}/ball", radius, color=bytes_of(CENTER), opacity=0.9, **UNLIT)
         # the usual sign: a black ring in each of two planes
         for k, turn in enumerate([(1.0, 0.0, 0.0, 0.0), (0.7071067811865476, 0.7071067811865476, 0.0, 0.0)]):
             self._scene.add_cylinder(f"{name}/ring{k}", 1.02 * radius, 0.3 * radius, color=(25, 25, 25), wxyz=turn, **UNLIT)
@@ -226,13 +230,11 @@ class Environment:
         scene, colors = self._server.scene, DARK if dark else LIGHT
         for node in self._nodes:
             node.remove()
-        plane = flat_ground(self._ground)
-        if self._ground is not None and plane is None:
+        normal, offset = self._plane()
+        if normal is None:
             vertices, faces = terrain(self._ground, self._low, self._high)
             self._nodes = [scene.add_mesh_simple("/ground", vertices, faces, color=colors["section_color"], side="double")]
             return
-        # without a ground the robot floats above zero, or above its lowest point where that is deeper
-        normal, offset = plane if plane is not None else (np.array([0.0, 0.0, 1.0]), float(min(self._low[2], 0.0)))
         cell = round_up(self._radius / 7.0)
         size = {"cell_size": cell, "section_size": 5.0 * cell, "cell_thickness": 0.8, "section_thickness": 1.2}
         size["fade_distance"] = 28.0 * self._radius
@@ -265,8 +267,35 @@ class Environment:
         right = np.cross(-toward, [0.0, 0.0, 1.0])
         target = self._center + right / np.linalg.norm(right) * 0.3 * self._radius
         camera = self._server.initial_camera
-        camera.up, camera.look_at, camera.position = (0.0, 0.0, 1.0), target, target + toward * distance
+        camera.up, camera.look_at, camera.position = (0.0, 0.0, 1.0), target, self.above_ground(target + toward * distance)
         camera.near, camera.far = max(distance * 1e-3, 1e-4), distance * 200.0
+
+    def above_ground(self, position: np.ndarray) -> np.ndarray:
+        """The position of a camera, lifted to a little above the ground if it is below; as it is where the ground is not flat."""
+        normal, offset = self._plane()
+        if normal is None:
+            return position
+        return position + normal * max(LOWEST_CAMERA * self._radius + offset - float(normal @ position), 0.0)
+
+    def keep_above_ground(self, camera: Any) -> None:
+        """Lift the camera of a page that was turned below the ground; it goes on looking at the same point."""
+        position, target = np.array(camera.position), np.array(camera.look_at)
+        lifted, (normal, _) = self.above_ground(position), self._plane()
+        if normal is None or np.linalg.norm(lifted - position) < 1e-3 * self._radius:
+            return
+        # as far from the point as before: what is lost in depth is gained along the ground
+        up = normal * float(normal @ (lifted - target))
+        aside = lifted - target - up
+        far = max(float(np.sum((position - target) ** 2) - np.sum(up**2)), 0.0) ** 0.5
+        camera.position = target + up + aside * (far / max(float(np.linalg.norm(aside)), 1e-9))
+        camera.look_at = target
+
+    def _plane(self) -> tuple[np.ndarray | None, float]:
+        """(normal, offset) of the ground, normal None if it is not flat; without one it is at zero, or at the lowest point."""
+        plane = flat_ground(self._ground)
+        if self._ground is not None and plane is None:
+            return None, 0.0
+        return plane if plane is not None else (np.array([0.0, 0.0, 1.0]), float(min(self._low[2], 0.0)))
 
     def _grid_corner(self, normal: np.ndarray, offset: float, cell: float) -> np.ndarray:
         """A crossing of grid lines between the robot and the camera."""

@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from condyle.multibody.robot import Robot
+from condyle.view.scene import FORCE, PUSH, TRAIL
 
 if TYPE_CHECKING:
     from condyle.view.window.objects import Environment, RobotNode
@@ -26,6 +27,8 @@ LAYERS = {
     "pushes": "pushes",
     "trail": "trail",
 }
+CENTER = (0.95, 0.77, 0.06)
+LAYER_COLORS = {"contacts": FORCE, "pushes": PUSH, "trail": TRAIL, "center": CENTER}
 MAX_LETTERS = 400  # of one value
 MAX_DEPTH = 3  # of nested facts
 MAX_ROWS = 80
@@ -37,9 +40,15 @@ class Panel:
     """The top of the panel, and callbacks whose errors are shown there."""
 
     def __init__(self, server: Any, wake: Callable[[], None]) -> None:
-        self.gui, self._wake = server.gui, wake
+        self.gui, self.wake = server.gui, wake
         self._message = self.gui.add_html("", visible=False)
         self.error: str | None = None
+
+    def title(self, text: str) -> None:
+        """Set the title of the page, which viser calls by its own name; a script of ours reads it as text."""
+        said = escape(f"{short(text, 80)} - Condyle", quote=True)
+        act = "document.title=this.dataset.title"
+        self.gui.add_html(f'<img src="data:," alt="" style="display:none" data-title="{said}" onerror="{act}">')
 
     def fail(self, error: Exception) -> None:
         """Show an error."""
@@ -69,7 +78,7 @@ class Panel:
                 self.clear()
             except Exception as error:  # shown, whatever it is
                 self.fail(error)
-            self._wake()
+            self.wake()
 
         return called
 
@@ -127,6 +136,7 @@ class View:
     def add_layers(self, *left_out: str) -> None:
         """Add check boxes for all LAYERS but some, and for the environment."""
         panel, gui = self.panel, self.panel.gui
+        gui.add_html(legend((css(color), LAYERS[name]) for name, color in LAYER_COLORS.items() if name not in left_out))
         for layer, label in LAYERS.items():
             if layer not in left_out:
                 box = gui.add_checkbox(label, any(layer in node.shown for node in self.nodes))
@@ -153,6 +163,22 @@ def paragraph(*texts: object, color: str = "", small: bool = False) -> str:
     style = f"margin:0;padding:2px 10px;overflow-wrap:anywhere;font-size:{'0.8em' if small else '0.875em'};line-height:1.4"
     style += f";color:{color}" if color else ""
     return "".join(f'<p style="{style}">{escape(short(text))}</p>' for text in texts)
+
+
+def css(color: Iterable[float]) -> str:
+    """A colour from 0 to 1 as a style writes it."""
+    return "#" + "".join(f"{round(255 * c):02x}" for c in color)
+
+
+def legend(entries: Iterable[tuple[str, object]]) -> str:
+    """HTML of a line of coloured marks, each (CSS colour, what it stands for); one that ends in "dashed" is drawn so."""
+    marks = []
+    for color, name in entries:
+        hue, _, dashed = color.partition(" ")
+        edge = f"border-top:3px {'dashed' if dashed else 'solid'} {escape(hue, quote=True)}"
+        mark = f'<i style="display:inline-block;width:16px;height:0;margin-right:5px;vertical-align:middle;{edge}"></i>'
+        marks.append(f'<span style="margin-right:12px;white-space:nowrap">{mark}{escape(short(name, 46))}</span>')
+    return f'<p style="margin:0;padding:2px 10px;font-size:0.75em;line-height:1.7">{" ".join(marks)}</p>'
 
 
 def table(rows: Iterable[tuple[object, object]]) -> str:

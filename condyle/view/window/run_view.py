@@ -12,8 +12,8 @@ from condyle.errors import CondyleError
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
 from condyle.view.trajectory import Snapshot, frame_positions, link_poses, mass_center, snapshot, spread
-from condyle.view.window.objects import Environment, RobotNode
-from condyle.view.window.panel import Panel, View, flatten, paragraph, table
+from condyle.view.window.objects import GHOST, Environment, RobotNode
+from condyle.view.window.panel import Panel, View, css, flatten, legend, paragraph, table
 from condyle.view.window.signal_plot import Signal, SignalPlot
 
 SPEEDS = (0.1, 4.0)
@@ -116,7 +116,8 @@ class RunView(View):
         panel.linked(gui.add_slider("speed", *SPEEDS, 0.1, 1.0), lambda value: setattr(self, "speed", float(value)))
         panel.linked(gui.add_checkbox("loop", self.loop), lambda on: setattr(self, "loop", on))
         if len(self.tracks) == 2:
-            gui.add_html(paragraph(f"2nd: {self.tracks[1].run.title}", small=True))
+            first, second = (track.run.title or f"run {k}" for k, track in enumerate(self.tracks, start=1))
+            gui.add_html(legend([("#808896", f"1st: {first}"), (css(c / 255.0 for c in GHOST), f"2nd: {second}")]))
             self.arrangement = panel.linked(gui.add_dropdown("second run", ARRANGEMENTS), self.compare)
         tabs = gui.add_tab_group()
         with tabs.add_tab("Plot"):

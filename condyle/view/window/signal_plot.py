@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from condyle.view.plots import drawn_samples, value_range
-from condyle.view.window.panel import Panel, short
+from condyle.view.window.panel import Panel, legend, short
 
 COLORS = ("#2f6fd0", "#d9541e", "#2a9d4a", "#8b3fd6", "#c79a00", "#00a0a8", "#d6336c", "#7a5c3e")
-CURSOR_COLOR = "#e03131"
+CURSOR_COLOR, SECOND_COLOR = "#e03131", "#808896"
 MAX_LINES = 16
 MAX_POINTS = 800
-MAX_LEGEND = 8  # lines up to which their names are written below
 HEIGHT = 210  # pixels
 
 
@@ -85,12 +84,18 @@ class SignalPlot:
             "series": tuple(series),
             "title": f"{self.choice.value}{', ' + unit if unit else ''}",
             "scales": {"x": {"time": False}, "y": {"range": self._range}},
-            "legend": {"show": len(rows) <= MAX_LEGEND},
+            "legend": {"show": False},
             "data": (*self.data, self._cursor_line()) if self._cursor else self.data,
         }
+        # a legend of our own: uPlot's takes half of the plot, and writes values that nobody asked for
+        marks = [(each["stroke"], each["label"]) for each in series if "stroke" in each and "dash" not in each]
+        if any("dash" in each for each in series):
+            marks.append((f"{SECOND_COLOR} dashed", "second run"))
         if self._plot is None:
             self._plot = self._gui.add_uplot(**options, height=HEIGHT)
+            self._legend = self._gui.add_html(legend(marks))
         else:
+            self._legend.content = legend(marks)
             for name, value in options.items():
                 setattr(self._plot, name, value)
 

@@ -72,12 +72,23 @@ class Window:
     """
 
     def __init__(self, title: str, host: str, port: int) -> None:
-        self.server = servers.serve(title, host, port)
+        self.title, self.server = title, servers.serve(title, host, port)
         self.url = servers.address(self.server)
         self.view: Any = None
         self._loop: RenderLoop | None = None
         self._over = threading.Event()
         self.panel = Panel(self.server, self._wake)
+        self.panel.title(title)
+        self.server.on_client_connect(self._watch)
+
+    def _watch(self, client: Any) -> None:
+        """Keep the camera of a page above the ground."""
+
+        def moved(camera: Any) -> None:
+            if self.view is not None:
+                self.view.environment.keep_above_ground(camera)
+
+        client.camera.on_update(moved)
 
     def __enter__(self) -> Window:
         return self
@@ -132,6 +143,7 @@ class Window:
         self.server.scene.reset()
         self.server.gui.reset()
         self.panel = Panel(self.server, self._wake)
+        self.panel.title(self.title)
 
     def _wake(self) -> None:
         if self._loop is not None:
