@@ -9,6 +9,7 @@ from pathlib import Path
 from condyle.errors import RobotError
 from condyle.robot.description import Description
 from condyle.robot.model import Model
+from condyle.robot.packages import python_packages
 from condyle.robot.paths import Places
 from condyle.robot.report import Report
 from condyle.robot.xml import read_xml
@@ -60,7 +61,7 @@ def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_
     if path.suffix != ".xacro" and is_mjcf(content):
         from condyle.robot.mjcf import read_mjcf
 
-        return read_mjcf(path, roots=places.roots)
+        return read_mjcf(path, roots=(*places.roots, *python_packages(path)))
     from condyle.robot import urdf, xacro
 
     report = Report()

@@ -154,17 +154,18 @@ class _Collector:
         if self.places is None:
             self.report.problem(element.where, f"{place}: a model given as text names no files: save it, or give `roots`")
             return None
-        try:
-            if SCHEME.match(name):
-                raise ValueError("only plain paths are allowed")
-            # one folder after the other: a folder that is not allowed matters only if the file was not found before
-            for folder in folders:
+        why = ""
+        # one folder after the other: one that is not allowed matters only if the file is in no other
+        for folder in folders:
+            try:
+                if SCHEME.match(name):
+                    raise ValueError("only plain paths are allowed")
                 if (path := self.places.find(name, folder)) is not None:
                     return path
-        except ValueError as error:
-            self.report.problem(element.where, f"{place}: {error}")
-            return None
-        self.report.problem(element.where, f"{place}: there is no such file in '{folders[0]}'")
+            except ValueError as error:
+                why = why or str(error).replace("`roots`", "`package_dirs`")
+        missing = f"there is no such file in '{folders[0]}'"
+        self.report.problem(element.where, f"{place}: {why or missing}")
         return None
 
     def read(self, path: Path, where: str) -> bytes:
@@ -202,19 +203,22 @@ def _tags(root: Element) -> Iterator[tuple[Element, bool]]:
 
 MAX_BODIES = 10_000
 MAX_NUMBER = 1e10  # MuJoCo's own limit for coordinates (mjMAXVAL), here for every number of the robot
+MAX_GAIN = 1e20  # of damping and the like: published files hold a slide still with 1e11
 
 # the tables that are read, by whose numbers they hold
 READ = {
-    "body": ("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia"),
-    "joint": ("jnt_pos", "jnt_axis", "jnt_range"),
-    "geom": ("geom_pos", "geom_quat", "geom_size", "geom_rgba"),
+    "body": ("body_pos", "body_quat", "body_mass", "body_ipos", "body_iquat", "body_inertia", "body_gravcomp"),
+    "joint": ("jnt_pos", "jnt_axis", "jnt_range", "jnt_stiffness"),
+    "geom": ("geom_pos", "geom_quat", "geom_size", "geom_rgba", "geom_friction"),
     "site": ("site_pos", "site_quat"),
     "actuator": ("actuator_gear", "actuator_armature", "actuator_damping"),
     "mat": ("mat_rgba",),
     "eq": ("eq_data",),
+    "key": ("key_qpos", "key_qvel", "key_ctrl"),
 }
 # and those with one row per coordinate
-READ_BY_COORDINATE = ("qpos0", "dof_damping", "dof_frictionloss", "dof_armature")
+READ_BY_COORDINATE = ("qpos0", "qpos_spring", "dof_damping", "dof_frictionloss", "dof_armature")
+GAINS = ("dof_damping", "dof_frictionloss", "dof_armature", "jnt_stiffness", "actuator_armature", "actuator_damping", "key_ctrl")
 
 
 def compiled(mujoco: ModuleType, gathered: Gathered, warnings: list[str]) -> Any:
@@ -240,16 +244,16 @@ def compiled(mujoco: ModuleType, gathered: Gathered, warnings: list[str]) -> Any
 def _wild_numbers(model: Any, file: str) -> list[str]:
     """A problem for everything whose numbers are not finite, or larger than any robot has."""
     problems = []
+    if not np.all(np.abs([*model.opt.gravity, model.opt.timestep]) <= MAX_NUMBER):
+        problems.append(f"{file}: gravity {model.opt.gravity.tolist()} and timestep {model.opt.timestep} must be finite")
     tables = [(kind, column) for kind, columns in READ.items() for column in columns]
     for kind, column in [*tables, *(("coordinate", column) for column in READ_BY_COORDINATE)]:
-        table = getattr(model, column, ())
+        table, most = getattr(model, column, ()), MAX_GAIN if column in GAINS else MAX_NUMBER
         for i in range(len(table)):
-            if not np.all(np.abs(table[i]) <= MAX_NUMBER):
+            if not np.all(np.abs(table[i]) <= most):
                 name = "" if kind == "coordinate" else getattr(model, kind)(i).name
                 value = np.asarray(table[i]).tolist()
-                problems.append(
-                    f"{file}: {kind} '{name or i}': {column} is {value}: numbers must be finite and at most {MAX_NUMBER:g}"
-                )
+                problems.append(f"{file}: {kind} '{name or i}': {column} is {value}: numbers must be finite and at most {most:g}")
     return problems
 
 

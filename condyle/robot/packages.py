@@ -40,6 +40,12 @@ def package_of(path: Path) -> Path:
     return fallback
 
 
+def python_packages(path: Path) -> list[Path]:
+    """The outermost Python package that a file is part of, whose assets are often in another branch; none, or one folder."""
+    above = list(path.resolve().parents)[:8]
+    return [folder for folder in above if len(folder.parts) > 2 and (folder / "__init__.py").is_file()][-1:]
+
+
 def package_name(folder: Path) -> str:
     """The name in the package.xml of a folder, "" when it has none."""
     try:

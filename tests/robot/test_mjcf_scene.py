@@ -99,3 +99,161 @@ def test_derivatives_of_a_step_know_passive_forces(tmp_path: Path) -> None:
         near = [integrate(robot.model, q, e * d).astype(float) for d in (1e-6, -1e-6)]
         up, down = (simulation.split(simulation.step(simulation.state(n, v), u, backend="reference"))[1] for n in near)
         np.testing.assert_allclose(A[robot.nv :, k], (up - down) / 2e-6, atol=1e-7)
+
+
+# a robot between two bodies of its own, on a tilted and a level plane, with bits, pairs, excludes and frictions of all kinds
+SCENE = """
+<mujoco model="scene">
+  <compiler angle="radian"/>
+  <option timestep="0.005" gravity="0 0 -3.7"/>
+  <worldbody>
+    <geom name="ramp" type="plane" size="1 1 1" euler="0.2 0 0"/>
+    <body name="table" pos="0 0 0.1">
+      <geom name="floor" type="plane" size="1 1 1" friction="0.6" contype="2" conaffinity="1"/>
+    </body>
+    <geom name="wall" type="box" size="0.1 1 1" pos="3 0 0"/>
+    <body name="cup" pos="1 0 0.5" quat="0 1 0 0"><freejoint name="cup"/><geom name="cup" size="0.05" contype="1"/></body>
+    <body name="base" pos="0 0 1">
+      <freejoint/>
+      <geom name="same" size="0.1" friction="0.3"/>
+      <geom name="rough" size="0.1" friction="0.9"/>
+      <geom name="slick" size="0.1" friction="0.1" priority="1"/>
+      <geom name="apart" size="0.1" contype="4" conaffinity="4"/>
+      <body name="hand" pos="0.3 0 0">
+        <joint name="wrist" axis="0 1 0" ref="0.2"/>
+        <geom name="excluded" type="capsule" size="0.02 0.1"/>
+      </body>
+      <body name="foot" pos="0 0 -0.5">
+        <joint name="ankle" type="ball"/>
+        <geom name="paired" type="ellipsoid" size="0.1 0.05 0.03" contype="0" conaffinity="0"/>
+      </body>
+    </body>
+  </worldbody>
+  <contact><pair geom1="paired" geom2="floor"/><exclude body1="table" body2="hand"/></contact>
+  <actuator><motor name="m" joint="wrist"/></actuator>
+  <keyframe>
+    <key name="home" qpos="1 0 0.2 1 0 0 0  0 0 0.8 0.6 0 0.8 0  0.4  2 0 0 0"
+         qvel="0 0 0 0 0 0  1 0 0 0 0 0  3  0 0 0" ctrl="0.7"/>
+    <key/>
+  </keyframe>
+</mujoco>
+"""
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> cd.Robot:
+    """The robot of the scene."""
+    path = tmp_path_factory.mktemp("scene") / "scene.xml"
+    path.write_text(SCENE)
+    return cd.load(path)
+
+
+def test_the_written_pose_is_neutral_and_keyframes_are_in_our_layout(scene: cd.Robot) -> None:
+    np.testing.assert_array_equal(scene.neutral(), [1, 0, 0.5, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0.2, 0, 0, 0, 1])
+    assert list(scene.keyframes) == ["home", "key1"]
+    home = scene.keyframes["home"]
+    np.testing.assert_allclose(home.q, [1, 0, 0.2, 0, 0, 0, 1, 0, 0, 0.8, 0, 0.8, 0, 0.6, 0.4, 0, 0, 0, 1], atol=1e-15)
+    # the base is turned about y, and its velocity along x of the world is along x and z of its own
+    np.testing.assert_allclose(home.v[6:9], [-0.28, 0.0, 0.96], atol=1e-15)
+    assert home.v[12] == 3.0 and home.u.tolist() == [0.7]
+
+    # a base before it, and joints locked, change the layout
+    robot = build(read_mjcf(SCENE), base="planar")
+    assert len(robot.keyframes["home"].q) == robot.nq == scene.nq + 3
+    locked = scene.lock("wrist").keyframes["home"]
+    assert (len(locked.q), len(locked.v)) == (scene.nq - 1, scene.nv - 1) and 0.4 not in locked.q
+
+
+def test_a_level_plane_is_the_ground_and_bits_and_frictions_are_those_of_mujoco(scene: cd.Robot) -> None:
+    model = scene.model
+    assert model.gravity == (0.0, 0.0, -3.7) and model.timestep == 0.005
+    assert model.ground is not None and (model.ground.height, model.ground.friction) == (0.1, 0.6)
+    shapes = {shape.name: shape for link in model.links for shape in link.collisions}
+    assert {name: shape.contact for name, shape in shapes.items()} == {
+        "cup": True, "same": True, "rough": True, "slick": True, "apart": False, "excluded": False, "paired": True,
+    }  # fmt: skip
+    # MuJoCo takes the larger friction, 1 where none is written, or that of the geom with more priority
+    assert [shapes[name].friction for name in ("cup", "same", "rough", "slick")] == [1.0, None, 0.9, 0.1]
+    assert [shape.name for shape in model.collisions] == ["wall"]
+    notes = "\n".join(note.what for note in model.notes)
+    assert "gravity of the file, (0, 0, -3.7)" in notes and "plane geoms, which a link cannot have here: ramp" in notes
+
+    world = cd.Simulation(scene)
+    assert world.dt == 0.005 and world.ground == cd.Plane(0.6, offset=0.1)
+    points = {point.name: point for point in world.contact_points}
+    assert {"cup", "same", "rough", "slick"} <= set(points) and "apart" not in points
+    assert points["rough"].friction == 0.9 and points["same"].friction is None
+    assert cd.Simulation(scene, ground=None).contact_points == () and cd.Simulation(scene, dt=0.001, ground=None).dt == 0.001
+    # spheres inside the ellipsoid: about its centre, and at the ends of its longer axes
+    inside = sorted((point.radius, point.position) for name, point in points.items() if name.startswith("paired"))
+    assert [round(radius, 6) for radius, _ in inside] == [0.009, 0.009, 0.018, 0.018, 0.03]
+    assert max(abs(p[0]) + r for r, p in inside) == pytest.approx(0.1)
+
+
+TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n"
+PART = """<mujoco><asset><mesh name="m" file="m.obj"/></asset>
+<worldbody><body name="part"><joint name="j"/><geom type="mesh" mesh="m"/></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("compiler", ["", '<compiler meshdir="shared"/>'])
+@pytest.mark.parametrize("mesh", ["m.obj", "sub/m.obj", "sub/deep/m.obj", "shared/m.obj", "sub/shared/m.obj"])
+def test_files_are_found_where_mujoco_finds_them(tmp_path: Path, compiler: str, mesh: str) -> None:
+    (tmp_path / "sub/deep").mkdir(parents=True)
+    (tmp_path / mesh).parent.mkdir(exist_ok=True)
+    (tmp_path / mesh).write_text(TETRAHEDRON)
+    (tmp_path / "sub/deep/part.xml").write_text(PART)
+    (tmp_path / "sub/middle.xml").write_text('<mujoco><include file="deep/part.xml"/></mujoco>')
+    main = tmp_path / "main.xml"
+    main.write_text(f'<mujoco>{compiler}<include file="sub/middle.xml"/></mujoco>')
+    try:
+        mujoco.MjModel.from_xml_path(str(main))
+    except ValueError:
+        with pytest.raises(cd.RobotError, match="there is no such file"):
+            cd.load(main)
+    else:
+        assert cd.load(main).joint_names == ["j"]
+
+
+def test_assets_of_another_branch_of_a_python_package_are_found(tmp_path: Path) -> None:
+    for folder in ("pack", "pack/one/two/three", "pack/other"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "pack/other/m.obj").write_text(TETRAHEDRON)
+    robot = tmp_path / "pack/one/two/three/robot.xml"
+    robot.write_text(PART.replace("m.obj", "../../../other/m.obj"))
+    with pytest.raises(cd.RobotError, match=r"leads out of the allowed folders.*package_dirs"):
+        cd.load(robot)
+    (tmp_path / "pack/__init__.py").touch()
+    assert cd.load(robot).nv == 1
+
+
+def test_robots_of_published_shapes_load(tmp_path: Path) -> None:
+    """Attached and replicated models, classes, frames, mocap, flags that are off, and a slide held still by damping."""
+    (tmp_path / "arm.xml").write_text(
+        '<mujoco model="arm"><default><default class="light"><geom mass="0.5"/></default></default><worldbody>'
+        '<body name="arm"><joint name="j" stiffness="1"/><geom class="light" size="0.1" pos="0.2 0 0"/></body>'
+        "</worldbody></mujoco>"
+    )
+    main = tmp_path / "scene.xml"
+    main.write_text("""
+<mujoco model="two arms">
+  <option><flag gravity="disable" spring="disable" damper="disable" frictionloss="disable" limit="disable"/></option>
+  <asset><model file="arm.xml"/></asset>
+  <worldbody>
+    <body name="target" mocap="true"><geom size="0.01" contype="0" conaffinity="0"/></body>
+    <frame pos="0 1 0" euler="0 0 90"><attach model="arm" body="arm" prefix="left/"/></frame>
+    <frame pos="0 -1 0"><attach model="arm" body="arm" prefix="right/"/></frame>
+    <body name="rail">
+      <joint name="rail" type="slide" damping="1e11" range="-1 1" frictionloss="1"/><geom size="0.1"/>
+      <replicate count="3" euler="0 0 120">
+        <body name="finger" pos="0.1 0 0"><joint name="f"/><geom size="0.01"/></body>
+      </replicate>
+    </body>
+  </worldbody>
+</mujoco>""")
+    robot = cd.load(main)
+    assert robot.model.gravity == (0.0, 0.0, 0.0) and robot.nv == 6
+    assert sorted(robot.joint_names) == ["f0", "f1", "f2", "left/j", "rail", "right/j"]
+    rail = next(link for link in robot.model.links if link.joint == "rail")
+    assert (rail.damping, rail.friction, rail.limits.lower, robot.model.links[0].stiffness) == (0.0, 0.0, None, 0.0)
+    main.write_text(main.read_text().replace('damper="disable"', ""))
+    assert max(link.damping for link in cd.load(main).model.links) == 1e11
