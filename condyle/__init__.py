@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from condyle.connect import torch as torch
     from condyle.control.lqr import dlqr as dlqr
     from condyle.control.lqr import lqr as lqr
+    from condyle.control.stance import Stance as Stance
+    from condyle.control.stance import stance as stance
     from condyle.doctor.diagnose import diagnose as diagnose
     from condyle.errors import BackendError as BackendError
     from condyle.errors import CondyleError as CondyleError
@@ -94,6 +96,7 @@ _NAMES = {
     "runs.run": ("Run", "read_run"),
     "runs.convert": ("export_run", "import_run"),
     "control.lqr": ("lqr", "dlqr"),
+    "control.stance": ("stance", "Stance"),
     "connect": ("torch", "jax"),
     "view.window": ("open_window",),
     "view.notebook": ("show",),

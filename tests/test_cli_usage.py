@@ -244,12 +244,10 @@ def test_a_robot_below_the_ground_gets_a_hint(tmp_path):
     q = simulation.robot.neutral()
     for z, words in ((-1.0, ["r_foot is 1.5 m below"]), (0.7, [])):
         q[2] = z
-        found = ground_hints(simulation, simulation.state(q))
+        found = ground_hints(simulation, simulation.state(q, np.zeros(simulation.robot.nv)))
         assert len(found) == len(words) and all(map(str.startswith, found, words)), found
-    assert (
-        ground_hints(Scene(Origin(str(path), "free"), ground="none").simulation(), simulation.state(q - 5.0 * np.eye(len(q))[2]))
-        == []
-    )
+    below = simulation.state(q - 5.0 * np.eye(len(q))[2], np.zeros(simulation.robot.nv))
+    assert ground_hints(Scene(Origin(str(path), "free"), ground="none").simulation(), below) == []
 
 
 def test_ctrl_c_without_a_file_says_that_nothing_is_kept(tmp_path, monkeypatch):

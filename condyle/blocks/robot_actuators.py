@@ -26,11 +26,11 @@ Range = tuple[float, float] | None
 class RobotActuators(Block):
     """The actuators of the robot's file: u has one entry for each, in the file's units and order.
 
-    State "act": the activations of the actuators that have one, in their order. Its output is a command of the robot, with
-    "force" added: the force of each actuator at the start of the tick, before its gear.
+    State "act": the activations of the actuators that have one, in their order; they begin with `act`. Its output is a command
+    of the robot, with "force" added: the force of each actuator at the start of the tick, before its gear.
     """
 
-    def __init__(self, robot: Robot, *, name: str = "actuators", **options: Any) -> None:
+    def __init__(self, robot: Robot, *, act: Any = 0.0, name: str = "actuators", **options: Any) -> None:
         super().__init__(name=name, **options)
         if not isinstance(robot, Robot):
             raise ControlError(f"block '{self.name}' needs a robot, as from condyle.load; got {type(robot).__name__}")
@@ -42,7 +42,7 @@ class RobotActuators(Block):
             )
         self.stateful = [k for k, actuator in enumerate(self.actuators) if actuator.stateful]
         if self.stateful:
-            self.state("act", np.zeros(len(self.stateful)))
+            self.state("act", np.broadcast_to(np.asarray(act, dtype=float), len(self.stateful)))
 
     @property
     def nu(self) -> int:

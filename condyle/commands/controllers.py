@@ -11,10 +11,11 @@ import numpy as np
 
 from condyle.closed_loop.loop import Loop
 from condyle.commands.hints import shell_command
-from condyle.commands.scene import Scene, base_frame, height_index, initial_configuration, place_on_ground, push_frame
+from condyle.commands.scene import Origin, Scene, base_frame, height_index, initial_configuration, place_on_ground, push_frame
+from condyle.control.stance import stance_pose
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot
-from condyle.robot.library import meant
+from condyle.robot.library import knows, meant
 from condyle.robot.names import nearest
 from condyle.robot.report import KEPT
 from condyle.simulate.simulation import Simulation
@@ -37,11 +38,25 @@ class Plan:
     noise: float = 0.0  # of the measured state; 1 is that of common sensors
     seed: int = 0
     dt: float | None = None  # the time step, if given
+    keyframe: str | None = None  # of the robot's file: the initial pose
 
     @property
     def named(self) -> str:
         """The name of the controller; --gain alone selects hold."""
         return self.controller or ("none" if self.gain is None else "hold")
+
+    def with_controller(self, origin: Origin) -> Plan:
+        """The plan with a controller: where none is given, the stance of a robot file with motors; built-in robots fall."""
+        if self.controller is not None or self.gain is not None:
+            return self
+        file = Path(origin.source).is_file() or not knows(origin.source)
+        return replace(self, controller="stance" if file and has_motors(origin.load()) else "none")
+
+
+def has_motors(robot: Robot) -> bool:
+    """Whether the robot's file names actuators that can be simulated, or joints with a limited effort, which are motors."""
+    own = any(not actuator.unsupported for actuator in robot.actuators)
+    return own or any(link.limits.effort for link in robot.model.links if not link.base)
 
 
 @dataclass(frozen=True)
@@ -75,7 +90,11 @@ def posed(scene: Scene, plan: Plan) -> Start:
             raise CondyleError(f"{where}{note.what.removeprefix(KEPT)}; {fix}")
     _check_base(robot, scene, plan)
     simulation = scene.simulation()
-    q = place_on_ground(simulation, initial_configuration(robot, plan.joints or ()), plan.height)
+    if plan.keyframe is not None or robot.keyframes or plan.named == "stance":
+        q = initial_configuration(robot, plan.joints or (), stance_pose(robot, plan.keyframe))
+    else:
+        q = initial_configuration(robot, plan.joints or ())
+    q = place_on_ground(simulation, q, plan.height)
     return Start(simulation, q, frame=push_frame(robot))
 
 
@@ -137,8 +156,9 @@ def _balance(scene: Scene, plan: Plan) -> Start:
 
 
 def _check_pose(plan: Plan) -> None:
-    if plan.joints:
-        raise CondyleError(f"the controller '{plan.named}' starts in its own pose: leave --joint out")
+    for option, given in (("--joint", plan.joints), ("--keyframe", plan.keyframe)):
+        if given:
+            raise CondyleError(f"the controller '{plan.named}' starts in its own pose: leave {option} out")
 
 
 CONTROLLERS = {
@@ -147,6 +167,7 @@ CONTROLLERS = {
     "gravity": Choice("gravity compensation with damping", posed),
     "swing": Choice("every joint follows a sine within its limits", posed),
     "noise": Choice("random torques, the same for the same --seed", posed),
+    "stance": Choice("the robot's own actuators, or PD control of its motors, hold a keyframe or its neutral pose", posed),
     "stand": Choice("PiDog stands", _dog("stand"), ("pidog",)),
     "walk": Choice("PiDog walks, with the manufacturer's gait", _dog("walk"), ("pidog",)),
     "trot": Choice("PiDog trots, with the manufacturer's gait, and falls for lack of balance", _dog("trot"), ("pidog",)),

@@ -153,9 +153,10 @@ def _with_radius(model: Model, point: ContactPoint) -> ContactPoint:
 # ---- the initial pose
 
 
-def initial_configuration(robot: Robot, texts: Sequence[str]) -> np.ndarray:
-    """q from texts NAME=VALUE, where NAME may contain * wildcards; other joints are at zero or at the limit nearest to it."""
-    q, joints = chosen_configuration(robot), joint_indices(robot)
+def initial_configuration(robot: Robot, texts: Sequence[str], pose: np.ndarray | None = None) -> np.ndarray:
+    """q from texts NAME=VALUE, where NAME may contain * wildcards; other joints are as in `pose`, by default at zero or at the
+    limit nearest to it."""
+    q, joints = chosen_configuration(robot, pose).copy(), joint_indices(robot)
     spans = {link.joint: limits(link) for link in robot.reduced.links}
     for text in texts:
         name, _, value = text.partition("=")

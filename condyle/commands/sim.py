@@ -22,6 +22,7 @@ from condyle.commands.controllers import CONTROLLERS, Plan, loop_of, start
 from condyle.commands.hints import file_hints, ground_hints, shell_command, step_hints
 from condyle.commands.scene import Origin, Scene, base_frame, joint_indices
 from condyle.commands.terminal import progress, report, terminal
+from condyle.control.stance import stance
 from condyle.demos.checks import next_rows
 from condyle.errors import CondyleError, ControlError, SimulationError
 from condyle.runs.file import BLOCK
@@ -52,9 +53,15 @@ def sim(
         options.control_option(
             "--controller",
             "-c",
-            help="none, hold, gravity, swing, noise; pidog: stand, walk, trot; birotor: hover; wheeled_pendulum: balance.",
+            help="stance (the default of a robot file with motors), none, hold, gravity, swing, noise; pidog: stand, walk, trot; "
+            "birotor: hover; wheeled_pendulum: balance.",
             autocompletion=complete_controllers,
         ),
+    ] = None,
+    passive: Annotated[bool, options.control_option("--passive", help="No torques: the same as --controller none.")] = False,
+    keyframe: Annotated[
+        str | None,
+        options.control_option(help="Begin with this pose of the robot's file; by default home, stand or the first one."),
     ] = None,
     seconds: Annotated[float, typer.Option(help="Duration of the simulation, s.")] = 2.0,
     out: Annotated[
@@ -97,7 +104,9 @@ def sim(
     """
     of = Origin(source, base, package_dir, arg, lock)
     scene = Scene(of, Scene.dt if dt is None else dt, ground, friction, contacts, integrator)
-    plan = Plan(seconds, height, controller, gain, push, joint, noise, seed, dt)
+    if passive and (controller not in (None, "none") or gain is not None):
+        raise CondyleError("--passive lets the robot fall, without a controller: leave --controller and --gain out")
+    plan = Plan(seconds, height, "none" if passive else controller, gain, push, joint, noise, seed, dt, keyframe)
     if plot is not None:
         from condyle.runs.plot import check_suffix
 
@@ -135,13 +144,16 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
     name, residual = scene.origin.source, 0.0
     with progress(console) as say, _interrupts() as interrupted:
         say(f"{name}: compiling", 0, 1)
+        plan = plan.with_controller(scene.origin)
         begun = start(scene, plan)
         simulation, references = begun.simulation, begun.references
         steps = _steps(plan.seconds, simulation.dt)
         loop = loop_of(begun, plan, steps)
         if out is not None:
             out.parent.mkdir(parents=True, exist_ok=True)
-        about = {"push": list(plan.push) if plan.push else None, "noise": plan.noise}
+        about: dict[str, Any] = {"push": list(plan.push) if plan.push else None, "noise": plan.noise}
+        if plan.named == "stance":
+            about["stance"] = stance(simulation, q=begun.q).summary
         named: dict[str, Any] = {"title": f"{simulation.robot.name}: {plan.named}", "controller": plan.named, "about": about}
         record = ["measured.q", "measured.v"] if plan.noise else []
         with Recorder(loop, loop.state(begun.q), out, seed=plan.seed, record=record, overwrite=force, **named) as recorder:
@@ -217,6 +229,7 @@ def facts(done: Outcome) -> dict[str, Any]:
     return {
         "robot": robot.name,
         "controller": run.about.get("controller"),
+        "stance": run.about.get("stance"),
         "file": None if run.path is None else str(run.path),
         "seconds": seconds,
         "dt": simulation.dt,
@@ -252,6 +265,8 @@ def show(f: dict[str, Any], console: Console) -> None:
     table = Table(*columns, title=title, title_justify="left", show_header=False)
     x, y, z = f["base"]["position"]
     roll, pitch, yaw = np.degrees(f["base"]["roll_pitch_yaw"])
+    if f["stance"]:
+        table.add_row("stance", f["stance"])
     if f["base"]["fixed"]:
         table.add_row("base", "fixed")
     table.add_row(f"{f['base']['frame']}, m", f"x {x:.4f}  y {y:.4f}  z {z:.4f}")

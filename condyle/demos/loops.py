@@ -10,6 +10,7 @@ from condyle.blocks.joints import combined
 from condyle.closed_loop.loop import Loop
 from condyle.control import controllers
 from condyle.control.controllers import Control
+from condyle.control.stance import stance
 from condyle.demos import birotor, pidog, wheeled_pendulum
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
@@ -19,6 +20,7 @@ from condyle.simulate.simulation import Simulation
 # name -> (simulation, x0, gain) -> function of a loop
 CONTROLS: dict[str, Callable[[Simulation, Any, Any], Control]] = {
     "none": lambda simulation, x0, gain: controllers.zero_torque(simulation),
+    "stance": lambda simulation, x0, gain: stance(simulation, q=simulation.split(x0)[0]),
     "hold": controllers.hold,
     "gravity": lambda simulation, x0, gain: controllers.gravity_compensation(simulation, x0),
     "swing": lambda simulation, x0, gain: controllers.sine_motion(simulation, x0),
