@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 import condyle as cd
 from condyle.cli import app
 from condyle.commands import gradcheck as checking
-from condyle.commands.scene import Origin, Scene, feet, initial_configuration, place_on_ground
+from condyle.commands.scene import Origin, Scene, contacts, initial_configuration, place_on_ground
 from condyle.runs.run import read_run
 from condyle.simulate.gradcheck import DerivativeError
+from condyle.simulate.points import contact_points, point_on
 from condyle.simulate.standing import contact_centers, gaps
 
 QUIET = Console(quiet=True)
@@ -34,11 +35,16 @@ def refused(*arguments):
 # ---- worlds
 
 
-def test_feet_are_found_by_their_names():
-    for name, count in (("pidog", 4), ("fourlimb", 4), ("ur3", 0), ("cartpole", 0)):
-        model = cd.load(name).model
-        points = feet(model)
-        assert len(points) == count and all(point.radius > 0.0 for point in points), name
+def test_contacts_from_texts():
+    model = cd.load("pidog").model
+    for name in ("pidog", "fourlimb"):
+        points = contact_points(cd.load(name).model, "feet")
+        assert len(points) == 4 and all(point.radius > 0.0 for point in points), name
+    nose, tail, *names = contacts(model, ["nose:0.01", "tail:0.1,0,-0.02", "*_foot", "auto"])
+    assert (nose, tail) == (point_on(model, "nose", radius=0.01), point_on(model, "tail", (0.1, 0.0, -0.02)))
+    assert names == ["*_foot", "auto"] and contacts(model, ["none"]) == "none"
+    assert not Scene(Origin("pidog"), contacts=["none"]).simulation().contact_points
+    assert "did you mean 'nose'" in refused("sim", "pidog", "--contacts", "nosee:0.1")
 
 
 @pytest.mark.parametrize("base", ["free", "planar", "euler"])
@@ -66,7 +72,7 @@ def test_sim_tells_what_happened_and_records_it(tmp_path):
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["run.cdl", "run.png"], "no temporary files are left"
     # the file belongs to the simulation that anyone would make, and holds what was seen
     robot = cd.load("pidog")
-    saved = read_run(run, cd.Simulation(robot, 0.002, cd.Plane(), feet(robot.model)))
+    saved = read_run(run, cd.Simulation(robot, 0.002, cd.Plane()))
     assert saved.x.shape == (151, robot.nq + robot.nv) and saved.u.shape == (150, robot.nv - 6)
     assert saved.x[-1, :3] == pytest.approx(facts["base"]["position"], abs=1e-12)
     # a run is not lost by the next one

@@ -76,5 +76,5 @@ def ground_hints(simulation: Simulation, x: np.ndarray) -> list[str]:
     contacts = len(simulation.contact_names)
     return [
         f"{name} is {depth:.2g} m below the ground, which only {contacts} point{'s' * (contacts != 1)} can touch; "
-        "--contacts '*' lets every simple shape touch it"
+        "--contacts auto lets the whole robot touch it"
     ]

@@ -64,7 +64,8 @@ Friction = Annotated[float, world_option(help="Coulomb friction coefficient of t
 Contacts = Annotated[
     list[str] | None,
     world_option(
-        help="A link, collision shape or frame that can touch the ground; * matches any letters; may repeat; feet by default."
+        help="What can touch the ground: auto (feet and points about the robot; the default), feet, collisions, none, a link, "
+        "shape or frame (* matches any letters), FRAME:RADIUS or FRAME:X,Y,Z,RADIUS in m; may repeat."
     ),
 ]
 Integrator = Annotated[

@@ -19,7 +19,7 @@ from condyle.robot.joints import Free, Prismatic
 from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
 from condyle.simulate.build import ground_of_file
-from condyle.simulate.points import ContactPoint, contact_points
+from condyle.simulate.points import ContactPoint, point_on
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.standing import chosen_configuration, standing_configuration
 from condyle.simulate.terrain import Ground, Plane, Slope
@@ -94,7 +94,7 @@ class Scene:
     integrator: str = "semi_implicit_euler"
 
     def simulation(self, **options: Any) -> Simulation:
-        """The simulation; by default a moving base has a plane below it, and its feet can touch it."""
+        """The simulation; by default a moving base has a plane below it, and contacts are "auto", as in Python."""
         robot = self.origin.load()
         text = self.ground or ("plane" if robot.model.base_coordinates else "none")
         under = ground(text, self.friction)
@@ -102,7 +102,7 @@ class Scene:
             under = written if self.friction == Scene.friction else replace(written, friction=self.friction)
         if under is None and self.contacts:
             raise SimulationError("there are --contacts but no ground to touch: add --ground plane")
-        points = None if under is None else self.contacts or feet(robot.model) or None
+        points = None if under is None or not self.contacts else contacts(robot.model, self.contacts)
         return Simulation(robot, self.dt, under, points, integrator=self.integrator, **options)
 
 
@@ -122,32 +122,21 @@ def ground(text: str, friction: float = 0.8) -> Ground | None:
     raise SimulationError(f"--ground must be plane, none or slope:DEGREES, as in slope:10; got {text!r:.40}")
 
 
-def feet(model: Model) -> list[ContactPoint]:
-    """The contact points of shapes named as feet, else of the spheres at frames named as feet."""
-    from condyle.doctor.advice import is_foot
-
-    known = [link.name for link in model.links if link.collisions]
-    known += [shape.name for link in model.links for shape in link.collisions if shape.name]
-    shapes = [name for name in dict.fromkeys(known) if is_foot(name)]
-    if shapes:
+def contacts(model: Model, texts: Sequence[str]) -> str | list[str | ContactPoint]:
+    """Contacts from texts: a word or name as in Python, or FRAME:RADIUS, FRAME:X,Y,Z or FRAME:X,Y,Z,RADIUS in m."""
+    found: list[str | ContactPoint] = []
+    for text in texts:
+        name, _, written = text.rpartition(":")
         try:
-            return list(contact_points(model, shapes))
-        except SimulationError:  # only meshes
-            pass
-    named = [frame.name for frame in model.frames if frame.link >= 0 and is_foot(frame.name)]
-    found: list[ContactPoint] = []
-    for point in contact_points(model, named) if named else ():
-        if not any(p.link == point.link and np.allclose(p.position, point.position, atol=1e-9) for p in found):
-            found.append(point)
-    return [_with_radius(model, point) for point in found]
-
-
-def _with_radius(model: Model, point: ContactPoint) -> ContactPoint:
-    """The point with the radius of the collision sphere centered there."""
-    for shape in model.links[point.link].collisions:
-        if shape.kind == "sphere" and np.allclose(shape.pose.p, point.position, atol=1e-3):
-            return replace(point, position=shape.pose.p, radius=shape.size[0])
-    return point
+            numbers = [float(number) for number in written.split(",")] if name else []
+        except ValueError:
+            numbers = []
+        if len(numbers) in (1, 3, 4):
+            radius = 0.0 if len(numbers) == 3 else numbers[-1]
+            found.append(point_on(model, name, numbers[:3] if len(numbers) > 1 else (0.0, 0.0, 0.0), radius, name=name))
+        else:
+            found.append(text)
+    return "none" if found == ["none"] else found
 
 
 # ---- the initial pose

@@ -194,13 +194,9 @@ def _touching(document: Document) -> Iterator[Finding]:
     if not document.links or not document.joints:
         return
     if not shapes:
-        what = "no link has a <collision>: nothing of the robot can touch the ground"
+        what = "no link has a <collision>: the robot touches the ground with its visual shapes"
         todo = "Give the parts that touch a <collision>, such as a sphere at each foot; an arm on a table needs none."
         yield Finding(HINT, "nothing-touches", document.root.where, what, todo)
-    elif all(document.child(document.child(shape, "geometry"), "mesh") is not None for shape in shapes):
-        what = "all <collision>s are meshes; contact points come from simple shapes"
-        todo = "Add a sphere or box to the parts that touch, or name frames in --contacts."
-        yield Finding(HINT, "only-meshes-touch", document.parents[id(shapes[0])].where, what, todo)
 
 
 def is_foot(name: str) -> bool:

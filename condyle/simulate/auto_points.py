@@ -1,52 +1,52 @@
-"""contacts="auto": a few contact points about the whole robot, so that it may fall over and come to rest on any part.
+"""contacts="auto": a few contact points about the whole robot, so that it stands on its feet and may fall over on any part.
 
 In a configuration and with a direction d pointing down, the robot lies on the points of its shapes that are farthest along d.
-Points are chosen one by one where a shape is farthest beyond those chosen so far, over many directions and configurations: the
-largest distance that is left bounds how deep any part of the robot can be in level ground.
+First come the points on which it stands: corners of soles, spheres of feet and wheels. Then points are chosen one by one where a
+shape is farthest beyond those chosen so far, over many directions and configurations: the largest distance that is left bounds
+how deep any part of the robot can be in level ground.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from condyle.dynamics.kinematics import poses
+from condyle.doctor.advice import is_foot
+from condyle.dynamics.kinematics import ancestors, poses
 from condyle.dynamics.manifold import random_configuration
-from condyle.errors import CondyleError
-from condyle.robot.description import Shape
-from condyle.robot.mesh import read_vertices
-from condyle.robot.model import Link, Model
-from condyle.robot.spatial import product
-from condyle.simulate.points import ContactPoint, spheres
+from condyle.robot.model import Model
+from condyle.robot.spatial import cross, product
+from condyle.simulate.candidates import DIGITS, Candidate, candidates, directions, foot
+from condyle.simulate.points import ContactPoint
 
-BUDGET = 24  # contact points
+BUDGET = 64  # contact points
 ENOUGH = 0.01  # distance of the shapes beyond the points, over the robot's size, at which no more are added
-CONFIGURATIONS = 16  # drawn at random within the limits, besides the neutral one
-DIRECTIONS = 128
+NEAR = 0.5  # of that distance: points that close a gap about as well
+CONFIGURATIONS = 16  # drawn at random within the limits, besides the one where the robot begins
 LOW = 0.05  # height above the lowest point over the size, up to which points carry the robot where it begins
-DIGITS = 6  # of comparisons, relative to the size: equal points are taken in order, whatever the last bits of a sine are
-PLACES = 9  # decimals of positions, m
+STILL = 1e-9  # speed of a point over the robot's size, below which no joint moves it
 
-Candidate = tuple[np.ndarray, float, float | None]  # position, radius, friction
+Poses = list[list[tuple[np.ndarray, np.ndarray]]]  # (R, p) of every link in every configuration
 
 
 def auto_points(model: Model, given: Sequence[ContactPoint] = (), budget: int = BUDGET) -> list[ContactPoint]:
-    """At most `budget` contact points about the robot, the `given` ones first; fewer where they do.
+    """At most `budget` contact points about the robot, the `given` ones first, then its feet; fewer where they do.
 
-    Candidates are spheres, ends of capsules, corners of boxes, rims of cylinders and the outermost vertices of meshes: of
-    collision shapes, of visual ones for links without, and if the robot has neither, the corners of boxes with its links'
-    inertias. Points that do not carry the robot where it begins are secondary.
+    Points of a link that cannot come nearer to level ground, as those on the axis of an arm's first joint, are left out. Points
+    that do not carry the robot where it begins are secondary.
     """
-    candidates = _candidates(model)
-    everything = [*given, *candidates]
+    X = _link_poses(model)
+    links, feet = _with_feet(model, X, _that_move(model, candidates(model)))
+    every = [candidate for own in links for candidate in own]
+    standing = {(point.link, point.name) for point in feet}
+    everything = [*given, *[candidate.point() for candidate in every]]
     if not everything:
         return []
-    X = _link_poses(model)
     supports, low = _supports(X, everything)
     size = _size(supports)
     chosen = list(range(len(given)))
+    chosen += [len(given) + k for k, c in enumerate(every) if (c.link, c.name) in standing][: max(budget - len(given), 0)]
     farthest = supports.max(axis=1)
     reached = supports[:, chosen].max(axis=1) if chosen else np.full_like(farthest, -np.inf)
     while len(chosen) < budget:
@@ -55,23 +55,95 @@ def auto_points(model: Model, given: Sequence[ContactPoint] = (), budget: int = 
         if not gap.flat[worst] > ENOUGH:
             break
         c, d = np.unravel_index(worst, gap.shape)
-        chosen.append(int(np.argmax(np.round(supports[c, :, d] / size, DIGITS))))
+        # of those that close the largest gap nearly, the one that closes most of the others
+        near = np.flatnonzero(np.round((farthest[c, d] - supports[c, :, d]) / size, DIGITS) <= NEAR * ENOUGH)
+        closed = [float(np.sum(np.maximum(supports[:, k] - reached, 0.0))) for k in near]
+        chosen.append(int(near[int(np.argmax(np.round(np.array(closed) / size, DIGITS)))]))
         reached = np.maximum(reached, supports[:, chosen[-1]])
     bottom = float(np.min(low))
-    points = []
-    for k in chosen:
-        point = everything[k]
-        if k >= len(given) and low[k] - bottom > LOW * size:
-            point = replace(point, secondary=True)
-        points.append(point)
+    points = list(given)
+    for k in chosen[len(given) :]:
+        candidate = every[k - len(given)]
+        carries = (candidate.link, candidate.name) in standing or low[k] - bottom <= LOW * size
+        points.append(candidate.point(secondary=not carries))
     return points
+
+
+def foot_points(model: Model) -> list[ContactPoint]:
+    """The points on which the robot stands: corners of its soles, spheres of its feet and wheels."""
+    _, feet = _with_feet(model, _link_poses(model, 0), _that_move(model, candidates(model)))
+    return [candidate.point() for candidate in feet]
 
 
 def coverage(model: Model, points: Sequence[ContactPoint]) -> float:
     """How far the robot's shapes are beyond its contact points at most, over many directions and configurations, m."""
-    everything = [*points, *_candidates(model)]
-    supports, _ = _supports(_link_poses(model), everything)
+    every = [candidate.point() for own in _that_move(model, candidates(model)) for candidate in own]
+    if not points or not every:
+        return 0.0 if not every else float("inf")
+    supports, _ = _supports(_link_poses(model), [*points, *every])
     return float(np.max(supports.max(axis=1) - supports[:, : len(points)].max(axis=1)))
+
+
+def speeds(model: Model, points: Sequence[ContactPoint | Candidate]) -> np.ndarray:
+    """(points, 2): the largest speed of each centre that a unit velocity of one joint gives it, and the part of it along gravity,
+    over some configurations."""
+    g = np.asarray(model.gravity, dtype=float)
+    up = g / np.sqrt(np.sum(g * g)) if np.any(g) else np.array([0.0, 0.0, 1.0])
+    out = np.zeros((len(points), 2))
+    for q in random_configuration(model, np.random.default_rng(1), 4):
+        X = poses(model, q)
+        for k, point in enumerate(points):
+            centre = np.asarray(X[point.link].point(np.array(point.position)), dtype=float)
+            for i in ancestors(model, point.link):
+                for axis in model.links[i].axes:
+                    motion = X[i] @ axis
+                    speed = np.asarray(motion.linear + cross(motion.angular, centre), dtype=float)
+                    out[k] = np.maximum(out[k], np.abs([np.max(np.abs(speed)), product(speed, up)]))
+    return out
+
+
+# -- inside
+
+
+def _that_move(model: Model, found: list[list[Candidate]]) -> list[list[Candidate]]:
+    """The candidates that some joint moves along gravity; all of a robot with a moving base."""
+    if any(link.base or link.kind.nv == 6 for link in model.links):
+        return found
+    out = []
+    for own in found:
+        size = max((float(np.max(np.abs(c.position))) + c.radius for c in own), default=1.0) or 1.0
+        out.append([c for c, (_, along) in zip(own, speeds(model, own), strict=True) if along > STILL * size])
+    return out
+
+
+def _with_feet(model: Model, X: Poses, found: list[list[Candidate]]) -> tuple[list[list[Candidate]], list[Candidate]]:
+    """(the candidates of every link, with those of wheels and round feet in place of theirs; the points of the feet)."""
+    every = [c.point() for own in found for c in own]
+    if not every:
+        return found, []
+    supports, low = _supports(X[:1], every)
+    reach = float(np.min(low)) + LOW * _size(supports)
+    lowest, first = [], 0
+    for own in found:
+        lowest.append(float(np.min(low[first : first + len(own)])) if own else np.inf)
+        first += len(own)
+    names: list[list[str]] = [[link.name, *[shape.name for shape in link.collisions]] for link in model.links]
+    for frame in model.frames:
+        if frame.link >= 0:
+            names[frame.link].append(frame.name)
+    named = {i for i, own in enumerate(names) if any(map(is_foot, own)) and found[i]}
+    standing = {i for i in range(len(found)) if lowest[i] <= reach} | named
+    # of a leg, the end
+    above = {j for i in standing for j in ancestors(model, i) if j != i}
+    feet: list[Candidate] = []
+    links = list(found)
+    for i in sorted(standing - above):
+        down = -X[0][i][0][2]  # the world's -z in the link's axes
+        own = foot(model, i, found[i], down)
+        feet += own
+        if any(c not in found[i] for c in own):
+            links[i] = own if any(c.name.startswith(f"{model.links[i].name}_wheel") for c in own) else [*own, *found[i]]
+    return links, feet
 
 
 def _size(supports: np.ndarray) -> float:
@@ -81,97 +153,31 @@ def _size(supports: np.ndarray) -> float:
     return float(np.max(farthest[:half] + farthest[half:])) or 1.0
 
 
-def _directions(count: int = DIRECTIONS) -> np.ndarray:
-    """Unit vectors in opposite pairs: axes, diagonals, and a spiral of points on half a sphere, (n, 3)."""
-    grid = [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (z, y, x) > (0, 0, 0)]
-    k = np.arange(count // 2 - len(grid)) + 0.5
-    z = k / len(k)
-    angle = k * (np.pi * (3.0 - np.sqrt(5.0)))
-    spiral = np.column_stack([np.cos(angle) * np.sqrt(1.0 - z * z), np.sin(angle) * np.sqrt(1.0 - z * z), z])
-    half = np.vstack([np.array(grid, dtype=float), spiral])
-    half /= np.linalg.norm(half, axis=1, keepdims=True)
-    return np.vstack([half, -half])
-
-
-def _link_poses(model: Model) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """(R, p) of every link, about where the base is, in the neutral configuration and in random ones."""
-    rng = np.random.default_rng(0)
-    configurations = [model.written(), *random_configuration(model, rng, CONFIGURATIONS)]
+def _link_poses(model: Model, count: int = CONFIGURATIONS) -> Poses:
+    """(R, p) of every link where the robot begins, every joint at zero or at the limit nearest to it, and in random ones."""
+    first = model.written()
+    for link in model.links:
+        if link.kind.nv == 1 and not link.base:
+            low, high = link.limits.lower, link.limits.upper
+            first[link.q] = np.clip(first[link.q], -np.inf if low is None else low, np.inf if high is None else high)
     out = []
-    for q in configurations:
+    for q in [first, *random_configuration(model, np.random.default_rng(0), count)]:
         X = poses(model, q)
         out.append([(np.asarray(x.R, dtype=float), np.asarray(x.p, dtype=float)) for x in X])
     return out
 
 
-def _supports(X: list[list[tuple[np.ndarray, np.ndarray]]], points: Sequence[ContactPoint]) -> tuple[np.ndarray, np.ndarray]:
-    """(how far each point reaches, (configurations, points, directions); the height of its lowest part in the neutral one)."""
-    directions = _directions()
+def _supports(X: Poses, points: Sequence[ContactPoint]) -> tuple[np.ndarray, np.ndarray]:
+    """(how far each point reaches, (configurations, points, directions); the height of its lowest part in the first one)."""
+    d = directions().T
     radii = np.array([point.radius for point in points])
+    at, on = np.array([point.position for point in points]), np.array([point.link for point in points])
     rows, low = [], np.zeros(len(points))
     for k, links in enumerate(X):
-        centres = np.array([links[p.link][0] @ np.array(p.position) + links[p.link][1] for p in points])
+        R, p = np.array([x[0] for x in links])[on], np.array([x[1] for x in links])[on]
         # about the base, so that a base far away does not cost digits
-        centres = centres - links[0][1]
-        rows.append(centres @ directions.T + radii[:, None])
+        centres = sum(R[:, :, j] * at[:, j : j + 1] for j in range(3)) + (p - links[0][1])
+        rows.append(product(centres, d) + radii[:, None])
         if k == 0:
             low = centres[:, 2] - radii
     return np.array(rows), low
-
-
-def _candidates(model: Model) -> list[ContactPoint]:
-    """The outermost points of every link's shapes."""
-    links = [
-        (i, link, [shape for shape in link.collisions or link.visuals if shape.contact]) for i, link in enumerate(model.links)
-    ]
-    found = [point for i, link, shapes in links for point in _outermost(i, link, _shape_points(link, shapes))]
-    if found:
-        return found
-    return [point for i, link, _ in links for point in _outermost(i, link, _inertia_box(link))]
-
-
-def _shape_points(link: Link, shapes: Sequence[Shape]) -> list[Candidate]:
-    """(position, radius, friction) of what may touch; meshes that cannot be read count for nothing."""
-    out = []
-    for shape in shapes:
-        found = spheres(shape)
-        at, radii = np.array([p for p, _ in found], dtype=float), [r for _, r in found]
-        if shape.kind == "mesh" and shape.mesh is not None:
-            try:
-                at = read_vertices(shape.mesh) * np.array(shape.size)
-                radii = [0.0] * len(at)
-            except (CondyleError, OSError, ValueError):
-                continue
-        if len(at):
-            moved = product(at, shape.pose.R.T) + shape.pose.p
-            pairs = zip(moved, radii, strict=True)
-            out += [(p, float(r), shape.friction) for p, r in pairs if np.all(np.isfinite(p)) and np.isfinite(r)]
-    return out
-
-
-def _inertia_box(link: Link) -> list[Candidate]:
-    """The corners of the box whose mass and moments along the link's axes are those of the link."""
-    mass = float(link.inertia.mass)
-    if not mass > 0.0:
-        return []
-    moments = np.diag(np.asarray(link.inertia.I_com, dtype=float))
-    sides = np.sqrt(np.maximum(6.0 * (moments.sum() - 2.0 * moments) / mass, 0.0))
-    com = np.asarray(link.inertia.com, dtype=float)
-    corners = [com + 0.5 * sides * (x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
-    return [(corner, 0.0, None) for corner in corners]
-
-
-def _outermost(i: int, link: Link, points: list[Candidate]) -> list[ContactPoint]:
-    """Those of a link's points that are the farthest in some direction."""
-    if not points:
-        return []
-    at, radii = np.array([p for p, _, _ in points]), np.array([r for _, r, _ in points])
-    centred = at - at.mean(axis=0)
-    size = float(np.max(np.abs(centred)) + np.max(radii)) or 1.0
-    reach = np.round((centred @ _directions().T + radii[:, None]) / size, DIGITS)
-    kept = sorted({int(k) for k in np.argmax(reach, axis=0)})
-    found = []
-    for n, k in enumerate(kept):
-        x, y, z = (float(value) + 0.0 for value in np.round(at[k], PLACES))
-        found.append(ContactPoint(f"{link.name}_auto{n}", i, (x, y, z), float(radii[k]), points[k][2]))
-    return found

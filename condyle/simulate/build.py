@@ -16,13 +16,12 @@ from condyle.multibody.robot import Robot
 from condyle.robot import edit
 from condyle.robot.joints import Free, Prismatic
 from condyle.simulate.config import SimulationConfig
-from condyle.simulate.points import ContactPoint, Contacts, contact_points
+from condyle.simulate.points import ContactPoint, Contacts, contact_points, movable
 from condyle.simulate.terrain import Ground, Plane
 from condyle.simulate.world import JointForces, World, joint_forces, start_of
 from condyle.tape.trace import trace
 
 MAX_REST_DEPTH = 1e-3  # m
-MANY = 64  # contact points that are taken without being asked for
 AXES = ("world_aligned", "local")
 Wrenches = str | Iterable[str | tuple[str, str]]
 
@@ -36,7 +35,7 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
         raise SimulationError(
             f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
         )
-    points = contact_points(model, config.contacts) if config.ground is not None else ()
+    points = points_that_move(robot, config)
     depth = default_rest_depth(robot, points) if config.rest_depth_mm is None else config.rest_depth_mm / 1000.0
     joints = joint_forces(
         model,
@@ -86,15 +85,22 @@ def default_rest_depth(robot: Robot, points: tuple[ContactPoint, ...]) -> float:
 
 
 def chosen_contacts(robot: Robot, ground: Ground | None, contacts: Contacts) -> tuple[ContactPoint, ...]:
-    """The contact points that `contacts` names; none without ground. By default those of "collisions", if there are any and not
-    more than MANY, else those of "auto"."""
-    if ground is None:
+    """The contact points that `contacts` names, "auto" by default; none without ground."""
+    return () if ground is None else contact_points(robot.model, contacts)
+
+
+def points_that_move(robot: Robot, config: SimulationConfig) -> tuple[ContactPoint, ...]:
+    """The contact points that some joint moves; SimulationError if none of several does."""
+    if config.ground is None or not config.contacts:
         return ()
-    if contacts is not None:
-        return contact_points(robot.model, contacts)
-    simple = any(shape.kind != "mesh" for link in robot.model.links for shape in link.collisions)
-    points = contact_points(robot.model, "collisions") if simple else ()
-    return points if 0 < len(points) <= MANY else contact_points(robot.model, "auto")
+    points = movable(robot.model, contact_points(robot.model, config.contacts))
+    if not points:
+        names = ", ".join(f"'{point.name}'" for point in config.contacts[:3])
+        raise SimulationError(
+            f"robot '{robot.name}': no joint moves the contact points {names}: they are on the axis of the only joint "
+            "before them; take points farther out"
+        )
+    return tuple(points)
 
 
 def ground_of_file(robot: Robot) -> Ground | None:

@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import SimulationError
-from condyle.robot.description import Note, Shape
+from condyle.robot.description import Shape
 from condyle.robot.model import Frame, Model
 from condyle.robot.names import nearest
-from condyle.robot.report import IGNORED
 from condyle.simulate.validate import assign, finites, not_negative
 
 # the points on each rim of a cylinder of radius 1
 D = sqrt(0.5)
 RIM = ((1.0, 0.0), (D, D), (0.0, 1.0), (-D, D), (-1.0, 0.0), (-D, -D), (0.0, -1.0), (D, -D))
 
+FEW = 32  # points of simple shapes, up to which "auto" takes all of them
+SIMPLE = ("box", "sphere", "capsule")
+
 WHAT_CAN_BE_PASSED = (
-    'contacts may be "collisions" for all collision shapes; "auto" for a few points about the whole robot; names '
-    "of moving links, collision shapes or frames, in which * stands "
+    'contacts may be "auto" for a few points about the whole robot; "feet" for those on which it stands; "collisions" for all '
+    "simple collision shapes; names of moving links, collision shapes or frames, in which * stands "
     "for any letters; {frame: radius}; or ContactPoints, as point_on and detected make them"
 )
 
@@ -60,24 +62,27 @@ Contacts = str | ContactPoint | Mapping[str, float] | Iterable[str | ContactPoin
 def contact_points(model: Model, contacts: Contacts = None) -> tuple[ContactPoint, ...]:
     """The contact points that `contacts` asks for, in the order asked, and within a link in that of its shapes; names are unique.
 
-    None or "collisions": every collision shape of every moving link. A name: of a moving link, then all its collision shapes;
-    else of such a shape (one without a name is called LINK_KIND and its number in the link, as in "LF_SHANK_sphere2"); else of a
-    frame, then the point at its origin. In a name * stands for any letters: "*_SHANK_sphere2", the feet, are four shapes.
-    A mapping {frame: radius}: spheres about frames. ContactPoints are taken as they are.
+    None or "auto": the feet, then points about the whole robot, so that it may fall over: auto_points.py. Of a robot with at most
+    FEW points in all, of simple shapes, these. "feet": those on which it stands. "collisions": every simple collision shape of
+    every moving link. A list may hold these words besides names. "none": no points.
 
-    "auto": at most 24 points about the whole robot, so that it may fall over (auto_points.py); in a list, besides the others.
+    A name: of a moving link, then all its collision shapes; else of such a shape (one without a name is called LINK_KIND and its
+    number in the link, as in "LF_SHANK_sphere2"); else of a frame, then the point at its origin. In a name * stands for any
+    letters: "*_SHANK_sphere2", the feet, are four shapes. A mapping {frame: radius}: spheres about frames. ContactPoints are
+    taken as they are.
 
     A sphere is one point with its radius, a capsule two at the ends of its axis. Edges are points of radius 0: a box has 8, its
-    corners, and a cylinder 8 on each rim, so that it rolls as a prism does; for a wheel, take a sphere or detected(...). An
-    ellipsoid has a sphere about its centre and one inside each end of its longer axes. A shape that cannot touch the ground, by
-    the contact bits of its file, has points only if it is named itself.
-    Meshes have none: `mesh_notes` lists them.
+    corners, and a cylinder 8 on each rim, so that it rolls as a prism does; for a wheel, take "auto", a sphere or detected(...).
+    An ellipsoid has a sphere about its centre and one inside each end of its longer axes. A shape that cannot touch the ground,
+    by the contact bits of its file, has points only if it is named itself. Meshes have points in "auto" and "feet", or by name.
     """
     if contacts is None:
-        contacts = "collisions"
+        contacts = "auto"
     items: list[Any] = [contacts] if isinstance(contacts, str) or not isinstance(contacts, Iterable) else [*contacts]
     if "auto" in items and not isinstance(contacts, Mapping):
         return _with_auto(model, [item for item in items if item != "auto"])
+    if items == ["none"]:
+        return ()
     everything = isinstance(contacts, str) and contacts == "collisions"
     if everything:
         points = [p for i in range(len(model.links)) for p in _link_points(model, i)]
@@ -86,10 +91,13 @@ def contact_points(model: Model, contacts: Contacts = None) -> tuple[ContactPoin
     else:
         points = []
         for item in contacts if isinstance(contacts, Iterable) and not isinstance(contacts, str) else [contacts]:
-            points += [_on_model(model, item)] if isinstance(item, ContactPoint) else _named_points(model, item)
+            points += [_on_model(model, item)] if isinstance(item, ContactPoint) else _of_name(model, item)
     if not points:
-        meshes = "only meshes as collision shapes" if mesh_notes(model) else "no collision shapes on its moving links"
-        given = f"robot '{model.name}' has {meshes}" if everything else f"contacts={contacts!r:.60} is empty"
+        given = (
+            f"robot '{model.name}' has no simple collision shapes on its moving links"
+            if everything
+            else f"contacts={contacts!r:.60} is empty"
+        )
         raise SimulationError(f"{given}, so there is nothing to touch the ground with; {WHAT_CAN_BE_PASSED}")
     return _unique(points)
 
@@ -121,17 +129,6 @@ def moving_frame(model: Model, name: str) -> Frame:
     raise SimulationError(f"robot '{model.name}' has no frame '{name}'{nearest(name, [f.name for f in model.frames])}")
 
 
-def mesh_notes(model: Model) -> tuple[Note, ...]:
-    """One note for each moving link whose collision meshes give no contact points."""
-    found = []
-    for link in model.links:
-        count = sum(shape.kind == "mesh" for shape in link.collisions)
-        if count:
-            meshes = "1 collision mesh" if count == 1 else f"{count} collision meshes"
-            found.append(Note(f"link '{link.name}'", f"{IGNORED}{meshes} as contact: fit its end by detected(...)"))
-    return tuple(found)
-
-
 # -- inside
 
 
@@ -139,12 +136,43 @@ def _with_auto(model: Model, others: list[str | ContactPoint]) -> tuple[ContactP
     """The points of the other items, and those of "auto"."""
     from condyle.simulate.auto_points import auto_points
 
+    if not others and (few := _few(model)):
+        return _unique(few)
     points = auto_points(model, contact_points(model, others) if others else ())
     if not points:
         raise SimulationError(
-            f"robot '{model.name}' has no shapes, and no masses to take boxes for; give contacts as {{frame: radius}}"
+            f"robot '{model.name}' has no shapes, and no masses to take boxes for, that move up or down; give contacts as "
+            "{frame: radius}"
         )
     return _unique(points)
+
+
+def _few(model: Model) -> list[ContactPoint]:
+    """All points of a robot whose shapes are simple and may touch, if they are few and all can move; else none."""
+    links = model.links
+    simple = all(s.contact and s.kind in SIMPLE for link in links for s in link.collisions)
+    bare = any(link.visuals and not link.collisions for link in links)
+    points = [p for i in range(len(links)) for p in _link_points(model, i)] if simple and not bare else []
+    return points if len(points) <= FEW and len(movable(model, points)) == len(points) else []
+
+
+def movable(model: Model, points: Sequence[ContactPoint]) -> list[ContactPoint]:
+    """The points that some joint moves: not those on the axis of the only joint before them."""
+    from condyle.simulate.auto_points import STILL, speeds
+
+    size = max((float(np.max(np.abs(p.position))) for p in points), default=1.0) or 1.0
+    return [p for p, (speed, _) in zip(points, speeds(model, points), strict=True) if speed > STILL * size]
+
+
+def _of_name(model: Model, name: object) -> list[ContactPoint]:
+    """The points of one item: of a word, or of a name."""
+    if name == "collisions":
+        return [p for i in range(len(model.links)) for p in _link_points(model, i)]
+    if name != "feet":
+        return _named_points(model, name)
+    from condyle.simulate.auto_points import foot_points
+
+    return foot_points(model)
 
 
 def _named_points(model: Model, name: object) -> list[ContactPoint]:
@@ -159,20 +187,29 @@ def _named_points(model: Model, name: object) -> list[ContactPoint]:
     links = [i for i, link in enumerate(model.links) if meant(link.name) and link.collisions]
     points = [p for i in links for p in _link_points(model, i)]
     if links and not points:
-        raise SimulationError(
-            f"link '{model.links[links[0]].name}' has only meshes as collision shapes: fit its end by detected(...), or give a "
-            "frame and a radius, {frame: radius}"
-        )
+        points = [p for i in links for p in _mesh_points(model, i)]
+        if not points:
+            raise SimulationError(
+                f"link '{model.links[links[0]].name}' has only meshes as collision shapes, and they cannot be read: give a "
+                "frame and a radius, {frame: radius}"
+            )
     every = [(i, k) for i, link in enumerate(model.links) for k in range(len(link.collisions))]
-    points = points or [p for i, k in every if meant(_shape_name(model, i, k)) for p in _shape_points(model, i, k)]
+    points = points or [p for i, k in every if meant(shape_name(model, i, k)) for p in _shape_points(model, i, k)]
     frames = [f.name for f in model.frames if meant(f.name) and (f.link >= 0 or not star)]
     points = points or [point_on(model, frame) for frame in frames]
     if not points:
-        known = list(dict.fromkeys([f.name for f in model.frames] + [_shape_name(model, i, k) for i, k in every]))
+        known = list(dict.fromkeys([f.name for f in model.frames] + [shape_name(model, i, k) for i, k in every]))
         begin = not star and any(k.startswith(name) for k in known)
         hint = f" (for all that begin so write '{name}*')" if begin else nearest(name, known)
         raise SimulationError(f"robot '{model.name}' has no link, collision shape or frame '{name}'{hint}")
     return points
+
+
+def _mesh_points(model: Model, i: int) -> list[ContactPoint]:
+    """The outermost points of a link that has only meshes."""
+    from condyle.simulate.candidates import mesh_candidates
+
+    return [candidate.point() for candidate in mesh_candidates(model, i)]
 
 
 def _link_points(model: Model, i: int) -> list[ContactPoint]:
@@ -181,7 +218,7 @@ def _link_points(model: Model, i: int) -> list[ContactPoint]:
 
 def _shape_points(model: Model, i: int, k: int) -> list[ContactPoint]:
     """The points of shape k of link i, named after the shape."""
-    shape, stem = model.links[i].collisions[k], _shape_name(model, i, k)
+    shape, stem = model.links[i].collisions[k], shape_name(model, i, k)
     part = {"box": "_corner", "cylinder": "_rim", "capsule": "_end", "ellipsoid": "_sphere"}.get(shape.kind, "")
     distinct = list(dict.fromkeys(spheres(shape)))  # a shape of size zero would have some twice
     return [
@@ -190,7 +227,7 @@ def _shape_points(model: Model, i: int, k: int) -> list[ContactPoint]:
     ]
 
 
-def _shape_name(model: Model, i: int, k: int) -> str:
+def shape_name(model: Model, i: int, k: int) -> str:
     """The shape's own name, or the link's with the shape's kind and number."""
     shape = model.links[i].collisions[k]
     return shape.name or f"{model.links[i].name}_{shape.kind}{k}"

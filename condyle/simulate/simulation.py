@@ -222,6 +222,13 @@ class Simulation:
         return [point.name for point in self._world.points]
 
     @property
+    def report(self) -> list[str]:
+        """What `robot.report` says, and the contact points that were left out."""
+        kept = set(self._world.points)
+        left_out = [point.name for point in self.config.contacts if self.ground is not None and point not in kept]
+        return self.robot.report + [f"contact point '{name}' is left out: no joint moves it" for name in left_out]
+
+    @property
     def wrench_frames(self) -> tuple[str, ...]:
         """The frames at which each step may be given a wrench."""
         return tuple(frame for frame, _ in self._world.wrenches)

@@ -51,7 +51,7 @@ def standing_configuration(simulation: Simulation, q: Any = None, height: float 
         direction = product(change, columns)
         if not len(moved) or product(direction, up) < 1e-6:
             continue
-        distance = _way_up(simulation, batch, moved, direction, height - (0.0 if world.on_surface else world.depth))
+        distance = _lift(simulation, batch, moved, direction, height - (0.0 if world.on_surface else world.depth))
         batch[:, coordinates] += distance[:, None] * change
         placed = True
     if not placed:
@@ -81,11 +81,11 @@ def require_above_ground(simulation: Simulation, q: np.ndarray) -> None:
     names = ", ".join(f"'{world.points[k].name}'" for k in order[:NAMED])
     more = f" and {len(order) - NAMED} more" if len(order) > NAMED else ""
     which = f" (state {row} of {len(rows)})" if len(rows) > 1 else ""
-    cure = "give a ground below it, as Plane(offset=...), or other joints"
+    fix = "give a ground below it, as Plane(offset=...), or other joints"
     if base_translations(robot):
-        cure = "world.stand(q) lifts it onto the ground"
+        fix = "world.stand(q) lifts it onto the ground"
     raise SimulationError(
-        f"robot '{robot.name}' begins {depths[row].max():.3g} m deep in the ground{which}, with {names}{more}; {cure}, and a "
+        f"robot '{robot.name}' begins {depths[row].max():.3g} m deep in the ground{which}, with {names}{more}; {fix}, and a "
         "state with a velocity, state(q, v), is taken as it is"
     )
 
@@ -182,19 +182,19 @@ def _moved_by(simulation: Simulation, coordinates: list[int]) -> tuple[np.ndarra
     return moved, change[:, moved[0]] if len(moved) else np.zeros((len(coordinates), 3))
 
 
-def _way_up(simulation: Simulation, q: np.ndarray, moved: np.ndarray, direction: np.ndarray, height: float) -> np.ndarray:
+def _lift(simulation: Simulation, q: np.ndarray, moved: np.ndarray, direction: np.ndarray, height: float) -> np.ndarray:
     """How far each robot goes along `direction` until the lowest of its points is `height` above the ground."""
     centers, ground = contact_centers(simulation, q)[:, moved], simulation.ground
     assert ground is not None
     radii = np.array([simulation.contact_points[k].radius for k in moved])
-    way = np.zeros(len(q))
+    moved_by = np.zeros(len(q))
     for _ in range(ITERATIONS):
-        distance, normal = _distances(ground, centers + way[:, None, None] * direction)
+        distance, normal = _distances(ground, centers + moved_by[:, None, None] * direction)
         rise = np.maximum(np.sum(normal * direction, axis=-1), STEEPEST)
         change = np.max((height + radii - distance) / rise, axis=1)
-        way += change
-        if np.max(np.abs(change), initial=0.0) <= CONVERGED * (1.0 + np.max(np.abs(way), initial=0.0)):
-            return way
+        moved_by += change
+        if np.max(np.abs(change), initial=0.0) <= CONVERGED * (1.0 + np.max(np.abs(moved_by), initial=0.0)):
+            return moved_by
     raise SimulationError(
         f"robot '{simulation.robot.name}' cannot be placed on this ground: no height was found in {ITERATIONS} iterations; is "
         "its surface smooth and finite there?"

@@ -1,5 +1,6 @@
 """contacts="auto": robots that fall over come to rest on the ground, whatever shapes they have."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import pytest
 from simulate.bodies import a_box, a_sphere, random_drops, run, simulation
 
 import condyle as cd
+from condyle.errors import SimulationError
 from condyle.robot.description import Description, JointSpec, Limits, Shape
 from condyle.robot.parts import Y, box, link, pose, rod, solid, sphere
 from condyle.simulate.auto_points import BUDGET, auto_points, coverage
+from condyle.simulate.points import contact_points
 
 
 @cache
@@ -60,9 +63,70 @@ def test_any_shapes(shapes: tuple[Shape, ...], least: int) -> None:
     assert np.all(np.isfinite([p.position for p in points]))
 
 
-def test_the_default_is_auto_where_collisions_are_too_many_or_missing() -> None:
-    for shapes in ((), tuple(box((0.1, 0.1, 0.1), pose((0.1 * k, 0.0, 0.0))) for k in range(10))):
-        assert 0 < len(cd.Simulation(of_shapes(*shapes), ground=cd.Plane()).contact_points) <= BUDGET
+def test_the_default_is_auto() -> None:
+    for shapes in ((), tuple(box((0.1, 0.1, 0.1), pose((0.1 * k, 0.0, 0.0))) for k in range(10)), (box((0.1, 0.2, 0.3)),)):
+        points = cd.Simulation(of_shapes(*shapes), ground=cd.Plane()).contact_points
+        assert 0 < len(points) <= BUDGET and points == contact_points(of_shapes(*shapes).model, "auto")
+
+
+def stl(path: Path, corners: np.ndarray) -> Path:
+    """A file with triangles through all corners; only its vertices matter."""
+    data = np.zeros(len(corners), np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")]))
+    data["corners"] = np.stack([corners, np.roll(corners, 1, axis=0), np.roll(corners, 2, axis=0)], axis=1)
+    path.write_bytes(bytes(80) + len(corners).to_bytes(4, "little") + data.tobytes())
+    return path
+
+
+def on_a_leg(*shapes: Shape, limits: tuple[float, float] | None = (-0.5, 0.5), axis: tuple[float, ...] = Y) -> cd.Robot:
+    """A box with these shapes 0.5 m below it, on a hinge."""
+    hull = box((0.3, 0.3, 0.1), name="hull")
+    lower, upper = limits or (None, None)
+    kind = "revolute" if limits else "continuous"
+    hinge = JointSpec("hinge", kind, "hull", "end", pose((0.0, 0.0, -0.5)), np.array(axis), Limits(lower, upper))
+    links = (link("hull", solid(2.0, hull), [], [hull]), link("end", solid(0.3, sphere(0.05)), [], list(shapes)))
+    return cd.load(Description("leg", links, (hinge,)), base="free")
+
+
+def test_soles_have_corners_round_feet_a_sphere_and_wheels_one(tmp_path: Path) -> None:
+    # a sole with a round top
+    k = np.linspace(0.0, 2.0 * np.pi, 60, endpoint=False)
+    top = np.column_stack([0.1 * np.cos(k), 0.04 * np.sin(k), np.zeros(60)])
+    sole = np.array([(x, y, -0.05) for x in np.linspace(-0.1, 0.1, 9) for y in np.linspace(-0.05, 0.05, 5)])
+    flat = Shape("mesh", (1.0, 1.0, 1.0), mesh=stl(tmp_path / "sole.stl", np.vstack([top, sole])))
+    corners = contact_points(on_a_leg(flat).model, "feet")
+    assert {tuple(np.round(p.position, 6)) for p in corners} == {(x, y, -0.05) for x in (-0.1, 0.1) for y in (-0.05, 0.05)}
+    # a shin that ends in a ball
+    n = np.arange(400) + 0.5
+    z, turn = 1.0 - 2.0 * n / 400, n * 2.4
+    ball = 0.03 * np.column_stack([np.cos(turn) * np.sqrt(1 - z * z), np.sin(turn) * np.sqrt(1 - z * z), z]) - (0.0, 0.0, 0.2)
+    shin = np.array([(x, y, z) for x in (-0.02, 0.02) for y in (-0.02, 0.02) for z in (-0.18, 0.1)])
+    (tip,) = contact_points(
+        on_a_leg(Shape("mesh", (1.0, 1.0, 1.0), mesh=stl(tmp_path / "shin.stl", np.vstack([ball, shin])))).model, "feet"
+    )
+    assert tip.radius == pytest.approx(0.03, rel=0.02) and tip.position == pytest.approx((0.0, 0.0, -0.2), abs=1e-3)
+    # a wheel turns without end about its own axis
+    tread = Shape("cylinder", (0.1, 0.04), pose((0.0, 0.0, 0.0), (np.pi / 2.0, 0.0, 0.0)))
+    (wheel,) = contact_points(on_a_leg(tread, limits=None).model, "feet")
+    assert (wheel.radius, wheel.position) == (0.1, (0.0, 0.0, 0.0))
+    assert len(contact_points(on_a_leg(tread).model, "feet")) == 2  # with limits it is no wheel
+    # an ellipsoid is made of spheres inside it; shapes that cannot touch are left out
+    egg = [p for p in auto_points(on_a_leg(Shape("ellipsoid", (0.1, 0.06, 0.05))).model) if p.link == 1]
+    assert all(p.radius == 0.025 for p in egg) and min(p.position[2] - p.radius for p in egg) == pytest.approx(-0.05)
+    none = replace(tread, contact=False)
+    assert {p.link for p in auto_points(on_a_leg(none).model)} == {0}
+
+
+def test_points_that_no_joint_moves_are_left_out() -> None:
+    base, arm = sphere(0.1, name="base"), sphere(0.05, (0.5, 0.0, 0.0), name="arm")
+    turn = JointSpec("turn", "revolute", "world", "one", pose((0.0, 0.0, 0.1)), np.array((0.0, 0.0, 1.0)), Limits(-1.0, 1.0))
+    lift = JointSpec("lift", "revolute", "one", "two", pose(), np.array(Y), Limits(-1.0, 1.0))
+    links = (link("world"), link("one", solid(1.0, base), [], [base]), link("two", solid(1.0, arm), [], [arm]))
+    robot = cd.load(Description("arm", links, (turn, lift)))
+    assert cd.Simulation(robot, ground=cd.Plane()).contact_names == ["arm"]
+    both = cd.Simulation(robot, ground=cd.Plane(), contacts=["base", "arm"])
+    assert both.contact_names == ["arm"] and "'base' is left out: no joint moves it" in both.report[-1]
+    with pytest.raises(SimulationError, match="no joint moves the contact points 'base'"):
+        cd.Simulation(robot, ground=cd.Plane(), contacts="base")
 
 
 def test_a_fallen_robot_lies_on_the_ground() -> None:

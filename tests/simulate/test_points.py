@@ -12,7 +12,7 @@ from condyle.robot.build import build
 from condyle.robot.description import Description, Shape
 from condyle.robot.load import load_model
 from condyle.robot.parts import body, box, cylinder, frame, joint, link, pose, rod, sphere
-from condyle.simulate.points import ContactPoint, contact_points, mesh_notes, moving_frame, point_on
+from condyle.simulate.points import ContactPoint, contact_points, moving_frame, point_on
 
 PIDOG = load_model("pidog")
 FOURLIMB = load_model("fourlimb")
@@ -52,7 +52,7 @@ def test_a_box_is_its_corners() -> None:
 
 
 def test_a_cylinder_is_its_rims() -> None:
-    points = contact_points(robot(cylinder(0.04, 0.02, name="tread")))
+    points = contact_points(robot(cylinder(0.04, 0.02, name="tread")), "collisions")
     assert [p.name for p in points] == [f"tread_rim{n}" for n in range(16)]
     np.testing.assert_allclose(np.linalg.norm(places(points)[:, :2], axis=1), 0.04)
     assert sorted(places(points)[:, 2]) == [-0.01] * 8 + [0.01] * 8
@@ -62,7 +62,7 @@ def test_a_cylinder_is_its_rims() -> None:
 
 def test_shapes_of_size_zero_have_no_point_twice() -> None:
     assert len(contact_points(robot(rod((0, 0, 0), (0, 0, 1), 0.1), box((0.0, 0.0, 0.0))))) == 3
-    assert len(contact_points(robot(cylinder(0.0, 0.1)))) == 2
+    assert len(contact_points(robot(cylinder(0.0, 0.1)), "collisions")) == 2
 
 
 def test_fixed_links_are_part_of_the_moving_one() -> None:
@@ -76,8 +76,7 @@ def test_fixed_links_are_part_of_the_moving_one() -> None:
 
 
 def test_everything_in_order() -> None:
-    points = contact_points(PIDOG)
-    assert [p.name for p in points] == [p.name for p in contact_points(PIDOG, "collisions")]
+    points = contact_points(PIDOG, "collisions")
     assert [p.link for p in points] == sorted(p.link for p in points)
     assert len({p.name for p in points}) == len(points) == 8 + 4 * 3 + 8
 
@@ -173,8 +172,9 @@ def test_positions_are_three_numbers(position) -> None:
 
 
 def test_a_robot_without_shapes_says_what_can_be_passed() -> None:
-    with pytest.raises(SimulationError, match=r"no collision shapes.*\{frame: radius\}"):
-        contact_points(robot())
+    with pytest.raises(SimulationError, match=r"no simple collision shapes.*\{frame: radius\}"):
+        contact_points(robot(), "collisions")
+    assert contact_points(robot(), "none") == ()
 
 
 def test_what_stands_still_cannot_touch() -> None:
@@ -182,12 +182,10 @@ def test_what_stands_still_cannot_touch() -> None:
         contact_points(robot(sphere(0.1), base="fixed"), "tool")
 
 
-def test_meshes_are_noted() -> None:
+def test_meshes_that_cannot_be_read() -> None:
     mesh = Shape("mesh", (1.0, 1.0, 1.0), mesh=Path("foot.stl"))
     assert len(contact_points(robot(mesh, sphere(0.1)))) == 1
-    (note,) = mesh_notes(robot(mesh, sphere(0.1)))
-    assert "detected" in note.what and "body" in note.where
-    with pytest.raises(SimulationError, match="only meshes"):
-        contact_points(robot(mesh))
-    with pytest.raises(SimulationError, match="only meshes"):
-        contact_points(robot(mesh), "body")
+    with pytest.raises(SimulationError, match="no simple collision shapes"):
+        contact_points(robot(mesh), "collisions")
+    # the box of its inertia
+    assert all("inertia" in point.name for point in contact_points(robot(mesh), "body"))
