@@ -78,9 +78,13 @@ def how_to_urdf(path: Path) -> None:
     figure = sheet("A URDF on its feet", 10.0, 3.8)
     left, right = figure.subplots(1, 2)
     robot_panel(left, p["robot"], p["q"][-1], "after five seconds")
-    t = p["world"].dt * np.arange(1, len(p["q"]) + 1)
-    right.plot(t, 1000.0 * (p["q"][:, 2] - p["start"][2]), color=BLUE, lw=1.5)
-    labelled(right, "Height of the body since the start", "time, s", "mm")
+    world = p["world"]
+    limp = world.rollout(p["start"], np.zeros((500, world.nu)))[:, 2]
+    right.plot(world.dt * np.arange(1, len(p["q"]) + 1), p["q"][:, 2], color=BLUE, lw=2.0, label="with servos")
+    right.plot(world.dt * np.arange(501), limp, color=RED, lw=1.5, label="without")
+    right.set_ylim(0.0, 0.3)
+    right.legend(frameon=False, fontsize=10)
+    labelled(right, "Height of the body", "time, s", "m")
     save(figure, path)
 
 
@@ -184,7 +188,7 @@ def how_to_gpu(path: Path) -> None:
     p = program("gpu")
     figure = sheet("Ticks of the loop per second, on this processor", 10.0, 3.8)
     left = figure.subplots()
-    sizes = [1, 4, 16, 64, 256, 1024, 4096]
+    sizes = [1, 4, 16, 64, 256, 1024]
     for kind, color in ((np.float64, BLUE), (np.float32, ORANGE)):
         rates = []
         for size in sizes:
