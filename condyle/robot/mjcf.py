@@ -32,7 +32,7 @@ from condyle.robot.description import (
 from condyle.robot.joints import rotation_about
 from condyle.robot.mjcf_files import Gathered, active, compiled, gather, loop_kind, text_at
 from condyle.robot.mjcf_shapes import Shapes, pose_of
-from condyle.robot.mjcf_unsupported import note_the_rest
+from condyle.robot.mjcf_unsupported import listed, note_beside, note_the_rest
 from condyle.robot.report import Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
 
@@ -68,6 +68,7 @@ class _Reader:
         self.motors = mjcf_actuators.motors(mujoco, model)
         self.couplings = self.straight_couplings()
         self.mimics = {one: mimic for one, mimic in self.couplings.values()}
+        self.renamed: list[str] = []  # sites with the name of a link or joint
         self.links: list[LinkSpec] = []
         self.specs: list[JointSpec] = []
 
@@ -99,8 +100,13 @@ class _Reader:
             self.report.ignored(self.file, what)
         if self.gravity() != EARTH:
             self.report.used(self.file, f"the gravity of the file, ({', '.join(f'{g:g}' for g in self.gravity())})")
+        followers = {i: self.joints[joint] for i, (joint, _) in self.couplings.items()}
+        note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, followers)
         shapes.note(self.report, self.where)
-        note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, set(self.couplings))
+        note_beside(self.model, self.report, self.file)
+        if self.renamed:
+            what = "sites with the name of a link or joint, which are called NAME_site"
+            self.report.repaired(self.where("site", self.renamed[0]), f"{what}: {listed(self.renamed)}")
         name = text_at(self.model.names, 0)
         name = Path(self.file).stem if name in ("", "MuJoCo Model") else name
         return Description(
@@ -131,8 +137,7 @@ class _Reader:
         m, given = self.model, self.model.site(i).name
         name = given if given and given not in self.taken else self.fresh(f"{given}_site" if given else f"site{i}")
         if given and name != given:
-            what = f"site '{given}' has the name of a link or joint: it is called '{name}'"
-            self.report.repaired(self.where("site", given), what)
+            self.renamed.append(given)
         self.taken.add(name)
         return FrameSpec(name, self.bodies[m.site_bodyid[i]], pose_of(m.site_pos[i], m.site_quat[i]), self.where("site", given))
 
@@ -206,22 +211,39 @@ class _Reader:
         return () if kind == "ball" else tuple(ours(kind, self.model.qpos0[at : at + WIDTH.get(kind, 1)]))
 
     def straight_couplings(self) -> dict[int, tuple[int, Mimic]]:
-        """Equality -> (joint, what it mimics) of those between joints that are straight lines:  q1 - ref1 = a0 + a1 (q2 - ref2).
-
-        Of several for one joint the first counts, and chains are left.
-        """
+        """Equality -> (joint, what it mimics) of those that keep two joints on a straight line; of several for one joint the
+        first counts."""
         m, found = self.model, dict[int, tuple[int, Mimic]]()
         for i in range(m.neq):
-            one, two, a = int(m.eq_obj1id[i]), int(m.eq_obj2id[i]), m.eq_data[i]
-            straight = int(m.eq_type[i]) == self.mujoco.mjtEq.mjEQ_JOINT and two >= 0 and not a[2:5].any()
-            if not straight or not active(self.mujoco, m, i):
+            line = self.line(i) if active(self.mujoco, m, i) else None
+            if line is None:
                 continue
-            followers, leaders = {joint for joint, _ in found.values()}, {mimic.joint for _, mimic in found.values()}
-            if one in followers or two in followers or self.joints[one] in leaders or one == two:
+            one, two, ratio, offset = line
+            leads = {joint: mimic.joint for joint, mimic in found.values()}
+            follows = {self.joints[joint]: leader for joint, leader in leads.items()}
+            leader = self.joints[two]
+            while leader in follows:
+                leader = follows[leader]
+            if one in leads or leader == self.joints[one]:
                 continue
-            ref1, ref2 = m.qpos0[m.jnt_qposadr[one]], m.qpos0[m.jnt_qposadr[two]]
-            found[i] = one, Mimic(self.joints[two], float(a[1]), float(ref1 + a[0] - a[1] * ref2))
+            found[i] = one, Mimic(self.joints[two], ratio, offset)
         return found
+
+    def line(self, i: int) -> tuple[int, int, float, float] | None:
+        """(joint, other joint, ratio, offset) of an equality of two joints, q1 - ref1 = a0 + a1 (q2 - ref2), or of a fixed
+        tendon of two joints, c1 q1 + c2 q2 = length + a0."""
+        m, kinds = self.model, self.mujoco.mjtEq
+        one, two, a, kind = int(m.eq_obj1id[i]), int(m.eq_obj2id[i]), m.eq_data[i], int(m.eq_type[i])
+        if kind == kinds.mjEQ_JOINT and two >= 0 and not a[2:5].any():
+            ref1, ref2 = m.qpos0[m.jnt_qposadr[one]], m.qpos0[m.jnt_qposadr[two]]
+            return one, two, float(a[1]), float(ref1 + a[0] - a[1] * ref2)
+        if kind == kinds.mjEQ_TENDON and two < 0:
+            wraps = range(int(m.tendon_adr[one]), int(m.tendon_adr[one]) + int(m.tendon_num[one]))
+            jointed = all(int(m.wrap_type[w]) == self.mujoco.mjtWrap.mjWRAP_JOINT and m.wrap_prm[w] for w in wraps)
+            if len(wraps) == 2 and jointed:
+                (first, c1), (second, c2) = ((int(m.wrap_objid[w]), float(m.wrap_prm[w])) for w in wraps)
+                return (first, second, -c2 / c1, float(m.tendon_length0[one] + a[0]) / c1) if first != second else None
+        return None
 
     # -- the file's own state, gravity and time
 

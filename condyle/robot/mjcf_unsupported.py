@@ -18,11 +18,7 @@ FORCES = {
     "jnt_stiffnesspoly": "nonlinear springs of joints",
     "jnt_springyield": "yielding springs of joints",
     "dof_dampingpoly": "nonlinear damping of joints",
-    "tendon_stiffness": "springs of tendons",
-    "tendon_damping": "damping of tendons",
-    "tendon_frictionloss": "dry friction of tendons",
     "tendon_armature": "inertia of tendons",
-    "tendon_limited": "limits of tendons",
     "geom_surfacevel": "moving surfaces of geoms",
     "geom_adhesion": "adhesion of geoms",
 }
@@ -51,10 +47,10 @@ BESIDE = {
 }
 
 
-def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], coupled: set[int]) -> None:
+def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], coupled: dict[int, str]) -> None:
     """Add the notes for everything that was not read into links, joints, frames, loops, shapes and actuators.
 
-    `coupled` are the equalities that became mimic joints.
+    `coupled`: equality -> the joint that mimics another by it.
     """
 
     def note(what: str, names: list[str]) -> None:
@@ -68,7 +64,7 @@ def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joi
         "jnt": joints,
         "dof": [joints[int(j)] for j in model.dof_jntid],
     }
-    _equalities(mujoco, model, report, file, joints, coupled)
+    _equalities(mujoco, model, report, file, coupled)
     note("deformable bodies (flex), which are left out", _named(model, "flex"))
     note("plugins, which are left out", _named(model, "plugin"))
     for field, what in FORCES.items():
@@ -87,6 +83,10 @@ def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joi
     if own:
         what = "contact is as hard as `rest_depth_mm` says, and touches only the ground"
         report.ignored(file, f"margin, gap, solref and solimp of {len(own)} geoms, and contact of geoms with each other: {what}")
+
+
+def note_beside(model: Any, report: Report, file: str) -> None:
+    """Add one note for all that has no influence on the motion."""
     beside = {what: _named(model, table) for table, what in BESIDE.items()}
     if any(beside.values()):
         rest = ", ".join(f"{len(found)} {what}" for what, found in beside.items() if found)
@@ -114,14 +114,14 @@ def _own_contact(model: Any, i: int) -> bool:
     return any(not np.allclose(_rows(model, f, model.ngeom)[i], usual, atol=1e-12) for f, usual in CONTACT.items())
 
 
-def _equalities(mujoco: ModuleType, model: Any, report: Report, file: str, joints: list[str], coupled: set[int]) -> None:
+def _equalities(mujoco: ModuleType, model: Any, report: Report, file: str, coupled: dict[int, str]) -> None:
     """Couplings that became mimic joints, and loops, are exact here and soft in MuJoCo; the other constraints are left out."""
     followers, loops = list[str](), list[str]()
     left: dict[str, list[str]] = {}
     for i in range(model.neq):
         name, kind = model.eq(i).name or str(i), mujoco.mjtEq(int(model.eq_type[i])).name.removeprefix("mjEQ_").lower()
         if i in coupled:
-            followers.append(joints[int(model.eq_obj1id[i])])
+            followers.append(coupled[i])
         elif loop_kind(mujoco, model, i):
             loops.append(f"{name} ({kind})")
         else:

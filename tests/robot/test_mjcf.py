@@ -295,7 +295,7 @@ def test_nameless_things_get_names_and_a_site_gives_way_to_a_link() -> None:
     robot = read_mjcf("<mujoco><worldbody><body><joint/><geom size='1'/><site/><site name='body1'/></body></worldbody></mujoco>")
     assert [link.name for link in robot.links] == ["world", "body1"]
     assert [frame.name for frame in robot.frames] == ["site0", "body1_site"]
-    assert "it is called 'body1_site'" in robot.notes[0].what
+    assert robot.notes[0].what.endswith("NAME_site: body1")
     assert check(robot).problems == []
 
 

@@ -226,6 +226,49 @@ def test_assets_of_another_branch_of_a_python_package_are_found(tmp_path: Path) 
     assert cd.load(robot).nv == 1
 
 
+FINGERS = """
+<mujoco>
+  <compiler angle="radian"/>
+  <worldbody>
+    <body><joint name="a"/><geom size="0.1" pos="0.1 0 0"/></body>
+    <body pos="1 0 0"><joint name="b" ref="0.3"/><geom size="0.1" pos="0.1 0 0"/></body>
+    <body pos="2 0 0"><joint name="c"/><geom size="0.1" pos="0.1 0 0"/></body>
+    <body pos="3 0 0"><joint name="d"/><geom size="0.1" pos="0.1 0 0"/><site name="a"/></body>
+  </worldbody>
+  <tendon>
+    <fixed name="two"><joint joint="a" coef="2"/><joint joint="b" coef="-0.5"/></fixed>
+    <fixed name="three"><joint joint="a" coef="1"/><joint joint="b" coef="1"/><joint joint="d" coef="1"/></fixed>
+  </tendon>
+  <equality>
+    <tendon name="t" tendon1="two" polycoef="0.1 0 0 0 0"/>
+    <joint name="chain" joint1="c" joint2="a" polycoef="0 -1 0 0 0"/>
+    <joint name="ring" joint1="b" joint2="c"/>
+    <tendon name="left" tendon1="three"/>
+  </equality>
+</mujoco>
+"""
+
+
+def test_tendons_of_two_joints_and_chains_couple_them(tmp_path: Path) -> None:
+    path = tmp_path / "fingers.xml"
+    path.write_text(FINGERS)
+    robot = cd.load(path)
+    assert robot.joint_names == ["b", "d"]
+    theirs = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(theirs)
+    data.qpos[:] = robot.full(np.array([0.7, 0.2]))
+    mujoco.mj_forward(theirs, data)
+    # 2 a - 0.5 b = length at the start + 0.1, and c = -a
+    assert data.ten_length[0] == pytest.approx(theirs.tendon_length0[0] + 0.1, abs=1e-15)
+    assert data.qpos[2] == -data.qpos[0]
+    assert [note.what for note in robot.model.notes] == [
+        "kept: joints that mimic others, softly in MuJoCo and exactly here: a, c",
+        "repaired: sites with the name of a link or joint, which are called NAME_site: a",
+        "ignored: equality constraints (joint), which are left out: ring",
+        "ignored: equality constraints (tendon), which are left out: left",
+    ]
+
+
 def test_robots_of_published_shapes_load(tmp_path: Path) -> None:
     """Attached and replicated models, classes, frames, mocap, flags that are off, and a slide held still by damping."""
     (tmp_path / "arm.xml").write_text(
