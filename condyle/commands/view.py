@@ -114,7 +114,7 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
         raise CondyleError(
             f"--live simulates one robot, and {' and '.join(targets)} is none: give the name or the file of a robot"
         )
-    begun = posed(scene, Plan(height=height, joints=joints))
+    begun = posed(scene, Plan(height=height, joints=joints).with_controller(scene.origin))
     robot = begun.simulation.robot
     simulation, q = scene.simulation(wrenches=pushable(robot)), begun.q
     if not joints and library.meant(scene.origin.source) == "pidog" and robot.model.base_coordinates:

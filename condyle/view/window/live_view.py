@@ -19,6 +19,7 @@ import numpy as np
 from condyle.blocks.joints import combined
 from condyle.closed_loop.loop import Loop
 from condyle.control.controllers import Control, gravity_compensation, hold, sine_motion, zero_torque
+from condyle.control.stance import stance
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
 from condyle.robot.model import Frame
@@ -31,8 +32,9 @@ from condyle.view.window.objects import Environment, RobotNode
 from condyle.view.window.panel import Panel, View, paragraph, short
 from condyle.view.window.signal_plot import Signal, SignalPlot
 
-OWN = "own controller"
+OWN, ACTUATORS = "own controller", "actuators of its file"
 CONTROLS: dict[str, Callable[[Simulation, np.ndarray], Control]] = {
+    ACTUATORS: lambda simulation, x: stance(simulation, q=simulation.split(x)[0]),
     "hold the pose": hold,
     "gravity compensation": gravity_compensation,
     "sine motion": sine_motion,
@@ -179,7 +181,9 @@ class LiveView(View):
         super().__init__(server, panel, [self.node], environment)
         self._own, self._loops = control, dict[str, Loop]()
         self._references = {name: np.atleast_2d(rows) for name, rows in (references or {}).items()}
-        self._choices = (*[OWN] * (control is not None), *CONTROLS)
+        usable = any(not actuator.unsupported for actuator in self.robot.actuators)
+        supplied = [name for name in CONTROLS if name != ACTUATORS or usable]
+        self._choices = (*[OWN] * (control is not None), *supplied)
         self.playing, self.speed, self.pace = True, 1.0, 1.0
         self._lock = threading.RLock()
         self._recorder: Recorder | None = None
