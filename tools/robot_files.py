@@ -47,6 +47,7 @@ from condyle.simulate.build import chosen_contacts
 KINDS = ("URDF", "xacro", "MJCF")
 AGREES = 1e-9  # relative difference of mass matrix and gravity to the peer's, where the numbers are the same
 SHOWN = 4  # files named for each reason
+PATIENCE = 10  # seconds of the clock for one of the processor
 
 
 @dataclass
@@ -227,11 +228,12 @@ def compared(model: Any, peer: Any) -> str:
     return "agrees" if worst <= AGREES else f"differs by {worst:.1e}"
 
 
-def limited(path: Path, folder: Path, row: Outcome, physics: bool, pipe: Connection, gigabytes: float) -> None:
-    """`examine` with a limit of memory."""
-    resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
+def limited(path: Path, folder: Path, row: Outcome, pipe: Connection, options: argparse.Namespace) -> None:
+    """`examine` with limits of memory and processor time."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(options.gigabytes * 2**30),) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(options.seconds), int(options.seconds) + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    examine(path, folder, row, physics, pipe)
+    examine(path, folder, row, options.physics, pipe)
 
 
 def result(path: Path, folder: Path, kind: str, options: argparse.Namespace) -> Outcome:
@@ -239,11 +241,12 @@ def result(path: Path, folder: Path, kind: str, options: argparse.Namespace) -> 
     row = Outcome(str(path), kind)
     context = multiprocessing.get_context("fork")
     near, far = context.Pipe(duplex=False)
-    process = context.Process(target=limited, args=(path, folder, row, options.physics, far, options.gigabytes))
+    process = context.Process(target=limited, args=(path, folder, row, far, options))
     process.start()
     far.close()
     try:
-        while near.poll(options.seconds):
+        # on a busy computer the limit of processor time is reached late
+        while near.poll(PATIENCE * options.seconds):
             row = near.recv()
     except EOFError:
         pass
@@ -312,7 +315,7 @@ def main() -> None:
     parser.add_argument("--physics", action="store_true", help="compare mass matrix and gravity with Pinocchio or MuJoCo")
     parser.add_argument("--csv", type=Path, help="write one line per file")
     parser.add_argument("--only", default="", help="only files with this in their path")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each part of the work on one file")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the processor, for one file")
     parser.add_argument("--gigabytes", type=float, default=6.0, help="address space of one process")
     options = parser.parse_args()
     if missing := [str(folder) for folder in options.folders if not folder.exists()]:
@@ -321,6 +324,10 @@ def main() -> None:
     files = list(found(options.folders, options.only))
     rows: list[Outcome] = []
     seen: set[tuple[str, str]] = set()
+    table = options.csv.open("w", newline="") if options.csv else None
+    writer = csv.DictWriter(table, [field.name for field in fields(Outcome)]) if table else None
+    if writer:
+        writer.writeheader()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(file=sys.stderr)) as progress:
         task = progress.add_task("robot files", total=len(files))
@@ -334,12 +341,12 @@ def main() -> None:
                 # a copy may lie where more of its files are
                 if rows[-1].outcome != "skipped" or rows[-1].reason in ("no joints", "only macros"):
                     seen.add(key)
+            if writer and table:
+                writer.writerow(asdict(rows[-1]))
+                table.flush()
     show(rows, Console(width=180), options.physics)
-    if options.csv:
-        with options.csv.open("w", newline="") as out:
-            writer = csv.DictWriter(out, [field.name for field in fields(Outcome)])
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
+    if table:
+        table.close()
 
 
 if __name__ == "__main__":

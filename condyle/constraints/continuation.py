@@ -164,8 +164,7 @@ def _staged(mechanism: Mechanism, loops: Loops) -> Loops:
     """The constraint with as many stages on the way from the first pose as random poses within reach take."""
     rng = np.random.default_rng(4)
     trials = np.array([_somewhere(mechanism, loops, rng) for _ in range(PROBES)])
-    scalar = all(link.kind.nv == 1 for link in (*loops.reduced.links, *[loops.below.links[i] for i in loops.dependent]))
-    values = _scalar_values if scalar else _values
+    values = _scalar_values if _scalar(mechanism, loops) else _values
     fine = values(mechanism, replace(loops, stages=64, steps=MIN_STEPS + 2), trials)
     for stages in STAGES:
         tried = replace(loops, stages=stages, steps=MIN_STEPS + 1)
@@ -207,16 +206,22 @@ def misfit(mechanism: Mechanism, loops: Loops) -> float:
     return worst
 
 
+def _scalar(mechanism: Mechanism, loops: Loops) -> bool:
+    """Whether all joints in the loops have one coordinate."""
+    unmoved = np.all(mechanism.jacobian == 0.0, axis=0)
+    return all(link.kind.nv == 1 or bool(np.all(unmoved[link.v])) for link in loops.below.links)
+
+
 def _scalar_values(mechanism: Mechanism, loops: Loops, y: np.ndarray) -> np.ndarray:
     """x for each y as `Loops.configuration` finds it, with NumPy for all at once: it decides the stages, and compiles nothing.
 
-    For hinges and slides only, whose coordinates add.
+    For loops of hinges and slides only, whose coordinates add.
     """
     (dependent, columns), rows = loops.following, list(loops.rows)
     away, d = y - loops.start, np.tile(loops.first[dependent], (len(y), 1))
     for link in loops.reduced.links:
         if isinstance(link.kind, Revolute) and link.limits.lower is None:
-            away[:, link.v] -= np.rint(away[:, link.v] / (2.0 * np.pi)) * (2.0 * np.pi)
+            away[:, link.q] -= np.rint(away[:, link.q] / (2.0 * np.pi)) * (2.0 * np.pi)
 
     def joined(y: np.ndarray, d: np.ndarray) -> np.ndarray:
         x = np.zeros((len(y), loops.below.nq))

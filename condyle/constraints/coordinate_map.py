@@ -266,6 +266,10 @@ class CoordinateMap:
         """The same map, with tapes whose first and second derivatives are right."""
         return self._adapted("differentiable")
 
+    def at_start(self) -> CoordinateMap:
+        """The same map near where it begins, with less work."""
+        return self._adapted("at_start")
+
     def with_iterations(self) -> CoordinateMap:
         """The same map, with iterations enough for robots of other lengths than those it was made with."""
         return self._adapted("with_iterations")

@@ -89,6 +89,10 @@ class Loops(ConstraintMap):
         """With steps enough for other lengths, for which the guess is not made."""
         return replace(self, steps=max(self.steps, MAX_ITERATIONS))
 
+    def at_start(self) -> Loops:
+        """Without stages, which lead nowhere from the first pose."""
+        return replace(self, stages=0)
+
     def differentiable(self) -> Loops:
         """With tapes whose first and second derivatives are right."""
         return replace(self, derivative_order=2)

@@ -320,7 +320,7 @@ def start_of(model: Model, coordinate_map: CoordinateMap) -> tuple[Array, Array]
         return evaluated.q, evaluated.T
 
     def at(y: Array) -> Any:
-        evaluated = coordinate_map.at(model, y)
+        evaluated = coordinate_map.at_start().at(model, y)
         return {"q": evaluated.q, "T": evaluated.T}
 
     q, T = Function(trace(at, y=coordinate_map.reduced.nq), "reference")(coordinate_map.start)

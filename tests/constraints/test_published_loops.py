@@ -126,9 +126,9 @@ def check_against_mujoco(robot: cd.Robot, text: str, seed: int = 0, spread: floa
 
 
 def test_a_rod_on_a_ball_joint_follows_in_part(leg: cd.Robot) -> None:
-    # what is driven remains, and so does the spin of the rod
-    assert set(leg.joint_names) >= {"hip", "achilles.spin", "knee", "foot"} and leg.nv == 6
-    assert leg.coordinate_map.passive >= {"achilles", "crank", "plantar"}
+    # what is driven remains, and so do the springs and the spin of the rod
+    assert leg.joint_names == ["hip", "achilles.spin", "knee", "shin", "heel", "foot"]
+    assert leg.coordinate_map.passive >= {"achilles", "tarsus", "crank", "plantar"}
     # the first pose is within the limits, which the written one is not
     q, _ = leg.lift(leg.neutral(), np.zeros(leg.nv))
     for link in leg.model.links:
@@ -137,7 +137,7 @@ def test_a_rod_on_a_ball_joint_follows_in_part(leg: cd.Robot) -> None:
 
 
 def test_the_leg_moves_as_with_multipliers(leg: cd.Robot) -> None:
-    check_against_mujoco(leg, LEG, spread=0.03)
+    check_against_mujoco(leg, LEG, spread=0.1)
 
 
 def test_derivatives_of_the_leg_are_right(leg: cd.Robot) -> None:
@@ -154,7 +154,7 @@ def test_derivatives_of_the_leg_are_right(leg: cd.Robot) -> None:
 
 def test_the_leg_has_the_same_bits_on_the_reference_and_in_any_batch(leg: cd.Robot) -> None:
     rng = np.random.default_rng(3)
-    y, w = leg.neutral() + 0.02 * rng.standard_normal((5, leg.nv)), rng.standard_normal((5, leg.nv))
+    y, w = leg.neutral() + 0.1 * rng.standard_normal((5, leg.nv)), rng.standard_normal((5, leg.nv))
     together = leg.forward_dynamics(y, w, 0.0 * w)
     assert np.array_equal(together[3], leg.forward_dynamics(y[3], w[3], 0.0 * w[3]))
     assert np.array_equal(together[:2], leg.forward_dynamics(y[:2], w[:2], 0.0 * w[:2], backend="reference"))
@@ -169,6 +169,13 @@ def test_a_redundant_closure_is_met_in_the_least_squares_sense(tmp_path: Path, o
     if axis == "0 1 0":
         assert "1.9e-08" in robot.report[-1]
     assert diagnose(path).verdict != FAILS
+
+
+def test_loops_close_from_a_keyframe(tmp_path: Path) -> None:
+    bars = FOUR_BAR.format(off="0", axis="0 1 0", kind="connect")
+    text = bars.replace("</mujoco>", '<keyframe><key name="bent" qpos="0.5 -0.44 0.16"/></keyframe></mujoco>')
+    assert abs(cd.load(written(tmp_path / "bars.xml", text)).neutral()[0]) > 0.3
+    assert abs(cd.load(written(tmp_path / "bars.xml", bars)).neutral()[0]) < 0.1
 
 
 def test_a_weld_of_a_planar_loop_with_a_free_turn_is_rigid(tmp_path: Path) -> None:
