@@ -110,7 +110,7 @@ class ListPart:
         error = largest([s.error for s in self.scaled]) if self.scaled else 0.0
         return state, {"energy": sum((s.energy for s in self.scaled), 0.0), "error": error}
 
-    def predictor(self, state: Any, right: Array) -> Any:
+    def predictor(self, state: Any, right: Array, live: Any) -> Any:
         """Add the impulses towards the solution to the right-hand side."""
         for b, s in zip(self.constraints, self.scaled, strict=True):
             b.add_impulse(s.impulse_toward(b.law.kappa, None, 1.0, b.law.kappa), right)

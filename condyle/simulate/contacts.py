@@ -136,8 +136,11 @@ def contact_constraints(world: World, q: Array, v: Array, points: Iterable[int] 
     return out
 
 
-def contact_table(world: World, q: Array) -> ContactTable | None:
-    """The contacts at q of the points that are in a table, in the coordinates of contact_frame.py; None without such points."""
+def contact_table(world: World, q: Array, T: Array | None = None) -> ContactTable | None:
+    """The contacts at q of the points that are in a table, in the coordinates of contact_frame.py; None without such points.
+
+    `T`: velocities of a constrained robot by the reduced ones.
+    """
     layout = world.point_table
     if layout is None:
         return None
@@ -158,6 +161,7 @@ def contact_table(world: World, q: Array) -> ContactTable | None:
         np.array([0.0 if point is None else friction_of(world, point) for point in points], dtype=object),
         np.array(masses, dtype=object),
         world.gravity * world.h,
+        T,
     )
 
 

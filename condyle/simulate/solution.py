@@ -30,7 +30,7 @@ from condyle.tape.derive import derivative_at_zero
 from condyle.tape.scalar import Bool, Scalar, constant
 
 Entry = Callable[[Any], Any]
-TABLE_NUMBERS = ("numbers", "axes", "geometry", "friction", "mass", "velocity_scale")  # of a table of contacts
+TABLE_NUMBERS = ("numbers", "axes", "geometry", "friction", "mass", "velocity_scale", "T")  # of a table of contacts
 NUMBERS = ("J", "C", "max_speed", "mass", "velocity_scale", "idle")  # of a constraint, besides those of its law
 
 

@@ -17,8 +17,10 @@ from condyle.dynamics.solve import pattern_factor
 from condyle.robot import rounded
 from condyle.robot.spatial import Array
 from condyle.simulate.constraint_list import Constraint, ListPart
-from condyle.simulate.contact_table import ContactTable, TablePart
+from condyle.simulate.contact_table import ContactRows, ContactTable
 from condyle.simulate.friction_cone import Iterate, largest
+from condyle.simulate.limit_table import LimitRows
+from condyle.simulate.table_part import Rows, TablePart
 from condyle.tape.array import isfinite, where
 from condyle.tape.loop import loop
 from condyle.tape.precision import by_precision
@@ -44,7 +46,7 @@ ATTEMPTS = (
     StartParameters(0.3, 0.2, 0.92, 0.1),
 )
 
-PRECISE = 1e-12  # below this tolerance, for high precision, idle constraints are kept in the problem
+PRECISE = 1e-12  # a tolerance below this is for high precision
 LIMIT = 1e-10  # the largest residual of a converged step
 LIMIT_SINGLE = 1e-4  # the same in float32
 TOLERANCE_SINGLE = 1e-3  # of the iteration in float32
@@ -102,60 +104,45 @@ def solve(
     `ancestor_dofs`: the pattern of M, see tree_solve.py. `inverse`: approximately 1 / M_kk of every coordinate. `tolerance`: the
     squared distance to the central path from which one more step and the last one end at rounding errors.
 
-    Where all constraints that may be idle are, the others are solved without them; a state that does not converge is solved again
+    Joint limits and the contacts of a table are worked on where they have a force; a state that does not converge is solved again
     from the next of ATTEMPTS. Each state decides for itself, and only what some state of a vector needs is computed.
     """
     if not constraints and contacts is None:
         return Solution(pattern_factor(ancestor_dofs, M).solve(p), [], 0.0)
-    all_idle: Any = True
-    for b in constraints if tolerance > PRECISE and (contacts is not None or _pays(constraints)) else ():
-        all_idle = all_idle if b.idle is None else all_idle & b.idle
-    if contacts is not None and tolerance > PRECISE:
-        all_idle = (contacts.deepest() <= 0.0) & all_idle
-    # an idle constraint has no force; its unknowns may be anywhere inside their bounds
-    idle_iterates: list[Iterate] = [{"y": np.full(b.law.unknowns, 0.5), "s": 0.5} for b in constraints]
+    limits = [k for k, b in enumerate(constraints) if b.idle is not None and b.law.unknowns == 1]
+    listed = [k for k in range(len(constraints)) if k not in limits]
+    kinds: list[Rows] = [LimitRows([constraints[k] for k in limits])] if limits else []
+    kinds += [ContactRows(contacts)] if contacts is not None else []
 
     now = Motion(ancestor_dofs, M, p, v, M @ v)
     solvable = isfinite(sum(p, 0.0) + sum(v, 0.0))
     # in high precision the residual must be smaller
     enough = limit() if tolerance > PRECISE else min(LIMIT, rounded.power(tolerance, 0.4))
+    pattern = [(i, j) for i, others in enumerate(ancestor_dofs) for j in (i, *others)]
 
-    def attempt(chosen: list[int], table: ContactTable | None, state: Any, skip: Any) -> Any:
-        def done(state: Any) -> Any:
-            return state[2] <= enough if skip is None else skip | (state[2] <= enough)
+    def attempt(i: Any, state: Any) -> Any:
+        parameters = StartParameters(*[where(i <= 0.0, a, where(i <= 1.0, b, c)) for a, b, c in zip(*ATTEMPTS, strict=True)])
+        live = where(state[2] > enough, 1.0, 0.0)
+        tables = [TablePart(kind, v, live, pattern) for kind in kinds]
+        change, found, residual = _solve(
+            now, [ListPart([constraints[k] for k in listed], v), *tables], inverse, tolerance, enough, parameters
+        )
+        ends = [part.ends(end, results) for part, end, results in zip(tables, found[1:], state[3], strict=True)]
+        # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
+        again = solvable & np.isnan(residual)
+        return change, found[0], where(again, np.inf, residual), ends
 
-        def body(i: Any, state: Any) -> Any:
-            parameters = StartParameters(*[where(i <= 0.0, a, where(i <= 1.0, b, c)) for a, b, c in zip(*ATTEMPTS, strict=True)])
-            parts: list[Any] = [ListPart([constraints[k] for k in chosen], v)]
-            if table is not None:
-                parts.append(TablePart(table, v, where(done(state), 0.0, 1.0)))
-            change, found, residual = _solve(now, parts, inverse, tolerance, enough, parameters)
-            iterates, points = list(state[1]), state[3]
-            for k, iterate in zip(chosen, found[0], strict=True):
-                iterates[k] = iterate
-            if table is not None:
-                points = parts[1].ends(found[1], points)
-            # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
-            again = solvable & np.isnan(residual)
-            return change, iterates, where(again, np.inf, residual), points
-
-        if not chosen and table is None:
-            body = lambda i, state: (pattern_factor(ancestor_dofs, M).solve(p), state[1], 0.0, state[3])  # noqa: E731
-        return loop(body, state, len(ATTEMPTS), until=done, body_keeps_tables=True)
-
-    points = () if contacts is None else (fill_table(0.5, (contacts.count, 4)), zeros_table((contacts.count, 3)))
-    state = (np.zeros(len(v), dtype=object), idle_iterates, np.inf, points)
-    if all_idle is not True:
-        state = attempt([k for k, b in enumerate(constraints) if b.idle is None], None, state, ~all_idle)
-    skip = None if all_idle is True else all_idle
-    dv, iterates, residual, points = attempt(list(range(len(constraints))), contacts, state, skip)
-    return Solution(dv, iterates, residual, (points[0][:], points[1][:]) if contacts is not None else None)
-
-
-def _pays(constraints: list[Constraint]) -> bool:
-    """Whether a solve without the idle constraints is worth the code that it takes: where they have a fifth of all unknowns."""
-    idle = sum(b.law.unknowns for b in constraints if b.idle is not None)
-    return 5 * idle >= sum(b.law.unknowns for b in constraints)
+    # a row without a force has unknowns somewhere inside their bounds
+    ends = [(fill_table(0.5, (k.links * k.rows, k.UNKNOWNS + 1)), zeros_table((k.links * k.rows, k.UNKNOWNS))) for k in kinds]
+    start: Any = [{"y": np.full(constraints[k].law.unknowns, 0.5), "s": 0.5} for k in listed]
+    state = (np.zeros(len(v), dtype=object), start, np.inf, ends)
+    until = lambda state: state[2] <= enough  # noqa: E731
+    dv, found, residual, ends = loop(attempt, state, len(ATTEMPTS), until=until, body_keeps_tables=True)
+    iterates = dict(zip(listed, found, strict=True))
+    if limits:
+        iterates |= {k: {"y": row[:-1], "s": row[-1]} for k, row in zip(limits, ends[0][0][:], strict=True)}
+    points = (ends[-1][0][:], ends[-1][1][:]) if contacts is not None else None
+    return Solution(dv, [iterates[k] for k in range(len(constraints))], residual, points)
 
 
 def _solve(
@@ -197,7 +184,7 @@ def _solve(
 
             # predictor: the step to the solution and its feasible length; corrector: the step to a reachable point of the path
             right = r * -left
-            states = [part.predictor(s, right) for part, s in zip(parts, states, strict=True)]
+            states = [part.predictor(s, right, live) for part, s in zip(parts, states, strict=True)]
             states, reach = _step(parts, states, factor.solve(right), live)
             short = 1.0 - 1.0 / np.maximum(reach, 1.0)
             far = np.maximum((energy - final_energy) * per_extra, 0.0)

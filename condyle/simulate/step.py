@@ -64,7 +64,7 @@ def problem(world: World, x: Inputs) -> Problem:
     p = motors(world, x.u) + springs(world, full) + external(world, full) - inverse_dynamics(world.model, full.q, full.v, a)
     p = world.h * p - np.array(implicit_gains(world)) * full.v
     listed = [*contact_constraints(world, full.q, full.v, world.listed_points), *joint_constraints(world, full.q, full.v)]
-    contacts = contact_table(world, full.q)
+    contacts = contact_table(world, full.q, at.T)
     rotation = ground_axes(world, full.q) if listed or contacts is not None else None
     return Problem(
         matrix_to_ground_axes(rotation, at.congruence(M)),

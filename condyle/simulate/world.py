@@ -170,7 +170,7 @@ class World:
     @cached_property
     def point_table(self) -> Layout | None:
         """The points that a step treats in a table, see contact_table.py: all but a few feet; None if there are none."""
-        if self.ground is None or not self.coordinate_map.identity or self.pyramid:
+        if self.ground is None or self.pyramid:
             return None
         feet = {k: point.link for k, point in enumerate(self.points) if not point.secondary}
         few = len(feet) <= LISTED and len(set(feet.values())) == len(feet)

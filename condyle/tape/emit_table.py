@@ -299,7 +299,8 @@ class TableEmitter(IRWriter):
             return self.entries(block, i, values, plan)
         if op == "fill":
             memory = self.new_table(*table_size(block.nodes, i), by_columns=self.lies_by_columns(block, i))
-            self.fill(data[0], memory)
+            if data[0] is not None:
+                self.fill(data[0], memory)
             return memory
         memory = self.tables[args[0]]
         if op == "reshape":

@@ -13,7 +13,7 @@ from condyle.tape.interpret import Arithmetic, evaluate
 from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.scalar import Int, Scalar, compare, emit, integer
-from condyle.tape.table import Table, current, fill_table, make_table, recording
+from condyle.tape.table import Table, current, empty_table, fill_table, make_table, recording
 from condyle.tape.tape import RUN_TIME, Block, Call, Loop, Tape, by_port
 
 
@@ -60,9 +60,9 @@ class Recorder(Arithmetic):
         """Columns of what a loop wrote."""
         return columns(written, first, last, (last - first,))
 
-    def fill(self, value: float, rows: int, columns: int) -> Table:
+    def fill(self, value: float | None, rows: int, columns: int) -> Table:
         """A table of the current graph with one number in every entry."""
-        return fill_table(value, (rows, columns))
+        return fill_table(value, (rows, columns)) if value is not None else empty_table((rows, columns))
 
     def reshape(self, table: Table, rows: int, columns: int) -> Table:
         """The same entries in another shape."""

@@ -99,9 +99,9 @@ class Arithmetic:
         """The table of some columns of what a loop wrote."""
         return [row[first:last] for row in written]
 
-    def fill(self, value: float, rows: int, columns: int) -> Any:
-        """A table with one number in every entry."""
-        return [[self.number(value)] * columns for _ in range(rows)]
+    def fill(self, value: float | None, rows: int, columns: int) -> Any:
+        """A table with one number in every entry; None: any."""
+        return [[self.number(0.0 if value is None else value)] * columns for _ in range(rows)]
 
     def reshape(self, table: Any, rows: int, columns: int) -> Any:
         """The same entries, row after row."""

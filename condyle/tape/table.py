@@ -236,6 +236,13 @@ def fill_table(value: float, shape: int | tuple[int, ...]) -> Table:
     return Table(graph, graph.record("fill", (), (float(value), *_two_axes(sizes))), sizes)
 
 
+def empty_table(shape: int | tuple[int, ...]) -> Table:
+    """A table in which every entry is written before it is read: what it holds until then is unknown, and costs nothing."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    graph = current()
+    return Table(graph, graph.record("fill", (), (None, *_two_axes(sizes))), sizes)
+
+
 def zeros_table(shape: int | tuple[int, ...]) -> Table:
     """A table of zeros, to be filled in by a loop."""
     return fill_table(0.0, shape)

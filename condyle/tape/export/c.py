@@ -221,9 +221,8 @@ class CFunction:
                 tables[i] = self.table([values[a] for a in args], data[1], here, indent)
             elif op == "fill":
                 tables[i] = self.new_table(data[1], data[2], here, indent)
-                self.lines.append(
-                    f"{indent}for (size_t i = 0; i < {data[1] * data[2]}; ++i) t{here}[i] = {literal(data[0], self.single)};"
-                )
+                number = literal(0.0 if data[0] is None else data[0], self.single)
+                self.lines.append(f"{indent}for (size_t i = 0; i < {data[1] * data[2]}; ++i) t{here}[i] = {number};")
             elif op == "reshape":
                 tables[i] = self.reshaped(tables[args[0]], data, here, indent)
             elif op == "update":

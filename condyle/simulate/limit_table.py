@@ -1,0 +1,80 @@
+"""Joint limits in a table, see table_part.py: a joint within its limits has no force and no unknowns."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from condyle.robot.spatial import Array
+from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.friction_cone import Polytope, ScaledPolytope
+from condyle.simulate.table_part import Fields, Point, Rows
+from condyle.tape.array import where
+from condyle.tape.table import table
+
+
+class LimitRows(Rows):
+    """The rows of joint limits, one for each, as table_part.py asks for them."""
+
+    LAW: ClassVar[Fields] = {"E": 0, "kappa": 0, "per": 0}
+    ITERATE: ClassVar[Fields] = {"y": 1, "z": 1, "s": 0, "w": 0}
+    SCALED: ClassVar[Fields] = {"per_y": 1, "per_z": 1, "per_s": 0, "per_w": 0}
+    AHEAD: ClassVar[Fields] = {"to_w": 0, "closing": 1, "rho": 1}
+    STEP: ClassVar[Fields] = {"y": 1, "z": 1, "s": 0, "w": 0}
+    LINEARISED = ScaledPolytope
+    CONSISTENT = ("y", "s")
+    UNKNOWNS = 1
+    WRENCH, STIFFNESS = 1, 1
+
+    def __init__(self, constraints: list[Constraint]) -> None:
+        self.constraints, self.links, self.rows = constraints, len(constraints), 1
+        numbers = []
+        for b in constraints:
+            assert isinstance(b.law, Polytope)
+            touches = where(b.idle, 0.0, 1.0)
+            numbers.append([touches, b.law.E[0, 0], b.law.kappa, b.law.per, b.mass, b.max_speed, b.velocity_scale])
+        self.numbers = table(np.array(numbers, dtype=object))
+
+    def touches(self, row: Any) -> Any:
+        """Whether a joint is beyond its limit."""
+        return self.numbers[row, 0] > 0.5
+
+    def motions(self, v: Array) -> Array:
+        """(joints, 1)."""
+        return np.array([b.velocity(v) for b in self.constraints], dtype=object)
+
+    def add_wrenches(self, totals: Array, into: Array, sign: float = 1.0) -> None:
+        """At each joint."""
+        for b, total in zip(self.constraints, totals, strict=True):
+            b.add_impulse(total, into, sign)
+
+    def add_stiffness(self, totals: Array, H: Array) -> None:
+        """At each joint."""
+        for b, total in zip(self.constraints, totals, strict=True):
+            b.add_stiffness(total[None, :], H)
+
+    def beginning(self, point: Point, motion: Array) -> tuple[Polytope, Any, Any, Any]:
+        """(law, inertia, speed, velocity scale) before the step."""
+        _, E, kappa, per, mass, speed, scale = self.numbers[point.row]
+        return Polytope(np.array([[E]], dtype=object), kappa, per), mass, speed, scale
+
+    def stored_law(self, law: Polytope) -> dict[str, Any]:
+        """The columns of a law."""
+        return {"E": law.E[0, 0], "kappa": law.kappa, "per": law.per}
+
+    def law(self, point: Point) -> Polytope:
+        """The law of the columns."""
+        return Polytope(np.array([[point.get("E")]], dtype=object), point.get("kappa"), point.get("per"))
+
+    def velocity(self, point: Point, motion: Array) -> Array:
+        """Of the joint."""
+        return motion
+
+    def wrench(self, point: Point, impulse: Array) -> Array:
+        """At the joint."""
+        return impulse
+
+    def stiffness(self, point: Point, Sigma: Array) -> Array:
+        """At the joint."""
+        return Sigma[0]
