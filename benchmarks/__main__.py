@@ -26,6 +26,7 @@ ALL = (
     "overhead",
     "robots",
     "contact",
+    "contact_points",
     "float32",
     "fourlimb",
     "closed_loop",

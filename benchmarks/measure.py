@@ -106,11 +106,11 @@ def busy() -> str:
     return f"load {load():.1f} on {os.cpu_count()} cores"
 
 
-def in_new_process(code: str, **environment: str) -> dict[str, Any]:
+def in_new_process(code: str, seconds: float = 120, **environment: str) -> dict[str, Any]:
     """What Python code printed as JSON in a new process."""
     path = os.pathsep.join(p for p in (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")) if p)
     settings = {**os.environ, "PYTHONPATH": path, **environment}
-    done = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=seconds)
     if done.returncode:
         raise RuntimeError(f"another Python process failed: {done.stderr.strip()[-300:]}")
     printed: dict[str, Any] = json.loads(done.stdout)
