@@ -8,11 +8,14 @@ is optimal for straight code (Belady 1966). LLVM still encodes the instructions,
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from condyle.tape.interpret import Ieee
 from condyle.tape.ir_writer import VectorType
-from condyle.tape.tape import Block
+from condyle.tape.ops import BOOL, OPS
+from condyle.tape.tape import Block, Node
 
 NEVER = 1 << 60  # the next use of a value that is used no more
 REACH = 127  # vectors on either side of the base pointer that instructions of AVX-512 address by one byte
@@ -21,7 +24,9 @@ ARITHMETIC = {"add": "vadd", "mul": "vmul", "sub": "vsub", "div": "vdiv"}
 COMPARE = {"lt": 17, "le": 18, "eq": 0}  # ordered, and quiet
 LOGIC = {"and": "vand", "or": "vor"}
 ROUND = {"rint": 8, "floor": 9}
-SUPPORTED = frozenset({*ARITHMETIC, *COMPARE, *LOGIC, *ROUND, "fma", "neg", "abs", "sqrt", "copysign", "select", "not"})
+EXTREME = {"min": "vmin", "max": "vmax"}
+UNORDERED, ORDERED = 3, 7  # comparisons
+SUPPORTED = frozenset({*ARITHMETIC, *COMPARE, *LOGIC, *ROUND, *EXTREME, "fma", "neg", "abs", "sqrt", "copysign", "select", "not"})
 
 
 def supported(block: Block) -> bool:
@@ -135,6 +140,8 @@ class Assembler:
             unused: list[int] = []
             if node.op == "fma":
                 r = self.fma(i, unused)
+            elif node.op in EXTREME:
+                r = self.extreme(i, EXTREME[node.op], unused)
             else:
                 text, end = self.instruction(i, node.op)
                 self.release(i, unused)
@@ -267,6 +274,29 @@ class Assembler:
         self.held[r], register[i] = i, r
         return r
 
+    def extreme(self, i: int, word: str, unused: list[int]) -> int:
+        """Write min or max; returns the register. The processor gives b where one is NaN, and a is wanted if only a is."""
+        a, b = self.operands[i]
+        names, suffix, write, temporary = self.names, self.suffix, self.lines.append, self.names[self.temporary]
+        ra = self.fetch(a, self.register[b])
+        rb = self.fetch(b, ra)
+        # both are read after it is written
+        r = self.allocate(i, (ra, rb))
+        x, y, z = names[ra], names[rb], names[r]
+        if self.registers.masks:
+            write(f"vcmp{suffix} ${UNORDERED}, {x}, {x}, %k1")
+            write(f"vcmp{suffix} ${ORDERED}, {y}, {y}, %k1{{%k1}}")
+            write(f"{word}{suffix} {y}, {x}, {z}")
+            write(f"vmova{self.packed} {x}, {z}{{%k1}}")
+        else:
+            write(f"vcmp{suffix} ${UNORDERED}, {x}, {x}, {z}")
+            write(f"vcmp{suffix} ${ORDERED}, {y}, {y}, {temporary}")
+            write(f"vand{self.packed} {temporary}, {z}, {z}")
+            write(f"{word}{suffix} {y}, {x}, {temporary}")
+            write(f"vblendv{self.packed} {z}, {x}, {temporary}, {z}")
+        self.release(i, unused)
+        return r
+
     def instruction(self, i: int, op: str) -> tuple[str, str]:
         """The instruction of any other operation, before and behind the register that it writes."""
         args, after = self.operands[i], self.following[i]
@@ -317,6 +347,46 @@ class Assembler:
                 word, bits = {"neg": ("vxor", self.sign), "abs": ("vand", self.magnitude), "not": ("vxor", self.ones)}[op]
                 text = f"{word}{packed} {bits}, {names[ra]}, "
         return text, end
+
+
+def straight_part(block: Block, run: range, slots: Mapping[int, int]) -> tuple[Block, dict[int, int], dict[int, list[int]]]:
+    """(a run of nodes as a block of its own, slots of its params, slots of its results, by node of that block).
+
+    In a slot, a comparison is 1 or 0.
+    """
+    nodes = block.nodes
+    graph: list[Node] = []
+    place: dict[int, int] = {}
+    homes: dict[int, int] = {}
+
+    def add(op: str, args: tuple[int, ...] = (), data: Any = None) -> int:
+        graph.append(Node(op, args, data))
+        return len(graph) - 1
+
+    zero, one = add("const", (), 0.0), add("const", (), 1.0)
+
+    def operand(a: int) -> int:
+        if a not in place:
+            op, _, data = nodes[a]
+            if op == "const":
+                place[a] = add("const", (), data)
+            else:
+                place[a] = add("param", (), len(homes))
+                homes[place[a]] = slots[a]
+                if op in OPS and OPS[op].gives == BOOL:
+                    place[a] = add("lt", (zero, place[a]))
+        return place[a]
+
+    places: dict[int, list[int]] = {}
+    for i in run:
+        op, args, data = nodes[i]
+        if op not in SUPPORTED:
+            continue  # a param, a constant, or what a loop gave: found where it is used
+        place[i] = add(op, tuple([operand(a) for a in args]), data)
+        if i in slots:
+            kept = add("select", (place[i], one, zero)) if OPS[op].gives == BOOL else place[i]
+            places.setdefault(kept, []).append(slots[i])
+    return Block(tuple(graph), len(homes), tuple(places)), homes, places
 
 
 def _operands(block: Block) -> tuple[list[tuple[int, ...]], list[bool]]:

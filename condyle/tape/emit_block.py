@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from condyle.tape.affine import affine_offset, body_counters, counter_range
+from condyle.tape.assemble import Assembler, Registers, straight_part
 from condyle.tape.emit_table import Counter, Memory, RowIndex, TableEmitter, Values
 from condyle.tape.ir_writer import OpenLoop, VectorType
-from condyle.tape.layout import Cut, cut, weight
+from condyle.tape.layout import Cut, assembled_runs, cut, weight
 from condyle.tape.ops import BOOL, INT, OPS, TABLES
 from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses
 from condyle.tape.target import Target
@@ -22,6 +23,7 @@ class BlockEmitter(TableEmitter):
 
     def __init__(self, vector: VectorType, target: Target) -> None:
         super().__init__(vector, target)
+        self.spill_area = (0, 0)  # of the assembled runs: where it begins in scratch memory, and its size
         self.widths: set[int] = set()  # lanes of vectors whose lanes are iterations
         self.streams: dict[int, list[tuple[int, int, int]]] = {}  # loop of the kernel -> (output, first column, last) it writes
 
@@ -32,11 +34,14 @@ class BlockEmitter(TableEmitter):
 
         `done`: the node that, once it is known, may end the loop whose body this is.
         """
-        if len(plan.runs) == 1:
+        if len(plan.runs) == 1 and not plan.assembled:
             return self.run(block, plan.runs[0], params, plan, done, close)
         for run in plan.runs:
-            with self.piece():
-                self.run(block, run, {}, plan)
+            if run.start in plan.assembled:
+                self.assembled_run(block, run, plan)
+            else:
+                with self.piece():
+                    self.run(block, run, {}, plan)
             if close is not None and done is not None and done in run:
                 close.leave(self.operand(block, done, {}, plan))
         return {}
@@ -99,6 +104,39 @@ class BlockEmitter(TableEmitter):
             value = self.put(f"select <{self.type.lanes} x i1> {value}, {v} {self.type.splat(1.0)}, {v} zeroinitializer")
         self.store(value, self.place(slot))
 
+    # ---- long straight parts of the bodies of loops, in assembly
+
+    def runs_to_assemble(self, loop: Loop) -> list[range]:
+        """The runs of a loop's body that are written in assembly: none if it is short, or if there is no assembly for it."""
+        target = self.target
+        if not target.assembled or target.columns or Registers.of(self.type, target.assembled) is None:
+            return []
+        return assembled_runs(loop.body, target.assembled_run, loop.done) if weight(loop.body) > target.straight_in_loops else []
+
+    def assembled_run(self, block: Block, run: range, plan: Cut) -> None:
+        """A run of nodes as an assembled function: operands come from their slots, and what is used later goes to its slot."""
+        registers = Registers.of(self.type, self.target.assembled)
+        assert registers is not None
+        part, homes, places = straight_part(block, run, plan.slots)
+        self.names += 1
+        name = f"straight{self.names}"
+        # spilled values of all runs share one area, for none of them outlives its run
+        while True:
+            base, size = self.spill_area
+            found = Assembler(
+                self.type,
+                registers,
+                {i: slot - base for i, slot in homes.items()},
+                {i: [slot - base for slot in slots] for i, slots in places.items()},
+            )
+            text = found.function(name, part)
+            if found.spills <= size:
+                break
+            self.spill_area = self.scratch.area(2 * found.spills), 2 * found.spills
+        escaped = text.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
+        self.globals += [f'module asm "{escaped}"', f"declare void @{name}(ptr)"]
+        self.do(f"call void @{name}(ptr {self.place(base)})")
+
     # ---- loops
 
     def loop(self, block: Block, i: int, values: Values, plan: Cut) -> None:
@@ -122,14 +160,18 @@ class BlockEmitter(TableEmitter):
             first + k: replace(self.tables[a], mutable=False) for k, a in enumerate(captured) if nodes[a].op in TABLES
         }
         self.tables = {}
-        inner = cut(loop.body, self.scratch, self.target.uncut * self.target.uncut_in_loops, self.target.piece)
-        open_loop = LoopParts(loop, inner, begin, outside, rows, written, carried_tables, stream)
-        if len(inner.runs) > 1:
-            final = self.loop_in_memory(open_loop)
-        elif (width := self.lanes_across(open_loop)) > 1:
-            final = self.loop_across(open_loop, width)
+        parts = LoopParts(loop, Cut([range(len(loop.body.nodes))]), begin, outside, rows, written, carried_tables, stream)
+        uncut = self.target.uncut * self.target.uncut_in_loops
+        width = self.lanes_across(parts) if weight(loop.body) <= uncut else 1
+        if width > 1:
+            final = self.loop_across(parts, width)
         else:
-            final = self.loop_in_registers(open_loop)
+            # a captured number that has a slot stays there
+            there = {first + k: plan.slots[a] for k, a in enumerate(captured) if a in plan.slots}
+            straight = self.runs_to_assemble(loop)
+            inner = cut(loop.body, self.scratch, uncut, self.target.piece, assembled=straight, params=there)
+            parts = replace(parts, plan=inner, outside={p: x for p, x in outside.items() if p not in there or not inner.slots})
+            final = self.loop_in_memory(parts) if len(inner.runs) > 1 or inner.slots else self.loop_in_registers(parts)
         self.tables, self.inputs, self.counters = around
         for k in slices:
             first, last = nodes[k].data

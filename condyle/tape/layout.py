@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from condyle.tape.assemble import SUPPORTED
 from condyle.tape.ops import OPS, TABLES
 from condyle.tape.tape import Block
 
+FREE = ("param", "const", "get")  # no operations
+SHORT = 100  # operations of a stretch before the end of a loop is known, which is worth a function of its own
 IN_MEMORY = TABLES | {"const", "loop"}  # operations whose results need no slot
 
 
@@ -31,6 +35,7 @@ class Cut:
     runs: list[range]
     slots: dict[int, int] = field(default_factory=dict)
     complete: list[list[int]] = field(default_factory=list)
+    assembled: frozenset[int] = frozenset()  # the runs that are written in assembly, by their first node
 
 
 def weight(block: Block) -> int:
@@ -38,31 +43,73 @@ def weight(block: Block) -> int:
     return sum(weight(n.data.body) if n.op == "loop" else 1 for n in block.nodes if n.op in OPS or n.op == "loop")
 
 
-Groups = Sequence[Sequence[int]]  # results that leave the kernel together, by node
-
-
-def cut(block: Block, scratch: Scratch, uncut: int, piece: int, groups: Groups | None = None) -> Cut:
-    """The block in runs of about `piece` operations; one run and no slots when it has at most `uncut`.
-
-    Results keep their slots to the end, unless they leave in `groups`: then only until their group is complete.
-    """
-    total = weight(block)
-    if total <= uncut:
-        return Cut([range(len(block.nodes))])
-    goal = min(piece, uncut)
+def assembled_runs(block: Block, least: int, done: int | None) -> list[range]:
+    """The stretches of at least so many operations in a row that can be assembled; one ends at `done`, where a loop may end."""
     runs: list[range] = []
     start, load = 0, 0
     for i, node in enumerate(block.nodes):
+        if node.op in SUPPORTED:
+            load += 1
+        elif node.op not in FREE:
+            if load >= least:
+                runs.append(range(start, i))
+            start, load = i + 1, 0
+        if i == done and load >= min(least, SHORT):
+            runs.append(range(start, i + 1))
+            start, load = i + 1, 0
+    if load >= least:
+        runs.append(range(start, len(block.nodes)))
+    return runs
+
+
+Groups = Sequence[Sequence[int]]  # results that leave the kernel together, by node
+
+
+def cut(
+    block: Block,
+    scratch: Scratch,
+    uncut: int,
+    piece: int,
+    groups: Groups | None = None,
+    assembled: Sequence[range] = (),
+    params: Mapping[int, int] = MappingProxyType({}),
+) -> Cut:
+    """The block in runs of about `piece` operations, and those to be `assembled`; one run and no slots if it has none of these,
+    and at most `uncut` operations.
+
+    Results keep their slots to the end, unless they leave in `groups`: then only until their group is complete. `params`: slots
+    of params that are somewhere already.
+    """
+    if weight(block) <= uncut and not assembled:
+        return Cut([range(len(block.nodes))])
+    goal = min(piece, uncut)
+    runs: list[range] = []
+    at = 0
+    for run in [*assembled, range(len(block.nodes), len(block.nodes))]:
+        runs += _pieces(block, range(at, run.start), goal)
+        if run:
+            runs.append(run)
+        at = run.stop
+    plan = _with_slots(block, runs, scratch, groups, params)
+    plan.assembled = frozenset(run.start for run in assembled)
+    return plan
+
+
+def _pieces(block: Block, whole: range, goal: int) -> list[range]:
+    """Some nodes in a row, in runs of about `goal` operations."""
+    runs: list[range] = []
+    start, load = whole.start, 0
+    for i in whole:
+        node = block.nodes[i]
         cost = min(weight(node.data.body), goal) if node.op == "loop" else int(node.op in OPS)
         if load + cost > goal and load:
             runs.append(range(start, i))
             start, load = i, 0
         load += cost
-    runs.append(range(start, len(block.nodes)))
-    return _with_slots(block, runs, scratch, groups)
+    return [*runs, range(start, whole.stop)] if start < whole.stop else runs
 
 
-def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Groups | None) -> Cut:
+def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Groups | None, params: Mapping[int, int]) -> Cut:
     """A slot for each param, each result, and each value read in another run than the one that computes it."""
     nodes = block.nodes
     run_of = [k for k, run in enumerate(runs) for _ in run]
@@ -83,7 +130,8 @@ def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Group
                 last[r] = max(last.get(r, 0), ready)
     results = {r for r in block.results if nodes[r].op not in IN_MEMORY} if groups is None else set()
     forever = results | {i for i, n in enumerate(nodes) if n.op == "param"}
-    slots = {i: scratch.area(1) for i in sorted(forever)}
+    there = {i: params[n.data] for i, n in enumerate(nodes) if n.op == "param" and n.data in params}
+    slots = {i: there[i] if i in there else scratch.area(1) for i in sorted(forever)}
     births: list[list[int]] = [[] for _ in runs]
     deaths: list[list[int]] = [[] for _ in runs]
     for i in sorted(last.keys() - forever):

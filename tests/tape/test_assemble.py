@@ -126,3 +126,48 @@ def test_a_processor_without_avx512_computes_the_same_bits(tmp_path: Path) -> No
     f = cd.load("ur3").function("forward_dynamics_derivatives")
     arrays = [np.random.default_rng(2).normal(size=(9, p.size)) for p in f.tape.inputs]
     assert narrow[1] == hashlib.sha256(b"".join([a.tobytes() for a in f(*arrays)])).hexdigest()
+
+
+# ---- straight parts of the bodies of loops
+
+
+def looped_tape(seed: int) -> Tape:
+    """Loops inside of a loop that may end early; values, comparisons among them, are alive from one straight part to the next."""
+    rng = random.Random(seed)
+
+    def mixed(values: list[Any], count: int) -> list[Any]:
+        reals, truths = list(values), [values[0] < values[1]]
+        for _ in range(count):
+            op = OPS[rng.choice(sorted(SUPPORTED - {"copysign"}) + 4 * ["fma", "mul", "sub"])]
+            args = [rng.choice(truths if kind == BOOL else reals) for kind in op.takes]
+            (truths if op.gives == BOOL else reals).append((compare if op.gives == BOOL else emit)(op.name, *args))
+        return [where(rng.choice(truths), a, b) for a, b in zip(reals[-4:], rng.sample(reals, 4), strict=True)]
+
+    def made(x: Any) -> dict[str, Any]:
+        def inner(_: Any, state: Any) -> Any:
+            return np.array(mixed([*state, *x], 30), dtype=object)
+
+        def outer(_: Any, state: Any) -> Any:
+            first = mixed([*state, *x], 40)
+            second = cd.loop(inner, np.array(first, dtype=object), 3)
+            return np.array(mixed([*first, *second, *x], 40), dtype=object)
+
+        return {"y": cd.loop(outer, x[:4] * 0.5, 4, until=lambda state: state[0] > 1.0)}
+
+    return cd.trace(made, x=5)
+
+
+@pytest.mark.parametrize(("precision", "lanes"), WIDTHS)
+def test_straight_parts_of_loops_give_the_reference_bits(precision: str, lanes: int) -> None:
+    target = replace(cpu.target(), straight_in_loops=0, assembled_run=1)
+    if not target.assembled or Registers.of(VectorType(precision, lanes), target.assembled) is None:
+        pytest.skip("no assembly for this processor")
+    tape = looped_tape(lanes)
+    lowered = lower(tape, precision)
+    text, scratch = kernel_ir(lowered, precision, lanes, target)
+    assert text.count("module asm") >= 3
+    kernel = cpu.CpuKernel(lowered, cpu.object_code(text), scratch, lanes, lowered.operations)
+    inputs = inputs_from(random.Random(lanes).randrange, tape, dtype=DTYPE[precision], most=19)
+    got = computed(kernel, tape, inputs, inputs[0].dtype)
+    for port, a, b in zip(tape.outputs, reference(lowered, inputs), got, strict=True):
+        assert same_bits(a, b), f"{port.name}: {a} and {b}"

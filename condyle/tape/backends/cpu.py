@@ -27,6 +27,7 @@ from condyle.tape.target import Target, cpu_target
 from condyle.tape.trace_cache import source_hash
 
 _word_at = ctypes.c_int64.from_address
+LONG = 1 << 20  # letters of LLVM text
 ALIGN = 64  # bytes: scratch memory begins at a multiple of a vector's size
 # how many threads pay is decided by the expected time of a batch
 SECONDS_PER_OPERATION = 0.3e-9  # for one lane block, before the kernel has been timed
@@ -97,9 +98,9 @@ def _llvm() -> Any:
     return llvm
 
 
-def _target_machine() -> Any:
+def _target_machine(opt: int = 2) -> Any:
     found = _llvm().Target.from_triple(host().triple)
-    return found.create_target_machine(cpu=host().cpu, features=host().features, opt=2, reloc="pic", codemodel="small")
+    return found.create_target_machine(cpu=host().cpu, features=host().features, opt=opt, reloc="pic", codemodel="small")
 
 
 def _module(text: str) -> Any:
@@ -110,7 +111,8 @@ def _module(text: str) -> Any:
 
 def object_code(text: str) -> bytes:
     """LLVM text compiled for this processor."""
-    code: bytes = _target_machine().emit_object(_module(text))
+    # of long kernels the code is as fast, and ready a sixth earlier
+    code: bytes = _target_machine(1 if len(text) > LONG else 2).emit_object(_module(text))
     return code
 
 
