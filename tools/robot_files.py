@@ -1,6 +1,6 @@
 """Count which robot files load, and why the others are refused, over folders of URDF, xacro and MJCF files.
 
-    python tools/robot_files.py FOLDER... [--physics] [--csv FILE] [--only PART] [--seconds 60] [--gigabytes 4]
+    python tools/robot_files.py FOLDER... [--physics] [--csv FILE] [--only PART] [--every 1] [--seconds 60] [--gigabytes 4]
 
 A file counts if it is a robot to its own reader (Pinocchio for URDF, the reference xacro, MuJoCo for MJCF) and has a joint that
 moves; fragments, files that their reader refuses, and second copies are skipped, and counted as such. Every file is read in a
@@ -17,6 +17,7 @@ import os
 import re
 import resource
 import sys
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -126,6 +127,7 @@ def examine(path: Path, folder: Path, row: Outcome, physics: bool, pipe: Connect
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
+    os.chdir(tempfile.gettempdir())  # MuJoCo writes its log where it is
     packages = homes(path, folder)
     row.outcome, row.reason = "skipped", "its own reader died"
     pipe.send(row)
@@ -315,13 +317,15 @@ def main() -> None:
     parser.add_argument("--physics", action="store_true", help="compare mass matrix and gravity with Pinocchio or MuJoCo")
     parser.add_argument("--csv", type=Path, help="write one line per file")
     parser.add_argument("--only", default="", help="only files with this in their path")
+    parser.add_argument("--every", type=int, default=1, help="only every so many files")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the processor, for one file")
     parser.add_argument("--gigabytes", type=float, default=6.0, help="address space of one process")
     options = parser.parse_args()
     if missing := [str(folder) for folder in options.folders if not folder.exists()]:
         parser.error(f"there is no {missing[0]}")
 
-    files = list(found(options.folders, options.only))
+    files = list(found([folder.resolve() for folder in options.folders], options.only))
+    files = [file for k, file in enumerate(files) if k % options.every == 0]
     rows: list[Outcome] = []
     seen: set[tuple[str, str]] = set()
     table = options.csv.open("w", newline="") if options.csv else None
