@@ -95,18 +95,18 @@ def cut(
     return plan
 
 
-def _pieces(block: Block, whole: range, goal: int) -> list[range]:
+def _pieces(block: Block, nodes: range, goal: int) -> list[range]:
     """Some nodes in a row, in runs of about `goal` operations."""
     runs: list[range] = []
-    start, load = whole.start, 0
-    for i in whole:
+    start, load = nodes.start, 0
+    for i in nodes:
         node = block.nodes[i]
         cost = min(weight(node.data.body), goal) if node.op == "loop" else int(node.op in OPS)
         if load + cost > goal and load:
             runs.append(range(start, i))
             start, load = i, 0
         load += cost
-    return [*runs, range(start, whole.stop)] if start < whole.stop else runs
+    return [*runs, range(start, nodes.stop)] if start < nodes.stop else runs
 
 
 def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Groups | None, params: Mapping[int, int]) -> Cut:
