@@ -88,7 +88,7 @@ class Stance:
             parts.append(f"the {self.actuators.nu} actuator{'s' * (self.actuators.nu != 1)} of its file")
         if self.servo is not None:
             parts.append(f"PD control of {self.servo.size} joint{'s' * (self.servo.size != 1)}")
-        return f"{' and '.join(parts)} hold {self.source}"
+        return f"{' and '.join(parts)} hold{'s' * (self.actuators is None)} {self.source}"
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace of it depends on."""
