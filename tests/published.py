@@ -16,7 +16,6 @@ PACKAGE_DIRS = [FOLDER.parents[1]]
 REFUSED = {
     "falcon.urdf": "link 'Z_propeller' does not exist",  # Pinocchio refuses it too
     "ur3.urdf": "has no <link>",  # an empty robot
-    "alex_psyonic_hands.urdf": "joint 'index_q1' does not exist (did you mean 'Left_index_q1'?)",  # mimics nobody
 }
 
 

@@ -27,8 +27,9 @@ RunFile = Annotated[
 Base = Annotated[
     str | None,
     robot_option(
-        help="How the base moves: fixed, free, planar or euler; by default as the file says, else fixed.",
-        autocompletion=completion.one_of("fixed", "free", "planar", "euler"),
+        help="How the base moves: fixed, free, planar, euler, or auto (free for robots with feet, wheels or rotors); by default "
+        "as the file says, else fixed.",
+        autocompletion=completion.one_of("fixed", "free", "planar", "euler", "auto"),
     ),
 ]
 PackageDirs = Annotated[

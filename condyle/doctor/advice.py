@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from condyle.doctor.document import Document, named
 from condyle.doctor.fixes import NO_INERTIA, Fixes
-from condyle.doctor.shapes import bounds, lowest, mesh_bounds, poses, volume
+from condyle.doctor.shapes import bounds, mesh_bounds, volume
 from condyle.doctor.spelling import listed, written
-from condyle.robot.description import Description, JointSpec
 from condyle.robot.names import quoted
 from condyle.robot.report import HINT, WARNING, Finding
 from condyle.robot.urdf import HARMLESS, WITH_AXIS
@@ -31,12 +28,6 @@ FAR = 1.0  # how many sizes of its shapes a centre of mass may lie outside of th
 READABLE = (".stl", ".obj", ".dae")
 GIANT = 20.0  # m: a mesh larger than this on a small robot is in millimetres
 SMALL = 5.0  # m: a small robot
-
-# what the end of a leg is called; a torso on the left has no sole
-FOOT = re.compile(r"(?i:foot|feet|wheel)|(?<![A-Za-z])(?i:[lr]?(?:sole|toe))|Sole|Toe")
-WINGS = ("propeller", "rotor")
-BELOW = 0.05  # m: legs end at least so far below the root
-LEVEL = 0.03  # m: and at one height, but for this
 
 
 def advice(document: Document, fixes: Fixes, found: Sequence[Finding]) -> Iterator[Finding]:
@@ -197,45 +188,3 @@ def _touching(document: Document) -> Iterator[Finding]:
         what = "no link has a <collision>: the robot touches the ground with its visual shapes"
         todo = "Give the parts that touch a <collision>, such as a sphere at each foot; an arm on a table needs none."
         yield Finding(HINT, "nothing-touches", document.root.where, what, todo)
-
-
-def is_foot(name: str) -> bool:
-    """Whether a link, shape or frame is called so."""
-    return FOOT.search(name) is not None
-
-
-def supports(description: Description) -> list[str]:
-    """The links that support a robot whose root hangs on nothing: feet and rotors by their names, else the ends of its legs.
-
-    Legs are two limbs or more that begin at the root and end below it, at one height. None for a robot with a base of its own.
-    """
-    children: dict[str, list[JointSpec]] = defaultdict(list)
-    for joint in description.joints:
-        children[joint.parent].append(joint)
-    moved = {joint.child for joint in description.joints}
-    root = next((link.name for link in description.links if link.name not in moved), "world")
-    if root == "world" or any(joint.kind in ("free", "planar") for joint in children[root]):
-        return []
-    feet = [link.name for link in description.links if link.name != root and is_foot(link.name)]
-    ends = [link.name for link in description.links if not children[link.name] and link.name != root]
-    return feet or [name for name in ends if any(word in name.lower() for word in WINGS)] or _legs(description, root, children)
-
-
-def _legs(description: Description, root: str, children: dict[str, list[JointSpec]]) -> list[str]:
-    """The lowest link of every leg."""
-    placed, links = poses(description), {link.name: link for link in description.links}
-    rigid, limbs = [root], []
-    for name in rigid:
-        rigid += [joint.child for joint in children[name] if joint.kind == "fixed"]
-        limbs += [joint.child for joint in children[name] if joint.kind != "fixed"]
-    heights = {}
-    for limb in limbs:
-        part = [limb]
-        for name in part:
-            part += [joint.child for joint in children[name]]
-        height, name = min((lowest(links[name], placed[name]), name) for name in part)
-        heights[name] = height
-    floor = min(heights.values(), default=0.0)
-    body = min(lowest(links[name], placed[name]) for name in rigid)
-    legs = [name for name, height in heights.items() if height < floor + LEVEL]
-    return legs if len(legs) > 1 and floor < body - BELOW else []

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.doctor.advice import advice, supports
+from condyle.doctor.advice import advice
 from condyle.doctor.document import Document
 from condyle.doctor.edits import SourceText
 from condyle.doctor.fixes import NO_INERTIA, SPELLING, Fixes
@@ -28,6 +28,7 @@ from condyle.robot.load import describe, is_mjcf
 from condyle.robot.names import quoted
 from condyle.robot.paths import Places
 from condyle.robot.report import ERROR, HINT, IGNORED, KEPT, MAX_FINDINGS, REPAIRED, WARNING, Finding, Report
+from condyle.robot.stance import supports
 from condyle.robot.urdf import read_robot
 from condyle.robot.xacro import expand_xacro
 from condyle.robot.xml import Element, read_xml, write_xml
@@ -281,7 +282,15 @@ def _fixed_base(root: Element, description: Description) -> list[Finding]:
         return []
     shown = " and ".join(quoted(name) for name in names[:2]) + (" and more" if len(names) > 2 else "")
     what = f"its base is fixed, as in every URDF, and {shown} seem{'s' * (len(names) == 1)} made to carry it"
-    return [Finding(HINT, FIXED_BASE, root.where, what, "A robot that stands, rolls or flies is simulated with --base free.")]
+    return [
+        Finding(
+            HINT,
+            FIXED_BASE,
+            root.where,
+            what,
+            "A robot that stands, rolls or flies is simulated with --base free, or --base auto.",
+        )
+    ]
 
 
 def _spelling_first(found: Sequence[Finding], text: SourceText) -> list[Finding]:

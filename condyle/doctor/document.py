@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from condyle.doctor.edits import SourceText
-from condyle.doctor.shapes import known_shapes, poses
+from condyle.doctor.shapes import known_shapes
 from condyle.doctor.spelling import joint_type, misspelt
 from condyle.robot.angles import rotation_rpy
 from condyle.robot.description import Description, LinkSpec, Shape
@@ -18,6 +18,7 @@ from condyle.robot.fields import number, numbers
 from condyle.robot.names import quoted
 from condyle.robot.paths import Places
 from condyle.robot.spatial import Pose
+from condyle.robot.stance import poses
 from condyle.robot.urdf import ELSEWHERE, JOINT_KINDS
 from condyle.robot.xml import Element
 

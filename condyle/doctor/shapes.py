@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import CondyleError
-from condyle.robot.description import Description, LinkSpec, Shape
+from condyle.robot.description import Description, Shape
 from condyle.robot.mesh import OWN_READERS, read_vertices
 from condyle.robot.parts import solid, total
 from condyle.robot.spatial import Inertia, Pose
+from condyle.robot.stance import corners, half_sizes, poses
 
 DENSITY = 1000.0  # kg/m3, of a solid primitive: plastics and metal with air between, about that of water
 MESH_DENSITY = 300.0  # kg/m3, of the box around a mesh, which the part fills in part
@@ -63,18 +64,6 @@ def bounds(shapes: Sequence[Shape]) -> np.ndarray | None:
     return np.array([points.min(axis=0), points.max(axis=0)])
 
 
-def half_sizes(shape: Shape) -> np.ndarray:
-    """Half the sides of the box around a shape, in its own axes."""
-    s = shape.size
-    if shape.kind == "box":
-        return np.array(s) / 2.0
-    if shape.kind == "sphere":
-        return np.full(3, s[0])
-    if shape.kind == "ellipsoid":
-        return np.array(s)
-    return np.array([s[0], s[0], s[1] / 2.0 + (s[0] if shape.kind == "capsule" else 0.0)])
-
-
 def volume(shape: Shape) -> float:
     """Of a shape, m3."""
     s = shape.size
@@ -107,31 +96,11 @@ def estimate(collisions: Sequence[Shape], visuals: Sequence[Shape], mass: float 
 # -- the robot
 
 
-def poses(description: Description) -> dict[str, Pose]:
-    """Where every link is with all joints at zero, in the frame of the root of its tree."""
-    parent = {joint.child: joint for joint in reversed(description.joints)}
-    found: dict[str, Pose] = {}
-    for link in description.links:
-        trail, name = dict[str, None](), link.name
-        while name not in found and name in parent and name not in trail:
-            trail[name] = None
-            name = parent[name].parent
-        found.setdefault(name, Pose.identity())
-        for each in reversed(trail):
-            found[each] = found.get(parent[each].parent, Pose.identity()) @ parent[each].pose
-    return found
-
-
-def lowest(link: LinkSpec, pose: Pose) -> float:
-    """The height of its lowest point."""
-    return min(float(point[2]) for point in _corners(link, pose))
-
-
 def summary(description: Description) -> dict[str, Any]:
     """What a robot is: its joints and degrees of freedom, its mass, and the box around it with all joints at zero."""
     placed = poses(description)
     moving = [joint for joint in description.joints if joint.kind != "fixed"]
-    points = [corner for link in description.links for corner in _corners(link, placed[link.name])]
+    points = [corner for link in description.links for corner in corners(link, placed[link.name])]
     low, high = (np.min(points, axis=0), np.max(points, axis=0)) if points else (np.zeros(3), np.zeros(3))
     return {
         "name": description.name,
@@ -143,14 +112,3 @@ def summary(description: Description) -> dict[str, Any]:
         "lowest": float(low[2]),
         "meshes": sum(shape.kind == "mesh" for link in description.links for shape in (*link.visuals, *link.collisions)),
     }
-
-
-def _corners(link: LinkSpec, pose: Pose) -> list[np.ndarray]:
-    """The origin of a link and the corners of the boxes around its shapes, meshes not counted."""
-    points = [pose.p]
-    for shape in (*link.visuals, *link.collisions):
-        if shape.kind != "mesh":
-            X = pose @ shape.pose
-            reach = np.abs(X.R) @ half_sizes(shape)
-            points += [X.p - reach, X.p + reach]
-    return points

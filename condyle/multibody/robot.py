@@ -51,9 +51,10 @@ def load(
 ) -> Robot:
     """A robot from a URDF, xacro or MJCF file, a built-in name such as "ur3" or "pidog", or a Description.
 
-    `base`: "fixed" (the default for files), "free", "planar" (x, z, pitch) or "euler" (three slides, three hinges); a built-in
-    robot has the base it is meant for. `gravity`: by default that of an MJCF file, else (0, 0, -9.81). `package_dirs`: where
-    package:// and $(find ...) look. `strict`: repairs are errors.
+    `base`: "fixed" (the default for files), "free", "planar" (x, z, pitch), "euler" (three slides, three hinges), or "auto": free
+    for a robot that nothing joins to the world and that has feet, wheels, rotors or legs, else fixed; a built-in robot has the
+    base it is meant for. `gravity`: by default that of an MJCF file, else (0, 0, -9.81). `package_dirs`: where package:// and
+    $(find ...) look. `strict`: repairs are errors.
     `constraints`: mimic joints follow and loops are closed; with False, the robot is its tree alone.
     """
     if not isinstance(source, str | PathLike | Description):

@@ -23,7 +23,7 @@ X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 def build(description: Description, base: str = "fixed", gravity: Sequence[float] = (0.0, 0.0, -9.81)) -> Model:
     """The model of a checked description; links in depth-first order, children in the order of the description's joints."""
     if base not in BASES:
-        raise RobotError([f"the base must be one of {', '.join(BASES)}, got {base!r}"])
+        raise RobotError([f"the base must be one of {', '.join(BASES)} or, for files, auto; got {base!r}"])
     if len(gravity) != 3 or not np.all(np.isfinite(gravity)):
         raise RobotError([f"gravity must be three finite numbers, got {gravity!r}"])
     x, y, z = (float(component) for component in gravity)

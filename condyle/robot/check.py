@@ -73,7 +73,11 @@ def _joint(joint: JointSpec, report: Report) -> None:
         problem(" <axis>: the axis is zero", "write one with a direction, such as '0 0 1'")
     limits = joint.limits
     if limits.lower is not None and limits.upper is not None and limits.lower > limits.upper:
-        problem(f" <limit>: lower {limits.lower:g} is above upper {limits.upper:g}", "exchange them", "limit-order")
+        problem(
+            f" <limit>: lower {limits.lower:g} is above upper {limits.upper:g}",
+            "exchange them, or delete both if there are none",
+            "limit-order",
+        )
     for tag, name, value in (
         ("limit", "effort", limits.effort),
         ("limit", "velocity", limits.velocity),
@@ -311,10 +315,12 @@ def _body(link: LinkSpec, body: Inertia, report: Report) -> None:
     if largest <= ROUNDING * np.trace(body.I):
         return  # a point
     if a < -MAX_NEGATIVE * largest:
-        advice = "none may be negative; check the signs of ixx ... izz"
+        advice = f"none may be negative, and below {-MAX_NEGATIVE:g} of the largest it is refused; check the signs of ixx ... izz"
         report.problem(link.where, f"{who}: {moments}", advice, "inertia-impossible", owner=link.name)
     elif a < 0.0 or a + b < c * (1.0 - TRIANGLE):
-        why = "no body has a negative one" if a < 0.0 else "no body has one larger than the sum of the others"
+        why = f"no body has a negative one (it is refused below {-MAX_NEGATIVE:g} of the largest)"
+        if a >= 0.0:
+            why = f"no body has one larger than the sum of the others (by more than {TRIANGLE:.1%})"
         report.kept(link.where, f"{who}: {moments}: {why}", "inertia-impossible", owner=link.name)
 
 

@@ -75,10 +75,11 @@ class Fields:
 
     def problem(self, what: str, advice: str = "", rule: str = "error", **about: Any) -> None:
         """A problem at this element: "arm.urdf:41: joint 'j2' <mimic>: ..."."""
-        self.report.problem(self.where, f"{self._place}: {what}", advice, rule, element=self.element, **about)
+        self.report.problem(self.where, f"{self.place}: {what}", advice, rule, element=self.element, **about)
 
     @property
-    def _place(self) -> str:
+    def place(self) -> str:
+        """The element in a sentence: "joint 'j2' <mimic>"."""
         tag = f"<{self.element.tag}>"
         if not self.owner:
             return tag
@@ -127,11 +128,19 @@ class Fields:
     # -- children
 
     def child(self, tag: str, required: bool = False) -> Fields | None:
-        """The one child with this tag; a problem when there are several, or none where one is required."""
+        """The one child with this tag; a note, or for the ends of a joint a problem, when there are several.
+
+        A problem, too, when there is none where one is `required`.
+        """
         found = list(self.children(tag))
         if len(found) > 1:
-            first = found[0].element
-            found[1].problem(f"is given twice (first in line {first.line})", "delete one", "part-twice", data=first)
+            first, second = found[0].element, found[1]
+            what = f"is given twice (first in line {first.line})"
+            if tag in ("parent", "child"):
+                second.problem(what, "delete one", "part-twice", data=first)
+            else:
+                what = f"{second.place} {what}: the first counts"
+                self.report.kept(second.where, what, "part-twice", element=second.element, data=first)
         if not found and required:
             self.problem(f"has no <{tag}>", rule="part-missing", name=tag)
         return found[0] if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -31,15 +32,21 @@ def load_model(
     from condyle.robot import library, presets
     from condyle.robot.build import build
     from condyle.robot.check import checked
+    from condyle.robot.stance import chosen_base
 
     if isinstance(source, str) and not _is_file(source) and not library.knows(source):
         preset = presets.find(source, library.names())
-        source, base = str(preset.path), base or preset.base
+        source, base = str(preset.path), preset.base if base in (None, "auto") else base
         package_dirs, xacro_args = (*package_dirs, *preset.package_dirs), {**preset.xacro_args, **(xacro_args or {})}
     description = describe(source, package_dirs, xacro_args or {})
     built_in = isinstance(source, str) and not _is_file(source)
-    base = base or (library.base(source) if built_in else "fixed")  # type: ignore[arg-type]
-    return build(checked(description, strict=strict), base, description.gravity or EARTH if gravity is None else gravity)
+    if built_in and base in (None, "auto"):
+        base = library.base(source)  # type: ignore[arg-type]
+    description = checked(description, strict=strict)
+    if not built_in:
+        base, notes = chosen_base(description, base or "fixed")
+        description = replace(description, notes=(*description.notes, *notes))
+    return build(description, base or "fixed", description.gravity or EARTH if gravity is None else gravity)
 
 
 def describe(source: Source, package_dirs: Sequence[str | PathLike[str]], xacro_args: Mapping[str, str]) -> Description:

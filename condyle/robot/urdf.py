@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from condyle.errors import RobotError
 from condyle.robot.angles import rotation_rpy
 from condyle.robot.check import structure
 from condyle.robot.description import Description, JointSpec, Limits, LinkSpec, Mimic, Shape
-from condyle.robot.fields import Fields
+from condyle.robot.fields import Fields, number
 from condyle.robot.names import nearest, quoted
 from condyle.robot.paths import Folders, Outside, Places
 from condyle.robot.report import ERROR, Report
@@ -102,6 +103,9 @@ def read_robot(root: Element, file: str, places: Places, report: Report) -> Desc
     colors = materials(robot, report)
     links = [_link(fields, colors, places) for fields in robot.children("link")]
     joints = [_joint(fields) for fields in robot.children("joint")]
+    if any(joint.parent == "world" for joint in joints) and not any(link.name == "world" for link in links):
+        report.repaired(robot.where, "joints have the parent 'world', which is no link: one is added", "world", element=root)
+        links.append(LinkSpec("world", where=robot.where))
     if any(child.tag.startswith("xacro:") for child in root.children):
         robot.problem("has xacro elements", "name the file .xacro, or expand it first", "xacro")
     elif not links:
@@ -109,8 +113,26 @@ def read_robot(root: Element, file: str, places: Places, report: Report) -> Desc
     robot.skip(*ELSEWHERE, why=NOT_PHYSICS)
     robot.finish()
 
+    joints = _leaders(joints, report)
     joints.sort(key=lambda joint: joint.name)
     return Description(name, tuple(links), tuple(joints), (), report.notes, file)
+
+
+def _leaders(joints: list[JointSpec], report: Report) -> list[JointSpec]:
+    """The joints with each <mimic> of a joint that exists only with the follower's own prefix meaning that one: q1, left_q1."""
+    names = {joint.name for joint in joints}
+    changed = list(joints)
+    for k, joint in enumerate(joints):
+        if joint.mimic is None or not joint.mimic.joint or joint.mimic.joint in names:
+            continue
+        wanted = [name for name in names if name.endswith("_" + joint.mimic.joint)]
+        wanted = [name for name in wanted if joint.name.startswith(name.removesuffix(joint.mimic.joint))]
+        if len(wanted) == 1:
+            missing = quoted(joint.mimic.joint)
+            what = f"joint {quoted(joint.name)} <mimic>: joint {missing} does not exist, {quoted(wanted[0])} is taken"
+            report.repaired(joint.where, what, "mimic-prefix")
+            changed[k] = replace(joint, mimic=replace(joint.mimic, joint=wanted[0]))
+    return changed
 
 
 def _link(fields: Fields, colors: dict[str, Color], places: Places) -> LinkSpec:
@@ -124,13 +146,19 @@ def _link(fields: Fields, colors: dict[str, Color], places: Places) -> LinkSpec:
     return LinkSpec(name, inertia, tuple(filter(None, visuals)), tuple(filter(None, collisions)), fields.where)
 
 
-def _inertia(fields: Fields) -> Inertia:
-    """The body about its link's frame: URDF gives the inertia about the centre of mass, in axes turned by rpy."""
+def _inertia(fields: Fields) -> Inertia | None:
+    """The body about its link's frame: URDF gives the inertia about the centre of mass, in axes turned by rpy.
+
+    Without <mass> or <inertia> it counts for nothing, as in urdfdom and so in Pinocchio.
+    """
     X, before = origin(fields), len(fields.report.findings)
-    mass, moments = fields.child("mass", required=True), fields.child("inertia", required=True)
+    mass, moments = fields.child("mass"), fields.child("inertia")
     fields.finish()
     if mass is None or moments is None:
-        return HARMLESS
+        missing = "mass" if mass is None else "inertia"
+        what = f"{fields.owner} <inertial> has no <{missing}>: the link counts as one without mass"
+        fields.report.kept(fields.where, what, "part-missing", element=fields.element, name=missing)
+        return None
     m = mass.number("value")
     xx, yy, zz = (moments.number(name) for name in ("ixx", "iyy", "izz"))
     xy, xz, yz = (moments.number(name, 0.0) for name in ("ixy", "ixz", "iyz"))
@@ -254,7 +282,8 @@ def materials(robot: Fields, report: Report) -> dict[str, Color]:
         if (color := _color(material)) is not None:
             colors.setdefault(material.text("name", ""), color)
     for material in robot.children("material"):
-        material.text("name")
+        if not material.text("name", ""):
+            report.ignored(material.where, "a <material> without a name")
         material.child("color")
         material.skip("texture", why="only plain colors are shown")
         material.finish()
@@ -265,8 +294,22 @@ def _color(material: Fields) -> Color | None:
     color = material.child("color")
     if color is None:
         return None
-    r, g, b, a = color.vector("rgba", 4, (0.5, 0.5, 0.5, 1.0))
+    # a colour is never worth a refusal: what cannot be read is grey, what is out of range the nearest that there is
+    text = color.text("rgba", "0.5 0.5 0.5 1")
     color.finish()
+    try:
+        values = [number(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        values = []
+    if len(values) not in (3, 4):
+        color.report.kept(
+            color.where, f"{color.place}: rgba {quoted(text)} is not four numbers: it is grey", "color", element=color.element
+        )
+        return 0.5, 0.5, 0.5, 1.0
+    r, g, b, a = (min(max(value, 0.0), 1.0) for value in (*values, 1.0)[:4])
+    if (r, g, b, a) != tuple(values):
+        what = f"{color.place}: rgba {quoted(text)} is not four numbers from 0 to 1: it is {r:g} {g:g} {b:g} {a:g}"
+        color.report.kept(color.where, what, "color", element=color.element)
     return r, g, b, a
 
 
@@ -306,7 +349,7 @@ def shape(fields: Fields, colors: dict[str, Color], places: Places, report: Repo
 def _size(fields: Fields, kind: str) -> tuple[float, ...]:
     """The numbers that give a shape its size: positive, but for a mesh, which may be mirrored."""
     if kind == "mesh":
-        size = fields.vector("scale", 3, (1.0, 1.0, 1.0))
+        size = _scale(fields)
         if 0.0 in size:
             fields.problem("attribute 'scale' has a zero, which flattens the mesh", "write one without zeros", "scale-zero")
         return size
@@ -316,6 +359,24 @@ def _size(fields: Fields, kind: str) -> tuple[float, ...]:
     elif 0.0 in size:
         fields.report.kept(fields.where, f"{fields.owner} <{kind}> of size zero", "size-zero", element=fields.element)
     return size
+
+
+def _scale(fields: Fields) -> tuple[float, ...]:
+    """The scale of a mesh along its axes; one number is for all, and a fourth for nothing."""
+    text = fields.text("scale", "1 1 1")
+    parts = text.replace(",", " ").split()
+    if len(parts) not in (1, 3, 4):
+        return fields.vector("scale", 3, (1.0, 1.0, 1.0))
+    try:
+        values = [number(part) for part in parts]
+    except ValueError as error:
+        fields.problem(f"attribute 'scale': {error}", rule="number", name="scale", data=3)
+        return 1.0, 1.0, 1.0
+    scale = tuple(values[:3] if len(values) > 1 else values * 3)
+    if len(values) != 3 or "," in text:
+        what = f"{fields.place}: scale {quoted(text)} is not three numbers: it is {' '.join(f'{each:g}' for each in scale)}"
+        fields.report.repaired(fields.where, what, "scale", element=fields.element)
+    return scale
 
 
 def _mesh(fields: Fields, places: Places, report: Report) -> Path | None:

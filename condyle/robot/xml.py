@@ -23,6 +23,10 @@ HARMLESS_INSTRUCTIONS = ("xml-model", "xml-stylesheet")  # hints for editors and
 UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
+# <?xml ...?> after spaces and comments, where XML does not allow it; possessive, so that no text makes it slow
+LATE_DECLARATION = re.compile(rb"(?=[\s<])(?!<\?xml)(?:\s++|<!--(?:[^-]++|-(?!->))*+-->)++(<\?xml\s[^>?]{0,200}\?>)")
+
+
 class Element:
     """One element: `<tag name="value"> children and text </tag>`, and where it began. Names keep their prefix: "xacro:if"."""
 
@@ -81,6 +85,9 @@ def _utf8(source: str | bytes, file: str) -> bytes:
     if source[:2] in (b"\xff\xfe", b"\xfe\xff") or source[:4] in (b"<\0?\0", b"\0<\0?", b"<\0r\0", b"\0<\0r"):
         raise RobotError([f"{file}:1: the file is UTF-16: save it as UTF-8"])
     source = source.removeprefix(b"\xef\xbb\xbf")
+    if late := LATE_DECLARATION.match(source):
+        # a declaration below blank lines or comments says nothing that is not known; the lines stay where they are
+        source = source[: late.start(1)] + re.sub(rb"[^\n]", b" ", late[1]) + source[late.end(1) :]
     try:
         source.decode("utf-8")
     except UnicodeDecodeError as error:

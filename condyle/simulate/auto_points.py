@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from condyle.doctor.advice import is_foot
 from condyle.dynamics.kinematics import ancestors, poses
 from condyle.dynamics.manifold import random_configuration
 from condyle.robot.model import Model
 from condyle.robot.spatial import cross, product
+from condyle.robot.stance import is_foot
 from condyle.simulate.candidates import DIGITS, Candidate, candidates, directions, foot
 from condyle.simulate.points import ContactPoint
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import published
 import pytest
 
-from condyle.doctor.advice import is_foot
 from condyle.doctor.diagnose import FIXED_BASE, diagnose
+from condyle.robot.load import load_model
+from condyle.robot.stance import is_foot
 
 BODY = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>'
 
@@ -72,3 +73,30 @@ def test_published_robots(name):
     (path,) = (path for path in published.URDFS if path.stem == name)
     found = diagnose(path, package_dirs=published.PACKAGE_DIRS)
     assert any(finding.rule == FIXED_BASE for finding in found.findings) == (name in STAND)
+
+
+@pytest.mark.parametrize(
+    "text, chosen",
+    [
+        (robot(("l_foot", -0.2), ("r_foot", -0.2)), "free"),
+        (robot(("left_wheel", 0.0)), "free"),
+        (robot(("propeller_1", 0.0), kind="fixed"), "free"),
+        (robot(("a", -0.2), ("b", -0.21), ("head", 0.2)), "free"),
+        (robot(("shoulder", 0.3)), "fixed"),
+        (robot(("base_footprint", -0.1), ("shoulder", 0.3)), "fixed"),
+        (robot(("l_foot", -0.2), ("r_foot", -0.2), root="world"), "fixed"),
+        (robot(("l_foot", -0.2), kind="floating"), "fixed"),  # the file itself lets it move
+    ],
+)
+def test_the_base_follows_what_carries_the_robot(text, chosen, tmp_path):
+    (tmp_path / "it.urdf").write_text(text)
+    auto, fixed = (load_model(tmp_path / "it.urdf", base=base) for base in ("auto", None))
+    free = load_model(tmp_path / "it.urdf", base="free")
+    assert auto.nv == (free if chosen == "free" else fixed).nv
+    said = [[note.what for note in model.notes if note.what.startswith("base: ")] for model in (auto, fixed, free)]
+    if chosen == "free":
+        assert "base: free, because" in said[0][0] and "base: fixed, though" in said[1][0] and 'base="auto"' in said[1][0]
+        assert said[2] == [] and load_model(tmp_path / "it.urdf", strict=True).nv == fixed.nv
+    else:
+        assert said == [[], [], []]
+    assert load_model("pidog", base="auto").nv == load_model("pidog").nv

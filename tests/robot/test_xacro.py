@@ -115,12 +115,13 @@ def test_conditions_arguments_and_elements() -> None:
 
 def test_lines_point_to_the_source(tmp_path: Path) -> None:
     (tmp_path / "leg.xacro").write_text(
-        f'{HEAD}\n<xacro:macro name="leg" params="id">\n<link name="${{id}}">\n<inertial/></link></xacro:macro></robot>'
+        f'{HEAD}\n<xacro:macro name="leg" params="id">\n<link name="${{id}}">\n'
+        "<inertial><mass/><inertia/></inertial></link></xacro:macro></robot>"
     )
     text = f'{HEAD}\n<xacro:include filename="leg.xacro"/>\n<xacro:leg id="a"/></robot>'
     with pytest.raises(RobotError) as error:
         read_xacro(text, str(tmp_path / "robot.xacro"))
-    assert error.value.problems[0] == f"{tmp_path}/leg.xacro:4: link 'a' <inertial>: has no <mass>"
+    assert error.value.problems[0] == f"{tmp_path}/leg.xacro:4: link 'a' <mass>: attribute 'value' is missing"
 
 
 # -- against the xacro package
