@@ -54,6 +54,8 @@ def again(simulation: cd.Simulation) -> cd.Simulation:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_every_robot_with_every_base(name: str, base: str) -> None:
     robot = cd.load(name, base=base, gravity=(0.1, 0.0, -9.8))
+    if not robot.nv:
+        return  # a body that is fixed has nothing to simulate
     made = again(cd.Simulation(robot, 1e-3, integrator="rk4", substeps=3)).robot
     assert repr(made.model) == repr(robot.model) and made.report == robot.report
     shapes = [
