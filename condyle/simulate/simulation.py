@@ -28,6 +28,7 @@ from condyle.tape.compose import any_traced, traced_array
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
 from condyle.tape.progress import compiling
+from condyle.tape.scalar import Scalar
 from condyle.tape.trace import Rows
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Simulation:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies hold robot and options; compiled functions come again from the cache."""
         # that of a call inside a trace belongs to the trace
-        numbers = self.status is not None and not any_traced((self.status.residual,))
+        numbers = self.status is not None and not isinstance(self.status.residual, Scalar)
         return Simulation.from_config, (self.robot, self.config, self.threads), {"status": self.status if numbers else None}
 
     # ---- sizes and states
