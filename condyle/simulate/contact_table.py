@@ -212,12 +212,16 @@ class ContactRows(Rows):
         """Along the tree."""
         self.contacts.add_stiffness(totals, H)
 
-    def beginning(self, point: Point, motion: Array) -> tuple[Cone, Any, Any, Any]:
-        """(law, effective mass, speed, velocity scale) before the step."""
+    def scale(self) -> Any:
+        """One effective mass for each link."""
+        return sum(self.contacts.mass) * (self.contacts.velocity_scale * self.contacts.velocity_scale)
+
+    def beginning(self, point: Point, motion: Array) -> tuple[Cone, Any, Any]:
+        """(law, effective mass, speed) before the step."""
         geometry = PointGeometry.of(self.geometry[point.row])
         u, mass = geometry.velocity(motion), self.mass[point.link, 0]
         law = self.contacts.law(self.contacts.numbers, self.friction[point.row, 0], mass, geometry.depth, u)
-        return law, mass, np.sqrt(u @ u) + self.contacts.velocity_scale, self.contacts.velocity_scale
+        return law, mass, np.sqrt(u @ u) + self.contacts.velocity_scale
 
     def stored_law(self, law: Cone) -> dict[str, Any]:
         """The columns of a law."""

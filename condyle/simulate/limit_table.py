@@ -33,7 +33,7 @@ class LimitRows(Rows):
         for b in constraints:
             assert isinstance(b.law, Polytope)
             touches = where(b.idle, 0.0, 1.0)
-            numbers.append([touches, b.law.E[0, 0], b.law.kappa, b.law.per, b.mass, b.max_speed, b.velocity_scale])
+            numbers.append([touches, b.law.E[0, 0], b.law.kappa, b.law.per, b.mass, b.max_speed])
         self.numbers = table(np.array(numbers, dtype=object))
 
     def touches(self, row: Any) -> Any:
@@ -54,10 +54,14 @@ class LimitRows(Rows):
         for b, total in zip(self.constraints, totals, strict=True):
             b.add_stiffness(total[None, :], H)
 
-    def beginning(self, point: Point, motion: Array) -> tuple[Polytope, Any, Any, Any]:
-        """(law, inertia, speed, velocity scale) before the step."""
-        _, E, kappa, per, mass, speed, scale = self.numbers[point.row]
-        return Polytope(np.array([[E]], dtype=object), kappa, per), mass, speed, scale
+    def scale(self) -> Any:
+        """The inertia of each joint."""
+        return sum(b.mass * b.velocity_scale * b.velocity_scale for b in self.constraints)
+
+    def beginning(self, point: Point, motion: Array) -> tuple[Polytope, Any, Any]:
+        """(law, inertia, speed) before the step."""
+        _, E, kappa, per, mass, speed = self.numbers[point.row]
+        return Polytope(np.array([[E]], dtype=object), kappa, per), mass, speed
 
     def stored_law(self, law: Polytope) -> dict[str, Any]:
         """The columns of a law."""

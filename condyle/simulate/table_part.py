@@ -54,8 +54,12 @@ class Rows(ABC):
         """Add the stiffness that the links gathered, (links, STIFFNESS), to the matrix of the joints."""
 
     @abstractmethod
-    def beginning(self, point: Point, motion: Array) -> tuple[Any, Any, Any, Any]:
-        """(law, effective mass, bound on the speed to stop, velocity scale) of a row, with the motion before the step."""
+    def scale(self) -> Any:
+        """The energy of the effective masses at their velocity scales, of rows that do not touch, too: it is never zero."""
+
+    @abstractmethod
+    def beginning(self, point: Point, motion: Array) -> tuple[Any, Any, Any]:
+        """(law, effective mass, bound on the speed to stop) of a row, with the motion before the step."""
 
     @abstractmethod
     def stored_law(self, law: Any) -> dict[str, Any]:
@@ -155,7 +159,7 @@ class TablePart:
 
         def body(point: Point, motions: Array, total: Array, sums: Any) -> Any:
             half = len(motions) // 2
-            law, mass, speed, scale = kind.beginning(point, motions[:half])
+            law, mass, speed = kind.beginning(point, motions[:half])
             free = kind.velocity(point, motions[half:])
             reach = speed + largest([abs(x) for x in free])
             reach = np.maximum(reach, parameters.coupling / np.sqrt(mass))
@@ -163,8 +167,7 @@ class TablePart:
             energy = law.initial_fraction(impulse) * law.max_impulse * reach
             extra = np.maximum(parameters.energy_fraction * energy - law.kappa, law.kappa)
             iterate = law.start(impulse, law.kappa + extra, free, mass)
-            degree = float(law.degree)
-            more = {"final": law.kappa * degree, "extra": extra * degree, "scale": mass * scale * scale}
+            more = {"final": law.kappa * float(law.degree), "extra": extra * float(law.degree)}
             written = {**kind.stored_law(law), "extra": extra, **iterate}
             return written, total, {name: sums[name] + more[name] for name in sums}
 
@@ -172,9 +175,9 @@ class TablePart:
             motions = np.concatenate([kind.motions(before), kind.motions(free)], axis=1)
             return self.over_rows(carry[0], motions, 0, carry[1], body)
 
-        sums = {"final": 0.0, "extra": 0.0, "scale": 0.0}
+        sums = {"final": 0.0, "extra": 0.0}
         state, sums = self.where_touched((state, sums), touching, 1.0, self.v, self.v + push * inverse)
-        return state, sums
+        return state, sums | {"scale": kind.scale()}
 
     def residual(self, state: Any, change: Array, r: Array, live: Any) -> Any:
         """The state with the residuals of the laws at the velocity after a change; their impulses are taken from r."""
