@@ -64,7 +64,7 @@ def test_sim_tells_what_happened_and_records_it(tmp_path):
     done = condyle(*arguments, "--out", str(run), "--plot", str(picture), "--json")
     assert done.exit_code == 0, done.stderr
     facts = json.loads(done.stdout)
-    assert facts["steps"] == 150 and set(facts["contacts"]) == {"lf_foot", "rf_foot", "lh_foot", "rh_foot"}
+    assert facts["steps"] == 150 and set(facts["contacts"]) >= {"lf_foot", "rf_foot", "lh_foot", "rh_foot"}
     assert facts["controller"] == "hold" and facts["file"] == str(run) and not facts["interrupted"]
     assert facts["largest_residual"] < 1e-10 and facts["real_time_factor"] > 0.0
     assert sum(force[2] for force in facts["contacts"].values()) == pytest.approx(facts["weight"], rel=0.5)
