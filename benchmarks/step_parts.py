@@ -60,14 +60,14 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
     """How many iterations the solver takes on these states: the mean, the mean over full vectors of the most, and the most."""
     found: list[Any] = []
 
-    def counting(body: Any, start: Any, count: int, until: Any) -> Any:
+    def counting(body: Any, start: Any, count: int, *, until: Any = None, body_keeps_tables: bool = False) -> Any:
         if count != solver.MAX_ITERATIONS:
             return body(0.0, start)  # the first attempt, without idle limits and with them
 
         def both(k: Any, state: Any) -> Any:
             return body(k, state[0]), state[1] + 1.0
 
-        state, n = cd.loop(both, (start, 0.0), count, until=lambda s: until(s[0]))
+        state, n = cd.loop(both, (start, 0.0), count, until=lambda s: until(s[0]), body_keeps_tables=body_keeps_tables)
         found.append(n)
         return state
 

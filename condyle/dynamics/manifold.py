@@ -177,7 +177,8 @@ def random_configuration(
 def _random_joint(link: Link, rng: np.random.Generator, count: int, turn: float, reach: float) -> np.ndarray:
     if isinstance(link.kind, Ball | Free):
         quaternions = rng.standard_normal((count, 4))
-        quaternions /= np.linalg.norm(quaternions, axis=1, keepdims=True)
+        squares = quaternions * quaternions
+        quaternions /= np.sqrt(squares[:, 0] + squares[:, 1] + squares[:, 2] + squares[:, 3])[:, None]
         positions = rng.uniform(-reach, reach, (count, link.kind.nq - 4))
         return np.hstack([positions, quaternions])
     far = turn if np.any(link.axes[0].angular) else reach

@@ -24,6 +24,7 @@ from condyle.simulate.mesh_fit import Sphere, fit_end_effector
 from condyle.simulate.points import ContactPoint, shape_name, spheres
 
 DIRECTIONS, OF_A_MESH, FEW = 128, 256, 26
+GOLDEN = 180.0 * (3.0 - sqrt(5.0))  # degrees from one point of a spiral to the next
 LARGE = 50_000  # vertices of a mesh from which fewer directions are taken
 DIGITS = 6  # of comparisons, relative to the size: equal points are taken in order, whatever the last bits of a sine are
 PLACES = 9  # decimals of positions, m
@@ -71,10 +72,10 @@ def directions(count: int = DIRECTIONS) -> np.ndarray:
     grid = [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (z, y, x) > (0, 0, 0)]
     k = np.arange(count // 2 - len(grid)) + 0.5
     z = k / len(k)
-    angle = k * (np.pi * (3.0 - np.sqrt(5.0)))
-    spiral = np.column_stack([np.cos(angle) * np.sqrt(1.0 - z * z), np.sin(angle) * np.sqrt(1.0 - z * z), z])
+    turn = np.array([of_degrees(GOLDEN * x) for x in k.tolist()]).reshape(-1, 2)
+    spiral = np.column_stack([turn * np.sqrt(1.0 - z * z)[:, None], z])
     half = np.vstack([np.array(grid, dtype=float), spiral])
-    half /= np.linalg.norm(half, axis=1, keepdims=True)
+    half /= np.sqrt(half[:, 0] * half[:, 0] + half[:, 1] * half[:, 1] + half[:, 2] * half[:, 2])[:, None]
     return np.vstack([half, -half])
 
 

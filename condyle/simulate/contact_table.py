@@ -196,7 +196,7 @@ class ContactRows(Rows):
         self.geometry = table(contacts.geometry)
         self.friction, self.mass = table(contacts.friction[:, None]), table(contacts.mass[:, None])
 
-    def touches(self, row: Any) -> Any:
+    def active(self, row: Any) -> Any:
         """Whether a point is below where contact begins."""
         return self.geometry[row, 3] > 0.0
 

@@ -32,11 +32,11 @@ class LimitRows(Rows):
         numbers = []
         for b in constraints:
             assert isinstance(b.law, Polytope)
-            touches = where(b.idle, 0.0, 1.0)
-            numbers.append([touches, b.law.E[0, 0], b.law.kappa, b.law.per, b.mass, b.max_speed])
+            active = where(b.idle, 0.0, 1.0)
+            numbers.append([active, b.law.E[0, 0], b.law.kappa, b.law.per, b.mass, b.max_speed])
         self.numbers = table(np.array(numbers, dtype=object))
 
-    def touches(self, row: Any) -> Any:
+    def active(self, row: Any) -> Any:
         """Whether a joint is beyond its limit."""
         return self.numbers[row, 0] > 0.5
 

@@ -38,7 +38,7 @@ class Rows(ABC):
     rows: int
 
     @abstractmethod
-    def touches(self, row: Any) -> Any:
+    def active(self, row: Any) -> Any:
         """Whether a row may have a force in this step."""
 
     @abstractmethod
@@ -145,7 +145,7 @@ class TablePart:
 
         def on_link(l: Any, carry: Any) -> Any:
             found, every = carry
-            here = loop(lambda k, x: where(kind.touches(l * m + k), live, x), 0.0, kind.rows)
+            here = loop(lambda k, x: where(kind.active(l * m + k), live, x), 0.0, kind.rows)
             return found.set(l, [here]), np.maximum(every, here)
 
         self.touched, self.any = loop(on_link, (zeros_table((kind.links, 1)), 0.0), kind.links)
@@ -304,7 +304,7 @@ class TablePart:
             def touching(_: Any, results: Any) -> Any:
                 def on_row(k: Any, results: Any) -> Any:
                     point = Point(self, state[0], l * m + k, l)
-                    lives = where(kind.touches(point.row), self.live, 0.0) > 0.5
+                    lives = where(kind.active(point.row), self.live, 0.0) > 0.5
                     y, impulse = point.get("y"), point.law.impulse(point.get("y"))
                     unknowns, impulses = results
                     ends = where(lives, np.array([*y, point.get("s")], dtype=object), unknowns[point.row])
@@ -368,7 +368,7 @@ class TablePart:
                     row = l * m + k
 
                     def here() -> Any:
-                        return where(self.kind.touches(row), self.live * live, 0.0)
+                        return where(self.kind.active(row), self.live * live, 0.0)
 
                     def one(_: Any, carry: Any) -> Any:
                         rows, total, sums = carry

@@ -52,7 +52,7 @@ def above(base: str, height: float, degrees: float = 0.0) -> np.ndarray:
     q[-12 if base == "planar" else -24 :] = pose(base, degrees)
     lowest = min(normal @ r.frame_pose(q, foot)[1] for foot in FEET[::2])
     q[place] += (height + RADIUS - lowest) * normal[[0, 2]]
-    return world(base).state(q)
+    return world(base, degrees).state(q)
 
 
 def holding(target: np.ndarray, x: np.ndarray, kd: float = KD) -> np.ndarray:

@@ -165,7 +165,6 @@ BOX_ROBOT = a_box(BOX)
         ({"dt": np.nan}, "dt must be a finite number, got nan"),
         ({"dt": np.inf}, "dt must be a finite number, got inf"),
         ({"dt": "fast"}, "dt must be a finite number, got 'fast'"),
-        ({"dt": None}, "dt must be a finite number, got None"),
         ({"integrator": "magic"}, "the integrator must be one of semi_implicit_euler, .*; got 'magic'"),
         ({"integrator": 3}, "the integrator must be one of"),
         ({"substeps": 0}, "substeps must be a whole number from 1 up"),
