@@ -26,8 +26,7 @@ from condyle.tape.table import Table, table, zeros_table
 NEGLIGIBLE, NEGLIGIBLE_SINGLE = 1e-9, 1e-5  # the least dry friction that is a parameter, relative to the load of the joint
 NOWHERE = -1e6  # radius of a row without a point, m: it is never deep enough to touch
 LIMIT_SMOOTHING = 100.0  # of joint limits, relative to that of contacts: light links beyond their limits need it
-RECOVERY_DEPTH = 5.0  # how far beyond its limit a joint may stay, relative to the depth under its load
-RECOVERY_DEPTH_GROUND = 10.0  # how deep in the ground a contact may stay, relative to the depth at rest
+RECOVERY_DEPTH = 5.0  # how far beyond its limit a joint is brought back from, relative to the depth under its load
 RECOVERY_TIME = 0.1  # s, in which the distance to that depth falls by e
 RECOVERY_RANGE = 10.0  # the speed of recovery approaches this many depths per recovery time
 
@@ -39,14 +38,11 @@ class LawNumbers(NamedTuple):
     smoothing: Any  # kappa at rest, J
     load: Any  # mass supported by one contact at rest, kg
     velocity_scale: Any  # velocity change by gravity in one step, m/s
-    per_depth: Any  # 1 / depth at rest, 1/m
-    recovery: Any  # depth at rest per recovery time, m/s
 
     @staticmethod
     def of(world: World) -> LawNumbers:
         """Those of a world."""
-        law = (world.h * world.stiffness, world.contact_smoothing, world.nominal_load, world.gravity * world.h)
-        return LawNumbers(*law, 1.0 / world.depth, world.depth / recovery_time(world))
+        return LawNumbers(world.h * world.stiffness, world.contact_smoothing, world.nominal_load, world.gravity * world.h)
 
 
 def depth_power(world: World, depth: Any) -> Any:
@@ -65,9 +61,6 @@ def contact_law(world: World, numbers: LawNumbers, mu: Any, mass: Any, depth: An
     """
     S = depth_power(world, depth) * numbers.strength
     kappa = numbers.smoothing + impact_smoothing(np.sqrt(mass * numbers.load), numbers.velocity_scale, S, u @ u)
-    if world.on_surface:
-        far, load = depth * numbers.per_depth - RECOVERY_DEPTH_GROUND, numbers.load * numbers.velocity_scale
-        kappa = kappa + recovery_smoothing(mass, load, numbers.recovery, far, u[0] * u[0])
     # the sliding speed before the step, smooth at rest
     square, velocity_scale = u[1] * u[1] + u[2] * u[2], numbers.velocity_scale
     slip = mu * square / np.sqrt(square + velocity_scale * velocity_scale)
@@ -262,9 +255,7 @@ def limit_law(world: World, k: int, angle: Any, speed: Any) -> Polytope:
     S = depth_power(world, x) * (2.0 * joint.load * world.h)
     smoothing = np.maximum(LIMIT_SMOOTHING * world.smoothing, world.least_smoothing)
     kappa = smoothing * joint.inertia * scale * scale + impact_smoothing(joint.inertia, scale, S, speed * speed)
-    unit = joint.depth / recovery_time(world)
-    back = recovery_smoothing(joint.inertia, joint.load * world.h, unit, x - RECOVERY_DEPTH, speed * speed)
-    return Polytope.of(np.array([[where(inward, S, -S)]], dtype=object), kappa + back)
+    return Polytope.of(np.array([[where(inward, S, -S)]], dtype=object), kappa + recovery_smoothing(world, k, x, speed))
 
 
 def limit_depth(world: World, k: int, angle: Any) -> tuple[Any, Any]:
@@ -276,26 +267,23 @@ def limit_depth(world: World, k: int, angle: Any) -> tuple[Any, Any]:
     return np.maximum(below, above), below >= above
 
 
-def recovery_time(world: World) -> Any:
-    """In which the distance to the depth where a joint or a contact may stay falls by e, s; at least some steps."""
-    return np.maximum(RECOVERY_TIME, 4.0 * world.h)
+def recovery_smoothing(world: World, k: int, x: Any, speed: Any) -> Any:
+    """The smoothing that moves a joint far beyond its limit back, J; x: the depth, relative to that under the joint's load.
 
-
-def recovery_smoothing(mass: Any, load: Any, unit: Any, far: Any, square: Any) -> Any:
-    """The smoothing that moves what is far beyond a limit, or deep in the ground, back, J.
-
-    `far`: the distance to where it may stay, in depths at rest, and `unit` one such depth per recovery time. The impulse L h of a
-    load moves at kappa / (L h): kappa = (mass w + load) w gives about the speed w to the mass by itself, and to one under the
-    impulse `load`. w is `far`, bounded for large ones, and kappa is zero for what is as fast already; `square`: the squared speed
-    before the step. Twice continuously differentiable.
+    The impulse L h of a load moves the joint at kappa / (L h): kappa = (I w + load h) w gives about the speed w to a joint by
+    itself, and to one under its load. w is the distance beyond RECOVERY_DEPTH over RECOVERY_TIME, bounded for large ones, and
+    kappa is zero for a joint that is as fast already. Twice continuously differentiable.
     """
-    far = np.maximum(far, 0.0)
+    joint = world.joints[k]
+    unit = joint.depth / np.maximum(RECOVERY_TIME, 4.0 * world.h)
+    far = np.maximum(x - RECOVERY_DEPTH, 0.0)
     near, bounded = 1.0 + far, 1.0 + far * (1.0 / RECOVERY_RANGE)
     per = 1.0 / (near * bounded)
-    w = far * (near * per)
-    c = np.maximum(w * w - square * (1.0 / (unit * unit)), 0.0)
+    w, v = far * (near * per), speed * (1.0 / unit)
+    c = np.maximum(w * w - v * v, 0.0)
     t = np.minimum(c, 1.0)
-    return ((c - t) + t * t * t * (1.0 - 0.5 * t)) * (mass * unit * unit + load * unit * (bounded * per))
+    square = (c - t) + t * t * t * (1.0 - 0.5 * t)
+    return square * (joint.inertia * unit * unit + joint.load * world.h * unit * (bounded * per))
 
 
 def position(world: World, k: int) -> int:

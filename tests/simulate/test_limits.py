@@ -1,4 +1,4 @@
-"""Joint limits from any state: the solver converges at any depth and speed, and what is far beyond comes back."""
+"""Joint limits from any state: the solver converges at any depth and speed, and a joint far beyond its limit comes back."""
 
 from functools import cache
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from simulate.bodies import G, Y, a_pendulum, ball_on, simulation, upright
+from simulate.bodies import G, Y, a_pendulum, simulation
 
 import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
@@ -80,18 +80,6 @@ def test_an_impact_is_not_given_back() -> None:
     for dt in (1e-3, 5e-3, 0.02):
         xs = s.rollout(x, np.zeros((200, s.nu)), parameters={"dt": dt})
         assert np.all(np.max(-xs[..., 1], axis=1) <= 0.05 * speeds + G * dt)
-
-
-@pytest.mark.parametrize("dt", (1e-3, 0.02))
-def test_a_body_deep_in_the_ground_comes_up(dt: float) -> None:
-    s = ball_on(cd.Plane(0.5), 1e-3)
-    x = s.state(upright(0.1 - np.array([5e-3, 17.7e-3, 50e-3])), np.zeros((3, 6)))
-    xs = s.rollout(x, np.zeros((round(2.0 / dt), s.nu)), parameters={"dt": dt})
-    depth = 0.1 - xs[..., 2]
-    # an impact's depth stays, a greater one ends at ten depths at rest
-    assert abs(depth[0, -1] - 5e-3) <= 1e-6
-    assert depth[1, round(0.5 / dt)] <= 10.5e-3 and np.max(depth[:, -1]) <= 10e-3
-    assert np.max(xs[..., 9]) <= 0.2 and np.max(np.abs(xs[:, -1, 7:])) <= 1e-3
 
 
 @cache
