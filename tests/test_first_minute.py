@@ -103,7 +103,9 @@ def test_a_broken_robot_is_fixed_and_moves_in_three_commands(folder):
     assert condyle(folder, "doctor", "my.urdf").returncode == 2, "errors remain while nothing is fixed"
     fixed = condyle(folder, "doctor", "my.urdf", "--fix")
     assert fixed.returncode == 1 and "my.fixed.urdf" in fixed.stdout, fixed.stdout + fixed.stderr
-    moved = condyle(folder, "sim", "my.fixed.urdf", "--seconds", "0.3", "--joint", "shoulder=0.5", "--out", "run.cdl")
+    moved = condyle(
+        folder, "sim", "my.fixed.urdf", "--passive", "--seconds", "0.3", "--joint", "shoulder=0.5", "--out", "run.cdl"
+    )
     assert moved.returncode == 0, moved.stderr
     run = cd.read_run(folder / "run.cdl")
     assert abs(run.x[-1, 0] - run.x[0, 0]) > 1e-2, "it falls"

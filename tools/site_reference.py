@@ -22,7 +22,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "A robot in a world: steps, rollouts, derivatives and grounds.",
         ("Simulation", "Plane", "Slope", "Stairs", "HeightField", "Terrain"),
     ),
-    "loop": ("Loop and Block", "The closed loop in one kernel.", ("Loop", "Block", "Episode")),
+    "loop": ("Loop and Block", "The closed loop in one kernel.", ("Loop", "Block", "Episode", "stance", "Stance")),
     "blocks": (
         "Blocks",
         "Actuators, sensors, filters, delays, controllers and policies for closed loops.",

@@ -67,8 +67,8 @@ for cone in ("round", 20):
     world = cd.Simulation(ball, 0.002, cd.Slope(26.2, 33.3), cone=cone)
     x = world.rollout(world.state(), np.zeros((3, world.nu)))
     found[f"slope {cone}"] = [float(entry).hex() for entry in x[-1]]
-from condyle.robot.expressions import FUNCTIONS
-found["xacro"] = [FUNCTIONS[f](0.1 * k).hex() for f in ("sin", "cos", "tan") for k in range(200)]
+from condyle.robot.expression_functions import FUNCTIONS
+found["xacro"] = [FUNCTIONS[f].call(0.1 * k).hex() for f in ("sin", "cos", "tan") for k in range(200)]
 print(json.dumps(found))
 """
 
