@@ -103,7 +103,7 @@ def points_that_move(robot: Robot, config: SimulationConfig) -> tuple[ContactPoi
     return tuple(points)
 
 
-def ground_of_file(robot: Robot) -> Ground | None:
+def ground_of_file(robot: Robot) -> Plane | None:
     """The floor of an MJCF file below a robot that moves freely or slides in the world; None for one that is bolted to it."""
     written = robot.model.ground
     moves = any(link.parent < 0 and isinstance(link.kind, Free | Prismatic) for link in robot.model.links)
