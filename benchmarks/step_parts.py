@@ -43,9 +43,10 @@ def operations(world: cd.Simulation) -> dict[str, Count]:
 
     one, two = (counted(cd.function(f, **sizes).lowered().block) for f in (dynamics, geometry))
     full = compiled(Stepper(inner, world.integrator, world.substeps), "step", x=world.nx, u=max(world.nu, 1)).lowered().block
-    # the attempts without idle limits, in them the rounds with their iterations, and the last step
-    (attempts, *_), (rounds, last) = _loops(full), _loops(_loops(full)[0])
-    (iteration,) = _loops(rounds)
+    # the attempts, in them the rounds with their iterations, and the last step
+    attempts = _around(full, solver.ROUNDS)
+    rounds, last = _with_count(attempts, solver.ROUNDS), _with_count(attempts, solver.REFINEMENTS)
+    iteration = _with_count(rounds, solver.MAX_ITERATIONS)
     outside = [counted(block) for block in (attempts, rounds, last)]
     return {
         "M and p": one,
@@ -62,7 +63,7 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
 
     def counting(body: Any, start: Any, count: int, *, until: Any = None, body_keeps_tables: bool = False) -> Any:
         if count != solver.MAX_ITERATIONS:
-            return body(0.0, start)  # the first attempt, without idle limits and with them
+            return body(0.0, start)  # the first attempt
 
         def both(k: Any, state: Any) -> Any:
             return body(k, state[0]), state[1] + 1.0
@@ -88,9 +89,15 @@ def iterations(world: cd.Simulation, x: np.ndarray, u: np.ndarray) -> dict[str, 
     return {"mean": float(n.mean()), "lanes": float(vectors.max(axis=1).mean()), "most": int(n.max())}
 
 
-def _loops(block: Block) -> list[Block]:
-    """The bodies of the loops of a block."""
-    return [node.data.body for node in block.nodes if node.op == "loop"]
+def _with_count(block: Block, count: int) -> Block:
+    """The body of the loop of a block that has this count."""
+    return next(node.data.body for node in block.nodes if node.op == "loop" and node.data.count == count)
+
+
+def _around(block: Block, count: int) -> Block:
+    """The body of the loop of a block that has a loop with this count in it."""
+    bodies = [node.data.body for node in block.nodes if node.op == "loop"]
+    return next(body for body in bodies if any(node.op == "loop" and node.data.count == count for node in body.nodes))
 
 
 def _less(a: Count, b: Count) -> Count:
