@@ -26,7 +26,7 @@ class Constraint:
     max_speed: Any  # bound on the speed that it may have to stop
     mass: float  # effective mass
     velocity_scale: float  # velocity change by gravity in one step
-    idle: Any = None  # whether its force is zero in this step; None: never known to be
+    idle: Any = None  # of a joint limit: whether its force is zero in this step
 
     def velocity(self, v: Array) -> Array:
         """u along the law's directions."""

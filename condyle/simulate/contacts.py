@@ -131,8 +131,7 @@ def contact_constraints(world: World, q: Array, v: Array, points: Iterable[int] 
             u = C @ (J @ v[list(path)])
         law = contact_law(world, numbers, friction_of(world, point), mass, ground.depth, u)
         velocity_scale = numbers.velocity_scale
-        idle = ground.depth <= 0.0 if point.secondary else None
-        out.append(Constraint(law, path, J, C, np.sqrt(u @ u) + velocity_scale, mass, velocity_scale, idle))
+        out.append(Constraint(law, path, J, C, np.sqrt(u @ u) + velocity_scale, mass, velocity_scale))
     return out
 
 

@@ -34,8 +34,8 @@ WHAT_CAN_BE_PASSED = (
 class ContactPoint:
     """A sphere on a moving link: its centre in the link's frame, and its radius, 0 for a point.
 
-    `friction`: its own coefficient; None for that of the ground. `secondary`: mostly above the ground; where all secondary points
-    are, a step is solved without them.
+    `friction`: its own coefficient; None for that of the ground. `secondary`: mostly above the ground, so that it has no
+    code of its own in a kernel and is worked on in a table, where it touches.
     """
 
     name: str

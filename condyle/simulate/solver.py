@@ -109,7 +109,7 @@ def solve(
     """
     if not constraints and contacts is None:
         return Solution(pattern_factor(ancestor_dofs, M).solve(p), [], 0.0)
-    limits = [k for k, b in enumerate(constraints) if b.idle is not None and b.law.unknowns == 1]
+    limits = [k for k, b in enumerate(constraints) if b.idle is not None]
     listed = [k for k in range(len(constraints)) if k not in limits]
     kinds: list[Rows] = [LimitRows([constraints[k] for k in limits])] if limits else []
     kinds += [ContactRows(contacts)] if contacts is not None else []
@@ -150,7 +150,7 @@ def _solve(
 ) -> tuple[Array, list[Any], Any]:
     """(change of velocity, state of each part, residual) from one starting point.
 
-    The parts share the work: a list of constraints, and perhaps a table of contact points.
+    The parts share the work: a list of constraints, and tables of joint limits and contact points.
     """
     # approximate velocity without the constraints but with the drives, with a diagonal mass matrix
     push = np.array(now.p, dtype=object)
