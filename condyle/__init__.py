@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from condyle import blocks as blocks
+    from condyle import mpc as mpc
     from condyle.closed_loop.block import Block as Block
     from condyle.closed_loop.episode import Episode as Episode
     from condyle.closed_loop.loop import Loop as Loop
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from condyle.errors import ShapeError as ShapeError
     from condyle.errors import SimulationError as SimulationError
     from condyle.errors import TraceError as TraceError
+    from condyle.mpc.problem import ocp as ocp
     from condyle.multibody.robot import Robot as Robot
     from condyle.multibody.robot import load as load
     from condyle.robot.description import Description as Description
@@ -91,12 +93,13 @@ _NAMES = {
     "closed_loop.block": ("Block",),
     "closed_loop.episode": ("Episode",),
     "closed_loop.loop": ("Loop",),
-    "": ("blocks",),
     "runs.recorder": ("Recorder",),
     "runs.run": ("Run", "read_run"),
     "runs.convert": ("export_run", "import_run"),
     "control.lqr": ("lqr", "dlqr"),
     "control.stance": ("stance", "Stance"),
+    "mpc.problem": ("ocp",),
+    "": ("blocks", "mpc"),
     "connect": ("torch", "jax"),
     "view.window": ("open_window",),
     "view.notebook": ("show",),

@@ -266,7 +266,20 @@ class BlockEmitter(TableEmitter):
         # an entry that does not lie beside that of the next iteration is moved lane by lane
         scattered = sum(m.columns for m in parts.rows if m.row_size != 1 or m.shared or m.port is not None)
         scattered += 0 if parts.written.row_size == 1 else loop.writes
+        scattered += self._scattered_updates(parts)
         return width if weight(loop.body) * (width - 1) > 2 * width * scattered else 1
+
+    def _scattered_updates(self, parts: LoopParts) -> int:
+        """The updates of carried tables whose entries do not lie beside those of the next iteration."""
+        body, ranges = parts.loop.body, {k: c.range for k, c in self.counters.items()}
+        own = next((k for k, n in enumerate(body.nodes) if n.op == "param" and n.data == 0), None)
+        adjacent = any(memory.row_size == 1 for memory in parts.carried_tables.values())
+        count = 0
+        for node in body.nodes:
+            if node.op == "update" and len(node.args) == 3:
+                known = affine_offset(body, node.args[2], ranges)
+                count += known is None or known.terms.get(own or 0, 0) != 1 or not adjacent
+        return count
 
     def loop_across(self, parts: LoopParts, width: int) -> dict[int, str]:
         """A loop whose iterations are the lanes of vectors; the last vector begins early enough to be full."""

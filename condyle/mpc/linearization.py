@@ -1,0 +1,80 @@
+"""The quadratic program of a problem along a trajectory: linearised dynamics and constraints, quadratic costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condyle.mpc.barrier import Sides
+from condyle.mpc.interior_point import QP
+from condyle.mpc.problem import Problem
+from condyle.mpc.riccati import hessian_columns, stages
+from condyle.mpc.space import no_change
+from condyle.tape.array import array, isfinite, where
+from condyle.tape.linearize import linearize
+from condyle.tape.loop import scan
+from condyle.tape.table import Table, table
+
+
+def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, controls: Table) -> QP:
+    """The Gauss-Newton program in changes (dx, du) of the trajectory states (N + 1, nx), controls (N, nu)."""
+    sides, sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
+    per_stage = {name: table(values[name]) for name in ("reference", "lower", "upper", "dt") if name in values}
+    p = problem.p(values)
+
+    def stage(k: Any, _: Any, u: Any) -> Any:
+        x, following = states[k], states[k + 1.0]
+        r = per_stage["reference"][k] if problem.nr else None
+        h = per_stage["dt"][k] if problem.intervals is not None else None
+        c, A, B = problem.dynamics.gap(x, u, following, p, h)
+        g, H = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
+        out = {"A": A, "B": B, "c": c, "g": g, "H": H}
+        if sides.count:
+            lower, upper = per_stage["lower"][k], per_stage["upper"][k]
+            value, C = _linearized_constraints(problem, x, u, p)
+            d = sides.distances(value, lower, upper)
+            # in the first stage there is nothing to decide about the state
+            later = [np.minimum(k, 1.0) if side.of_state else 1.0 for side in sides.sides]
+            active = array([where(isfinite(a), b, 0.0) for a, b in zip(d, later, strict=True)])
+            out |= {"C": C, "d": array([where(a > 0.5, b, 1.0) for a, b in zip(active, d, strict=True)]), "active": active}
+        return _, out
+
+    _, rows = scan(stage, (), controls)
+    end = states[problem.N]
+    r_end = per_stage["reference"][problem.N] if problem.nr else None
+    g_end, H_end = problem.terminal_cost.quadratic(end, None, r_end, p, values.get("terminal_weights"))
+    C_end = d_end = active_end = None
+    if sides_end.count:
+        value, C_end = _linearized_constraints(problem, end, None, p)
+        d_end = sides_end.distances(value, values["terminal_lower"], values["terminal_upper"])
+        active_end = array([where(isfinite(a), 1.0, 0.0) for a in d_end])
+        d_end = array([where(a > 0.5, b, 1.0) for a, b in zip(active_end, d_end, strict=True)])
+    return QP(
+        stages(rows["A"], rows["B"], rows["c"]),
+        rows["H"],
+        hessian_columns(rows["H"]),
+        rows["g"],
+        rows.get("C"),
+        rows.get("d"),
+        rows.get("active"),
+        H_end,
+        g_end,
+        C_end,
+        d_end,
+        active_end,
+        sides,
+        sides_end,
+    )
+
+
+def _linearized_constraints(problem: Problem, x: Any, u: Any, p: Any) -> tuple[Any, Any]:
+    """(h, its Jacobian by (dx, du)) of a stage, or of the end if there is no u."""
+    zero = no_change(problem.ndx)
+    retract = problem.states.retract
+    if u is None:
+        end = problem.terminal_constraints
+        return linearize(lambda d: end.values(retract(x, d), None, p), zero)  # type: ignore[return-value]
+    h = problem.constraints
+    value, by_x, by_u = linearize(lambda d, u: h.values(retract(x, d), u, p), zero, u)
+    return value, np.concatenate([by_x, by_u], axis=1)

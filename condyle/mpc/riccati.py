@@ -1,0 +1,230 @@
+"""The Riccati recursion over tables, for the linear systems of model-predictive control.
+
+    min  sum_k  z_k^T H_k z_k / 2 + g_k^T z_k  +  x_N^T P_N x_N / 2 + p_N^T x_N,   x_{k+1} = A_k x_k + B_k u_k + c_k,  z = (x, u)
+
+`factor` works on the matrices, `solve` on the vectors with these factors, so that one factorisation serves several right-hand
+sides. All matrices lie in tables whose rows are columns of one stage after the other. The work of a stage is in loops over such
+columns, which do not depend on each other: in a kernel for one state the lanes of a vector are columns, and the code of one
+column is all there is to compile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condyle.tape.array import array
+from condyle.tape.linalg.symmetric import cholesky_factor
+from condyle.tape.loop import loop, scan
+from condyle.tape.table import Table, empty_table
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The matrices of all stages: `A` (N, n, n), `B` (N, n, m) and `c` (N, n), and [A B] column by column and row by row.
+
+    `columns`: row k (n + m) + j is column j of [A B] of stage k. `rows`: row k n + i is its row i.
+    """
+
+    A: Table
+    B: Table
+    c: Table
+    columns: Table
+    rows: Table
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(N, n, m)."""
+        return self.A.shape[0], self.A.shape[1], self.B.shape[2]
+
+    def entry(self, k: Any, i: int, j: int) -> Any:
+        """[A B][i, j] of stage k; a number where the structure fixes it."""
+        n = self.A.shape[1]
+        part, column = (self.A, i * n + j) if j < n else (self.B, i * self.B.shape[2] + j - n)
+        known = part.constant(column)
+        return part.entry(0, column, k) if known is None else known
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What `solve` needs: gains K and costs P by columns (row k n + j), Cholesky factors of the stages, and P_{k+1} c_k."""
+
+    K: Table
+    P: Table
+    L: Table
+    Pc: Table
+
+
+def stages(A: Table, B: Table, c: Table) -> Stages:
+    """The tables of a linear system over N stages."""
+    (N, n, _), m = A.shape, B.shape[2]
+    start = empty_table((N * (n + m), n)), empty_table((N * n, n + m))
+
+    def body(k: Any, state: Any, row: Any) -> Any:
+        by_columns, by_rows = state
+        AB = np.concatenate([row[0], row[1]], axis=1)
+        for i, j in np.ndindex(n, n + m):
+            by_columns = by_columns.with_entry(AB[i, j], j, i, k * float(n + m))
+            by_rows = by_rows.with_entry(AB[i, j], i, j, k * float(n))
+        return (by_columns, by_rows), None
+
+    columns, rows = scan(body, start, (A, B))[0]
+    return Stages(A, B, c, columns, rows)
+
+
+def hessian_columns(H: Table) -> Table:
+    """Symmetric matrices (N, s, s) of all stages column by column: row k s + j is column j of stage k."""
+    N, s, _ = H.shape
+
+    def body(k: Any, columns: Table, row: Any) -> Any:
+        for i, j in np.ndindex(s, s):
+            columns = columns.with_entry(row[i, j], j, i, k * float(s))
+        return columns, None
+
+    found: Table = scan(body, empty_table((N * s, s)), H)[0]
+    return found
+
+
+def factor(system: Stages, H: Table, P_end: Any) -> Factors:
+    """The factors for Hessians given by columns (`hessian_columns`), and P_N (n, n)."""
+    N, n, m = system.sizes
+    s = n + m
+    P = empty_table(((N + 1) * n, n))
+    for j, i in np.ndindex(n, n):
+        P = P.with_entry(P_end[i, j], N * n + j, i)
+    lower = [(i, j) for i in range(m) for j in range(i + 1)]
+    start = {"P": P, "K": empty_table((N * n, m)), "W": empty_table((s, s))}
+
+    def stage(k: Any, state: Any, c: Any) -> Any:
+        P, K, W = state["P"], state["K"], state["W"]
+
+        def symmetric(i: int, j: int) -> Any:
+            # of P_{k+1}, which is symmetric: by its lower triangle
+            return P.entry(n + min(i, j), max(i, j), k * float(n))
+
+        def product(j: Any, W: Table) -> Table:
+            """Column j of H + [A B]^T P [A B]."""
+            column = [system.columns.entry(0, i, k * float(s) + j) for i in range(n)]
+            y = [_dot([symmetric(i, l) for l in range(n)], column) for i in range(n)]
+            for i in range(s):
+                start = H.entry(0, i, k * float(s) + j)
+                W = W.with_entry(_plus(start, [system.entry(k, l, i) for l in range(n)], y), 0, i, j)
+            return W
+
+        W = loop(product, W, s)
+        Quu = np.zeros((m, m), dtype=object)
+        for i, j in lower:
+            Quu[i, j] = W.entry(n + j, n + i)
+        L = cholesky_factor(array(Quu))
+        inverse = [1.0 / L[i, i] for i in range(m)]
+        before, after = W, P
+
+        def update(j: Any, state: Any) -> Any:
+            """Column j of the gains, K = -Quu^-1 Qux, and of P = Qxx + Qux^T K."""
+            K, P = state
+            Qux = [before.entry(0, n + i, j) for i in range(m)]
+            gain = [-x for x in _substituted(L, inverse, Qux)]
+            for i in range(m):
+                K = K.with_entry(gain[i], 0, i, k * float(n) + j)
+            for i in range(n):
+                row = [before.entry(i, n + l) for l in range(m)]
+                P = P.with_entry(_plus(before.entry(0, i, j), row, gain), 0, i, k * float(n) + j)
+            return K, P
+
+        Pc = [_dot([symmetric(i, l) for l in range(n)], list(c)) for i in range(n)]
+        K, P = loop(update, (K, after), n)
+        packed = array([L[i, j] if i != j else inverse[i] for i, j in lower])
+        return {"P": P, "K": K, "W": W}, {"L": packed, "Pc": array(Pc)}
+
+    end, written = scan(stage, start, system.c, reverse=True)
+    return Factors(end["K"], end["P"], written["L"], written["Pc"])
+
+
+def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tuple[Table, Any]:
+    """(z (N, n + m), x_N) of the minimum, for gradients g (N, n + m), p_N, and the first state x0."""
+    _, n, m = system.sizes
+    s = n + m
+
+    def backward(k: Any, state: Any, row: Any) -> Any:
+        p, w, v = state["p"], state["w"], state["v"]
+        y = [a + b for a, b in zip(row["Pc"], [p.entry(i, 0) for i in range(n)], strict=True)]
+
+        def gradient(j: Any, w: Table) -> Table:
+            column = [system.columns.entry(0, l, k * float(s) + j) for l in range(n)]
+            return w.with_entry(_plus(v.entry(0, 0, j), y, column), 0, 0, j)
+
+        for i in range(s):
+            v = v.with_entry(row["g"][i], i, 0)
+        w = loop(gradient, w, s)
+        gu = [w.entry(n + i, 0) for i in range(m)]
+        L, inverse = _unpacked(row["L"], m)
+        du = [-x for x in _substituted(L, inverse, gu)]
+
+        def cost(j: Any, p: Table) -> Table:
+            gain = [factors.K.entry(0, i, k * float(n) + j) for i in range(m)]
+            return p.with_entry(_plus(w.entry(0, 0, j), gu, gain), 0, 0, j)
+
+        return {"p": loop(cost, p, n), "w": w, "v": v}, array(du)
+
+    p = empty_table((n, 1))
+    for i in range(n):
+        p = p.with_entry(p_end[i], i, 0)
+    start = {"p": p, "w": empty_table((s, 1)), "v": empty_table((s, 1))}
+    _, k0 = scan(backward, start, {"g": g, "L": factors.L, "Pc": factors.Pc}, reverse=True)
+
+    def forward(k: Any, state: Any, row: Any) -> Any:
+        x, c = state["x"], state["c"]
+        dx = [x.entry(i, 0) for i in range(n)]
+        du = [_plus(row["k0"][i], dx, [factors.K.entry(j, i, k * float(n)) for j in range(n)]) for i in range(m)]
+        z = [*dx, *du]
+        for i in range(n):
+            c = c.with_entry(row["c"][i], i, 0)
+
+        def following(i: Any, x: Table) -> Table:
+            line = [system.rows.entry(0, j, k * float(n) + i) for j in range(s)]
+            return x.with_entry(_plus(c.entry(0, 0, i), z, line), 0, 0, i)
+
+        return {"x": loop(following, x, n), "c": c}, array(z)
+
+    x = empty_table((n, 1))
+    for i in range(n):
+        x = x.with_entry(x0[i], i, 0)
+    end, z = scan(forward, {"x": x, "c": empty_table((n, 1))}, {"k0": k0, "c": system.c})
+    return z, array([end["x"].entry(i, 0) for i in range(n)])
+
+
+def _dot(a: list[Any], b: list[Any]) -> Any:
+    return _plus(a[0] * b[0], a[1:], b[1:])
+
+
+def _plus(start: Any, a: list[Any], b: list[Any]) -> Any:
+    """start + a0 b0 + a1 b1 + ..., without the terms that are structurally zero."""
+    from condyle.tape.array import fma
+
+    for x, y in zip(a, b, strict=True):
+        if isinstance(x, float) and x == 0.0:
+            continue
+        start = start + y if isinstance(x, float) and x == 1.0 else fma(x, y, start)
+    return start
+
+
+def _substituted(L: Any, inverse: list[Any], b: list[Any]) -> list[Any]:
+    """(L L^T)^-1 b, with the reciprocals of the diagonal of L."""
+    m, x = len(b), list(b)
+    for i in range(m):
+        x[i] = _plus(x[i], [-L[i, j] for j in range(i)], x[:i]) * inverse[i]
+    for i in reversed(range(m)):
+        x[i] = _plus(x[i], [-L[j, i] for j in range(i + 1, m)], x[i + 1 :]) * inverse[i]
+    return x
+
+
+def _unpacked(packed: Any, m: int) -> tuple[Any, list[Any]]:
+    """(the factor below its diagonal, reciprocals of the diagonal)."""
+    L = np.zeros((m, m), dtype=object)
+    entries = iter(packed)
+    for i in range(m):
+        for j in range(i + 1):
+            L[i, j] = next(entries)
+    return L, [L[i, i] for i in range(m)]

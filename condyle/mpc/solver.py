@@ -1,0 +1,248 @@
+"""Solvers as compiled functions: a state and the last plan in, a control and the next plan out. Nothing is kept between calls.
+
+    solver = problem.rti()
+    plan = solver.start(x)
+    found = solver(x, plan, reference=r)        # found.u, found.plan, found.status, ...
+
+`solver.function` is the condyle.Function: batch it, export it, differentiate it, call it inside of another trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import ControlError, ShapeError
+from condyle.mpc.problem import Problem
+from condyle.tape.array import isfinite, where
+from condyle.tape.compose import any_traced
+from condyle.tape.function import Function, function
+from condyle.tape.loop import map_rows, scan
+from condyle.tape.table import Table, empty_table, table
+
+CONVERGED, STOPPED, FAILED = 0.0, 1.0, 2.0
+SENTENCES = {
+    0: "converged",
+    1: "stopped at its limit of iterations",
+    2: "failed: a number is not finite; the last plan is kept",
+}
+RESIDUALS = ("stationarity", "dynamics", "inequality", "complementarity")
+
+Plan = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver found, for one state or a batch.
+
+    `u`: the first control. `plan`: trajectory and multipliers, for the next call. `status`: 0 converged, 1 stopped at the limit
+    of iterations, 2 failed, and then u and plan are those of the last plan. `residuals`: of the optimality conditions, by name.
+    """
+
+    u: Any
+    plan: Plan
+    status: Any
+    iterations: Any
+    residuals: dict[str, Any]
+    cost: Any
+
+    @property
+    def states(self) -> Any:
+        """The predicted states (..., N + 1, nx)."""
+        return self.plan["states"]
+
+    @property
+    def controls(self) -> Any:
+        """The planned controls (..., N, nu)."""
+        return self.plan["controls"]
+
+    @property
+    def ok(self) -> Any:
+        """Whether the plan is a new one: converged, or stopped at the limit of iterations."""
+        return self.status < FAILED
+
+    @property
+    def message(self) -> str:
+        """One sentence about the worst status."""
+        worst = int(np.max(self.status))
+        if worst != STOPPED:
+            return f"the solver {SENTENCES[worst]}"
+        name, value = max(((k, float(np.max(v))) for k, v in self.residuals.items()), key=lambda pair: pair[1])
+        return f"the solver {SENTENCES[worst]}; the largest residual is {name}, {value:.2g}"
+
+
+class Solver:
+    """A problem with a method. Subclasses define `plan_shapes`, `initial_plan` and `record`, what is traced."""
+
+    def __init__(self, problem: Problem, *, name: str) -> None:
+        self.problem, self.name = problem, name
+
+    # ---- what a method defines
+
+    @property
+    def plan_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The arrays of a plan: "states" (N + 1, nx), "controls" (N, nu), and what else is carried from call to call."""
+        raise NotImplementedError
+
+    def initial_plan(self, x: np.ndarray, u: np.ndarray) -> Plan:
+        """The arrays of a plan that stays at x with the control u."""
+        raise NotImplementedError
+
+    def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        """Inside of a trace: {"u", "status", "iterations", "cost", the residuals, and the arrays of the next plan}."""
+        raise NotImplementedError
+
+    # ---- what users call
+
+    @cached_property
+    def function(self) -> Function:
+        """The compiled function of x0 and the arrays of a plan, with the data of the problem as parameters."""
+        return self._function()
+
+    @cached_property
+    def _one_state(self) -> Function:
+        """The function with its lanes inside of one problem: columns of matrices, and stages."""
+        return self.function.on("cpu", lanes=1)
+
+    def start(self, x: Any, u: Any = None) -> Plan:
+        """A plan that stays at the state x (..., nx) with the control u: where a first solve starts."""
+        x = np.asarray(x, dtype=float)
+        if x.shape[-1:] != (self.problem.nx,):
+            raise ShapeError(f"start: x has shape {x.shape}, expected (..., {self.problem.nx})")
+        u = np.zeros(self.problem.nu) if u is None else np.asarray(u, dtype=float)
+        if u.shape[-1:] != (self.problem.nu,):
+            raise ShapeError(f"start: u has shape {u.shape}, expected (..., {self.problem.nu})")
+        lead = np.broadcast_shapes(x.shape[:-1], u.shape[:-1])
+        x, u = np.broadcast_to(x, (*lead, x.shape[-1])), np.broadcast_to(u, (*lead, u.shape[-1]))
+        return self.initial_plan(x, u)
+
+    def __call__(self, x: Any, plan: Mapping[str, Any], **data: Any) -> Solution:
+        """Solve from the state x and the last plan; `data`: what of the problem's data is not the default."""
+        missing = [name for name in self.plan_shapes if name not in plan]
+        if missing:
+            raise ControlError(f"the plan has no '{missing[0]}'; plans are made by {self.name}.start(x) and by the solver itself")
+        arrays = [plan[name] for name in self.plan_shapes]
+        if not any_traced((x, *arrays)):
+            data = {name: self._checked(name, value) for name, value in data.items()}
+        call = self.function
+        if np.ndim(x) == 1 and not any_traced((x, *arrays)):
+            call = self._one_state
+        return self.solution(call(x, *arrays, **data))
+
+    def solution(self, found: Any) -> Solution:
+        """The outputs of the function as a solution."""
+        return Solution(
+            found.u,
+            {name: getattr(found, name) for name in self.plan_shapes},
+            found.status,
+            found.iterations,
+            {name: getattr(found, name) for name in RESIDUALS if hasattr(found, name)},
+            found.cost,
+        )
+
+    def shifted(self, plan: Plan) -> Plan:
+        """The plan one interval later: each array moved up by one stage, the last one repeated."""
+        N = self.problem.N
+        moved = {}
+        for name, shape in self.plan_shapes.items():
+            array = np.asarray(plan[name])
+            axis = array.ndim - len(shape)
+            if shape and shape[0] in (N, N + 1) and len(shape) > 1:
+                rest = np.take(array, range(1, shape[0]), axis=axis)
+                array = np.concatenate([rest, np.take(array, [shape[0] - 1], axis=axis)], axis=axis)
+            moved[name] = array
+        return moved
+
+    def _function(self) -> Function:
+        shapes: dict[str, Any] = {"x0": self.problem.nx, **self.plan_shapes}
+
+        def traced(**given: Any) -> dict[str, Any]:
+            return self.record(given.pop("x0"), given, self.problem.values())
+
+        traced.__name__ = self.name
+        return function(traced, **shapes)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """The value of one datum, in its full shape: one reference or bound may stand for all stages."""
+        data = self.problem.data
+        if name not in data:
+            known = ", ".join(data) or "none"
+            raise ControlError(f"the problem has no data '{name}'; it has {known}")
+        shape = data[name].shape
+        try:
+            array = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ControlError(f"{name} must be an array of numbers of shape {shape}, got {value!r:.60}") from None
+        if len(shape) == 2 and array.shape == shape[1:]:
+            array = np.broadcast_to(array, shape)
+        if len(shape) == 1 and array.shape == ():
+            array = np.broadcast_to(array, shape)
+        if array.shape[array.ndim - len(shape) :] != shape:
+            raise ShapeError(f"{name} has shape {array.shape}, expected {shape}, or a batch (..., {', '.join(map(str, shape))})")
+        if name in ("lower", "upper", "terminal_lower", "terminal_upper"):
+            self._check_bounds(name, array)
+        elif not np.isfinite(array).all():
+            raise ControlError(f"{name} must be finite; got a NaN or an infinite entry")
+        return array
+
+    def _check_bounds(self, name: str, array: np.ndarray) -> None:
+        if np.isnan(array).any():
+            raise ControlError(f"{name} has a NaN; an infinite bound is no bound")
+        h = self.problem.terminal_constraints if name.startswith("terminal") else self.problem.constraints
+        default = h.upper if name.endswith("upper") else h.lower
+        free = ~np.isfinite(default) & np.isfinite(array).reshape(-1, h.rows).any(axis=0)
+        if free.any():
+            row = h.names[int(np.flatnonzero(free)[0])]
+            raise ControlError(
+                f"{name}: '{row}' has no such bound in the problem; give it one there, large if it matters later only"
+            )
+
+    def trace_data(self) -> tuple[Any, ...]:
+        """All that a trace which uses the solver depends on."""
+        return type(self).__name__, self.name, self.problem, *self.options()
+
+    def options(self) -> tuple[Any, ...]:
+        """Options of the method, by value."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {self.problem!r}>"
+
+
+# ---- inside of a trace
+
+
+def keep_if_failed(x0: Any, found: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """The results, or the last plan where the state, the new control or the trajectory is not finite."""
+    start = sum(x0, 0.0) + sum(found["u"], 0.0)
+    total = scan(lambda _, total, row: (total + sum(row, 0.0), None), start, table(found["states"]))[0]
+    total = scan(lambda _, total, row: (total + sum(row, 0.0), None), total, table(found["controls"]))[0]
+    ok = isfinite(total)
+    kept = {}
+    for name, old in plan.items():
+        new = found[name]
+        if isinstance(new, Table):
+            kept[name] = map_rows(lambda a, b: where(ok, a, b), new, table(old)).shaped(new.shape)
+        else:
+            kept[name] = where(ok, new, old)
+    u = where(ok, found["u"], plan["controls"][0])
+    return found | kept | {"u": u, "status": where(ok, found["status"], FAILED)}
+
+
+def path_table(rows: Table, last: Any) -> Table:
+    """A table (N + 1, n) of N rows and a last one."""
+    N, n = rows.shape
+
+    def body(k: Any, found: Table, row: Any) -> Any:
+        for i in range(n):
+            found = found.with_entry(row[i], 0, i, k)
+        return found, None
+
+    found: Table = scan(body, empty_table((N + 1, n)), rows)[0]
+    for i in range(n):
+        found = found.with_entry(last[i], N, i)
+    return found
