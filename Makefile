@@ -23,7 +23,7 @@ demo: $(VENV)/.installed-demo ## five robots, simulated, checked and reported, i
 	$(BIN)/condyle demo
 
 test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows them
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-bench ## measure the speeds the documentation quotes
 	$(BIN)/python -m benchmarks

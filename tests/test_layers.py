@@ -44,11 +44,26 @@ LONGEST_FILE = 600  # lines
 SLOWEST_IMPORT = 0.6  # s of one processor, at best of five: 0.25 on an idle computer, up to twice that on a busy one
 
 FILES = sorted(PACKAGE.rglob("*.py"))
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 
-def report(path: Path, faults: list[tuple[int, str]]) -> str:
-    return "\n".join(f"{path.relative_to(ROOT)}:{line}: {fault}" for line, fault in sorted(faults))
+def test_there_are_files() -> None:
+    assert FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_file(path: Path) -> None:
+    """Imports point one way, optional packages are imported where they are used, nothing is dangerous, and it is short."""
+    inside, text = path.relative_to(PACKAGE).parts, path.read_text()
+    tree, lines = ast.parse(text), len(text.splitlines())
+    faults = [*imported_too_early(tree), *dangers(tree)]
+    if inside != ("__init__.py",):  # the door: it names what every layer offers
+        layer = inside[0].removesuffix(".py")
+        known = layer in ("errors", "atomic_write") or layer in RANK
+        assert known, f"condyle/{inside[0]} has no place in LAYERS of {Path(__file__).name}"
+        faults += wrong_way(tree, inside)
+    if lines > LONGEST_FILE:
+        faults.append((LONGEST_FILE, f"the file has {lines} lines, more than {LONGEST_FILE}: split it"))
+    assert not faults, "\n".join(f"{path.relative_to(ROOT)}:{line}: {fault}" for line, fault in sorted(faults))
 
 
 # -- which way imports point
@@ -84,23 +99,6 @@ def wrong_way(tree: ast.Module, inside: tuple[str, ...]) -> list[tuple[int, str]
         elif layer not in RANK or (target != layer and RANK[target] >= RANK[layer]):
             faults.append((line, f"{layer} may not import {name}: data flows {' < '.join(map(', '.join, LAYERS))}"))
     return faults
-
-
-def test_there_are_files() -> None:
-    assert FILES
-
-
-@each_file
-def test_imports_point_one_way(path: Path) -> None:
-    inside = path.relative_to(PACKAGE).parts
-    if inside == ("__init__.py",):
-        return  # the door: it names what every layer offers
-    layer = inside[0].removesuffix(".py")
-    assert layer in ("errors", "atomic_write") or layer in RANK, (
-        f"condyle/{inside[0]} has no place in LAYERS of {Path(__file__).name}"
-    )
-    faults = wrong_way(ast.parse(path.read_text()), inside)
-    assert not faults, report(path, faults)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +144,10 @@ def at_load(node: ast.AST) -> Iterator[ast.AST]:
         yield from at_load(child)
 
 
-@each_file
-def test_optional_packages_are_imported_where_used(path: Path) -> None:
+def imported_too_early(tree: ast.Module) -> list[tuple[int, str]]:
+    """Imports of optional packages that run when the module is loaded."""
     faults = []
-    for node in at_load(ast.parse(path.read_text())):
+    for node in at_load(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -158,13 +156,7 @@ def test_optional_packages_are_imported_where_used(path: Path) -> None:
         for name in names:
             if name.partition(".")[0] not in AT_THE_TOP:
                 faults.append((node.lineno, f"imports {name} when loaded: move it into the function that needs it"))
-    assert not faults, report(path, faults)
-
-
-@each_file
-def test_files_are_short(path: Path) -> None:
-    lines = len(path.read_text().splitlines())
-    assert lines <= LONGEST_FILE, f"{path.relative_to(ROOT)} has {lines} lines, more than {LONGEST_FILE}: split it"
+    return faults
 
 
 UNPICKLERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
@@ -189,12 +181,6 @@ def dangers(tree: ast.Module) -> list[tuple[int, str]]:
                 if not (isinstance(value, ast.Constant) and value.value is False):
                     faults.append((value.lineno, f"{name}={ast.unparse(value)}"))
     return faults
-
-
-@each_file
-def test_nothing_dangerous(path: Path) -> None:
-    faults = dangers(ast.parse(path.read_text()))
-    assert not faults, report(path, faults)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ NAMES = """
     BY_RATE MOST_SIDEWAYS hastening swaying shaking told cured healthy doubts film films beat looks panels bar together machine
     machines Machine MACHINES slopes Slopes Row truth way firm bold careful tries arrives arrived
 """
+FORBIDDEN_MODULES, FORBIDDEN_NAMES = set(MODULES.split()), set(NAMES.split())
 # (pattern, usual term)
 PROSE = [
     (r"\barriv(e|es|ed|ing)\b", "converge"),
@@ -45,6 +46,7 @@ PROSE = [
     (r"\bwhat is left\b", "residual"),
 ]
 PATTERNS = [(re.compile(pattern, re.IGNORECASE), usual) for pattern, usual in PROSE]
+ANY_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern, _ in PROSE), re.IGNORECASE)  # most lines match none
 
 # file: words that are right there, as a pattern
 ALLOWED = {
@@ -98,11 +100,11 @@ def faults(path: Path, text: str, allowed: str = "") -> list[str]:
     """The words of a file that have a usual term, but for those that match `allowed`."""
     found = []
     if path.suffix == ".py":
-        if path.stem in MODULES.split():
+        if path.stem in FORBIDDEN_MODULES:
             found.append((1, path.stem, "a module named after its content"))
         names = definitions(ast.parse(text))
-        found += [(line, name, "see the style guide") for line, name in names if name.lstrip("_") in NAMES.split()]
-    for number, line in enumerate(text.splitlines(), 1):
+        found += [(line, name, "see the style guide") for line, name in names if name.lstrip("_") in FORBIDDEN_NAMES]
+    for number, line in enumerate(text.splitlines() if ANY_PATTERN.search(text) else (), 1):
         found += [(number, match[0], usual) for pattern, usual in PATTERNS for match in pattern.finditer(line)]
     return [f"{line}: '{word}' (usual: {usual})" for line, word, usual in found if not re.fullmatch(allowed, word)]
 

@@ -27,6 +27,7 @@ TEMPORARY_NAME = re.compile(r"[0-9a-f]{64}\.[0-9]+-[0-9a-f]{16}\.tmp")
 
 STALE_SECONDS = 3600  # a temporary file this old belongs to a process that died
 ANY_ACCESS, WRITE_ACCESS = 0o077, 0o022  # permissions of group and others
+PROCESSES = 8  # may fill the room that is left at once, each its part, before one of them looks at the directory again
 
 
 class ObjectCache:
@@ -35,6 +36,7 @@ class ObjectCache:
     def __init__(self, directory: Path | None, limit_bytes: int = 512 << 20) -> None:
         self.directory = directory
         self.limit_bytes = limit_bytes
+        self._room = 0  # bytes that are stored before the directory is looked at: listing thousands of files takes longer
 
     def load(self, key: str) -> bytes | None:
         """The payload stored under `key`, verified; None when there is none that can be trusted."""
@@ -73,7 +75,9 @@ class ObjectCache:
         with suppress(OSError):
             with replacing(directory / name, prefix=f"{key}.") as temporary, open(temporary, "xb", opener=_open_plain) as file:
                 file.write(_header(key, payload) + payload)
-            self._evict(directory, keep=name)
+            self._room -= HEADER.size + len(payload)
+            if self._room < 0:
+                self._evict(directory, keep=name)
 
     def found(self, text: str, make: Callable[[], bytes]) -> bytes:
         """The payload stored under the hash of `text`, or else what `make` gives, stored now."""
@@ -121,6 +125,7 @@ class ObjectCache:
             if total > goal and name != keep:
                 _remove(directory / name)
                 total -= size
+        self._room = (self.limit_bytes - total) // PROCESSES
 
 
 def default_cache() -> ObjectCache:

@@ -337,6 +337,16 @@ def test_eviction_never_touches_files_of_others(tmp_path: Path) -> None:
     assert names(directory) == sorted([f"{KEY}.cdo", *strangers])
 
 
+def test_the_directory_is_not_listed_at_every_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # thousands of files take longer to list than one takes to write
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    cache = ObjectCache(tmp_path / "cache", limit_bytes=1_000_000)
+    for i in range(300):
+        cache.store(hashlib.sha256(f"{i}".encode()).hexdigest(), bytes(1000))
+    assert len(listed) < 10
+
+
 # disk trouble
 
 
