@@ -71,6 +71,8 @@ def solve_qp(qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, to
     pairs = _pairs(qp)
     from condyle.tape.table import zeros_table
 
+    # what has no sides has no variables in the loop
+    duals, duals_end = () if duals is None else duals, () if duals_end is None else duals_end
     start = {
         "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.by_columns,
         "mu": _mean_product(qp, duals, duals_end, pairs), "infeasibility": _infeasibility(qp, duals, duals_end, x0),

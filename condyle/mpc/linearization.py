@@ -21,9 +21,9 @@ def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, c
     """The Gauss-Newton program in changes (dx, du) of the trajectory states (N + 1, nx), controls (N, nu)."""
     sides, sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
     per_stage = {name: table(values[name]) for name in ("reference", "lower", "upper", "dt") if name in values}
-    p = problem.p(values)
 
     def stage(k: Any, _: Any, u: Any) -> Any:
+        p = problem.p(values, k)
         x, following = states[k], states[k + 1.0]
         r = per_stage["reference"][k] if problem.nr else None
         h = per_stage["dt"][k] if problem.intervals is not None else None
@@ -41,7 +41,7 @@ def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, c
         return _, out
 
     _, rows = scan(stage, (), controls)
-    end = states[problem.N]
+    end, p = states[problem.N], problem.p(values, problem.N)
     r_end = per_stage["reference"][problem.N] if problem.nr else None
     g_end, H_end = problem.terminal_cost.quadratic(end, None, r_end, p, values.get("terminal_weights"))
     C_end = d_end = active_end = None

@@ -22,6 +22,7 @@ from condyle.mpc.dynamics import INTEGRATORS, Dynamics
 from condyle.mpc.space import Space, space, space_of_world
 from condyle.simulate.simulation import Simulation
 from condyle.tape.parameter import Parameter, parameter
+from condyle.tape.table import table
 from condyle.tape.trace import trace
 
 MOST_STAGES = 2000
@@ -45,6 +46,7 @@ def ocp(
     terminal_cost: Callable[..., Any] | None = None,
     reference: Any = None,
     parameters: Mapping[str, Any] | None = None,
+    stage_parameters: Mapping[str, Any] | None = None,
     bounds: Mapping[str, Any] | None = None,
     terminal_bounds: Mapping[str, Any] | None = None,
     constraints: Callable[..., Any] | None = None,
@@ -60,7 +62,8 @@ def ocp(
 
     Costs: `residual(x, u, r, p)` with `weights`, half their weighted square, and a scalar `cost(x, u, r, p)`; r and p may be left
     out. At the end `terminal_residual(x, r, p)` and `terminal_cost(x, r, p)`. `reference`: the size of r, or its default values.
-    `parameters`: {name: default} of p["name"]. All of them can be given anew with each solve, and none is compiled in.
+    `parameters`: {name: default} of p["name"]; `stage_parameters`: {name: default (n,) or (N + 1, n)} of those with a value (n,)
+    for each stage. All of them can be given anew with each solve, and none is compiled in.
 
     `bounds`: {name: b} for |part| <= b, or {name: (low, high)} of parts of x and u, and of what `constraints(x, u, p)` returns, a
     dict of arrays or one array called "constraints". Bounds of states hold from the second state on, to the last one;
@@ -72,6 +75,7 @@ def ocp(
     made = _dynamics(dynamics, x, u, dt, integrator, substeps)
     states, controls = made.states, made.controls
     given = {name: parameter(name, value) for name, value in (parameters or {}).items()}
+    given |= {name: parameter(name, _per_stage(name, value, int(N))) for name, value in (stage_parameters or {}).items()}
     nr, r_default = _reference(reference, int(N))
     stage = Cost(states, controls, _adapted("residual", residual, 2, nr), _adapted("cost", cost, 2, nr), np.zeros(0))
     final = Cost(
@@ -92,6 +96,7 @@ def ocp(
         None,
         None,
         _blocking(move_blocking, int(N)),  # type: ignore[arg-type]
+        tuple(stage_parameters or ()),
     )
     return _completed(problem, weights, terminal_weights, bounds, terminal_bounds, constraints, terminal_constraints, soft)
 
@@ -111,6 +116,7 @@ class Problem:
     constraints: Constraints
     terminal_constraints: Constraints
     held: tuple[bool, ...] | None  # whether each interval keeps the control of the one before
+    staged: tuple[str, ...] = ()  # parameters with a value for each stage
 
     @property
     def states(self) -> Space:
@@ -161,9 +167,9 @@ class Problem:
         """The data as it is now: traced values of the function being traced."""
         return {name: p.resolve() for name, p in self.data.items()}
 
-    def p(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters of the problem, as its functions take them."""
-        return {name: values[name] for name in self.parameters}
+    def p(self, values: Mapping[str, Any], k: Any = 0) -> dict[str, Any]:
+        """The parameters of the problem in stage k, as its functions take them."""
+        return {name: table(values[name])[k] if name in self.staged else values[name] for name in self.parameters}
 
     # ---- solvers
 
@@ -236,6 +242,16 @@ def _reference(given: Any, N: int) -> tuple[int, np.ndarray]:
     except (TypeError, ValueError, IndexError):
         raise ControlError(f"reference is the size of r, one r for all stages, or {N + 1} of them, got {given!r:.60}") from None
     return full.shape[1], full
+
+
+def _per_stage(name: str, given: Any, N: int) -> np.ndarray:
+    try:
+        array = np.asarray(given, dtype=float)
+        return np.broadcast_to(array, (N + 1, array.shape[-1])).copy()
+    except (TypeError, ValueError, IndexError):
+        raise ControlError(
+            f"stage_parameters: '{name}' is an array for all stages, or {N + 1} of them, got {given!r:.60}"
+        ) from None
 
 
 def _blocking(given: Sequence[int] | None, N: int) -> tuple[bool, ...] | None:
@@ -311,9 +327,9 @@ def _completed(
 def _sizes(problem: Problem, h: Any, h_end: Any) -> dict[str, Any]:
     """Sizes of what the user's functions return, from one trace of them."""
     found: dict[str, Any] = {"h": {}, "h_end": {}, "residual": 0, "residual_end": 0}
-    p = dict(problem.parameters)
 
     def probe(**given: Any) -> dict[str, Any]:
+        p = problem.p({name: each.resolve() for name, each in problem.parameters.items()})
         x, u, r = given["x"], given["u"], given.get("r")
         if problem.stage_cost.residual is not None:
             found["residual"] = np.size(np.asarray(problem.stage_cost.residual(x, u, r, p), dtype=object))
