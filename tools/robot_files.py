@@ -4,7 +4,8 @@
 
 A file counts if it is a robot to its own reader (Pinocchio for URDF, the reference xacro, MuJoCo for MJCF) and has a joint that
 moves; fragments, files that their reader refuses, and second copies are skipped, and counted as such. Every file is read in a
-process of its own, with limits of time and memory. `--physics`: mass matrix and gravity of the tree, beside the same peer.
+process of its own, with limits of time and memory. `--physics`: mass matrix, bias and passive forces of the tree, beside the
+same peer.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ from rich.table import Table
 import condyle as cd
 from condyle.doctor.diagnose import FAILS, diagnose
 from condyle.dynamics.crba import mass_matrix
+from condyle.dynamics.passive import passive_forces
 from condyle.dynamics.rnea import inverse_dynamics
-from condyle.robot.conventions import q_from_mujoco, v_to_mujoco
+from condyle.robot.conventions import a_to_mujoco, q_from_mujoco, v_to_mujoco
 from condyle.robot.load import is_mjcf
 from condyle.robot.report import matters
 from condyle.simulate.build import chosen_contacts
 
 KINDS = ("URDF", "xacro", "MJCF")
-AGREES = 1e-9  # relative difference of mass matrix and gravity to the peer's, where the numbers are the same
+AGREES = 1e-10  # relative difference of mass matrix and forces to the peer's, where the numbers are the same
 SHOWN = 4  # files named for each reason
 PATIENCE = 10  # seconds of the clock for one of the processor
 
@@ -66,7 +68,7 @@ class Outcome:
     free_points: int = 0  # with a free base
     notes: int = 0
     warnings: int = 0
-    physics: str = ""  # "agrees", "differs by 1e-3", or why it is not compared
+    physics: str = ""  # "agrees", "differs: bias 1e-3", or why it is not compared
 
 
 def kind_of(path: Path) -> str | None:
@@ -189,45 +191,66 @@ def points(robot: cd.Robot) -> int:
 
 
 def compared(model: Any, peer: Any) -> str:
-    """How mass matrix and gravity of the tree agree with the peer's, at random poses."""
-    rng, worst = np.random.default_rng(0), 0.0
+    """How mass matrix, bias forces and, beside MuJoCo, passive forces of the tree agree with the peer's, at random states."""
+    rng, worst = np.random.default_rng(0), dict[str, float]()
     for _ in range(3):
-        if isinstance(peer, mujoco.MjModel):
-            data = mujoco.MjData(peer)
-            mujoco.mj_integratePos(peer, data.qpos, 0.7 * rng.standard_normal(peer.nv), 1.0)
-            peer.opt.gravity[:] = (0.0, 0.0, -9.81)
-            mujoco.mj_forward(peer, data)
-            M_peer, g_peer = np.zeros((peer.nv, peer.nv)), data.qfrc_bias
-            mujoco.mj_fullM(peer, data, M_peer)
-            if peer.nv != model.nv:
-                return "not compared: other joints"
-            q = q_from_mujoco(model, data.qpos)
-            # the columns are our unit velocities as MuJoCo has them
-            T = np.column_stack([v_to_mujoco(model, q, unit) for unit in np.eye(model.nv)])
-            M_peer, g_peer = T.T @ M_peer @ T, T.T @ g_peer
-        else:
-            q, order = np.zeros(model.nq), []
-            q_peer = pinocchio.neutral(peer)
-            for link in model.links:
-                if link.kind.nv != 1 or not peer.existJointName(link.joint):
-                    return "not compared: other joints"
-                joint = peer.joints[peer.getJointId(link.joint)]
-                angle = float(rng.uniform(-1.0, 1.0))
-                q[link.q.start] = angle
-                q_peer[joint.idx_q : joint.idx_q + joint.nq] = [angle] if joint.nq == 1 else [np.cos(angle), np.sin(angle)]
-                order.append(joint.idx_v)
-            if len(order) != peer.nv:
-                return "not compared: other joints"
-            data = peer.createData()
-            M_peer = pinocchio.crba(peer, data, q_peer)
-            M_peer = (np.triu(M_peer) + np.triu(M_peer, 1).T)[np.ix_(order, order)]
-            M_peer = M_peer + np.diag([link.armature for link in model.links])
-            g_peer = pinocchio.computeGeneralizedGravity(peer, data, q_peer)[order]
-        M = np.asarray(mass_matrix(model, q), dtype=float)
-        g = np.asarray(inverse_dynamics(model, q, np.zeros(model.nv), np.zeros(model.nv)), dtype=float)
-        for ours, theirs in ((M, M_peer), (g, g_peer)):
-            worst = max(worst, float(np.max(np.abs(ours - theirs)) / max(float(np.max(np.abs(theirs))), 1e-9)))
-    return "agrees" if worst <= AGREES else f"differs by {worst:.1e}"
+        found = _beside_mujoco(model, peer, rng) if isinstance(peer, mujoco.MjModel) else _beside_pinocchio(model, peer, rng)
+        if found is None:
+            return "not compared: other joints"
+        q, v, theirs = found
+        ours = {
+            "M": mass_matrix(model, q),
+            "bias": inverse_dynamics(model, q, v, np.zeros(model.nv)),
+            "passive": passive_forces(model, q, v, opposed=np.zeros(model.nv)),
+        }
+        # forces in terms of what moves the robot by 1 rad/s^2 and gravity, so that forces of zero have a scale
+        scale = max(float(np.max(np.abs(theirs["M"]))), float(np.max(np.abs(theirs["bias"]))), 1e-9)
+        for name, value in theirs.items():
+            size = float(np.max(np.abs(value))) if name == "M" else max(scale, float(np.max(np.abs(value))))
+            apart = float(np.max(np.abs(np.asarray(ours[name], dtype=float) - value))) / max(size, 1e-9)
+            worst[name] = max(worst.get(name, 0.0), apart)
+    bad = [f"{name} {apart:.1e}" for name, apart in worst.items() if not apart <= AGREES]
+    return f"differs: {', '.join(bad)}" if bad else "agrees"
+
+
+State = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
+
+
+def _beside_mujoco(model: Any, peer: Any, rng: np.random.Generator) -> State | None:
+    """(q, v, MuJoCo's matrix and forces there) in our coordinates; None if the joints are others."""
+    if peer.nv != model.nv or peer.nq != model.nq:
+        return None
+    data, M = mujoco.MjData(peer), np.zeros((peer.nv, peer.nv))
+    mujoco.mj_integratePos(peer, data.qpos, 0.7 * rng.standard_normal(peer.nv), 1.0)
+    q, v = q_from_mujoco(model, data.qpos), rng.uniform(-1.0, 1.0, model.nv)
+    data.qvel[:] = v_to_mujoco(model, q, v)
+    peer.opt.gravity[:] = model.gravity
+    mujoco.mj_forward(peer, data)
+    mujoco.mj_fullM(peer, data, M)
+    bias = data.qfrc_bias + M @ a_to_mujoco(model, q, v, np.zeros(model.nv))
+    # the columns are our unit velocities as MuJoCo has them
+    T = np.column_stack([v_to_mujoco(model, q, unit) for unit in np.eye(model.nv)])
+    return q, v, {"M": T.T @ M @ T, "bias": T.T @ bias, "passive": T.T @ data.qfrc_passive}
+
+
+def _beside_pinocchio(model: Any, peer: Any, rng: np.random.Generator) -> State | None:
+    """(q, v, Pinocchio's matrix and forces there) in our order of joints; None if the joints are others."""
+    q, order, q_peer = np.zeros(model.nq), list[int](), pinocchio.neutral(peer)
+    for link in model.links:
+        if link.kind.nv != 1 or not peer.existJointName(link.joint):
+            return None
+        joint = peer.joints[peer.getJointId(link.joint)]
+        angle = float(rng.uniform(-1.0, 1.0))
+        q[link.q.start] = angle
+        q_peer[joint.idx_q : joint.idx_q + joint.nq] = [angle] if joint.nq == 1 else [np.cos(angle), np.sin(angle)]
+        order.append(joint.idx_v)
+    if len(order) != peer.nv:
+        return None
+    data, v, v_peer = peer.createData(), rng.uniform(-1.0, 1.0, model.nv), np.zeros(peer.nv)
+    v_peer[order] = v
+    M = pinocchio.crba(peer, data, q_peer)
+    M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)] + np.diag([link.armature for link in model.links])
+    return q, v, {"M": M, "bias": pinocchio.rnea(peer, data, q_peer, v_peer, np.zeros(peer.nv))[order]}
 
 
 def limited(path: Path, folder: Path, row: Outcome, pipe: Connection, options: argparse.Namespace) -> None:
@@ -314,7 +337,7 @@ def main() -> None:
     """Read the options, go through all files, and print."""
     parser = argparse.ArgumentParser(description="Count which robot files load, and why the others are refused.")
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--physics", action="store_true", help="compare mass matrix and gravity with Pinocchio or MuJoCo")
+    parser.add_argument("--physics", action="store_true", help="compare mass matrix and forces with Pinocchio or MuJoCo")
     parser.add_argument("--csv", type=Path, help="write one line per file")
     parser.add_argument("--only", default="", help="only files with this in their path")
     parser.add_argument("--every", type=int, default=1, help="only every so many files")

@@ -21,7 +21,7 @@ from condyle.commands.hints import shell_command
 from condyle.commands.options import Arguments, Json, PackageDirs, Strict, robot_argument
 from condyle.commands.scene import Origin, is_run
 from condyle.commands.terminal import report
-from condyle.doctor.diagnose import FAILS, LOADS, NOT_SIMULABLE, WARNINGS, Diagnosis, corrected_path, diagnose
+from condyle.doctor.diagnose import FAILS, FIXED_BASE, LOADS, NOT_SIMULABLE, WARNINGS, Diagnosis, corrected_path, diagnose
 from condyle.errors import FileError, RobotError
 from condyle.robot.names import quoted
 from condyle.robot.report import ERROR, HINT, WARNING, Finding
@@ -34,7 +34,7 @@ SHOWN = {ERROR: 30, WARNING: 20, HINT: 8}  # findings of each severity
 
 @command("condyle doctor my.urdf", "condyle doctor my.urdf --fix", "condyle doctor arm.urdf.xacro --arg hand:=true --json")
 def doctor(
-    file: Annotated[str, robot_argument(metavar="FILE", help="A URDF, xacro or MJCF file.")],
+    file: Annotated[str, robot_argument(metavar="FILE", help="A URDF, xacro or MJCF file, or the name of a published robot.")],
     fix: Annotated[bool, typer.Option("--fix", help="Write a corrected file next to it, my.fixed.urdf.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --fix, overwrite a corrected file that exists.")] = False,
     package_dir: PackageDirs = None,
@@ -66,18 +66,27 @@ def examine(
     The file itself is never changed; a NAME.fixed.urdf that exists is overwritten only with `force`. `strict` makes warnings
     errors.
     """
-    path = Path(path)
+    path, preset = Path(path), None
     if not path.exists() and not path.suffix and path.parent == Path():
-        from condyle.robot import library
+        from condyle.robot import library, presets
 
         if library.meant(path.name) in library.ROBOTS:
             raise RobotError([f"{path} is a built-in robot, not a file: {shell_command('info', path)} shows it"])
+        preset = presets.find(path.name) if presets.known(path.name) else None
+    if preset is not None and preset.path is not None:
+        if fix:
+            raise RobotError([f"{path} is part of {preset.package}: copy its file, {preset.path}, and give the copy to --fix"])
+        path, package_dirs = preset.path, (*package_dirs, *preset.package_dirs)
+        xacro_args = {**preset.xacro_args, **(xacro_args or {})}
     if is_run(str(path)):
         raise RobotError([f"{path} is a run, not a robot: {shell_command('replay', path)} --check examines it"])
     target = corrected_path(path)
     if fix and os.path.lexists(target) and not force:  # also a link that leads nowhere yet
         raise FileError(f"{target} exists already: move it away, or add --force to overwrite it")
     found = diagnose(path, package_dirs=package_dirs, xacro_args=xacro_args, fix=fix, strict=strict)
+    if preset is not None and preset.base == "free":
+        # by its name it is loaded with the base it is meant for
+        return replace(found, findings=tuple(each for each in found.findings if each.rule != FIXED_BASE))
     if found.corrected is None:
         return found
     try:

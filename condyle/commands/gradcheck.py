@@ -29,7 +29,7 @@ def gradcheck(
     package_dir: PackageDirs = None,
     arg: Arguments = None,
     lock: Lock = None,
-    dt: Dt = 0.002,
+    dt: Dt = None,
     ground: Ground = None,
     friction: Friction = 0.8,
     contacts: Contacts = None,

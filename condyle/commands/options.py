@@ -53,7 +53,7 @@ JointValues = Annotated[
         autocompletion=completion.joint_values,
     ),
 ]
-Dt = Annotated[float, world_option(help="Time step, s.")]
+Dt = Annotated[float | None, world_option(help="Time step, s; by default that of the file, else 0.002.")]
 Ground = Annotated[
     str | None,
     world_option(

@@ -87,7 +87,7 @@ class Scene:
     """A robot and the options of its world."""
 
     origin: Origin
-    dt: float = 0.002
+    dt: float | None = None  # s; that of the file, else 0.002
     ground: str | None = None
     friction: float = 0.8
     contacts: Sequence[str] | None = None

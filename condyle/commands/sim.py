@@ -89,7 +89,9 @@ def sim(
     package_dir: options.PackageDirs = None,
     arg: options.Arguments = None,
     lock: options.Lock = None,
-    dt: Annotated[float | None, options.world_option(help="Time step, s; by default 0.002, or that of the controller.")] = None,
+    dt: Annotated[
+        float | None, options.world_option(help="Time step, s; by default that of the file or the controller, else 0.002.")
+    ] = None,
     ground: options.Ground = None,
     friction: options.Friction = 0.8,
     contacts: options.Contacts = None,
@@ -103,7 +105,7 @@ def sim(
     Ctrl-C ends a run early and keeps what was recorded. For a controller of your own see condyle.Recorder.
     """
     of = Origin(source, base, package_dir, arg, lock)
-    scene = Scene(of, Scene.dt if dt is None else dt, ground, friction, contacts, integrator)
+    scene = Scene(of, dt, ground, friction, contacts, integrator)
     if passive and (controller not in (None, "none") or gain is not None):
         raise CondyleError("--passive lets the robot fall, without a controller: leave --controller and --gain out")
     plan = Plan(seconds, height, "none" if passive else controller, gain, push, joint, noise, seed, dt, keyframe)
@@ -179,17 +181,20 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
 def _check_numbers(scene: Scene, plan: Plan) -> None:
     """CondyleError for numbers that are not finite or out of range."""
     dt = scene.dt if plan.dt is None else plan.dt
-    numbers = {"--seconds": (plan.seconds, 2), "--dt": (dt, 0.001), "--height": (plan.height, 0.1), "--noise": (plan.noise, 1)}
+    numbers = {"--seconds": (plan.seconds, 2), "--height": (plan.height, 0.1), "--noise": (plan.noise, 1)}
+    if dt is not None:
+        numbers["--dt"] = dt, 0.001
     for option, (value, usual) in numbers.items():
         if not isfinite(value):
             raise CondyleError(f"{option} must be a finite number, got {value:g}: leave it out, or try {option} {usual:g}")
     if plan.push is not None and not all(map(isfinite, plan.push)):
         raise CondyleError(f"--push must be three finite numbers, got {plan.push}: try --push 10 0 0")
-    if dt <= 0.0:
+    if dt is not None and dt <= 0.0:
         raise CondyleError(f"--dt must be above zero, got {dt:g}: leave it out, or try --dt 0.001")
     if plan.seconds < 0.0:
         raise CondyleError(f"--seconds must be above zero, got {plan.seconds:g}: try --seconds 2")
-    _steps(plan.seconds, dt)
+    if dt is not None:
+        _steps(plan.seconds, dt)
 
 
 def _steps(seconds: float, dt: float) -> int:

@@ -48,7 +48,7 @@ def view(
     base: Base = None,
     package_dir: PackageDirs = None,
     arg: Arguments = None,
-    dt: Dt = 0.002,
+    dt: Dt = None,
     ground: Ground = None,
     friction: Friction = 0.8,
     contacts: Contacts = None,
@@ -57,8 +57,10 @@ def view(
 
     Prints the address of the page; Ctrl-C ends it. Needs the extra `viewer`.
     """
-    if not (np.isfinite(dt) and dt > 0.0 and np.isfinite(height)):
-        raise CondyleError(f"--dt must be above zero, and --height finite, got {dt:g} and {height:g}: leave them out")
+    if not np.isfinite(height):
+        raise CondyleError(f"--height must be a finite number, got {height:g}: leave it out")
+    if dt is not None and not (np.isfinite(dt) and dt > 0.0):
+        raise CondyleError(f"--dt must be above zero, got {dt:g}: leave it out")
     if seconds is not None and not (np.isfinite(seconds) and seconds >= 0.0):
         raise CondyleError(f"--seconds must be a number that is not negative, got {seconds:g}")
     of = Origin(targets[0], base, package_dir, arg)

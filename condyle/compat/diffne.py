@@ -135,7 +135,7 @@ class DiffNERobotModel:
     def detect_end_effectors(
         self, link: str, direction: Sequence[float] = (0.0, 0.0, -1.0), thickness: float = 0.01, kind: str = "sphere"
     ) -> list[EndEffectorBounds]:
-        """The end effectors fitted to a link's mesh: the slab of vertices farthest along a direction, as a sphere or cylinder."""
+        """The end effectors fitted to the slab of a link's mesh farthest along a direction: a sphere, cylinder or ellipsoid."""
         return [self._bounds(p) for p in detected(self.robot.model, link, direction, thickness, kind)]
 
     def _bounds(self, point: ContactPoint) -> EndEffectorBounds:

@@ -54,8 +54,7 @@ def load(
     `base`: "fixed" (the default for files), "free", "planar" (x, z, pitch), "euler" (three slides, three hinges), or "auto": free
     for a robot that nothing joins to the world and that has feet, wheels, rotors or legs, else fixed; a built-in robot has the
     base it is meant for. `gravity`: by default that of an MJCF file, else (0, 0, -9.81). `package_dirs`: where package:// and
-    $(find ...) look. `strict`: repairs are errors.
-    `constraints`: mimic joints follow and loops are closed; with False, the robot is its tree alone.
+    $(find ...) look. `strict`: repairs are errors. `constraints=False`: the tree alone, without mimic joints and loops.
     """
     if not isinstance(source, str | PathLike | Description):
         raise RobotError(f"load takes the path of a file, the name of a built-in robot or a Description, got {source!r:.60}")

@@ -52,6 +52,7 @@ def read_mjcf(source: Path | str, *, roots: Sequence[str | Path] = ()) -> Descri
 
 
 EARTH = (0.0, 0.0, -9.81)
+SAME_FRAME, SAME_ROTATION = 1, 3  # of mjtSameFrame: a body's inertial frame is its own, or turned as it is
 WIDTH = {"free": 7, "ball": 4}  # coordinates of joints that have more than one
 
 
@@ -129,9 +130,12 @@ class _Reader:
         m = self.model
         if m.body_mass[i] == 0.0 and not m.body_inertia[i].any():
             return None
-        R = pose_of(m.body_ipos[i], m.body_iquat[i]).R
-        I_com = symmetric(product(product(R, np.diag(m.body_inertia[i])), R.T))
-        return Inertia.about_com(float(m.body_mass[i]), m.body_ipos[i].copy(), I_com)
+        X = pose_of(m.body_ipos[i], m.body_iquat[i])
+        if m.body_sameframe[i] in (SAME_FRAME, SAME_ROTATION):
+            # within 1e-6 of the body's own frame, which MuJoCo takes then
+            X = Pose(np.eye(3), np.zeros(3) if m.body_sameframe[i] == SAME_FRAME else X.p)
+        I_com = symmetric(product(product(X.R, np.diag(m.body_inertia[i])), X.R.T))
+        return Inertia.about_com(float(m.body_mass[i]), X.p, I_com)
 
     def frame(self, i: int) -> FrameSpec:
         m, given = self.model, self.model.site(i).name

@@ -77,6 +77,8 @@ def note_the_rest(mujoco: ModuleType, model: Any, report: Report, file: str, joi
     note("limits of ball joints, which do not act", limited)
     stiff = [joints[j] for j, kind in enumerate(types) if kind == kinds.mjJNT_FREE and model.jnt_stiffness[j]]
     note("springs of free joints, which are not simulated", stiff)
+    rubbing = [joints[j] for j, kind in enumerate(types) if kind == kinds.mjJNT_FREE and _rubs(mujoco, model, j)]
+    note("dry friction of free joints, which does not act", rubbing)
     note("mocap bodies, which do not move", [names["body"][i] for i in range(model.nbody) if model.body_mocapid[i] >= 0])
     _options(mujoco, model, report, file)
     own = [i for i in range(model.ngeom) if _own_contact(model, i)]
@@ -108,6 +110,12 @@ def _rows(model: Any, field: str, count: int) -> np.ndarray:
     """A table as one row per thing; zeros where this version of MuJoCo has no such table."""
     table = np.asarray(getattr(model, field, np.zeros(count)), dtype=float)
     return table.reshape(count, -1) if count else np.zeros((0, 1))
+
+
+def _rubs(mujoco: ModuleType, model: Any, joint: int) -> bool:
+    """Whether a joint has dry friction that the file does not turn off."""
+    off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS
+    return not off and bool(model.dof_frictionloss[model.jnt_dofadr[joint]])
 
 
 def _own_contact(model: Any, i: int) -> bool:

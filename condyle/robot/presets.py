@@ -104,6 +104,12 @@ def find(name: str, built_in: tuple[str, ...] = ()) -> Preset:
     return preset
 
 
+def known(name: str) -> bool:
+    """Whether there is a published robot of this name, on this computer or not."""
+    word = spelled(name).removesuffix("_description")
+    return word in EXAMPLE_ROBOTS or word in presets()
+
+
 def spelled(name: str) -> str:
     """The name as the tables have it: ANYmal-C is anymal_c."""
     return name.lower().replace("-", "_")

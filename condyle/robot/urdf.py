@@ -326,17 +326,21 @@ def shape(fields: Fields, colors: dict[str, Color], places: Places, report: Repo
             what = f"material {quoted(name)}, which has no color anywhere"
             report.ignored(material.where, what, "no-color", element=material.element, name=name)
     name = fields.text("name", "")
-    geometry = fields.child("geometry", required=True)
+    geometry = fields.child("geometry")
     fields.finish()
+    nothing = f"{fields.place} has no shape: {'nothing is shown' if fields.element.tag == 'visual' else 'nothing touches'}"
     if geometry is None:
+        report.kept(fields.where, nothing, "part-missing", element=fields.element, name="geometry")
         return None
     found = [child for kind in KINDS for child in geometry.children(kind)]
     geometry.text("name", "")
     geometry.finish()
     if len(found) != 1:
         known = ", ".join(f"<{kind}>" for kind in KINDS)
-        if found or not geometry.element.children:
+        if found:
             geometry.problem(f"has {len(found)} shapes", f"write one of {known}", "no-shape", data=fields.element)
+        elif not geometry.element.children:
+            report.kept(geometry.where, nothing, "no-shape", element=geometry.element, data=fields.element)
         return None
     kind = found[0].element.tag
     size, mesh = _size(found[0], kind), None

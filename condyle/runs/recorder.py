@@ -167,6 +167,14 @@ class Recorder:
         self._moved(1, x1)
         return x1
 
+    def append_tick(self, x1: np.ndarray, records: Mapping[str, np.ndarray], references: Mapping[str, np.ndarray]) -> None:
+        """None; x1 is recorded as the state after a tick of the loop, which somebody else made, with its signals."""
+        self._require_open()
+        if self.loop is None:
+            raise SimulationError("a tick is recorded of a loop; of a simulation, append a step")
+        given = {name: np.atleast_2d(references[name]) for name in self.loop.inputs}
+        self._append_rows(x1[None], {name: records[name][None] for name in self._recorded}, given)
+
     def finish(self) -> Run:
         """The run; its file, if there is one, is complete and closed."""
         return self._finished()

@@ -36,6 +36,10 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
             f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
         )
     points = points_that_move(robot, config)
+    if robot.mass == 0.0 and (points or not any(link.armature for link in model.links)):
+        raise SimulationError(
+            f"robot '{model.name}' has no mass: give its links an <inertial>, or let `condyle doctor FILE --fix` estimate them"
+        )
     depth = default_rest_depth(robot, points) if config.rest_depth_mm is None else config.rest_depth_mm / 1000.0
     joints = joint_forces(
         model,

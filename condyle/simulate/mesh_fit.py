@@ -1,6 +1,7 @@
-"""End effectors found in a mesh: the slab of vertices farthest out in some direction, fitted by a sphere or a cylinder.
+"""End effectors found in a mesh: the slab of vertices farthest out in some direction, fitted by a sphere, cylinder or ellipsoid.
 
-Fits are linear minimum squares for |x|^2 = 2 c . x + (r^2 - |c|^2); results are rounded to a nanometre.
+Fits are linear minimum squares for |x|^2 = 2 c . x + (r^2 - |c|^2), and for the quadric of an ellipsoid; results are rounded to a
+nanometre.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from condyle.robot.mesh import read_vertices
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import length, product
-from condyle.simulate.points import ContactPoint, moving_frame
+from condyle.simulate.points import ContactPoint, inside_ellipsoid, moving_frame
 from condyle.simulate.validate import finite, finites
 
 DIGITS = 9  # after the point, in metres
@@ -38,9 +39,9 @@ class Sphere:
     radius: float
     residual: float
 
-    def ends(self) -> list[np.ndarray]:
-        """The centre."""
-        return [self.centre]
+    def spheres(self) -> list[tuple[np.ndarray, float]]:
+        """(centre, radius) of itself."""
+        return [(self.centre, self.radius)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,36 +54,52 @@ class Cylinder:
     length: float
     residual: float
 
-    def ends(self) -> list[np.ndarray]:
-        """The two ends of the axis; its middle when it has no length."""
+    def spheres(self) -> list[tuple[np.ndarray, float]]:
+        """(centre, radius) at the two ends of the axis; at its middle when it has no length."""
         if self.length == 0.0:
-            return [self.centre]
-        return [self.centre + sign * self.length / 2.0 * self.axis for sign in (-1.0, 1.0)]
+            return [(self.centre, self.radius)]
+        return [(self.centre + sign * self.length / 2.0 * self.axis, self.radius) for sign in (-1.0, 1.0)]
+
+
+@dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    """A fitted ellipsoid: its centre, its axes as columns, the last along the direction, and its radii; `residual` as above."""
+
+    centre: np.ndarray
+    axes: np.ndarray
+    radii: np.ndarray
+    residual: float
+
+    def spheres(self) -> list[tuple[np.ndarray, float]]:
+        """(centre, radius) of the spheres inside it that stand for it: about its centre, and at the ends of its longer axes."""
+        inside = inside_ellipsoid([float(r) for r in self.radii])
+        return [(_settled(self.centre + product(self.axes, np.array(p))), round(r, DIGITS)) for p, r in inside]
 
 
 def fit_end_effector(
     vertices: np.ndarray, direction: Sequence[float] = (0.0, 0.0, -1.0), thickness: float = 0.01, kind: str = "sphere"
-) -> Sphere | Cylinder:
-    """The sphere or cylinder through the vertices (n, 3) within `thickness` of the farthest one along `direction`.
+) -> Sphere | Cylinder | Ellipsoid:
+    """The sphere, cylinder or ellipsoid through the vertices (n, 3) within `thickness` of the farthest one along `direction`.
 
     Only the outermost vertices count. A cylinder lies across the direction, as a wheel or a round foot does, and a tyre's is the
-    larger of its two circles; the slab should be thick enough to hold a good part of it.
+    larger of its two circles; an ellipsoid has one axis along it. The slab should be thick enough to hold a good part of it.
     """
-    if kind not in ("sphere", "cylinder"):
-        raise SimulationError(f"the kind of an end effector is 'sphere' or 'cylinder', got {kind!r:.60}")
+    if kind not in FITS:
+        raise SimulationError(f"the kind of an end effector is {' or '.join(map(repr, FITS))}, got {kind!r:.60}")
     d = np.array(finites("end effector", "direction", direction, 3))
     if not np.any(d):
         raise SimulationError("end effector: the direction (0, 0, 0) leads nowhere; give the way to the ground, as in (0, 0, -1)")
     d = d / np.max(np.abs(d))
     d /= length(d)
     slab = _slab(vertices, d, finite("end effector", "thickness", thickness))
-    return _sphere(slab, d) if kind == "sphere" else _cylinder(slab, d)
+    return FITS[kind](slab, d)
 
 
 def detected(
     model: Model, link_name: str, direction: Sequence[float] = (0.0, 0.0, -1.0), thickness: float = 0.01, kind: str = "sphere"
 ) -> list[ContactPoint]:
-    """The contact points at the end of a link's meshes: a fitted sphere's centre, or the two ends of a fitted cylinder's axis.
+    """The contact points at the end of a link's meshes: a fitted sphere's centre, the two ends of a fitted cylinder's axis, or
+    spheres inside a fitted ellipsoid.
 
     `link_name` is a moving link or any frame fixed to one; `direction` is given in its axes. The collision meshes of the moving
     link are used, or the visual ones when it has none.
@@ -103,9 +120,9 @@ def detected(
         fitted = fit_end_effector(np.concatenate(parts), toward, thickness, kind)
     except SimulationError as error:
         raise SimulationError(f"link '{link.name}' of robot '{model.name}': {error}") from None
-    ends = fitted.ends()
-    names = [f"{link_name}_tip{n}" if len(ends) > 1 else f"{link_name}_tip" for n in range(len(ends))]
-    return [ContactPoint(name, frame.link, tuple(end), fitted.radius) for name, end in zip(names, ends, strict=True)]
+    spheres = fitted.spheres()
+    names = [f"{link_name}_tip{n}" if len(spheres) > 1 else f"{link_name}_tip" for n in range(len(spheres))]
+    return [ContactPoint(name, frame.link, tuple(end), radius) for name, (end, radius) in zip(names, spheres, strict=True)]
 
 
 # -- inside
@@ -124,17 +141,53 @@ def _slab(vertices: np.ndarray, d: np.ndarray, thickness: float) -> np.ndarray:
 
 
 def _sphere(slab: np.ndarray, d: np.ndarray) -> Sphere:
-    # directions on a spiral over the cap around d, evenly
-    a, b = _basis(d)
-    k = np.arange(DIRECTIONS) + 0.5
-    height = 1.0 - (1.0 - np.cos(STEEPEST)) * k / DIRECTIONS
-    turn, width = np.pi * (1.0 + np.sqrt(5.0)) * k, np.sqrt(1.0 - height * height)
-    cap = np.outer(width * np.cos(turn), a) + np.outer(width * np.sin(turn), b) + np.outer(height, d)
-    outer = _outermost(slab, cap)
+    outer = _outermost(slab, _cap(d))
     _check(outer, 5, "sphere")
     centre, radius, residual = _round(outer)
     _accept(slab @ d, float(centre @ d), radius, residual, "sphere")
     return Sphere(_settled(centre), round(radius, DIGITS), residual)
+
+
+def _ellipsoid(slab: np.ndarray, d: np.ndarray) -> Ellipsoid:
+    """The quadric  z^2 + a x^2 + 2 c x y + b y^2 + p x + q y + r z + s = 0  of z along d, by linear minimum squares."""
+    outer = _outermost(slab, _cap(d))
+    _check(outer, 8, "ellipsoid")
+    basis = np.column_stack([*_basis(d), d])
+    # about the mean and in units of the spread, where squares do not cancel
+    mean = outer.mean(axis=0)
+    spread = float(np.max(np.abs(outer - mean))) or 1.0
+    local = product((outer - mean) / spread, basis)
+    x, y, z = local.T
+    columns = np.column_stack([x * x, 2.0 * x * y, y * y, x, y, z, np.ones(len(x))])
+    a, c, b, p, q, r, s = (float(value) for value in ordered.fit(columns, -z * z))
+    determinant = a * b - c * c
+    if a <= 0.0 or determinant <= 0.0:
+        raise SimulationError("the slab's vertices are no ellipsoid; change the thickness or the direction, or take another kind")
+    centre = np.array([(c * q - b * p) / (2.0 * determinant), (c * p - a * q) / (2.0 * determinant), -r / 2.0])
+    size = centre[2] ** 2 - s - (p * centre[0] + q * centre[1]) / 2.0
+    # the axes across d are those of [[a, c], [c, b]]
+    turn = 0.5 * float(np.arctan2(2.0 * c, a - b))
+    u, v = np.array([np.cos(turn), np.sin(turn), 0.0]), np.array([-np.sin(turn), np.cos(turn), 0.0])
+    middle, half = 0.5 * (a + b), float(np.hypot(0.5 * (a - b), c))
+    radii = np.sqrt(max(size, 0.0) / np.array([middle + half, middle - half, 1.0]))
+    axes = np.column_stack([u, v, np.array([0.0, 0.0, 1.0])])
+    away = product(local - centre, axes)
+    far = np.sqrt(np.sum((away / np.maximum(radii, 1e-300)) ** 2, axis=1))
+    misses = (1.0 - 1.0 / np.maximum(far, 1e-300)) * np.sqrt(np.sum(away * away, axis=1))
+    residual = spread * float(np.sqrt(np.mean(misses * misses)))
+    place = mean + spread * product(basis, centre)
+    _accept(slab @ d, float(place @ d), spread * float(np.min(radii)), residual, "ellipsoid")
+    return Ellipsoid(_settled(place), _settled(product(basis, axes)), np.round(spread * radii, DIGITS), residual)
+
+
+def _cap(d: np.ndarray) -> np.ndarray:
+    """Directions on a spiral over the cap around d, evenly."""
+    a, b = _basis(d)
+    k = np.arange(DIRECTIONS) + 0.5
+    height = 1.0 - (1.0 - np.cos(STEEPEST)) * k / DIRECTIONS
+    turn, width = np.pi * (1.0 + np.sqrt(5.0)) * k, np.sqrt(1.0 - height * height)
+    cap: np.ndarray = np.outer(width * np.cos(turn), a) + np.outer(width * np.sin(turn), b) + np.outer(height, d)
+    return cap
 
 
 def _cylinder(slab: np.ndarray, d: np.ndarray) -> Cylinder:
@@ -230,7 +283,7 @@ def _accept(depths: np.ndarray, centre: float, radius: float, residual: float, k
     if radius <= 0.0 or residual > WORST * min(radius, float(np.ptp(depths))):
         raise SimulationError(
             f"the slab's vertices are no {kind}: they are {residual:.3g} m off the best one, of radius {radius:.3g} m; "
-            "change the thickness or the direction, or take the other kind"
+            "change the thickness or the direction, or take another kind"
         )
     if centre > float(depths.max()):
         raise SimulationError(f"the slab's vertices are the inside of a {kind}: turn the direction around")
@@ -238,3 +291,10 @@ def _accept(depths: np.ndarray, centre: float, radius: float, residual: float, k
 
 def _settled(vector: np.ndarray) -> np.ndarray:
     return np.round(vector, DIGITS) + 0.0
+
+
+FITS: dict[str, Callable[[np.ndarray, np.ndarray], Sphere | Cylinder | Ellipsoid]] = {
+    "sphere": _sphere,
+    "cylinder": _cylinder,
+    "ellipsoid": _ellipsoid,
+}

@@ -246,11 +246,11 @@ def spheres(shape: Shape) -> list[tuple[tuple[float, float, float], float]]:
         r, length = shape.size
         return [((r * x, r * y, sign * length / 2.0), 0.0) for sign in (-1.0, 1.0) for x, y in RIM]
     if shape.kind == "ellipsoid":
-        return _inside_ellipsoid(shape.size)
+        return inside_ellipsoid(shape.size)
     return []
 
 
-def _inside_ellipsoid(radii: Sequence[float]) -> list[tuple[tuple[float, float, float], float]]:
+def inside_ellipsoid(radii: Sequence[float]) -> list[tuple[tuple[float, float, float], float]]:
     """The sphere about the centre, and one at each end of a longer axis, as round as the ellipsoid is there."""
     least = min(radii)
     found = [((0.0, 0.0, 0.0), least)]

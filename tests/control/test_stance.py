@@ -45,6 +45,7 @@ TRIPOD = """
 # a servo, a motor, and a joint whose zero is beyond its limits
 ARM = """
 <mujoco model="arm">
+  <option timestep="0.004"/>
   <worldbody>
     <body name="upper">
       <joint name="shoulder" axis="0 1 0"/><geom size="0.05" pos="0.2 0 0" mass="1"/>
@@ -116,7 +117,7 @@ def test_sim_holds_the_stance_by_default(tmp_path: Path) -> None:
         return json.loads(CliRunner().invoke(app, ["sim", str(path), "--seconds", "0.4", "--json", *more]).stdout)
 
     held = facts("-o", str(tmp_path / "run.cdl"))
-    assert held["controller"] == "stance"
+    assert held["controller"] == "stance" and held["dt"] == 0.004
     assert held["stance"] == "the 2 actuators of its file and PD control of 1 joint hold the keyframe 'home'"
     assert [held["joints"][name] for name in ("shoulder", "elbow")] == pytest.approx([-0.2, 0.6], abs=0.03)
     cd.read_run(tmp_path / "run.cdl").check()

@@ -102,7 +102,7 @@ CASES: dict[str, tuple[str, str, str, str, str, bool]] = {
                    False),
     "box negative": ('size="0.06 0.06 0.3"', 'size="0.06 -0.06 0.3"', "size-negative", "error", "-0.06", True),
     "radius zero": ('radius="0.03"', 'radius="0"', "size-zero", "warning", 'radius="0"', False),
-    "no geometry": ('      <geometry><cylinder radius="0.03" length="0.3"/></geometry>\n', "", "no-shape", "error",
+    "no geometry": ('      <geometry><cylinder radius="0.03" length="0.3"/></geometry>\n', "", "no-shape", "warning",
                     "<visual>", True),
     "no color": ('<material name="blue"/>', '<material name="red"/>', "no-color", "hint", '"red"', True),
     "mesh gone": ('<cylinder radius="0.03" length="0.3"/>', '<mesh filename="upper.stl"/>', "mesh-missing", "warning",

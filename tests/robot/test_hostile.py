@@ -105,8 +105,6 @@ URDF: dict[str, str | bytes] = {
     "no inertia": swap('<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>', ""),
     "no izz": swap(' izz="1"', ""),
     "inertial twice": swap(BODY, BODY + BODY),
-    "no geometry": swap(BODY, BODY + "<visual/>"),
-    "no shape": swap(BODY, BODY + "<visual><geometry/></visual>"),
     "two shapes": swap(BODY, BODY + "<visual><geometry><sphere radius='1'/><box size='1 1 1'/></geometry></visual>"),
     "no radius": swap(BODY, BODY + "<collision><geometry><sphere/></geometry></collision>"),
     "negative size": swap(BODY, BODY + "<collision><geometry><box size='1 -1 1'/></geometry></collision>"),

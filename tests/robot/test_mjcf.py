@@ -98,6 +98,21 @@ FIGURE = """
 """
 
 
+# inertial frames that MuJoCo takes for the bodies' own, and for turned as they are
+ALIGNED = """
+<mujoco>
+  <worldbody>
+    <body name="a"><joint axis="0 1 0"/>
+      <inertial pos="3e-7 0 -2e-7" quat="1 2e-7 0 0" mass="1" diaginertia="0.1 0.2 0.25"/>
+      <body name="b" pos="0 0.1 0.2"><joint axis="1 0 0"/>
+        <inertial pos="0.1 0 0.2" quat="1 0 2e-7 0" mass="2" diaginertia="0.1 0.2 0.25"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
 def random_state(model: Any, rng: np.random.Generator) -> Any:
     """MuJoCo's data at a random state, quaternions of unit length, all of MuJoCo's own quantities computed."""
     data = mujoco.MjData(model)
@@ -108,7 +123,7 @@ def random_state(model: Any, rng: np.random.Generator) -> Any:
     return data
 
 
-@pytest.mark.parametrize("text", [PENDULUM, CHAIN, FIGURE], ids=["pendulum", "chain", "figure"])
+@pytest.mark.parametrize("text", [PENDULUM, CHAIN, FIGURE, ALIGNED], ids=["pendulum", "chain", "figure", "aligned"])
 @pytest.mark.parametrize("seed", range(5))
 def test_poses_mass_matrix_and_bias_are_those_of_mujoco(text: str, seed: int) -> None:
     theirs = mujoco.MjModel.from_xml_string(text)

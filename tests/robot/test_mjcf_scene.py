@@ -269,6 +269,16 @@ def test_tendons_of_two_joints_and_chains_couple_them(tmp_path: Path) -> None:
     ]
 
 
+def test_springs_and_dry_friction_of_free_joints_are_named() -> None:
+    text = '<mujoco><option><flag frictionloss="enable"/></option><worldbody><body name="b">'
+    text += '<joint name="root" type="free" stiffness="1" frictionloss="2"/><geom size="0.1"/></body></worldbody></mujoco>'
+    ours = [note.what for note in read_mjcf(text).notes]
+    assert "ignored: springs of free joints, which are not simulated: root" in ours
+    assert "ignored: dry friction of free joints, which does not act: root" in ours
+    off = [note.what for note in read_mjcf(text.replace('"enable"', '"disable"')).notes]
+    assert not any("dry friction" in what for what in off)
+
+
 def test_robots_of_published_shapes_load(tmp_path: Path) -> None:
     """Attached and replicated models, classes, frames, mocap, flags that are off, and a slide held still by damping."""
     (tmp_path / "arm.xml").write_text(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import condyle as cd
+from condyle.commands.doctor import examine, exit_code
 from condyle.robot import presets
 
 INERTIA = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
@@ -86,6 +87,15 @@ def test_nearest_spellings(packages: Path) -> None:
     for wrong, right in {"anymal_cc": "anymal_c", "wlaker": "walker", "birotr": "birotor"}.items():
         with pytest.raises(cd.RobotError, match=rf"there is no built-in robot '{wrong}' \(did you mean '{right}'\?\)"):
             cd.load(wrong)
+
+
+def test_the_doctor_takes_names(packages: Path) -> None:
+    found = examine("ANYmal-C")
+    assert found.path.name == "anymal.urdf" and exit_code(found) == 0
+    with pytest.raises(cd.RobotError, match=r"walker is part of robot_descriptions: copy its file, .*walker.urdf, and give"):
+        examine("walker", fix=True)
+    with pytest.raises(cd.RobotError, match="robot_descriptions pull gripper_description"):
+        examine("gripper")
 
 
 @pytest.mark.skipif(presets._example_folder() is None, reason="example-robot-data is not installed")

@@ -56,6 +56,8 @@ NOTED = {
         "mesh files not found in the allowed folders",
     ),
     "mesh of no package": (robot(b=MESH.format("package:///../other/m.stl", "")), "mesh files not found in the allowed folders"),
+    "no geometry": (robot(b="<visual/>"), "link 'b' <visual> has no shape: nothing is shown"),
+    "no shape": (robot(b="<collision><geometry/></collision>"), "link 'b' <collision> has no shape: nothing touches"),
     "late declaration": ("\n<!-- made by hand -->\n<?xml version='1.0'?>\n" + robot(joint="<axis/>"), "<axis> is given twice"),
 }
 

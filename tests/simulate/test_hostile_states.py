@@ -8,6 +8,7 @@ from simulate.bodies import BOX, HALF, REST, a_box, a_pendulum, a_slider, box_on
 
 import condyle as cd
 from condyle.errors import CondyleError, SimulationError
+from condyle.robot.urdf import read_urdf
 
 NOT_NUMBERS = (np.nan, np.inf, -np.inf)
 GROUND = cd.Plane(0.5)
@@ -229,6 +230,15 @@ def test_a_robot_that_cannot_move() -> None:
 
     with pytest.raises(SimulationError, match="has no joint that moves"):
         cd.Simulation(cd.load(Description("rock", (link("rock", body(1.0)),), ())))
+
+
+def test_a_robot_without_mass() -> None:
+    text = '<robot name="ghost"><link name="a"/><link name="b"><visual><origin xyz="1 0 0"/><geometry>'
+    text += '<sphere radius="0.1"/></geometry></visual></link><joint name="j" type="continuous">'
+    text += '<origin xyz="0.5 0 0"/><parent link="a"/><child link="b"/><axis xyz="0 1 0"/></joint></robot>'
+    for ground in (None, GROUND):
+        with pytest.raises(SimulationError, match=r"^robot 'ghost' has no mass: .*doctor FILE --fix` estimate"):
+            cd.Simulation(cd.load(read_urdf(text, "ghost.urdf")), 1e-3, ground)
 
 
 def test_a_body_without_motors() -> None:

@@ -1,4 +1,4 @@
-"""Meshes: files read with care, and spheres and cylinders found at the end of them."""
+"""Meshes: files read with care, and spheres, cylinders and ellipsoids found at the end of them."""
 
 import struct
 from pathlib import Path
@@ -14,7 +14,7 @@ from condyle.robot.build import build
 from condyle.robot.description import Description, Shape
 from condyle.robot.mesh import read_vertices
 from condyle.robot.parts import body, frame, link, pose
-from condyle.simulate.mesh_fit import Cylinder, Sphere, detected, fit_end_effector
+from condyle.simulate.mesh_fit import Cylinder, Ellipsoid, Sphere, detected, fit_end_effector
 
 EXACT = 2e-9  # exact vertices are fitted to the nanometre that results are rounded to
 AXIS = 1e-4  # the axis of a cylinder is searched for
@@ -91,6 +91,22 @@ def test_the_wheel_of_a_tyre_is_the_larger_circle() -> None:
     assert abs(fitted.axis[1]) == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.parametrize("yaw", [0.0, 0.4, 1.2])
+@pytest.mark.parametrize("radii", [(0.08, 0.04, 0.03), (0.05, 0.03, 0.06), (0.04, 0.04, 0.02)])
+def test_an_ellipsoid_is_found(radii, yaw: float) -> None:
+    c, s = np.cos(yaw), np.sin(yaw)
+    turned = (ball(1.0, count=1000) * radii) @ np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]]) + [0.1, -0.2, 0.3]
+    fitted = fit_end_effector(turned, DOWN, 0.6 * radii[2], "ellipsoid")
+    assert isinstance(fitted, Ellipsoid) and fitted.residual < EXACT
+    np.testing.assert_allclose(fitted.centre, [0.1, -0.2, 0.3], atol=EXACT)
+    np.testing.assert_allclose([*sorted(fitted.radii[:2]), fitted.radii[2]], [*sorted(radii[:2]), radii[2]], atol=EXACT)
+    # the spheres that stand for it are inside, and the lowest reaches as low
+    centres, r = (np.array(each) for each in zip(*fitted.spheres(), strict=True))
+    away = (centres - fitted.centre) @ fitted.axes
+    assert np.all(np.abs(away).max(axis=1) + r <= max(radii) + EXACT)
+    assert np.min(centres[:, 2] - r) == pytest.approx(0.3 - radii[2], abs=EXACT)
+
+
 CUBE = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 
 
@@ -111,6 +127,7 @@ CUBE = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-
         (ball(0.1), {"thickness": 0.0}, "positive"),
         (ball(0.1), {"thickness": np.nan}, "thickness"),
         (ball(0.1), {"kind": "cone"}, "'cone'"),
+        (roller(0.1, 0.5, rings=9), {"thickness": 0.1, "kind": "ellipsoid"}, "no ellipsoid"),
         (roller(0.1, 0.05, count=6), {"thickness": 0.05, "kind": "cylinder"}, "thicker"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -13,14 +14,46 @@ from hypothesis import strategies as st
 
 import condyle as cd
 from condyle.errors import CondyleError
+from condyle.robot.mjcf import read_mjcf
 from condyle.robot.model import Link
 from condyle.robot.parts import X, Y, body, joint, link, pose
 from condyle.view.plots import round_up, value_range
 from condyle.view.trajectory import frame_positions, link_poses, push_lines
-from condyle.view.window import Pushes, coordinates, objects, pushable, tool
+from condyle.view.window import Pushes, coordinates, objects, open_window, pushable, tool
 from condyle.view.window.live_view import MAX_PULL
 from condyle.view.window.panel import flatten, legend, paragraph, short, table
 from condyle.view.window.signal_plot import Signal
+
+# -- live
+
+
+SERVO = """
+<mujoco><worldbody><body name="arm"><joint name="j" axis="0 1 0"/><geom size="0.05" pos="0.2 0 0" mass="1"/></body></worldbody>
+<actuator><position joint="j" kp="50" dampratio="1"/></actuator></mujoco>
+"""
+
+
+def test_a_live_run_under_the_actuators_of_a_file_repeats(tmp_path: Path) -> None:
+    robot = cd.load(read_mjcf(SERVO))
+    with open_window(cd.Simulation(robot, wrenches=pushable(robot)), q=[0.5], port=0) as window:
+        live = window.view
+        live.folder = tmp_path
+        if live.playing:
+            live.toggle()
+        live.reset()
+        assert live.control == "actuators of its file"
+        live.pushes.push(0, np.array([0.0, 0.0, 5.0]), 0.01)
+        for control in ("actuators of its file", "none", "gravity compensation"):
+            live.choose(control)
+            for _ in range(10):
+                live.step()
+            if control != "none":  # from no control to another one, a run goes on
+                live.save()
+        assert window.error is None
+    runs = [cd.read_run(path) for path in sorted(tmp_path.iterdir())]
+    assert [run.steps for run in runs] == [10, 20]
+    assert all(run.check() for run in runs) and np.abs(runs[0].wrenches).max() == 5.0
+
 
 # -- text
 

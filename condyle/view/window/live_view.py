@@ -23,7 +23,7 @@ from condyle.control.stance import stance
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
 from condyle.robot.model import Frame
-from condyle.runs.loops import plant
+from condyle.runs.loops import OPEN, plant
 from condyle.runs.recorder import Recorder
 from condyle.simulate.simulation import Simulation
 from condyle.view.plots import round_up
@@ -154,6 +154,11 @@ def pushed_loop(simulation: Simulation, control: Control, references: Mapping[st
 
     sizes: dict[str, Any] = {**references, **({"push": 6 * len(frames)} if frames else {})}
     return Loop(simulation, pushed, **sizes)
+
+
+def drives(loop: Loop) -> list[str]:
+    """The signals of a loop that are parameters of the world, as the drives of actuators are."""
+    return [name for name in loop.plan.signals if name.startswith(OPEN)]
 
 
 class LiveView(View):
@@ -288,7 +293,9 @@ class LiveView(View):
             self.control, self.loop = control, self._loops[control]
             self._plant = plant(self.loop)
             self._state = self._packed(state, self.k)
-            if self._recorder is None or self._recorder.simulation.config != self._plant.config:
+            # drives of one controller are parameters of the world, which only the run of a loop has
+            continues = self._recorder is not None and self._recorder.loop is None and not drives(self.loop)
+            if self._recorder is None or not continues or self._recorder.simulation.config != self._plant.config:
                 self._record()
 
     def _packed(self, x: np.ndarray, k: int) -> np.ndarray:
@@ -304,7 +311,7 @@ class LiveView(View):
 
     @staticmethod
     def _signals_of(loop: Loop) -> list[str]:
-        return [name for name in ("u", "wrenches", "contact_forces") if name in loop.plan.signals]
+        return [name for name in ("u", "wrenches", "contact_forces", *drives(loop)) if name in loop.plan.signals]
 
     def step(self) -> None:
         """Pause, and make one step."""
@@ -329,7 +336,8 @@ class LiveView(View):
 
     def _record(self) -> None:
         title = f"{self.robot.name}, live"
-        self._recorder = Recorder(self._plant, self.x, title=title, controller=self.control)
+        made_by = (self.loop, self._state) if drives(self.loop) else (self._plant, self.x)
+        self._recorder = Recorder(*made_by, title=title, controller=self.control)
 
     @property
     def x(self) -> np.ndarray:
@@ -375,7 +383,10 @@ class LiveView(View):
             self._state, found = self.loop.step(self._state, given, record=self._signals_of(self.loop))
             self._wrenches, self._contact = found.get("wrenches"), found.get("contact_forces", self._contact)
             if self._recorder is not None and self._recorder.k * dt < MAX_RECORDED:
-                self._recorder.append(self.x, found["u"], self._wrenches)
+                if self._recorder.loop is None:
+                    self._recorder.append(self.x, found["u"], self._wrenches)
+                else:
+                    self._recorder.append_tick(self._state, found, given or {})
         except Exception:
             # it stops at the last state; the panel shows the error
             self.playing = False
