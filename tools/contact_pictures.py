@@ -19,6 +19,7 @@ from picture_style import save
 import condyle as cd
 from condyle.robot.description import Description
 from condyle.robot.parts import box, link, solid, sphere
+from condyle.simulate.config import DEFAULT_SMOOTHING
 
 G, MU, DT, REST = 9.81, 0.5, 1e-3, 0.0  # REST: the depth of a body at rest on the surface
 INK, FAINT, BLUE, ORANGE = "#22252b", "#8b909a", "#2b6cb0", "#c05621"
@@ -104,7 +105,7 @@ def bowling(ax: Any) -> None:
 
 
 def creeping(ax: Any) -> None:
-    smoothings, degrees = np.geomspace(1e-5, 1e-1, 5), np.degrees(np.arctan(MU)) / 2.0
+    smoothings, degrees = np.geomspace(1e-6, 1e-2, 5), np.degrees(np.arctan(MU)) / 2.0
     for dt, color in ((2e-3, ORANGE), (1e-3, BLUE)):
         found = []
         for smoothing in smoothings:
@@ -112,9 +113,8 @@ def creeping(ax: Any) -> None:
             way = way_down(run(s, on_slope(degrees, HALF), None, 0.3), degrees)
             found.append((way[-1] - way[-51]) / (50 * dt))
         ax.loglog(smoothings, 1e3 * np.array(found), "o-", color=color, ms=5, lw=1.2, label=f"dt {1e3 * dt:g} ms")
-    ax.axhline(0.1, color=FAINT, lw=0.8, ls=":")
-    ax.axvline(1e-3, color=FAINT, lw=0.8, ls=":")
-    ax.annotate("the default", (1.25e-3, 2e-4), color=INK, fontsize=9)
+    ax.axvline(DEFAULT_SMOOTHING, color=FAINT, lw=0.8, ls=":")
+    ax.annotate("the default", (1.25 * DEFAULT_SMOOTHING, 0.02), xycoords=("data", "axes fraction"), color=INK, fontsize=9)
     labelled(ax, "What creeps while it sticks", "smoothing", "creep, mm/s")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     ax.legend(frameon=False, fontsize=9)
@@ -133,7 +133,7 @@ def dropping(ax: Any) -> None:
     ax.plot(time, energy[:40].T, color=BLUE, lw=0.7, alpha=0.5)
     rise = np.max(energy - np.minimum.accumulate(energy, axis=1))
     labelled(ax, "Boxes thrown down lose energy", "time, s", "kinetic + potential, J")
-    note = f"200 boxes: none gains more than {1e3 * rise:.1f} mJ"
+    note = f"200 boxes: none gains more than {1e3 * rise:.1g} mJ"
     ax.annotate(note, (0.98, 0.95), xycoords="axes fraction", ha="right", va="top", fontsize=9)
     ax.set_ylim(0.0, 1.12 * np.max(energy[:40]))
 

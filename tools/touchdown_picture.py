@@ -19,9 +19,9 @@ import condyle as cd
 from condyle.robot.description import Description
 from condyle.robot.parts import link, solid, sphere
 
-RADIUS, MASS, DT = 0.1, 1.0, 0.002
+RADIUS, MASS, DT, DEPTH = 0.1, 1.0, 0.002, 1e-3  # DEPTH: contact begins so far above the surface
 INK, FAINT, SMOOTH, SHARP = "#22252b", "#8b909a", "#2b6cb0", "#c05621"
-# of the ball's lowest point over the ground, m; a nanometre to either side of it is there
+# of the ball's lowest point over where contact begins, m; a nanometre to either side of it is there
 HEIGHTS = np.concatenate([np.linspace(0.15e-3, 1e-9, 20), np.linspace(-1e-9, -0.45e-3, 400)])
 
 
@@ -29,14 +29,16 @@ def falling(power: int) -> cd.Simulation:
     """A ball whose contact strength grows with this power of the depth."""
     shape = sphere(RADIUS, name="ball")
     robot = cd.load(Description("ball", (link("ball", solid(MASS, shape), [], [shape]),), ()), base="free")
-    return cd.Simulation(robot, DT, cd.Plane(friction=0.5), actuated=robot.joint_names[:1], depth_exponent=power)
+    return cd.Simulation(
+        robot, DT, cd.Plane(friction=0.5), actuated=robot.joint_names[:1], depth_exponent=power, rest_depth_mm=1e3 * DEPTH
+    )
 
 
 def curves(power: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(normal force in N, dv/dz in 1/s, d2v/dz2 in 1/(m s)) over the heights, at rest."""
     simulation = falling(power)
     q = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], (len(HEIGHTS), 1))
-    q[:, 2] = RADIUS + HEIGHTS
+    q[:, 2] = RADIUS + DEPTH + HEIGHTS
     x, u = simulation.state(q), np.zeros(6)
     weight = np.zeros(12)
     weight[8] = 1.0
@@ -69,9 +71,10 @@ def draw(path: Path) -> None:
             if row == 2:
                 inside = values[HEIGHTS < 0.0][0]
                 ax.plot([0.0, 0.0], [0.0, inside], "o", color=color, ms=5)
-                ax.annotate(note if inside < 0.1 else f"{note} of {inside:.1f}", (0.145, 48.0), color=color)
+                jumps = inside >= 0.1
+                ax.annotate(f"{note} of {inside:.1f}" if jumps else note, (-0.03, 30.0) if jumps else (0.145, 48.0), color=color)
         axes[0, column].set_title(f"strength ~ depth{'³' if power == 3 else '²'}", loc="left", color=color, fontsize=12)
-        axes[2, column].set_xlabel("height of the lowest point, mm (falling: to the right)")
+        axes[2, column].set_xlabel("height above where contact begins, mm (falling: to the right)")
         axes[2, column].xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes[2, 0].invert_xaxis()  # shared by all
     save(figure, path)
