@@ -15,6 +15,7 @@ from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot import edit
 from condyle.robot.joints import Free, Prismatic
+from condyle.robot.model import Model
 from condyle.simulate.config import SimulationConfig
 from condyle.simulate.points import ContactPoint, Contacts, contact_points, movable
 from condyle.simulate.terrain import Ground, Plane
@@ -22,6 +23,7 @@ from condyle.simulate.world import JointForces, World, joint_forces, start_of
 from condyle.tape.trace import trace
 
 MAX_REST_DEPTH = 1e-3  # m
+LEVEL = 1e-9  # the vertical part of a unit axis up to which it is level
 AXES = ("world_aligned", "local")
 Wrenches = str | Iterable[str | tuple[str, str]]
 
@@ -108,10 +110,19 @@ def points_that_move(robot: Robot, config: SimulationConfig) -> tuple[ContactPoi
 
 
 def ground_of_file(robot: Robot) -> Plane | None:
-    """The floor of an MJCF file below a robot that moves freely or slides in the world; None for one that is bolted to it."""
+    """The floor of an MJCF file below a robot that moves freely or slides in the world; None for one that is bolted to it or
+    cannot move up or down."""
     written = robot.model.ground
     moves = any(link.parent < 0 and isinstance(link.kind, Free | Prismatic) for link in robot.model.links)
-    return Plane(written.friction, offset=written.height) if written is not None and moves else None
+    if written is None or not moves or not rises(robot.model):
+        return None
+    return Plane(written.friction, offset=written.height)
+
+
+def rises(model: Model) -> bool:
+    """Whether some joint moves something up or down: not where all turn about a vertical axis or slide along the level."""
+    motions = [X @ axis for X, link in zip(poses(model, model.written()), model.links, strict=True) for axis in link.axes]
+    return any(max(abs(m.angular[0]), abs(m.angular[1]), 0.0 if np.any(m.angular) else abs(m.linear[2])) > LEVEL for m in motions)
 
 
 def wrench_frames(robot: Robot, wrenches: Wrenches) -> tuple[tuple[str, str], ...]:

@@ -269,6 +269,15 @@ def test_tendons_of_two_joints_and_chains_couple_them(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("axis", "floor"), [("0 0 1", False), ("0.1 0 1", True)])
+def test_the_floor_is_left_out_where_nothing_moves_up_or_down(axis: str, floor: bool) -> None:
+    text = '<mujoco><worldbody><geom type="plane" size="1 1 1"/><body name="b" pos="0 0 0.1"><joint type="slide" axis="1 0 0"/>'
+    text += (
+        f'<joint type="slide" axis="0 1 0"/><joint axis="{axis}"/><geom size="0.1" pos="0.2 0 0"/></body></worldbody></mujoco>'
+    )
+    assert (cd.Simulation(cd.load(read_mjcf(text))).ground is not None) == floor
+
+
 def test_springs_and_dry_friction_of_free_joints_are_named() -> None:
     text = '<mujoco><option><flag frictionloss="enable"/></option><worldbody><body name="b">'
     text += '<joint name="root" type="free" stiffness="1" frictionloss="2"/><geom size="0.1"/></body></worldbody></mujoco>'
