@@ -79,7 +79,7 @@ def test_a_roller_is_found(radius: float, length: float, yaw: float, rings: int)
     assert abs(fitted.axis @ [-np.sin(yaw), np.cos(yaw), 0.0]) == pytest.approx(1.0, abs=AXIS**2)
     np.testing.assert_allclose(fitted.centre, 0.0, atol=AXIS * radius)
     assert (fitted.radius, fitted.length) == pytest.approx((radius, length), rel=AXIS)
-    assert len(fitted.ends()) == 2
+    assert len(fitted.spheres()) == 2
 
 
 def test_the_wheel_of_a_tyre_is_the_larger_circle() -> None:
