@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.riccati import Factors, Stages, factor, solve
+from condyle.mpc.riccati import Stages, factor, solve
 from condyle.tape.array import array, where
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.scalar import constant
-from condyle.tape.table import Table
-
-SCALE = 0.1  # of the mean product, where an iteration aims without a predictor
+from condyle.tape.table import Table, zeros_table
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,9 @@ class QP:
 
 
 @dataclass(frozen=True)
-class Solution:
-    """z (N, n + m), x_N, slacks and multipliers, the mean product mu, what the sides lack, and the number of iterations."""
+class QPSolution:
+    """z (N, n + m), x_N, slacks and multipliers, the mean product mu, what the sides lack, the number of iterations,
+    and the change of the cost that is predicted, without slacks."""
 
     z: Any
     end: Any
@@ -59,20 +58,17 @@ class Solution:
     mu: Any
     infeasibility: Any
     iterations: Any
+    cost: Any
 
 
-def solve_qp(qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, tolerance: float) -> Solution:
+def solve_qp(qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, tolerance: float) -> QPSolution:
     """The solution from the slacks and multipliers given, in at most so many iterations."""
     N, n, m = qp.system.sizes
     if not qp.sides.count and not qp.sides_end.count:
         factors = factor(qp.system, qp.by_columns, qp.H_end)
         z, end = solve(qp.system, factors, qp.g, qp.g_end, x0)
-        return Solution(z, end, duals, duals_end, 0.0, 0.0, 1.0)
+        return QPSolution(z, end, duals, duals_end, 0.0, 0.0, 1.0, _cost(qp, z, end))
     pairs = _pairs(qp)
-    from condyle.tape.table import zeros_table
-
-    # what has no sides has no variables in the loop
-    duals, duals_end = () if duals is None else duals, () if duals_end is None else duals_end
     start = {
         "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.by_columns,
         "mu": _mean_product(qp, duals, duals_end, pairs), "infeasibility": _infeasibility(qp, duals, duals_end, x0),
@@ -87,7 +83,14 @@ def solve_qp(qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, to
         return _iteration(qp, x0, state, pairs, tolerance, done(state))
 
     state = loop(body, start, iterations, until=done, body_keeps_tables=True)
-    return Solution(*[state[k] for k in ("z", "end", "duals", "duals_end", "mu", "infeasibility", "iterations")])
+    found = [state[k] for k in ("z", "end", "duals", "duals_end", "mu", "infeasibility", "iterations")]
+    return QPSolution(*found, _cost(qp, state["z"], state["end"]))
+
+
+def _cost(qp: QP, z: Any, end: Any) -> Any:
+    """The change of the cost that the program predicts, without slacks."""
+    total = end @ (qp.g_end + 0.5 * (qp.H_end @ end))
+    return scan(lambda _, total, row: (total + row[0] @ (row[1] + 0.5 * (row[2] @ row[0])), None), total, (z, qp.g, qp.H))[0]
 
 
 def _iteration(qp: QP, x0: Any, state: Any, pairs: Any, tolerance: float, done: Any) -> Any:
@@ -155,13 +158,13 @@ def _stiffened(qp: QP, H: Table, springs: Any) -> tuple[Table, Any]:
     """(Hessians by columns with the springs of the sides, the Hessian of the end with them)."""
     _, n, m = qp.system.sizes
     s, found, (stiffness_end, _) = n + m, *springs
-    H_end = qp.H_end if not qp.sides_end.count else qp.H_end + _sum_of_squares(qp.sides_end, qp.C_end, stiffness_end)
+    H_end = qp.H_end if not qp.sides_end.count else qp.H_end + sum_of_squares(qp.sides_end, qp.C_end, stiffness_end)
     if found is None:
         return H, H_end
     assert qp.C is not None
 
     def stage(k: Any, H: Table, row: Any) -> Any:
-        added = _sum_of_squares(qp.sides, row["C"], row["stiffness"])
+        added = sum_of_squares(qp.sides, row["C"], row["stiffness"])
         for i, j in np.ndindex(s, s):
             if constant(added[i, j]) != 0.0:
                 H = H.with_entry(row["H"][i, j] + added[i, j], j, i, k * float(s))
@@ -170,7 +173,7 @@ def _stiffened(qp: QP, H: Table, springs: Any) -> tuple[Table, Any]:
     return scan(stage, H, {"H": qp.H, "C": qp.C, "stiffness": found["stiffness"]})[0], H_end
 
 
-def _sum_of_squares(sides: Sides, C: Any, stiffness: Any) -> Any:
+def sum_of_squares(sides: Sides, C: Any, stiffness: Any) -> Any:
     """C^T diag(stiffness) C, summed over the sides of each row first."""
     total: dict[int, Any] = {}
     for side, k in zip(sides.sides, stiffness, strict=True):
@@ -191,13 +194,13 @@ def _sum_of_squares(sides: Sides, C: Any, stiffness: Any) -> Any:
 def _gradients(qp: QP, springs: Any) -> tuple[Table, Any]:
     """(g (N, s), p_N) with the forces of the sides."""
     found, (_, force_end) = springs
-    g_end = qp.g_end if not qp.sides_end.count else qp.g_end + _pulled(qp.sides_end, qp.C_end, force_end)
+    g_end = qp.g_end if not qp.sides_end.count else qp.g_end + pulled(qp.sides_end, qp.C_end, force_end)
     if found is None:
         return qp.g, g_end
-    return map_rows(lambda g, C, force: g + _pulled(qp.sides, C, force), qp.g, qp.C, found["force"]), g_end
+    return map_rows(lambda g, C, force: g + pulled(qp.sides, C, force), qp.g, qp.C, found["force"]), g_end
 
 
-def _pulled(sides: Sides, C: Any, force: Any) -> Any:
+def pulled(sides: Sides, C: Any, force: Any) -> Any:
     """C^T force, with the signs of the sides."""
     total: dict[int, Any] = {}
     for side, f in zip(sides.sides, force, strict=True):
@@ -211,7 +214,7 @@ def _pulled(sides: Sides, C: Any, force: Any) -> Any:
     return array(found)
 
 
-def _side_values(sides: Sides, C: Any, z: Any) -> list[Any]:
+def side_values(sides: Sides, C: Any, z: Any) -> list[Any]:
     """a^T z of each side."""
     rows = {side.row for side in sides.sides}
     values = {r: sum((C[r, j] * z[j] for j in range(C.shape[1]) if constant(C[r, j]) != 0.0), 0.0) for r in sorted(rows)}
@@ -223,13 +226,13 @@ def _changes(qp: QP, duals: Any, duals_end: Any, springs: Any, z: Any, end: Any,
     sides, (found, (stiffness, force)) = qp.sides, springs
     at_end = None
     if qp.sides_end.count:
-        values = _side_values(qp.sides_end, qp.C_end, end)
+        values = side_values(qp.sides_end, qp.C_end, end)
         at_end = qp.sides_end.step(duals_end, stiffness, force, values, qp.active_end, mu_end)
     if found is None:
         return None, at_end
 
     def stage(dual: Any, k: Any, f: Any, C: Any, z: Any, active: Any, *mu: Any) -> Any:
-        values = _side_values(sides, C, z)
+        values = side_values(sides, C, z)
         return sides.step(dual, k, f, values, active, mu[0] if mu else np.zeros(_products(sides)))
 
     tables = (duals, found["stiffness"], found["force"], qp.C, z, qp.active, *([] if mu is None else [mu]))
@@ -312,6 +315,3 @@ def _infeasibility(qp: QP, duals: Any, duals_end: Any, x0: Any) -> Any:
             each, duals, qp.d, qp.active,
         )  # fmt: skip
     return scan(lambda _, most, row: (np.maximum(most, row[0]), None), most, each)[0]
-
-
-__all__ = ["QP", "Factors", "Solution", "solve_qp"]

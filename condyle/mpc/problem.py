@@ -68,7 +68,7 @@ def ocp(
     `bounds`: {name: b} for |part| <= b, or {name: (low, high)} of parts of x and u, and of what `constraints(x, u, p)` returns, a
     dict of arrays or one array called "constraints". Bounds of states hold from the second state on, to the last one;
     `terminal_bounds` and `terminal_constraints(x, p)` are for the last one. `soft`: {name: l2} or {name: (l1, l2)}, the weights
-    of slacks. `move_blocking`: how many intervals each control is held, N in all.
+    of slacks. `move_blocking`: for how many intervals each control stays, N in all.
     """
     if isinstance(N, bool) or not isinstance(N, (int, np.integer)) or not 1 <= N <= MOST_STAGES:
         raise ControlError(f"a horizon has N intervals, a whole number from 1 to {MOST_STAGES}; got N={N!r:.40}")
@@ -115,7 +115,7 @@ class Problem:
     terminal_cost: Cost
     constraints: Constraints
     terminal_constraints: Constraints
-    held: tuple[bool, ...] | None  # whether each interval keeps the control of the one before
+    repeats: tuple[bool, ...] | None  # whether each interval keeps the control of the one before
     staged: tuple[str, ...] = ()  # parameters with a value for each stage
 
     @property
@@ -259,7 +259,7 @@ def _blocking(given: Sequence[int] | None, N: int) -> tuple[bool, ...] | None:
         return None
     sizes = list(given)
     if not all(isinstance(k, (int, np.integer)) and k >= 1 for k in sizes) or sum(sizes) != N:
-        raise ControlError(f"move_blocking says how many intervals each control is held, N={N} in all; got {given!r:.60}")
+        raise ControlError(f"move_blocking says for how many intervals each control stays, N={N} in all; got {given!r:.60}")
     return tuple(k > 0 for size in sizes for k in range(size))
 
 

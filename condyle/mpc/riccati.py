@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.tape.array import array
-from condyle.tape.linalg.symmetric import cholesky_factor
+from condyle.tape.array import array, fma
 from condyle.tape.loop import loop, scan
 from condyle.tape.table import Table, empty_table
 
@@ -117,8 +116,7 @@ def factor(system: Stages, H: Table, P_end: Any) -> Factors:
         Quu = np.zeros((m, m), dtype=object)
         for i, j in lower:
             Quu[i, j] = W.entry(n + j, n + i)
-        L = cholesky_factor(array(Quu))
-        inverse = [1.0 / L[i, i] for i in range(m)]
+        L, inverse = _cholesky(Quu)
         before, after = W, P
 
         def update(j: Any, state: Any) -> Any:
@@ -201,13 +199,26 @@ def _dot(a: list[Any], b: list[Any]) -> Any:
 
 def _plus(start: Any, a: list[Any], b: list[Any]) -> Any:
     """start + a0 b0 + a1 b1 + ..., without the terms that are structurally zero."""
-    from condyle.tape.array import fma
-
     for x, y in zip(a, b, strict=True):
         if isinstance(x, float) and x == 0.0:
             continue
         start = start + y if isinstance(x, float) and x == 1.0 else fma(x, y, start)
     return start
+
+
+def _cholesky(A: Any) -> tuple[Any, list[Any]]:
+    """(L with L L^T = A, reciprocals of its diagonal)."""
+    m = len(A)
+    L = np.zeros((m, m), dtype=object)
+    inverse: list[Any] = []
+    for j in range(m):
+        pivot = _plus(A[j, j], [-L[j, i] for i in range(j)], [L[j, i] for i in range(j)])
+        root = np.sqrt(pivot)
+        L[j, j] = root
+        inverse.append(1.0 / root)
+        for i in range(j + 1, m):
+            L[i, j] = _plus(A[i, j], [-L[i, l] for l in range(j)], [L[j, l] for l in range(j)]) * inverse[j]
+    return L, inverse
 
 
 def _substituted(L: Any, inverse: list[Any], b: list[Any]) -> list[Any]:

@@ -28,7 +28,7 @@ MOST = 512  # entries of a state or control
 
 
 @dataclass(frozen=True)
-class Part:
+class Component:
     """A named part of a vector: `size` numbers with a tangent space of `tangent` dimensions.
 
     `retract(x, d)` and `difference(x, y)` are given where the two differ.
@@ -45,7 +45,7 @@ class Part:
 class Space:
     """A vector of named parts."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Component, ...]
 
     @property
     def size(self) -> int:
@@ -113,11 +113,11 @@ class quaternion:
             raise ControlError(f"the order of a quaternion is 'xyzw' or 'wxyz', got {order!r:.40}")
         self.order = order
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> Component:
         """The part of a space."""
         if self.order == "xyzw":
-            return Part(name, 4, 3, _retract_xyzw, _difference_xyzw)
-        return Part(name, 4, 3, _retract_wxyz, _difference_wxyz)
+            return Component(name, 4, 3, _retract_xyzw, _difference_xyzw)
+        return Component(name, 4, 3, _retract_wxyz, _difference_wxyz)
 
 
 def _multiply(p: Any, q: Any) -> list[Any]:
@@ -174,10 +174,10 @@ def space_of_world(world: Simulation) -> Space:
     reduced = world.world.reduced
     maps = _Configuration(reduced)
     flat = reduced.nq == world.world.nd
-    q = Part("q", reduced.nq, world.world.nd, None if flat else maps.retract, None if flat else maps.difference)
+    q = Component("q", reduced.nq, world.world.nd, None if flat else maps.retract, None if flat else maps.difference)
     rest = world.nx - reduced.nq - world.world.nv
-    parts = [q, Part("v", world.world.nv, world.world.nv)]
-    return Space(tuple(parts + ([Part("t", rest, rest)] if rest else [])))
+    parts = [q, Component("v", world.world.nv, world.world.nv)]
+    return Space(tuple(parts + ([Component("t", rest, rest)] if rest else [])))
 
 
 def space(what: str, given: Any, single: str) -> Space:
@@ -192,7 +192,7 @@ def space(what: str, given: Any, single: str) -> Space:
         if isinstance(part, quaternion):
             made.append(part.part(name))
         elif isinstance(part, (int, np.integer)) and not isinstance(part, bool) and 1 <= part <= MOST:
-            made.append(Part(name, int(part), int(part)))
+            made.append(Component(name, int(part), int(part)))
         else:
             raise ControlError(
                 f"{what}: '{name}' must be a whole number from 1 to {MOST}, or condyle.mpc.quaternion(), got {part!r:.60}"

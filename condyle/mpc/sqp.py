@@ -1,4 +1,4 @@
-"""Sequential quadratic programming: the real-time iteration, one Gauss-Newton step from the last plan (Diehl et al. 2005)."""
+"""Multiple shooting: the real-time iteration (Diehl et al. 2005), and sequential quadratic programming until it converges."""
 
 from __future__ import annotations
 
@@ -6,42 +6,40 @@ from typing import Any
 
 import numpy as np
 
+from condyle.errors import ControlError
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, solve_qp
+from condyle.mpc.interior_point import QP, QPSolution, solve_qp
+from condyle.mpc.kkt import costates, residuals
 from condyle.mpc.linearization import quadratic_program
+from condyle.mpc.merit import line_search
 from condyle.mpc.problem import Problem
-from condyle.mpc.solver import CONVERGED, STOPPED, Plan, Solver, keep_if_failed, path_table
-from condyle.tape.array import where
-from condyle.tape.loop import map_rows, scan
+from condyle.mpc.second_order import with_exact_hessians
+from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
+from condyle.tape.array import array, where
+from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, table
 
+HESSIANS = ("gauss_newton", "exact")
 
-class RealTimeIteration(Solver):
-    """One Gauss-Newton step of multiple shooting, its quadratic program solved by interior points from the last multipliers.
 
-    `iterations`: of the interior-point method, at most; it ends before when the mean product of slacks and multipliers is below
-    `tolerance`. `warm`: the least slack and multiplier that a solve starts with.
-    """
+class Shooting(Solver):
+    """What both methods share: plans with slacks and multipliers, and the step that a quadratic program gives."""
 
-    def __init__(self, problem: Problem, *, iterations: int = 12, tolerance: float = 1e-6, warm: float = 1e-2) -> None:
-        super().__init__(problem, name="rti")
-        self.iterations, self.tolerance, self.warm = iterations, tolerance, warm
+    def __init__(self, problem: Problem, name: str, qp_iterations: int, qp_tolerance: float, warm: float) -> None:
+        super().__init__(problem, name=name)
+        if problem.repeats is not None:
+            raise ControlError("move_blocking is not part of this method")
+        self.qp_iterations = _count("qp_iterations", qp_iterations)
+        self.qp_tolerance, self.warm = _positive("qp_tolerance", qp_tolerance), _positive("warm", warm)
         self.sides, self.sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
-
-    def options(self) -> tuple[Any, ...]:
-        """Options of the method, by value."""
-        return self.iterations, self.tolerance, self.warm
 
     @property
     def plan_shapes(self) -> dict[str, tuple[int, ...]]:
         """States, controls, and slacks and multipliers of the sides."""
         N, p = self.problem.N, self.problem
         shapes: dict[str, tuple[int, ...]] = {"states": (N + 1, p.nx), "controls": (N, p.nu)}
-        if self.sides.count:
-            shapes["duals"] = (N, self.sides.size)
-        if self.sides_end.count:
-            shapes["duals_end"] = (self.sides_end.size,)
-        return shapes
+        shapes |= {"duals": (N, self.sides.size)} if self.sides.count else {}
+        return shapes | ({"duals_end": (self.sides_end.size,)} if self.sides_end.count else {})
 
     def initial_plan(self, x: np.ndarray, u: np.ndarray) -> Plan:
         """States at x, controls u, slacks and multipliers one."""
@@ -56,31 +54,168 @@ class RealTimeIteration(Solver):
             plan["duals_end"] = np.broadcast_to(self.sides_end.start(), (*lead, self.sides_end.size)).copy()
         return plan
 
+    # ---- inside of a trace
+
+    def warmed(self, plan: dict[str, Any]) -> tuple[Any, Any]:
+        """Slacks and multipliers to start a quadratic program with."""
+        duals = map_rows(lambda d: self.sides.warm(d, self.warm), table(plan["duals"])) if self.sides.count else ()
+        return duals, self.sides_end.warm(plan["duals_end"], self.warm) if self.sides_end.count else ()
+
+    def solved(self, qp: QP, x0: Any, plan: dict[str, Any]) -> QPSolution:
+        """The solution of the quadratic program from the multipliers of the plan; x0 is the change of the first state."""
+        duals, duals_end = self.warmed(plan)
+        return solve_qp(qp, x0, duals, duals_end, iterations=self.qp_iterations, tolerance=self.qp_tolerance)
+
+    def moved(self, xs: Table, us: Table, found: QPSolution, alpha: Any = 1.0) -> tuple[Table, Table]:
+        """(states, controls) after a step along the solution."""
+        states, n = self.problem.states, self.problem.ndx
+        controls = map_rows(lambda z, u: u + alpha * z[n:], found.z, us)
+        rows = scan(lambda k, _, z: (_, states.retract(xs[k], alpha * z[:n])), (), found.z)[1]
+        return path_table(rows, states.retract(xs[self.problem.N], alpha * found.end)), controls
+
+    def multipliers_of(self, found: QPSolution) -> dict[str, Any]:
+        """The arrays of a plan beside states and controls."""
+        given = {"duals": found.duals} if self.sides.count else {}
+        return given | ({"duals_end": found.duals_end} if self.sides_end.count else {})
+
+
+class RealTimeIteration(Shooting):
+    """One Gauss-Newton step from the last plan, its quadratic program solved by interior points from the last multipliers.
+
+    `qp_iterations`: of the interior-point method, at most; it ends before when the mean product of slacks and multipliers is
+    below `qp_tolerance`. `warm`: the least slack and multiplier that a solve starts with. Residuals are those of the plan that
+    was given, with the new multipliers.
+    """
+
+    def __init__(self, problem: Problem, *, qp_iterations: int = 15, qp_tolerance: float = 1e-6, warm: float = 1e-2) -> None:
+        super().__init__(problem, "rti", qp_iterations, qp_tolerance, warm)
+
+    def options(self) -> tuple[Any, ...]:
+        """Options of the method, by value."""
+        return self.qp_iterations, self.qp_tolerance, self.warm
+
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         """One iteration."""
         xs, us = table(plan["states"]), table(plan["controls"])
         qp = quadratic_program(self.problem, values, xs, us)
-        return keep_if_failed(x0, self._step(qp, xs, us, x0, plan), plan)
+        start = self.problem.states.difference(xs[0], x0)
+        found = self.solved(qp, start, plan)
+        return keep_if_failed(x0, self.results(qp, start, xs, us, found), plan)
 
-    def _step(self, qp: QP, xs: Table, us: Table, x0: Any, plan: dict[str, Any]) -> dict[str, Any]:
-        """The plan after the solution of its quadratic program."""
-        states, n, N = self.problem.states, self.problem.ndx, self.problem.N
-        duals = map_rows(lambda d: self.sides.warm(d, self.warm), table(plan["duals"])) if self.sides.count else None
-        duals_end = self.sides_end.warm(plan["duals_end"], self.warm) if self.sides_end.count else None
-        start = states.difference(xs[0], x0)
-        found = solve_qp(qp, start, duals, duals_end, iterations=self.iterations, tolerance=self.tolerance)
-        controls = map_rows(lambda z, u: u + z[n:], found.z, us)
-        rows = scan(lambda k, _, z: (_, states.retract(xs[k], z[:n])), (), found.z)[1]
-        done = (found.mu <= self.tolerance) & (found.infeasibility <= self.tolerance)
-        results = {
+    def results(self, qp: QP, start: Any, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
+        """The outputs of an iteration."""
+        states, controls = self.moved(xs, us, found)
+        done = (found.mu <= self.qp_tolerance) & (found.infeasibility <= self.qp_tolerance)
+        return {
             "u": controls[0],
-            "states": path_table(rows, states.retract(xs[N], found.end)),
+            "states": states,
             "controls": controls,
             "status": where(done, CONVERGED, STOPPED),
             "iterations": found.iterations,
-            "inequality": found.infeasibility,
-            "complementarity": found.mu,
-            "cost": 0.0,
+            "cost": found.cost,
+            **residuals(qp, start, found.duals, found.duals_end),
+            **self.multipliers_of(found),
         }
-        results |= {"duals": found.duals} if self.sides.count else {}
-        return results | ({"duals_end": found.duals_end} if self.sides_end.count else {})
+
+
+class SQP(Shooting):
+    """Sequential quadratic programming with a line search, until all residuals are below `tolerance`.
+
+    `hessian`: "gauss_newton", or "exact", that of the Lagrangian, with its negative eigenvalues raised in each stage.
+    `line_search`: how many step lengths 1, 1/2, 1/4, ... are tried at once; 1 takes full steps.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        iterations: int = 50,
+        tolerance: float = 1e-6,
+        hessian: str = "gauss_newton",
+        line_search: int = 8,
+        qp_iterations: int = 30,
+        qp_tolerance: float | None = None,
+        warm: float = 1e-2,
+    ) -> None:
+        tolerance = _positive("tolerance", tolerance)
+        super().__init__(problem, "sqp", qp_iterations, 0.01 * tolerance if qp_tolerance is None else qp_tolerance, warm)
+        if hessian not in HESSIANS:
+            raise ControlError(f"hessian must be one of {', '.join(HESSIANS)}, got {hessian!r:.40}")
+        self.iterations, self.tolerance, self.hessian = _count("iterations", iterations), tolerance, hessian
+        self.lengths = _count("line_search", line_search)
+
+    def options(self) -> tuple[Any, ...]:
+        """Options of the method, by value."""
+        return (
+            self.iterations, self.tolerance, self.hessian, self.lengths, self.qp_iterations, self.qp_tolerance, self.warm,
+        )  # fmt: skip
+
+    def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        """Iterations until the residuals are small."""
+        arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
+        begin = {"plan": arrays, "iterations": 0.0, "cost": 0.0, "worst": 1e30, "nu": 1e-3, **dict.fromkeys(RESIDUALS, 0.0)}
+
+        def done(state: Any) -> Any:
+            return state["worst"] <= self.tolerance
+
+        state = loop(lambda i, state: self._iteration(x0, state, values), begin, self.iterations, until=done)
+        found = {
+            **state["plan"],
+            "u": state["plan"]["controls"][0],
+            "status": where(done(state), CONVERGED, STOPPED),
+            **{name: state[name] for name in ("iterations", "cost", *RESIDUALS)},
+        }
+        return keep_if_failed(x0, found, plan)
+
+    def _iteration(self, x0: Any, state: Any, values: dict[str, Any]) -> Any:
+        plan, problem = state["plan"], self.problem
+        xs, us = plan["states"], plan["controls"]
+        qp = quadratic_program(problem, values, xs, us)
+        start = problem.states.difference(xs[0], x0)
+        duals, duals_end = plan.get("duals"), plan.get("duals_end")
+        here = residuals(qp, start, duals, duals_end)
+        worst = np.max(array(list(here.values())))
+        if self.hessian == "exact":
+            pi, _, _ = costates(qp, duals, duals_end)
+            qp = with_exact_hessians(problem, values, qp, (xs, us), pi, duals, duals_end, convex=True)
+        found = self.solved(qp, start, plan)
+        alpha: Any = 1.0
+        cost: Any = found.cost
+        nu = state["nu"]
+        if self.lengths > 1:
+            step = found.z, found.end
+            alpha, cost, nu = line_search(problem, values, x0, (xs, us), step, found.cost, nu, self.lengths)
+        # at the solution the plan stays as it is
+        alpha = where(worst <= self.tolerance, 0.0, alpha)
+        states, controls = self.moved(xs, us, found, alpha)
+        kept = self._multipliers(plan, found, alpha)
+        return {
+            "plan": {"states": states, "controls": controls, **kept},
+            "iterations": state["iterations"] + 1.0,
+            "cost": cost,
+            "worst": worst,
+            "nu": nu,
+            **here,
+        }
+
+    def _multipliers(self, plan: dict[str, Any], found: QPSolution, alpha: Any) -> dict[str, Any]:
+        """Slacks and multipliers after a step: those of the quadratic program by as much."""
+        new = self.multipliers_of(found)
+        return {
+            name: map_rows(lambda a, b: a + alpha * (b - a), plan[name], value)
+            if isinstance(value, Table)
+            else plan[name] + alpha * (value - plan[name])
+            for name, value in new.items()
+        }
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 10_000:
+        raise ControlError(f"{name} must be a whole number from 1 to 10000, got {value!r:.40}")
+    return int(value)
+
+
+def _positive(name: str, value: Any) -> float:
+    if not isinstance(value, (int, float)) or not np.isfinite(value) or value <= 0.0:
+        raise ControlError(f"{name} must be a finite number above zero, got {value!r:.40}")
+    return float(value)

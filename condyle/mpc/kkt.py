@@ -1,0 +1,85 @@
+"""Optimality conditions of a problem at a trajectory, from its quadratic program and the multipliers of the sides.
+
+The costates follow from the stationarity by the states, backward:  pi_k = g_x + A^T pi_{k+1} + C_x^T l.  What remains is the
+stationarity by the controls, g_u + B^T pi_{k+1} + C_u^T l, the gradient of the Lagrangian in reduced form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condyle.mpc.barrier import Sides
+from condyle.mpc.interior_point import QP, pulled
+from condyle.tape.array import array, where
+from condyle.tape.loop import scan
+from condyle.tape.table import Table
+
+
+def multipliers(sides: Sides, dual: Any, active: Any) -> list[Any]:
+    """The multiplier of each side, zero for those that are not active."""
+    return [where(active[b] > 0.5, l, 0.0) for b, (_, l, _, _) in enumerate(sides.split(dual))]
+
+
+def costates(qp: QP, duals: Any, duals_end: Any, z: Table | None = None, end: Any = None) -> tuple[Table, Any, Any]:
+    """(costates pi_{k+1} of the stages (N, n), largest stationarity by the controls, largest costate).
+
+    At the trajectory itself, or at z, x_N of the program if they are given.
+    """
+    _, n, _ = qp.system.sizes
+    last = qp.g_end if end is None else qp.g_end + qp.H_end @ end
+    if qp.sides_end.count:
+        last = last + pulled(qp.sides_end, qp.C_end, multipliers(qp.sides_end, duals_end, qp.active_end))
+
+    def stage(k: Any, state: Any, row: Any) -> Any:
+        pi, worst, largest = state
+        gradient = row["g"] if z is None else row["g"] + row["H"] @ row["z"]
+        if qp.sides.count:
+            gradient = gradient + pulled(qp.sides, row["C"], multipliers(qp.sides, row["duals"], row["active"]))
+        by_x = gradient[:n] + row["A"].T @ pi
+        by_u = gradient[n:] + row["B"].T @ pi
+        worst = np.maximum(worst, np.max(abs(array(by_u))))
+        return (array(by_x), worst, np.maximum(largest, np.max(abs(array(pi))))), array(pi)
+
+    rows: dict[str, Any] = {"A": qp.system.A, "B": qp.system.B, "g": qp.g}
+    rows |= {} if z is None else {"z": z, "H": qp.H}
+    rows |= {"C": qp.C, "duals": duals, "active": qp.active} if qp.sides.count else {}
+    (_, worst, largest), written = scan(stage, (array(last), 0.0, 0.0), rows, reverse=True)
+    return written, worst, largest
+
+
+def residuals(qp: QP, x0: Any, duals: Any, duals_end: Any) -> dict[str, Any]:
+    """The largest violation of each optimality condition at the trajectory of the program."""
+    _, stationarity, _ = costates(qp, duals, duals_end)
+    gap = scan(lambda _, worst, c: (np.maximum(worst, np.max(abs(c))), None), np.max(abs(array(x0))), qp.system.c)[0]
+    inequality: Any = 0.0
+    products: Any = 0.0
+    if qp.sides_end.count:
+        inequality = violation(qp.sides_end, duals_end, qp.d_end, qp.active_end)
+        products = _largest_product(qp.sides_end, duals_end, qp.active_end)
+    if qp.sides.count:
+
+        def stage(_: Any, state: Any, row: Any) -> Any:
+            dual, d, active = row
+            return (
+                np.maximum(state[0], violation(qp.sides, dual, d, active)),
+                np.maximum(state[1], _largest_product(qp.sides, dual, active)),
+            ), None
+
+        inequality, products = scan(stage, (inequality, products), (duals, qp.d, qp.active))[0]
+    return {"stationarity": stationarity, "dynamics": gap, "inequality": inequality, "complementarity": products}
+
+
+def violation(sides: Sides, dual: Any, d: Any, active: Any) -> Any:
+    """The most that a side is exceeded, beyond its slack if it is soft."""
+    worst: Any = 0.0
+    for b, (side, (_, l, e, _)) in enumerate(zip(sides.sides, sides.split(dual), strict=True)):
+        allowed = e if e is not None else 0.0 if np.isinf(side.l2) else l * (1.0 / side.l2)
+        lacking = abs(d[b]) if side.equality else -d[b] - allowed
+        worst = np.maximum(worst, where(active[b] > 0.5, lacking, 0.0))
+    return worst
+
+
+def _largest_product(sides: Sides, dual: Any, active: Any) -> Any:
+    return np.max(array([0.0, *sides.products(dual, active)]))

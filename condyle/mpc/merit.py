@@ -1,0 +1,116 @@
+"""The line search of sequential quadratic programming: all step lengths at once, by an exact penalty function.
+
+    phi(a) = sum of costs at (x (+) a dx, u + a du) + nu (sum of |dynamics| + sum of what hard sides are exceeded by)
+
+Costs of slacks count with the costs. The first step length of 1, 1/2, 1/4, ... whose phi falls by ARMIJO of what is predicted is
+taken, or else the shortest one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condyle.mpc.barrier import Sides
+from condyle.mpc.problem import Problem
+from condyle.tape.array import array, where
+from condyle.tape.loop import map_rows, scan
+from condyle.tape.table import Table, table
+
+ARMIJO = 1e-4
+ROUNDING = 1e-10  # of phi, relative: where it falls by no more, a full step is right
+
+
+class Search(NamedTuple):
+    """The step length, the cost there, and the weight nu of the constraints."""
+
+    alpha: Any
+    cost: Any
+    nu: Any
+
+
+def line_search(
+    problem: Problem,
+    values: dict[str, Any],
+    x0: Any,
+    trajectory: tuple[Table, Table],
+    step: tuple[Table, Any],
+    predicted: Any,
+    nu: Any,
+    lengths: int,
+) -> Search:
+    """The step length from a trajectory (states, controls) along the step (z, x_N) of its quadratic program.
+
+    `predicted`: the change of the cost that the program predicts. nu grows to where the step is one of descent (Nocedal and
+    Wright 2006, eq. 18.36).
+    """
+    candidates = np.array([[0.0], *[[0.5**k] for k in range(lengths)]])
+    found = map_rows(lambda row: merit(problem, values, x0, *trajectory, *step, row[0]), table(candidates))
+    cost0, penalty0 = found[0, 0], found[0, 1]
+    nu = np.maximum(nu, where(penalty0 > 0.0, 2.0 * predicted / penalty0, 0.0))
+    fall = predicted - nu * penalty0
+    most = cost0 + nu * penalty0
+    most = most + ROUNDING * (1.0 + abs(most))
+    alpha: Any = 0.5 ** (lengths - 1)
+    cost: Any = found[lengths, 0]
+    for k in reversed(range(lengths)):
+        enough = found[k + 1, 0] + nu * found[k + 1, 1] <= most + ARMIJO * 0.5**k * fall
+        alpha, cost = where(enough, 0.5**k, alpha), where(enough, found[k + 1, 0], cost)
+    return Search(alpha, cost, nu)
+
+
+def merit(problem: Problem, values: dict[str, Any], x0: Any, xs: Table, us: Table, z: Table, end: Any, alpha: Any) -> Any:
+    """(cost, sum of violations) at a step length."""
+    states, n, N = problem.states, problem.ndx, problem.N
+    sides, sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
+    per_stage = {name: table(values[name]) for name in ("reference", "lower", "upper", "dt") if name in values}
+
+    def state_at(k: Any, z: Any) -> Any:
+        return states.retract(xs[k], alpha * z)
+
+    def stage(k: Any, total: Any, row: Any) -> Any:
+        p = problem.p(values, k)
+        cost, penalty, x = total
+        u = row["u"] + alpha * row["z"][n:]
+        r = per_stage["reference"][k] if problem.nr else None
+        h = per_stage["dt"][k] if problem.intervals is not None else None
+        cost = cost + problem.stage_cost.value(x, u, r, p, values.get("weights"))
+        if sides.count:
+            d = sides.distances(problem.constraints.values(x, u, p), per_stage["lower"][k], per_stage["upper"][k])
+            first = [np.minimum(k, 1.0) if side.of_state else 1.0 for side in sides.sides]
+            soft, hard = _exceeded(sides, d, first)
+            cost, penalty = cost + soft, penalty + hard
+        following = state_at(k + 1.0, array([end_or(z, end, k, i, N) for i in range(n)]))
+        gap = states.difference(following, problem.dynamics.step(x, u, p, h))
+        return (cost, penalty + np.sum(abs(array(gap))), following), None
+
+    x = states.retract(xs[0], alpha * z[0][:n])
+    penalty = np.sum(abs(array(states.difference(x, x0))))
+    (cost, penalty, x), _ = scan(stage, (0.0, penalty, x), {"u": us, "z": z})
+    r, p = per_stage["reference"][N] if problem.nr else None, problem.p(values, N)
+    cost = cost + problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))
+    if sides_end.count:
+        h_end = problem.terminal_constraints.values(x, None, p)
+        d = sides_end.distances(h_end, values["terminal_lower"], values["terminal_upper"])
+        soft, hard = _exceeded(sides_end, d, [1.0] * sides_end.count)
+        cost, penalty = cost + soft, penalty + hard
+    return array([cost, penalty])
+
+
+def end_or(z: Table, end: Any, k: Any, i: int, N: int) -> Any:
+    """Entry i of the change of state k + 1, which is the last one after the last stage."""
+    return where(k < N - 1.5, z[k + 1.0, i], end[i])
+
+
+def _exceeded(sides: Sides, d: Any, counted: list[Any]) -> tuple[Any, Any]:
+    """(costs of the slacks of soft sides, sum of what hard sides are exceeded by)."""
+    soft: Any = 0.0
+    hard: Any = 0.0
+    for side, distance, one in zip(sides.sides, d, counted, strict=True):
+        e = one * (abs(distance) if side.equality else np.maximum(-distance, 0.0))
+        if np.isinf(side.l2):
+            hard = hard + e
+        else:
+            soft = soft + e * (side.l1 + 0.5 * side.l2 * e)
+    return soft, hard

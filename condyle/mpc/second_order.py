@@ -1,0 +1,92 @@
+"""Exact Hessians of the Lagrangian of a problem, in place of those of Gauss and Newton.
+
+L_k(dx, du) = l(x (+) dx, u + du) + pi . (step(x (+) dx, u + du) (-) x_{k+1}) + signed multipliers . h(x (+) dx, u + du)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from condyle.mpc.interior_point import QP
+from condyle.mpc.kkt import multipliers
+from condyle.mpc.problem import Problem
+from condyle.mpc.riccati import hessian_columns
+from condyle.mpc.space import no_change
+from condyle.tape.array import array
+from condyle.tape.linalg import eigh
+from condyle.tape.linearize import linearize
+from condyle.tape.loop import scan
+from condyle.tape.table import Table, table
+
+LEAST = 1e-8  # eigenvalue
+
+
+def with_exact_hessians(
+    problem: Problem,
+    values: dict[str, Any],
+    qp: QP,
+    trajectory: tuple[Table, Table],
+    pi: Table,
+    duals: Any,
+    duals_end: Any,
+    *,
+    convex: bool,
+) -> QP:
+    """The quadratic program with the Hessians of the Lagrangian, for costates pi (N, n) and multipliers of the sides.
+
+    `convex`: eigenvalues of each stage's Hessian below LEAST are raised to it.
+    """
+    xs, us = trajectory
+    n = problem.ndx
+    per_stage = {name: table(values[name]) for name in ("reference", "dt") if name in values}
+
+    def stage(k: Any, _: Any, row: Any) -> Any:
+        x, u, following, p = xs[k], row["u"], xs[k + 1.0], problem.p(values, k)
+        r = per_stage["reference"][k] if problem.nr else None
+        h = per_stage["dt"][k] if problem.intervals is not None else None
+
+        def lagrangian(d: Any) -> Any:
+            there, control = problem.states.retract(x, d[:n]), u + d[n:]
+            total = problem.stage_cost.value(there, control, r, p, values.get("weights"))
+            after = problem.dynamics.step(there, control, p, h)
+            total = total + row["pi"] @ problem.states.difference(following, after)
+            if qp.sides.count:
+                signed = multipliers(qp.sides, row["duals"], row["active"])
+                rows = qp.sides.rows(problem.constraints.values(there, control, p))
+                total = total + sum((a * b for a, b in zip(signed, rows, strict=True)), 0.0)
+            return total
+
+        return _, _hessian(lagrangian, n + problem.nu, convex)
+
+    rows = {"u": us, "pi": pi} | ({"duals": duals, "active": qp.active} if qp.sides.count else {})
+    _, H = scan(stage, (), rows)
+    x_end, r_end = xs[problem.N], per_stage["reference"][problem.N] if problem.nr else None
+
+    p_end = problem.p(values, problem.N)
+
+    def at_end(d: Any) -> Any:
+        there = problem.states.retract(x_end, d)
+        total = problem.terminal_cost.value(there, None, r_end, p_end, values.get("terminal_weights"))
+        if qp.sides_end.count:
+            signed = multipliers(qp.sides_end, duals_end, qp.active_end)
+            found = qp.sides_end.rows(problem.terminal_constraints.values(there, None, p_end))
+            total = total + sum((a * b for a, b in zip(signed, found, strict=True)), 0.0)
+        return total
+
+    return replace(qp, H=H, by_columns=hessian_columns(H), H_end=_hessian(at_end, n, convex))
+
+
+def _hessian(function: Callable[[Any], Any], size: int, convex: bool) -> Any:
+    """Second derivatives of a scalar at the change 0."""
+    H = linearize(lambda d: linearize(lambda d: array([function(d)]), d)[1][0], no_change(size))[1]
+    if convex:
+        w, V = eigh(H)
+        H = (V * np.maximum(w, LEAST)) @ V.T
+    # equal up to rounding on both sides of the diagonal: the same bits on both
+    for i, j in zip(*np.tril_indices(size, -1), strict=True):
+        H[j, i] = H[i, j]
+    return H
