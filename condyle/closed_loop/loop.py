@@ -451,7 +451,7 @@ class Loop:
         differentiable = None if smooth is None else partial(traced_function, smooth, shapes)
         label = "the loop" if self.world is None else f"the loop of '{self.world.robot.name}'"
         with compiling(label):
-            tape = traced_function(kernel, shapes)
+            tape = traced_function(kernel, shapes, values_only=True)
         return Function(tape, backend, lanes=lanes, threads=threads, differentiable=differentiable, label=label)
 
     def _keys(self, x: np.ndarray, seed: Any, robots: Any) -> dict[str, np.ndarray]:

@@ -22,7 +22,7 @@ from condyle.simulate.world import World
 from condyle.tape.array import isfinite, where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
-from condyle.tape.trace import trace
+from condyle.tape.trace import trace, trace_values
 from condyle.tape.trace_cache import cached_trace, trace_key
 
 
@@ -171,6 +171,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "energy": total_energy,
     "hessian": hessian,
 }
+INLINED = ("inlined_step", "inlined_rollout")  # kernels whose tapes are differentiated
 
 
 def compiled(stepper: Stepper, name: str, parameters: Mapping[str, str] = MappingProxyType({}), /, **shapes: Any) -> Function:
@@ -186,4 +187,5 @@ def compiled(stepper: Stepper, name: str, parameters: Mapping[str, str] = Mappin
     traced.__name__ = name
     source = trace_key(KERNELS[name], parameterized, stepper)
     numbers = f"{stepper.integrator} {stepper.substeps} {name} {shapes!r} {dict(parameters)!r}"
-    return Function(cached_trace(f"{source} {stepper.world.key()} {numbers}", partial(trace, traced, **shapes)))
+    record = trace if name in INLINED else trace_values
+    return Function(cached_trace(f"{source} {stepper.world.key()} {numbers}", partial(record, traced, **shapes)))

@@ -12,7 +12,7 @@ from condyle.tape.inline import record_call
 from condyle.tape.pytree import Rebuild, flatten
 from condyle.tape.scalar import Scalar, caller
 from condyle.tape.table import current, recording
-from condyle.tape.tape import Block, Call
+from condyle.tape.tape import Block, Call, ValueCall
 
 Rule = Callable[[tuple[Any, ...], Any, tuple[Any, ...]], Any]
 
@@ -32,7 +32,7 @@ def custom_jvp(function: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
         if not any(isinstance(x, Scalar) for x in leaves):
             return function(*args)
         graph = current()
-        body, make, shape = _block(function, [rebuild], [len(leaves)])
+        body, make, shape = _block(function, [rebuild], [len(leaves)], values_only=graph.values_only)
 
         def ruled(arguments: Any, result: Any, tangents: Any) -> Any:
             moved = rule(arguments, result, tangents)
@@ -42,17 +42,22 @@ def custom_jvp(function: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
                 )
             return moved
 
-        derivative, _, _ = _block(ruled, [rebuild, make, rebuild], [len(leaves), len(body.results), len(leaves)], packed=True)
-        return make(record_call(graph, Call(body, derivative), [graph.place(x) for x in leaves]))
+        def derivative() -> Block:
+            groups, sizes = [rebuild, make, rebuild], [len(leaves), len(body.results), len(leaves)]
+            return _block(ruled, groups, sizes, packed=True, values_only=graph.values_only)[0]
+
+        found = ValueCall(body, derivative) if graph.values_only else Call(body, derivative())
+        return make(record_call(graph, found, [graph.place(x) for x in leaves]))
 
     return call
 
 
 def _block(
-    function: Callable[..., Any], rebuilds: list[Rebuild], sizes: list[int], *, packed: bool = False
+    function: Callable[..., Any], rebuilds: list[Rebuild], sizes: list[int], *, packed: bool = False, values_only: bool = False
 ) -> tuple[Block, Rebuild, Any]:
     """(block, how to rebuild the result, its shape) of a function traced by itself, on groups of params."""
     graph = Graph()
+    graph.values_only = values_only
     groups = [rebuild([Scalar(graph, graph.param()) for _ in range(n)]) for rebuild, n in zip(rebuilds, sizes, strict=True)]
     with recording(graph):
         result = function(*groups) if packed else function(*groups[0])

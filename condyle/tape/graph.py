@@ -32,6 +32,7 @@ class Graph:
     def __init__(self, parent: Graph | None = None) -> None:
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
+        self.values_only: bool = parent is not None and parent.values_only  # derivative rules are traced when they are asked for
         self.nodes: list[Node] = []
         self.params = 0
         self.captured: dict[int, int] = {}  # node of the parent -> param here

@@ -7,7 +7,7 @@ import math
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -104,6 +104,19 @@ class Call:
 
     body: Block
     rule: Block
+
+
+class ValueCall(Call):
+    """A call in a trace of values alone: its rule is no part of the tape, and is traced if a derivative is taken after all."""
+
+    def __init__(self, body: Block, make_rule: Callable[[], Block]) -> None:
+        self.__dict__.update(body=body, make_rule=make_rule)
+
+    @cached_property
+    def rule(self) -> Block:
+        """The rule, traced now."""
+        made: Block = self.__dict__["make_rule"]()
+        return made
 
 
 RUN_TIME = 0  # number of rows of a port, and of iterations of a loop over it, that is known when the kernel is called
@@ -235,7 +248,8 @@ def _update(digest: hashlib._Hash, block: Block) -> None:
             _update(digest, data.body)
         elif isinstance(data, Call):
             _update(digest, data.body)
-            _update(digest, data.rule)
+            if not isinstance(data, ValueCall):
+                _update(digest, data.rule)
         else:
             digest.update(f"{data}\n".encode() if node.op != "const" else f"word {data}\n".encode())
     digest.update(f"{block.params} {block.results}\n".encode())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
-from condyle.tape.tape import Block, Call, Loop, Node
+from condyle.errors import TraceError
+from condyle.tape.tape import Block, Call, Loop, Node, ValueCall
 
 VERSION = 1
 
@@ -39,6 +42,8 @@ def _plain(value: Any) -> Any:
             "params": value.params,
             "results": value.results,
         }
+    if isinstance(value, ValueCall):
+        return {"kind": "ValueCall", "body": _plain(value.body)}
     if isinstance(value, Loop | Call):
         return {"kind": type(value).__name__, **{field.name: _plain(getattr(value, field.name)) for field in fields(value)}}
     return value
@@ -60,5 +65,10 @@ def _data(value: Any) -> Any:
         return value
     if "ops" in value:
         return _block(value)
-    kind = {"Loop": Loop, "Call": Call}[value.pop("kind")]
+    kinds: dict[str, Callable[..., Any]] = {"Loop": Loop, "Call": Call, "ValueCall": partial(ValueCall, make_rule=_no_rule)}
+    kind = kinds[value.pop("kind")]
     return kind(**{name: _data(part) for name, part in value.items()})
+
+
+def _no_rule() -> Block:
+    raise TraceError("a function traced for its values alone has no derivatives once its trace was stored; trace it anew")

@@ -51,9 +51,23 @@ def trace(function: Callable[..., Any], /, **shapes: Shape) -> Tape:
     returns an array, table or scalar, or a tuple or dict of them; a dict's keys name the outputs, otherwise they are `out`, or
     `out0`, `out1`, ... Parameters that it uses (condyle.parameter) are inputs after the named ones.
     """
+    return _trace(function, shapes, Graph())
+
+
+def trace_values(function: Callable[..., Any], /, **shapes: Shape) -> Tape:
+    """The tape of `function` as `trace` gives it, for its values alone: derivative rules are not traced unless it is derived.
+
+    They are no part of the tape's hash: a function whose derivatives are kept by that hash needs `trace`.
+    """
+    graph = Graph()
+    graph.values_only = True
+    return _trace(function, shapes, graph)
+
+
+def _trace(function: Callable[..., Any], shapes: dict[str, Shape], graph: Graph) -> Tape:
+    """The tape of a function recorded in a new graph."""
     name = getattr(function, "__name__", "function")
     inputs = tuple(_port(name, key, shape) for key, shape in shapes.items())
-    graph = Graph()
     graph.parameters = dict.fromkeys(shapes, (None, []))
     arguments = {p.name: port_value(p, port_params(graph, p)) for p in inputs}
     with recording(graph), collection_paused():

@@ -1,20 +1,21 @@
 """Traces kept between processes, and hashes of the source that decides a trace or a kernel.
 
-A module is hashed by its syntax tree, and a set of modules with everything of the package that they import, directly or not.
+A module is hashed by its bytecode, and a set of modules with everything of the package that they import, directly or not.
 Digests and imports are remembered in the object cache by path, modification time and size, so a warm start only asks for dates.
 """
 
 from __future__ import annotations
 
-import ast
+import dis
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache, cached_property, partial
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from condyle.errors import TraceError
@@ -22,7 +23,7 @@ from condyle.tape.cache import shared_cache
 from condyle.tape.fingerprint import fingerprint
 from condyle.tape.tape import Block, Port, Tape
 from condyle.tape.tape_codec import decode_block, encode_block
-from condyle.tape.trace import trace
+from condyle.tape.trace import trace, trace_values
 
 ROOT = Path(__file__).parents[2]  # the folder that holds the package
 # a backend computes what the tape defines, and errors are sentences: no trace depends on them
@@ -38,6 +39,13 @@ IRRELEVANT = (
 # a user's function may call compiled functions, which are recorded in its trace
 TRACERS = ("condyle.tape.function", "condyle.tape.trace")
 UNTRACED = (*[name for name in IRRELEVANT if name not in TRACERS], "condyle.tape.cache", "condyle.tape.fingerprint")
+
+# imports as they are written in the package; those for type checkers, and what long strings show, are none
+LONG_STRING = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)
+FOR_TYPES = re.compile(r"^( *)if TYPE_CHECKING:\n(?:\1 +.*\n|\n)*", re.MULTILINE)
+IMPORT = re.compile(r"^ *(?:from +([\w.]+) +import +(\([^)]*\)|.*)|import +(.*))$", re.MULTILINE)
+
+NOP = dis.opmap["NOP"]
 
 Source = tuple[str, list[str]]  # digest of a module, modules of the package that it imports
 
@@ -112,9 +120,14 @@ def _port(record: dict[str, Any], known: Mapping[str, Any]) -> Port:
     return Port(**{**record, "shape": tuple(record["shape"]), "parameter": known.get(record["parameter"])})
 
 
-def traced_function(function: Callable[..., Any], shapes: dict[str, Any], *, cache: bool = True) -> Tape:
-    """The trace of a user's function, from the cache if nothing that it depends on has changed."""
-    make = partial(trace, function, **shapes)
+def traced_function(
+    function: Callable[..., Any], shapes: dict[str, Any], *, cache: bool = True, values_only: bool = False
+) -> Tape:
+    """The trace of a user's function, from the cache if nothing that it depends on has changed.
+
+    `values_only`: no derivatives are taken of the tape, so that derivative rules need not be traced.
+    """
+    make = partial(trace_values if values_only else trace, function, **shapes)
     before = fingerprint(function, shapes) if cache and shared_cache().directory is not None else None
     if before is None:
         return make()
@@ -124,7 +137,7 @@ def traced_function(function: Callable[..., Any], shapes: dict[str, Any], *, cac
         after = fingerprint(function, shapes)
         return after is not None and after.digest == before.digest
 
-    key = f"user {before.digest} {source_hash(*before.modules, *TRACERS, without=UNTRACED)}"
+    key = f"user {before.digest} {values_only} {source_hash(*before.modules, *TRACERS, without=UNTRACED)}"
     return cached_trace(key, make, parameters=before.parameters, keep=True, unchanged=unchanged)
 
 
@@ -178,8 +191,8 @@ class Sources:
         info = path.stat()
         known = self._known.get(module)
         if known is None or known[:2] != [info.st_mtime_ns, info.st_size]:
-            tree = ast.parse(path.read_bytes())
-            known = self._known[module] = [info.st_mtime_ns, info.st_size, _digest(tree), self._imports(tree)]
+            text = path.read_text(encoding="utf-8")
+            known = self._known[module] = [info.st_mtime_ns, info.st_size, _digest(text), self._imports(text)]
             self._new = True
         return known[2], known[3]
 
@@ -194,35 +207,42 @@ class Sources:
         place = self.root.joinpath(*module.split("."))
         return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
 
-    def _imports(self, tree: ast.Module) -> list[str]:
+    def _imports(self, text: str) -> list[str]:
         found = set()
-        for node in _outside_type_checking(tree):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                # a name of a package is a module of it, or something that its __init__ defines
-                parts = [f"{node.module}.{alias.name}" for alias in node.names]
-                found |= {part if self.path(part) else node.module for part in parts}
+        plain = re.sub("#.*", "", LONG_STRING.sub("", text))
+        for source, listed, modules in IMPORT.findall(FOR_TYPES.sub("", plain)):
+            names = [part.split()[0] for part in (listed or modules).strip("()\n ").split(",") if part.strip()]
+            # a name of a package is a module of it, or something that its __init__ defines
+            parts = [f"{source}.{name}" for name in names] if source else names
+            found |= {part if self.path(part) or not source else source for part in parts}
         return sorted(name for name in found if name.partition(".")[0] == "condyle" and self.path(name))
 
 
-def _outside_type_checking(tree: ast.AST) -> Iterable[ast.AST]:
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            waiting += ast.iter_child_nodes(node)
+def _digest(text: str) -> str:
+    """Sha256 of what a module does: of its bytecode, to which docstrings, comments and layout are nothing."""
+    sha = hashlib.sha256()
+    _update(sha, compile(text, "", "exec", dont_inherit=True, optimize=2))
+    return sha.hexdigest()
 
 
-def _digest(tree: ast.Module) -> str:
-    """Sha256 of a syntax tree without its docstrings; positions and comments are no part of it."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                del node.body[0]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+def _update(sha: hashlib._Hash, value: Any) -> None:
+    """Hash a constant of a module, or code without the places where it is written."""
+    if isinstance(value, CodeType):
+        counts = (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
+        names = (value.co_name, value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars)
+        # where a docstring was, an instruction is left that does nothing
+        code = value.co_code
+        if NOP in code[::2]:
+            code = b"".join([code[k : k + 2] for k in range(0, len(code), 2) if code[k] != NOP])
+        sha.update(repr((counts, names, code, value.co_exceptiontable, len(value.co_consts))).encode())
+        for part in value.co_consts:
+            _update(sha, part)
+    elif isinstance(value, tuple | frozenset):
+        sha.update(f"{type(value).__name__} {len(value)}".encode())
+        for part in sorted(value, key=repr) if isinstance(value, frozenset) else value:
+            _update(sha, part)
+    else:
+        sha.update(repr(value).encode())
 
 
 def _modules_of(values: Iterable[Any]) -> set[str]:

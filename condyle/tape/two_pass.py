@@ -15,7 +15,7 @@ from typing import Any
 
 from condyle.errors import TraceError
 from condyle.tape.array import assemble
-from condyle.tape.dead_code import _columns_used
+from condyle.tape.dead_code import columns_used
 from condyle.tape.derive import Names, _build, _chosen, _gradient, _params, vjp
 from condyle.tape.graph import Graph
 from condyle.tape.inline import Recorder
@@ -152,7 +152,7 @@ def _backward(
     at = tape.block.params
     for k, loop in enumerate(loops):
         table = used.get(at) if kept[k] else None
-        read.append([kept[k][c] for c in sorted(_columns_used(made.block, table))] if table is not None else [])
+        read.append([kept[k][c] for c in sorted(columns_used(made.block, table))] if table is not None else [])
         at += bool(kept[k])
         finals.append(last[k] and any(at + j in used for j in range(loop.carries)))
         at += loop.carries if last[k] else 0

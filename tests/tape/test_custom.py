@@ -5,6 +5,10 @@ import pytest
 
 import condyle as cd
 from condyle.tape.custom import custom_jvp
+from condyle.tape.derive import jacobian
+from condyle.tape.tape import Tape
+from condyle.tape.tape_codec import decode_block, encode_block
+from condyle.tape.trace import trace_values
 
 
 def cube_root(x: object) -> object:
@@ -70,3 +74,27 @@ def test_what_a_rule_computes_without_tangents_is_computed_once():
     found = cd.function(f, x=3).jacobian(mode="forward")(np.array([2.0, 1.0, 4.0]))
     assert np.allclose(found, np.sqrt(2.0) * np.eye(3), rtol=1e-12)
     assert np.array_equal(found, cd.function(f, x=3).jacobian(mode="reverse")(np.array([2.0, 1.0, 4.0])))
+
+
+def test_rules_of_a_trace_of_values_are_traced_when_a_derivative_is_taken():
+    asked = []
+
+    def rule(args, y, tangents):
+        asked.append(1)
+        return tangents[0] / (3.0 * y * y)
+
+    def f(x):
+        return 2.0 * custom_jvp(cube_root, rule)(x)
+
+    values = cd.Function(trace_values(f, x=()))
+    x = np.array([0.3, 8.0])
+    assert np.array_equal(values(x), cd.function(f, cache=False, x=())(x)) and len(asked) == 1, "the second one traced its rule"
+    # what a derivative inside of such a trace needs is there, too
+    slope = cd.Function(trace_values(lambda x: cd.linearize(f, x)[1], x=()))
+    assert np.array_equal(slope(x), cd.function(f, cache=False, x=()).jacobian()(x))
+    assert np.array_equal(values.jacobian()(x), slope(x))
+    stored = decode_block(encode_block(values.tape.block))
+    again = cd.Function(Tape("f", stored, values.tape.inputs, values.tape.outputs))
+    assert again.tape.hash == values.tape.hash and np.array_equal(again(x), values(x))
+    with pytest.raises(cd.TraceError, match="trace it anew"):
+        jacobian(again.tape)

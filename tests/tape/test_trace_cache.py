@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections.abc import Callable
@@ -81,6 +82,21 @@ def test_what_is_known_of_a_file_is_kept_until_the_file_changes(tmp_path: Path, 
     assert Sources(tmp_path).source("condyle.a") == tuple(first)
     os.utime(path, ns=(1, 1))
     assert Sources(tmp_path).source("condyle.a")[0] == "read again"
+
+
+def test_imports_are_those_of_the_syntax_tree() -> None:
+    sources = Sources(trace_cache.ROOT)
+    for path in sorted((trace_cache.ROOT / "condyle" / "closed_loop").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        for_types = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+        skipped = {id(node) for block in for_types for node in ast.walk(block)}
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped:
+                parts = [f"{node.module}.{alias.name}" for alias in node.names]
+                found |= {part if sources.path(part) else node.module for part in parts}
+        expected = sorted(name for name in found if name.startswith("condyle"))
+        assert sources.source(f"condyle.closed_loop.{path.stem}")[1] == expected
 
 
 def test_a_name_that_is_no_module_is_an_error() -> None:
