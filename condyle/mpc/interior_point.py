@@ -154,6 +154,12 @@ def _springs(qp: QP, duals: Any, duals_end: Any, mu: Any, mu_end: Any) -> Any:
     return found, end
 
 
+def hessian_with_springs(qp: QP, duals: Any, duals_end: Any) -> tuple[Table, Any]:
+    """(Hessians by columns, Hessian of the end) with the springs that the sides are at these slacks and multipliers."""
+    springs = _springs(qp, duals, duals_end, None, np.zeros(_products(qp.sides_end)))
+    return _stiffened(qp, qp.by_columns, springs)
+
+
 def _stiffened(qp: QP, H: Table, springs: Any) -> tuple[Table, Any]:
     """(Hessians by columns with the springs of the sides, the Hessian of the end with them)."""
     _, n, m = qp.system.sizes

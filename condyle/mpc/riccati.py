@@ -123,7 +123,7 @@ def factor(system: Stages, H: Table, P_end: Any) -> Factors:
             """Column j of the gains, K = -Quu^-1 Qux, and of P = Qxx + Qux^T K."""
             K, P = state
             Qux = [before.entry(0, n + i, j) for i in range(m)]
-            gain = [-x for x in _substituted(L, inverse, Qux)]
+            gain = [-x for x in substituted(L, inverse, Qux)]
             for i in range(m):
                 K = K.with_entry(gain[i], 0, i, k * float(n) + j)
             for i in range(n):
@@ -157,8 +157,8 @@ def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tu
             v = v.with_entry(row["g"][i], i, 0)
         w = loop(gradient, w, s)
         gu = [w.entry(n + i, 0) for i in range(m)]
-        L, inverse = _unpacked(row["L"], m)
-        du = [-x for x in _substituted(L, inverse, gu)]
+        L, inverse = unpacked(row["L"], m)
+        du = [-x for x in substituted(L, inverse, gu)]
 
         def cost(j: Any, p: Table) -> Table:
             gain = [factors.K.entry(0, i, k * float(n) + j) for i in range(m)]
@@ -221,7 +221,7 @@ def _cholesky(A: Any) -> tuple[Any, list[Any]]:
     return L, inverse
 
 
-def _substituted(L: Any, inverse: list[Any], b: list[Any]) -> list[Any]:
+def substituted(L: Any, inverse: list[Any], b: list[Any]) -> list[Any]:
     """(L L^T)^-1 b, with the reciprocals of the diagonal of L."""
     m, x = len(b), list(b)
     for i in range(m):
@@ -231,7 +231,7 @@ def _substituted(L: Any, inverse: list[Any], b: list[Any]) -> list[Any]:
     return x
 
 
-def _unpacked(packed: Any, m: int) -> tuple[Any, list[Any]]:
+def unpacked(packed: Any, m: int) -> tuple[Any, list[Any]]:
     """(the factor below its diagonal, reciprocals of the diagonal)."""
     L = np.zeros((m, m), dtype=object)
     entries = iter(packed)

@@ -20,9 +20,10 @@ from condyle.errors import ControlError, ShapeError
 from condyle.mpc.problem import Problem
 from condyle.tape.array import isfinite, where
 from condyle.tape.compose import any_traced
-from condyle.tape.function import Function, function
+from condyle.tape.function import Function
 from condyle.tape.loop import map_rows, scan
 from condyle.tape.table import Table, empty_table, table
+from condyle.tape.trace_cache import traced_function
 
 CONVERGED, STOPPED, FAILED = 0.0, 1.0, 2.0
 SENTENCES = {
@@ -96,6 +97,12 @@ class Solver:
         """Inside of a trace: {"u", "status", "iterations", "cost", the residuals, and the arrays of the next plan}."""
         raise NotImplementedError
 
+    differentiable = False  # whether there is a form of its own whose derivatives are those of the solution
+
+    def record_differentiable(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        """Inside of a trace: the same outputs, with the derivatives of the solution."""
+        raise NotImplementedError
+
     # ---- what users call
 
     @cached_property
@@ -163,8 +170,14 @@ class Solver:
         def traced(**given: Any) -> dict[str, Any]:
             return self.record(given.pop("x0"), given, self.problem.values())
 
+        def solution(**given: Any) -> dict[str, Any]:
+            return self.record_differentiable(given.pop("x0"), given, self.problem.values())
+
         traced.__name__ = self.name
-        return function(traced, **shapes)
+        tape = traced_function(traced, shapes)
+        if not self.differentiable:
+            return Function(tape, label=self.name)
+        return Function(tape, differentiable=lambda: traced_function(solution, shapes), label=self.name)
 
     def _checked(self, name: str, value: Any) -> Any:
         """The value of one datum, in its full shape: one reference or bound may stand for all stages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from condyle.mpc.linearization import quadratic_program
 from condyle.mpc.merit import line_search
 from condyle.mpc.problem import Problem
 from condyle.mpc.second_order import with_exact_hessians
+from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
 from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
-from condyle.tape.array import array, where
+from condyle.tape.array import array, stop_gradient, where
 from condyle.tape.loop import loop, map_rows, scan
-from condyle.tape.table import Table, table
+from condyle.tape.table import Table, table, zeros_table
 
 HESSIANS = ("gauss_newton", "exact")
 
@@ -102,6 +104,22 @@ class RealTimeIteration(Shooting):
         found = self.solved(qp, start, plan)
         return keep_if_failed(x0, self.results(qp, start, xs, us, found), plan)
 
+    differentiable = True
+
+    def record_differentiable(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        """The same iteration, its quadratic program differentiated as one that is solved."""
+        tables = {name: table(plan[name]) for name in ("states", "controls")}
+        fixed, data = constants(plan), constants(values)
+        xs, us = (constant_table(x) for x in tables.values())
+        at = quadratic_program(self.problem, data, xs, us)
+        start = self.problem.states.difference(xs[0], stop_gradient(x0))
+        found = constant_solution(self.solved(at, start, fixed))
+        qp = quadratic_program(self.problem, values, *tables.values())
+        moved = self.problem.states.difference(tables["states"][0], x0)
+        dz, d_end = correction(qp, at, moved, found)
+        found = replace(found, z=map_rows(lambda a, b: a + b, found.z, dz), end=found.end + d_end)
+        return keep_if_failed(x0, self.results(at, start, *tables.values(), found), plan)
+
     def results(self, qp: QP, start: Any, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
         """The outputs of an iteration."""
         states, controls = self.moved(xs, us, found)
@@ -166,6 +184,24 @@ class SQP(Shooting):
             **{name: state[name] for name in ("iterations", "cost", *RESIDUALS)},
         }
         return keep_if_failed(x0, found, plan)
+
+    differentiable = True
+
+    def record_differentiable(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        """The same plan, with the derivatives of the solution by the state and the data; those by the last plan are zero."""
+        problem, data = self.problem, constants(values)
+        found = constants(self.record(stop_gradient(x0), constants(plan), data))
+        xs, us = found["states"], found["controls"]
+        duals, duals_end = found.get("duals", ()), found.get("duals_end", ())
+        at = quadratic_program(problem, data, xs, us)
+        pi, _, _ = costates(at, duals, duals_end)
+        at = with_exact_hessians(problem, data, at, (xs, us), pi, duals, duals_end, convex=False)
+        start = problem.states.difference(xs[0], x0)
+        zero = zeros_table((problem.N, problem.ndx + problem.nu)), np.zeros(problem.ndx)
+        here = QPSolution(*zero, duals, duals_end, 0.0, 0.0, 0.0, 0.0)
+        dz, d_end = correction(quadratic_program(problem, values, xs, us), at, start, here)
+        states, controls = self.moved(xs, us, replace(here, z=dz, end=d_end))
+        return keep_if_failed(x0, found | {"states": states, "controls": controls, "u": controls[0]}, plan)
 
     def _iteration(self, x0: Any, state: Any, values: dict[str, Any]) -> Any:
         plan, problem = state["plan"], self.problem
