@@ -65,6 +65,9 @@ class Constraints:
         return slice(rows[0], rows[-1] + 1)
 
 
+NO_CONSTRAINTS = Constraints((), (), None, (), np.zeros(0), np.zeros(0), ())
+
+
 def constraints(
     states: Space,
     controls: Space | None,
@@ -144,9 +147,7 @@ def _interval(what: str, name: str, given: Any, count: int) -> tuple[np.ndarray,
     bad = np.flatnonzero(low > high)
     if len(bad):
         k = int(bad[0])
-        raise ControlError(
-            f"{what}: '{name}'[{k}] has the lower bound {low[k]:g} above the upper bound {high[k]:g}; exchange them"
-        )
+        raise ControlError(f"{what}: '{name}'[{k}] has its lower bound {low[k]:g} above its upper bound {high[k]:g}")
     return low, high
 
 

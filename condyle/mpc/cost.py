@@ -70,7 +70,7 @@ class Cost:
         """(value, Jacobian by (dx, du))."""
         zero = no_change(self.states.tangent)
         if u is None:
-            return linearize(lambda d: function(self.states.retract(x, d), None, r, p), zero)  # type: ignore[return-value]
+            return linearize(lambda d: function(self.states.retract(x, d), None, r, p), zero)
         value, by_x, by_u = linearize(lambda d, u: function(self.states.retract(x, d), u, r, p), zero, u)
         return value, np.concatenate([by_x, by_u], axis=-1)
 
@@ -89,7 +89,7 @@ class Cost:
         def moved(d: Any) -> Any:
             return self._cost(self.states.retract(x, d[:n]), None if u is None else u + d[n:], r, p)
 
-        return linearize(lambda d: linearize(moved, d)[1], zero)  # type: ignore[return-value]
+        return linearize(lambda d: linearize(moved, d)[1], zero)
 
 
 def _arguments(x: Any, u: Any, r: Any, p: Any) -> tuple[Any, ...]:

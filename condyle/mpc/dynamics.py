@@ -68,7 +68,7 @@ class Dynamics:
         def change(d: Any, u: Any) -> Any:
             return self.states.difference(following, self.step(self.states.retract(x, d), u, p, h))
 
-        return linearize(change, no_change(self.states.tangent), u)  # type: ignore[return-value]
+        return linearize(change, no_change(self.states.tangent), u)
 
     def _integrated(self, x: Any, u: Any, p: Any, h: Any) -> Any:
         step = h / float(self.substeps)

@@ -16,7 +16,7 @@ import numpy as np
 
 from condyle.mpc.barrier import Sides
 from condyle.mpc.riccati import Stages, factor, solve
-from condyle.tape.array import array, where
+from condyle.tape.array import array, isfinite, where
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.scalar import constant
 from condyle.tape.table import Table, zeros_table
@@ -69,22 +69,28 @@ def solve_qp(qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, to
         z, end = solve(qp.system, factors, qp.g, qp.g_end, x0)
         return QPSolution(z, end, duals, duals_end, 0.0, 0.0, 1.0, _cost(qp, z, end))
     pairs = _pairs(qp)
+    mu, infeasibility = _mean_product(qp, duals, duals_end, pairs), _infeasibility(qp, duals, duals_end, x0)
     start = {
         "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.by_columns,
-        "mu": _mean_product(qp, duals, duals_end, pairs), "infeasibility": _infeasibility(qp, duals, duals_end, x0),
-        "iterations": 0.0,
+        "mu": mu, "infeasibility": infeasibility, "iterations": 0.0, "open": _open(mu, infeasibility, tolerance),
     }  # fmt: skip
 
     def done(state: Any) -> Any:
-        return (state["mu"] <= tolerance) & (state["infeasibility"] <= tolerance)
+        return state["open"] < 0.5
 
     def body(i: Any, state: Any) -> Any:
         # tables of lanes that are done stay as they are; those of H are used in this iteration only
         return _iteration(qp, x0, state, pairs, tolerance, done(state))
 
     state = loop(body, start, iterations, until=done, body_keeps_tables=True)
-    found = [state[k] for k in ("z", "end", "duals", "duals_end", "mu", "infeasibility", "iterations")]
-    return QPSolution(*found, _cost(qp, state["z"], state["end"]))
+    found = {k: state[k] for k in ("z", "end", "duals", "duals_end", "mu", "infeasibility", "iterations")}
+    return QPSolution(**found, cost=_cost(qp, state["z"], state["end"]))
+
+
+def _open(mu: Any, infeasibility: Any, tolerance: float) -> Any:
+    """1 while there is something to do: not at the solution, nor for a lane that is not finite; else 0."""
+    more = ((mu > tolerance) | (infeasibility > tolerance)) & isfinite(mu + infeasibility)
+    return where(more, 1.0, 0.0)
 
 
 def _cost(qp: QP, z: Any, end: Any) -> Any:
@@ -117,15 +123,17 @@ def _iteration(qp: QP, x0: Any, state: Any, pairs: Any, tolerance: float, done: 
 
     duals = _moved(duals, changes[0], alpha, done)
     duals_end = duals_end + alpha * changes[1] if qp.sides_end.count else duals_end
+    mu, infeasibility = _mean_product(qp, duals, duals_end, pairs), (1.0 - alpha) * state["infeasibility"]
     return {
         "z": map_rows(lambda a, b: where(done, a, a + alpha * (b - a)), state["z"], z),
         "end": state["end"] + alpha * (end - state["end"]),
         "duals": duals,
         "duals_end": duals_end,
         "H": H,
-        "mu": _mean_product(qp, duals, duals_end, pairs),
-        "infeasibility": (1.0 - alpha) * state["infeasibility"],
+        "mu": mu,
+        "infeasibility": infeasibility,
         "iterations": state["iterations"] + 1.0,
+        "open": _open(mu, infeasibility, tolerance),
     }
 
 
@@ -163,7 +171,8 @@ def hessian_with_springs(qp: QP, duals: Any, duals_end: Any) -> tuple[Table, Any
 def _stiffened(qp: QP, H: Table, springs: Any) -> tuple[Table, Any]:
     """(Hessians by columns with the springs of the sides, the Hessian of the end with them)."""
     _, n, m = qp.system.sizes
-    s, found, (stiffness_end, _) = n + m, *springs
+    s = n + m
+    found, (stiffness_end, _) = springs
     H_end = qp.H_end if not qp.sides_end.count else qp.H_end + sum_of_squares(qp.sides_end, qp.C_end, stiffness_end)
     if found is None:
         return H, H_end
@@ -192,8 +201,8 @@ def sum_of_squares(sides: Sides, C: Any, stiffness: Any) -> Any:
             for j in columns:
                 if j <= i:
                     found[i, j] = found[i, j] + C[row, i] * (k * C[row, j])
-    for i, j in zip(*np.tril_indices(width, -1), strict=True):
-        found[j, i] = found[i, j]
+    for i in range(width):
+        found[:i, i] = found[i, :i]
     return array(found)
 
 

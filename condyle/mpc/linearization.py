@@ -44,12 +44,14 @@ def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, c
     end, p = states[problem.N], problem.p(values, problem.N)
     r_end = per_stage["reference"][problem.N] if problem.nr else None
     g_end, H_end = problem.terminal_cost.quadratic(end, None, r_end, p, values.get("terminal_weights"))
-    C_end = d_end = active_end = None
+    C_end: Any = None
+    d_end: Any = None
+    active_end: Any = None
     if sides_end.count:
         value, C_end = _linearized_constraints(problem, end, None, p)
-        d_end = sides_end.distances(value, values["terminal_lower"], values["terminal_upper"])
-        active_end = array([where(isfinite(a), 1.0, 0.0) for a in d_end])
-        d_end = array([where(a > 0.5, b, 1.0) for a, b in zip(active_end, d_end, strict=True)])
+        d = sides_end.distances(value, values["terminal_lower"], values["terminal_upper"])
+        active_end = array([where(isfinite(a), 1.0, 0.0) for a in d])
+        d_end = array([where(a > 0.5, b, 1.0) for a, b in zip(active_end, d, strict=True)])
     return QP(
         stages(rows["A"], rows["B"], rows["c"]),
         rows["H"],
@@ -74,7 +76,7 @@ def _linearized_constraints(problem: Problem, x: Any, u: Any, p: Any) -> tuple[A
     retract = problem.states.retract
     if u is None:
         end = problem.terminal_constraints
-        return linearize(lambda d: end.values(retract(x, d), None, p), zero)  # type: ignore[return-value]
+        return linearize(lambda d: end.values(retract(x, d), None, p), zero)
     h = problem.constraints
     value, by_x, by_u = linearize(lambda d, u: h.values(retract(x, d), u, p), zero, u)
     return value, np.concatenate([by_x, by_u], axis=1)

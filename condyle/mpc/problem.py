@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import ControlError
-from condyle.mpc.constraints import Constraints, constraints, output_sizes
+from condyle.mpc.constraints import NO_CONSTRAINTS, Constraints, constraints, output_sizes
 from condyle.mpc.cost import Cost
 from condyle.mpc.dynamics import INTEGRATORS, Dynamics
+from condyle.mpc.move_blocking import REPEATS, blocked_constraints, blocked_cost, blocked_dynamics
 from condyle.mpc.space import Space, space, space_of_world
 from condyle.simulate.simulation import Simulation
 from condyle.tape.parameter import Parameter, parameter
@@ -84,6 +85,12 @@ def ocp(
     )  # fmt: skip
     if residual is None and cost is None:
         raise ControlError("a problem needs a cost: residual=f(x, u) with weights, or cost=f(x, u) with one number")
+    repeats, staged = _blocking(move_blocking, int(N)), tuple(stage_parameters or ())
+    if repeats is not None:
+        made = blocked_dynamics(made)
+        stage, final = blocked_cost(stage, made), blocked_cost(final, made)
+        given[REPEATS] = parameter(REPEATS, np.array([*repeats, False], dtype=float)[:, None])
+        staged += (REPEATS,)
     problem = Problem(
         int(N),
         made,
@@ -93,10 +100,10 @@ def ocp(
         _intervals(dt, int(N)),
         stage,
         final,
-        None,
-        None,
-        _blocking(move_blocking, int(N)),  # type: ignore[arg-type]
-        tuple(stage_parameters or ()),
+        NO_CONSTRAINTS,
+        NO_CONSTRAINTS,
+        repeats,
+        staged,
     )
     return _completed(problem, weights, terminal_weights, bounds, terminal_bounds, constraints, terminal_constraints, soft)
 
@@ -129,6 +136,11 @@ class Problem:
         return self.states.size
 
     @property
+    def nx_given(self) -> int:
+        """Numbers of the state that a solver is given: without the control before, which move blocking adds."""
+        return self.nx - (self.nu if self.repeats is not None else 0)
+
+    @property
     def ndx(self) -> int:
         """Dimensions of a change of state."""
         return self.states.tangent
@@ -159,17 +171,19 @@ class Problem:
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the problem depends on."""
-        return tuple(getattr(self, name) for name in self.__dataclass_fields__)
+        return *(getattr(self, name) for name in self.__dataclass_fields__), self.data
 
     # ---- the problem inside of a trace
 
     def values(self) -> dict[str, Any]:
-        """The data as it is now: traced values of the function being traced."""
-        return {name: p.resolve() for name, p in self.data.items()}
+        """The data as it is now, traced values of the function being traced; what differs from stage to stage as tables."""
+        per_stage = {"reference", "lower", "upper", "dt", *self.staged}
+        found = {name: p.resolve() for name, p in self.data.items()}
+        return {name: table(value) if name in per_stage else value for name, value in found.items()}
 
     def p(self, values: Mapping[str, Any], k: Any = 0) -> dict[str, Any]:
         """The parameters of the problem in stage k, as its functions take them."""
-        return {name: table(values[name])[k] if name in self.staged else values[name] for name in self.parameters}
+        return {name: values[name][k] if name in self.staged else values[name] for name in self.parameters}
 
     # ---- solvers
 
@@ -304,6 +318,8 @@ def _completed(
     states, controls = problem.states, problem.dynamics.controls
     h = None if function is None else _with_optional("constraints", function, 2, 3)
     h_end = None if terminal_function is None else _with_optional("terminal_constraints", terminal_function, 1, 2)
+    if problem.repeats is not None:
+        h, h_end = (blocked_constraints(f, problem.nx_given, end=f is h_end) for f in (h, h_end))
     sizes = _sizes(problem, h, h_end)
     own = {k: v for k, v in (bounds or {}).items()}
     soft = dict(soft or {})
@@ -329,7 +345,7 @@ def _sizes(problem: Problem, h: Any, h_end: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"h": {}, "h_end": {}, "residual": 0, "residual_end": 0}
 
     def probe(**given: Any) -> dict[str, Any]:
-        p = problem.p({name: each.resolve() for name, each in problem.parameters.items()})
+        p = {name: each.resolve()[0] if name in problem.staged else each.resolve() for name, each in problem.parameters.items()}
         x, u, r = given["x"], given["u"], given.get("r")
         if problem.stage_cost.residual is not None:
             found["residual"] = np.size(np.asarray(problem.stage_cost.residual(x, u, r, p), dtype=object))

@@ -50,11 +50,12 @@ class Solution:
     iterations: Any
     residuals: dict[str, Any]
     cost: Any
+    nx: int
 
     @property
     def states(self) -> Any:
         """The predicted states (..., N + 1, nx)."""
-        return self.plan["states"]
+        return self.plan["states"][..., : self.nx]
 
     @property
     def controls(self) -> Any:
@@ -72,6 +73,12 @@ class Solution:
         worst = int(np.max(self.status))
         if worst != STOPPED:
             return f"the solver {SENTENCES[worst]}"
+        exceeded = float(np.max(self.residuals.get("inequality", 0.0)))
+        if exceeded > 1e-3:
+            return (
+                f"the solver {SENTENCES[worst]}, with bounds exceeded by {exceeded:.3g}: hard bounds may be impossible to meet; "
+                "make those of states soft"
+            )
         name, value = max(((k, float(np.max(v))) for k, v in self.residuals.items()), key=lambda pair: pair[1])
         return f"the solver {SENTENCES[worst]}; the largest residual is {name}, {value:.2g}"
 
@@ -118,14 +125,14 @@ class Solver:
     def start(self, x: Any, u: Any = None) -> Plan:
         """A plan that stays at the state x (..., nx) with the control u: where a first solve starts."""
         x = np.asarray(x, dtype=float)
-        if x.shape[-1:] != (self.problem.nx,):
-            raise ShapeError(f"start: x has shape {x.shape}, expected (..., {self.problem.nx})")
+        if x.shape[-1:] != (self.problem.nx_given,):
+            raise ShapeError(f"start: x has shape {x.shape}, expected (..., {self.problem.nx_given})")
         u = np.zeros(self.problem.nu) if u is None else np.asarray(u, dtype=float)
         if u.shape[-1:] != (self.problem.nu,):
             raise ShapeError(f"start: u has shape {u.shape}, expected (..., {self.problem.nu})")
         lead = np.broadcast_shapes(x.shape[:-1], u.shape[:-1])
         x, u = np.broadcast_to(x, (*lead, x.shape[-1])), np.broadcast_to(u, (*lead, u.shape[-1]))
-        return self.initial_plan(x, u)
+        return self.initial_plan(x if self.problem.repeats is None else np.concatenate([x, u], axis=-1), u)
 
     def __call__(self, x: Any, plan: Mapping[str, Any], **data: Any) -> Solution:
         """Solve from the state x and the last plan; `data`: what of the problem's data is not the default."""
@@ -149,6 +156,7 @@ class Solver:
             found.iterations,
             {name: getattr(found, name) for name in RESIDUALS if hasattr(found, name)},
             found.cost,
+            self.problem.nx_given,
         )
 
     def shifted(self, plan: Plan) -> Plan:
@@ -164,14 +172,18 @@ class Solver:
             moved[name] = array
         return moved
 
+    def first_state(self, x0: Any, plan: dict[str, Any]) -> Any:
+        """The first state of the problem; where it has the control before, any control: the first interval repeats none."""
+        return x0 if self.problem.repeats is None else np.concatenate([x0, plan["controls"][0]])
+
     def _function(self) -> Function:
-        shapes: dict[str, Any] = {"x0": self.problem.nx, **self.plan_shapes}
+        shapes: dict[str, Any] = {"x0": self.problem.nx_given, **self.plan_shapes}
 
-        def traced(**given: Any) -> dict[str, Any]:
-            return self.record(given.pop("x0"), given, self.problem.values())
+        def traced(x0: Any, **plan: Any) -> dict[str, Any]:
+            return self.record(self.first_state(x0, plan), plan, self.problem.values())
 
-        def solution(**given: Any) -> dict[str, Any]:
-            return self.record_differentiable(given.pop("x0"), given, self.problem.values())
+        def solution(x0: Any, **plan: Any) -> dict[str, Any]:
+            return self.record_differentiable(self.first_state(x0, plan), plan, self.problem.values())
 
         traced.__name__ = self.name
         tape = traced_function(traced, shapes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from condyle.mpc.interior_point import QP, QPSolution, solve_qp
 from condyle.mpc.kkt import costates, residuals
 from condyle.mpc.linearization import quadratic_program
 from condyle.mpc.merit import line_search
+from condyle.mpc.phases import Packing
 from condyle.mpc.problem import Problem
 from condyle.mpc.second_order import with_exact_hessians
 from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
 from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
 from condyle.tape.array import array, stop_gradient, where
+from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, table, zeros_table
 
@@ -29,8 +32,6 @@ class Shooting(Solver):
 
     def __init__(self, problem: Problem, name: str, qp_iterations: int, qp_tolerance: float, warm: float) -> None:
         super().__init__(problem, name=name)
-        if problem.repeats is not None:
-            raise ControlError("move_blocking is not part of this method")
         self.qp_iterations = _count("qp_iterations", qp_iterations)
         self.qp_tolerance, self.warm = _positive("qp_tolerance", qp_tolerance), _positive("warm", warm)
         self.sides, self.sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
@@ -104,6 +105,33 @@ class RealTimeIteration(Shooting):
         found = self.solved(qp, start, plan)
         return keep_if_failed(x0, self.results(qp, start, xs, us, found), plan)
 
+    @cached_property
+    def phases(self) -> tuple[Function, Function]:
+        """prepare(states, controls, **data), which gives `qp` and `qp_end`, and feedback(x0, qp, qp_end, *plan).
+
+        Together they are the same iteration. The first one does all that the state is not needed for.
+        """
+        problem, packing = self.problem, Packing(self.sides, self.sides_end)
+        sizes: dict[str, Any] = {}
+
+        def prepare(states: Any, controls: Any) -> dict[str, Any]:
+            qp = quadratic_program(problem, problem.values(), table(states), table(controls))
+            packed, rest = packing.pack(qp)
+            sizes.update(qp=packed.shape, qp_end=np.shape(rest))
+            return {"qp": packed, "qp_end": rest}
+
+        def feedback(x0: Any, qp: Any, qp_end: Any, **plan: Any) -> dict[str, Any]:
+            x0 = self.first_state(x0, plan)
+            xs, us = table(plan["states"]), table(plan["controls"])
+            program, start = packing.unpack(table(qp), qp_end), problem.states.difference(xs[0], x0)
+            found = self.solved(program, start, plan)
+            return keep_if_failed(x0, self.results(program, start, xs, us, found), plan)
+
+        shapes = self.plan_shapes
+        first = function(prepare, cache=False, states=shapes["states"], controls=shapes["controls"])
+        second = function(feedback, cache=False, x0=problem.nx_given, **sizes, **shapes)
+        return first.on("cpu", lanes=1), second.on("cpu", lanes=1)
+
     differentiable = True
 
     def record_differentiable(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +146,7 @@ class RealTimeIteration(Shooting):
         moved = self.problem.states.difference(tables["states"][0], x0)
         dz, d_end = correction(qp, at, moved, found)
         found = replace(found, z=map_rows(lambda a, b: a + b, found.z, dz), end=found.end + d_end)
-        return keep_if_failed(x0, self.results(at, start, *tables.values(), found), plan)
+        return keep_if_failed(x0, self.results(at, start, tables["states"], tables["controls"], found), plan)
 
     def results(self, qp: QP, start: Any, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
         """The outputs of an iteration."""

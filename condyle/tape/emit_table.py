@@ -154,6 +154,9 @@ class TableEmitter(IRWriter):
         shared = self.shared_pointer(memory)
         position = self.position(memory, row.integer, column)
         if shared is None and memory.lanes == self.type.lanes:
+            if row.step and self.type.lanes > 1:
+                # a table of this iteration alone, which each lane has its own of
+                return self._lane_by_lane(memory, self._stepped(row), column)
             return self.load(self.place(position))
         space, pointer = self._number(shared, position)
         step = row.step * memory.row_size
@@ -168,6 +171,8 @@ class TableEmitter(IRWriter):
         step = row.step * memory.row_size
         if row.vector is not None:
             self._lane_by_lane(memory, self._rows_by_lane(row.vector), column, vector)
+        elif memory.lanes == self.type.lanes and row.step and self.type.lanes > 1:
+            self._lane_by_lane(memory, self._stepped(row), column, vector)
         elif memory.lanes == self.type.lanes or step == 1:
             self.store(vector, self.place(self.position(memory, row.integer, column)))
         else:

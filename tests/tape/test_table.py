@@ -237,6 +237,16 @@ def rows_apart(x):
     return cd.map_rows(row, cd.table(np.repeat(x, 3) * np.arange(1.0, 28.0)), cd.table(np.tile(x, 3)))
 
 
+def own_tables(x):
+    """Rows with a table of their own, which is read and written at the row's number: another entry in each lane."""
+
+    def row(i, _, u):
+        own = cd.table(np.array([u * j for j in range(1, 10)])).set(8.0 - i, np.exp(u))
+        return _, np.array([np.sin(own[i]) * u, own[8.0 - i]])
+
+    return cd.scan(row, (), cd.table(x))[1]
+
+
 def dependent(x):
     """Iterations that read what others wrote, or write to the same place: one after the other."""
     fibonacci = cd.loop(lambda i, t: t.set(i + 2, t[i] + t[i + 1]), cd.table(np.concatenate([x, x])), 16)
@@ -245,7 +255,7 @@ def dependent(x):
     return np.concatenate([fibonacci[:], last[:], overlapping[:]])
 
 
-@pytest.mark.parametrize("case, across", [(products, True), (rows_apart, True), (dependent, False)])
+@pytest.mark.parametrize("case, across", [(products, True), (rows_apart, True), (own_tables, True), (dependent, False)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_loops_across_lanes(case, across, dtype):
     """In a kernel of one lane, iterations that do not depend on each other are lanes of vectors, with the same bits."""
