@@ -64,6 +64,7 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
         depth=depth,
         on_surface=config.integrator != "backward_euler",  # whose Newton method needs the softer law
         smoothing=config.smoothing,
+        recovery_time=config.recovery_time,
         joints=_with_springs(robot, joints, config),
         actuated=_actuated(robot, config.actuated),
         wrenches=wrench_frames(robot, config.wrenches),

@@ -28,6 +28,7 @@ class SimulationConfig:
     cone: str | int = "round"
     rest_depth_mm: float | None = None  # a hundredth of the robot's size, at most 1 mm
     smoothing: float | None = None  # SMOOTHING of the integrator
+    recovery_time: float | None = 0.1
     depth_exponent: int = 3
     limits: bool = True
     limit_depth: float = 0.01
@@ -57,8 +58,8 @@ class SimulationConfig:
             )
         if self.smoothing is None:
             assign(self, smoothing=SMOOTHING.get(self.integrator, DEFAULT_SMOOTHING))
-        for name in ("dt", "rest_depth_mm", "smoothing", "limit_depth"):
-            if name != "rest_depth_mm" or self.rest_depth_mm is not None:
+        for name in ("dt", "rest_depth_mm", "smoothing", "recovery_time", "limit_depth"):
+            if name not in ("rest_depth_mm", "recovery_time") or getattr(self, name) is not None:
                 assign(self, **{name: positive("Simulation", name, getattr(self, name))})
         for name in ("substeps", "depth_exponent"):
             assign(self, **{name: integer("Simulation", name, getattr(self, name), 1)})

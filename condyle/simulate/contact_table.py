@@ -221,7 +221,7 @@ class ContactRows(Rows):
         geometry = PointGeometry.of(self.geometry[point.row])
         u, mass = geometry.velocity(motion), self.mass[point.link, 0]
         law = self.contacts.law(self.contacts.numbers, self.friction[point.row, 0], mass, geometry.depth, u)
-        return law, mass, np.sqrt(u @ u) + self.contacts.velocity_scale
+        return law, mass, np.sqrt(u @ u) + self.contacts.velocity_scale + law.lift
 
     def stored_law(self, law: Cone) -> dict[str, Any]:
         """The columns of a law."""

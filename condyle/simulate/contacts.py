@@ -29,6 +29,10 @@ LIMIT_SMOOTHING = 100.0  # of joint limits, relative to that of contacts: light 
 RECOVERY_DEPTH = 5.0  # how far beyond its limit a joint is brought back from, relative to the depth under its load
 RECOVERY_TIME = 0.1  # s, in which the distance to that depth falls by e
 RECOVERY_RANGE = 10.0  # the speed of recovery approaches this many depths per recovery time
+LIFTED_FROM = 1.5  # the depth from which a contact comes up, relative to the depth at rest
+LIFT_RANGE = 20.0  # the speed of coming up approaches this many depths at rest per recovery time
+LIFT_ONSET = 0.01  # the part of that range over which it begins, twice continuously differentiable
+LIFT_STEPS = 4.0  # the recovery time is at least so many steps
 
 
 class LawNumbers(NamedTuple):
@@ -38,11 +42,17 @@ class LawNumbers(NamedTuple):
     smoothing: Any  # kappa at rest, J
     load: Any  # mass supported by one contact at rest, kg
     velocity_scale: Any  # velocity change by gravity in one step, m/s
+    lift: Any = 0.0  # bound on the speed at which a deep contact comes up, m/s
+    per_range: Any = 0.0  # 1 / (depth from which it has half that speed), 1/m
 
     @staticmethod
     def of(world: World) -> LawNumbers:
         """Those of a world."""
-        return LawNumbers(world.h * world.stiffness, world.contact_smoothing, world.nominal_load, world.gravity * world.h)
+        law = world.h * world.stiffness, world.contact_smoothing, world.nominal_load, world.gravity * world.h
+        if world.recovery_time is None:
+            return LawNumbers(*law)
+        reach = LIFT_RANGE * world.depth
+        return LawNumbers(*law, reach / np.maximum(world.recovery_time, LIFT_STEPS * world.h), 1.0 / reach)
 
 
 def depth_power(world: World, depth: Any) -> Any:
@@ -60,16 +70,18 @@ def contact_law(world: World, numbers: LawNumbers, mu: Any, mass: Any, depth: An
     The largest normal impulse is  S = h k depth^power,  zero above the ground.
     """
     S = depth_power(world, depth) * numbers.strength
-    kappa = numbers.smoothing + impact_smoothing(np.sqrt(mass * numbers.load), numbers.velocity_scale, S, u @ u)
+    recovery = recovery_speed(world, numbers, depth)
+    change = u @ u + recovery * recovery  # the squared speed that the contact may have to change
+    kappa = numbers.smoothing + impact_smoothing(np.sqrt(mass * numbers.load), numbers.velocity_scale, S, change)
     # the sliding speed before the step, smooth at rest
     square, velocity_scale = u[1] * u[1] + u[2] * u[2], numbers.velocity_scale
     slip = mu * square / np.sqrt(square + velocity_scale * velocity_scale)
     if not world.pyramid:
-        return Cone.of(S, mu, kappa, slip + holding_speed(world, numbers, S, 2, u @ u))
+        return Cone.of(S, mu, kappa, slip + holding_speed(world, numbers, S, 2, change) - recovery)
     n = world.pyramid
     around = [of_degrees(360.0 * k / n) for k in range(n)]
     directions = np.array([[1.0] * n, [mu * c for c, _ in around], [mu * s for _, s in around]])
-    return Polytope.of(directions * S, kappa, slip=slip + holding_speed(world, numbers, S, n, u @ u))
+    return Polytope.of(directions * S, kappa, slip=slip + holding_speed(world, numbers, S, n, change) - recovery)
 
 
 def friction_of(world: World, point: ContactPoint) -> Any:
@@ -94,6 +106,19 @@ def holding_speed(world: World, numbers: LawNumbers, S: Any, degree: int, square
     full = t * t * t * (10.0 - t * (15.0 - 6.0 * t))
     lift = numbers.smoothing / nominal + IMPACT * square / np.sqrt(square + velocity_scale * velocity_scale)
     return (float(degree) * lift) * (full * (beyond / (beyond + 1.0 / 3.0)))
+
+
+def recovery_speed(world: World, numbers: LawNumbers, depth: Any) -> Any:
+    """The speed at which a contact comes up that is deeper than LIFTED_FROM depths at rest, m/s.
+
+    With s the depth beyond that, over the range: lift s^3 / (s^3 + s^2 + onset^2), which is s / (1 + s) but for the onset. It
+    slows down by less than lift / (6 recovery time), far less than gravity would: what comes up does not leave the ground.
+    """
+    if world.recovery_time is None:
+        return 0.0
+    s = np.maximum(depth * numbers.per_range - LIFTED_FROM / LIFT_RANGE, 0.0)
+    square = s * s
+    return numbers.lift * (square * s) / (square * (s + 1.0) + LIFT_ONSET * LIFT_ONSET)
 
 
 def coordinates(world: World, link: int) -> tuple[int, ...]:
@@ -131,7 +156,8 @@ def contact_constraints(world: World, q: Array, v: Array, points: Iterable[int] 
             u = C @ (J @ v[list(path)])
         law = contact_law(world, numbers, friction_of(world, point), mass, ground.depth, u)
         velocity_scale = numbers.velocity_scale
-        out.append(Constraint(law, path, J, C, np.sqrt(u @ u) + velocity_scale, mass, velocity_scale))
+        speed = np.sqrt(u @ u) + velocity_scale + law.lift
+        out.append(Constraint(law, path, J, C, speed, mass, velocity_scale))
     return out
 
 

@@ -30,7 +30,7 @@ class Cone:
     D: Array  # (S, mu S, mu S)
     kappa: Any
     per: Any  # 1 / kappa
-    slip: Any  # mu times the sliding speed, added to the normal velocity: sliding does not lift
+    slip: Any  # added to the normal velocity: mu times the sliding speed, so that sliding does not lift, less that of recovery
     degree = 3
     unknowns = 3
 
@@ -43,6 +43,11 @@ class Cone:
     def max_impulse(self) -> Any:
         """S, the largest impulse."""
         return self.D[0]
+
+    @property
+    def lift(self) -> Any:
+        """The normal velocity that the law aims at, zero or more."""
+        return np.maximum(-self.slip, 0.0)
 
     def initial_fraction(self, impulse: Any) -> Any:
         """y_n of an expected impulse."""
@@ -294,6 +299,11 @@ class Polytope:
     def max_impulse(self) -> Any:
         """The largest impulse, along the first direction."""
         return abs(self.E[0, 0])
+
+    @property
+    def lift(self) -> Any:
+        """The normal velocity that the law of a pyramid aims at, zero or more."""
+        return np.maximum(-self.slip, 0.0)
 
     @property
     def unknowns(self) -> int:

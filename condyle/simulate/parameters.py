@@ -42,7 +42,7 @@ def world_parameters(world: World) -> Parameters:
 
     Those of the model, with the joint forces that act in this world; JOINT.stiffness and .rest of a spring; POINT.friction,
     .radius and .position (in its link) of each contact point, as contact:POINT.position where a frame has that name, too;
-    ground.friction, .height and more; contact.rest_depth and .smoothing; limit.depth of hinges; and dt.
+    ground.friction, .height and more; contact.rest_depth, .smoothing and .recovery_time; limit.depth of hinges; and dt.
     """
     model = model_parameters(world.model)
     specs = {spec.name: spec for spec in [*_own(world), *model.values()]}
@@ -74,6 +74,7 @@ def _own(world: World) -> list[ParameterSpec]:
     for name, unit, value in (
         ("contact.rest_depth", "m", world.depth),
         ("contact.smoothing", "1", world.smoothing),
+        ("contact.recovery_time", "s", None if world.ground is None else world.recovery_time),
         ("limit.depth", "rad", hinges[0] if hinges else None),
     ):
         specs += [] if value is None else [ParameterSpec(name, unit, value, 0.0, open_bounds=True)]
@@ -132,6 +133,7 @@ def parameterized(world: World, values: Mapping[str, Any]) -> World:
         points=tuple(_with_numbers(point, _names(point, known), given) for point in world.points),
         depth=given.get("contact.rest_depth", world.depth),
         smoothing=given.get("contact.smoothing", world.smoothing),
+        recovery_time=given.get("contact.recovery_time", world.recovery_time),
         joints=tuple(joints),
         known=known,
     )

@@ -48,7 +48,8 @@ class Simulation:
     directions of a friction pyramid. `rest_depth_mm`: contact begins this far above the surface, and at the surface one contact
     supports the robot; a hundredth of the robot's size by default, at most 1 mm. `depth_exponent`: p of the largest contact
     force k depth^p. `smoothing`: distance from the exact complementarity law; creep and rounding of corners grow with it; 1e-5
-    by default, 1e-3 with backward_euler.
+    by default, 1e-3 with backward_euler. `recovery_time`: in which a contact deep in the ground comes up by a factor e, s; None
+    leaves it there.
     `limits`, `joint_friction`, `damping`, `torque_limits`: whether the robot's own values act.
     `springs`: {joint: (stiffness, rest)}, in the place of those of the robot itself. `actuated`: joints with a motor, all but
     the base by default. `wrenches`: frames at which each step may be given a wrench: a name, a pattern with *, or a list of names
@@ -74,6 +75,7 @@ class Simulation:
         cone: str | int = "round",
         rest_depth_mm: float | None = None,
         smoothing: float | None = None,
+        recovery_time: float | None = 0.1,
         depth_exponent: int = 3,
         limits: bool = True,
         limit_depth: float = 0.01,
@@ -98,6 +100,7 @@ class Simulation:
             cone=cone,
             rest_depth_mm=rest_depth_mm,
             smoothing=smoothing,
+            recovery_time=recovery_time,
             depth_exponent=depth_exponent,
             limits=limits,
             limit_depth=limit_depth,

@@ -86,6 +86,7 @@ class World:
         False  # contact begins `depth` above the surface, so that a body at rest stands on it, and its depth is held
     )
     smoothing: Any = 1e-3
+    recovery_time: Any = None  # of contacts deeper than at rest, s; None: they stay as deep as they are
     given_stiffness: float | None = None  # N / m^power; None: from the depth at rest
     joints: tuple[JointForces, ...] = ()
     actuated: tuple[int, ...] = ()
@@ -237,7 +238,7 @@ class World:
         ground = "" if self.ground is None else self.ground.key()
         points = "\n".join(point.key() for point in self.points)
         law = (self.h, self.pyramid, self.power, self.depth, self.on_surface, self.smoothing, self.given_stiffness)
-        rest = (law, self.joints, self.actuated, self.implicit, self.tolerance)
+        rest = (law, self.recovery_time, self.joints, self.actuated, self.implicit, self.tolerance)
         forces = f"{self.wrenches!r} {self.force_key} {self.timed}"
         return f"{digest(self.model)} {self.coordinate_map.key()} {ground} {points} {rest!r} {forces}"
 

@@ -94,6 +94,7 @@ def test_every_option(tmp_path: Path) -> None:
             integrator="explicit_euler",
             rest_depth_mm=0.3,
             smoothing=2e-3,
+            recovery_time=None,
             limits=False,
             limit_depth=0.02,
             joint_friction=False,

@@ -14,6 +14,7 @@ import numpy as np
 import condyle as cd
 from condyle.robot.description import Description, JointSpec, Limits
 from condyle.robot.parts import X, Y, Z, body, box, link, pose, solid, sphere
+from condyle.simulate.contacts import LawNumbers, recovery_speed
 from condyle.simulate.points import point_on
 
 G = 9.81
@@ -115,6 +116,12 @@ def run(simulation: cd.Simulation, x: np.ndarray, seconds: float) -> np.ndarray:
     steps = 64 * max(1, round(seconds / simulation.dt / 64))
     xs: np.ndarray = simulation.rollout(x, np.zeros((steps, simulation.nu)))
     return xs
+
+
+def lift_speed(simulation: cd.Simulation, depth: Any) -> np.ndarray:
+    """The speed at which contacts come up, by their depth below where contact begins, m/s."""
+    out: np.ndarray = recovery_speed(simulation.world, LawNumbers.of(simulation.world), np.asarray(depth))
+    return out
 
 
 # -- poses

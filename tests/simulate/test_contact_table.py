@@ -111,9 +111,10 @@ def test_gradients_through_the_table() -> None:
     rng, friction = np.random.default_rng(5), np.full((6, 1), 0.6)
     weight, ahead = rng.normal(size=x.shape), rng.normal(size=x.shape)
     by_x, by_friction = step.vjp()(x, friction, weight)
-    e = 1e-6
+    e = 1e-8  # the second derivative by the depth is large
     along = (step(x + e * ahead, friction) - step(x - e * ahead, friction)) / (2.0 * e)
     assert np.allclose((along * weight).sum(1), (by_x * ahead).sum(1), rtol=1e-6, atol=1e-6 * np.abs(by_x).max())
+    e = 1e-6
     along = (step(x, friction + e) - step(x, friction - e)) / (2.0 * e)
     assert np.allclose((along * weight).sum(1), by_friction[:, 0], rtol=1e-5, atol=1e-7 * np.abs(by_x).max())
     forces = simulation.contact_forces(x, u)

@@ -105,7 +105,9 @@ def test_every_state_converges_to_that_of_float64(which: str) -> None:
     found = s.step(x).astype(float)
     assert s.status is not None and np.max(s.status.residual) <= LIMIT_SINGLE
     nq = s.robot.nq
-    error = np.max(np.abs(found - s.step(x.astype(float)))[:, nq:], axis=1) / (np.max(np.abs(x[:, nq:]), axis=1) + G * DT)
+    # deep contacts come up at up to 0.2 m/s: the velocities are those before and after the step
+    speed = np.max(np.abs(np.stack([x, found])[..., nq:]), axis=(0, 2))
+    error = np.max(np.abs(found - s.step(x.astype(float)))[:, nq:], axis=1) / (speed + G * DT)
     assert np.max(error) <= VELOCITY
     assert np.quantile(error, 0.9) <= TYPICAL
 
@@ -153,7 +155,7 @@ def both(s: cd.Simulation, x: np.ndarray, seconds: float) -> tuple[np.ndarray, n
 @pytest.mark.parametrize("away", (0.0, 100.0))
 def test_a_box_stands_where_it_is(away: float) -> None:
     s = box()
-    x = s.state(upright(np.full(4, HALF - REST)))
+    x = s.state(upright(np.full(4, HALF)))
     x[:, :2] = away
     double, single = both(s, x, 2.0)
     assert np.max(np.abs(single[:, -1, :3] - double[:, -1, :3])) <= 1e-7

@@ -183,6 +183,8 @@ BOX_ROBOT = a_box(BOX)
         ({"smoothing": np.nan}, "smoothing must be a finite number"),
         ({"rest_depth_mm": 0.0}, "rest_depth_mm must be greater than zero"),
         ({"rest_depth_mm": np.inf}, "rest_depth_mm must be a finite number"),
+        ({"recovery_time": 0.0}, "recovery_time must be greater than zero"),
+        ({"recovery_time": np.inf}, "recovery_time must be a finite number"),
         ({"limit_depth": -0.1}, "limit_depth must be greater than zero"),
         ({"contacts": "foot"}, "robot 'box' has no link, collision shape or frame 'foot'"),
         ({"contacts": ["box", "nothing*"]}, "robot 'box' has no link, collision shape or frame 'nothing"),

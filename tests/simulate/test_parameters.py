@@ -91,6 +91,7 @@ def box(other: bool = False) -> cd.Simulation:
         ground,
         points,
         rest_depth_mm=1000.0 * a.get("contact.rest_depth", 1e-3),
+        recovery_time=a.get("contact.recovery_time", 0.1),
         smoothing=a.get("contact.smoothing", 1e-3),
     )
 
@@ -107,6 +108,7 @@ BOX: dict[str, Any] = {
     "ground.friction": 0.5,
     "contact.rest_depth": 2e-3,
     "contact.smoothing": 2e-3,
+    "contact.recovery_time": 0.2,
     "dt": 0.003,
 }
 WORLDS: list[tuple[Callable[..., cd.Simulation], dict[str, Any]]] = [(pendulum, ARM), (box, BOX)]

@@ -23,7 +23,7 @@ from simulate.bodies import (
 )
 
 import condyle as cd
-from condyle.simulate.contacts import LawNumbers, holding_speed
+from condyle.simulate.contacts import LawNumbers, holding_speed, recovery_speed
 from condyle.simulate.integrate import integrate_step
 from condyle.simulate.points import point_on
 from condyle.simulate.step import Inputs
@@ -198,15 +198,17 @@ def by_hand(s: cd.Simulation, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         r = R @ point.position
         skew = np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])
         J = np.hstack([R, -skew @ R])[[2, 0, 1]]
-        S[i] = h * world.stiffness * max(world.margin - (q[2] + r[2]), 0.0) ** 3
+        d, numbers = world.margin - (q[2] + r[2]), LawNumbers.of(world)
+        S[i] = h * world.stiffness * max(d, 0.0) ** 3
         u = J @ v
-        speed = np.sqrt(u @ u + (9.81 * h) ** 2)
+        lift = recovery_speed(world, numbers, d)
+        change = u @ u + lift**2
+        speed = np.sqrt(change + (9.81 * h) ** 2)
         mass = np.sqrt(world.effective_masses[i] * world.nominal_load)
-        kappa[i] = world.contact_smoothing + 1e-5 * mass * (u @ u) * S[i] / (S[i] + mass * speed)
+        kappa[i] = world.contact_smoothing + 1e-5 * mass * change * S[i] / (S[i] + mass * speed)
         sliding = u[1:] @ u[1:]
-        slip[3 * i] = S[i] * (
-            mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2) + holding_speed(world, LawNumbers.of(world), S[i], 2, u @ u)
-        )
+        offset = holding_speed(world, numbers, S[i], 2, change) - lift
+        slip[3 * i] = S[i] * (mu * sliding / np.sqrt(sliding + (9.81 * h) ** 2) + offset)
         rows.append(np.diag([S[i], mu * S[i], mu * S[i]]) @ J)
     DJ = np.vstack(rows)
     A, b = DJ @ np.linalg.solve(M, DJ.T), DJ @ v_free + slip
