@@ -1,6 +1,6 @@
 """Count which robot files load, and why the others are refused, over folders of URDF, xacro and MJCF files.
 
-    python tools/robot_files.py FOLDER... [--physics] [--csv FILE] [--only PART] [--every 1] [--seconds 60] [--gigabytes 4]
+    python tools/robot_files.py FOLDER... [--physics] [--quick] [--csv FILE] [--only PART] [--every 1] [--seconds 60]
 
 A file counts if it is a robot to its own reader (Pinocchio for URDF, the reference xacro, MuJoCo for MJCF) and has a joint that
 moves; fragments, files that their reader refuses, and second copies are skipped, and counted as such. Every file is read in a
@@ -129,7 +129,7 @@ def found_package(package: str, packages: list[Path]) -> str:
     raise ValueError(f"package {package} is not here")
 
 
-def examine(path: Path, folder: Path, row: Outcome, physics: bool, pipe: Connection) -> None:
+def examine(path: Path, folder: Path, row: Outcome, options: argparse.Namespace, pipe: Connection) -> None:
     """Send what is known of a file so far, and again when more is known."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
@@ -164,27 +164,38 @@ def examine(path: Path, folder: Path, row: Outcome, physics: bool, pipe: Connect
         row.joints, row.coordinates = sum(bool(link.joint) for link in model.links), robot.nv
         row.notes, row.warnings = len(model.notes), sum(map(matters, model.notes))
     pipe.send(row)
-    try:
-        row.doctor = "agrees" if (diagnose(path, package_dirs=packages).verdict == FAILS) == (robot is None) else "differs"
-    except BaseException as error:
-        row.doctor = type(error).__name__
-    pipe.send(row)
+    if not options.quick:
+        examine_again(path, packages, row, robot)
+        pipe.send(row)
     if robot is None:
         return
-    if physics:
+    if options.physics:
         try:
             row.physics = compared(robot.model, peer)
         except BaseException as error:
             row.physics = f"{type(error).__name__}: {error}"[:80]
         pipe.send(row)
-    row.points = points(robot)
-    pipe.send(row)
-    if row.kind != "MJCF":
-        try:
-            row.free_points = points(cd.load(path, package_dirs=packages, base="free"))
-        except BaseException:
-            row.free_points = -1
-    pipe.send(row)
+    if not options.quick:
+        row.points = points(robot)
+        pipe.send(row)
+        row.free_points = free_points(path, packages, row.kind)
+        pipe.send(row)
+
+
+def examine_again(path: Path, packages: list[Path], row: Outcome, robot: cd.Robot | None) -> None:
+    """None; the row knows whether the doctor says what the loader says."""
+    try:
+        row.doctor = "agrees" if (diagnose(path, package_dirs=packages).verdict == FAILS) == (robot is None) else "differs"
+    except BaseException as error:
+        row.doctor = type(error).__name__
+
+
+def free_points(path: Path, packages: list[Path], kind: str) -> int:
+    """The contact points with a free base, which an MJCF file has itself."""
+    try:
+        return 0 if kind == "MJCF" else points(cd.load(path, package_dirs=packages, base="free"))
+    except BaseException:
+        return -1
 
 
 def points(robot: cd.Robot) -> int:
@@ -266,7 +277,7 @@ def limited(path: Path, folder: Path, row: Outcome, pipe: Connection, options: a
     resource.setrlimit(resource.RLIMIT_AS, (int(options.gigabytes * 2**30),) * 2)
     resource.setrlimit(resource.RLIMIT_CPU, (int(options.seconds), int(options.seconds) + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    examine(path, folder, row, options.physics, pipe)
+    examine(path, folder, row, options, pipe)
 
 
 def result(path: Path, folder: Path, kind: str, options: argparse.Namespace) -> Outcome:
@@ -349,6 +360,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Count which robot files load, and why the others are refused.")
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--physics", action="store_true", help="compare mass matrix and forces with Pinocchio or MuJoCo")
+    parser.add_argument("--quick", action="store_true", help="leave the doctor and the contact points out")
     parser.add_argument("--csv", type=Path, help="write one line per file")
     parser.add_argument("--only", default="", help="only files with this in their path")
     parser.add_argument("--every", type=int, default=1, help="only every so many files")

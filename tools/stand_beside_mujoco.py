@@ -66,7 +66,7 @@ def peer(path: Path, floor: bool, as_written: bool = False) -> Any:
         model.opt.cone, model.opt.impratio, model.opt.noslip_iterations = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0, 5
         model.opt.iterations, model.opt.ls_iterations = 100, 50
         if np.any(model.dof_frictionloss):
-            model.opt.timestep = min(model.opt.timestep, THERE)
+            model.opt.timestep, model.opt.noslip_iterations = min(model.opt.timestep, THERE), 100
             model.dof_solref[:], model.dof_solimp[:] = (2.0 * model.opt.timestep, 1.0), FIRM
     return model
 
