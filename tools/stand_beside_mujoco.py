@@ -1,11 +1,13 @@
-"""Robots of MJCF files under their own actuators for some seconds, beside MuJoCo from the same state with the same controls.
+"""Robots under the actuators of their files for some seconds, beside MuJoCo from the same state with the same controls.
 
     python tools/stand_beside_mujoco.py FILE... [--seconds 5] [--keyframe NAME] [--as-written] [--csv FILE]
 
-Of each file: the height of its base and its joints at the end in both, and the largest difference. A free base of a file without
-a floor gets one in both. Joints that only have motors are held by the same PD control in both, in MuJoCo as a spring and damper.
-MuJoCo's friction creeps under load, that of feet by centimetres in five seconds, and that of joints until a robot falls that only
-dry friction holds; both are computed nearly without slip, in steps of at most 0.5 ms, unless `--as-written`.
+Files are MJCF, or URDF with a free base, of which MuJoCo gets the contact points that are here as spheres. A name such as
+anymal_c is a published robot. Of each: the height of its base and its joints at the end in both, and the largest difference. A
+free base of a file without a floor gets one in both. Joints that only have motors are held by the same PD control in both, in
+MuJoCo as a spring and damper. MuJoCo's friction creeps under load, that of feet by centimetres in five seconds, and that of
+joints until a robot falls that only dry friction holds; both are computed nearly without slip, in steps of at most 0.5 ms,
+unless `--as-written`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
@@ -27,12 +30,14 @@ from rich.table import Table
 
 import condyle as cd
 from condyle.errors import CondyleError
+from condyle.robot import presets
 from condyle.robot.conventions import q_from_mujoco, q_to_mujoco
 from condyle.robot.joints import Free
 
 HEIGHT, JOINTS = 0.02, 0.02  # m, rad or m: differences at the end within which two simulations agree
 FALLEN = 0.25  # of its height that a robot has lost when it has fallen
 SHORTEST = 0.001  # s, of a step here
+POINT = 1e-4  # m, radius in MuJoCo of a contact point without one
 THERE = 0.0005  # s, of a step in MuJoCo
 FIRM = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # solimp of dry friction that hardly creeps
 
@@ -55,9 +60,9 @@ class Result:
     seconds: float = 0.0  # of compiling and simulating here
 
 
-def peer(path: Path, floor: bool, as_written: bool = False) -> Any:
+def peer(path: Path, floor: bool, as_written: bool = False, world: cd.Simulation | None = None) -> Any:
     """MuJoCo's model of the file, with a floor if it is wanted and the file has none, and friction that does not creep."""
-    spec = mujoco.MjSpec.from_file(str(path))
+    spec = mujoco.MjSpec.from_file(str(path)) if path.suffix != ".urdf" or world is None else urdf_spec(path, world)
     planes = [g for g in spec.worldbody.geoms if g.type in (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD)]
     if floor and not planes:
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 1.0])
@@ -69,6 +74,43 @@ def peer(path: Path, floor: bool, as_written: bool = False) -> Any:
             model.opt.timestep, model.opt.noslip_iterations = min(model.opt.timestep, THERE), 100
             model.dof_solref[:], model.dof_solimp[:] = (2.0 * model.opt.timestep, 1.0), FIRM
     return model
+
+
+def urdf_spec(path: Path, world: cd.Simulation) -> Any:
+    """MuJoCo's reading of a URDF file with a free base, and the contact points of the world for its shapes."""
+    root = ElementTree.parse(path).getroot()
+    for link in root.iter("link"):
+        for shape in [*link.findall("visual"), *link.findall("collision")]:
+            link.remove(shape)
+        for inertia in link.iter("inertia"):
+            if not any(float(inertia.get(moment, 0.0)) for moment in ("ixx", "iyy", "izz")):
+                inertia.attrib |= {"ixx": "1e-9", "iyy": "1e-9", "izz": "1e-9"}
+    extension = ElementTree.SubElement(root, "mujoco")
+    ElementTree.SubElement(extension, "compiler", fusestatic="false", balanceinertia="true")
+    spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
+    spec.worldbody.first_body().add_freejoint()
+    for point in world.contact_points:
+        body = spec.body(world.robot.model.links[point.link].name)
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_SPHERE,
+            pos=point.position,
+            size=[max(point.radius, POINT), 0.0, 0.0],
+            mass=0.0,
+            contype=0,
+            conaffinity=1,
+        )
+    return spec
+
+
+def places(robot: cd.Robot, model: Any, path: Path) -> np.ndarray:
+    """Where MuJoCo's qpos has each entry of ours: the same of an MJCF file, by the names of joints of a URDF file."""
+    if path.suffix != ".urdf":
+        return np.arange(robot.model.nq)
+    found: list[int] = []
+    for link in robot.model.links:
+        first = 0 if isinstance(link.kind, Free) else int(model.joint(link.joint).qposadr[0])
+        found += range(first, first + link.q.stop - link.q.start)
+    return np.array(found)
 
 
 def simulated_there(model: Any, stance: cd.Stance, qpos: np.ndarray, seconds: float) -> np.ndarray:
@@ -100,22 +142,25 @@ def simulated_here(loop: cd.Loop, q: np.ndarray, seconds: float) -> np.ndarray:
 
 def compared(path: Path, seconds: float, keyframe: str | None, as_written: bool) -> Result:
     """The result of one file."""
+    preset = presets.find(str(path)) if not path.suffix else None
     result = Result(path.name)
+    path = path if preset is None or preset.path is None else preset.path
     begin = perf_counter()
-    robot = cd.load(path)
+    robot = cd.load(path, "free" if path.suffix == ".urdf" else None, package_dirs=() if preset is None else preset.package_dirs)
     floating = any(isinstance(link.kind, Free) for link in robot.model.links)
-    theirs = peer(path, floating, as_written)
     under = robot.model.ground
     ground = cd.Plane(under.friction, offset=under.height) if under is not None else cd.Plane(1.0)
-    world = cd.Simulation(robot, max(robot.model.timestep or SHORTEST, SHORTEST), ground if floating else None)
+    world = cd.Simulation(robot, max(robot.model.timestep or 0.002, SHORTEST), ground if floating else None)
+    theirs = peer(path, floating, as_written, world)
     stance = cd.stance(world, keyframe)
     result.points, result.actuators, result.stance = len(world.contact_points), len(robot.actuators), stance.source
     loop = cd.Loop(world, stance)
     end = simulated_here(loop, stance.q, seconds)
     result.seconds = perf_counter() - begin
     full, stood = (robot.lift(q, np.zeros(robot.nv))[0] for q in (end, stance.q))
-    qpos = simulated_there(theirs, stance, q_to_mujoco(robot.model, stood), seconds)
-    other = q_from_mujoco(robot.model, qpos)
+    at, qpos = places(robot, theirs, path), np.array(theirs.qpos0)
+    qpos[at] = q_to_mujoco(robot.model, stood)
+    other = q_from_mujoco(robot.model, simulated_there(theirs, stance, qpos, seconds)[at])
     difference = {link.joint: float(abs(full - other)[link.q.start]) for link in robot.model.links if link.kind.nv == 1}
     result.worst = max(difference, key=lambda name: difference[name], default="")
     result.joints = difference.get(result.worst, 0.0)
