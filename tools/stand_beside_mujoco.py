@@ -1,6 +1,6 @@
 """Robots under the actuators of their files for some seconds, beside MuJoCo from the same state with the same controls.
 
-    python tools/stand_beside_mujoco.py FILE... [--seconds 5] [--keyframe NAME] [--as-written] [--csv FILE]
+    python tools/stand_beside_mujoco.py FILE... [--seconds 5] [--keyframe NAME] [--as-written] [--gain "*knee=2"]... [--csv FILE]
 
 Files are MJCF, or URDF with a free base, of which MuJoCo gets the contact points that are here as spheres. A name such as
 anymal_c is a published robot. Of each: the height of its base and its joints at the end in both, and the largest difference. A
@@ -17,6 +17,7 @@ import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from fnmatch import filter as matching
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -29,6 +30,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import condyle as cd
+from condyle.blocks.actuators import ImplicitPD
 from condyle.errors import CondyleError
 from condyle.robot import presets
 from condyle.robot.conventions import q_from_mujoco, q_to_mujoco
@@ -149,7 +151,7 @@ def simulated_here(loop: cd.Loop, q: np.ndarray, seconds: float) -> np.ndarray:
     return loop.rollout(loop.state(q), steps=steps, record=(), every=steps).x[: loop.nq]
 
 
-def compared(path: Path, seconds: float, keyframe: str | None, as_written: bool) -> Result:
+def compared(path: Path, seconds: float, keyframe: str | None, as_written: bool, gains: Sequence[str] = ()) -> Result:
     """The result of one file."""
     preset = presets.find(str(path)) if not path.suffix else None
     result = Result(path.name)
@@ -162,6 +164,15 @@ def compared(path: Path, seconds: float, keyframe: str | None, as_written: bool)
     world = cd.Simulation(robot, max(robot.model.timestep or 0.002, SHORTEST), ground if floating else None)
     theirs = peer(path, floating, as_written, world)
     stance = cd.stance(world, keyframe)
+    if stance.servo is not None and gains:
+        names, pairs = stance.servo.joints, [gain.split("=") for gain in gains]
+        factor = {name: float(f) for pattern, f in pairs for name in matching(names, pattern)}
+            name: float(f) for pattern, f in (g.split("=") for g in gains) for name in matching(stance.servo.joints, pattern)
+        }
+        by = np.array([factor.get(name, 1.0) for name in names])
+        effort = None if stance.servo.effort is None else stance.servo.effort.default
+        P, D = (by * number.default for number in (stance.servo.kp, stance.servo.kd))
+        stance.servo = ImplicitPD(names, P, D, effort, name="stance")
     result.points, result.actuators, result.stance = len(world.contact_points), len(robot.actuators), stance.source
     loop = cd.Loop(world, stance)
     end = simulated_here(loop, stance.q, seconds)
@@ -197,6 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--keyframe")
     parser.add_argument("--as-written", action="store_true")
+    parser.add_argument("--gain", action="append", default=[], help="PATTERN=FACTOR of the gains of PD control of joints")
     parser.add_argument("--csv", type=Path)
     given = parser.parse_args(arguments)
     results, columns = [], (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -205,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in given.files:
             progress.update(task, description=path.stem)
             try:
-                results.append(compared(path, given.seconds, given.keyframe, given.as_written))
+                results.append(compared(path, given.seconds, given.keyframe, given.as_written, given.gain))
             except (CondyleError, ValueError) as error:
                 results.append(Result(path.name, f"{type(error).__name__}: {error}"[:160]))
             progress.advance(task)
