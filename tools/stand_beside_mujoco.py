@@ -167,8 +167,6 @@ def compared(path: Path, seconds: float, keyframe: str | None, as_written: bool,
     if stance.servo is not None and gains:
         names, pairs = stance.servo.joints, [gain.split("=") for gain in gains]
         factor = {name: float(f) for pattern, f in pairs for name in matching(names, pattern)}
-            name: float(f) for pattern, f in (g.split("=") for g in gains) for name in matching(stance.servo.joints, pattern)
-        }
         by = np.array([factor.get(name, 1.0) for name in names])
         effort = None if stance.servo.effort is None else stance.servo.effort.default
         P, D = (by * number.default for number in (stance.servo.kp, stance.servo.kd))
