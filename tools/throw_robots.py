@@ -45,6 +45,8 @@ def heights(world: cd.Simulation) -> Any:
 
     def lowest(q: Any) -> Any:
         X_0F, X = root_poses(model, world.world.at(q).q)
+        if not points:
+            return {"z": 0.0 * q[0]}
         found = [X_0F.point(X[p.link].point(np.array(p.position)))[2] - p.radius for p in points]
         low = found[0]
         for z in found[1:]:
@@ -73,10 +75,11 @@ def thrown_states(world: cd.Simulation, lowest: Any, runs: int, beyond: float, s
 
 
 def throw(
-    robot: cd.Robot, dt: float, contacts: Any, runs: int, steps: int, beyond: float, speed: float, seed: int, say: Say
+    robot: cd.Robot, dt: float, contacts: Any, limp: bool, runs: int, steps: int, beyond: float, speed: float, seed: int, say: Say
 ) -> Throws:
     """Throw `runs` copies of a robot for `steps` steps."""
-    world = cd.Simulation(robot, dt, cd.Plane(friction=0.8), contacts)
+    joints = {"limits": not limp, "joint_friction": not limp, "damping": not limp}
+    world = cd.Simulation(robot, dt, cd.Plane(friction=0.8), contacts, **joints)
     lowest = heights(world)
     x = thrown_states(world, lowest, runs, beyond, speed, seed)
     energy = first = world.energy(x)
@@ -135,6 +138,7 @@ def main(
     steps: Annotated[int, typer.Option(help="steps of each")] = 2048,
     dt: Annotated[list[float] | None, typer.Option(help="time steps, s")] = None,
     contacts: Annotated[str, typer.Option(help="contact points, as cd.Simulation takes them")] = "auto",
+    limp: Annotated[bool, typer.Option(help="joints without limits, friction and damping")] = False,
     beyond: Annotated[float, typer.Option(help="how far beyond its limits a joint may start, rad")] = 1.0,
     speed: Annotated[float, typer.Option(help="largest speed, m/s")] = 3.0,
     seed: Annotated[int, typer.Option(help="of the random numbers")] = 0,
@@ -148,7 +152,7 @@ def main(
             for step in dt or [0.002]:
                 try:
                     robot = cd.load(name) if base is None else cd.load(name, base)
-                    found.append(throw(robot, step, contacts, runs, steps, beyond, speed, seed, say))
+                    found.append(throw(robot, step, contacts, limp, runs, steps, beyond, speed, seed, say))
                 except CondyleError as error:
                     console.print(f"{name}: {error}", markup=False)
     console.print(table(found))

@@ -21,6 +21,7 @@ from condyle.simulate.contacts import contact_constraints, contact_table, joint_
 from condyle.simulate.integrate_pose import transport_acceleration
 from condyle.simulate.solution import Equations, solution
 from condyle.simulate.solver import Solution
+from condyle.simulate.velocity_products import VelocityProducts, velocity_products
 from condyle.simulate.world import World
 from condyle.tape.scalar import constant
 
@@ -52,30 +53,39 @@ class Problem:
     rotation: Array | None
     at: EvaluatedMap
     full: Inputs  # the state in all coordinates
+    products: VelocityProducts
 
 
 def problem(world: World, x: Inputs) -> Problem:
     """The equation of motion over one step, in the reduced velocities."""
     at = world.at(x.q)
     full = replace(x, q=at.q, v=at.lift(x.v))
-    M = augmented(world, mass_matrix(world.model, full.q))
-    # the bias force: in the inertial frame of integrate_pose.py it has no w x v
-    a = at.acceleration(-transport_acceleration(world, x.v), x.v)
-    p = motors(world, x.u) + springs(world, full) + external(world, full) - inverse_dynamics(world.model, full.q, full.v, a)
-    p = world.h * p - np.array(implicit_gains(world)) * full.v
+    bias = bias_force(world, at, x.v)
+    p = motors(world, x.u) + springs(world, full) + external(world, full) - bias
+    p = at.project(world.h * p - np.array(implicit_gains(world)) * full.v)
+    M = at.congruence(augmented(world, mass_matrix(world.model, full.q)))
+    products = velocity_products(world, M, at.project(bias), x.q, x.v)
+    p = p - products.momentum * products.lost
     listed = [*contact_constraints(world, full.q, full.v, world.listed_points), *joint_constraints(world, full.q, full.v)]
     contacts = contact_table(world, full.q, at.T)
     rotation = ground_axes(world, full.q) if listed or contacts is not None else None
     return Problem(
-        matrix_to_ground_axes(rotation, at.congruence(M)),
-        to_ground_axes(rotation, at.project(p)),
+        matrix_to_ground_axes(rotation, M),
+        to_ground_axes(rotation, p),
         to_ground_axes(rotation, x.v),
         [along_reduced(at.T, b) for b in listed],
         contacts,
         rotation,
         at,
         full,
+        products,
     )
+
+
+def bias_force(world: World, at: EvaluatedMap, v: Array) -> Array:
+    """Gravity and velocity products in all coordinates: in the inertial frame of integrate_pose.py they have no w x v."""
+    a = at.acceleration(-transport_acceleration(world, v), v)
+    return inverse_dynamics(world.model, at.q, at.lift(v), a)
 
 
 def along_reduced(T: Array | None, full: Constraint) -> Constraint:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from condyle.constraints.coordinate_map import EvaluatedMap
+from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.derivatives import inverse_dynamics_derivatives
 from condyle.dynamics.kinematics import axes, root_poses
 from condyle.dynamics.manifold import integrate
@@ -32,10 +34,24 @@ from condyle.simulate.friction_cone import Iterate
 from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
-from condyle.simulate.step import Inputs, Problem, along_reduced, augmented, external, motors, problem, solved, springs
+from condyle.simulate.step import (
+    Inputs,
+    Problem,
+    along_reduced,
+    augmented,
+    bias_force,
+    external,
+    implicit_gains,
+    motors,
+    problem,
+    solved,
+    springs,
+)
+from condyle.simulate.velocity_products import free_fall_jacobian, limits_products, velocity_products, without_translation
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian, jacobian_at_zero, trace_inside
 from condyle.tape.inline import inline
+from condyle.tape.loop import loop
 
 
 @dataclass(frozen=True)
@@ -57,9 +73,12 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     here, full, v_after = now.at, now.full, x.v + solution.dv
     after = now.at.lift(v_after)
     rate = solution.dv * (1.0 / h) - transport_acceleration(world, x.v)
-    a = here.acceleration(rate, x.v)
+    # where momentum is lost, the equation of motion is `kept` times that of a larger acceleration
+    products, lost, kept = now.products, now.products.lost, now.products.kept
+    larger = (solution.dv + products.v * lost) * (1.0 / (h * kept)) - transport_acceleration(world, x.v)
+    a = here.acceleration(larger, x.v)
     R_q, R_v, M = inverse_dynamics_derivatives(model, full.q, full.v, a)
-    R_q, R_v = R_q * h, R_v * h
+    R_q, R_v = R_q * (h * kept), R_v * (h * kept)
     add_external(world, full, R_q, R_v)
     for k, joint in enumerate(world.joints):
         R_q[k, k] = R_q[k, k] + h * joint.spring
@@ -70,11 +89,16 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     constraints, iterates = every_constraint(world, now, solution)
     add_constraint_derivatives(world, full, constraints, after, iterates, R_q, R_v)
     # the acceleration depends on the velocity before the step
-    by_v = np.eye(world.nv) * -1.0 - transport_acceleration_jacobian(world, x.v) * h
+    slows = np.diag(without_translation(world, np.ones(world.nv))) * lost
+    by_v = slows - np.eye(world.nv) - transport_acceleration_jacobian(world, x.v) * (h * kept)
     if here.T is None:
-        R_v = R_v + M @ by_v
+        R_v = R_v + M @ by_v + np.array(implicit_gains(world))[:, None] * slows
     else:
-        R_q, R_v = reduced_derivatives(world, x, now, after, solution, rate, a, (R_q, R_v, M), by_v)
+        R_q, R_v = reduced_derivatives(world, x, now, solution, larger, (R_q, R_v, M), by_v, slows)
+    if limits_products(world):
+        by_state = np.outer(products.momentum, lost_derivatives(world, here, x, lost))
+        falls = products.M @ (free_fall_jacobian(world, x.q) * (h * lost))
+        R_q, R_v = R_q + by_state[:, : world.nd] - falls, R_v + by_state[:, world.nd :]
 
     # H at the solution
     H = np.array(now.M, dtype=object)
@@ -104,16 +128,16 @@ def reduced_derivatives(
     world: World,
     x: Inputs,
     now: Problem,
-    after: Array,
     solution: Solution,
-    rate: Array,
-    a: Array,
+    larger: Array,
     full_derivatives: Any,
     by_v: Array,
+    slows: Array,
 ) -> tuple[Array, Array]:
     """(R_q, R_v) in reduced coordinates: T^T of the full derivatives, plus the terms from the derivative of T itself."""
-    h, here, full = world.h, now.at, now.full
+    h, here, full, kept, slowed = world.h, now.at, now.full, now.products.kept, now.products.v * now.products.lost
     R_q, R_v, M = full_derivatives
+    after, damped = here.lift(x.v + solution.dv), here.lift(x.v + solution.dv + slowed)
     # the derivatives of implicit forces and of constraint impulses by the velocity after the step, in the solver's axes
     H = np.zeros((world.model.nv, world.model.nv), dtype=object)
     push = np.zeros(world.model.nv, dtype=object)
@@ -122,19 +146,41 @@ def reduced_derivatives(
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
         b.add_impulse(b.law.impulse(iterate["y"]), push)
     soft = augmented(world, np.zeros((world.model.nv, world.model.nv)))
-    force = h * (inverse_dynamics(world.model, full.q, full.v, a) - motors(world, x.u) - springs(world, full))
-    force = force - h * external(world, full) + soft @ after - from_ground_axes(now.rotation, push)
+    a = here.acceleration(larger, x.v)
+    force = h * (inverse_dynamics(world.model, full.q, full.v, a) * kept - motors(world, x.u) - springs(world, full))
+    force = force - h * external(world, full) + soft @ damped - from_ground_axes(now.rotation, push)
 
     def displaced(d: Array) -> Any:
         there = here.moved(d)
-        velocities = {"v": there.lift(x.v), "after": there.lift(x.v + solution.dv), "a": there.acceleration(rate, x.v)}
-        return {**velocities, "tau": there.project(force)}
+        velocities = {"v": there.lift(x.v), "after": there.lift(x.v + solution.dv), "damped": there.lift(slowed)}
+        return {**velocities, "a": there.acceleration(larger, x.v), "tau": there.project(force)}
 
     move = jacobian_at_zero(displaced, world.nd)
-    stiff = soft @ move["after"] + from_ground_axes(now.rotation, H @ to_ground_axes(now.rotation, move["after"]))
-    by_y = move["tau"] + here.project(R_q @ here.dq_dy + R_v @ move["v"] + M @ move["a"] * h + stiff)
-    faster = jacobian_at_zero(lambda d: {"a": here.drift(x.v + d)}, world.nv)["a"]
-    return by_y, here.project(here.pull_back(R_v) + M @ (here.lift(by_v) + faster * h))
+    stiff = from_ground_axes(now.rotation, H @ to_ground_axes(now.rotation, move["after"]))
+    stiff = soft @ (move["after"] + move["damped"]) + stiff
+    by_y = move["tau"] + here.project(R_q @ here.dq_dy + R_v @ move["v"] + M @ move["a"] * (h * kept) + stiff)
+    drifts = jacobian_at_zero(lambda d: {"a": here.drift(x.v + d)}, world.nv)["a"]
+    moves = M @ (here.lift(by_v) + drifts * (h * kept)) + soft @ here.lift(slows)
+    return by_y, here.project(here.pull_back(R_v) + moves)
+
+
+def lost_derivatives(world: World, at: EvaluatedMap, x: Inputs, lost: Any) -> Array:
+    """The derivatives of the momentum lost, a fraction, by the configuration (in the tangent space) and velocity, (nd + nv,)."""
+    nd, n = world.nd, world.nd + world.nv
+
+    def fraction(d: Array) -> dict[str, Any]:
+        there, q, v = at.moved(d[:nd]), integrate(world.reduced, x.q, d[:nd]), x.v + d[nd:]
+        M = there.congruence(augmented(world, mass_matrix(world.model, there.q)))
+        return {"lost": np.array([velocity_products(world, M, there.project(bias_force(world, there, v)), q, v).lost])}
+
+    tape, around = trace_inside(fraction, d=n)
+    gradient = jacobian(tape, "lost", "d", mode="reverse")
+
+    def body(_: Any, state: Any) -> Any:
+        return inline(gradient, [*[0.0] * n, *around])["dlost_dd"].reshape(n)
+
+    # computed where some state loses any
+    return np.asarray(loop(body, np.zeros(n), 1, until=lambda _: lost <= 0.0), dtype=object)
 
 
 def gates(world: World, u: Array) -> Array:
