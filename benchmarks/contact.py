@@ -146,7 +146,7 @@ class Bench:
                 "Condyle": (lambda x=x, us=us: held.rollout(x, us), count * steps),
                 "MuJoCo": (mujoco_rollout(self.world, held_twin, self.x[:some], targets), some * steps),
             }
-            if count == 1:
+            if count == 1 and not self.tiny:
                 calls["Condyle, lanes=1"] = (lambda x=x, us=us: held.rollout(x, us, lanes=1), steps)
             found[f"{count:,} robots" if count > 1 else "1 robot"] = timed(calls, self.seconds)
         return found

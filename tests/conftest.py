@@ -1,5 +1,6 @@
 """Set-up of all tests: reproducible examples, one private cache of compiled objects, plots without a screen."""
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -28,3 +29,9 @@ def cache_directory() -> Iterator[Path]:
     """The private cache of this test run; the user's own is never used."""
     yield Path(os.environ["CONDYLE_CACHE"])
     CACHE.cleanup()
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now stays until the end: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()

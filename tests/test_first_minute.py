@@ -1,5 +1,6 @@
 """The first minute with a robot of one's own: from --help to a robot that moves, and advice after every mistake."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -10,8 +11,10 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import condyle as cd
+from condyle.cli import app
 
 MINE = """<robot name="mine">
   <link name="base"/>
@@ -58,9 +61,17 @@ def environment() -> dict[str, str]:
     return {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
 
 
-def condyle(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def typed(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command as it is typed, in a process of its own."""
     command = [sys.executable, "-m", "condyle.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment(), timeout=300)
+
+
+def condyle(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command in this process: loading the package takes longer than most commands."""
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "100", "NO_COLOR": "1"})
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 def refused(folder: Path, *arguments: str) -> str:
@@ -80,13 +91,13 @@ def refused(folder: Path, *arguments: str) -> str:
 
 
 def test_three_commands_to_a_robot_that_moves(folder):
-    helped = condyle(folder, "--help")
+    helped = typed(folder, "--help")
     assert helped.returncode == 0
     for verb in ("doctor", "sim", "view"):
         assert re.search(rf"\b{verb}\b", helped.stdout), f"--help names {verb}"
-    examined = condyle(folder, "doctor", "my.urdf")
+    examined = typed(folder, "doctor", "my.urdf")
     assert examined.returncode == 0 and "loads" in examined.stdout and "2 degrees of freedom" in examined.stdout, examined.stdout
-    moved = condyle(folder, "sim", "my.urdf", "--controller", "swing", "--seconds", "0.5", "--out", "run.cdl")
+    moved = typed(folder, "sim", "my.urdf", "--controller", "swing", "--seconds", "0.5", "--out", "run.cdl")
     assert moved.returncode == 0, moved.stderr
     run = cd.read_run(folder / "run.cdl")
     assert np.ptp(run.x[:, :2], axis=0).min() > 1e-3, "both joints move"
@@ -180,6 +191,6 @@ def test_a_misspelt_link_is_one_sentence(folder):
 
 def test_what_is_no_robot_is_one_sentence(folder):
     (folder / "my.urdf").write_text("solid upper\nendsolid")
-    done = condyle(folder, "sim", "my.urdf")
+    done = typed(folder, "sim", "my.urdf")
     assert done.returncode == 2 and done.stderr.startswith("condyle: my.urdf:1: ") and "Traceback" not in done.stderr
     assert condyle(folder, "doctor", "my.urdf").returncode == 2

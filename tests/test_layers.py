@@ -223,6 +223,8 @@ def test_import_is_fast_silent_and_light() -> None:
         assert printed.count("\n") == 1, f"`import condyle` printed: {printed}"
         seconds, version, modules = json.loads(child.stdout)
         times.append(seconds)
+        if seconds < SLOWEST_IMPORT:
+            break
     assert not NOT_AT_START & set(modules), "`import condyle` loads a package that belongs where it is used"
     assert version == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert min(times) < SLOWEST_IMPORT, f"`import condyle` took {min(times):.3f} s at best"

@@ -96,7 +96,7 @@ def test_the_bits_do_not_change_with_lanes_batch_threads_or_machine(arm, kernel)
 def test_hash_seed_does_not_change_the_bits():
     code = (
         "import numpy as np, hashlib, condyle as cd\n"
-        "r = cd.load('pidog'); q = r.neutral(); v = np.linspace(-1, 1, r.nv)\n"
+        "r = cd.load('birotor'); q = r.neutral(); v = np.linspace(-1, 1, r.nv)\n"
         "d = hashlib.sha256()\n"
         "for x in (r.forward_dynamics(q, v, v), *r.forward_dynamics_derivatives(q, v, v)): d.update(x.tobytes())\n"
         "print(d.hexdigest(), r.function('forward_dynamics').tape.hash)\n"

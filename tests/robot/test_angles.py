@@ -74,6 +74,5 @@ print(json.dumps(found))
 
 
 def test_worlds_do_not_depend_on_the_processor(tmp_path: Path) -> None:
-    processors = ({}, {"OPENBLAS_CORETYPE": "Haswell"}, OLD)
-    found = [json.loads(elsewhere(CHILD, tmp_path / str(k), settings)) for k, settings in enumerate(processors)]
-    assert found[0] == found[1] == found[2]
+    found = [json.loads(elsewhere(CHILD, tmp_path / str(k), settings)) for k, settings in enumerate(({}, OLD))]
+    assert found[0] == found[1]

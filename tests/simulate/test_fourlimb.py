@@ -163,8 +163,8 @@ def test_a_push_is_carried_by_the_ground(base):
 # ---- slopes
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("degrees", [-10.0, 20.0])
+# each slope is a world to compile: in space, the steeper one
+@pytest.mark.parametrize(("base", "degrees"), [("planar", -10.0), ("planar", 20.0), ("free", 20.0)])
 def test_it_stands_on_slopes(base, degrees):
     # tan 20 degrees is 0.36: well within the friction of 0.8
     w = world(base, degrees)

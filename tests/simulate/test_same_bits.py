@@ -79,14 +79,14 @@ def controls(steps: int = SOME, count: int = BATCH) -> np.ndarray:
     return np.random.default_rng(8).normal(size=(count, steps, 2)) * 4.0
 
 
-def everything(w: cd.Simulation, x: np.ndarray, us: np.ndarray, **options: Any) -> dict[str, np.ndarray]:
+def everything(w: cd.Simulation, x: np.ndarray, us: np.ndarray, *, second: bool = True, **options: Any) -> dict[str, np.ndarray]:
     """Every result of a world on a batch; nothing here may depend on how it is computed, for states that fail either."""
     u = us[..., 0, :]
     x1, A, B = w.step(x, u, derivatives=True, freeze=True, **options)
     assert w.status is not None
     found = {"x1": x1, "A": A, "B": B, "residual": w.status.residual, "xs": w.rollout(x, us, freeze=True, **options)}
-    weight = np.linspace(-1.0, 1.0, w.ndx)
-    found["H"] = w.step_hessian(x, u, weight, **options)
+    if second:
+        found["H"] = w.step_hessian(x, u, np.linspace(-1.0, 1.0, w.ndx), **options)
     return found | {"forces": w.contact_forces(x, u, **options), "energy": w.energy(x, **options)}
 
 
@@ -107,7 +107,8 @@ def check_same(got: dict[str, np.ndarray], rows: Any, what: str) -> None:
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8])
 def test_every_lane_width_and_batch_size(lanes):
     for count in (1, 3, 17, BATCH):
-        got = everything(world(), states()[:count], controls()[:count], lanes=lanes)
+        # second derivatives take longest to compile: with one lane, and with a full vector, which is the default
+        got = everything(world(), states()[:count], controls()[:count], second=lanes in (1, 8), lanes=lanes)
         check_same(got, slice(count), f"{lanes} lanes, batch of {count}")
 
 
@@ -162,8 +163,8 @@ def test_other_worlds_too(name):
         return found if isinstance(found, tuple) else (found,)
 
     first = results()
-    for lanes in (1, 4):
-        assert all(same_bits(a, b) for a, b in zip(first, results(lanes=lanes), strict=True)), f"{lanes} lanes"
+    assert all(same_bits(a, b) for a, b in zip(first, results(lanes=1), strict=True)), "one lane"
+    assert same_bits(w.step(x, u, freeze=True, lanes=4, **extra), first[0]), "four lanes"
     assert same_bits(w.step(x[:2], u[:2], backend="reference", freeze=True, **few), first[0][:2])
 
 
@@ -261,11 +262,8 @@ def answer(process: subprocess.Popen[str]) -> str:
 
 def test_hash_seeds_and_the_cache_change_nothing(tmp_path):
     code = "print(me['digest']())"
-    fresh = [
-        elsewhere(code, PYTHONHASHSEED="1", CONDYLE_CACHE=str(tmp_path / "one")),
-        elsewhere(code, PYTHONHASHSEED="77", CONDYLE_CACHE="off"),
-    ]
-    found = [digest(), *map(answer, fresh)]
+    # compiled here, compiled there, and there from the cache
+    found = [digest(), answer(elsewhere(code, PYTHONHASHSEED="1", CONDYLE_CACHE=str(tmp_path / "one")))]
     assert list((tmp_path / "one").glob("*.cdo"))
     found.append(answer(elsewhere(code, PYTHONHASHSEED="5", CONDYLE_CACHE=str(tmp_path / "one"))))
     assert len(set(found)) == 1, found

@@ -161,12 +161,16 @@ def test_calls_from_many_threads_do_not_meet(f):
 
 def test_many_inputs_outputs_and_sizes():
     # tiles of every width: rows of 1 to 19 entries, in and out
-    for n in range(1, 20):
-        g = cd.function(lambda x: (x * 2.0, x[::-1]), x=n)
-        x = np.random.default_rng(n).normal(size=(13, n))
+    for sizes in (range(1, 6), range(6, 11), range(11, 16), range(16, 20)):
+        g = cd.function(
+            lambda **rows: {f"{end}{name}": each for name, x in rows.items() for end, each in (("a", x * 2.0), ("b", x[::-1]))},
+            **{f"x{n}": n for n in sizes},
+        )
+        rows = {f"x{n}": np.random.default_rng(n).normal(size=(13, n)) for n in sizes}
         for lanes in (1, 2, 4, 8, 16):
-            out = g.on("cpu", lanes=lanes)(x)
-            assert np.array_equal(out.out0, 2.0 * x) and np.array_equal(out.out1, x[:, ::-1]), (n, lanes)
+            out = g.on("cpu", lanes=lanes)(**rows)._asdict()
+            for name, x in rows.items():
+                assert np.array_equal(out[f"a{name}"], 2.0 * x) and np.array_equal(out[f"b{name}"], x[:, ::-1]), (name, lanes)
 
 
 def test_nothing_is_written_beyond_the_outputs():
