@@ -199,6 +199,12 @@ class Problem:
 
         return SQP(self, **options)
 
+    def ilqr(self, **options: Any) -> Any:
+        """Iterative LQR with bounds on the controls until it converges, see condyle.mpc.ilqr.ILQR."""
+        from condyle.mpc.ilqr import ILQR
+
+        return ILQR(self, **options)
+
     def __repr__(self) -> str:
         bounds = len(self.constraints.sides)
         return f"<optimal control problem: {self.N} intervals, nx {self.nx}, nu {self.nu}, {bounds} bounds in each>"

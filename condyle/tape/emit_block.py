@@ -12,7 +12,7 @@ from condyle.tape.affine import affine_offset, body_counters, counter_range
 from condyle.tape.assemble import Assembler, Registers, straight_part
 from condyle.tape.emit_table import Counter, Memory, RowIndex, TableEmitter, Values
 from condyle.tape.ir_writer import OpenLoop, VectorType
-from condyle.tape.layout import Cut, assembled_runs, cut, weight
+from condyle.tape.layout import Cut, Scratch, WideScratch, assembled_runs, cut, weight
 from condyle.tape.ops import BOOL, INT, OPS, TABLES
 from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses
 from condyle.tape.target import Target
@@ -23,7 +23,7 @@ class BlockEmitter(TableEmitter):
 
     def __init__(self, vector: VectorType, target: Target) -> None:
         super().__init__(vector, target)
-        self.spill_area = (0, 0)  # of the assembled runs: where it begins in scratch memory, and its size
+        self.spill_areas: dict[int, tuple[int, int]] = {}  # of the assembled runs, by lanes: where it begins, and its size
         self.widths: set[int] = set()  # lanes of vectors whose lanes are iterations
         self.streams: dict[int, list[tuple[int, int, int]]] = {}  # loop of the kernel -> (output, first column, last) it writes
 
@@ -121,18 +121,19 @@ class BlockEmitter(TableEmitter):
         self.names += 1
         name = f"straight{self.names}"
         # spilled values of all runs share one area, for none of them outlives its run
+        unit = self.unit
         while True:
-            base, size = self.spill_area
+            base, size = self.spill_areas.get(self.type.lanes, (0, 0))
             found = Assembler(
                 self.type,
                 registers,
-                {i: slot - base for i, slot in homes.items()},
-                {i: [slot - base for slot in slots] for i, slots in places.items()},
+                {i: (slot - base) // unit for i, slot in homes.items()},
+                {i: [(slot - base) // unit for slot in slots] for i, slots in places.items()},
             )
             text = found.function(name, part)
             if found.spills <= size:
                 break
-            self.spill_area = self.scratch.area(2 * found.spills), 2 * found.spills
+            self.spill_areas[self.type.lanes] = self.slot_memory.area(2 * found.spills), 2 * found.spills
         escaped = text.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
         self.globals += [f'module asm "{escaped}"', f"declare void @{name}(ptr)"]
         self.do(f"call void @{name}(ptr {self.place(base)})")
@@ -162,14 +163,14 @@ class BlockEmitter(TableEmitter):
         self.tables = {}
         parts = LoopParts(loop, Cut([range(len(loop.body.nodes))]), begin, outside, rows, written, carried_tables, stream)
         uncut = self.target.uncut * self.target.uncut_in_loops
-        width = self.lanes_across(parts) if weight(loop.body) <= uncut else 1
+        width = self.lanes_across(parts)
         if width > 1:
-            final = self.loop_across(parts, width)
+            final = self.loop_across(parts, width, uncut)
         else:
             # a captured number that has a slot stays there
             there = {first + k: plan.slots[a] for k, a in enumerate(captured) if a in plan.slots}
             straight = self.runs_to_assemble(loop)
-            inner = cut(loop.body, self.scratch, uncut, self.target.piece, assembled=straight, params=there)
+            inner = cut(loop.body, self.slot_memory, uncut, self.target.piece, assembled=straight, params=there)
             parts = replace(parts, plan=inner, outside={p: x for p, x in outside.items() if p not in there or not inner.slots})
             final = self.loop_in_memory(parts) if len(inner.runs) > 1 or inner.slots else self.loop_in_registers(parts)
         self.tables, self.inputs, self.counters = around
@@ -188,6 +189,11 @@ class BlockEmitter(TableEmitter):
     def unit(self) -> int:
         """Vectors of the kernel in one vector that is computed with now."""
         return self.type.lanes // self.kernel_type.lanes
+
+    @property
+    def slot_memory(self) -> Scratch | WideScratch:
+        """Where slots for vectors that are computed with now are."""
+        return self.scratch if self.unit == 1 else WideScratch(self.scratch, self.unit)
 
     def carried_table(self, block: Block, i: int, table: int) -> Memory:
         """The memory of a table that loop i carries: that of its start value, or a copy if that is used again."""
@@ -230,7 +236,7 @@ class BlockEmitter(TableEmitter):
         """A long body, itself in runs: carried numbers are in slots. Returns them as they are after the loop."""
         loop, plan, begin, stream = parts.loop, parts.plan, parts.begin, parts.stream
         slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"}
-        carry = {j: slot_of[1 + j] if 1 + j in slot_of else self.scratch.area(1) for j in begin}
+        carry = {j: slot_of[1 + j] if 1 + j in slot_of else self.slot_memory.area(1) for j in begin}
         for j, vector in begin.items():
             self.store(vector, self.place(carry[j]))
         for p, vector in parts.outside.items():
@@ -281,9 +287,9 @@ class BlockEmitter(TableEmitter):
                 count += known is None or known.terms.get(own or 0, 0) != 1 or not adjacent
         return count
 
-    def loop_across(self, parts: LoopParts, width: int) -> dict[int, str]:
+    def loop_across(self, parts: LoopParts, width: int, uncut: int) -> dict[int, str]:
         """A loop whose iterations are the lanes of vectors; the last vector begins early enough to be full."""
-        loop, plan = parts.loop, parts.plan
+        loop = parts.loop
         blocks = -(-loop.count // width)
         block, close = self.counted(blocks)
         first = block if width == 1 else self.put(f"mul i64 {block}, {width}")
@@ -297,6 +303,13 @@ class BlockEmitter(TableEmitter):
         row = RowIndex(first, 1)
         params = {0: self.iteration(loop, row), **{p: self.broadcast(number) for p, number in outside.items()}}
         params |= dict(enumerate(self.read_rows(parts.rows, row), start=1 + loop.carries))
+        plan = cut(loop.body, self.slot_memory, uncut, self.target.piece, assembled=self.runs_to_assemble(loop))
+        if plan.slots:
+            # a long body, in pieces: what it is given is in slots
+            for i, node in enumerate(loop.body.nodes):
+                if node.op == "param" and node.data in params:
+                    self.store(params[node.data], self.place(plan.slots[i]))
+            params = {}
         values = self.block(loop.body, params, plan)
         self.write_row(loop, row, values, plan, parts.written)
         self.type, self.templates = narrow

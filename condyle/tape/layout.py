@@ -28,6 +28,19 @@ class Scratch:
 
 
 @dataclass
+class WideScratch:
+    """The same memory for vectors of `unit` vectors of the kernel, which begin at multiples of their size."""
+
+    scratch: Scratch
+    unit: int
+
+    def area(self, vectors: int) -> int:
+        """A place for several wide vectors in a row, counted in vectors of the kernel."""
+        self.scratch.area(-self.scratch.size % self.unit)
+        return self.scratch.area(vectors * self.unit)
+
+
+@dataclass
 class Cut:
     """A block cut into runs of nodes, the slots of the values that are needed beyond their own run, and for each run the groups
     of results that are complete after it."""
@@ -67,7 +80,7 @@ Groups = Sequence[Sequence[int]]  # results that leave the kernel together, by n
 
 def cut(
     block: Block,
-    scratch: Scratch,
+    scratch: Scratch | WideScratch,
     uncut: int,
     piece: int,
     groups: Groups | None = None,
@@ -109,7 +122,9 @@ def _pieces(block: Block, nodes: range, goal: int) -> list[range]:
     return [*runs, range(start, nodes.stop)] if start < nodes.stop else runs
 
 
-def _with_slots(block: Block, runs: list[range], scratch: Scratch, groups: Groups | None, params: Mapping[int, int]) -> Cut:
+def _with_slots(
+    block: Block, runs: list[range], scratch: Scratch | WideScratch, groups: Groups | None, params: Mapping[int, int]
+) -> Cut:
     """A slot for each param, each result, and each value read in another run than the one that computes it."""
     nodes = block.nodes
     run_of = [k for k, run in enumerate(runs) for _ in run]

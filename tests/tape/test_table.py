@@ -265,3 +265,27 @@ def test_loops_across_lanes(case, across, dtype):
     assert np.array_equal(one(x), wanted) and np.array_equal(f.on("cpu", lanes=4)(x), wanted)
     element, text = ("double", one.source("llvm")) if dtype == np.float64 else ("float", one.source("llvm", "f32"))
     assert (f"<4 x {element}>" in text or f"<8 x {element}>" in text or f"<16 x {element}>" in text) == across
+
+
+def test_long_bodies_across_lanes():
+    """A body that is cut into pieces, partly assembled, with a loop inside that ends early: its iterations are lanes, too."""
+    from tape.test_same_bits import kernel, run
+
+    def body(x, y):
+        root = cd.loop(
+            lambda _, r: r - (r * r * r - x) / (3.0 * r * r + 0.1), abs(x) + 1.0, 40, until=lambda r: r * r * r <= x + 1e-9
+        )
+        z = root
+        for k in range(60):
+            z = np.sqrt(abs(z + y)) - 0.01 * k * root
+        t = cd.table([[z, root], [root, z], [z * root, 1.0]])
+        total, rows = cd.scan(lambda i, s, row: (s + row[0] * s + row[1], cd.array([s * i])), z, t)
+        return cd.array([root, z, total, rows[1, 0]])
+
+    f = cd.function(lambda x: cd.map_rows(lambda row: body(row[0], row[1]), cd.table(x)), x=(13, 2))
+    x = np.random.default_rng(0).normal(size=(1, 13, 2))
+    wanted = f.on("reference")(x)
+    cuts = {"uncut": 40, "uncut_in_loops": 1, "piece": 30, "straight_in_loops": 40, "assembled_run": 20}
+    lowered = f.lowered()
+    got = run(kernel(lowered, "f64", 1, **cuts), f.tape, [x])[0]
+    assert np.array_equal(got.reshape(wanted.shape), wanted)
