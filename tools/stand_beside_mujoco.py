@@ -31,6 +31,7 @@ from rich.table import Table
 
 import condyle as cd
 from condyle.blocks.actuators import ImplicitPD
+from condyle.control.stance import on_ground
 from condyle.errors import CondyleError
 from condyle.robot import presets
 from condyle.robot.conventions import q_from_mujoco, q_to_mujoco
@@ -163,7 +164,7 @@ def compared(path: Path, seconds: float, keyframe: str | None, as_written: bool,
     ground = cd.Plane(under.friction, offset=under.height) if under is not None else cd.Plane(1.0)
     world = cd.Simulation(robot, max(robot.model.timestep or 0.002, SHORTEST), ground if floating else None)
     theirs = peer(path, floating, as_written, world)
-    stance = cd.stance(world, keyframe)
+    stance = cd.stance(world, keyframe) if keyframe != "neutral" else cd.stance(world, q=on_ground(world, robot.neutral()))
     if stance.servo is not None and gains:
         names, pairs = stance.servo.joints, [gain.split("=") for gain in gains]
         factor = {name: float(f) for pattern, f in pairs for name in matching(names, pattern)}
@@ -204,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--keyframe")
+    parser.add_argument("--keyframe", help="its name, or neutral: the pose in which the robot is loaded")
     parser.add_argument("--as-written", action="store_true")
     parser.add_argument("--gain", action="append", default=[], help="PATTERN=FACTOR of the gains of PD control of joints")
     parser.add_argument("--csv", type=Path)
