@@ -51,6 +51,7 @@ KINDS = ("URDF", "xacro", "MJCF")
 AGREES = 1e-10  # relative difference of mass matrix and forces to the peer's, where the numbers are the same
 # what the report says of a file whose forces differ
 NAMED = {
+    "M": ("inertia of tendons",),
     "bias": ("armature of a free joint", "inertia of tendons", "flex", "plugins"),
     "passive": ("density", "viscosity", "wind", "tendon", "springs of free joints", "nonlinear", "yielding", "flex", "plugins"),
 }
