@@ -20,6 +20,7 @@ from condyle.simulate.config import SimulationConfig
 from condyle.simulate.points import ContactPoint, Contacts, contact_points, movable
 from condyle.simulate.terrain import Ground, Plane
 from condyle.simulate.world import JointForces, World, joint_forces, start_of
+from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 
 MAX_REST_DEPTH = 1e-3  # m
@@ -38,7 +39,8 @@ def build_world(robot: Robot, config: SimulationConfig) -> World:
             f"robot '{model.name}' is constrained, and backward_euler is for robots without constraints; take another integrator"
         )
     points = points_that_move(robot, config)
-    if robot.mass == 0.0 and (points or not any(link.armature for link in model.links)):
+    massless = all(constant(link.inertia.mass) == 0.0 for link in model.links)
+    if massless and (points or all(constant(link.armature) == 0.0 for link in model.links)):
         raise SimulationError(
             f"robot '{model.name}' has no mass: give its links an <inertial>, or let `condyle doctor FILE --fix` estimate them"
         )
