@@ -31,7 +31,7 @@ from condyle.simulate.contact_frame import from_ground_axes, point_velocity, to_
 from condyle.simulate.contacts import contact_constraints, coordinates, joint_constraints, position
 from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Iterate
-from condyle.simulate.integrate_pose import transport_acceleration, transport_acceleration_jacobian
+from condyle.simulate.integrate_pose import free_links, transport_acceleration, transport_acceleration_jacobian
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import (
@@ -96,9 +96,7 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     else:
         R_q, R_v = reduced_derivatives(world, x, now, solution, larger, (R_q, R_v, M), by_v, slows)
     if limits_products(world):
-        by_state = np.outer(products.momentum, lost_derivatives(world, here, x, lost))
-        falls = products.M @ (free_fall_jacobian(world, x.q) * (h * lost))
-        R_q, R_v = R_q + by_state[:, : world.nd] - falls, R_v + by_state[:, world.nd :]
+        R_q = R_q - products.M @ (free_fall_jacobian(world, x.q) * (h * lost))
 
     # H at the solution
     H = np.array(now.M, dtype=object)
@@ -106,10 +104,13 @@ def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
     for b, iterate in zip([along_reduced(here.T, b) for b in constraints], iterates, strict=True):
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
     factor = pattern_factor(world.ancestor_dofs, H)
-    columns = np.column_stack([R_q, R_v, -h * here.project(gates(world, x.u))])
+    columns = np.column_stack([R_q, R_v, -h * here.project(gates(world, x.u)), products.momentum])
     dv = -from_ground_axes(now.rotation, factor.solve(to_ground_axes(now.rotation, columns)))
     nd, nv = world.nd, world.nv
-    return VelocityDerivatives(v_after, rate, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv :])
+    if limits_products(world):
+        # of rank one, and added to the solution, because R_q and R_v are sparse
+        dv[:, : nd + nv] = dv[:, : nd + nv] + np.outer(dv[:, -1], lost_derivatives(world, here, x, lost))
+    return VelocityDerivatives(v_after, rate, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv : -1])
 
 
 def every_constraint(world: World, now: Problem, solution: Solution) -> tuple[list[Constraint], list[Iterate]]:
@@ -180,7 +181,13 @@ def lost_derivatives(world: World, at: EvaluatedMap, x: Inputs, lost: Any) -> Ar
         return inline(gradient, [*[0.0] * n, *around])["dlost_dd"].reshape(n)
 
     # computed where some state loses any
-    return np.asarray(loop(body, np.zeros(n), 1, until=lambda _: lost <= 0.0), dtype=object)
+    out = np.array(loop(body, np.zeros(n), 1, until=lambda _: lost <= 0.0), dtype=object)
+    # where a free base is and how fast it flies does not matter, and zeros that are known cost nothing
+    for link in free_links(world):
+        if link.parent < 0:
+            k = link.v.start
+            out[k : k + 3] = out[nd + k : nd + k + 3] = 0.0
+    return out
 
 
 def gates(world: World, u: Array) -> Array:
