@@ -22,6 +22,8 @@ if (
 ):  # workers inherit the cache of the process that starts them: each kernel compiles once
     os.environ["CONDYLE_CACHE"] = os.environ.get("CONDYLE_TEST_CACHE", CACHE.name)
 os.environ["MPLBACKEND"] = "Agg"
+# two test processes whose BLAS has a thread per core wait for each other: an SVD of 60 x 60 then takes 26 ms instead of 1 ms
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)

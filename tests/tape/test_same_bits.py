@@ -153,7 +153,7 @@ def test_long_chaotic_iterations(states, dtype):
     all_at_once = f(x, k)
     # chaotic: neighbours end far apart, so a wrong last bit anywhere would show
     assert np.abs(f(np.nextafter(x, x + 1), k) - all_at_once).max() > 0.01
-    assert same_bits(all_at_once[:2], f.on("reference")(x[:2], k))
+    assert same_bits(all_at_once[:1], f.on("reference")(x[:1], k))
     for lanes in LANES["f64" if dtype == "float64" else "f32"]:
         g = f.on("cpu", lanes=lanes)
         for count in (1, 3, 512):
