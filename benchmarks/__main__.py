@@ -32,6 +32,7 @@ ALL = (
     "closed_loop",
     "constraints",
     "mpc",
+    "sampling_mpc",
     "network",
     "accuracy",
 )

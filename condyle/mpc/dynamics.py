@@ -14,7 +14,7 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.mpc.space import Space, no_change
 from condyle.simulate.simulation import Simulation
-from condyle.tape.array import array, stop_gradient
+from condyle.tape.array import array, stop_gradient, where
 from condyle.tape.linearize import linearize
 from condyle.tape.loop import scan
 
@@ -47,6 +47,21 @@ class Dynamics:
         if self.integrator is None:
             return self._repeated(lambda x: self._checked(self.function(x, u, p), self.states.size), x)
         return self._repeated(lambda x: self._integrated(x, u, p, h), x)
+
+    def checked_step(self, x: Any, u: Any, p: Any, h: Any) -> tuple[Any, Any]:
+        """(the state after one interval, whether the simulation converged): a state of one that did not stays as it is."""
+        if self.world is None:
+            return self.step(x, u, p, h), True
+        world = self.world
+
+        def once(state: Any) -> Any:
+            x1 = world.step(state[0], u)
+            assert world.status is not None
+            return x1, where(world.status.ok, state[1], 1.0)
+
+        start = (x, 0.0)
+        x1, failed = once(start) if self.substeps == 1 else scan(lambda _, s, __: (once(s), None), start, count=self.substeps)[0]
+        return x1, failed < 0.5
 
     def linearized(self, x: Any, u: Any, p: Any, h: Any) -> tuple[Any, Any, Any]:
         """(x1, A, B): d x1 = A dx + B du, in the tangent spaces at x and x1."""

@@ -205,6 +205,18 @@ class Problem:
 
         return ILQR(self, **options)
 
+    def mppi(self, **options: Any) -> Any:
+        """Model-predictive path integral control, see condyle.mpc.sampling.MPPI."""
+        from condyle.mpc.sampling import MPPI
+
+        return MPPI(self, **options)
+
+    def predictive_sampling(self, **options: Any) -> Any:
+        """The best of many rollouts with noise, see condyle.mpc.sampling.PredictiveSampling."""
+        from condyle.mpc.sampling import PredictiveSampling
+
+        return PredictiveSampling(self, **options)
+
     def __repr__(self) -> str:
         bounds = len(self.constraints.sides)
         return f"<optimal control problem: {self.N} intervals, nx {self.nx}, nu {self.nu}, {bounds} bounds in each>"

@@ -22,6 +22,7 @@ from condyle.tape.array import isfinite, where
 from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
 from condyle.tape.loop import map_rows, scan
+from condyle.tape.parameter import Parameter
 from condyle.tape.table import Table, empty_table, table
 from condyle.tape.trace_cache import traced_function
 
@@ -112,6 +113,11 @@ class Solver:
 
     # ---- what users call
 
+    @property
+    def data(self) -> dict[str, Parameter]:
+        """All that may be given with a solve, with defaults."""
+        return self.problem.data
+
     @cached_property
     def function(self) -> Function:
         """The compiled function of x0 and the arrays of a plan, with the data of the problem as parameters."""
@@ -136,16 +142,19 @@ class Solver:
 
     def __call__(self, x: Any, plan: Mapping[str, Any], **data: Any) -> Solution:
         """Solve from the state x and the last plan; `data`: what of the problem's data is not the default."""
-        missing = [name for name in self.plan_shapes if name not in plan]
-        if missing:
-            raise ControlError(f"the plan has no '{missing[0]}'; plans are made by {self.name}.start(x) and by the solver itself")
-        arrays = [plan[name] for name in self.plan_shapes]
+        arrays = self._plan_arrays(plan)
         if not any_traced((x, *arrays)):
             data = {name: self._checked(name, value) for name, value in data.items()}
         call = self.function
         if np.ndim(x) == 1 and not any_traced((x, *arrays)):
             call = self._one_state
         return self.solution(call(x, *arrays, **data))
+
+    def _plan_arrays(self, plan: Mapping[str, Any]) -> list[Any]:
+        missing = [name for name in self.plan_shapes if name not in plan]
+        if missing:
+            raise ControlError(f"the plan has no '{missing[0]}'; plans are made by {self.name}.start(x) and by the solver itself")
+        return [plan[name] for name in self.plan_shapes]
 
     def solution(self, found: Any) -> Solution:
         """The outputs of the function as a solution."""
@@ -193,7 +202,7 @@ class Solver:
 
     def _checked(self, name: str, value: Any) -> Any:
         """The value of one datum, in its full shape: one reference or bound may stand for all stages."""
-        data = self.problem.data
+        data = self.data
         if name not in data:
             known = ", ".join(data) or "none"
             raise ControlError(f"the problem has no data '{name}'; it has {known}")

@@ -1,0 +1,108 @@
+"""Milliseconds of an MPPI update of ANYmal: 1,024 rollouts of 50 steps with contact, beside mujoco.rollout on the same controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import condyle as cd
+from benchmarks import standing
+from benchmarks.contact import mujoco_rollout
+from benchmarks.measure import SECONDS, busy
+
+HOW = (
+    "An update: rollouts with their noise and costs in one kernel, then the weighted mean; only costs leave the rollouts. mujoco.rollout\n"
+    "is given the controls and returns the states; noise and costs would come on top. Competitors take turns, the smallest time\n"
+    "counts: on the wall with two threads, and of the processor for one thread. NaN: one sample of the batch starts at NaN.\n"
+)
+KNOTS, NOISE = 10, 5.0
+
+
+def problem(world: cd.Simulation, stance: standing.Stance, N: int) -> Any:
+    """Hold the stance: height, attitude, joints and speeds, with torques near those of standing."""
+    nq = world.robot.nq
+    goal = stance.x[:nq]
+
+    def residual(x: Any, u: Any) -> Any:
+        return np.concatenate([x[2:6] - goal[2:6], x[7:nq] - goal[7:], 0.1 * x[nq:], 0.01 * (u - stance.u)])
+
+    return cd.ocp(world, N=N, residual=residual, weights=10.0, bounds={"u": standing.EFFORT})
+
+
+def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
+    """Print the table and return its numbers."""
+    robot = standing.anymal()
+    if robot is None:
+        console.print("needs example-robot-data: pip install 'condyle[peers]'")
+        return {}
+    samples, N, seconds = (16, 4, 0.01) if tiny else (1024, 50, 3.0 * SECONDS)
+    world = standing.simulation(robot)
+    stance = standing.settled(world, 10 if tiny else 500)
+    solver = problem(world, stance, N).mppi(samples=samples, knots=min(KNOTS, N), noise=NOISE, threads=2)
+    found: dict[str, Any] = {"samples": samples, "steps": N}
+    calls: dict[str, Callable[[], object]] = {}
+    for word, dtype in (("float64", np.float64), ("float32", np.float32)):
+        x = stance.x.astype(dtype)
+        plan = solver.start(x, stance.u.astype(dtype))
+        plan = {name: np.asarray(a, dtype) for name, a in plan.items()}
+        start = process_time()
+        calls[f"MPPI update, {word}"] = lambda x=x, plan=plan: solver(x, plan)
+        calls[f"MPPI update, {word}"]()
+        found[f"compile {word}, s"] = process_time() - start
+        calls |= rollouts(solver, x, plan, word)
+    controls = np.ascontiguousarray(sampled(solver, stance))
+    calls["rollout of given controls, float64"] = lambda: world.rollout(stance.x, controls, freeze=True, threads=2)
+    if find_spec("mujoco") and find_spec("pinocchio"):
+        other = standing.twin(world)
+        first = np.tile(stance.x, (samples, 1))
+        calls["mujoco.rollout"] = mujoco_rollout(world, other, first, controls, threads=2)
+    found["times"] = race(calls, seconds)
+    table = Table("", "wall, ms", "processor, ms", title=f"{samples} rollouts of {N} steps of ANYmal, two threads ({busy()})")
+    for name, (wall, spent) in found["times"].items():
+        table.add_row(name, f"{1e3 * wall:.1f}", f"{1e3 * spent:.1f}")
+    console.print(table)
+    console.print(HOW, highlight=False)
+    return found | {"busy": busy()}
+
+
+def rollouts(solver: Any, x: np.ndarray, plan: dict[str, np.ndarray], word: str) -> dict[str, Callable[[], object]]:
+    """The rollouts alone, and again with one sample at NaN."""
+    samples = np.arange(solver.samples, dtype=x.dtype)
+    healthy = np.tile(x, (solver.samples, 1))
+    broken = healthy.copy()
+    broken[solver.samples // 2] = np.nan
+    rest = (plan["controls"], plan["tick"], samples)
+    return {
+        f"its rollouts, {word}": lambda: solver.rollout(healthy, *rest),
+        f"its rollouts, {word}, one NaN": lambda: solver.rollout(broken, *rest),
+    }
+
+
+def sampled(solver: Any, stance: standing.Stance) -> np.ndarray:
+    """Controls of as many samples, with noise of the same kind."""
+    basis, rng = solver.basis, np.random.default_rng(0)
+    z = rng.normal(0.0, NOISE, (solver.samples, basis.knots, solver.problem.nu))
+    if basis.first is None:
+        return np.clip(stance.u + z, -standing.EFFORT, standing.EFFORT)
+    first = basis.first.astype(int)
+    e = sum(basis.weights[:, a, None] * z[:, first + a] for a in range(basis.weights.shape[1]))
+    return np.clip(stance.u + e, -standing.EFFORT, standing.EFFORT)
+
+
+def race(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, tuple[float, float]]:
+    """The smallest (wall, processor) time of each call; they take turns."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
+    end = perf_counter() + seconds * len(calls)
+    while True:
+        for name, call in calls.items():
+            wall, spent = perf_counter(), process_time()
+            call()
+            times[name].append((perf_counter() - wall, process_time() - spent))
+        if perf_counter() > end:
+            return {name: (min(t[0] for t in each), min(t[1] for t in each)) for name, each in times.items()}
