@@ -1,8 +1,9 @@
-"""Milliseconds of an MPPI update of ANYmal: 1,024 rollouts of 50 steps with contact, beside mujoco.rollout on the same controls."""
+"""Milliseconds of an MPPI update of ANYmal: 1,024 rollouts of 50 steps with contact, beside mujoco.rollout of such controls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from time import perf_counter, process_time
 from typing import Any
@@ -17,9 +18,9 @@ from benchmarks.contact import mujoco_rollout
 from benchmarks.measure import SECONDS, busy
 
 HOW = (
-    "An update: rollouts with their noise and costs in one kernel, then the weighted mean; only costs leave the rollouts. mujoco.rollout\n"
-    "is given the controls and returns the states; noise and costs would come on top. Competitors take turns, the smallest time\n"
-    "counts: on the wall with two threads, and of the processor for one thread. NaN: one sample of the batch starts at NaN.\n"
+    "An update: rollouts with their noise and costs in one kernel, then the weighted mean; only costs leave the rollouts.\n"
+    "mujoco.rollout is given the controls and returns the states; noise and costs would come on top. Competitors take turns on\n"
+    "two threads; the smallest time counts, on the wall and of the processor (both threads together). NaN: in one sample.\n"
 )
 KNOTS, NOISE = 10, 5.0
 
@@ -52,7 +53,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
         plan = solver.start(x, stance.u.astype(dtype))
         plan = {name: np.asarray(a, dtype) for name, a in plan.items()}
         start = process_time()
-        calls[f"MPPI update, {word}"] = lambda x=x, plan=plan: solver(x, plan)
+        calls[f"MPPI update, {word}"] = partial(solver, x, plan)
         calls[f"MPPI update, {word}"]()
         found[f"compile {word}, s"] = process_time() - start
         calls |= rollouts(solver, x, plan, word)
@@ -74,12 +75,12 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
 def rollouts(solver: Any, x: np.ndarray, plan: dict[str, np.ndarray], word: str) -> dict[str, Callable[[], object]]:
     """The rollouts alone, and again with one sample at NaN."""
     samples = np.arange(solver.samples, dtype=x.dtype)
-    healthy = np.tile(x, (solver.samples, 1))
-    broken = healthy.copy()
+    finite = np.tile(x, (solver.samples, 1))
+    broken = finite.copy()
     broken[solver.samples // 2] = np.nan
     rest = (plan["controls"], plan["tick"], samples)
     return {
-        f"its rollouts, {word}": lambda: solver.rollout(healthy, *rest),
+        f"its rollouts, {word}": lambda: solver.rollout(finite, *rest),
         f"its rollouts, {word}, one NaN": lambda: solver.rollout(broken, *rest),
     }
 
@@ -91,8 +92,9 @@ def sampled(solver: Any, stance: standing.Stance) -> np.ndarray:
     if basis.first is None:
         return np.clip(stance.u + z, -standing.EFFORT, standing.EFFORT)
     first = basis.first.astype(int)
-    e = sum(basis.weights[:, a, None] * z[:, first + a] for a in range(basis.weights.shape[1]))
-    return np.clip(stance.u + e, -standing.EFFORT, standing.EFFORT)
+    e: np.ndarray = sum(basis.weights[:, a, None] * z[:, first + a] for a in range(basis.weights.shape[1]))
+    found: np.ndarray = np.clip(stance.u + e, -standing.EFFORT, standing.EFFORT)
+    return found
 
 
 def race(calls: dict[str, Callable[[], object]], seconds: float) -> dict[str, tuple[float, float]]:

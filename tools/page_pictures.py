@@ -34,6 +34,7 @@ DRAWN_IN = {
     "closed_loop": "pictures_of_loops",
     "blocks": "pictures_of_loops",
     "sensors": "pictures_of_sensors",
+    "mpc": "pictures_of_mpc",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",
     "how_to_urdf": "pictures_of_how_tos",

@@ -33,6 +33,14 @@ class BlockedDynamics(Dynamics):
         acting = acting_control(n, x, u, p)
         return np.concatenate([self.plant.step(x[:n], acting, p, h), acting])
 
+    def checked_step(self, x: Any, u: Any, p: Any, h: Any) -> tuple[Any, Any]:
+        """The same, and whether the simulation converged."""
+        assert self.plant is not None
+        n = self.plant.states.size
+        acting = acting_control(n, x, u, p)
+        x1, ok = self.plant.checked_step(x[:n], acting, p, h)
+        return np.concatenate([x1, acting]), ok
+
 
 def acting_control(n: int, x: Any, u: Any, p: Any) -> Any:
     """u_eff of a state whose entries from n on are the control before."""

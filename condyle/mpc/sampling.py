@@ -19,7 +19,7 @@ from condyle.errors import ControlError
 from condyle.mpc.constraints import Constraints, Side
 from condyle.mpc.problem import Problem
 from condyle.mpc.solver import CONVERGED, FAILED, Plan, Solution, Solver
-from condyle.mpc.splines import SPLINES, Basis, basis, held_basis
+from condyle.mpc.splines import SPLINES, Basis, basis, repeated_basis
 from condyle.tape import random
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.compose import any_traced
@@ -72,17 +72,19 @@ class Sampling(Solver):
         threads: int | None,
     ) -> None:
         super().__init__(problem, name=name)
-        self.samples = _whole("samples", samples, 2, MOST_SAMPLES)
-        self.iterations = _whole("iterations", iterations, 1, 1000)
-        self.knots = None if knots is None else _whole("knots", knots, 1, problem.N)
+        self.samples = _integer("samples", samples, 2, MOST_SAMPLES)
+        self.iterations = _integer("iterations", iterations, 1, 1000)
+        self.knots = None if knots is None else _integer("knots", knots, 1, problem.N)
         if spline not in SPLINES:
             raise ControlError(f"spline must be one of {', '.join(SPLINES)}, got {spline!r:.40}")
-        if self.knots is not None and problem.held is not None:
-            raise ControlError("knots: the problem has move_blocking, which says where the controls change; leave out one of both")
+        if self.knots is not None and problem.repeats is not None:
+            raise ControlError(
+                "knots: the problem has move_blocking, which says where the controls change; leave out one of both"
+            )
         if not isinstance(penalty, (int, float)) or not (np.isfinite(penalty) and penalty >= 0.0):
             raise ControlError(f"penalty must be a finite number that is not negative, got {penalty!r:.40}")
         self.spline, self.penalty, self.threads = spline, float(penalty), threads
-        self.seed = _whole("seed", seed, 0, 2**53)
+        self.seed = _integer("seed", seed, 0, 2**53)
         self.noise = _deviations(noise, problem.nu)
         taken = [name for name in self.own_data if name in problem.data]
         if taken:
@@ -116,8 +118,8 @@ class Sampling(Solver):
     @cached_property
     def basis(self) -> Basis:
         """How knots of noise become noise of controls."""
-        if self.problem.held is not None:
-            return held_basis(self.problem.held)
+        if self.problem.repeats is not None:
+            return repeated_basis(self.problem.repeats)
         return basis(self.problem.N, self.knots or self.problem.N, self.spline)
 
     # ---- what users call
@@ -145,22 +147,24 @@ class Sampling(Solver):
     def solution(self, found: Any) -> Solution:
         """The outputs of the function as a solution."""
         plan = {"controls": found.controls, "tick": found.tick}
-        own = (found.nominal_cost, found.finite, found.effective)
-        return SampledSolution(found.u, plan, found.status, found.iterations, {}, found.cost, *own)
+        own = {name: getattr(found, name) for name in ("nominal_cost", "finite", "effective")}
+        return SampledSolution(found.u, plan, found.status, found.iterations, {}, found.cost, self.problem.nx_given, **own)
 
     def trajectory(self, x: Any, plan: Mapping[str, Any], **data: Any) -> Any:
         """The states (..., N + 1, nx) that a plan predicts from the state x."""
-        return self._trajectory(x, plan["controls"], **{name: self._checked(name, value) for name, value in data.items()})
+        given = {name: self._checked(name, value) for name, value in data.items()}
+        return self._trajectory(x, plan["controls"], **given)[..., : self.problem.nx_given]
 
     @cached_property
     def rollout(self) -> Function:
         """(x0, controls, tick, sample) -> cost of a sample; not finite for one that fails."""
 
         def rollout(x0: Any, controls: Any, tick: Any, sample: Any) -> dict[str, Any]:
-            return {"cost": self._cost(x0, controls, tick, sample, self._values())}
+            x = self.first_state(x0, {"controls": controls})
+            return {"cost": self._cost(x, controls, tick, sample, self._values())}
 
         shapes: dict[str, Any] = {"controls": Rows(self.problem.N, self.problem.nu), "tick": (), "sample": ()}
-        return function(rollout, x0=self.problem.nx, **shapes).on("cpu", threads=self.threads)
+        return function(rollout, x0=self.problem.nx_given, **shapes).on("cpu", threads=self.threads)
 
     @cached_property
     def update(self) -> Function:
@@ -186,12 +190,12 @@ class Sampling(Solver):
             values = self._values()
 
             def body(k: Any, x: Any, u: Any) -> Any:
-                return p.dynamics.step(x, u, p.p(values), self._interval(values, k)), x
+                return p.dynamics.step(x, u, p.p(values, k), self._interval(values, k)), x
 
-            last, rows = scan(body, x0, controls)
+            last, rows = scan(body, self.first_state(x0, {"controls": controls}), controls)
             return {"states": path_table(rows, last)}
 
-        return function(trajectory, x0=p.nx, controls=Rows(p.N, p.nu))
+        return function(trajectory, x0=p.nx_given, controls=Rows(p.N, p.nu))
 
     # ---- inside of a trace
 
@@ -220,7 +224,7 @@ class Sampling(Solver):
         return found
 
     def _values(self) -> dict[str, Any]:
-        return {name: p.resolve() for name, p in self.data.items()}
+        return self.problem.values() | {name: p.resolve() for name, p in self.own_data.items()}
 
     def _interval(self, values: dict[str, Any], k: Any) -> Any:
         return table(values["dt"])[k] if self.problem.intervals is not None else None
@@ -232,15 +236,16 @@ class Sampling(Solver):
 
     def _cost(self, x0: Any, controls: Table, tick: Any, sample: Any, values: dict[str, Any]) -> Any:
         """The cost of one sample, infinite if its simulation does not converge or ends at a state that is not finite."""
-        problem, seed, p = self.problem, values["seed"], self.problem.p(values)
+        problem, seed = self.problem, values["seed"]
         stages = {name: table(values[name]) for name in ("reference", "lower", "upper") if name in values}
         each = self.basis.first is None
         knots = None if each else scan(lambda j, _, __: (_, self._noise(tick, sample, j, seed)), (), count=self.basis.knots)[1]
 
         def stage(k: Any, state: Any, row: Any) -> Any:
             x, total, failed = state
+            p = problem.p(values, k)
             e = self._noise(tick, sample, k, seed) if each else self._between(knots, row)
-            base = row[0] if problem.held is None else controls[row[1][1]]
+            base = row[0] if problem.repeats is None else controls[row[1][1]]
             r = stages["reference"][k] if problem.nr else None
             low, high = (stages["lower"][k], stages["upper"][k]) if problem.constraints.rows else (None, None)
             u = self._clipped(base + values["noise"] * e, low, high)
@@ -250,7 +255,7 @@ class Sampling(Solver):
             return (x1, total, where(ok, failed, 1.0) if ok is not True else failed), None
 
         (x, total, failed), _ = scan(stage, (x0, 0.0, 0.0), self._rows(controls))
-        r = stages["reference"][problem.N] if problem.nr else None
+        r, p = stages["reference"][problem.N] if problem.nr else None, problem.p(values, problem.N)
         total = total + problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))
         low, high = values.get("terminal_lower"), values.get("terminal_upper")
         total = total + self._exceeded(problem.terminal_constraints, x, None, p, low, high, 1.0)
@@ -269,7 +274,7 @@ class Sampling(Solver):
         e: Any = 0.0
         for tap in range(self.basis.weights.shape[1]):
             z = knots[row[1][0] + float(tap)]
-            e = z if self.basis.held else e + row[1][2 + tap] * z
+            e = z if self.basis.repeats else e + row[1][2 + tap] * z
         return e
 
     def _clipped(self, u: Any, low: Any, high: Any) -> Any:
@@ -315,7 +320,7 @@ class Sampling(Solver):
 
         def stage(k: Any, _: Any, row: Any) -> Any:
             e = changes[k] if each else self._between(changes, row)
-            base = row[0] if problem.held is None else controls[row[1][1]]
+            base = row[0] if problem.repeats is None else controls[row[1][1]]
             low, high = (bounds["lower"][k], bounds["upper"][k]) if bounds else (None, None)
             return _, where(ok, self._clipped(base + values["noise"] * e, low, high), row[0])
 
@@ -392,7 +397,7 @@ class MPPI(Sampling):
             problem, name="mppi", samples=samples, noise=noise, knots=knots, spline=spline, iterations=iterations, seed=seed,
             penalty=penalty, threads=threads,
         )  # fmt: skip
-        self.elites = None if elites is None else _whole("elites", elites, 1, self.samples)
+        self.elites = None if elites is None else _integer("elites", elites, 1, self.samples)
 
     def options(self) -> tuple[Any, ...]:
         """Options of the method, by value."""
@@ -444,7 +449,7 @@ def _rank(s: Any, cost: Any, costs: Table) -> Any:
     return scan(count, 0.0, costs)[0]
 
 
-def _whole(name: str, given: Any, least: int, most: int) -> int:
+def _integer(name: str, given: Any, least: int, most: int) -> int:
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or not least <= given <= most:
         raise ControlError(f"{name} must be a whole number from {least} to {most}, got {given!r:.40}")
     return int(given)

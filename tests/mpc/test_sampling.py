@@ -7,7 +7,7 @@ import pytest
 
 import condyle as cd
 from condyle.errors import ControlError
-from condyle.mpc.splines import basis, held_basis
+from condyle.mpc.splines import basis, repeated_basis
 
 N, STEP = 30, 0.05
 
@@ -203,7 +203,7 @@ def test_splines_reproduce_lines():
         assert np.allclose(values[inside], np.linspace(0.0, 5.0, 20)[inside], rtol=0.0, atol=1e-12)
         assert np.allclose(shape.weights.sum(axis=1), 1.0)
     assert basis(20, 5, "hold").first.tolist() == [float(k // 4) for k in range(20)]
-    assert held_basis((False, False, True, False)).start.tolist() == [0.0, 1.0, 1.0, 3.0]
+    assert repeated_basis((False, False, True, False)).start.tolist() == [0.0, 1.0, 1.0, 3.0]
 
 
 @pytest.mark.parametrize(
