@@ -26,13 +26,13 @@ from condyle.tape.table import Table, zeros_table
 class QP:
     """A quadratic program: tables over the stages, and arrays of the end.
 
-    `H` (N, s, s), its columns `by_columns`, `g` (N, s), `C` (N, rows, s) and `d`, `active` (N, sides) of the sides;
+    `H` (N, s, s), its entries one after the other `flat`, `g` (N, s), `C` (N, rows, s) and `d`, `active` (N, sides) of the sides;
     `H_end` (n, n), `g_end` (n,), `C_end` (rows, n), `d_end`, `active_end` (sides,).
     """
 
     system: Stages
     H: Table
-    by_columns: Table
+    flat: Table
     g: Table
     C: Table | None
     d: Table | None
@@ -65,13 +65,13 @@ def solve_qp(qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, to
     """The solution from the slacks and multipliers given, in at most so many iterations."""
     N, n, m = qp.system.sizes
     if not qp.sides.count and not qp.sides_end.count:
-        factors = factor(qp.system, qp.by_columns, qp.H_end)
+        factors = factor(qp.system, qp.flat, qp.H_end)
         z, end = solve(qp.system, factors, qp.g, qp.g_end, x0)
         return QPSolution(z, end, duals, duals_end, 0.0, 0.0, 1.0, _cost(qp, z, end))
     pairs = _pairs(qp)
     mu, infeasibility = _mean_product(qp, duals, duals_end, pairs), _infeasibility(qp, duals, duals_end, x0)
     start = {
-        "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.by_columns,
+        "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.flat,
         "mu": mu, "infeasibility": infeasibility, "iterations": 0.0, "open": _open(mu, infeasibility, tolerance),
     }  # fmt: skip
 
@@ -103,23 +103,42 @@ def _iteration(qp: QP, x0: Any, state: Any, pairs: Any, tolerance: float, done: 
     duals, duals_end, mu = state["duals"], state["duals_end"], state["mu"]
     zero_end = np.zeros(_products(qp.sides_end))
 
-    # predictor: towards s l = 0
-    springs = _springs(qp, duals, duals_end, None, zero_end)
-    H, H_end = _stiffened(qp, state["H"], springs)
+    H, H_end = _stiffened(qp, state["H"], _stiffness(qp, duals, duals_end))
     factors = factor(qp.system, H, H_end)
-    z, end = solve(qp.system, factors, *_gradients(qp, springs), x0)
-    affine = _changes(qp, duals, duals_end, springs, z, end, None, zero_end)
-    alpha = _step_length(qp, duals, duals_end, affine)
-    mu_affine = _mean_product_after(qp, duals, duals_end, affine, alpha, pairs)
 
-    # corrector: towards s l = mu, less the products of the changes
-    ratio = mu_affine / mu
-    target = np.maximum(ratio * ratio * ratio * mu, 0.1 * tolerance)
-    corrections = _corrections(qp, affine, target)
-    springs = _springs(qp, duals, duals_end, *corrections)
-    z, end = solve(qp.system, factors, *_gradients(qp, springs), x0)
-    changes = _changes(qp, duals, duals_end, springs, z, end, *corrections)
-    alpha = _step_length(qp, duals, duals_end, changes)
+    def solved(_: Any, pass_: Any) -> Any:
+        """A pass with what s l should become: 0 for the predictor, and then what its changes say for the corrector."""
+        goal, goal_end = pass_["goal"], pass_["goal_end"]
+        springs = _springs(qp, duals, duals_end, goal, goal_end)
+        z, end = solve(qp.system, factors, *_gradients(qp, springs), x0)
+        changes = _changes(qp, duals, duals_end, springs, z, end, goal, goal_end)
+        alpha = _step_length(qp, duals, duals_end, changes)
+        ratio = _mean_product_after(qp, duals, duals_end, changes, alpha, pairs) / mu
+        target = np.maximum(ratio * ratio * ratio * mu, 0.1 * tolerance)
+        goal, goal_end = _corrections(qp, changes, target)
+        change, change_end = (() if x is None else x for x in changes)
+        return {
+            "goal": goal,
+            "goal_end": goal_end,
+            "z": z,
+            "end": end,
+            "alpha": alpha,
+            "change": change,
+            "change_end": change_end,
+        }
+
+    first = {
+        "goal": zeros_table((qp.system.sizes[0], _products(qp.sides))) if qp.sides.count else (),
+        "goal_end": zero_end,
+        "z": state["z"],
+        "end": state["end"],
+        "alpha": 1.0,
+        "change": duals,
+        "change_end": duals_end,
+    }
+    found = loop(solved, first, 2)
+    z, end, alpha = found["z"], found["end"], found["alpha"]
+    changes = (found["change"] if qp.sides.count else None, found["change_end"])
 
     duals = _moved(duals, changes[0], alpha, done)
     duals_end = duals_end + alpha * changes[1] if qp.sides_end.count else duals_end
@@ -141,38 +160,42 @@ def _products(sides: Sides) -> int:
     return sides.count + len(sides.with_l1)
 
 
+def _stiffness(qp: QP, duals: Any, duals_end: Any) -> Any:
+    """The stiffness of all sides, a table and a list, without their forces."""
+    sides = qp.sides
+    none, none_end = np.zeros(_products(sides)), np.zeros(_products(qp.sides_end))
+    found = None
+    if sides.count:
+        found = map_rows(lambda dual, d, active: array(sides.springs(dual, d, active, none)[0]), duals, qp.d, qp.active)
+    end = qp.sides_end.springs(duals_end, qp.d_end, qp.active_end, none_end)[0] if qp.sides_end.count else []
+    return found, end
+
+
 def _springs(qp: QP, duals: Any, duals_end: Any, mu: Any, mu_end: Any) -> Any:
     """(stiffness and force of all sides: tables, and arrays of the end)."""
     sides, found = qp.sides, None
     if sides.count:
         assert qp.d is not None and qp.active is not None
 
-        def stage(dual: Any, d: Any, active: Any, *mu: Any) -> Any:
-            return {
-                name: array(x)
-                for name, x in zip(
-                    ("stiffness", "force"),
-                    sides.springs(dual, d, active, mu[0] if mu else np.zeros(_products(sides))),
-                    strict=True,
-                )
-            }
+        def stage(dual: Any, d: Any, active: Any, mu: Any) -> Any:
+            stiffness, force = sides.springs(dual, d, active, mu)
+            return {"stiffness": array(stiffness), "force": array(force)}
 
-        found = map_rows(stage, duals, qp.d, qp.active, *([] if mu is None else [mu]))
+        found = map_rows(stage, duals, qp.d, qp.active, mu)
     end = qp.sides_end.springs(duals_end, qp.d_end, qp.active_end, mu_end) if qp.sides_end.count else ([], [])
     return found, end
 
 
 def hessian_with_springs(qp: QP, duals: Any, duals_end: Any) -> tuple[Table, Any]:
-    """(Hessians by columns, Hessian of the end) with the springs that the sides are at these slacks and multipliers."""
-    springs = _springs(qp, duals, duals_end, None, np.zeros(_products(qp.sides_end)))
-    return _stiffened(qp, qp.by_columns, springs)
+    """(all entries of the Hessians, Hessian of the end) with the springs that the sides are at these slacks and multipliers."""
+    return _stiffened(qp, qp.flat, _stiffness(qp, duals, duals_end))
 
 
-def _stiffened(qp: QP, H: Table, springs: Any) -> tuple[Table, Any]:
-    """(Hessians by columns with the springs of the sides, the Hessian of the end with them)."""
+def _stiffened(qp: QP, H: Table, stiffness: Any) -> tuple[Table, Any]:
+    """(all entries of the Hessians with the springs of the sides, the Hessian of the end with them)."""
     _, n, m = qp.system.sizes
     s = n + m
-    found, (stiffness_end, _) = springs
+    found, stiffness_end = stiffness
     H_end = qp.H_end if not qp.sides_end.count else qp.H_end + sum_of_squares(qp.sides_end, qp.C_end, stiffness_end)
     if found is None:
         return H, H_end
@@ -182,10 +205,10 @@ def _stiffened(qp: QP, H: Table, springs: Any) -> tuple[Table, Any]:
         added = sum_of_squares(qp.sides, row["C"], row["stiffness"])
         for i, j in np.ndindex(s, s):
             if constant(added[i, j]) != 0.0:
-                H = H.with_entry(row["H"][i, j] + added[i, j], j, i, k * float(s))
+                H = H.with_entry(row["H"][i, j] + added[i, j], i * s + j, 0, k * float(s * s))
         return H, None
 
-    return scan(stage, H, {"H": qp.H, "C": qp.C, "stiffness": found["stiffness"]})[0], H_end
+    return scan(stage, H, {"H": qp.H, "C": qp.C, "stiffness": found})[0], H_end
 
 
 def sum_of_squares(sides: Sides, C: Any, stiffness: Any) -> Any:
@@ -246,12 +269,10 @@ def _changes(qp: QP, duals: Any, duals_end: Any, springs: Any, z: Any, end: Any,
     if found is None:
         return None, at_end
 
-    def stage(dual: Any, k: Any, f: Any, C: Any, z: Any, active: Any, *mu: Any) -> Any:
-        values = side_values(sides, C, z)
-        return sides.step(dual, k, f, values, active, mu[0] if mu else np.zeros(_products(sides)))
+    def stage(dual: Any, k: Any, f: Any, C: Any, z: Any, active: Any, mu: Any) -> Any:
+        return sides.step(dual, k, f, side_values(sides, C, z), active, mu)
 
-    tables = (duals, found["stiffness"], found["force"], qp.C, z, qp.active, *([] if mu is None else [mu]))
-    return map_rows(stage, *tables), at_end
+    return map_rows(stage, duals, found["stiffness"], found["force"], qp.C, z, qp.active, mu), at_end
 
 
 def _corrections(qp: QP, changes: Any, target: Any) -> tuple[Any, Any]:
@@ -263,7 +284,7 @@ def _corrections(qp: QP, changes: Any, target: Any) -> tuple[Any, Any]:
         return array([target - a * b for a, b in pairs])
 
     at_end = each(qp.sides_end, changes[1]) if qp.sides_end.count else np.zeros(0)
-    return (None if changes[0] is None else map_rows(lambda change: each(qp.sides, change), changes[0])), at_end
+    return (() if changes[0] is None else map_rows(lambda change: each(qp.sides, change), changes[0])), at_end
 
 
 def _step_length(qp: QP, duals: Any, duals_end: Any, changes: Any) -> Any:

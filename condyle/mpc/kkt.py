@@ -37,12 +37,12 @@ def costates(qp: QP, duals: Any, duals_end: Any, z: Table | None = None, end: An
         gradient = row["g"] if z is None else row["g"] + row["H"] @ row["z"]
         if qp.sides.count:
             gradient = gradient + pulled(qp.sides, row["C"], multipliers(qp.sides, row["duals"], row["active"]))
-        by_x = gradient[:n] + row["A"].T @ pi
-        by_u = gradient[n:] + row["B"].T @ pi
+        A, B = qp.system.split(row["AB"])
+        by_x, by_u = gradient[:n] + A.T @ pi, gradient[n:] + B.T @ pi
         worst = np.maximum(worst, np.max(abs(array(by_u))))
         return (array(by_x), worst, np.maximum(largest, np.max(abs(array(pi))))), array(pi)
 
-    rows: dict[str, Any] = {"A": qp.system.A, "B": qp.system.B, "g": qp.g}
+    rows: dict[str, Any] = {"AB": qp.system.AB, "g": qp.g}
     rows |= {} if z is None else {"z": z, "H": qp.H}
     rows |= {"C": qp.C, "duals": duals, "active": qp.active} if qp.sides.count else {}
     (_, worst, largest), written = scan(stage, (array(last), 0.0, 0.0), rows, reverse=True)

@@ -9,7 +9,7 @@ import numpy as np
 from condyle.mpc.barrier import Sides
 from condyle.mpc.interior_point import QP
 from condyle.mpc.problem import Problem
-from condyle.mpc.riccati import hessian_columns, stages
+from condyle.mpc.riccati import row_after_row, stages
 from condyle.mpc.space import no_change
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.linearize import linearize
@@ -29,7 +29,7 @@ def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, c
         h = per_stage["dt"][k] if problem.intervals is not None else None
         c, A, B = problem.dynamics.gap(x, u, following, p, h)
         g, H = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
-        out = {"A": A, "B": B, "c": c, "g": g, "H": H}
+        out = {"AB": np.concatenate([A, B], axis=1), "c": c, "g": g, "H": H}
         if sides.count:
             lower, upper = per_stage["lower"][k], per_stage["upper"][k]
             value, C = _linearized_constraints(problem, x, u, p)
@@ -53,9 +53,9 @@ def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, c
         active_end = array([where(isfinite(a), 1.0, 0.0) for a in d])
         d_end = array([where(a > 0.5, b, 1.0) for a, b in zip(active_end, d, strict=True)])
     return QP(
-        stages(rows["A"], rows["B"], rows["c"]),
+        stages(rows["AB"], rows["c"]),
         rows["H"],
-        hessian_columns(rows["H"]),
+        row_after_row(rows["H"]),
         rows["g"],
         rows.get("C"),
         rows.get("d"),

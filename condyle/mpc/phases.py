@@ -13,13 +13,13 @@ import numpy as np
 
 from condyle.mpc.barrier import Sides
 from condyle.mpc.interior_point import QP
-from condyle.mpc.riccati import hessian_columns, stages
+from condyle.mpc.riccati import row_after_row, stages
 from condyle.tape.array import array
 from condyle.tape.loop import map_rows, scan
 from condyle.tape.scalar import constant
 from condyle.tape.table import Table
 
-STAGE = ("A", "B", "c", "H", "g", "C", "d", "active")
+STAGE = ("AB", "c", "H", "g", "C", "d", "active")
 END = ("H_end", "g_end", "C_end", "d_end", "active_end")
 
 
@@ -65,9 +65,9 @@ class Packing:
         rows = map_rows(split, packed)
         end = self._filled([name for name in END if name in self.shapes], iter(rest))
         return QP(
-            stages(rows["A"], rows["B"], rows["c"]),
+            stages(rows["AB"], rows["c"]),
             rows["H"],
-            hessian_columns(rows["H"]),
+            row_after_row(rows["H"]),
             rows["g"],
             **{name: rows.get(name) for name in ("C", "d", "active")},
             **{name: end.get(name) for name in END},
@@ -84,5 +84,5 @@ class Packing:
 
 
 def _stage_tables(qp: QP) -> dict[str, Table | None]:
-    own = {"A": qp.system.A, "B": qp.system.B, "c": qp.system.c}
+    own = {"AB": qp.system.AB, "c": qp.system.c}
     return {name: own[name] if name in own else getattr(qp, name) for name in STAGE}

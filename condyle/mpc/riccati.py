@@ -3,9 +3,8 @@
     min  sum_k  z_k^T H_k z_k / 2 + g_k^T z_k  +  x_N^T P_N x_N / 2 + p_N^T x_N,   x_{k+1} = A_k x_k + B_k u_k + c_k,  z = (x, u)
 
 `factor` works on the matrices, `solve` on the vectors with these factors, so that one factorisation serves several right-hand
-sides. All matrices lie in tables whose rows are columns of one stage after the other. The work of a stage is in loops over such
-columns, which do not depend on each other: in a kernel for one state the lanes of a vector are columns, and the code of one
-column is all there is to compile.
+sides. The work of a stage is in loops over the columns of its matrices, which do not depend on each other: in a kernel for one
+state the lanes of a vector are columns, and the code of one column is all there is to compile.
 """
 
 from __future__ import annotations
@@ -16,34 +15,39 @@ from typing import Any
 import numpy as np
 
 from condyle.tape.array import array, fma
-from condyle.tape.loop import loop, scan
+from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, empty_table
 
 
 @dataclass(frozen=True)
 class Stages:
-    """The matrices of all stages: `A` (N, n, n), `B` (N, n, m) and `c` (N, n), and [A B] column by column and row by row.
+    """The matrices of all stages: `AB` (N, n, n + m), side by side A and B, and `c` (N, n)."""
 
-    `columns`: row k (n + m) + j is column j of [A B] of stage k. `rows`: row k n + i is its row i.
-    """
-
-    A: Table
-    B: Table
+    AB: Table
     c: Table
-    columns: Table
-    rows: Table
+    flat: Table  # the entries of AB one after the other
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         """(N, n, m)."""
-        return self.A.shape[0], self.A.shape[1], self.B.shape[2]
+        N, n, s = self.AB.shape
+        return N, n, s - n
 
     def entry(self, k: Any, i: int, j: int) -> Any:
         """[A B][i, j] of stage k; a number where the structure fixes it."""
-        n = self.A.shape[1]
-        part, column = (self.A, i * n + j) if j < n else (self.B, i * self.B.shape[2] + j - n)
-        known = part.constant(column)
-        return part.entry(0, column, k) if known is None else known
+        column = i * self.AB.shape[2] + j
+        known = self.AB.constant(column)
+        return self.AB.entry(0, column, k) if known is None else known
+
+    def column(self, k: Any, j: Any) -> list[Any]:
+        """Column j of [A B] of stage k, where j may be the counter of a loop."""
+        _, n, s = self.AB.shape
+        return [self.flat.entry(i * s, 0, k * float(n * s) + j) for i in range(n)]
+
+    def split(self, row: Any) -> tuple[Any, Any]:
+        """(A, B) of a row of AB."""
+        n = self.AB.shape[1]
+        return row[:, :n], row[:, n:]
 
 
 @dataclass(frozen=True)
@@ -56,38 +60,22 @@ class Factors:
     Pc: Table
 
 
-def stages(A: Table, B: Table, c: Table) -> Stages:
-    """The tables of a linear system over N stages."""
-    (N, n, _), m = A.shape, B.shape[2]
-    start = empty_table((N * (n + m), n)), empty_table((N * n, n + m))
-
-    def body(k: Any, state: Any, row: Any) -> Any:
-        by_columns, by_rows = state
-        AB = np.concatenate([row[0], row[1]], axis=1)
-        for i, j in np.ndindex(n, n + m):
-            by_columns = by_columns.with_entry(AB[i, j], j, i, k * float(n + m))
-            by_rows = by_rows.with_entry(AB[i, j], i, j, k * float(n))
-        return (by_columns, by_rows), None
-
-    columns, rows = scan(body, start, (A, B))[0]
-    return Stages(A, B, c, columns, rows)
+def stages(AB: Table, c: Table) -> Stages:
+    """The system of these matrices."""
+    return Stages(AB, c, row_after_row(AB))
 
 
-def hessian_columns(H: Table) -> Table:
-    """Symmetric matrices (N, s, s) of all stages column by column: row k s + j is column j of stage k."""
-    N, s, _ = H.shape
+def row_after_row(matrices: Table) -> Table:
+    """The entries of all rows of a table one after the other, as a table of one column: a copy.
 
-    def body(k: Any, columns: Table, row: Any) -> Any:
-        for i, j in np.ndindex(s, s):
-            columns = columns.with_entry(row[i, j], j, i, k * float(s))
-        return columns, None
-
-    found: Table = scan(body, empty_table((N * s, s)), H)[0]
-    return found
+    The table itself may then lie column after column, as is best for the loop over stages that writes it.
+    """
+    copied: Table = map_rows(lambda row: row, matrices)
+    return copied.reshape(copied.rows * copied.columns, 1)
 
 
 def factor(system: Stages, H: Table, P_end: Any) -> Factors:
-    """The factors for Hessians given by columns (`hessian_columns`), and P_N (n, n)."""
+    """The factors for Hessians (N, s, s) given as a table of all entries, one after the other, and P_N (n, n)."""
     N, n, m = system.sizes
     s = n + m
     P = empty_table(((N + 1) * n, n))
@@ -105,10 +93,10 @@ def factor(system: Stages, H: Table, P_end: Any) -> Factors:
 
         def product(j: Any, W: Table) -> Table:
             """Column j of H + [A B]^T P [A B]."""
-            column = [system.columns.entry(0, i, k * float(s) + j) for i in range(n)]
+            column = system.column(k, j)
             y = [_dot([symmetric(i, l) for l in range(n)], column) for i in range(n)]
             for i in range(s):
-                start = H.entry(0, i, k * float(s) + j)
+                start = H.entry(i * s, 0, k * float(s * s) + j)
                 W = W.with_entry(_plus(start, [system.entry(k, l, i) for l in range(n)], y), 0, i, j)
             return W
 
@@ -150,7 +138,7 @@ def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tu
         y = [a + b for a, b in zip(row["Pc"], [p.entry(i, 0) for i in range(n)], strict=True)]
 
         def gradient(j: Any, w: Table) -> Table:
-            column = [system.columns.entry(0, l, k * float(s) + j) for l in range(n)]
+            column = system.column(k, j)
             return w.with_entry(_plus(v.entry(0, 0, j), y, column), 0, 0, j)
 
         for i in range(s):
@@ -172,25 +160,14 @@ def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tu
     start = {"p": p, "w": empty_table((s, 1)), "v": empty_table((s, 1))}
     _, k0 = scan(backward, start, {"g": g, "L": factors.L, "Pc": factors.Pc}, reverse=True)
 
-    def forward(k: Any, state: Any, row: Any) -> Any:
-        x, c = state["x"], state["c"]
-        dx = [x.entry(i, 0) for i in range(n)]
-        du = [_plus(row["k0"][i], dx, [factors.K.entry(j, i, k * float(n)) for j in range(n)]) for i in range(m)]
-        z = [*dx, *du]
-        for i in range(n):
-            c = c.with_entry(row["c"][i], i, 0)
+    def forward(k: Any, x: Any, row: Any) -> Any:
+        u = [_plus(row["k0"][i], list(x), [factors.K.entry(j, i, k * float(n)) for j in range(n)]) for i in range(m)]
+        z = [*x, *u]
+        following = [_plus(row["c"][i], [system.entry(k, i, j) for j in range(s)], z) for i in range(n)]
+        return array(following), array(z)
 
-        def following(i: Any, x: Table) -> Table:
-            line = [system.rows.entry(0, j, k * float(n) + i) for j in range(s)]
-            return x.with_entry(_plus(c.entry(0, 0, i), z, line), 0, 0, i)
-
-        return {"x": loop(following, x, n), "c": c}, array(z)
-
-    x = empty_table((n, 1))
-    for i in range(n):
-        x = x.with_entry(x0[i], i, 0)
-    end, z = scan(forward, {"x": x, "c": empty_table((n, 1))}, {"k0": k0, "c": system.c})
-    return z, array([end["x"].entry(i, 0) for i in range(n)])
+    end, z = scan(forward, array(x0), {"k0": k0, "c": system.c})
+    return z, end
 
 
 def _dot(a: list[Any], b: list[Any]) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from condyle.mpc.interior_point import QP
 from condyle.mpc.kkt import multipliers
 from condyle.mpc.problem import Problem
-from condyle.mpc.riccati import hessian_columns
+from condyle.mpc.riccati import row_after_row
 from condyle.mpc.space import no_change
 from condyle.tape.array import array
 from condyle.tape.linalg import eigh
@@ -77,7 +77,7 @@ def with_exact_hessians(
             total = total + sum((a * b for a, b in zip(signed, found, strict=True)), 0.0)
         return total
 
-    return replace(qp, H=H, by_columns=hessian_columns(H), H_end=_hessian(at_end, n, convex))
+    return replace(qp, H=H, flat=row_after_row(H), H_end=_hessian(at_end, n, convex))
 
 
 def _hessian(function: Callable[[Any], Any], size: int, convex: bool) -> Any:

@@ -51,7 +51,7 @@ def correction(qp: QP, at: QP, x0: Any, found: QPSolution) -> tuple[Table, Any]:
 
     def stage(k: Any, _: Any, row: Any) -> Any:
         z, costate, before = row["z"], row["pi"], pi[k - 1.0]
-        gradient = row["g"] + row["H"] @ z + np.concatenate([row["A"], row["B"]], axis=1).T @ costate
+        gradient = row["g"] + row["H"] @ z + row["AB"].T @ costate
         gradient = gradient - np.concatenate([before, np.zeros(len(z) - n)])
         if qp.sides.count:
             exact, dual, active = row["C"], row["duals"], row["active"]
@@ -61,10 +61,10 @@ def correction(qp: QP, at: QP, x0: Any, found: QPSolution) -> tuple[Table, Any]:
             stiffness, _force = at.sides.springs(dual, row["d_at"], active, _on_path(at.sides, dual))
             gradient = gradient + pulled(at.sides, row["C_at"], [k * x for k, x in zip(stiffness, lacking, strict=True)])
         following = _z_after(found, k, n, at.system.sizes[0])
-        c = row["c"] + row["A"] @ z[:n] + row["B"] @ z[n:] - following
+        c = row["c"] + row["AB"] @ z - following
         return _, {"g": array(gradient), "c": array(c)}
 
-    rows = {"A": qp.system.A, "B": qp.system.B, "c": qp.system.c, "g": qp.g, "H": qp.H, "z": found.z, "pi": pi}
+    rows = {"AB": qp.system.AB, "c": qp.system.c, "g": qp.g, "H": qp.H, "z": found.z, "pi": pi}
     if qp.sides.count:
         rows |= {"C": qp.C, "d": qp.d, "C_at": at.C, "d_at": at.d, "active": at.active, "duals": found.duals}
     _, residual = scan(stage, (), rows)
@@ -106,20 +106,20 @@ def _solved(system: Stages, factors: Factors, g: Table, c: Table, g_end: Any, x0
     def backward(k: Any, p: Any, row: Any) -> Any:
         P = array([[factors.P.entry(n + max(i, j), min(i, j), k * float(n)) for j in range(n)] for i in range(n)])
         K = _gains(factors, k, n, m)
-        AB = np.concatenate([row["A"], row["B"]], axis=1)
-        w = row["g"] + AB.T @ (p + P @ row["c"])
+        w = row["g"] + row["AB"].T @ (p + P @ row["c"])
         L, inverse = unpacked(row["L"], m)
         k0 = array([-x for x in substituted(L, inverse, list(w[n:]))])
         return w[:n] + K.T @ w[n:], k0
 
-    rows = {"A": system.A, "B": system.B, "g": g, "c": c, "L": factors.L}
+    rows = {"AB": system.AB, "g": g, "c": c, "L": factors.L}
     _, k0 = scan(backward, array(g_end), rows, reverse=True)
 
     def forward(k: Any, x: Any, row: Any) -> Any:
         u = _gains(factors, k, n, m) @ x + row["k0"]
-        return row["A"] @ x + row["B"] @ u + row["c"], np.concatenate([x, u])
+        z = np.concatenate([x, u])
+        return row["AB"] @ z + row["c"], z
 
-    end, z = scan(forward, array(x0), {"A": system.A, "B": system.B, "c": c, "k0": k0})
+    end, z = scan(forward, array(x0), {"AB": system.AB, "c": c, "k0": k0})
     return z, end
 
 

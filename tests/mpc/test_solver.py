@@ -1,12 +1,17 @@
 """Solvers as functions: same bits, two phases, derivatives, failure, batches, blocks, and wrong input."""
 
+import ctypes
+
 import gmpy2
 import numpy as np
 import pytest
 from mpc.problems import PARTS, UPRIGHT, bounded, cart_pole, swing_up
+from tape.test_export_c import COMPILERS, build
 
 import condyle as cd
 from condyle.errors import ControlError, ShapeError
+from condyle.tape.export.c import c_source
+from condyle.tape.passes import lower
 
 X = np.array([0.1, 0.3, 0.1, 0.0])
 WITH = {"N": 3, "x": 2, "u": 1, "residual": lambda x, u: np.concatenate([x, u])}
@@ -40,6 +45,22 @@ def test_same_bits_everywhere(solver, plan):
         for a, b in zip(solver.function.on("cpu", lanes=lanes)(states, *plans), wanted, strict=True):
             assert np.array_equal(a, b, equal_nan=True)
     assert np.array_equal(wanted.status, [0.0, 0.0, 2.0, 0.0])
+
+
+def test_exported_c(solver, plan, tmp_path):
+    """One file without allocation, the same bits, and few lines: a stage is written once."""
+    source = c_source(lower(solver.function.tape, "f64"), name="rti")
+    assert "malloc" not in source and source.count("\n") < 3000
+    if not COMPILERS:
+        pytest.skip("there is no C compiler")
+    library = build(source, tmp_path, ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"])
+    data = [solver.problem.data[p.name].default for p in solver.function.tape.inputs if p.parameter is not None]
+    inputs = [np.ascontiguousarray(a, dtype=float) for a in (X, *[plan[name] for name in solver.plan_shapes], *data)]
+    wanted = solver.function(X, *[plan[name] for name in solver.plan_shapes])
+    outputs = [np.empty(np.shape(a) or 1) for a in wanted]
+    library.rti(*[ctypes.c_void_p(a.ctypes.data) for a in (*inputs, *outputs, np.empty(200_000))])
+    for a, b in zip(outputs, wanted, strict=True):
+        assert np.array_equal(a.reshape(np.shape(b)), b)
 
 
 def test_two_phases_are_one_iteration(solver, plan):

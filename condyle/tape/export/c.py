@@ -20,6 +20,7 @@ from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS, REAL
 from condyle.tape.passes import operations_used
 from condyle.tape.tape import RUN_TIME, Block, Loop, Node, Tape, by_port, last_uses
 
+COPIED = 4  # entries in a row that are worth a loop
 LONGEST = 200  # letters of an expression that is written where it is used
 STACK = 64 * 1024  # bytes of local tables; beyond that the caller provides the memory
 
@@ -185,8 +186,12 @@ class CFunction:
     def copy(self, source: CTable, target: list[Column], indent: str) -> None:
         """Copy a table, row after row."""
         self.lines.append(f"{indent}for (size_t i = 0; i < {_count(source.rows)}; ++i) {{")
-        for to, column in zip(target, source.columns, strict=True):
-            self.lines.append(f"{indent}    {to.along('i')} = {column.along('i')};")
+        if len(target) > 1 and _side_by_side(target) and _side_by_side(source.columns):
+            here, there = (f"{c.array}[{c.stride} * i + {c.offset} + j]" for c in (target[0], source.columns[0]))
+            self.lines.append(f"{indent}    for (size_t j = 0; j < {len(target)}; ++j) {here} = {there};")
+        else:
+            for each, column in zip(target, source.columns, strict=True):
+                self.lines.append(f"{indent}    {each.along('i')} = {column.along('i')};")
         self.lines.append(f"{indent}}}")
 
     def block(
@@ -199,13 +204,14 @@ class CFunction:
         indent: str,
         fresh: int = 0,
         done: int | None = None,
+        carries: int = 0,
     ) -> tuple[dict[int, str], dict[int, CTable]]:
         """(text of every value, every table) of a block; the first `fresh` params become variables, and `done`, once it is known,
         ends the loop around the block. `inputs`: tables by param; `counters`: integers and their ranges, by node."""
         values: dict[int, str] = {}
         tables: dict[int, CTable] = {}
         used = used_as_numbers(block, {k: bounds for k, (_, bounds) in counters.items()})
-        once = used_once(block) - {done}
+        once = used_once(block, carries) - {done}
         for i, node in enumerate(block.nodes):
             op, args, data = node
             here = f"{path}{i}"
@@ -364,7 +370,8 @@ class CFunction:
         """Write a loop. Its carried numbers are variables that change only when all the next ones are known."""
         counter, inside = f"i{here}", indent + "    "
         numbers = {j: f"c{here}_{j}" for j, x in enumerate(start) if isinstance(x, str)}
-        self.lines += [f"{indent}{self.real} {name} = {start[j]};" for j, name in numbers.items()]
+        declared = [f"{name} = {start[j]}" for j, name in numbers.items()]
+        self.lines += [f"{indent}{self.real} {line};" for line in _joined(declared, ", ")]
         written = self.written(loop, here)
         if any(column.array == f"w{here}" for column in written):
             entries = loop.count * sum(column.array == f"w{here}" for column in written)
@@ -379,11 +386,14 @@ class CFunction:
         params += [x if isinstance(x, str) else "" for x in captured]
         inputs = {1 + j: x for j, x in enumerate(start) if j not in numbers}
         inputs |= {first + j: x for j, x in enumerate(captured) if isinstance(x, CTable)}
-        values, made = self.block(loop.body, params, inputs, counters, f"{here}_", inside, first, loop.done)
+        values, made = self.block(loop.body, params, inputs, counters, f"{here}_", inside, first, loop.done, loop.carries)
         results = loop.body.results
-        self.lines += [
-            f"{inside}{column.along(counter)} = {values[results[loop.carries + c]]};" for c, column in enumerate(written)
-        ]
+        # the same number in several columns is one statement
+        given = [(column.along(counter), values[results[loop.carries + c]]) for c, column in enumerate(written)]
+        self.lines += [inside + line for line in _assignments([pair for pair in given if pair[1] not in self.literals])]
+        for number in dict.fromkeys(text for _, text in given if text in self.literals):
+            places = [place for place, text in given if text == number]
+            self.lines += [f"{inside}{line} = {number};" for line in _joined(places, " = ")]
         self.lines += [f"{inside}{name} = {values[results[j]]};" for j, name in numbers.items()]
         self.carry_tables([(made[results[j]], x) for j, x in enumerate(start) if j not in numbers], here, inside)
         self.lines.append(f"{indent}}}")
@@ -442,12 +452,60 @@ def _count(rows: int) -> str:
     return "rows" if rows == RUN_TIME else str(rows)
 
 
-def used_once(block: Block) -> set[int]:
-    """The params and numbers computed in a block whose only use is in an operation of the block."""
+def _joined(parts: list[str], between: str) -> list[str]:
+    """The parts, as many as fit in a line."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(between) + len(part) <= LONGEST:
+            lines[-1] += between + part
+        else:
+            lines.append(part)
+    return lines
+
+
+ENTRY = re.compile(r"(\w+)\[(\d+ \* )?(\w+)(?: \+ (\d+))?\]")
+
+
+def _assignments(pairs: list[tuple[str, str]]) -> list[str]:
+    """`place = text;` for each pair; entries that lie side by side on both sides are copied by a loop."""
+    lines: list[str] = []
+    k = 0
+    while k < len(pairs):
+        first = [ENTRY.fullmatch(x) for x in pairs[k]]
+        length = 1
+        if all(first):
+            while k + length < len(pairs) and all(
+                (at := ENTRY.fullmatch(x)) is not None
+                and f is not None
+                and at.groups()[:3] == f.groups()[:3]
+                and int(at[4] or 0) == int(f[4] or 0) + length
+                for f, x in zip(first, pairs[k + length], strict=True)
+            ):
+                length += 1
+        if length >= COPIED:
+            place, text = (f"{f[1]}[{f[2] or ''}{f[3]} + {f[4] or 0} + j]" for f in first if f is not None)
+            lines.append(f"for (size_t j = 0; j < {length}; ++j) {place} = {text};")
+        else:
+            lines += [f"{place} = {text};" for place, text in pairs[k : k + length]]
+        k += length
+    return lines
+
+
+def _side_by_side(columns: list[Column]) -> bool:
+    first = columns[0]
+    return all(c == Column(first.array, first.stride, first.offset + k) for k, c in enumerate(columns))
+
+
+def used_once(block: Block, carries: int) -> set[int]:
+    """The params and numbers computed in a block whose only use is in an operation, in an update, or as a result.
+
+    The first `carries` results do not count: they are assigned to variables that the text of others may still read.
+    """
     uses = Counter(block.results)
-    users: dict[int, str] = {}
+    users: dict[int, str] = dict.fromkeys(block.results[carries:], "update")
+    users |= dict.fromkeys(block.results[:carries], "carry")
     for op, args, _ in block.nodes:
         uses.update(args)
         users |= dict.fromkeys(args, op)
-    single = {i for i, user in users.items() if uses[i] == 1 and user in OPS}
+    single = {i for i, user in users.items() if uses[i] == 1 and (user in OPS or user == "update")}
     return {i for i in single if (op := block.nodes[i].op) == "param" or (op in OPS and OPS[op].gives == REAL)}
