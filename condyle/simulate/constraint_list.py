@@ -82,7 +82,7 @@ class ListPart:
             free = u + b.velocity(push * inverse)
             reach = np.maximum(b.max_speed + largest([abs(x) for x in free]), parameters.coupling * (1.0 / np.sqrt(b.mass)))
             impulse = b.mass * parameters.impulse_factor * reach
-            energy = b.law.initial_fraction(impulse) * b.law.max_impulse * reach
+            energy = b.law.initial_fraction(impulse) * b.law.start_impulse * reach
             extra = np.maximum(parameters.energy_fraction * energy - b.law.kappa, b.law.kappa)
             self.extra.append(extra)
             state.append(b.law.start(impulse, b.law.kappa + extra, free, b.mass))

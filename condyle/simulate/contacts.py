@@ -29,6 +29,7 @@ LIMIT_SMOOTHING = 100.0  # of joint limits, relative to that of contacts: light 
 RECOVERY_DEPTH = 5.0  # how far beyond its limit a joint is brought back from, relative to the depth under its load
 RECOVERY_TIME = 0.1  # s, in which the distance to that depth falls by e
 RECOVERY_RANGE = 10.0  # the speed of recovery approaches this many depths per recovery time
+MOST_SLIP = 2.0  # the largest friction whose whole sliding speed is added to the normal velocity
 LIFTED_FROM = 1.5  # the depth from which a contact comes up, relative to the depth at rest
 LIFT_RANGE = 20.0  # the speed of coming up approaches this many depths at rest per recovery time
 LIFT_ONSET = 0.01  # the part of that range over which it begins, twice continuously differentiable
@@ -72,10 +73,11 @@ def contact_law(world: World, numbers: LawNumbers, mu: Any, mass: Any, depth: An
     S = depth_power(world, depth) * numbers.strength
     recovery = recovery_speed(world, numbers, depth)
     change = u @ u + recovery * recovery  # the squared speed that the contact may have to change
-    kappa = numbers.smoothing + impact_smoothing(np.sqrt(mass * numbers.load), numbers.velocity_scale, S, change)
-    # the sliding speed before the step, smooth at rest
+    impact = impact_smoothing(np.sqrt(mass * numbers.load), numbers.velocity_scale, S, change)
+    kappa = numbers.smoothing + impact * np.maximum(mu * (1.0 / MOST_SLIP), 1.0)  # as large against high friction
+    # the sliding speed before the step, smooth at rest; high friction ends it within a step, in which all of it would sink a body
     square, velocity_scale = u[1] * u[1] + u[2] * u[2], numbers.velocity_scale
-    slip = mu * square / np.sqrt(square + velocity_scale * velocity_scale)
+    slip = np.minimum(mu, MOST_SLIP) * square / np.sqrt(square + velocity_scale * velocity_scale)
     if not world.pyramid:
         return Cone.of(S, mu, kappa, slip + holding_speed(world, numbers, S, 2, change) - recovery)
     n = world.pyramid

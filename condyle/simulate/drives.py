@@ -42,6 +42,11 @@ class Drive:
         """S."""
         return self.S
 
+    @property
+    def start_impulse(self) -> Any:
+        """The impulse whose work the smoothing starts from."""
+        return self.S
+
     def initial_fraction(self, impulse: Any) -> Any:
         """Zero: no energy on the way to the solution."""
         return 0.0

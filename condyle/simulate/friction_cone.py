@@ -45,6 +45,11 @@ class Cone:
         return self.D[0]
 
     @property
+    def start_impulse(self) -> Any:
+        """The impulse whose work the smoothing starts from: S, or half of the largest friction where that is more."""
+        return np.maximum(self.D[0], 0.5 * self.D[1])
+
+    @property
     def lift(self) -> Any:
         """The normal velocity that the law aims at, zero or more."""
         return np.maximum(-self.slip, 0.0)
@@ -299,6 +304,11 @@ class Polytope:
     def max_impulse(self) -> Any:
         """The largest impulse, along the first direction."""
         return abs(self.E[0, 0])
+
+    @property
+    def start_impulse(self) -> Any:
+        """The impulse whose work the smoothing starts from."""
+        return self.max_impulse
 
     @property
     def lift(self) -> Any:

@@ -164,7 +164,7 @@ class TablePart:
             reach = speed + largest([abs(x) for x in free])
             reach = np.maximum(reach, parameters.coupling / np.sqrt(mass))
             impulse = mass * parameters.impulse_factor * reach
-            energy = law.initial_fraction(impulse) * law.max_impulse * reach
+            energy = law.initial_fraction(impulse) * law.start_impulse * reach
             extra = np.maximum(parameters.energy_fraction * energy - law.kappa, law.kappa)
             iterate = law.start(impulse, law.kappa + extra, free, mass)
             more = {"final": law.kappa * float(law.degree), "extra": extra * float(law.degree)}

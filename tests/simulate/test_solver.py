@@ -72,6 +72,18 @@ def test_any_friction_and_smoothing(friction: float) -> None:
             assert np.max(residuals(s, x, **numbers)) <= CONVERGED, numbers
 
 
+@pytest.mark.parametrize("dt", (1e-3, 2e-2))
+def test_boxes_thrown_on_a_ground_with_friction_100_stay_on_it(dt: float) -> None:
+    s = simulation(a_box(), dt, cd.Plane(100.0))
+    x = s.rollout(s.state(*random_drops(np.random.default_rng(11), 200)), np.zeros((round(max(1.0, 150.0 * dt) / dt), s.nu)))[
+        :, -1
+    ]
+    assert s.status is not None and np.max(s.status.residual) <= CONVERGED
+    R, p = s.robot.frame_pose(x[:, :7], "box")
+    lowest = np.min([R[:, 2, :] @ np.array(c.position) + p[:, 2] for c in s.contact_points], axis=0)
+    assert np.min(lowest) > -0.01
+
+
 @pytest.mark.parametrize("cone", (4, 8))
 def test_a_pyramid_without_friction(cone: int) -> None:
     s = simulation(a_box(), 1e-3, cd.Plane(0.0), lower_corners(), cone=cone)
