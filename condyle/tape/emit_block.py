@@ -6,16 +6,20 @@ what a batch is for many states, the rows of a table are for one. The operations
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from condyle.tape.affine import affine_offset, body_counters, counter_range
 from condyle.tape.assemble import Assembler, Registers, straight_part
 from condyle.tape.emit_table import Counter, Memory, RowIndex, TableEmitter, Values
 from condyle.tape.ir_writer import OpenLoop, VectorType
-from condyle.tape.layout import Cut, Scratch, WideScratch, assembled_runs, cut, weight
+from condyle.tape.layout import Cut, Scratch, WideScratch, assembled_runs, cut, start_is_last_use, weight
 from condyle.tape.ops import BOOL, INT, OPS, TABLES
 from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses
 from condyle.tape.target import Target
+
+COPIED_SLOTS = 32  # numbers that one function copies
 
 
 class BlockEmitter(TableEmitter):
@@ -145,9 +149,9 @@ class BlockEmitter(TableEmitter):
         nodes, loop = block.nodes, block.nodes[i].data
         start, tables, captured = loop.split(nodes[i].args)
         carried_tables = {j: self.carried_table(block, i, a) for j, a in enumerate(start) if nodes[a].op in TABLES}
-        begin = {j: self.operand(block, a, values, plan) for j, a in enumerate(start) if j not in carried_tables}
+        numbers = {j: a for j, a in enumerate(start) if j not in carried_tables}
         first = 1 + loop.carries + loop.reads
-        outside = {first + k: self.operand(block, a, values, plan) for k, a in enumerate(captured) if nodes[a].op not in TABLES}
+        outside = {first + k: a for k, a in enumerate(captured) if nodes[a].op not in TABLES}
         rows = [self.tables[t] for t in tables]
         stream = Stream(self, rows, self.streams.get(i, [])) if loop.count == RUN_TIME else None
         slices = [k for k, node in enumerate(nodes) if node.op == "slice" and node.args[0] == i]
@@ -161,29 +165,46 @@ class BlockEmitter(TableEmitter):
             first + k: replace(self.tables[a], mutable=False) for k, a in enumerate(captured) if nodes[a].op in TABLES
         }
         self.tables = {}
-        parts = LoopParts(loop, Cut([range(len(loop.body.nodes))]), begin, outside, rows, written, carried_tables, stream)
+        parts = LoopParts(loop, Cut([range(len(loop.body.nodes))]), {}, {}, rows, written, carried_tables, stream)
         uncut = self.target.uncut * self.target.uncut_in_loops
-        width = self.lanes_across(parts)
-        if width > 1:
-            final = self.loop_across(parts, width, uncut)
-        else:
-            # a captured number that has a slot stays there
-            there = {first + k: plan.slots[a] for k, a in enumerate(captured) if a in plan.slots}
+        width = self.lanes_across(parts) if not numbers else 1
+        homes, stay = self.homes(block, i, numbers, outside, plan)
+        inner = parts.plan
+        if width == 1:
             straight = self.runs_to_assemble(loop)
-            inner = cut(loop.body, self.slot_memory, uncut, self.target.piece, assembled=straight, params=there)
-            parts = replace(parts, plan=inner, outside={p: x for p, x in outside.items() if p not in there or not inner.slots})
-            final = self.loop_in_memory(parts) if len(inner.runs) > 1 or inner.slots else self.loop_in_registers(parts)
+            inner = cut(loop.body, self.slot_memory, uncut, self.target.piece, None, straight, homes, loop)
+        in_memory = len(inner.runs) > 1 or bool(inner.slots)
+        if in_memory:
+            numbers = {j: a for j, a in numbers.items() if j not in stay}
+            outside = {p: a for p, a in outside.items() if p not in homes}
+        begin = {j: self.begin(block, a, values, plan, in_memory=in_memory) for j, a in numbers.items()}
+        given = {p: self.operand(block, a, values, plan) for p, a in outside.items()}
+        parts = replace(parts, plan=inner, begin=begin, outside=given)
+        final: Mapping[int, str | int]
+        if in_memory:
+            final = self.loop_in_memory(parts, homes)
+        else:
+            final = self.loop_across(parts, width, uncut) if width > 1 else self.loop_in_registers(parts)
         self.tables, self.inputs, self.counters = around
         for k in slices:
             first, last = nodes[k].data
             self.tables[k] = replace(written, area=written.area + first * written.column_size * self.unit, columns=last - first)
+        copies: list[tuple[int, int]] = []
         for k, node in enumerate(nodes):
             if node.op == "after" and node.args[0] == i:
                 self.tables[k] = carried_tables[node.data[0]]
             elif node.op == "get" and node.args[0] == i:
-                values[k] = final[node.data]
-                if k in plan.slots:
-                    self.store(values[k], self.place(plan.slots[k]))
+                found = final[node.data]
+                if isinstance(found, str):
+                    values[k] = found
+                    if k in plan.slots:
+                        self.store(found, self.place(plan.slots[k]))
+                elif k not in plan.slots:
+                    # it stays where it was carried, and is loaded where it is used
+                    plan.slots[k] = found
+                elif plan.slots[k] != found:
+                    copies.append((found, plan.slots[k]))
+        self.copy_slots(copies)
 
     @property
     def unit(self) -> int:
@@ -221,7 +242,7 @@ class BlockEmitter(TableEmitter):
         """A short body: carried numbers are phis. Returns them as they are after the loop."""
         loop, plan, begin, stream = parts.loop, parts.plan, parts.begin, parts.stream
         count = self.run_time_rows() if stream else loop.count
-        row, close = self.counted(count, reverse=loop.reverse, carry=list(begin.values()))
+        row, close = self.counted(count, reverse=loop.reverse, carry=list(map(str, begin.values())))
         params = {0: self.iteration(loop, RowIndex(row)), **parts.outside}
         params |= {1 + j: name for j, name in zip(begin, close.carry, strict=True)}
         entries = stream.read(row) if stream else self.read_rows(parts.rows, RowIndex(row))
@@ -232,13 +253,44 @@ class BlockEmitter(TableEmitter):
         self.carry_tables(loop, parts.carried_tables)
         return dict(zip(begin, close(following), strict=True))
 
-    def loop_in_memory(self, parts: LoopParts) -> dict[int, str]:
-        """A long body, itself in runs: carried numbers are in slots. Returns them as they are after the loop."""
-        loop, plan, begin, stream = parts.loop, parts.plan, parts.begin, parts.stream
-        slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"}
-        carry = {j: slot_of[1 + j] if 1 + j in slot_of else self.slot_memory.area(1) for j in begin}
-        for j, vector in begin.items():
-            self.store(vector, self.place(carry[j]))
+    def homes(
+        self, block: Block, i: int, numbers: dict[int, int], outside: dict[int, int], plan: Cut
+    ) -> tuple[dict[int, int], set[int]]:
+        """(param of the body of loop i -> the slot outside where it can stay, carried numbers that are there already).
+
+        A captured number stays where it is; so does a start value that may be written over. Any other number is carried where
+        its value after the loop is expected.
+        """
+        slots = plan.slots
+        found = {p: slots[a] for p, a in outside.items() if a in slots}
+        taken = {slots[a] for a in block.nodes[i].args if a in slots}
+        after = {n.data: slots[k] for k, n in enumerate(block.nodes) if n.op == "get" and n.args[0] == i and k in slots}
+        stay = {j for j, a in numbers.items() if a in slots and start_is_last_use(block, i, a)}
+        found |= {1 + j: slots[numbers[j]] for j in stay}
+        found |= {1 + j: slot for j, slot in after.items() if j in numbers and j not in stay and slot not in taken}
+        return found, stay
+
+    def begin(self, block: Block, a: int, values: Values, plan: Cut, *, in_memory: bool) -> str | int:
+        """A start value: a vector, or for a loop in memory its slot if it is in one."""
+        return plan.slots[a] if in_memory and a in plan.slots and a not in values else self.operand(block, a, values, plan)
+
+    def copy_slots(self, pairs: list[tuple[int, int]]) -> None:
+        """Copy numbers from slot to slot; many of them in functions of their own, for LLVM compares all with all."""
+        for first in range(0, len(pairs), COPIED_SLOTS):
+            with self.piece() if len(pairs) > COPIED_SLOTS else nullcontext():
+                for source, target in pairs[first : first + COPIED_SLOTS]:
+                    self.store(self.load(self.place(source)), self.place(target))
+
+    def loop_in_memory(self, parts: LoopParts, homes: dict[int, int]) -> dict[int, int]:
+        """A long body, itself in runs: carried numbers are in slots, which it returns. `homes`: slots of params."""
+        loop, plan, stream = parts.loop, parts.plan, parts.stream
+        slot_of = {n.data: plan.slots[i] for i, n in enumerate(loop.body.nodes) if n.op == "param"} | homes
+        carried = [j for j in range(loop.carries) if j not in parts.carried_tables]
+        carry = {j: slot_of[1 + j] if 1 + j in slot_of else self.slot_memory.area(1) for j in carried}
+        self.copy_slots([(slot, carry[j]) for j, slot in parts.begin.items() if isinstance(slot, int)])
+        for j, vector in parts.begin.items():
+            if isinstance(vector, str):
+                self.store(vector, self.place(carry[j]))
         for p, vector in parts.outside.items():
             if p in slot_of:
                 self.store(vector, self.place(slot_of[p]))
@@ -249,14 +301,20 @@ class BlockEmitter(TableEmitter):
             if p in slot_of:
                 self.store(vector, self.place(slot_of[p]))
         self.block(loop.body, {}, plan, loop.done, close)
+        self.write_row(loop, RowIndex(row), {}, plan, stream or parts.written)
+        # a number that is carried to another place may be written over
         values: Values = {}
-        following = {j: self.operand(loop.body, loop.body.results[j], values, plan) for j in begin}
-        self.write_row(loop, RowIndex(row), values, plan, stream or parts.written)
-        for j, vector in following.items():
-            self.store(vector, self.place(carry[j]))
+        moves = {j: loop.body.results[j] for j in carry if plan.slots.get(loop.body.results[j]) != carry[j]}
+        for r in moves.values():
+            if loop.body.nodes[r].op in ("param", "const"):
+                values[r] = self.operand(loop.body, r, {}, plan)
+        self.copy_slots([(plan.slots[r], carry[j]) for j, r in moves.items() if r not in values])
+        for j, r in moves.items():
+            if r in values:
+                self.store(values[r], self.place(carry[j]))
         self.carry_tables(loop, parts.carried_tables)
         close()
-        return {j: self.load(self.place(slot)) for j, slot in carry.items()}
+        return carry
 
     # ---- loops across lanes
 
@@ -266,7 +324,7 @@ class BlockEmitter(TableEmitter):
         most = self.target.vector_bytes // self.type.bytes
         if self.kernel_type.lanes > 1 or self.type.lanes > 1 or most < 2 or loop.exits or loop.count < 2 or parts.stream:
             return 1
-        if parts.begin or not _independent(loop, self.counters):
+        if not _independent(loop, self.counters):
             return 1
         width = min(most, 1 << (loop.count.bit_length() - 1))
         # an entry that does not lie beside that of the next iteration is moved lane by lane
@@ -349,7 +407,7 @@ class LoopParts:
 
     loop: Loop
     plan: Cut
-    begin: dict[int, str]  # carried number -> its start value
+    begin: dict[int, str | int]  # carried number -> its start value, or the slot where that is
     outside: dict[int, str]  # param -> captured number
     rows: list[Memory]
     written: Memory

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from condyle.tape.assemble import SUPPORTED
 from condyle.tape.ops import OPS, TABLES
-from condyle.tape.tape import Block
+from condyle.tape.tape import Block, Loop, last_uses
 
 FREE = ("param", "const", "get")  # no operations
 SHORT = 100  # operations of a stretch before the end of a loop is known, which is worth a function of its own
@@ -86,12 +86,14 @@ def cut(
     groups: Groups | None = None,
     assembled: Sequence[range] = (),
     params: Mapping[int, int] = MappingProxyType({}),
+    loop: Loop | None = None,
 ) -> Cut:
     """The block in runs of about `piece` operations, and those to be `assembled`; one run and no slots if it has none of these,
     and at most `uncut` operations.
 
     Results keep their slots to the end, unless they leave in `groups`: then only until their group is complete. `params`: slots
-    of params that are somewhere already.
+    of params that are somewhere already. `loop`: the one whose body it is; the next value of a carried number goes to the slot of
+    the old one where nothing reads that any more.
     """
     if weight(block) <= uncut and not assembled:
         return Cut([range(len(block.nodes))])
@@ -103,7 +105,7 @@ def cut(
         if run:
             runs.append(run)
         at = run.stop
-    plan = _with_slots(block, runs, scratch, groups, params)
+    plan = _with_slots(block, runs, scratch, groups, params, loop)
     plan.assembled = frozenset(run.start for run in assembled)
     return plan
 
@@ -123,7 +125,12 @@ def _pieces(block: Block, nodes: range, goal: int) -> list[range]:
 
 
 def _with_slots(
-    block: Block, runs: list[range], scratch: Scratch | WideScratch, groups: Groups | None, params: Mapping[int, int]
+    block: Block,
+    runs: list[range],
+    scratch: Scratch | WideScratch,
+    groups: Groups | None,
+    params: Mapping[int, int],
+    loop: Loop | None,
 ) -> Cut:
     """A slot for each param, each result, and each value read in another run than the one that computes it."""
     nodes = block.nodes
@@ -146,15 +153,60 @@ def _with_slots(
     results = {r for r in block.results if nodes[r].op not in IN_MEMORY} if groups is None else set()
     forever = results | {i for i, n in enumerate(nodes) if n.op == "param"}
     there = {i: params[n.data] for i, n in enumerate(nodes) if n.op == "param" and n.data in params}
-    slots = {i: there[i] if i in there else scratch.area(1) for i in sorted(forever)}
+    over = {} if loop is None else _overwritten(loop, runs, born)
+    slots = {i: there[i] if i in there else scratch.area(1) for i in sorted(forever - over.keys())}
+    slots |= {i: slots[param] for i, param in over.items()}
     births: list[list[int]] = [[] for _ in runs]
     deaths: list[list[int]] = [[] for _ in runs]
     for i in sorted(last.keys() - forever):
         births[born[i]].append(i)
         deaths[last[i]].append(i)
+    final = _final_values(block)
+    stays = {a: g for a, g in final.items() if a in last and a not in forever and g not in over and (g in last or g in forever)}
     free: list[int] = []
     for born_here, dead_here in zip(births, deaths, strict=True):
         for i in born_here:
-            slots[i] = free.pop() if free else scratch.area(1)
-        free += [slots[i] for i in dead_here]
+            end = i
+            while end in stays:
+                end = stays[end]
+            if end not in slots:
+                slots[end] = free.pop() if free else scratch.area(1)
+            slots[i] = slots[end]
+        free += [slots[i] for i in dead_here if i not in stays]
     return Cut(runs, slots, complete)
+
+
+def start_is_last_use(block: Block, i: int, a: int) -> bool:
+    """Whether loop i may write over the number that it starts with: a value of its own, which nothing else reads any more."""
+    node = block.nodes[a]
+    return node.op not in ("param", "const") and last_uses(block)[a] == i and block.nodes[i].args.count(a) == 1
+
+
+def _final_values(block: Block) -> dict[int, int]:
+    """The start value of a carried number -> its value after the loop, where both may have one slot."""
+    gets = {(n.args[0], n.data): k for k, n in enumerate(block.nodes) if n.op == "get"}
+    found: dict[int, int] = {}
+    for i, node in enumerate(block.nodes):
+        if node.op == "loop":
+            for j, a in enumerate(node.args[: node.data.carries]):
+                if (i, j) in gets and start_is_last_use(block, i, a):
+                    found[a] = gets[i, j]
+    return found
+
+
+def _overwritten(loop: Loop, runs: list[range], born: list[int]) -> dict[int, int]:
+    """Result -> the param that it is carried to, if the param is read no more once the result is known."""
+    body, last = loop.body, last_uses(loop.body)
+    place = {n.data: i for i, n in enumerate(body.nodes) if n.op == "param"}
+    found: dict[int, int] = {}
+    for j, r in enumerate(body.results[: loop.carries]):
+        param, node = place.get(1 + j), body.nodes[r]
+        if param is None or r in found or node.op in IN_MEMORY or node.op == "param":
+            continue
+        known = node.args[0] if node.op == "get" else r
+        # whether a loop ends is looked at after the run in which that is known
+        done = loop.done
+        early = done is not None and (known <= done if len(runs) == 1 else born[r] <= born[done])
+        if last.get(param, -1) <= known and not early:
+            found[r] = param
+    return found
