@@ -33,6 +33,7 @@ ALL = (
     "constraints",
     "mpc",
     "sampling_mpc",
+    "trajectory_optimization",
     "network",
     "accuracy",
 )

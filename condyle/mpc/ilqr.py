@@ -102,6 +102,7 @@ class ILQR(Solver):
         N, s = self.problem.N, self.problem.ndx + self.problem.nu
         start = {
             "states": table(plan["states"]), "controls": table(plan["controls"]),
+            "c": self._gaps(table(plan["states"]), table(plan["controls"]), values),
             "AB": zeros_table((N * s, self.problem.ndx)), "H": zeros_table((N * s, s)),
             "mu": self.regularization, "factor": 1.0, "cost": 0.0, "expected": np.inf, "stationarity": np.inf, "gap": np.inf,
             "iterations": 0.0,
@@ -125,7 +126,7 @@ class ILQR(Solver):
 
     def _iteration(self, x0: Any, state: Any, values: dict[str, Any], done: Any) -> dict[str, Any]:
         xs, us, mu = state["states"], state["controls"], state["mu"]
-        model = self._model(xs, us, state["AB"], state["H"], values)
+        model = self._model(xs, us, state, values)
         K, k0, first, second, stationarity = self._backward(model, us, mu, values)
         paths, controls, costs = self._forward(x0, xs, us, K, k0, values)
 
@@ -153,7 +154,8 @@ class ILQR(Solver):
         scaled = mu * factor
         mu = where(accepted, where(scaled >= LEAST, scaled, 0.0), np.maximum(scaled, LEAST))
         return {
-            "states": moved[0], "controls": moved[1], "AB": model.AB, "H": model.H,
+            "states": moved[0], "controls": moved[1],
+            "c": map_rows(lambda c: where(accepted, 0.0, c), model.c).shaped(model.c.shape), "AB": model.AB, "H": model.H,
             "mu": where(tiny & followed, state["mu"], mu), "factor": factor,
             "cost": where(accepted, least, model.cost), "expected": full, "stationarity": stationarity,
             "gap": where(accepted, 0.0, model.gap), "iterations": state["iterations"] + 1.0,
@@ -162,7 +164,18 @@ class ILQR(Solver):
     def _step_lengths(self) -> list[float]:
         return [0.5**j for j in range(self.line_search)]
 
-    def _model(self, xs: Table, us: Table, AB: Table, H: Table, values: dict[str, Any]) -> Model:
+    def _gaps(self, xs: Table, us: Table, values: dict[str, Any]) -> Table:
+        """What leads from the states of a plan to those that its controls lead to (N, n); an accepted step closes all gaps."""
+        problem = self.problem
+        dt = table(values["dt"]) if problem.intervals is not None else None
+
+        def stage(k: Any, _: Any, u: Any) -> Any:
+            x1 = problem.dynamics.step(xs[k], u, problem.p(values, k), None if dt is None else dt[k])
+            return _, array(problem.states.difference(xs[k + 1.0], x1))
+
+        return scan(stage, (), us)[1]  # type: ignore[no-any-return]
+
+    def _model(self, xs: Table, us: Table, state: dict[str, Any], values: dict[str, Any]) -> Model:
         """The quadratic model along a trajectory; all stages in one loop."""
         problem = self.problem
         N, n, m = problem.N, problem.ndx, problem.nu
@@ -172,10 +185,10 @@ class ILQR(Solver):
 
         def stage(k: Any, state: Any, u: Any) -> Any:
             AB, H = state
-            x, following, p = xs[k], xs[k + 1.0], problem.p(values, k)
+            x, p = xs[k], problem.p(values, k)
             r = per_stage["reference"][k] if problem.nr else None
             h = per_stage["dt"][k] if problem.intervals is not None else None
-            c, A, B = problem.dynamics.gap(x, u, following, p, h)
+            _, A, B = problem.dynamics.linearized(x, u, p, h)
             g, second = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
             cost = problem.stage_cost.value(x, u, r, p, values.get("weights"))
             joined = np.concatenate([A, B], axis=1)
@@ -188,15 +201,15 @@ class ILQR(Solver):
             for i, j in np.ndindex(s, s):
                 if constant(second[i, j]) != 0.0:
                     H = H.with_entry(second[i, j], j, i, k * float(s))
-            worst = np.max(abs(array(c)))
-            return (AB, H), {"c": c, "g": g, "cost": array([cost, worst])}
+            return (AB, H), {"g": g, "cost": array([cost])}
 
-        (AB, H), rows = scan(stage, (AB, H), us)
+        (AB, H), rows = scan(stage, (state["AB"], state["H"]), us)
         end, r, p = xs[N], per_stage["reference"][N] if problem.nr else None, problem.p(values, N)
         g_end, H_end = problem.terminal_cost.quadratic(end, None, r, p, values.get("terminal_weights"))
-        start = (problem.terminal_cost.value(end, None, r, p, values.get("terminal_weights")), 0.0)
-        (cost, gap), _ = scan(lambda _, t, row: ((t[0] + row[0], np.maximum(t[1], row[1])), None), start, rows["cost"])
-        return Model(AB, H, rows["c"], rows["g"], H_end, g_end, cost, gap, known)
+        start = problem.terminal_cost.value(end, None, r, p, values.get("terminal_weights"))
+        cost, _ = scan(lambda _, total, row: (total + row[0], None), start, rows["cost"])
+        gap, _ = scan(lambda _, most, c: (np.maximum(most, np.max(abs(c))), None), 0.0, state["c"])
+        return Model(AB, H, state["c"], rows["g"], H_end, g_end, cost, gap, known)
 
     def _backward(self, model: Model, us: Table, mu: Any, values: dict[str, Any]) -> tuple[Table, Table, Any, Any, Any]:
         """(K by columns, k0 (N, m), -sum Qu k0, sum k0 Quu k0, the largest gradient of a free control)."""

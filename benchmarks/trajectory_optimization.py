@@ -1,0 +1,264 @@
+"""Trajectories by iLQR in one call: swing-up, obstacles, an arm, and ANYmal that stands up, steps and jumps, over seeds.
+
+A solve begins with random controls. Times are of one core, of all iterations in one call, divided by their number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import condyle as cd
+from benchmarks import standing
+from benchmarks.measure import busy
+
+SEEDS = 20
+FEET = ("LF_FOOT", "LH_FOOT", "RF_FOOT", "RH_FOOT")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem, what a seed starts from, and when a plan is a success."""
+
+    name: str
+    problem: Any
+    start: Callable[[np.random.Generator], np.ndarray]  # the first state
+    noise: np.ndarray | float  # of the first controls, about `control`
+    success: Callable[[Any], bool]
+    control: np.ndarray | float = 0.0
+    data: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+# ---- small problems
+
+
+def cart_pole(N: int = 60) -> Task:
+    """A pole of 0.5 m on a cart of 1 kg swings up within N intervals of 0.05 s; |u| <= 20 N."""
+
+    def rates(x: Any, u: Any) -> Any:
+        _, angle, speed, rate = x
+        s, c = np.sin(angle), np.cos(angle)
+        force = (u[0] + 0.05 * rate * rate * s) / 1.1
+        turn = (9.81 * s - c * force) / (0.5 * (4.0 / 3.0 - 0.1 * c * c / 1.1))
+        return cd.array([speed, rate, force - 0.05 * turn * c / 1.1, turn])
+
+    problem = cd.ocp(
+        rates, N=N, x=4, u=1, dt=0.05, residual=lambda x, u: np.concatenate([x, u]), weights=[0.1, 0.1, 0.01, 0.01, 0.01],
+        terminal_residual=lambda x: x, terminal_weights=[1000.0, 1000.0, 100.0, 100.0], bounds={"u": 20.0},
+    )  # fmt: skip
+    return Task(
+        "cart-pole swing-up",
+        problem,
+        lambda rng: np.array([0.0, np.pi, 0.0, 0.0]) + 0.1 * rng.normal(size=4),
+        1.0,
+        lambda found: bool(np.abs(found.states[-1]).max() < 0.1),
+    )
+
+
+OBSTACLES = np.array([[1.0, 0.9, 0.4], [1.9, 2.1, 0.5], [2.6, 1.3, 0.3]])  # x, y, radius
+
+
+def unicycle(N: int = 50) -> Task:
+    """A unicycle drives from the origin to (3, 3) in N intervals of 0.1 s around three discs."""
+
+    def rates(x: Any, u: Any) -> Any:
+        return cd.array([u[0] * np.cos(x[2]), u[0] * np.sin(x[2]), u[1]])
+
+    def inside(x: Any) -> Any:
+        # by how much it is closer than 0.1 m to each disc
+        gaps = [r + 0.1 - np.sqrt((x[0] - a) ** 2 + (x[1] - b) ** 2 + 1e-6) for a, b, r in OBSTACLES]
+        return cd.array([np.maximum(g, 0.0) for g in gaps])
+
+    problem = cd.ocp(
+        rates, N=N, x=3, u=2, dt=0.1,
+        residual=lambda x, u: np.concatenate([u, inside(x)]), weights=[0.1, 0.1, 1000.0, 1000.0, 1000.0],
+        terminal_residual=lambda x: cd.array([x[0] - 3.0, x[1] - 3.0]), terminal_weights=[100.0, 100.0],
+        bounds={"u": ([-0.5, -2.0], [1.5, 2.0])},
+    )  # fmt: skip
+
+    def success(found: Any) -> bool:
+        near = np.linalg.norm(found.states[:, None, :2] - OBSTACLES[:, :2], axis=-1) - OBSTACLES[:, 2]
+        return bool(near.min() > 0.0 and np.abs(found.states[-1, :2] - 3.0).max() < 0.05)
+
+    return Task("unicycle and obstacles", problem, lambda rng: np.array([0.0, 0.0, rng.uniform(0.0, 1.5)]), 0.3, success)
+
+
+def arm(N: int = 50) -> Task:
+    """The UR3's tool goes to a point and rests there after N steps of 20 ms, by torques within the efforts of its joints."""
+    robot = cd.load("ur3")
+    world = cd.Simulation(robot, 0.02)
+    target = np.array([0.3, -0.2, 0.25])
+    ready = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, 0.0, 0.0])
+
+    def tool(x: Any) -> Any:
+        return robot.frame_pose(x[:6], "tool")[1] - target
+
+    problem = cd.ocp(
+        world, N=N, residual=lambda x, u: np.concatenate([tool(x), x[6:12], u]),
+        weights=np.concatenate([[1.0] * 3, [0.01] * 6, [1e-4] * 6]),
+        terminal_residual=lambda x: np.concatenate([tool(x), x[6:12]]), terminal_weights=np.repeat([1e4, 10.0], [3, 6]),
+        bounds={"u": np.array([link.limits.effort for link in robot.model.links])},
+    )  # fmt: skip
+
+    def success(found: Any) -> bool:
+        end = found.states[-1]
+        return bool(np.linalg.norm(tool(end)) < 0.01 and np.abs(end[6:12]).max() < 0.1)
+
+    return Task("UR3 reaching", problem, lambda rng: world.state(ready + 0.3 * rng.normal(size=6)), 1.0, success)
+
+
+# ---- ANYmal
+
+
+@cache
+def quadruped(N: int = 100) -> tuple[Any, Any, np.ndarray]:
+    """(problem, world, the state in which it stands): ANYmal with steps of 10 ms and |u| <= 80 N m.
+
+    Its residual: base position and orientation, joint angles, velocities, torques, positions of the feet, less the reference of
+    the stage (30: position, orientation, angles, feet). Three tasks are one kernel with other weights and references.
+    """
+    robot = standing.anymal()
+    if robot is None:
+        return None, None, np.zeros(0)
+    world = cd.Simulation(robot, 0.01, cd.Plane(friction=standing.FRICTION), standing.FEET)
+    stand = world.stand(np.concatenate([[0.0, 0.0, standing.HEIGHT, 0.0, 0.0, 0.0, 1.0], standing.POSE]))
+
+    def errors(x: Any, r: Any) -> Any:
+        feet = np.concatenate([robot.frame_pose(x[:19], name)[1] for name in FEET])
+        return np.concatenate([x[:3] - r[:3], x[3:6] - r[3:6], x[7:19] - r[6:18], x[19:37], feet - r[18:30]])
+
+    problem = cd.ocp(
+        world, N=N, residual=lambda x, u, r: np.concatenate([errors(x, r), u]), weights=_weights(feet=0.0),
+        terminal_residual=errors, terminal_weights=10.0 * _weights(feet=0.0)[:48], reference=_reference(robot, stand, N),
+        bounds={"u": standing.EFFORT},
+    )  # fmt: skip
+    return problem, world, stand
+
+
+def _weights(*, feet: float, base: float = 10.0) -> np.ndarray:
+    """Of the residual of ANYmal."""
+    return np.repeat([base, 3.0 * base, base, 1.0, 0.1, 0.01, feet, 1e-4], [2, 1, 3, 12, 6, 12, 12, 12])
+
+
+def _reference(robot: Any, stand: np.ndarray, N: int) -> np.ndarray:
+    """Standing all the time (N + 1, 30)."""
+    feet = np.concatenate([robot.frame_pose(stand[:19], name)[1] for name in FEET])
+    return np.tile(np.concatenate([stand[:6], stand[7:19], feet]), (N + 1, 1))
+
+
+def stand_up(N: int = 100) -> Task:
+    """From a crouch with the base at half its height."""
+    problem, world, stand = quadruped(N)
+    crouched = world.stand(np.concatenate([stand[:7], np.tile([0.0, 1.1, -2.2, 0.0, -1.1, 2.2], 2)]))
+
+    def start(rng: np.random.Generator) -> np.ndarray:
+        return world.stand(crouched[:19] + np.concatenate([np.zeros(7), 0.05 * rng.normal(size=12)]))
+
+    def success(found: Any) -> bool:
+        return bool(abs(found.states[-1, 2] - stand[2]) < 0.05 and np.abs(found.states[-1, 3:6]).max() < 0.1)
+
+    return Task("ANYmal stands up", problem, start, 5.0, success)
+
+
+def _near(world: Any, stand: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]:
+    return lambda rng: world.stand(stand[:19] + np.concatenate([np.zeros(7), 0.02 * rng.normal(size=12)]))
+
+
+def step_forward(N: int = 100) -> Task:
+    """Two diagonal pairs of feet step forward by 15 cm and are lifted by 8 cm, one pair after the other."""
+    problem, world, stand = quadruped(N)
+    r, t = _reference(world.robot, stand, N), np.linspace(0.0, 1.0, N + 1)
+    r[:, 0] += 0.15 * np.clip((t - 0.1) / 0.8, 0.0, 1.0)
+    for foot, begin in ((0, 0.1), (3, 0.1), (1, 0.5), (2, 0.5)):
+        phase = np.clip((t - begin) / 0.35, 0.0, 1.0)
+        r[:, 18 + 3 * foot] += 0.15 * phase
+        r[:, 20 + 3 * foot] += 0.08 * np.sin(np.pi * phase)
+
+    def success(found: Any) -> bool:
+        feet = np.array([[world.robot.frame_pose(x[:19], name)[1] for name in FEET] for x in found.states])
+        lifted = feet[:, :, 2].max(axis=0) - feet[0, :, 2]
+        moved = feet[-1, :, 0] - feet[0, :, 0]
+        return bool(lifted.min() > 0.03 and moved.min() > 0.1 and found.states[-1, 2] > stand[2] - 0.1)
+
+    return Task("ANYmal steps forward", problem, _near(world, stand), 5.0, success, data={
+        "reference": r, "weights": _weights(feet=100.0), "terminal_weights": 10.0 * _weights(feet=100.0)[:48],
+    })  # fmt: skip
+
+
+def jump(N: int = 100) -> Task:
+    """All feet leave the ground by 25 cm and land again."""
+    problem, world, stand = quadruped(N)
+    r, t = _reference(world.robot, stand, N), np.linspace(0.0, 1.0, N + 1)
+    phase = np.clip((t - 0.35) / 0.45, 0.0, 1.0)
+    height = 4.0 * 0.25 * phase * (1.0 - phase)
+    r[:, 2] += height
+    r[:, 20::3] += height[:, None]
+
+    def success(found: Any) -> bool:
+        feet = np.array([[world.robot.frame_pose(x[:19], name)[1][2] for name in FEET] for x in found.states])
+        air = (feet - feet[0]).min(axis=1).max()
+        return bool(air > 0.08 and abs(found.states[-1, 2] - stand[2]) < 0.1 and np.abs(found.states[-1, 3:6]).max() < 0.15)
+
+    return Task("ANYmal jumps", problem, _near(world, stand), 5.0, success, data={
+        "reference": r, "weights": _weights(feet=100.0), "terminal_weights": 10.0 * _weights(feet=100.0)[:48],
+    })  # fmt: skip
+
+
+# ---- measured
+
+
+def measured(task: Task, seeds: int, iterations: int) -> dict[str, Any]:
+    """Iterations, milliseconds per iteration and success over the seeds."""
+    start = time.process_time()
+    solver = _solver(task.problem, iterations)
+    solver.function.on("cpu", lanes=1).kernel()
+    compiled = time.process_time() - start
+    rows = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        x = task.start(rng)
+        plan = solver.start(x, np.broadcast_to(task.control, (task.problem.nu,)))
+        plan["controls"] = plan["controls"] + task.noise * rng.normal(size=plan["controls"].shape)
+        before = time.process_time()
+        found = solver(x, plan, **task.data)
+        spent = time.process_time() - before
+        rows.append((float(found.iterations), 1e3 * spent / float(found.iterations), task.success(found), float(found.cost)))
+    count, each, good, cost = (np.array(column) for column in zip(*rows, strict=True))
+    return {
+        "task": task.name, "seeds": seeds, "success": int(good.sum()), "iterations": float(np.median(count)),
+        "ms per iteration": float(each.min()), "median ms per iteration": float(np.median(each)),
+        "cost": float(np.median(cost)), "compile, s": compiled,
+    }  # fmt: skip
+
+
+_solvers: dict[int, Any] = {}  # by the identity of their problems, which live as long
+
+
+def _solver(problem: Any, iterations: int) -> Any:
+    return _solvers.setdefault(id(problem), problem.ilqr(iterations=iterations, tolerance=1e-6, regularization=1e-6))
+
+
+def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
+    """Print the table and return its numbers."""
+    tasks: list[Callable[[], Task]] = [cart_pole, unicycle, arm]
+    if tiny:
+        tasks = [lambda: cart_pole(5)]
+    elif standing.anymal() is not None:
+        tasks += [stand_up, step_forward, jump]
+    rows = []
+    table = Table("task", "success", "iterations", "ms per iteration", "compile, s", title="iLQR from random controls, one core")
+    for make in tasks:
+        rows.append(row := measured(make(), 2 if tiny else SEEDS, 3 if tiny else 200))
+        table.add_row(
+            row["task"], f"{row['success']} of {row['seeds']}", f"{row['iterations']:.0f}", f"{row['ms per iteration']:.3f}",
+            f"{row['compile, s']:.0f}",
+        )  # fmt: skip
+    console.print(table)
+    return {"rows": rows, "busy": busy()}
