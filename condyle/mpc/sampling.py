@@ -54,7 +54,8 @@ class Sampling(Solver):
     `samples`: rollouts of each draw. `noise`: standard deviation of the controls, one number or one per control. `knots`: how
     many points of a `spline` ("hold", "linear", "cubic") make the noise of a horizon; one for each control by default.
     `iterations`: draws of each call. `penalty`: weight of the square of what hard bounds of states and functions are exceeded by.
-    `threads`: for the rollouts, all by default. `noise` and `seed` may be given with each solve, too.
+    `precision`: of the rollouts, "float64" or "float32", which is faster; the update is in that of state and plan. `threads`: for
+    the rollouts, all by default. `noise` and `seed` may be given with each solve, too.
     """
 
     def __init__(
@@ -69,9 +70,13 @@ class Sampling(Solver):
         iterations: int,
         seed: int,
         penalty: float,
+        precision: str,
         threads: int | None,
     ) -> None:
         super().__init__(problem, name=name)
+        if precision not in ("float64", "float32"):
+            raise ControlError(f"precision must be 'float64' or 'float32', got {precision!r:.40}")
+        self.precision = np.dtype(precision)
         self.samples = _integer("samples", samples, 2, MOST_SAMPLES)
         self.iterations = _integer("iterations", iterations, 1, 1000)
         self.knots = None if knots is None else _integer("knots", knots, 1, problem.N)
@@ -134,12 +139,15 @@ class Sampling(Solver):
         x, controls, tick = (np.asarray(a, dtype) for a in (x, *arrays))
         given = {name: np.asarray(self._checked(name, value), dtype) for name, value in data.items()}
         # one more batch axis: the samples
-        spread = {name: np.expand_dims(v, v.ndim - len(self.data[name].shape)) for name, v in given.items()}
-        samples = np.arange(self.samples, dtype=dtype)
+        inner = np.dtype(np.float32) if self.precision == np.float32 else dtype
+        spread = {name: np.expand_dims(v, v.ndim - len(self.data[name].shape)).astype(inner) for name, v in given.items()}
+        samples = np.arange(self.samples)
         rollout, update = self.rollout, self._update_one if x.ndim == 1 and not single else self.update
         for _ in range(self.iterations):
             moved = (x[..., None, :], controls[..., None, :, :], tick[..., None], samples)
-            costs = rollout(*moved, **{k: v for k, v in spread.items() if k in rollout.parameters})
+            costs = rollout(
+                *[a.astype(inner) for a in moved], **{k: v for k, v in spread.items() if k in rollout.parameters}
+            ).astype(dtype)
             found = update(controls, tick, costs, **{k: v for k, v in given.items() if k in update.parameters})
             controls, tick = found.controls, np.asarray(found.tick, dtype)
         return self.solution(found)
@@ -356,11 +364,12 @@ class PredictiveSampling(Sampling):
         iterations: int = 1,
         seed: int = 0,
         penalty: float = 1e4,
+        precision: str = "float64",
         threads: int | None = None,
     ) -> None:
         super().__init__(
             problem, name="predictive_sampling", samples=samples, noise=noise, knots=knots, spline=spline,
-            iterations=iterations, seed=seed, penalty=penalty, threads=threads,
+            iterations=iterations, seed=seed, penalty=penalty, precision=precision, threads=threads,
         )  # fmt: skip
 
     def _changes(self, tick: Any, costs: Table, least: Any, best: Any, values: dict[str, Any]) -> tuple[Table, Any]:
@@ -388,6 +397,7 @@ class MPPI(Sampling):
         iterations: int = 1,
         seed: int = 0,
         penalty: float = 1e4,
+        precision: str = "float64",
         threads: int | None = None,
     ) -> None:
         if not isinstance(temperature, (int, float)) or not (np.isfinite(temperature) and temperature > 0.0):
@@ -395,7 +405,7 @@ class MPPI(Sampling):
         self.temperature = float(temperature)
         super().__init__(
             problem, name="mppi", samples=samples, noise=noise, knots=knots, spline=spline, iterations=iterations, seed=seed,
-            penalty=penalty, threads=threads,
+            penalty=penalty, precision=precision, threads=threads,
         )  # fmt: skip
         self.elites = None if elites is None else _integer("elites", elites, 1, self.samples)
 

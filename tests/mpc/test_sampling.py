@@ -131,6 +131,14 @@ def test_float32(mppi):
     assert np.allclose(found.controls, mppi(x.astype(float), mppi.start(x)).controls, atol=1e-2)
 
 
+def test_rollouts_in_float32(problem, mppi):
+    solver = problem.mppi(samples=128, noise=3.0, temperature=0.5, knots=8, precision="float32")
+    x = np.array([2.0, 0.3])
+    found = solver(x, solver.start(x))
+    assert found.controls.dtype == np.float64 and solver(x, solver.start(x)).cost == np.float32(found.cost)
+    assert np.allclose(found.controls, mppi(x, mppi.start(x)).controls, atol=1e-2)
+
+
 def test_samples_that_are_not_finite_have_no_weight():
     def dynamics(x, u):
         return np.array([x[0] + 0.1 * np.sqrt(u[0])])
@@ -217,6 +225,7 @@ def test_splines_reproduce_lines():
         ({"spline": "quintic"}, "spline must be one of hold, linear, cubic"),
         ({"elites": 0}, "elites must be a whole number from 1 to 1024"),
         ({"penalty": np.inf}, "penalty must be a finite number"),
+        ({"precision": "half"}, "precision must be 'float64' or 'float32'"),
         ({"seed": -1}, "seed must be a whole number from 0"),
     ],
 )
