@@ -67,7 +67,9 @@ def thrown_states(world: cd.Simulation, lowest: Any, runs: int, beyond: float, s
             # half of the robots within their limits
             q[runs // 2 :, link.q] += rng.uniform(-beyond, beyond, (runs - runs // 2, 1)) * unit
             v[:, link.v] *= 2.0 * unit
-        elif link.kind.nv == 6:
+    # over the floor, as the joints are
+    for link in world.world.reduced.links:
+        if link.kind.nv == 6:
             v[:, link.v.start + 3 : link.v.stop] *= 2.0
             q[:, link.q.start : link.q.start + 2] = 0.0
             q[:, link.q.start + 2] -= lowest(q) - rng.uniform(0.01, 0.5, runs)
