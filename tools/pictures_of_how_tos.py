@@ -166,6 +166,27 @@ def how_to_mpc(path: Path) -> None:
     save(figure, path)
 
 
+def from_acados(path: Path) -> None:
+    """The closed loop of the page about acados, and the residuals of its first solve."""
+    p = program("../from_acados")
+    figure = sheet("A script in acados' words: a swing-up in closed loop", 12.0, 3.8)
+    left, middle, right = figure.subplots(1, 3)
+    xs, t = np.array(p["xs"]), 0.04 * np.arange(len(p["xs"]))
+    left.plot(t, xs[:, 1], color=BLUE, lw=1.5, label="pole, rad")
+    left.plot(t, xs[:, 0], color=ORANGE, lw=1.5, label="cart, m")
+    left.legend(frameon=False, fontsize=10)
+    labelled(left, "State", "time, s", "")
+    middle.step(t, np.array(p["us"])[:, 0], color=GREEN, lw=1.2, where="post")
+    for bound in (-80.0, 80.0):
+        middle.axhline(bound, color=FAINT, lw=1.0)
+    labelled(middle, "Force on the cart", "time, s", "N")
+    for row, color, name in ((1, VIOLET, "stationarity"), (2, RED, "dynamics")):
+        right.semilogy(np.maximum(p["first"][row], 1e-16), "o-", ms=3, color=color, label=name)
+    right.legend(frameon=False, fontsize=10)
+    labelled(right, "Residuals of the first solve", "iteration", "")
+    save(figure, path)
+
+
 def how_to_rl(path: Path) -> None:
     """Falls over the training, and three robots after it."""
     p = program("reinforcement_learning")

@@ -14,7 +14,7 @@ import numpy as np
 
 from condyle.mpc.barrier import Sides
 from condyle.mpc.problem import Problem
-from condyle.tape.array import array, where
+from condyle.tape.array import array, isfinite, where
 from condyle.tape.loop import map_rows, scan
 from condyle.tape.table import Table, table
 
@@ -108,7 +108,7 @@ def _exceeded(sides: Sides, d: Any, counted: list[Any]) -> tuple[Any, Any]:
     soft: Any = 0.0
     hard: Any = 0.0
     for side, distance, one in zip(sides.sides, d, counted, strict=True):
-        e = one * (abs(distance) if side.equality else np.maximum(-distance, 0.0))
+        e = one * (where(isfinite(distance), abs(distance), 0.0) if side.equality else np.maximum(-distance, 0.0))
         if np.isinf(side.l2):
             hard = hard + e
         else:

@@ -1,0 +1,35 @@
+"""The Python interface of acados, with Condyle's solvers: scripts run after changing the import, within the subset below.
+
+    from condyle.compat.acados import AcadosModel, AcadosOcp, AcadosOcpSolver, AcadosSim, AcadosSimSolver
+
+Models are CasADi expressions (SX or MX), or Python functions of NumPy arrays, which need no CasADi. Nothing is generated on disk;
+the first solve compiles. docs/from_acados.md has the table of what is supported; anything else raises with one sentence.
+"""
+
+from condyle.compat.acados_description import NO_BOUND as ACADOS_INFTY
+from condyle.compat.acados_description import (
+    AcadosModel,
+    AcadosOcp,
+    AcadosOcpConstraints,
+    AcadosOcpCost,
+    AcadosOcpDims,
+    AcadosOcpOptions,
+    AcadosSim,
+    AcadosSimDims,
+)
+from condyle.compat.acados_integrators import AcadosSimSolver
+from condyle.compat.acados_solver import AcadosOcpSolver
+
+__all__ = [
+    "ACADOS_INFTY",
+    "AcadosModel",
+    "AcadosOcp",
+    "AcadosOcpConstraints",
+    "AcadosOcpCost",
+    "AcadosOcpDims",
+    "AcadosOcpOptions",
+    "AcadosOcpSolver",
+    "AcadosSim",
+    "AcadosSimDims",
+    "AcadosSimSolver",
+]

@@ -1,0 +1,367 @@
+"""AcadosOcpSolver: acados' solver object over the compiled iterations of condyle.mpc."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condyle.atomic_write import write_bytes
+from condyle.compat.acados_description import AcadosOcp
+from condyle.compat.acados_kernels import Kernels, Structure, split, structure_and_data, tolerances
+from condyle.compat.acados_problem import Formulation, _array
+from condyle.errors import ControlError, FileError
+from condyle.mpc.barrier import Sides
+
+SUCCESS, NAN_DETECTED, MAX_ITER, QP_FAILURE, READY = 0, 1, 2, 4, 5
+STATUS = {
+    0: "converged",
+    1: "a number is not finite",
+    2: "stopped at nlp_solver_max_iter",
+    4: "the QP solver failed",
+    5: "prepared",
+}
+RESIDUALS = ("stationarity", "dynamics", "inequality", "complementarity")
+TIMES = (
+    "time_tot", "time_lin", "time_sim", "time_sim_ad", "time_sim_la", "time_qp", "time_qp_solver_call", "time_qp_xcond",
+    "time_glob", "time_reg", "time_preparation", "time_feedback",
+)  # fmt: skip
+
+
+class AcadosOcpSolver:
+    """A solver of an AcadosOcp. It is compiled with the first solve, and again if bounds come into being or vanish."""
+
+    def __init__(self, acados_ocp: AcadosOcp, json_file: str = "", generate: bool = True, build: bool = True, **_: Any) -> None:
+        if not isinstance(acados_ocp, AcadosOcp):
+            raise ControlError(f"AcadosOcpSolver takes an AcadosOcp, got {type(acados_ocp).__name__}")
+        self.acados_ocp, self.name = acados_ocp, acados_ocp.model.name
+        self._formulation = f = Formulation(acados_ocp)
+        self.N, self._numbers = f.N, f.numbers
+        self._options = acados_ocp.solver_options
+        self._rti_phase, self._max_iter = int(self._options.rti_phase), int(self._options.nlp_solver_max_iter)
+        self._tolerances = tolerances(self._options)
+        self._kernels: dict[Structure, Kernels] = {}
+        self._first_state()
+        self._set_dims()
+        self.reset()
+
+    def _first_state(self) -> None:
+        given, nx = self.acados_ocp.constraints, self._formulation.nx
+        index = np.ravel(given.idxbx_0 if given.idxbx_0 is not None else [])
+        if sorted(index) != list(range(nx)):
+            raise ControlError(
+                "constraints.x0 is needed: problems with a free or partly free first state are not supported; "
+                "for estimation see condyle.mpc"
+            )
+        order = np.argsort(index)
+        for name in ("lbx", "ubx"):
+            self._numbers.bounds[0][name] = _array(f"constraints.{name}_0", getattr(given, f"{name}_0"), (nx,))[order]
+
+    def _set_dims(self) -> None:
+        dims, f, b = self.acados_ocp.dims, self._formulation, self._numbers.bounds
+        sizes = {"N": f.N, "nx": f.nx, "nu": f.nu, "np": f.np, "nbx_0": f.nx, "ny": len(self._numbers.yref[min(1, f.N - 1)])}
+        sizes |= {"ny_0": len(self._numbers.yref[0]), "ny_e": len(self._numbers.yref[f.N])}
+        sizes |= {name: len(b[min(1, f.N - 1)].get(f"l{name[1:]}", ())) for name in ("nbx", "nbu", "ng", "nh")}
+        sizes |= {f"{name}_e": len(b[f.N].get(f"l{name[1:]}", ())) for name in ("nbx", "ng", "nh")}
+        sizes |= {
+            "ns": len(self._numbers.slack_weights[min(1, f.N - 1)]["zl"]),
+            "ns_e": len(self._numbers.slack_weights[f.N]["zl"]),
+        }
+        for name, value in sizes.items():
+            setattr(dims, name, value)
+
+    # ---- numbers
+
+    def reset(self, reset_qp_solver_mem: int = 1) -> int:
+        """The first iterate again: all states at x0 and no controls. Parameters, references and bounds stay."""
+        f = self._formulation
+        self._plan: dict[str, np.ndarray] = {
+            "states": np.tile(self._numbers.bounds[0]["lbx"], (f.N + 1, 1)), "controls": np.zeros((f.N, f.nu)),
+        }  # fmt: skip
+        self.status, self._found = SUCCESS, {"residuals": np.zeros(4)}
+        self._rows: list[list[float]] = []
+        self._times: dict[str, float] = {}
+        return 0
+
+    def set(self, stage_: int, field_: str, value_: Any) -> None:
+        """Set the iterate x, u; parameters p; references yref; or bounds lbx, ubx, lbu, ubu, of a stage."""
+        k = self._stage(stage_)
+        if field_ in ("x", "u"):
+            if field_ == "u" and k == self.N:
+                if np.size(value_):
+                    raise ControlError(f"set: there is no u in the last stage, {self.N}")
+                return
+            rows = self._plan["states" if field_ == "x" else "controls"]
+            rows[k] = _array(f"set({k}, '{field_}')", value_, rows[k].shape)
+        elif field_ == "p":
+            self._numbers.p[k] = _array(f"set({k}, 'p')", value_, self._numbers.p[k].shape)
+        elif field_ in ("yref", "y_ref"):
+            self.cost_set(k, "yref", value_)
+        elif field_[:2] in ("lb", "ub", "lh", "uh", "lg", "ug"):
+            self.constraints_set(k, field_, value_)
+        elif field_ not in ("z", "pi", "lam", "t", "sl", "su", "xdot_guess", "z_guess"):
+            raise ControlError(f"set: there is no '{field_}'; there are x, u, p, yref, lbx, ubx, lbu, ubu, lh, uh, lg, ug")
+
+    def set_flat(self, field_: str, value_: Any) -> None:
+        """Set x, u or p of all stages, one after the other."""
+        values = np.asarray(value_, dtype=float).reshape(self.N if field_ == "u" else self.N + 1, -1)
+        for k, value in enumerate(values):
+            self.set(k, field_, value)
+
+    def get_flat(self, field_: str) -> np.ndarray:
+        """x, u or p of all stages, one after the other."""
+        return np.concatenate([self.get(k, field_) for k in range(self.N if field_ in ("u", "pi") else self.N + 1)])
+
+    def set_params_sparse(self, stage_: int, idx_values_: Any, param_values_: Any) -> None:
+        """Set some of the parameters of a stage."""
+        self._numbers.p[self._stage(stage_)][np.asarray(idx_values_, dtype=int)] = np.asarray(param_values_, dtype=float)
+
+    def cost_set(self, stage_: int, field_: str, value_: Any, api: str = "new") -> None:
+        """Set yref, W, zl, zu, Zl, Zu or scaling of a stage."""
+        k, numbers = self._stage(stage_), self._numbers
+        if field_ in ("yref", "y_ref"):
+            numbers.yref[k] = _array(f"cost_set({k}, 'yref')", value_, numbers.yref[k].shape)
+        elif field_ == "W":
+            numbers.W[k] = _array(f"cost_set({k}, 'W')", value_, numbers.W[k].shape)
+        elif field_ in ("zl", "zu", "Zl", "Zu"):
+            old = numbers.slack_weights[k]
+            numbers.slack_weights[k] = old | {field_: _array(f"cost_set({k}, '{field_}')", value_, old[field_].shape)}
+        elif field_ == "scaling":
+            numbers.scaling[k] = float(np.asarray(value_, dtype=float).ravel()[0])
+        else:
+            raise ControlError(f"cost_set: '{field_}' is not supported; there are yref, W, zl, zu, Zl, Zu, scaling")
+
+    def constraints_set(self, stage_: int, field_: str, value_: Any, api: str = "new") -> None:
+        """Set lbx, ubx, lbu, ubu, lg, ug, lh or uh of a stage; those of x in the first stage are its initial state."""
+        k = self._stage(stage_)
+        bounds = self._numbers.bounds[k]
+        if field_ not in bounds:
+            known = ", ".join(bounds) or "none"
+            raise ControlError(f"constraints_set: stage {k} has no bounds '{field_}'; it has {known}")
+        value = np.atleast_1d(np.asarray(value_, dtype=float)).ravel()
+        if value.shape != bounds[field_].shape:
+            raise ControlError(f"constraints_set({k}, '{field_}') takes {len(bounds[field_])} numbers, got {len(value)}")
+        bounds[field_] = value
+
+    def options_set(self, field_: str, value_: Any) -> None:
+        """Set rti_phase (0, 1 or 2), max_iter, or the tolerances tol_stat, tol_eq, tol_ineq, tol_comp."""
+        tolerance = field_.removeprefix("nlp_solver_").removeprefix("tol_")
+        if field_ == "rti_phase":
+            if value_ not in (0, 1, 2):
+                raise ControlError(f"options_set: rti_phase is 0 (all), 1 (preparation) or 2 (feedback), got {value_!r:.40}")
+            self._rti_phase = int(value_)
+        elif field_ in ("max_iter", "nlp_solver_max_iter"):
+            self._max_iter = int(value_)
+        elif tolerance in ("stat", "eq", "ineq", "comp"):
+            self._tolerances[("stat", "eq", "ineq", "comp").index(tolerance)] = float(value_)
+        elif field_ not in ("print_level", "warm_start_first_qp", "qp_warm_start", "globalization_use_SOC", "full_step_dual"):
+            raise ControlError(f"options_set: '{field_}' cannot be changed after the solver was made; set it in solver_options")
+
+    # ---- solving
+
+    def solve(self) -> int:
+        """Solve from the present iterate: 0 converged, 1 not finite, 2 limit of iterations, 4 QP failed, 5 prepared."""
+        start = time.perf_counter()
+        rti = self._options.nlp_solver_type == "SQP_RTI"
+        kernels, data = self._current()
+        self._rows = []
+        if rti and self._rti_phase == 1:
+            # what can be done before the state is known: the kernel and its numbers are made ready
+            self.status = READY
+        else:
+            self.status = self._iterate(kernels, data, 1 if rti else self._max_iter, rti)
+        elapsed = time.perf_counter() - start
+        self._times = {"time_tot": elapsed, "time_preparation" if self.status == READY else "time_feedback": elapsed}
+        return self.status
+
+    def solve_for_x0(self, x0_bar: Any, fail_on_nonzero_status: bool = True, print_stats_on_failure: bool = True) -> np.ndarray:
+        """The first control from the state x0_bar; raises if the solver fails, and not at the limit of iterations."""
+        for name in ("lbx", "ubx"):
+            self.constraints_set(0, name, x0_bar)
+        status = self.solve()
+        if status not in (SUCCESS, MAX_ITER) and fail_on_nonzero_status:
+            raise ControlError(f"AcadosOcpSolver.solve_for_x0: status {status}, {STATUS[status]}; the last plan is kept")
+        return self.get(0, "u")
+
+    def _current(self) -> tuple[Kernels, dict[str, np.ndarray]]:
+        """The kernels for the present numbers, and the numbers; the plan has their slacks and multipliers."""
+        structure, data = structure_and_data(self._formulation)
+        if structure not in self._kernels:
+            self._kernels[structure] = Kernels(self._formulation, structure, data)
+        kernels = self._kernels[structure]
+        shapes = kernels.solver.plan_shapes
+        if any(name not in self._plan or self._plan[name].shape != shape for name, shape in shapes.items()):
+            fresh = kernels.solver.start(self._plan["states"][0])
+            self._plan = fresh | {name: self._plan[name] for name in ("states", "controls")}
+        return kernels, data
+
+    def _iterate(self, kernels: Kernels, data: dict[str, np.ndarray], most: int, rti: bool) -> int:
+        lower, upper = self._numbers.bounds[0]["lbx"], self._numbers.bounds[0]["ubx"]
+        if not np.array_equal(lower, upper) and not np.isnan(lower).any():
+            raise ControlError("lbx and ubx of stage 0 must be the same: the measured state; a free first state is not supported")
+        unsolved = False
+        for _ in range(most):
+            found = self._step(kernels, data)
+            self._found = {"residuals": np.array([float(found.residuals[name]) for name in RESIDUALS])}
+            # an iteration of rti says whether its quadratic program was solved
+            unsolved = kernels.solver.name == "rti" and int(found.status) == 1
+            self._rows.append([len(self._rows), *self._found["residuals"], float(unsolved), float(found.iterations), 1.0])
+            if int(found.status) == 2:
+                return NAN_DETECTED
+            self._plan = {name: np.array(value) for name, value in found.plan.items()}
+            if not rti and (self._found["residuals"] <= self._tolerances).all():
+                return SUCCESS
+        if unsolved:
+            return QP_FAILURE
+        return SUCCESS if rti else MAX_ITER
+
+    def _step(self, kernels: Kernels, data: dict[str, np.ndarray]) -> Any:
+        if self._formulation.lm:
+            u = np.concatenate([self._plan["controls"], np.zeros((1, self._formulation.nu))])
+            data = data | {"center": np.concatenate([self._plan["states"], u], axis=1)}
+        known = {port.name for port in kernels.solver.function.tape.inputs}
+        given = {name: value for name, value in data.items() if name in known}
+        return kernels.solver(self._numbers.bounds[0]["lbx"], self._plan, **given)
+
+    # ---- results
+
+    def get(self, stage_: int, field_: str) -> np.ndarray:
+        """x, u, p; sl, su; lam; or pi of a stage."""
+        k = self._stage(stage_)
+        if field_ == "x":
+            return np.copy(self._plan["states"][k])
+        if field_ == "u":
+            return np.copy(self._plan["controls"][k]) if k < self.N else np.zeros(0)
+        if field_ == "p":
+            return np.copy(self._numbers.p[k])
+        if field_ == "z":
+            return np.zeros(0)
+        if field_ == "pi":
+            return self._costates(k)
+        if field_ in ("sl", "su", "lam"):
+            return self._of_sides(k, field_)
+        raise ControlError(f"get: '{field_}' is not supported; there are x, u, p, pi, lam, sl, su")
+
+    def _costates(self, k: int) -> np.ndarray:
+        if k == self.N:
+            raise ControlError(f"get: there is no 'pi' in the last stage, {self.N}")
+        kernels, data = self._current()
+        call = kernels.costates
+        known = {port.name for port in call.tape.inputs}
+        return np.copy(call(**self._plan, **{n: v for n, v in data.items() if n in known})[k])
+
+    def _of_sides(self, k: int, field: str) -> np.ndarray:
+        """Slacks in the order of zl; or multipliers: lower bounds, upper bounds (u, x, g, h), then zeros for the slacks."""
+        kernels, _ = self._current()
+        end = k == self.N
+        rows = kernels.structure.rows_end if end else kernels.structure.rows
+        problem = kernels.problem
+        sides = Sides((problem.terminal_constraints if end else problem.constraints).sides)
+        groups = split(self._formulation.groups, self.N)[int(end)]
+        here = [g for g in groups if g.first <= k <= g.last]
+        lam = {(g.field, side): np.zeros(len(g.entries)) for g in here for side in "lu"}
+        slack = {side: np.zeros(len(self._numbers.slack_weights[k]["zl"])) for side in "lu"}
+        dual = self._plan.get("duals_end") if end else self._plan.get("duals", np.zeros((self.N, 0)))[k]
+        for side, (_, l, e, _) in zip(sides.sides, sides.split(dual) if sides.count else [], strict=True):
+            row = rows[side.row]
+            group, letter = groups[row.group], "u" if side.sign > 0.0 else "l"
+            if group not in here:
+                continue
+            letter = "l" if side.equality and l < 0.0 else letter
+            lam[group.field, letter][row.entry] = abs(l)
+            place = next((later if k else first for i, first, later in group.slacks if i == row.entry), None)
+            if place is not None:
+                slack[letter][place] = l / side.l2 if e is None else e
+        if field != "lam":
+            return slack[field[1]]
+        order = [g.field for g in sorted(here, key=lambda g: ("bu", "bx", "g", "h").index(g.field))]
+        return np.concatenate([np.zeros(0), *[lam[name, side] for side in "lu" for name in order], np.zeros(2 * len(slack["l"]))])
+
+    def get_cost(self) -> float:
+        """The cost of the present iterate, scaled as in the problem, with that of slacks."""
+        kernels, data = self._current()
+        call = kernels.cost
+        known = {port.name for port in call.tape.inputs}
+        plan = {name: self._plan[name] for name in ("states", "controls")}
+        return float(call(x0=plan["states"][0], **plan, **{n: v for n, v in data.items() if n in known}))
+
+    def get_residuals(self, recompute: bool = False) -> np.ndarray:
+        """Stationarity, dynamics, inequalities, complementarity: the largest violation of each, at the last iterate."""
+        if recompute or self._options.nlp_solver_type == "SQP_RTI":
+            found = self._step(*self._current())
+            return np.array([float(found.residuals[name]) for name in RESIDUALS])
+        return np.copy(self._found["residuals"])
+
+    def get_stats(self, field_: str) -> Any:
+        """Of the last solve: time_tot, sqp_iter, qp_iter, residuals, statistics (one column per iteration), ..."""
+        table = np.array(self._rows).reshape(-1, 8).T
+        counts = {"sqp_iter": table.shape[1], "nlp_iter": table.shape[1], "stat_m": table.shape[1], "stat_n": 7}
+        columns = {
+            "qp_stat": 5,
+            "qp_iter": 6,
+            "alpha": 7,
+            "res_stat_all": 1,
+            "res_eq_all": 2,
+            "res_ineq_all": 3,
+            "res_comp_all": 4,
+        }
+        if field_ in counts:
+            return counts[field_]
+        if field_ in columns:
+            return table[columns[field_]]
+        if field_ in TIMES:
+            return self._times.get(field_, 0.0)
+        if field_ == "statistics":
+            return table
+        if field_ == "residuals":
+            return self.get_residuals()
+        known = ", ".join([*counts, *columns, *TIMES, "statistics", "residuals"])
+        raise ControlError(f"get_stats: there is no '{field_}'; there are {known}")
+
+    def get_status(self) -> int:
+        """The status of the last solve."""
+        return self.status
+
+    def print_statistics(self) -> None:
+        """Print the residuals of each iteration of the last solve."""
+        print("\niter\tres_stat\tres_eq\t\tres_ineq\tres_comp\tqp_stat\tqp_iter\talpha")
+        for row in self._rows:
+            print(f"{row[0]:.0f}\t" + "\t".join(f"{value:e}" for value in row[1:5]) + f"\t{row[5]:.0f}\t{row[6]:.0f}\t{row[7]:e}")
+        print()
+
+    def store_iterate(self, filename: str = "", overwrite: bool = False, verbose: bool = True) -> None:
+        """Write states and controls, stage by stage, to a JSON file."""
+        path = Path(filename or f"{self.name}_iterate.json")
+        if path.exists() and not overwrite:
+            path = path.with_name(f"{path.stem}{time.strftime('%Y-%m-%d-%H-%M-%S')}.json")
+        digits = len(str(self.N + 1))
+        found = {f"x_{k:0{digits}d}": list(x) for k, x in enumerate(self._plan["states"])}
+        found |= {f"u_{k:0{digits}d}": list(u) for k, u in enumerate(self._plan["controls"])}
+        write_bytes(path, json.dumps(found, indent=1).encode())
+        if verbose:
+            print(f"stored current iterate in {path}")
+
+    def load_iterate(self, filename: str, verbose: bool = True) -> None:
+        """Read states and controls from a JSON file of store_iterate, or of acados."""
+        try:
+            found = json.loads(Path(filename).read_text())
+            entries = [(key.rpartition("_"), value) for key, value in found.items()]
+            for (field, _, stage), value in entries:
+                if field in ("x", "u"):
+                    self.set(int(stage), field, np.array(value, dtype=float))
+        except (OSError, ValueError, AttributeError) as error:
+            raise FileError(f"load_iterate: {filename} is not a file of an iterate: {error}") from None
+
+    def _stage(self, stage: Any) -> int:
+        if isinstance(stage, bool) or not isinstance(stage, (int, np.integer)) or not 0 <= stage <= self.N:
+            raise ControlError(f"a stage is a whole number from 0 to N = {self.N}, got {stage!r:.40}")
+        return int(stage)
+
+    @classmethod
+    def generate(cls, *_: Any, **__: Any) -> None:
+        """Nothing: the first solve compiles."""
+
+    build = generate
