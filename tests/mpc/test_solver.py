@@ -53,14 +53,17 @@ def test_exported_c(solver, plan, tmp_path):
     assert "malloc" not in source and source.count("\n") < 3000
     if not COMPILERS:
         pytest.skip("there is no C compiler")
-    library = build(source, tmp_path, ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"])
     data = [solver.problem.data[p.name].default for p in solver.function.tape.inputs if p.parameter is not None]
     inputs = [np.ascontiguousarray(a, dtype=float) for a in (X, *[plan[name] for name in solver.plan_shapes], *data)]
     wanted = solver.function(X, *[plan[name] for name in solver.plan_shapes])
-    outputs = [np.empty(np.shape(a) or 1) for a in wanted]
-    library.rti(*[ctypes.c_void_p(a.ctypes.data) for a in (*inputs, *outputs, np.empty(200_000))])
-    for a, b in zip(outputs, wanted, strict=True):
-        assert np.array_equal(a.reshape(np.shape(b)), b)
+    for compiler, optimize in [(name, flags) for name in COMPILERS for flags in (["-O1"], ["-O3", "-march=native"])]:
+        folder = tmp_path / f"{compiler}{optimize[0]}"
+        folder.mkdir()
+        library = build(source, folder, ["-std=c99", *optimize, "-Wall", "-Wextra", "-Werror", "-pedantic"], compiler)
+        outputs = [np.empty(np.shape(a) or 1) for a in wanted]
+        library.rti(*[ctypes.c_void_p(a.ctypes.data) for a in (*inputs, *outputs, np.empty(200_000))])
+        for a, b in zip(outputs, wanted, strict=True):
+            assert np.array_equal(a.reshape(np.shape(b)), b), compiler
 
 
 def test_two_phases_are_one_iteration(solver, plan):
