@@ -71,7 +71,7 @@ def _arguments(name: str, function: Callable[..., Any], wanted: list[str]) -> in
     return len(taken)
 
 
-def step_of(model: AcadosModel, kind: str, *, stages: int, steps: int) -> Step:
+def step_of(model: AcadosModel, kind: str, *, stages: Any, steps: Any) -> Step:
     """x1 = step(x, u, p, h) by the integrator of this kind: "ERK", "IRK" or "DISCRETE"."""
     if isinstance(steps, np.ndarray) or isinstance(stages, np.ndarray):
         if len(set(np.ravel(steps))) > 1 or len(set(np.ravel(stages))) > 1:

@@ -119,7 +119,7 @@ class Formulation:
             Vx, Vu = getattr(cost, f"Vx{suffix}"), None if suffix == "_e" else getattr(cost, f"Vu{suffix}")
             if is_empty(Vx) and is_empty(Vu):
                 return Term(no_cost, 0, first, last)
-            rows = len(Vx) if not is_empty(Vx) else len(Vu)
+            rows = len(np.asarray(Vu if is_empty(Vx) else Vx))
             Vx = _array(f"cost.Vx{suffix}", Vx, (rows, self.nx), zeros=True)
             Vu = _array(f"cost.Vu{suffix}", Vu, (rows, self.nu), zeros=True)
             return Term(_Linear(Vx, None if suffix == "_e" else Vu), rows, first, last)
@@ -179,7 +179,8 @@ class Formulation:
                     continue
                 C = np.atleast_2d(np.asarray(getattr(given, f"C{suffix}"), dtype=float))
                 D = None if suffix else _array("constraints.D", given.D, (len(C), self.nu), zeros=True)
-                value, size = _Linear(_array(f"constraints.C{suffix}", C, (len(C), self.nx)), D), len(C)
+                value: Callable[..., Any] = _Linear(_array(f"constraints.C{suffix}", C, (len(C), self.nx)), D)
+                size = len(C)
             elif is_empty(getattr(model, f"con_h_expr{suffix}")):
                 continue
             else:
@@ -206,11 +207,11 @@ class Formulation:
             limits = _array(f"constraints.{name}", getattr(given, name), (size,))
             for k in range(stages[0], stages[1] + 1):
                 self.numbers.bounds[k][f"{bound}{field}"] = limits
-        soft = getattr(given, f"idxs{field}{suffix}", None)
-        soft = [] if is_empty(soft) else [int(i) for i in np.ravel(soft)]
+        index: Any = getattr(given, f"idxs{field}{suffix}", None)
+        soft = [] if is_empty(index) else [int(i) for i in np.ravel(index)]
         for name in (f"ls{field}{suffix}", f"us{field}{suffix}"):
-            limits = getattr(given, name, None)
-            if not is_empty(limits) and np.any(np.asarray(limits, dtype=float) != 0.0):
+            allowed: Any = getattr(given, name, None)
+            if not is_empty(allowed) and np.any(np.asarray(allowed, dtype=float) != 0.0):
                 raise ControlError(
                     f"constraints.{name}: bounds of slacks other than zero are not supported; move lower or upper bounds"
                 )

@@ -202,7 +202,7 @@ class AcadosOcpSolver:
         lower, upper = self._numbers.bounds[0]["lbx"], self._numbers.bounds[0]["ubx"]
         if not np.array_equal(lower, upper) and not np.isnan(lower).any():
             raise ControlError("lbx and ubx of stage 0 must be the same: the measured state; a free first state is not supported")
-        unsolved = False
+        unsolved = failing = False
         for _ in range(most):
             found = self._step(kernels, data)
             self._found = {"residuals": np.array([float(found.residuals[name]) for name in RESIDUALS])}
@@ -210,8 +210,13 @@ class AcadosOcpSolver:
             unsolved = kernels.solver.name == "rti" and int(found.status) == 1
             self._rows.append([len(self._rows), *self._found["residuals"], float(unsolved), float(found.iterations), 1.0])
             if int(found.status) == 2:
-                return NAN_DETECTED
+                return QP_FAILURE if failing else NAN_DETECTED
+            failing = unsolved
             self._plan = {name: np.array(value) for name, value in found.plan.items()}
+            if unsolved:
+                # the next program starts without these multipliers, which may be anything
+                fresh = kernels.solver.start(self._plan["states"][0])
+                self._plan = fresh | {name: self._plan[name] for name in ("states", "controls")}
             if not rti and (self._found["residuals"] <= self._tolerances).all():
                 return SUCCESS
         if unsolved:

@@ -147,6 +147,26 @@ def test_casadi_and_numpy_models_give_the_same_answer(solver):
         np.testing.assert_allclose(a, b, atol=1e-7)
 
 
+def test_exact_hessians_with_a_line_search_lead_to_the_same_optimum(solver):
+    ocp = swing_up(numpy_model())
+    ocp.solver_options.hessian_approx, ocp.solver_options.globalization = "EXACT", "MERIT_BACKTRACKING"
+    other = AcadosOcpSolver(ocp)
+    assert other.solve() == 0
+    for a, b in zip(trajectory(solver), trajectory(other), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+def test_contradicting_bounds_are_reported_and_forgotten():
+    ocp = swing_up(numpy_model(), solver="SQP_RTI")
+    ocp.constraints.idxbx_e, ocp.constraints.lbx_e, ocp.constraints.ubx_e = np.array([0]), np.array([100.0]), np.array([101.0])
+    solver = AcadosOcpSolver(ocp)
+    assert solver.solve() == 4
+    solver.reset()
+    solver.constraints_set(20, "lbx", -5.0)
+    solver.constraints_set(20, "ubx", 5.0)
+    assert solver.solve() == 0
+
+
 def test_real_time_iterations_in_closed_loop():
     ocp = swing_up(numpy_model(), solver="SQP_RTI")
     solver, integrator = AcadosOcpSolver(ocp), AcadosSimSolver(ocp)
