@@ -1,6 +1,7 @@
 """Trajectories by iLQR in one call: swing-up, obstacles, an arm, and ANYmal that stands up, steps and jumps, over seeds.
 
-A solve begins with random controls. Times are of one core, of all iterations in one call, divided by their number.
+A solve begins with random controls; those of ANYmal are of servos with random torques on top. Times are of one core, of all
+iterations in one call, divided by their number.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ class Task:
     name: str
     problem: Any
     start: Callable[[np.random.Generator], np.ndarray]  # the first state
-    noise: np.ndarray | float  # of the first controls, about `control`
+    noise: float  # of the first controls
     success: Callable[[Any], bool]
-    control: np.ndarray | float = 0.0
+    plan: Callable[[np.ndarray, np.random.Generator], dict[str, np.ndarray]] | None = None  # in place of random controls
     data: dict[str, np.ndarray] = field(default_factory=dict)
+    iterations: int = 200  # at most
 
 
 # ---- small problems
@@ -122,17 +124,19 @@ def quadruped(N: int = 100) -> tuple[Any, Any, np.ndarray]:
     """(problem, world, the state in which it stands): ANYmal with steps of 10 ms and |u| <= 80 N m.
 
     Its residual: base position and orientation, joint angles, velocities, torques, positions of the feet, less the reference of
-    the stage (30: position, orientation, angles, feet). Three tasks are one kernel with other weights and references.
+    the stage (33: position, orientation, angles, feet, velocity of the base). Three tasks are one kernel with other weights and
+    references.
     """
     robot = standing.anymal()
     if robot is None:
         return None, None, np.zeros(0)
-    world = cd.Simulation(robot, 0.01, cd.Plane(friction=standing.FRICTION), standing.FEET)
+    world = cd.Simulation(robot, 0.01, cd.Plane(friction=standing.FRICTION), standing.FEET, smoothing=1e-3)
     stand = world.stand(np.concatenate([[0.0, 0.0, standing.HEIGHT, 0.0, 0.0, 0.0, 1.0], standing.POSE]))
 
     def errors(x: Any, r: Any) -> Any:
         feet = np.concatenate([robot.frame_pose(x[:19], name)[1] for name in FEET])
-        return np.concatenate([x[:3] - r[:3], x[3:6] - r[3:6], x[7:19] - r[6:18], x[19:37], feet - r[18:30]])
+        v = np.concatenate([x[19:22] - r[30:33], x[22:37]])
+        return np.concatenate([x[:3] - r[:3], x[3:6] - r[3:6], x[7:19] - r[6:18], v, feet - r[18:30]])
 
     problem = cd.ocp(
         world, N=N, residual=lambda x, u, r: np.concatenate([errors(x, r), u]), weights=_weights(feet=0.0),
@@ -142,15 +146,30 @@ def quadruped(N: int = 100) -> tuple[Any, Any, np.ndarray]:
     return problem, world, stand
 
 
-def _weights(*, feet: float, base: float = 10.0) -> np.ndarray:
-    """Of the residual of ANYmal."""
-    return np.repeat([base, 3.0 * base, base, 1.0, 0.1, 0.01, feet, 1e-4], [2, 1, 3, 12, 6, 12, 12, 12])
+def _weights(*, feet: float, speed: float = 0.1) -> np.ndarray:
+    """Of the residual of ANYmal; `speed`: of the base's linear velocity; heights of feet count ten times as much as places."""
+    before = np.repeat([10.0, 30.0, 10.0, 1.0, speed, 0.1, 0.01], [2, 1, 3, 12, 3, 3, 12])
+    return np.concatenate([before, np.tile([feet, feet, 10.0 * feet], 4), np.full(12, 1e-4)])
 
 
 def _reference(robot: Any, stand: np.ndarray, N: int) -> np.ndarray:
-    """Standing all the time (N + 1, 30)."""
+    """Standing all the time (N + 1, 33)."""
     feet = np.concatenate([robot.frame_pose(stand[:19], name)[1] for name in FEET])
-    return np.tile(np.concatenate([stand[:6], stand[7:19], feet]), (N + 1, 1))
+    return np.tile(np.concatenate([stand[:6], stand[7:19], feet, np.zeros(3)]), (N + 1, 1))
+
+
+def _servo_plan(world: Any, N: int) -> Callable[[np.ndarray, np.random.Generator], dict[str, np.ndarray]]:
+    """A plan of servos about the standing pose with random torques of 5 N m on top."""
+
+    def plan(x: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        states, controls = [x], []
+        for _ in range(N):
+            u = standing.servo(states[-1][7:19], states[-1][25:37]) + 5.0 * rng.normal(size=12)
+            controls.append(np.clip(u, -standing.EFFORT, standing.EFFORT))
+            states.append(world.step(states[-1], controls[-1]))
+        return {"states": np.array(states), "controls": np.array(controls)}
+
+    return plan
 
 
 def stand_up(N: int = 100) -> Task:
@@ -164,7 +183,7 @@ def stand_up(N: int = 100) -> Task:
     def success(found: Any) -> bool:
         return bool(abs(found.states[-1, 2] - stand[2]) < 0.05 and np.abs(found.states[-1, 3:6]).max() < 0.1)
 
-    return Task("ANYmal stands up", problem, start, 5.0, success)
+    return Task("ANYmal stands up", problem, start, 5.0, success, _servo_plan(world, N), iterations=100)
 
 
 def _near(world: Any, stand: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]:
@@ -176,6 +195,7 @@ def step_forward(N: int = 100) -> Task:
     problem, world, stand = quadruped(N)
     r, t = _reference(world.robot, stand, N), np.linspace(0.0, 1.0, N + 1)
     r[:, 0] += 0.15 * np.clip((t - 0.1) / 0.8, 0.0, 1.0)
+    r[:, 30] = np.where((t > 0.1) & (t < 0.9), 0.15 / 0.8, 0.0)
     for foot, begin in ((0, 0.1), (3, 0.1), (1, 0.5), (2, 0.5)):
         phase = np.clip((t - begin) / 0.35, 0.0, 1.0)
         r[:, 18 + 3 * foot] += 0.15 * phase
@@ -187,9 +207,9 @@ def step_forward(N: int = 100) -> Task:
         moved = feet[-1, :, 0] - feet[0, :, 0]
         return bool(lifted.min() > 0.03 and moved.min() > 0.1 and found.states[-1, 2] > stand[2] - 0.1)
 
-    return Task("ANYmal steps forward", problem, _near(world, stand), 5.0, success, data={
-        "reference": r, "weights": _weights(feet=100.0), "terminal_weights": 10.0 * _weights(feet=100.0)[:48],
-    })  # fmt: skip
+    return Task("ANYmal steps forward", problem, _near(world, stand), 5.0, success, _servo_plan(world, N), {
+        "reference": r, "weights": _weights(feet=30.0), "terminal_weights": 10.0 * _weights(feet=30.0)[:48],
+    }, 100)  # fmt: skip
 
 
 def jump(N: int = 100) -> Task:
@@ -199,33 +219,37 @@ def jump(N: int = 100) -> Task:
     phase = np.clip((t - 0.35) / 0.45, 0.0, 1.0)
     height = 4.0 * 0.25 * phase * (1.0 - phase)
     r[:, 2] += height
-    r[:, 20::3] += height[:, None]
+    r[:, 20:30:3] += height[:, None]
+    r[:, 32] = np.where((phase > 0.0) & (phase < 1.0), 4.0 * 0.25 * (1.0 - 2.0 * phase) / 0.45, 0.0)
 
     def success(found: Any) -> bool:
         feet = np.array([[world.robot.frame_pose(x[:19], name)[1][2] for name in FEET] for x in found.states])
         air = (feet - feet[0]).min(axis=1).max()
         return bool(air > 0.08 and abs(found.states[-1, 2] - stand[2]) < 0.1 and np.abs(found.states[-1, 3:6]).max() < 0.15)
 
-    return Task("ANYmal jumps", problem, _near(world, stand), 5.0, success, data={
-        "reference": r, "weights": _weights(feet=100.0), "terminal_weights": 10.0 * _weights(feet=100.0)[:48],
-    })  # fmt: skip
+    return Task("ANYmal jumps", problem, _near(world, stand), 5.0, success, _servo_plan(world, N), {
+        "reference": r, "weights": _weights(feet=10.0, speed=10.0), "terminal_weights": 10.0 * _weights(feet=10.0)[:48],
+    }, 100)  # fmt: skip
 
 
 # ---- measured
 
 
-def measured(task: Task, seeds: int, iterations: int) -> dict[str, Any]:
+def measured(task: Task, seeds: int, iterations: int | None = None) -> dict[str, Any]:
     """Iterations, milliseconds per iteration and success over the seeds."""
     start = time.process_time()
-    solver = _solver(task.problem, iterations)
+    solver = _solver(task.problem, iterations or task.iterations)
     solver.function.on("cpu", lanes=1).kernel()
     compiled = time.process_time() - start
     rows = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         x = task.start(rng)
-        plan = solver.start(x, np.broadcast_to(task.control, (task.problem.nu,)))
-        plan["controls"] = plan["controls"] + task.noise * rng.normal(size=plan["controls"].shape)
+        if task.plan is not None:
+            plan = task.plan(x, rng)
+        else:
+            plan = solver.start(x)
+            plan["controls"] = plan["controls"] + task.noise * rng.normal(size=plan["controls"].shape)
         before = time.process_time()
         found = solver(x, plan, **task.data)
         spent = time.process_time() - before
@@ -255,7 +279,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     rows = []
     table = Table("task", "success", "iterations", "ms per iteration", "compile, s", title="iLQR from random controls, one core")
     for make in tasks:
-        rows.append(row := measured(make(), 2 if tiny else SEEDS, 3 if tiny else 200))
+        rows.append(row := measured(make(), 2 if tiny else SEEDS, 3 if tiny else None))
         table.add_row(
             row["task"], f"{row['success']} of {row['seeds']}", f"{row['iterations']:.0f}", f"{row['ms per iteration']:.3f}",
             f"{row['compile, s']:.0f}",
