@@ -44,6 +44,7 @@ class AcadosOcpSolver:
         self._rti_phase, self._max_iter = int(self._options.rti_phase), int(self._options.nlp_solver_max_iter)
         self._tolerances = tolerances(self._options)
         self._kernels: dict[Structure, Kernels] = {}
+        self._ready: tuple[Kernels, dict[str, np.ndarray]] | None = None  # for the present numbers
         self._first_state()
         self._set_dims()
         self.reset()
@@ -124,7 +125,12 @@ class AcadosOcpSolver:
         k, numbers = self._stage(stage_), self._numbers
         if field_ in ("yref", "y_ref"):
             numbers.yref[k] = _array(f"cost_set({k}, 'yref')", value_, numbers.yref[k].shape)
-        elif field_ == "W":
+            for i, term in enumerate(self._formulation.terms):
+                if self._ready is not None and term.ny and term.first <= k <= term.last:
+                    self._ready[1][f"yref{i}"][k] = numbers.yref[k]
+            return
+        self._ready = None
+        if field_ == "W":
             numbers.W[k] = _array(f"cost_set({k}, 'W')", value_, numbers.W[k].shape)
         elif field_ in ("zl", "zu", "Zl", "Zu"):
             old = numbers.slack_weights[k]
@@ -145,6 +151,8 @@ class AcadosOcpSolver:
         if value.shape != bounds[field_].shape:
             raise ControlError(f"constraints_set({k}, '{field_}') takes {len(bounds[field_])} numbers, got {len(value)}")
         bounds[field_] = value
+        if k > 0 or field_ not in ("lbx", "ubx"):
+            self._ready = None  # the first state is not part of the problem's data
 
     def options_set(self, field_: str, value_: Any) -> None:
         """Set rti_phase (0, 1 or 2), max_iter, or the tolerances tol_stat, tol_eq, tol_ineq, tol_comp."""
@@ -188,10 +196,12 @@ class AcadosOcpSolver:
 
     def _current(self) -> tuple[Kernels, dict[str, np.ndarray]]:
         """The kernels for the present numbers, and the numbers; the plan has their slacks and multipliers."""
-        structure, data = structure_and_data(self._formulation)
-        if structure not in self._kernels:
-            self._kernels[structure] = Kernels(self._formulation, structure, data)
-        kernels = self._kernels[structure]
+        if self._ready is None:
+            structure, data = structure_and_data(self._formulation)
+            if structure not in self._kernels:
+                self._kernels[structure] = Kernels(self._formulation, structure, data)
+            self._ready = self._kernels[structure], data
+        kernels, data = self._ready
         shapes = kernels.solver.plan_shapes
         if any(name not in self._plan or self._plan[name].shape != shape for name, shape in shapes.items()):
             fresh = kernels.solver.start(self._plan["states"][0])

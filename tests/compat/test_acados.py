@@ -189,6 +189,24 @@ def test_real_time_iterations_in_closed_loop():
     assert all((a == b).all() for a, b in zip(before, trajectory(solver), strict=True))
 
 
+def test_references_and_weights_change_between_solves(solver):
+    before = trajectory(solver)[0]
+    for goal in (0.4, 0.0):
+        for k in range(20):
+            solver.cost_set(k, "yref", np.array([goal, 0.0, 0.0, 0.0, 0.0]))
+        solver.set(20, "yref", np.array([goal, 0.0, 0.0, 0.0]))
+        assert solver.solve() == 0
+        after = trajectory(solver)[0]
+        if goal:
+            assert after[-1, 0] > before[-1, 0] + 0.1
+    np.testing.assert_allclose(after, before, atol=1e-5)
+    solver.cost_set(20, "W", 2.0 * Q)
+    assert solver.solve() == 0
+    assert np.abs(trajectory(solver)[0] - before).max() > 1e-4
+    solver.cost_set(20, "W", Q)
+    assert solver.solve() == 0
+
+
 def test_iterates_are_stored_and_loaded(solver, tmp_path):
     path = tmp_path / "iterate.json"
     x, u = trajectory(solver)
