@@ -343,7 +343,7 @@ class CFunction:
         text = form.format(f=self.suffix, real=self.real, **dict(zip("abc", operands, strict=False)))
         self.words |= INT in (op.gives, *op.takes)
         if inline and len(text) <= LONGEST:
-            return text if re.fullmatch(r"\w+\(.*\)", form) else f"({text})"
+            return text if re.fullmatch(r"[\w{}]+\([^()]*\)", form) else f"({text})"
         return self.variable(f"x{here}", text, indent, self.kind(op.gives))
 
     def kind(self, kind: str) -> str:
