@@ -77,15 +77,15 @@ _FRAME = """
 #if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
 #error "this code needs every operation rounded to its own type: on 32-bit x86, compile with -msse2 -mfpmath=sse"
 #endif
-#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
-/* gcc 12 gives wrong results for conditional fma in vectors of AVX-512 */
-#pragma GCC optimize ("no-tree-vectorize")
-#endif
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #pragma GCC push_options
 #pragma GCC optimize ("fp-contract=off")
+#if defined(__AVX512F__)
+/* gcc 12 gives wrong results for conditional fma in vectors of AVX-512 */
+#pragma GCC optimize ("no-tree-vectorize")
+#endif
 #elif defined(_MSC_VER)
 #pragma fp_contract (off)
 #endif
