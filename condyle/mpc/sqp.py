@@ -90,7 +90,7 @@ class RealTimeIteration(Shooting):
     was given, with the new multipliers.
     """
 
-    def __init__(self, problem: Problem, *, qp_iterations: int = 15, qp_tolerance: float = 1e-6, warm: float = 1e-2) -> None:
+    def __init__(self, problem: Problem, *, qp_iterations: int = 15, qp_tolerance: float = 1e-6, warm: float = 1e-3) -> None:
         super().__init__(problem, "rti", qp_iterations, qp_tolerance, warm)
 
     def options(self) -> tuple[Any, ...]:
@@ -109,7 +109,8 @@ class RealTimeIteration(Shooting):
     def phases(self) -> tuple[Function, Function]:
         """prepare(states, controls, **data), which gives `qp` and `qp_end`, and feedback(x0, qp, qp_end, *plan).
 
-        Together they are the same iteration. The first one does all that the state is not needed for.
+        Together they are the same iteration. The first one does all that the state is not needed for; residuals are those of the
+        quadratic program.
         """
         problem, packing = self.problem, Packing(self.sides, self.sides_end)
         sizes: dict[str, Any] = {}
@@ -125,7 +126,8 @@ class RealTimeIteration(Shooting):
             xs, us = table(plan["states"]), table(plan["controls"])
             program, start = packing.unpack(table(qp), qp_end), problem.states.difference(xs[0], x0)
             found = self.solved(program, start, plan)
-            return keep_if_failed(x0, self.results(program, start, xs, us, found), plan)
+            # what a control needs, and no more: the other residuals can wait
+            return keep_if_failed(x0, self.step_results(xs, us, found), plan)
 
         shapes = self.plan_shapes
         first = function(prepare, cache=False, states=shapes["states"], controls=shapes["controls"])
@@ -150,6 +152,11 @@ class RealTimeIteration(Shooting):
 
     def results(self, qp: QP, start: Any, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
         """The outputs of an iteration."""
+        here = residuals(qp, start, found.duals, found.duals_end)
+        return self.step_results(xs, us, found) | {"cost": found.cost, **here}
+
+    def step_results(self, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
+        """Those that are there after the quadratic program: its own residuals, and not those of the problem."""
         states, controls = self.moved(xs, us, found)
         done = (found.mu <= self.qp_tolerance) & (found.infeasibility <= self.qp_tolerance)
         return {
@@ -158,8 +165,8 @@ class RealTimeIteration(Shooting):
             "controls": controls,
             "status": where(done, CONVERGED, STOPPED),
             "iterations": found.iterations,
-            "cost": found.cost,
-            **residuals(qp, start, found.duals, found.duals_end),
+            "inequality": found.infeasibility,
+            "complementarity": found.mu,
             **self.multipliers_of(found),
         }
 
