@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.mpc.riccati import _cholesky, _plus, substituted
+from condyle.mpc.riccati import cholesky, plus, substituted
 from condyle.tape.array import array, where
 from condyle.tape.loop import loop
 
@@ -38,7 +38,7 @@ class BoxSolution:
 
 def unbounded(Q: Any, q: Any) -> BoxSolution:
     """The solution without bounds."""
-    L, inverse = _cholesky(array(Q))
+    L, inverse = cholesky(array(Q))
     return BoxSolution(array([-x for x in substituted(L, inverse, list(q))]), np.ones(len(q)), L, inverse)
 
 
@@ -51,7 +51,7 @@ def solve_box(Q: Any, q: Any, low: Any, high: Any) -> BoxSolution:
     scale = TOLERANCE * np.maximum(np.max(abs(array(q))), 1e-300)
 
     def gradient(d: Any) -> list[Any]:
-        return [_plus(q[i], list(d), list(full[i])) for i in range(m)]
+        return [plus(q[i], list(d), list(full[i])) for i in range(m)]
 
     def value(d: Any, g: Any) -> Any:
         return sum((0.5 * d[i] * (g[i] + q[i]) for i in range(m)), 0.0)
@@ -67,7 +67,7 @@ def solve_box(Q: Any, q: Any, low: Any, high: Any) -> BoxSolution:
             for j in range(i):
                 masked[i, j] = free[i] * free[j] * Q[i, j]
             masked[i, i] = where(free[i] > 0.5, Q[i, i], 1.0)
-        return _cholesky(array(masked))
+        return cholesky(array(masked))
 
     def residual(d: Any) -> Any:
         g = gradient(d)

@@ -18,7 +18,7 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.mpc.box_qp import BoxSolution, solve_box, unbounded
 from condyle.mpc.problem import Problem
-from condyle.mpc.riccati import _plus
+from condyle.mpc.riccati import inside, plus
 from condyle.mpc.solver import CONVERGED, STOPPED, Plan, Solver, keep_if_failed
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.loop import loop, map_rows, scan
@@ -231,7 +231,7 @@ class ILQR(Solver):
 
             def pulled(i: Any, y: Table) -> Table:
                 """Entry i of p + (P + mu) c."""
-                total = _plus(p.entry(0, 0, i), list(c), [P.entry(0, l, i) for l in range(n)])
+                total = plus(p.entry(0, 0, i), list(c), [P.entry(0, l, i) for l in range(n)])
                 return y.with_entry(total, 0, 0, i)
 
             y = loop(pulled, state["y"], n) if self._has_gaps(c) else p
@@ -242,15 +242,15 @@ class ILQR(Solver):
 
             def gradient(j: Any, w: Table) -> Table:
                 column = [model.AB.entry(0, l, k * float(s) + j) for l in range(n)]
-                return w.with_entry(_plus(v.entry(0, 0, j), pull, column), 0, 0, j)
+                return w.with_entry(plus(v.entry(0, 0, j), pull, column), 0, 0, j)
 
             def product(j: Any, W: Table) -> Table:
                 """Column j of H + [A B]^T (P + mu) [A B]."""
                 column = [model.AB.entry(0, i, k * float(s) + j) for i in range(n)]
-                y = [_plus(mu * column[i], [P.entry(min(i, l), max(i, l)) for l in range(n)], column) for i in range(n)]
+                y = [plus(mu * column[i], [P.entry(min(i, l), max(i, l), inside(j)) for l in range(n)], column) for i in range(n)]
                 for i in range(s):
                     line = [model.entry(k, l, i) for l in range(n)]
-                    W = W.with_entry(_plus(model.H.entry(0, i, k * float(s) + j), line, y), 0, i, j)
+                    W = W.with_entry(plus(model.H.entry(0, i, k * float(s) + j), line, y), 0, i, j)
                 return W
 
             w, W = loop(gradient, state["w"], s), loop(product, state["W"], s)
@@ -270,11 +270,11 @@ class ILQR(Solver):
                 for i in range(m):
                     K = K.with_entry(gain[i], 0, i, k * float(n) + j)
                 for i in range(n):
-                    P = P.with_entry(_plus(W.entry(0, i, j), [W.entry(i, n + l) for l in range(m)], gain), 0, i, j)
-                return K, P, p.with_entry(_plus(w.entry(0, 0, j), du, Qux), 0, 0, j)
+                    P = P.with_entry(plus(W.entry(0, i, j), [W.entry(i, n + l, inside(j)) for l in range(m)], gain), 0, i, j)
+                return K, P, p.with_entry(plus(w.entry(0, 0, j), du, Qux), 0, 0, j)
 
             K, P, p = loop(update, (state["K"], P, p), n)
-            curved = [_plus(0.0, du, [Quu[max(i, j), min(i, j)] for j in range(m)]) for i in range(m)]
+            curved = [plus(0.0, du, [Quu[max(i, j), min(i, j)] for j in range(m)]) for i in range(m)]
             worst = np.max(abs(array([f * x for f, x in zip(box.free, Qu, strict=True)])))
             return {
                 "P": P, "p": p, "K": K, "W": W, "w": w, "y": y, "v": v,
@@ -332,7 +332,7 @@ class ILQR(Solver):
                 x, cost, alpha = here["x"], here["cost"][0], here["alpha"][0]
                 dx = list(problem.states.difference(row["x"], x))
                 u = [
-                    _plus(row["u"][i] + alpha * row["k0"][i], dx, [K.entry(l, i, k * float(n)) for l in range(n)])
+                    plus(row["u"][i] + alpha * row["k0"][i], dx, [K.entry(l, i, k * float(n)) for l in range(n)])
                     for i in range(problem.nu)
                 ]
                 if self.control_rows:

@@ -97,14 +97,14 @@ def factor(system: Stages, H: Table, P_end: Any) -> Factors:
             y = [_dot([symmetric(i, l) for l in range(n)], column) for i in range(n)]
             for i in range(s):
                 start = H.entry(i * s, 0, k * float(s * s) + j)
-                W = W.with_entry(_plus(start, [system.entry(k, l, i) for l in range(n)], y), 0, i, j)
+                W = W.with_entry(plus(start, [system.entry(k, l, i) for l in range(n)], y), 0, i, j)
             return W
 
         W = loop(product, W, s)
         Quu = np.zeros((m, m), dtype=object)
         for i, j in lower:
             Quu[i, j] = W.entry(n + j, n + i)
-        L, inverse = _cholesky(Quu)
+        L, inverse = cholesky(Quu)
         before, after = W, P
 
         def update(j: Any, state: Any) -> Any:
@@ -115,8 +115,8 @@ def factor(system: Stages, H: Table, P_end: Any) -> Factors:
             for i in range(m):
                 K = K.with_entry(gain[i], 0, i, k * float(n) + j)
             for i in range(n):
-                row = [before.entry(i, n + l) for l in range(m)]
-                P = P.with_entry(_plus(before.entry(0, i, j), row, gain), 0, i, k * float(n) + j)
+                row = [before.entry(i, n + l, inside(j)) for l in range(m)]
+                P = P.with_entry(plus(before.entry(0, i, j), row, gain), 0, i, k * float(n) + j)
             return K, P
 
         Pc = [_dot([symmetric(i, l) for l in range(n)], list(c)) for i in range(n)]
@@ -139,7 +139,7 @@ def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tu
 
         def gradient(j: Any, w: Table) -> Table:
             column = system.column(k, j)
-            return w.with_entry(_plus(v.entry(0, 0, j), y, column), 0, 0, j)
+            return w.with_entry(plus(v.entry(0, 0, j), y, column), 0, 0, j)
 
         for i in range(s):
             v = v.with_entry(row["g"][i], i, 0)
@@ -150,7 +150,7 @@ def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tu
 
         def cost(j: Any, p: Table) -> Table:
             gain = [factors.K.entry(0, i, k * float(n) + j) for i in range(m)]
-            return p.with_entry(_plus(w.entry(0, 0, j), gu, gain), 0, 0, j)
+            return p.with_entry(plus(w.entry(0, 0, j), gu, gain), 0, 0, j)
 
         return {"p": loop(cost, p, n), "w": w, "v": v}, array(du)
 
@@ -161,20 +161,25 @@ def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tu
     _, k0 = scan(backward, start, {"g": g, "L": factors.L, "Pc": factors.Pc}, reverse=True)
 
     def forward(k: Any, x: Any, row: Any) -> Any:
-        u = [_plus(row["k0"][i], list(x), [factors.K.entry(j, i, k * float(n)) for j in range(n)]) for i in range(m)]
+        u = [plus(row["k0"][i], list(x), [factors.K.entry(j, i, k * float(n)) for j in range(n)]) for i in range(m)]
         z = [*x, *u]
-        following = [_plus(row["c"][i], [system.entry(k, i, j) for j in range(s)], z) for i in range(n)]
+        following = [plus(row["c"][i], [system.entry(k, i, j) for j in range(s)], z) for i in range(n)]
         return array(following), array(z)
 
     end, z = scan(forward, array(x0), {"k0": k0, "c": system.c})
     return z, end
 
 
+def inside(counter: Any) -> Any:
+    """0, as an offset that keeps the read of an entry inside of a loop: one load for all lanes, and no register before it."""
+    return counter - counter
+
+
 def _dot(a: list[Any], b: list[Any]) -> Any:
-    return _plus(a[0] * b[0], a[1:], b[1:])
+    return plus(a[0] * b[0], a[1:], b[1:])
 
 
-def _plus(start: Any, a: list[Any], b: list[Any]) -> Any:
+def plus(start: Any, a: list[Any], b: list[Any]) -> Any:
     """start + a0 b0 + a1 b1 + ..., without the terms that are structurally zero."""
     for x, y in zip(a, b, strict=True):
         if isinstance(x, float) and x == 0.0:
@@ -183,18 +188,18 @@ def _plus(start: Any, a: list[Any], b: list[Any]) -> Any:
     return start
 
 
-def _cholesky(A: Any) -> tuple[Any, list[Any]]:
+def cholesky(A: Any) -> tuple[Any, list[Any]]:
     """(L with L L^T = A, reciprocals of its diagonal)."""
     m = len(A)
     L = np.zeros((m, m), dtype=object)
     inverse: list[Any] = []
     for j in range(m):
-        pivot = _plus(A[j, j], [-L[j, i] for i in range(j)], [L[j, i] for i in range(j)])
+        pivot = plus(A[j, j], [-L[j, i] for i in range(j)], [L[j, i] for i in range(j)])
         root = np.sqrt(pivot)
         L[j, j] = root
         inverse.append(1.0 / root)
         for i in range(j + 1, m):
-            L[i, j] = _plus(A[i, j], [-L[i, l] for l in range(j)], [L[j, l] for l in range(j)]) * inverse[j]
+            L[i, j] = plus(A[i, j], [-L[i, l] for l in range(j)], [L[j, l] for l in range(j)]) * inverse[j]
     return L, inverse
 
 
@@ -202,9 +207,9 @@ def substituted(L: Any, inverse: list[Any], b: list[Any]) -> list[Any]:
     """(L L^T)^-1 b, with the reciprocals of the diagonal of L."""
     m, x = len(b), list(b)
     for i in range(m):
-        x[i] = _plus(x[i], [-L[i, j] for j in range(i)], x[:i]) * inverse[i]
+        x[i] = plus(x[i], [-L[i, j] for j in range(i)], x[:i]) * inverse[i]
     for i in reversed(range(m)):
-        x[i] = _plus(x[i], [-L[j, i] for j in range(i + 1, m)], x[i + 1 :]) * inverse[i]
+        x[i] = plus(x[i], [-L[j, i] for j in range(i + 1, m)], x[i + 1 :]) * inverse[i]
     return x
 
 
