@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError
 from condyle.mpc.constraints import NO_CONSTRAINTS, Constraints, constraints, output_sizes
 from condyle.mpc.cost import Cost
 from condyle.mpc.dynamics import INTEGRATORS, Dynamics
 from condyle.mpc.move_blocking import REPEATS, blocked_constraints, blocked_cost, blocked_dynamics
-from condyle.mpc.space import Space, space, space_of_world
+from condyle.mpc.space import Space, space, space_of_loop, space_of_world
 from condyle.simulate.simulation import Simulation
 from condyle.tape.parameter import Parameter, parameter
 from condyle.tape.table import table
@@ -57,9 +59,10 @@ def ocp(
 ) -> Problem:
     """An optimal control problem over N intervals.
 
-    `dynamics`: a Simulation; or a function (x, u) or (x, u, p) that returns the next state, or, if `dt` is given, the derivative
-    of the state, which is integrated by `integrator` ("rk4" by default, "midpoint", "euler") with `substeps`. `dt`: the length of
-    an interval, or N of them. `x`, `u`: sizes, or {name: size} of named parts; a part of x may be condyle.mpc.quaternion().
+    `dynamics`: a Simulation; a closed loop, whose references are the controls; or a function (x, u) or (x, u, p) that returns the
+    next state, or, if `dt` is given, the derivative of the state, which is integrated by `integrator` ("rk4" by default,
+    "midpoint", "euler") with `substeps`. `dt`: the length of an interval, or N of them. `x`, `u`: sizes, or {name: size} of named
+    parts; a part of x may be condyle.mpc.quaternion().
 
     Costs: `residual(x, u, r, p)` with `weights`, half their weighted square, and a scalar `cost(x, u, r, p)`; r and p may be left
     out. At the end `terminal_residual(x, r, p)` and `terminal_cost(x, r, p)`. `reference`: the size of r, or its default values.
@@ -233,8 +236,12 @@ def _dynamics(given: Any, x: Any, u: Any, dt: Any, integrator: str | None, subst
             raise ControlError("a simulation has its own state, controls and dt; leave out x, u, dt and integrator")
         controls = space("u", given.nu, "u")
         return Dynamics(space_of_world(given), controls, given.step, None, int(substeps), given)
+    if isinstance(given, Loop):
+        return _loop_dynamics(given, int(substeps), x is None and u is None and dt is None and integrator is None)
     if not callable(given):
-        raise ControlError(f"the dynamics are a function (x, u) or a condyle.Simulation, got {type(given).__name__}")
+        raise ControlError(
+            f"the dynamics are a function (x, u), a condyle.Simulation or a condyle.Loop, got {type(given).__name__}"
+        )
     if x is None or u is None:
         raise ControlError("the dynamics need the sizes of state and control: x=4, u=1, or {name: size} of their parts")
     if dt is None and integrator is not None:
@@ -246,6 +253,22 @@ def _dynamics(given: Any, x: Any, u: Any, dt: Any, integrator: str | None, subst
     if any(p.retract is not None for p in controls.parts):
         raise ControlError("u: controls are plain numbers; a quaternion can be a part of the state")
     return Dynamics(space("x", x, "x"), controls, _with_optional("dynamics", given, 2, 3), chosen, int(substeps))
+
+
+def _loop_dynamics(loop: Loop, substeps: int, alone: bool) -> Dynamics:
+    """The ticks of a closed loop, whose references are the controls."""
+    if not alone:
+        raise ControlError("a loop has its own state, references and dt; leave out x, u, dt and integrator")
+    sizes = {name: math.prod(shape) for name, shape in loop.inputs.items()}
+    if not sizes:
+        raise ControlError("a loop without references has nothing to decide; its references are the controls of a problem")
+    controls = space("u", sizes, "u")
+    places = controls.slices()
+
+    def tick(x: Any, u: Any, _: Any) -> Any:
+        return loop.step(x, {name: u[own].reshape(loop.inputs[name]) for name, (own, _) in places.items()})
+
+    return Dynamics(space_of_loop(loop), controls, tick, None, substeps)
 
 
 def _intervals(dt: Any, N: int) -> np.ndarray | None:

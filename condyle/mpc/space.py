@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from condyle.closed_loop.loop import Loop
 from condyle.dynamics.manifold import difference, integrate
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
@@ -178,6 +179,16 @@ def space_of_world(world: Simulation) -> Space:
     rest = world.nx - reduced.nq - world.world.nv
     parts = [q, Component("v", world.world.nv, world.world.nv)]
     return Space(tuple(parts + ([Component("t", rest, rest)] if rest else [])))
+
+
+def space_of_loop(loop: Loop) -> Space:
+    """The state of a closed loop: "q", "v", "tick", and the states of its blocks, "block.state" as "block_state"."""
+    sizes = {name.replace(".", "_"): place.stop - place.start for name, (place, _) in loop.layout.items()}
+    components = [Component(name, size, size) for name, size in sizes.items()]
+    if loop.plant is not None and loop.nq != loop.plant.nd:
+        maps = _Configuration(loop.plant.reduced)
+        components[0] = Component("q", loop.nq, loop.plant.nd, maps.retract, maps.difference)
+    return Space(tuple(components))
 
 
 def space(what: str, given: Any, single: str) -> Space:

@@ -181,6 +181,35 @@ def test_a_simulation_as_dynamics():
     np.testing.assert_allclose(world.rollout(x, found.controls), found.states, atol=1e-7)
 
 
+def test_a_closed_loop_as_dynamics():
+    """A servo with a lag is part of what is optimised: its target is the control, its state a state."""
+
+    class Servo(cd.Block):
+        def __init__(self):
+            super().__init__(name="servo")
+            self.state("angle", np.zeros(1))
+
+        def step(self, state, *inputs):
+            angle = state["angle"] + (inputs[0] - state["angle"]) * self.dt / 0.1
+            return angle, {"angle": angle}
+
+    servo, world = Servo(), cd.Simulation(cd.load("pendulum"), dt=0.02, ground=None)
+    loop = cd.Loop(world, lambda x, target: 20.0 * (servo(target) - x.q) - 2.0 * x.v, target=1)
+    problem = cd.ocp(
+        loop,
+        N=30,
+        residual=lambda x, u: 0.1 * u,
+        terminal_residual=lambda x: np.array([30.0 * (x[0] - 0.5), 3.0 * x[1]]),
+        bounds={"target": 2.0, "servo_angle": 1.5},
+    )
+    solver = problem.sqp()
+    x = loop.state()
+    found = solver(x, solver.start(x))
+    assert found.status == 0, found.message
+    np.testing.assert_allclose(loop.rollout(x, {"target": found.controls}).x, found.states[-1], atol=1e-7)
+    assert abs(found.states[-1, 0] - 0.5) < 0.02
+
+
 def test_a_solver_is_a_block_of_a_loop():
     """The plan is part of the loop's state; the loop follows its target, solving every 5th tick."""
     robot = cd.load("pendulum")
