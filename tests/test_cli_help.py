@@ -237,5 +237,5 @@ def test_the_extras_are_those_of_the_package():
     import tomllib
 
     declared = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.toml").read_text())["project"]
-    extras = set(declared["optional-dependencies"]) - {"test", "lint", "peers", "docs", "robots"}  # for us, and data
+    extras = set(declared["optional-dependencies"]) - {"test", "lint", "peers", "mpc", "docs", "robots"}  # for us, and data
     assert set(version.EXTRAS) == extras

@@ -235,7 +235,7 @@ def test_warnings_about_a_file_are_one_line(tmp_path):
 def test_a_robot_below_the_ground_gets_a_hint(tmp_path):
     path = tmp_path / "biped.urdf"
     path.write_text(biped().replace('<box size="0.1 0.1 0.1"/>', '<sphere radius="0.05"/>'))
-    fallen = ("sim", path, "--base", "free", "--seconds", "1", "--joint", "*=1.2", "--passive")
+    fallen = ("sim", path, "--base", "free", "--seconds", "2", "--joint", "*=1.2", "--passive")
     said = condyle(*fallen, "--contacts", "l_foot", "--contacts", "r_foot").stderr
     assert re.fullmatch(r"note: pelvis is [\d.]+ m below the ground, .* --contacts auto lets the whole robot touch it\n", said)
     assert condyle(*fallen, "--contacts", "*").stderr == condyle(*fallen).stderr == ""

@@ -34,6 +34,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("Recorder", "Run", "read_run", "export_run", "import_run"),
     ),
     "control": ("Control", "Linear-quadratic regulators.", ("lqr", "dlqr")),
+    "mpc": ("Model-predictive control", "Optimal control problems, solvers and estimators.", ("ocp", "mpc", "condyle.mpc:*")),
     "view": ("Viewing", "The viewer, pictures, videos and notebooks.", ("open_window", "show", "save_picture", "save_video")),
     "description": (
         "Robots in Python",

@@ -176,7 +176,7 @@ def test_the_lever_arm_of_a_spinning_box(falling: Any) -> None:
 @pytest.fixture(scope="module")
 def standing() -> Any:
     """A box at rest on the ground: the loop, its records, and the draws of the state's noise."""
-    world = simulation(a_box(), DT, cd.Plane(0.8), lower_corners(BOX))
+    world = simulation(a_box(), DT, cd.Plane(0.8), lower_corners(BOX), recovery_time=None)
     sensors = [
         IMU("box"),
         ContactSensor(world.contact_names, threshold=0.5),

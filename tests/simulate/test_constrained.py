@@ -195,7 +195,9 @@ CASES: dict[str, Any] = {
     "leg that lands": lambda: on_the_ground("free", smoothing=1e-3),
     "leg that lands, pyramid": lambda: on_the_ground("planar", cone=4),
     "leg that lands, rk2": lambda: on_the_ground("planar", integrator="rk2", smoothing=1e-3),
-    "leg with a spring that is pushed": lambda: on_the_ground("planar", springs={"knee": (20.0, 0.2)}, wrenches=["torso"]),
+    "leg with a spring that is pushed": lambda: on_the_ground(
+        "planar", springs={"knee": (20.0, 0.2)}, wrenches=["torso"], smoothing=1e-4
+    ),
 }
 
 
