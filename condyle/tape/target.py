@@ -48,7 +48,7 @@ class Target:
     straight: int = 2500  # operations above which they are; shorter ones are ordered by us and by LLVM, which pays there
     straight_one_lane: int = 1000  # the same for one lane, for which LLVM's order needs more registers than there are
     straight_per_result: int = 4  # and operations for each result, or else moving results takes longer than computing them
-    straight_in_loops: int = 3000  # operations of a loop with all inside, above which its straight parts are assembled, too
+    straight_in_loops: int = 12000  # operations of a loop with all inside, above which its straight parts are assembled, too
     assembled_run: int = 250  # operations of the shortest such part
 
     def parameters(self) -> str:
