@@ -100,7 +100,7 @@ def merit(problem: Problem, values: dict[str, Any], x0: Any, xs: Table, us: Tabl
 
 def end_or(z: Table, end: Any, k: Any, i: int, N: int) -> Any:
     """Entry i of the change of state k + 1, which is the last one after the last stage."""
-    return where(k < N - 1.5, z[k + 1.0, i], end[i])
+    return where(k < N - 1.5, z[k + 1.0, i], end[i]) if N > 1 else end[i]
 
 
 def _exceeded(sides: Sides, d: Any, counted: list[Any]) -> tuple[Any, Any]:

@@ -234,6 +234,11 @@ def _dynamics(given: Any, x: Any, u: Any, dt: Any, integrator: str | None, subst
     if isinstance(given, Simulation):
         if x is not None or u is not None or dt is not None or integrator is not None:
             raise ControlError("a simulation has its own state, controls and dt; leave out x, u, dt and integrator")
+        if not given.nu:
+            raise ControlError(
+                "the simulation has no actuated joints, so nothing to decide; write a function (x, u) around its step, like "
+                "lambda x, u: world.step(x, wrenches={frame: ...})"
+            )
         controls = space("u", given.nu, "u")
         return Dynamics(space_of_world(given), controls, given.step, None, int(substeps), given)
     if isinstance(given, Loop):

@@ -50,7 +50,9 @@ def correction(qp: QP, at: QP, x0: Any, found: QPSolution) -> tuple[Table, Any]:
     n = at.system.sizes[1]
 
     def stage(k: Any, _: Any, row: Any) -> Any:
-        z, costate, before = row["z"], row["pi"], pi[k - 1.0]
+        z, costate = row["z"], row["pi"]
+        # the first state is given: what its costate is does not matter
+        before = pi[k - 1.0] if at.system.sizes[0] > 1 else np.zeros(n)
         gradient = row["g"] + row["H"] @ z + row["AB"].T @ costate
         gradient = gradient - np.concatenate([before, np.zeros(len(z) - n)])
         if qp.sides.count:
@@ -80,7 +82,7 @@ def correction(qp: QP, at: QP, x0: Any, found: QPSolution) -> tuple[Table, Any]:
 
 def _z_after(found: QPSolution, k: Any, n: int, N: int) -> Any:
     """The change of state k + 1."""
-    return array([where(k < N - 1.5, found.z[k + 1.0, i], found.end[i]) for i in range(n)])
+    return array([where(k < N - 1.5, found.z[k + 1.0, i], found.end[i]) if N > 1 else found.end[i] for i in range(n)])
 
 
 def _on_path(sides: Sides, dual: Any) -> list[Any]:

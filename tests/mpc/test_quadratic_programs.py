@@ -25,6 +25,26 @@ def dense_solution(A, B, Q, R, Q_end, x0, N):
 
 
 @pytest.mark.parametrize("method", ["rti", "sqp"])
+def test_one_interval(method):
+    """The shortest horizon: u minimises |u|^2 + |x + B u|^2, its derivative by x is the gain."""
+    problem = cd.ocp(
+        lambda x, u: x + np.array([1.0, 2.0]) * u,
+        N=1,
+        x=2,
+        u=1,
+        residual=lambda x, u: u,
+        terminal_residual=lambda x: x,
+        bounds={"u": 10.0},
+    )
+    solver = getattr(problem, method)(qp_tolerance=1e-12)
+    x = np.array([1.0, -2.0])
+    found = solver(x, solver.start(x))
+    np.testing.assert_allclose(found.u, [0.5], atol=1e-9)
+    gain = solver.function.jacobian("u", "x0")(x, *found.plan.values())
+    np.testing.assert_allclose(gain, [[-1.0 / 6.0, -2.0 / 6.0]], atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["rti", "sqp"])
 def test_linear_quadratic_problems(method):
     problem, A, B = linear()
     x = np.array([1.0, -2.0, 0.5, 3.0])
