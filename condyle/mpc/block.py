@@ -1,7 +1,7 @@
 """A solver as a block of a closed loop: it solves every few ticks, and its plan is part of the loop's state.
 
-mpc = condyle.mpc.SolverBlock(solver, every=10)
-loop = cd.Loop(world, lambda x, target: mpc(x.packed, reference=target), target=3)
+mpc = condyle.mpc.SolverBlock(solver, x0, every=10)
+loop = cd.Loop(world, lambda x, target: mpc(np.concatenate([x.q, x.v]), reference=target), target=3)
 """
 
 from __future__ import annotations
