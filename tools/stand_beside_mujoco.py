@@ -43,7 +43,7 @@ SHORTEST = 0.001  # s, of a step here
 TINY = 1e-9  # kg m^2, and a part of the largest moment
 POINT = 1e-4  # m, radius in MuJoCo of a contact point without one
 THERE, THERE_WITH_LOOPS = 0.0005, 0.0002  # s, of a step in MuJoCo with dry friction, and with loops
-FIRM = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # solimp of dry friction that hardly creeps
+STIFF = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # solimp of dry friction that hardly creeps
 
 
 @dataclass
@@ -76,11 +76,11 @@ def peer(path: Path, floor: bool, as_written: bool = False, world: cd.Simulation
         model.opt.iterations, model.opt.ls_iterations = 100, 50
         if np.any(model.dof_frictionloss):
             model.opt.timestep, model.opt.noslip_iterations = min(model.opt.timestep, THERE), 100
-            model.dof_solref[:], model.dof_solimp[:] = (2.0 * model.opt.timestep, 1.0), FIRM
+            model.dof_solref[:], model.dof_solimp[:] = (2.0 * model.opt.timestep, 1.0), STIFF
         if model.neq:
             # loops are exact here: soft ones open by millimetres, and a leg of them is less stiff
             model.opt.timestep = min(model.opt.timestep, THERE_WITH_LOOPS)
-            model.eq_solref[:], model.eq_solimp[:] = (10.0 * model.opt.timestep, 1.0), FIRM
+            model.eq_solref[:], model.eq_solimp[:] = (10.0 * model.opt.timestep, 1.0), STIFF
             model.geom_solref[:], model.geom_solimp[:] = (10.0 * model.opt.timestep, 1.0), (0.99, 0.999, 1e-4, 0.5, 2.0)
     return model
 

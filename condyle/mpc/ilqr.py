@@ -180,14 +180,13 @@ class ILQR(Solver):
         problem = self.problem
         N, n, m = problem.N, problem.ndx, problem.nu
         s = n + m
-        per_stage = {name: table(values[name]) for name in ("reference", "dt") if name in values}
         known: dict[tuple[int, int], float] = {}
 
         def stage(k: Any, state: Any, u: Any) -> Any:
             AB, H = state
             x, p = xs[k], problem.p(values, k)
-            r = per_stage["reference"][k] if problem.nr else None
-            h = per_stage["dt"][k] if problem.intervals is not None else None
+            r = values["reference"][k] if problem.nr else None
+            h = values["dt"][k] if problem.intervals is not None else None
             _, A, B = problem.dynamics.linearized(x, u, p, h)
             g, second = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
             cost = problem.stage_cost.value(x, u, r, p, values.get("weights"))
@@ -204,7 +203,7 @@ class ILQR(Solver):
             return (AB, H), {"g": g, "cost": array([cost])}
 
         (AB, H), rows = scan(stage, (state["AB"], state["H"]), us)
-        end, r, p = xs[N], per_stage["reference"][N] if problem.nr else None, problem.p(values, N)
+        end, r, p = xs[N], values["reference"][N] if problem.nr else None, problem.p(values, N)
         g_end, H_end = problem.terminal_cost.quadratic(end, None, r, p, values.get("terminal_weights"))
         start = problem.terminal_cost.value(end, None, r, p, values.get("terminal_weights"))
         cost, _ = scan(lambda _, total, row: (total + row[0], None), start, rows["cost"])
@@ -311,7 +310,6 @@ class ILQR(Solver):
         """(following states and controls of all step lengths, row k L + j for length j, and their costs (L, 1))."""
         problem = self.problem
         N, n, L = problem.N, problem.ndx, self.line_search
-        per_stage = {name: table(values[name]) for name in ("reference", "dt", "lower", "upper") if name in values}
         alphas = table(np.array(self._step_lengths())[:, None])
         here = empty_table((L, problem.nx))
         for j, i in np.ndindex(L, problem.nx):
@@ -323,9 +321,9 @@ class ILQR(Solver):
 
         def stage(k: Any, state: Any, row: Any) -> Any:
             p = problem.p(values, k)
-            r = per_stage["reference"][k] if problem.nr else None
-            h = per_stage["dt"][k] if problem.intervals is not None else None
-            low, high = self._limits({name: per_stage[name][k] for name in ("lower", "upper")}) if self.control_rows else ([], [])
+            r = values["reference"][k] if problem.nr else None
+            h = values["dt"][k] if problem.intervals is not None else None
+            low, high = self._limits({name: values[name][k] for name in ("lower", "upper")}) if self.control_rows else ([], [])
 
             def one(j: Any, state: Any, here: Any) -> Any:
                 paths, controls = state
@@ -353,7 +351,7 @@ class ILQR(Solver):
         # the first N states are where the controls act
         scanned = {"x": map_rows(lambda x: x, _first_rows(xs, N)), "u": us, "k0": k0}
         end = scan(stage, start, scanned)[0]
-        r, p = per_stage["reference"][N] if problem.nr else None, problem.p(values, N)
+        r, p = values["reference"][N] if problem.nr else None, problem.p(values, N)
 
         def final(x: Any, cost: Any) -> Any:
             return array([cost[0] + problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))])

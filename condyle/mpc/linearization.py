@@ -14,24 +14,23 @@ from condyle.mpc.space import no_change
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.linearize import linearize
 from condyle.tape.loop import scan
-from condyle.tape.table import Table, table
+from condyle.tape.table import Table
 
 
 def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, controls: Table) -> QP:
     """The Gauss-Newton program in changes (dx, du) of the trajectory states (N + 1, nx), controls (N, nu)."""
     sides, sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
-    per_stage = {name: table(values[name]) for name in ("reference", "lower", "upper", "dt") if name in values}
 
     def stage(k: Any, _: Any, u: Any) -> Any:
         p = problem.p(values, k)
         x, following = states[k], states[k + 1.0]
-        r = per_stage["reference"][k] if problem.nr else None
-        h = per_stage["dt"][k] if problem.intervals is not None else None
+        r = values["reference"][k] if problem.nr else None
+        h = values["dt"][k] if problem.intervals is not None else None
         c, A, B = problem.dynamics.gap(x, u, following, p, h)
         g, H = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
         out = {"AB": np.concatenate([A, B], axis=1), "c": c, "g": g, "H": H}
         if sides.count:
-            lower, upper = per_stage["lower"][k], per_stage["upper"][k]
+            lower, upper = values["lower"][k], values["upper"][k]
             value, C = _linearized_constraints(problem, x, u, p)
             d = sides.distances(value, lower, upper)
             # in the first stage there is nothing to decide about the state
@@ -42,7 +41,7 @@ def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, c
 
     _, rows = scan(stage, (), controls)
     end, p = states[problem.N], problem.p(values, problem.N)
-    r_end = per_stage["reference"][problem.N] if problem.nr else None
+    r_end = values["reference"][problem.N] if problem.nr else None
     g_end, H_end = problem.terminal_cost.quadratic(end, None, r_end, p, values.get("terminal_weights"))
     C_end: Any = None
     d_end: Any = None

@@ -64,7 +64,6 @@ def merit(problem: Problem, values: dict[str, Any], x0: Any, xs: Table, us: Tabl
     """(cost, sum of violations) at a step length."""
     states, n, N = problem.states, problem.ndx, problem.N
     sides, sides_end = Sides(problem.constraints.sides), Sides(problem.terminal_constraints.sides)
-    per_stage = {name: table(values[name]) for name in ("reference", "lower", "upper", "dt") if name in values}
 
     def state_at(k: Any, z: Any) -> Any:
         return states.retract(xs[k], alpha * z)
@@ -73,11 +72,11 @@ def merit(problem: Problem, values: dict[str, Any], x0: Any, xs: Table, us: Tabl
         p = problem.p(values, k)
         cost, penalty, x = total
         u = row["u"] + alpha * row["z"][n:]
-        r = per_stage["reference"][k] if problem.nr else None
-        h = per_stage["dt"][k] if problem.intervals is not None else None
+        r = values["reference"][k] if problem.nr else None
+        h = values["dt"][k] if problem.intervals is not None else None
         cost = cost + problem.stage_cost.value(x, u, r, p, values.get("weights"))
         if sides.count:
-            d = sides.distances(problem.constraints.values(x, u, p), per_stage["lower"][k], per_stage["upper"][k])
+            d = sides.distances(problem.constraints.values(x, u, p), values["lower"][k], values["upper"][k])
             first = [np.minimum(k, 1.0) if side.of_state else 1.0 for side in sides.sides]
             soft, hard = _exceeded(sides, d, first)
             cost, penalty = cost + soft, penalty + hard
@@ -88,7 +87,7 @@ def merit(problem: Problem, values: dict[str, Any], x0: Any, xs: Table, us: Tabl
     x = states.retract(xs[0], alpha * z[0][:n])
     penalty = np.sum(abs(array(states.difference(x, x0))))
     (cost, penalty, x), _ = scan(stage, (0.0, penalty, x), {"u": us, "z": z})
-    r, p = per_stage["reference"][N] if problem.nr else None, problem.p(values, N)
+    r, p = values["reference"][N] if problem.nr else None, problem.p(values, N)
     cost = cost + problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))
     if sides_end.count:
         h_end = problem.terminal_constraints.values(x, None, p)

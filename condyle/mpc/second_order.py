@@ -20,7 +20,7 @@ from condyle.tape.array import array
 from condyle.tape.linalg import eigh
 from condyle.tape.linearize import linearize
 from condyle.tape.loop import scan
-from condyle.tape.table import Table, table
+from condyle.tape.table import Table
 
 LEAST = 1e-8  # eigenvalue
 
@@ -42,12 +42,11 @@ def with_exact_hessians(
     """
     xs, us = trajectory
     n = problem.ndx
-    per_stage = {name: table(values[name]) for name in ("reference", "dt") if name in values}
 
     def stage(k: Any, _: Any, row: Any) -> Any:
         x, u, following, p = xs[k], row["u"], xs[k + 1.0], problem.p(values, k)
-        r = per_stage["reference"][k] if problem.nr else None
-        h = per_stage["dt"][k] if problem.intervals is not None else None
+        r = values["reference"][k] if problem.nr else None
+        h = values["dt"][k] if problem.intervals is not None else None
 
         def lagrangian(d: Any) -> Any:
             there, control = problem.states.retract(x, d[:n]), u + d[n:]
@@ -64,7 +63,7 @@ def with_exact_hessians(
 
     rows = {"u": us, "pi": pi} | ({"duals": duals, "active": qp.active} if qp.sides.count else {})
     _, H = scan(stage, (), rows)
-    x_end, r_end = xs[problem.N], per_stage["reference"][problem.N] if problem.nr else None
+    x_end, r_end = xs[problem.N], values["reference"][problem.N] if problem.nr else None
 
     p_end = problem.p(values, problem.N)
 
