@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from condyle import blocks as blocks
+    from condyle import flight as flight
     from condyle import mpc as mpc
     from condyle.closed_loop.block import Block as Block
     from condyle.closed_loop.episode import Episode as Episode
@@ -99,7 +100,7 @@ _NAMES = {
     "control.lqr": ("lqr", "dlqr"),
     "control.stance": ("stance", "Stance"),
     "mpc.problem": ("ocp",),
-    "": ("blocks", "mpc"),
+    "": ("blocks", "mpc", "flight"),
     "connect": ("torch", "jax"),
     "view.window": ("open_window",),
     "view.notebook": ("show",),

@@ -26,6 +26,7 @@ LAYERS = [
     ["runs"],
     ["control"],
     ["mpc", "learn"],
+    ["flight"],
     ["view", "compat", "connect"],
     ["demos"],
     ["commands"],

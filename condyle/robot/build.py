@@ -48,6 +48,7 @@ def build(description: Description, base: str = "fixed", gravity: Sequence[float
         description.ground,
         description.timestep,
         description.actuators,
+        description.rotors,
     )
 
 

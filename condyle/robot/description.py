@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from condyle.robot.actuator import ActuatorSpec
+from condyle.robot.rotor import RotorData
 from condyle.robot.spatial import Inertia, Pose
 
 KINDS = ("revolute", "continuous", "prismatic", "fixed", "free", "ball", "planar")
@@ -156,3 +157,4 @@ class Description:
     gravity: tuple[float, float, float] | None = None  # None where the file has no word on it
     timestep: float | None = None
     actuators: tuple[ActuatorSpec, ...] = ()
+    rotors: tuple[RotorData, ...] = ()

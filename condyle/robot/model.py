@@ -14,6 +14,7 @@ from condyle.robot.actuator import ActuatorSpec
 from condyle.robot.description import Keyframe, Limits, LinkSpec, Mimic, Note, Shape, WrittenGround, moved
 from condyle.robot.joints import Kind
 from condyle.robot.names import nearest
+from condyle.robot.rotor import RotorData
 from condyle.robot.spatial import Inertia, Motion, Pose
 
 # motions that place a robot in the world, which no motor drives: of a free joint, and of a planar or euler base
@@ -111,7 +112,8 @@ class Model:
     """A robot with base, gravity and coordinates chosen. It never changes.
 
     `visuals` and `collisions` are the shapes fixed in the world. The links are a tree; `loops` close it. `keyframes`, `ground`,
-    `timestep` and `actuators` are what the file has of them; condyle.blocks.RobotActuators simulates the last.
+    `timestep`, `actuators` and `rotors` are what the file has of them; condyle.blocks.RobotActuators simulates actuators, and
+    condyle.flight.Vehicle rotors.
     """
 
     name: str
@@ -126,6 +128,7 @@ class Model:
     ground: WrittenGround | None = None
     timestep: float | None = None
     actuators: tuple[ActuatorSpec, ...] = ()
+    rotors: tuple[RotorData, ...] = ()
 
     @property
     def nq(self) -> int:

@@ -12,6 +12,7 @@ from math import pi
 
 from condyle.robot.description import Description
 from condyle.robot.parts import BLUE, DARK, RED, STEEL, X, body, box, cylinder, frame, joint, link, pose, rod, total
+from condyle.robot.rotor import RotorData
 
 ARM = (0.154, 0.051)  # to the side and up from the root
 REACH = 0.0835  # from the gimbal's axis point to the rotor
@@ -51,4 +52,8 @@ def description() -> Description:
             joint(f"tilt_{i}", "revolute", "base", f"gimbal_{i}", arm, X, limits=1.57, effort=6.6, speed=3.0, damping=0.8)
         )
         frames.append(frame(f"thrust_{i}", f"gimbal_{i}", (REACH, 0.0, 0.0)))
-    return Description("birotor", tuple(links), tuple(joints), tuple(frames), source="library")
+    rotors = tuple(
+        RotorData(f"thrust_{i}", f"tilt_{i}", spin, DRAG, THRUST, servo_lag=SERVO_LAG, radius=0.1)
+        for i, spin in enumerate(SPIN, start=1)
+    )
+    return Description("birotor", tuple(links), tuple(joints), tuple(frames), source="library", rotors=rotors)
