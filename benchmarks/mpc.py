@@ -106,13 +106,13 @@ def fly(m: Any, mpc: Any, ticks: int) -> dict[str, list[Any]]:
 
 def timed_phases(prepare: Any, feedback: Any, names: list[str], x: Any, plan: Any, r: Any) -> tuple[float, float]:
     """Processor seconds of both phases."""
-    left = prepare(plan["states"], plan["controls"], reference=r)
-    arrays = [x, left.qp, left.qp_end, *[plan[name] for name in names]]
-    feedback(*arrays)
+    arrays = [plan[name] for name in names]
+    given = [x, *prepare(*arrays, reference=r), *arrays]
+    feedback(*given)
     a = time.thread_time()
-    prepare(plan["states"], plan["controls"], reference=r)
+    prepare(*arrays, reference=r)
     b = time.thread_time()
-    feedback(*arrays)
+    feedback(*given)
     return b - a, time.thread_time() - b
 
 

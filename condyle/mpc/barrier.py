@@ -71,48 +71,67 @@ class Sides:
 
     # ---- Newton's equations
 
-    def springs(self, dual: Any, d: Any, active: Any, mu: Any) -> tuple[list[Any], list[Any]]:
-        """(stiffness, force) of each side: its multiplier after the step is force + stiffness a^T z+. `mu`: one per variable."""
-        stiffness, force = [], []
-        for b, (side, (s, l, e, m)) in enumerate(zip(self.sides, self.split(dual), strict=True)):
-            if side.equality:
-                k, f = 1.0 / DELTA, l - d[b] * (1.0 / DELTA)
-            else:
-                c, shift = self._compliance(b, e, m, mu)
-                k = 1.0 / (s / l + c)
-                f = k * (s - d[b] - shift + mu[b] / l)
-            stiffness.append(where(active[b] > 0.5, k, 0.0))
-            force.append(where(active[b] > 0.5, f, 0.0))
-        return stiffness, force
+    def reciprocals(self, dual: Any) -> Any:
+        """1 / s, 1 / l, 1 / e and 1 / m; ones for equalities, which need none."""
+        found = []
+        for side, values in zip(self.sides, self.split(dual), strict=True):
+            found.append(tuple(None if x is None else 1.0 if side.equality else 1.0 / x for x in values))
+        return self.join(found)
 
-    def step(self, dual: Any, stiffness: Any, force: Any, values: Any, active: Any, mu: Any) -> Any:
+    def stiffness(self, dual: Any, reciprocal: Any, active: Any) -> list[Any]:
+        """sigma of each side."""
+        found = []
+        each = zip(self.sides, self.split(dual), self.split(reciprocal), strict=True)
+        for b, (side, (s, _, e, m), (_, by_l, _, _)) in enumerate(each):
+            k = 1.0 / DELTA if side.equality else 1.0 / (s * by_l + self._compliance(b, e, m))
+            found.append(where(active[b] > 0.5, k, 0.0))
+        return found
+
+    def forces(self, dual: Any, reciprocal: Any, stiffness: Any, d: Any, active: Any, mu: Any) -> list[Any]:
+        """The force of each side: its multiplier after the step is force + stiffness a^T z+. `mu`: one per product."""
+        found = []
+        each = zip(self.sides, self.split(dual), self.split(reciprocal), strict=True)
+        for b, (side, (s, l, e, m), (_, by_l, _, _)) in enumerate(each):
+            if side.equality:
+                force = l - d[b] * (1.0 / DELTA)
+            else:
+                force = stiffness[b] * (s - d[b] - self._shift(b, e, m, mu) + mu[b] * by_l)
+            found.append(where(active[b] > 0.5, force, 0.0))
+        return found
+
+    def step(self, dual: Any, reciprocal: Any, stiffness: Any, force: Any, values: Any, active: Any, mu: Any) -> Any:
         """The change of the variables for the values a^T z+ of the sides."""
         changes = []
-        for b, (side, (s, l, e, m)) in enumerate(zip(self.sides, self.split(dual), strict=True)):
+        each = zip(self.sides, self.split(dual), self.split(reciprocal), strict=True)
+        for b, (side, (s, l, e, m), (_, by_l, _, _)) in enumerate(each):
             here = active[b] > 0.5
             after = force[b] + stiffness[b] * values[b]
             if side.equality:
                 changes.append((0.0, where(here, after - l, 0.0), None, None))
                 continue
             dl = where(here, after - l, 0.0)
-            ds = where(here, (mu[b] - s * after) / l, 0.0)
+            ds = where(here, (mu[b] - s * after) * by_l, 0.0)
             de = dm = None
             if e is not None:
-                c, shift = self._compliance(b, e, m, mu)
-                e_after = c * after + shift
+                e_after = self._compliance(b, e, m) * after + self._shift(b, e, m, mu)
                 de = where(here, e_after - e, 0.0)
                 dm = where(here, side.l1 + side.l2 * e_after - after - m, 0.0)
             changes.append((ds, dl, de, dm))
         return self.join(changes)
 
-    def _compliance(self, b: int, e: Any, m: Any, mu: Any) -> tuple[Any, Any]:
-        """(c, f) of a side."""
+    def _compliance(self, b: int, e: Any, m: Any) -> Any:
+        """c of a side."""
         side = self.sides[b]
         if e is None:
-            return (0.0 if np.isinf(side.l2) else 1.0 / side.l2), 0.0
-        k = self.with_l1.index(b)
-        scale = 1.0 / (side.l2 * e + m)
-        return e * scale, (mu[self.count + k] + e * (m - side.l1)) * scale
+            return 0.0 if np.isinf(side.l2) else 1.0 / side.l2
+        return e / (side.l2 * e + m)
+
+    def _shift(self, b: int, e: Any, m: Any, mu: Any) -> Any:
+        """f of a side."""
+        side = self.sides[b]
+        if e is None:
+            return 0.0
+        return (mu[self.count + self.with_l1.index(b)] + e * (m - side.l1)) / (side.l2 * e + m)
 
     # ---- the central path
 
@@ -130,15 +149,15 @@ class Sides:
         inequalities = [active[b] for b, side in enumerate(self.sides) if not side.equality]
         return sum([*inequalities, *[active[b] for b in self.with_l1]], 0.0)
 
-    def step_length(self, dual: Any, change: Any) -> Any:
-        """The longest step, at most 1, that leaves all slacks and multipliers positive."""
-        alpha: Any = 1.0
-        for (s, l, e, m), side, (ds, dl, de, dm) in zip(self.split(dual), self.sides, self.split(change), strict=True):
+    def decrease(self, reciprocal: Any, change: Any) -> Any:
+        """The largest -dx / x of all slacks and multipliers, at least 0: a step of 1 over it makes the first of them zero."""
+        largest: Any = 0.0
+        for by, side, changes in zip(self.split(reciprocal), self.sides, self.split(change), strict=True):
             if not side.equality:
-                for x, dx in ((s, ds), (l, dl), (e, de), (m, dm)):
-                    if x is not None:
-                        alpha = np.minimum(alpha, where(dx < 0.0, -TO_BOUNDARY * x / dx, 1.0))
-        return alpha
+                for by_x, dx in zip(by, changes, strict=True):
+                    if by_x is not None:
+                        largest = np.maximum(largest, -(dx * by_x))
+        return largest
 
     def warm(self, dual: Any, least: Any) -> Any:
         """The variables of the last solve with slacks and multipliers of at least `least`: away from the boundary."""

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from condyle.mpc.barrier import Sides
-from condyle.mpc.riccati import Stages, factor, solve
+from condyle.mpc.barrier import TO_BOUNDARY, Sides
+from condyle.mpc.riccati import Factors, Stages, factor, solve
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.scalar import constant
-from condyle.tape.table import Table, zeros_table
+from condyle.tape.table import Table, empty_table, zeros_table
 
 
 @dataclass(frozen=True)
@@ -61,26 +61,40 @@ class QPSolution:
     cost: Any
 
 
-def solve_qp(qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, tolerance: float) -> QPSolution:
-    """The solution from the slacks and multipliers given, in at most so many iterations."""
+def first_factors(qp: QP, duals: Any, duals_end: Any) -> Factors:
+    """The factors of the first iteration from these slacks and multipliers: the state is not needed for them."""
+    H, H_end = hessian_with_springs(qp, duals, duals_end)
+    return factor(qp.system, H, H_end)
+
+
+def solve_qp(
+    qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, tolerance: float, factors: Factors | None = None
+) -> QPSolution:
+    """The solution from the slacks and multipliers given, in at most so many iterations. `factors`: those of the first one."""
     N, n, m = qp.system.sizes
     if not qp.sides.count and not qp.sides_end.count:
-        factors = factor(qp.system, qp.flat, qp.H_end)
-        z, end = solve(qp.system, factors, qp.g, qp.g_end, x0)
+        known = first_factors(qp, duals, duals_end) if factors is None else factors
+        z, end = solve(qp.system, known, qp.g, qp.g_end, x0)
         return QPSolution(z, end, duals, duals_end, 0.0, 0.0, 1.0, _cost(qp, z, end))
     pairs = _pairs(qp)
     mu, infeasibility = _mean_product(qp, duals, duals_end, pairs), _infeasibility(qp, duals, duals_end, x0)
     start = {
         "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.flat,
         "mu": mu, "infeasibility": infeasibility, "iterations": 0.0, "open": _open(mu, infeasibility, tolerance),
+        # memory of one iteration
+        "target": zeros_table((N, n + m)),
+        "goal": zeros_table((N, _products(qp.sides))) if qp.sides.count else (),
+        "change": zeros_table((N, qp.sides.size)) if qp.sides.count else (),
     }  # fmt: skip
+    if factors is not None:
+        start["factors"] = {"K": factors.K, "L": factors.L, "Pc": factors.Pc}
 
     def done(state: Any) -> Any:
         return state["open"] < 0.5
 
     def body(i: Any, state: Any) -> Any:
-        # tables of lanes that are done stay as they are; those of H are used in this iteration only
-        return _iteration(qp, x0, state, pairs, tolerance, done(state))
+        # tables of lanes that are done stay as they are; those of H and of the memory are used in this iteration only
+        return _iteration(qp, x0, i, state, pairs, tolerance, done(state))
 
     state = loop(body, start, iterations, until=done, body_keeps_tables=True)
     found = {k: state[k] for k in ("z", "end", "duals", "duals_end", "mu", "infeasibility", "iterations")}
@@ -99,103 +113,115 @@ def _cost(qp: QP, z: Any, end: Any) -> Any:
     return scan(lambda _, total, row: (total + row[0] @ (row[1] + 0.5 * (row[2] @ row[0])), None), total, (z, qp.g, qp.H))[0]
 
 
-def _iteration(qp: QP, x0: Any, state: Any, pairs: Any, tolerance: float, done: Any) -> Any:
+def _iteration(qp: QP, x0: Any, i: Any, state: Any, pairs: Any, tolerance: float, done: Any) -> Any:
     duals, duals_end, mu = state["duals"], state["duals_end"], state["mu"]
-    zero_end = np.zeros(_products(qp.sides_end))
+    springs = _springs(qp, duals, duals_end)
+    H, factors = _factored(qp, i, state, springs)
 
-    H, H_end = _stiffened(qp, state["H"], _stiffness(qp, duals, duals_end))
-    factors = factor(qp.system, H, H_end)
-
-    def solved(_: Any, pass_: Any) -> Any:
+    def solved(p: Any, now: Any) -> Any:
         """A pass with what s l should become: 0 for the predictor, and then what its changes say for the corrector."""
-        goal, goal_end = pass_["goal"], pass_["goal_end"]
-        springs = _springs(qp, duals, duals_end, goal, goal_end)
-        z, end = solve(qp.system, factors, *_gradients(qp, springs), x0)
-        changes = _changes(qp, duals, duals_end, springs, z, end, goal, goal_end)
-        alpha = _step_length(qp, duals, duals_end, changes)
-        ratio = _mean_product_after(qp, duals, duals_end, changes, alpha, pairs) / mu
+        goal_end = now["goal_end"]
+        forces, g, forces_end, g_end = _forces(qp, duals, duals_end, springs, p, now["goal"], goal_end)
+        z, end = solve(qp.system, factors, g, g_end, x0, now["z"])
+        change, change_end = now["change"], now["change_end"]
+        largest: Any = 0.0
+        if qp.sides_end.count:
+            by, k = springs[1]
+            values = side_values(qp.sides_end, qp.C_end, end)
+            change_end = qp.sides_end.step(duals_end, by, k, forces_end, values, qp.active_end, goal_end)
+            largest = qp.sides_end.decrease(by, change_end)
+        if qp.sides.count:
+            change, largest = _changes(qp, duals, springs[0], forces, z, p, now["goal"], change, largest)
+        alpha = where(largest > TO_BOUNDARY, TO_BOUNDARY / largest, 1.0)
+        mu_after = _mean_product_after(qp, duals, duals_end, (change, change_end), alpha, pairs)
+        ratio = mu_after / mu
         target = np.maximum(ratio * ratio * ratio * mu, 0.1 * tolerance)
-        goal, goal_end = _corrections(qp, changes, target)
-        change, change_end = (() if x is None else x for x in changes)
+        goal, goal_end = _corrections(qp, (change, change_end), target, now["goal"])
         return {
             "goal": goal,
             "goal_end": goal_end,
             "z": z,
             "end": end,
             "alpha": alpha,
+            "mu": mu_after,
             "change": change,
             "change_end": change_end,
         }
 
     first = {
-        "goal": zeros_table((qp.system.sizes[0], _products(qp.sides))) if qp.sides.count else (),
-        "goal_end": zero_end,
-        "z": state["z"],
+        "goal": state["goal"],
+        "goal_end": np.zeros(_products(qp.sides_end)),
+        "z": state["target"],
         "end": state["end"],
         "alpha": 1.0,
-        "change": duals,
+        "mu": mu,
+        "change": state["change"],
         "change_end": duals_end,
     }
     found = loop(solved, first, 2)
-    z, end, alpha = found["z"], found["end"], found["alpha"]
-    changes = (found["change"] if qp.sides.count else None, found["change_end"])
-
-    duals = _moved(duals, changes[0], alpha, done)
-    duals_end = duals_end + alpha * changes[1] if qp.sides_end.count else duals_end
-    mu, infeasibility = _mean_product(qp, duals, duals_end, pairs), (1.0 - alpha) * state["infeasibility"]
+    z, end, alpha, mu = found["z"], found["end"], found["alpha"], found["mu"]
+    infeasibility = (1.0 - alpha) * state["infeasibility"]
     return {
         "z": map_rows(lambda a, b: where(done, a, a + alpha * (b - a)), state["z"], z),
         "end": state["end"] + alpha * (end - state["end"]),
-        "duals": duals,
-        "duals_end": duals_end,
+        "duals": _moved(duals, found["change"], alpha, done) if qp.sides.count else duals,
+        "duals_end": duals_end + alpha * found["change_end"] if qp.sides_end.count else duals_end,
         "H": H,
         "mu": mu,
         "infeasibility": infeasibility,
         "iterations": state["iterations"] + 1.0,
         "open": _open(mu, infeasibility, tolerance),
+        "target": z,
+        "goal": found["goal"],
+        "change": found["change"],
+        **({"factors": {"K": factors.K, "L": factors.L, "Pc": factors.Pc}} if "factors" in state else {}),
     }
+
+
+def _factored(qp: QP, i: Any, state: Any, springs: Any) -> tuple[Table, Factors]:
+    """(Hessians with springs, factors) of iteration i; those that are given serve the first one."""
+    if "factors" not in state:
+        H, H_end = _stiffened(qp, state["H"], springs)
+        return H, factor(qp.system, H, H_end)
+
+    def again(_: Any, kept: Any) -> Any:
+        H, H_end = _stiffened(qp, kept["H"], springs)
+        found = factor(qp.system, H, H_end, Factors(kept["K"], kept["L"], kept["Pc"]))
+        return {"H": H, "K": found.K, "L": found.L, "Pc": found.Pc, "given": kept["given"]}
+
+    first = {"H": state["H"], **state["factors"], "given": where(i < 0.5, 1.0, 0.0)}
+    kept = loop(again, first, 1, until=lambda kept: kept["given"] > 0.5, body_keeps_tables=True)
+    return kept["H"], Factors(kept["K"], kept["L"], kept["Pc"])
 
 
 def _products(sides: Sides) -> int:
     return sides.count + len(sides.with_l1)
 
 
-def _stiffness(qp: QP, duals: Any, duals_end: Any) -> Any:
-    """The stiffness of all sides, a table and a list, without their forces."""
-    sides = qp.sides
-    none, none_end = np.zeros(_products(sides)), np.zeros(_products(qp.sides_end))
-    found = None
-    if sides.count:
-        found = map_rows(lambda dual, d, active: array(sides.springs(dual, d, active, none)[0]), duals, qp.d, qp.active)
-    end = qp.sides_end.springs(duals_end, qp.d_end, qp.active_end, none_end)[0] if qp.sides_end.count else []
-    return found, end
+def _springs(qp: QP, duals: Any, duals_end: Any) -> Any:
+    """What all passes of an iteration need of the sides: reciprocals and stiffness, as tables, and those of the end."""
 
+    def stage(dual: Any, active: Any) -> Any:
+        by = qp.sides.reciprocals(dual)
+        return {"by": by, "stiffness": array(qp.sides.stiffness(dual, by, active))}
 
-def _springs(qp: QP, duals: Any, duals_end: Any, mu: Any, mu_end: Any) -> Any:
-    """(stiffness and force of all sides: tables, and arrays of the end)."""
-    sides, found = qp.sides, None
-    if sides.count:
-        assert qp.d is not None and qp.active is not None
-
-        def stage(dual: Any, d: Any, active: Any, mu: Any) -> Any:
-            stiffness, force = sides.springs(dual, d, active, mu)
-            return {"stiffness": array(stiffness), "force": array(force)}
-
-        found = map_rows(stage, duals, qp.d, qp.active, mu)
-    end = qp.sides_end.springs(duals_end, qp.d_end, qp.active_end, mu_end) if qp.sides_end.count else ([], [])
-    return found, end
+    end: Any = ([], [])
+    if qp.sides_end.count:
+        by = qp.sides_end.reciprocals(duals_end)
+        end = by, qp.sides_end.stiffness(duals_end, by, qp.active_end)
+    return map_rows(stage, duals, qp.active) if qp.sides.count else None, end
 
 
 def hessian_with_springs(qp: QP, duals: Any, duals_end: Any) -> tuple[Table, Any]:
     """(all entries of the Hessians, Hessian of the end) with the springs that the sides are at these slacks and multipliers."""
-    return _stiffened(qp, qp.flat, _stiffness(qp, duals, duals_end))
+    return _stiffened(qp, qp.flat, _springs(qp, duals, duals_end))
 
 
-def _stiffened(qp: QP, H: Table, stiffness: Any) -> tuple[Table, Any]:
+def _stiffened(qp: QP, H: Table, springs: Any) -> tuple[Table, Any]:
     """(all entries of the Hessians with the springs of the sides, the Hessian of the end with them)."""
     _, n, m = qp.system.sizes
     s = n + m
-    found, stiffness_end = stiffness
+    found, (_, stiffness_end) = springs
     H_end = qp.H_end if not qp.sides_end.count else qp.H_end + sum_of_squares(qp.sides_end, qp.C_end, stiffness_end)
     if found is None:
         return H, H_end
@@ -208,7 +234,7 @@ def _stiffened(qp: QP, H: Table, stiffness: Any) -> tuple[Table, Any]:
                 H = H.with_entry(row["H"][i, j] + added[i, j], i * s + j, 0, k * float(s * s))
         return H, None
 
-    return scan(stage, H, {"H": qp.H, "C": qp.C, "stiffness": found})[0], H_end
+    return scan(stage, H, {"H": qp.H, "C": qp.C, "stiffness": found["stiffness"]})[0], H_end
 
 
 def sum_of_squares(sides: Sides, C: Any, stiffness: Any) -> Any:
@@ -229,13 +255,29 @@ def sum_of_squares(sides: Sides, C: Any, stiffness: Any) -> Any:
     return array(found)
 
 
-def _gradients(qp: QP, springs: Any) -> tuple[Table, Any]:
-    """(g (N, s), p_N) with the forces of the sides."""
-    found, (_, force_end) = springs
-    g_end = qp.g_end if not qp.sides_end.count else qp.g_end + pulled(qp.sides_end, qp.C_end, force_end)
+def _forces(qp: QP, duals: Any, duals_end: Any, springs: Any, p: Any, goal: Any, goal_end: Any) -> tuple[Any, ...]:
+    """(forces of the sides, gradients g with them; forces of the end, gradient of the end with them) in pass p."""
+    found, (by, stiffness) = springs
+    forces_end: Any = []
+    g_end = qp.g_end
+    if qp.sides_end.count:
+        forces_end = qp.sides_end.forces(duals_end, by, stiffness, qp.d_end, qp.active_end, goal_end)
+        g_end = g_end + pulled(qp.sides_end, qp.C_end, forces_end)
     if found is None:
-        return qp.g, g_end
-    return map_rows(lambda g, C, force: g + pulled(qp.sides, C, force), qp.g, qp.C, found["force"]), g_end
+        return None, qp.g, forces_end, g_end
+
+    def stage(k: Any, _: Any, row: Any) -> Any:
+        force = qp.sides.forces(row["dual"], row["by"], row["stiffness"], row["d"], row["active"], _of_pass(p, row["goal"]))
+        return _, {"force": array(force), "g": row["g"] + pulled(qp.sides, row["C"], force)}
+
+    rows = {"dual": duals, **found, "d": qp.d, "active": qp.active, "goal": goal, "g": qp.g, "C": qp.C}
+    _, both = scan(stage, (), rows)
+    return both["force"], both["g"], forces_end, g_end
+
+
+def _of_pass(p: Any, goal: Any) -> Any:
+    """What the products should become in pass p: zero in the first one."""
+    return where(p < 0.5, np.zeros(len(goal)), goal)
 
 
 def pulled(sides: Sides, C: Any, force: Any) -> Any:
@@ -259,23 +301,31 @@ def side_values(sides: Sides, C: Any, z: Any) -> list[Any]:
     return sides.rows(values)
 
 
-def _changes(qp: QP, duals: Any, duals_end: Any, springs: Any, z: Any, end: Any, mu: Any, mu_end: Any) -> tuple[Any, Any]:
-    """Changes of slacks and multipliers for the primal target."""
-    sides, (found, (stiffness, force)) = qp.sides, springs
-    at_end = None
-    if qp.sides_end.count:
-        values = side_values(qp.sides_end, qp.C_end, end)
-        at_end = qp.sides_end.step(duals_end, stiffness, force, values, qp.active_end, mu_end)
-    if found is None:
-        return None, at_end
+def _changes(
+    qp: QP, duals: Any, springs: Any, forces: Any, z: Any, p: Any, goal: Any, into: Table, largest: Any
+) -> tuple[Table, Any]:
+    """(changes of slacks and multipliers for the primal target, the largest decrease of all that are positive)."""
+    sides = qp.sides
 
-    def stage(dual: Any, k: Any, f: Any, C: Any, z: Any, active: Any, mu: Any) -> Any:
-        return sides.step(dual, k, f, side_values(sides, C, z), active, mu)
+    def stage(k: Any, state: Any, row: Any) -> Any:
+        change, decrease = state
+        values = side_values(sides, row["C"], row["z"])
+        step = sides.step(row["dual"], row["by"], row["stiffness"], row["force"], values, row["active"], _of_pass(p, row["goal"]))
+        decrease = decrease.with_entry(sides.decrease(row["by"], step), 0, 0, k)
+        return (_row_set(change, k, step), decrease), None
 
-    return map_rows(stage, duals, found["stiffness"], found["force"], qp.C, z, qp.active, mu), at_end
+    rows = {"dual": duals, **springs, "force": forces, "C": qp.C, "z": z, "active": qp.active, "goal": goal}
+    (change, decrease), _ = scan(stage, (into, empty_table((qp.system.sizes[0], 1))), rows)
+    return change, scan(lambda _, most, row: (np.maximum(most, row[0]), None), largest, decrease)[0]
 
 
-def _corrections(qp: QP, changes: Any, target: Any) -> tuple[Any, Any]:
+def _row_set(rows: Table, k: Any, values: Any) -> Table:
+    for c, value in enumerate(values):
+        rows = rows.with_entry(value, 0, c, k)
+    return rows
+
+
+def _corrections(qp: QP, changes: Any, target: Any, into: Any) -> tuple[Any, Any]:
     """What the products s l should become, less the product of the predictor's changes."""
 
     def each(sides: Sides, change: Any) -> Any:
@@ -284,20 +334,12 @@ def _corrections(qp: QP, changes: Any, target: Any) -> tuple[Any, Any]:
         return array([target - a * b for a, b in pairs])
 
     at_end = each(qp.sides_end, changes[1]) if qp.sides_end.count else np.zeros(0)
-    return (() if changes[0] is None else map_rows(lambda change: each(qp.sides, change), changes[0])), at_end
-
-
-def _step_length(qp: QP, duals: Any, duals_end: Any, changes: Any) -> Any:
-    alpha: Any = qp.sides_end.step_length(duals_end, changes[1]) if qp.sides_end.count else 1.0
-    if changes[0] is None:
-        return alpha
-    lengths = map_rows(lambda dual, change: array([qp.sides.step_length(dual, change)]), duals, changes[0])
-    return scan(lambda _, alpha, row: (np.minimum(alpha, row[0]), None), alpha, lengths)[0]
+    if not qp.sides.count:
+        return (), at_end
+    return scan(lambda k, goal, change: (_row_set(goal, k, each(qp.sides, change)), None), into, changes[0])[0], at_end
 
 
 def _moved(duals: Any, changes: Any, alpha: Any, done: Any) -> Any:
-    if changes is None:
-        return duals
     return map_rows(lambda dual, change: where(done, dual, dual + alpha * change), duals, changes)
 
 

@@ -1,7 +1,7 @@
 """The real-time iteration in two phases: `prepare` before the state is known, `feedback` when it is.
 
-What the first one leaves for the second one, the quadratic program, is one array (N, columns) of what differs from stage to stage
-and one of the end. Entries that the structure fixes, as zeros, are in neither.
+What the first one leaves for the second one is the quadratic program and the factors of its first iteration. Matrices which loops
+over columns read are left as they are read; of all others, entries that the structure fixes, as zeros, are left out.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from condyle.mpc.barrier import Sides
 from condyle.mpc.interior_point import QP
-from condyle.mpc.riccati import row_after_row, stages
+from condyle.mpc.riccati import Factors, Stages
 from condyle.tape.array import array
-from condyle.tape.loop import map_rows, scan
+from condyle.tape.loop import map_rows
 from condyle.tape.scalar import constant
-from condyle.tape.table import Table
+from condyle.tape.table import table, zeros_table
 
-STAGE = ("AB", "c", "H", "g", "C", "d", "active")
+STAGE = ("c", "H", "g", "C", "d", "active")
 END = ("H_end", "g_end", "C_end", "d_end", "active_end")
 
 
@@ -32,48 +32,71 @@ class Packing:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     fixed: dict[str, list[float | None]] = field(default_factory=dict)
 
-    def pack(self, qp: QP) -> tuple[Table, Any]:
-        """(N, columns) and (entries,) of a program."""
-        tables = {name: x for name, x in _stage_tables(qp).items() if x is not None}
-        for name, x in tables.items():
+    def pack(self, qp: QP, factors: Factors) -> dict[str, Any]:
+        """What is left for the second phase: arrays of the stages, the "end", matrices and factors."""
+        left: dict[str, Any] = {}
+        self.shapes["AB"], self.fixed["AB"] = qp.system.AB.shape, list(qp.system.known)
+        for name in STAGE:
+            x = qp.system.c if name == "c" else getattr(qp, name)
+            if x is None:
+                continue
             self.shapes[name] = x.shape[1:]
             self.fixed[name] = [x.constant(c) for c in range(x.columns)]
-
-        def row(k: Any, _: Any, given: Any) -> Any:
-            entries = []
-            for name, x in given.items():
-                entries += [e for e, known in zip(np.ravel(x), self.fixed[name], strict=True) if known is None]
-            return _, array(entries)
-
-        _, packed = scan(row, (), tables)
+            if name == "H":
+                # beside the whole matrix, only those entries that springs are added to
+                touched = np.ravel(self._touched(qp))
+                self.fixed[name] = [0.0 if not t else known for t, known in zip(touched, self.fixed[name], strict=True)]
+            if None in self.fixed[name]:
+                left[_packed(name)] = map_rows(lambda row, name=name: self._varying(name, row), x)
         rest = []
         for name in END:
             x = getattr(qp, name)
             if x is not None:
                 entries = np.ravel(np.asarray(x, dtype=object)).tolist()
                 self.shapes[name], self.fixed[name] = np.shape(x), [constant(e) for e in entries]
-                rest += [e for e, known in zip(entries, self.fixed[name], strict=True) if known is None]
-        return packed, array(rest)
+                rest += self._varying(name, entries).tolist()
+        N, n, m = qp.system.sizes
+        matrices = {"AB": qp.system.flat.reshape(N, n * (n + m)), "H": qp.flat.reshape(N, (n + m) ** 2)}
+        left |= {"end": array(rest)} if rest else {}
+        return left | matrices | {"K": factors.K, "L": factors.L, "Pc": factors.Pc}
 
-    def unpack(self, packed: Table, rest: Any) -> QP:
-        """The program of packed arrays."""
-        names = [name for name in STAGE if name in self.shapes]
-
-        def split(row: Any) -> dict[str, Any]:
-            return self._filled(names, iter(row))
-
-        rows = map_rows(split, packed)
-        end = self._filled([name for name in END if name in self.shapes], iter(rest))
-        return QP(
-            stages(rows["AB"], rows["c"]),
+    def unpack(self, left: dict[str, Any]) -> tuple[QP, Factors]:
+        """The program and the factors of what the first phase left."""
+        N = self.shapes["AB"][0]
+        rows: dict[str, Any] = {}
+        for name in STAGE:
+            if name in self.shapes:
+                given = table(left[_packed(name)]) if _packed(name) in left else zeros_table((N, 1))
+                if any(known is not None for known in self.fixed[name]):
+                    given = map_rows(lambda row, name=name: self._filled([name], iter(row))[name], given)
+                rows[name] = given.shaped((N, *self.shapes[name]))
+        end = self._filled([name for name in END if name in self.shapes], iter(left.get("end", ())))
+        AB, H = table(left["AB"]), table(left["H"])
+        flat, flat_H = (x.reshape(x.rows * x.columns, 1) for x in (AB, H))
+        program = QP(
+            Stages(AB.shaped(self.shapes["AB"]), rows["c"], flat, tuple(self.fixed["AB"])),
             rows["H"],
-            row_after_row(rows["H"]),
+            flat_H,
             rows["g"],
             **{name: rows.get(name) for name in ("C", "d", "active")},
             **{name: end.get(name) for name in END},
             sides=self.sides,
             sides_end=self.sides_end,
         )
+        return program, Factors(*[table(left[name]) for name in ("K", "L", "Pc")])
+
+    def _touched(self, qp: QP) -> np.ndarray:
+        """Which entries of the Hessians springs are added to."""
+        s = qp.H.shape[1]
+        touched = np.zeros((s, s), dtype=bool)
+        if qp.C is not None:
+            for row in {side.row for side in self.sides.sides}:
+                columns = [j for j in range(s) if qp.C.constant(row * s + j) != 0.0]
+                touched[np.ix_(columns, columns)] = True
+        return touched
+
+    def _varying(self, name: str, entries: Any) -> Any:
+        return array([e for e, known in zip(np.ravel(entries), self.fixed[name], strict=True) if known is None])
 
     def _filled(self, names: list[str], entries: Any) -> dict[str, Any]:
         found = {}
@@ -83,6 +106,6 @@ class Packing:
         return found
 
 
-def _stage_tables(qp: QP) -> dict[str, Table | None]:
-    own = {"AB": qp.system.AB, "c": qp.system.c}
-    return {name: own[name] if name in own else getattr(qp, name) for name in STAGE}
+def _packed(name: str) -> str:
+    """The name of an array of the entries that differ from stage to stage."""
+    return f"{name}_stages"

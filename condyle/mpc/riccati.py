@@ -26,6 +26,7 @@ class Stages:
     AB: Table
     c: Table
     flat: Table  # the entries of AB one after the other
+    known: tuple[float | None, ...]  # of a stage: the numbers that the structure fixes
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -35,9 +36,9 @@ class Stages:
 
     def entry(self, k: Any, i: int, j: int) -> Any:
         """[A B][i, j] of stage k; a number where the structure fixes it."""
-        column = i * self.AB.shape[2] + j
-        known = self.AB.constant(column)
-        return self.AB.entry(0, column, k) if known is None else known
+        _, n, s = self.AB.shape
+        known = self.known[i * s + j]
+        return self.flat.entry(i * s + j, 0, k * float(n * s)) if known is None else known
 
     def column(self, k: Any, j: Any) -> list[Any]:
         """Column j of [A B] of stage k, where j may be the counter of a loop."""
@@ -52,17 +53,22 @@ class Stages:
 
 @dataclass(frozen=True)
 class Factors:
-    """What `solve` needs: gains K and costs P by columns (row k n + j), Cholesky factors of the stages, and P_{k+1} c_k."""
+    """What `solve` needs: gains K by columns (row k n + j), Cholesky factors of the stages, P_{k+1} c_k; and costs P, as K."""
 
     K: Table
-    P: Table
     L: Table
     Pc: Table
+    P: Table | None = None
 
 
 def stages(AB: Table, c: Table) -> Stages:
     """The system of these matrices."""
-    return Stages(AB, c, row_after_row(AB))
+    return Stages(AB, c, row_after_row(AB), tuple([AB.constant(column) for column in range(AB.columns)]))
+
+
+def no_factors(N: int, n: int, m: int) -> Factors:
+    """Memory for the factors of a system of these sizes."""
+    return Factors(empty_table((N * n, m)), empty_table((N, m * (m + 1) // 2)), empty_table((N, n)))
 
 
 def row_after_row(matrices: Table) -> Table:
@@ -74,18 +80,22 @@ def row_after_row(matrices: Table) -> Table:
     return copied.reshape(copied.rows * copied.columns, 1)
 
 
-def factor(system: Stages, H: Table, P_end: Any) -> Factors:
-    """The factors for Hessians (N, s, s) given as a table of all entries, one after the other, and P_N (n, n)."""
+def factor(system: Stages, H: Table, P_end: Any, into: Factors | None = None) -> Factors:
+    """The factors for Hessians (N, s, s) given as a table of all entries, one after the other, and P_N (n, n).
+
+    `into`: factors whose memory is written to.
+    """
     N, n, m = system.sizes
+    into = no_factors(N, n, m) if into is None else into
     s = n + m
     P = empty_table(((N + 1) * n, n))
     for j, i in np.ndindex(n, n):
         P = P.with_entry(P_end[i, j], N * n + j, i)
     lower = [(i, j) for i in range(m) for j in range(i + 1)]
-    start = {"P": P, "K": empty_table((N * n, m)), "W": empty_table((s, s))}
+    start = {"P": P, "K": into.K, "L": into.L, "Pc": into.Pc, "W": empty_table((s, s))}
 
     def stage(k: Any, state: Any, c: Any) -> Any:
-        P, K, W = state["P"], state["K"], state["W"]
+        P, K, W, packed, products = state["P"], state["K"], state["W"], state["L"], state["Pc"]
 
         def symmetric(i: int, j: int) -> Any:
             # of P_{k+1}, which is symmetric: by its lower triangle
@@ -121,16 +131,19 @@ def factor(system: Stages, H: Table, P_end: Any) -> Factors:
 
         Pc = [_dot([symmetric(i, l) for l in range(n)], list(c)) for i in range(n)]
         K, P = loop(update, (K, after), n)
-        packed = array([L[i, j] if i != j else inverse[i] for i, j in lower])
-        return {"P": P, "K": K, "W": W}, {"L": packed, "Pc": array(Pc)}
+        for at, (i, j) in enumerate(lower):
+            packed = packed.with_entry(L[i, j] if i != j else inverse[i], 0, at, k)
+        for i, product_of_c in enumerate(Pc):
+            products = products.with_entry(product_of_c, 0, i, k)
+        return {"P": P, "K": K, "L": packed, "Pc": products, "W": W}, None
 
-    end, written = scan(stage, start, system.c, reverse=True)
-    return Factors(end["K"], end["P"], written["L"], written["Pc"])
+    end, _ = scan(stage, start, system.c, reverse=True)
+    return Factors(end["K"], end["L"], end["Pc"], end["P"])
 
 
-def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tuple[Table, Any]:
-    """(z (N, n + m), x_N) of the minimum, for gradients g (N, n + m), p_N, and the first state x0."""
-    _, n, m = system.sizes
+def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any, into: Table | None = None) -> tuple[Table, Any]:
+    """(z (N, n + m), x_N) of the minimum, for gradients g (N, n + m), p_N, and the first state x0; z is written to `into`."""
+    N, n, m = system.sizes
     s = n + m
 
     def backward(k: Any, state: Any, row: Any) -> Any:
@@ -160,13 +173,16 @@ def solve(system: Stages, factors: Factors, g: Table, p_end: Any, x0: Any) -> tu
     start = {"p": p, "w": empty_table((s, 1)), "v": empty_table((s, 1))}
     _, k0 = scan(backward, start, {"g": g, "L": factors.L, "Pc": factors.Pc}, reverse=True)
 
-    def forward(k: Any, x: Any, row: Any) -> Any:
+    def forward(k: Any, state: Any, row: Any) -> Any:
+        x, z = state
         u = [plus(row["k0"][i], list(x), [factors.K.entry(j, i, k * float(n)) for j in range(n)]) for i in range(m)]
-        z = [*x, *u]
-        following = [plus(row["c"][i], [system.entry(k, i, j) for j in range(s)], z) for i in range(n)]
-        return array(following), array(z)
+        both = [*x, *u]
+        following = [plus(row["c"][i], [system.entry(k, i, j) for j in range(s)], both) for i in range(n)]
+        for i, entry in enumerate(both):
+            z = z.with_entry(entry, 0, i, k)
+        return (array(following), z), None
 
-    end, z = scan(forward, array(x0), {"k0": k0, "c": system.c})
+    (end, z), _ = scan(forward, (array(x0), empty_table((N, s)) if into is None else into), {"k0": k0, "c": system.c})
     return z, end
 
 

@@ -60,7 +60,7 @@ def correction(qp: QP, at: QP, x0: Any, found: QPSolution) -> tuple[Table, Any]:
             signed = multipliers(qp.sides, dual, active)
             gradient = gradient + pulled(qp.sides, exact, signed)
             lacking = _lacking(qp.sides, dual, side_values(qp.sides, exact, z), row["d"])
-            stiffness, _force = at.sides.springs(dual, row["d_at"], active, _on_path(at.sides, dual))
+            stiffness = at.sides.stiffness(dual, at.sides.reciprocals(dual), active)
             gradient = gradient + pulled(at.sides, row["C_at"], [k * x for k, x in zip(stiffness, lacking, strict=True)])
         following = _z_after(found, k, n, at.system.sizes[0])
         c = row["c"] + row["AB"] @ z - following
@@ -68,14 +68,14 @@ def correction(qp: QP, at: QP, x0: Any, found: QPSolution) -> tuple[Table, Any]:
 
     rows = {"AB": qp.system.AB, "c": qp.system.c, "g": qp.g, "H": qp.H, "z": found.z, "pi": pi}
     if qp.sides.count:
-        rows |= {"C": qp.C, "d": qp.d, "C_at": at.C, "d_at": at.d, "active": at.active, "duals": found.duals}
+        rows |= {"C": qp.C, "d": qp.d, "C_at": at.C, "active": at.active, "duals": found.duals}
     _, residual = scan(stage, (), rows)
     last = qp.g_end + qp.H_end @ found.end - pi[at.system.sizes[0] - 1]
     if qp.sides_end.count:
         dual, active = found.duals_end, at.active_end
         last = last + pulled(qp.sides_end, qp.C_end, multipliers(qp.sides_end, dual, active))
         lacking = _lacking(qp.sides_end, dual, side_values(qp.sides_end, qp.C_end, found.end), qp.d_end)
-        stiffness, _force = at.sides_end.springs(dual, at.d_end, active, _on_path(at.sides_end, dual))
+        stiffness = at.sides_end.stiffness(dual, at.sides_end.reciprocals(dual), active)
         last = last + pulled(at.sides_end, at.C_end, [k * x for k, x in zip(stiffness, lacking, strict=True)])
     return _solved(at.system, factors, residual["g"], residual["c"], last, x0 - found.z[0][:n])
 
@@ -83,12 +83,6 @@ def correction(qp: QP, at: QP, x0: Any, found: QPSolution) -> tuple[Table, Any]:
 def _z_after(found: QPSolution, k: Any, n: int, N: int) -> Any:
     """The change of state k + 1."""
     return array([where(k < N - 1.5, found.z[k + 1.0, i], found.end[i]) if N > 1 else found.end[i] for i in range(n)])
-
-
-def _on_path(sides: Sides, dual: Any) -> list[Any]:
-    """The products s l, e m that the solution has: Newton's step from there goes nowhere."""
-    each = sides.split(dual)
-    return [s * l for s, l, _, _ in each] + [each[b][2] * each[b][3] for b in sides.with_l1]
 
 
 def _lacking(sides: Sides, dual: Any, values: Any, d: Any) -> list[Any]:
@@ -105,8 +99,11 @@ def _solved(system: Stages, factors: Factors, g: Table, c: Table, g_end: Any, x0
     """(z, x_N) for other vectors than those that were factored with; the matrices are constants."""
     _, n, m = system.sizes
 
+    assert factors.P is not None
+    costs = factors.P
+
     def backward(k: Any, p: Any, row: Any) -> Any:
-        P = array([[factors.P.entry(n + max(i, j), min(i, j), k * float(n)) for j in range(n)] for i in range(n)])
+        P = array([[costs.entry(n + max(i, j), min(i, j), k * float(n)) for j in range(n)] for i in range(n)])
         K = _gains(factors, k, n, m)
         w = row["g"] + row["AB"].T @ (p + P @ row["c"])
         L, inverse = unpacked(row["L"], m)

@@ -10,12 +10,13 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, QPSolution, solve_qp
+from condyle.mpc.interior_point import QP, QPSolution, first_factors, solve_qp
 from condyle.mpc.kkt import costates, residuals
 from condyle.mpc.linearization import quadratic_program
 from condyle.mpc.merit import line_search
 from condyle.mpc.phases import Packing
 from condyle.mpc.problem import Problem
+from condyle.mpc.riccati import Factors
 from condyle.mpc.second_order import with_exact_hessians
 from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
 from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
@@ -64,10 +65,10 @@ class Shooting(Solver):
         duals = map_rows(lambda d: self.sides.warm(d, self.warm), table(plan["duals"])) if self.sides.count else ()
         return duals, self.sides_end.warm(plan["duals_end"], self.warm) if self.sides_end.count else ()
 
-    def solved(self, qp: QP, x0: Any, plan: dict[str, Any]) -> QPSolution:
+    def solved(self, qp: QP, x0: Any, plan: dict[str, Any], factors: Factors | None = None) -> QPSolution:
         """The solution of the quadratic program from the multipliers of the plan; x0 is the change of the first state."""
-        duals, duals_end = self.warmed(plan)
-        return solve_qp(qp, x0, duals, duals_end, iterations=self.qp_iterations, tolerance=self.qp_tolerance)
+        limits: dict[str, Any] = {"iterations": self.qp_iterations, "tolerance": self.qp_tolerance}
+        return solve_qp(qp, x0, *self.warmed(plan), **limits, factors=factors)
 
     def moved(self, xs: Table, us: Table, found: QPSolution, alpha: Any = 1.0) -> tuple[Table, Table]:
         """(states, controls) after a step along the solution."""
@@ -107,31 +108,31 @@ class RealTimeIteration(Shooting):
 
     @cached_property
     def phases(self) -> tuple[Function, Function]:
-        """prepare(states, controls, **data), which gives `qp` and `qp_end`, and feedback(x0, qp, qp_end, *plan).
+        """prepare(*plan, **data), and feedback(x0, *left, *plan) with what the first one left; plans as arrays of `plan_shapes`.
 
-        Together they are the same iteration. The first one does all that the state is not needed for; residuals are those of the
-        quadratic program.
+        Together they are the same iteration. The first one does all that the state is not needed for, as the first factorisation;
+        residuals are those of the quadratic program.
         """
         problem, packing = self.problem, Packing(self.sides, self.sides_end)
-        sizes: dict[str, Any] = {}
+        sizes: dict[str, tuple[int, ...]] = {}
 
-        def prepare(states: Any, controls: Any) -> dict[str, Any]:
-            qp = quadratic_program(problem, problem.values(), table(states), table(controls))
-            packed, rest = packing.pack(qp)
-            sizes.update(qp=packed.shape, qp_end=np.shape(rest))
-            return {"qp": packed, "qp_end": rest}
+        def prepare(**plan: Any) -> dict[str, Any]:
+            qp = quadratic_program(problem, problem.values(), table(plan["states"]), table(plan["controls"]))
+            left = packing.pack(qp, first_factors(qp, *self.warmed(plan)))
+            sizes.update({name: np.shape(x) for name, x in left.items()})
+            return left
 
-        def feedback(x0: Any, qp: Any, qp_end: Any, **plan: Any) -> dict[str, Any]:
+        def feedback(x0: Any, **given: Any) -> dict[str, Any]:
+            plan = {name: given[name] for name in self.plan_shapes}
             x0 = self.first_state(x0, plan)
             xs, us = table(plan["states"]), table(plan["controls"])
-            program, start = packing.unpack(table(qp), qp_end), problem.states.difference(xs[0], x0)
-            found = self.solved(program, start, plan)
+            program, factors = packing.unpack(given)
+            found = self.solved(program, problem.states.difference(xs[0], x0), plan, factors)
             # what a control needs, and no more: the other residuals can wait
             return keep_if_failed(x0, self.step_results(xs, us, found), plan)
 
-        shapes = self.plan_shapes
-        first = function(prepare, cache=False, states=shapes["states"], controls=shapes["controls"])
-        second = function(feedback, cache=False, x0=problem.nx_given, **sizes, **shapes)
+        first = function(prepare, cache=False, **self.plan_shapes)
+        second = function(feedback, cache=False, x0=problem.nx_given, **sizes, **self.plan_shapes)
         return first.on("cpu", lanes=1), second.on("cpu", lanes=1)
 
     differentiable = True

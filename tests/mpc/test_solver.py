@@ -68,8 +68,8 @@ def test_exported_c(solver, plan, tmp_path):
 
 def test_two_phases_are_one_iteration(solver, plan):
     prepare, feedback = solver.phases
-    left = prepare(plan["states"], plan["controls"])
-    found = feedback(X, left.qp, left.qp_end, *[plan[name] for name in solver.plan_shapes])
+    arrays = [plan[name] for name in solver.plan_shapes]
+    found = feedback(X, *prepare(*arrays), *arrays)
     whole = solver(X, plan)
     assert np.array_equal(found.u, whole.u) and np.array_equal(found.states, whole.plan["states"])
 
