@@ -16,6 +16,7 @@ from condyle.robot.fields import Fields, number
 from condyle.robot.names import nearest, quoted
 from condyle.robot.paths import Folders, Outside, Places
 from condyle.robot.report import ERROR, Report
+from condyle.robot.rotor import NUMBERS, RotorData, changed
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
 from condyle.robot.xml import Element, read_xml
 
@@ -106,6 +107,7 @@ def read_robot(root: Element, file: str, places: Places, report: Report) -> Desc
     if any(joint.parent == "world" for joint in joints) and not any(link.name == "world" for link in links):
         report.repaired(robot.where, "joints have the parent 'world', which is no link: one is added", "world", element=root)
         links.append(LinkSpec("world", where=robot.where))
+    rotors = [_rotor(fields) for fields in robot.children("rotor")]
     if any(child.tag.startswith("xacro:") for child in root.children):
         robot.problem("has xacro elements", "name the file .xacro, or expand it first", "xacro")
     elif not links:
@@ -115,7 +117,7 @@ def read_robot(root: Element, file: str, places: Places, report: Report) -> Desc
 
     joints = _leaders(joints, report)
     joints.sort(key=lambda joint: joint.name)
-    return Description(name, tuple(links), tuple(joints), (), report.notes, file)
+    return Description(name, tuple(links), tuple(joints), (), report.notes, file, rotors=tuple(rotors))
 
 
 def _leaders(joints: list[JointSpec], report: Report) -> list[JointSpec]:
@@ -186,6 +188,16 @@ def _joint(fields: Fields) -> JointSpec:
     fields.skip("safety_controller", "calibration", "gazebo", "plugin", why=NOT_PHYSICS)
     fields.finish()
     return JointSpec(name, kind, parent, child, pose, axis, limits, damping, friction, 0.0, mimic, fields.where)
+
+
+def _rotor(fields: Fields) -> RotorData:
+    """An element <rotor frame="thrust_1" direction="1" drag="0.0172" .../>, ours: numbers of RotorData as attributes."""
+    frame = fields.text("frame")
+    fields.owner = f"rotor {quoted(frame)}"
+    numbers = {name: fields.number(name) for name in (*NUMBERS, "thrust_min", "thrust_max") if fields.has(name)}
+    gimbal = {"gimbal": fields.text("gimbal")} if fields.has("gimbal") else {}
+    fields.finish()
+    return changed(RotorData(frame), {**numbers, **gimbal})
 
 
 def _end(joint: Fields, tag: str) -> str:

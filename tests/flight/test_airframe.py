@@ -1,5 +1,8 @@
 """Airframes: the built-in ones have the published numbers, files say theirs, and bad ones are refused in a sentence."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -59,3 +62,74 @@ def test_robots_that_are_no_airframes() -> None:
         flight.airframe("pidog")
     with pytest.raises(RobotError, match="has no free base"):
         flight.airframe(load("birotor", base="fixed"))
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "tilts"), [("trirotor", 3, 3), ("quadrotor", 4, 4), ("hexarotor", 6, 6), ("crazyflie", 4, 0)]
+)
+def test_built_in_airframes(name: str, n: int, tilts: int) -> None:
+    made = flight.airframe(name)
+    assert (made.n, len(made.gimbals), made.nu) == (n, tilts, n + tilts)
+    assert made.hover_thrust() < made.thrust_limits[:, 1].min()
+    if tilts:
+        outward = made.positions * [1, 1, 0] / np.linalg.norm(made.positions[:, :2], axis=1, keepdims=True)
+        np.testing.assert_allclose(made.gimbal_axes, outward, atol=1e-12)
+
+
+XACRO = """
+<robot name="tilting_arm" xmlns:xacro="http://www.ros.org/wiki/xacro">
+  <xacro:property name="span" value="0.3"/>
+  <link name="body">
+    <inertial><mass value="1.0"/><inertia ixx="0.01" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link>
+  <xacro:macro name="rotor" params="k side spin">
+    <link name="gimbal_${k}">
+      <inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/></inertial>
+    </link>
+    <joint name="tilt_${k}" type="revolute">
+      <parent link="body"/><child link="gimbal_${k}"/>
+      <origin xyz="0 ${side * span} 0.05"/><axis xyz="0 1 0"/>
+      <limit lower="-1" upper="1" effort="2" velocity="5"/>
+    </joint>
+    <link name="propeller_${k}">
+      <inertial><mass value="0.01"/><inertia ixx="1e-6" iyy="1e-6" izz="1e-6" ixy="0" ixz="0" iyz="0"/></inertial>
+    </link>
+    <joint name="spin_${k}" type="continuous">
+      <parent link="gimbal_${k}"/><child link="propeller_${k}"/><origin xyz="0 0 0.02"/><axis xyz="0 0 1"/>
+    </joint>
+    <rotor frame="propeller_${k}" direction="${spin}" drag="0.02" thrust_max="12" lag="0.03" servo_lag="0.05"/>
+  </xacro:macro>
+  <xacro:rotor k="1" side="1" spin="1"/>
+  <xacro:rotor k="2" side="-1" spin="-1"/>
+</robot>
+"""
+
+
+def test_a_xacro_file_says_its_rotors(tmp_path: Path) -> None:
+    file = tmp_path / "tilting_arm.xacro"
+    file.write_text(XACRO)
+    made = flight.airframe(file)
+    assert made.gimbals == ("tilt_1", "tilt_2") and made.mass == pytest.approx(1.22)
+    assert made.robot.nv == 8, "the spin of a propeller has no coordinate"
+    assert [(r.direction, r.drag, r.thrust, r.lag, r.servo_lag) for r in made.rotors] == [
+        (1.0, 0.02, (0.0, 12.0), 0.03, 0.05),
+        (-1.0, 0.02, (0.0, 12.0), 0.03, 0.05),
+    ]
+    np.testing.assert_allclose(made.positions[:, 1], [0.3, -0.3])
+    np.testing.assert_allclose(made.gimbal_axes, [[0, 1, 0]] * 2)
+    # without the elements: frames that are called so, spinning in turns
+    plain = re.sub(r"<rotor .*?/>", "", XACRO)
+    file.write_text(plain)
+    found = flight.airframe(file)
+    assert [r.frame for r in found.rotors] == ["propeller_1", "propeller_2"]
+    assert [r.direction for r in found.rotors] == [1, -1]
+    assert found.rotors[0].thrust == pytest.approx((0.0, 2.5 * 1.22 * 9.81 / 2))
+    # and what is wrong in them
+    for wrong, sentence in [
+        ('thrust_max="-12"', "does not pull backwards"),
+        ('thrust_max="twelve"', "is not a number"),
+        ('thrust_max="12" servo_lag="0"', "servo with zero lag"),
+    ]:
+        file.write_text(XACRO.replace('thrust_max="12"', wrong).replace(' servo_lag="0.05"/', "/"))
+        with pytest.raises(RobotError, match=sentence):
+            flight.airframe(file)

@@ -11,7 +11,7 @@ from condyle.robot import library
 from condyle.robot.build import build
 from condyle.robot.check import check
 from condyle.robot.description import Description
-from condyle.robot.library import birotor, fourlimb, pidog, quadrotor, two_wheeled, ur3, wheeled_pendulum
+from condyle.robot.library import birotor, crazyflie, fourlimb, pidog, tilting_rotors, two_wheeled, ur3, wheeled_pendulum
 from condyle.robot.parts import pose, rod, solid, sphere
 from condyle.simulate.simulation import Simulation
 
@@ -80,7 +80,7 @@ def test_names() -> None:
     assert library.description("arm").name == "ur3"
     with pytest.raises(RobotError, match=r"no built-in robot 'birotr' \(did you mean 'birotor'\?\)"):
         library.description("birotr")
-    with pytest.raises(RobotError, match=r"there are pendulum, .*chain:n"):
+    with pytest.raises(RobotError, match=r"there are pendulum, .* and 3 more"):
         library.description("xyzzy")
 
 
@@ -349,17 +349,36 @@ def test_poses_turn_by_yaw_after_pitch_after_roll() -> None:
     np.testing.assert_array_equal(pose(rpy=(0, pi / 2, 0)).R, [[0, 0, 1], [0, 1, 0], [-1, 0, 0]])
 
 
-# -- the quadrotor
+# -- drones with tilting rotors
 
 
-def test_quadrotor_hovers_at_its_trim() -> None:
-    robot = load("quadrotor")
-    thrust = quadrotor.MASS * 9.81 / 4
+@pytest.mark.parametrize("layout", [tilting_rotors.TRIROTOR, tilting_rotors.QUADROTOR, tilting_rotors.HEXAROTOR])
+def test_tilting_rotors_have_the_published_totals(layout: tilting_rotors.Layout) -> None:
+    robot, a = library.description(layout.name), 0.3
+    mass, com, I = composite(robot)
+    assert mass == pytest.approx(layout.mass, rel=1e-14)
+    np.testing.assert_allclose(com, np.zeros(3), atol=1e-15)
+    np.testing.assert_allclose(I, np.diag(layout.moments), atol=1e-15)
+    flat, tilted = placed(robot), placed(robot, {joint.name: a for joint in robot.joints})
+    for i, p in enumerate(layout.rotors, start=1):
+        yaw = atan2(p[1], p[0])
+        np.testing.assert_allclose(flat[f"thrust_{i}"][:3, 3], p, atol=1e-12)
+        np.testing.assert_allclose(flat[f"thrust_{i}"][:3, 2], [0, 0, 1], atol=1e-12)
+        direction = [sin(yaw) * sin(a), -cos(yaw) * sin(a), cos(a)]
+        np.testing.assert_allclose(tilted[f"thrust_{i}"][:3, 2], direction, atol=1e-12)
+
+
+# -- the crazyflie
+
+
+def test_crazyflie_hovers_at_its_trim() -> None:
+    robot = load("crazyflie")
+    thrust = crazyflie.MASS * 9.81 / 4
     assert thrust == pytest.approx(0.0687, abs=5e-5)
-    assert 1.25 * thrust < quadrotor.THRUST_COEFFICIENT * quadrotor.MAX_SPEED**2
+    assert 1.25 * thrust < crazyflie.THRUST_COEFFICIENT * crazyflie.MAX_SPEED**2
     rotors = [f"rotor_{k}" for k in range(1, 5)]
     world = Simulation(robot, dt=0.002, wrenches=rotors)
-    wrenches = np.array([[0, 0, thrust, 0, 0, -spin * quadrotor.DRAG * thrust] for spin in quadrotor.SPIN])
+    wrenches = np.array([[0, 0, thrust, 0, 0, -spin * crazyflie.DRAG * thrust] for spin in crazyflie.SPIN])
     x = world.step(world.state(), np.zeros(0), wrenches=wrenches)
     np.testing.assert_allclose(x, world.state(), atol=1e-12)  # neither falls, tilts nor turns
     # more thrust at the front pitches up: a negative rate about y; more at the rotors that turn left yaws right

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from condyle.errors import RobotError
 from condyle.robot.description import Description
-from condyle.robot.library import birotor, chains, fourlimb, pidog, quadrotor, two_wheeled, ur3, wheeled_pendulum
+from condyle.robot.library import birotor, chains, crazyflie, fourlimb, pidog, tilting_rotors, two_wheeled, ur3, wheeled_pendulum
 from condyle.robot.names import nearest
 
 
@@ -27,7 +27,10 @@ ROBOTS = {
     "two_wheeled": Entry(two_wheeled.description, "euler"),
     "ur3": Entry(ur3.description),
     "birotor": Entry(birotor.description, "free"),
-    "quadrotor": Entry(quadrotor.description, "free"),
+    "trirotor": Entry(tilting_rotors.trirotor, "free"),
+    "quadrotor": Entry(tilting_rotors.quadrotor, "free"),
+    "hexarotor": Entry(tilting_rotors.hexarotor, "free"),
+    "crazyflie": Entry(crazyflie.description, "free"),
     "pidog": Entry(pidog.description, "free"),
     "fourlimb": Entry(fourlimb.description, "free"),
 }

@@ -3,7 +3,7 @@
 The published description has eight links of 1e-5 kg that only hold frames. They are merged into the link that carries them:
 root, flight controller (at the root, ours) and the two arms into the base; rotor and thrust frame into each gimbal. The
 rotors' spin has no coordinate. The gimbals' moments are kept as published, though no body has them: 0.013177 is larger than
-the sum of the other two. Whole vehicle, gimbals at zero: 1.444422 kg, centre of mass (0, 0, -0.069980).
+the sum of the other two. Ours: its feet. Whole vehicle, gimbals at zero: 1.444422 kg, centre of mass (0, 0, -0.069980).
 """
 
 from __future__ import annotations
@@ -11,7 +11,24 @@ from __future__ import annotations
 from math import pi
 
 from condyle.robot.description import Description
-from condyle.robot.parts import BLUE, DARK, RED, STEEL, X, body, box, cylinder, frame, joint, link, pose, rod, total
+from condyle.robot.parts import (
+    BLUE,
+    DARK,
+    RED,
+    RUBBER,
+    STEEL,
+    X,
+    body,
+    box,
+    cylinder,
+    frame,
+    joint,
+    link,
+    pose,
+    rod,
+    sphere,
+    total,
+)
 from condyle.robot.rotor import RotorData
 
 ARM = (0.154, 0.051)  # to the side and up from the root
@@ -33,7 +50,17 @@ def description() -> Description:
     payload = [body(1e-5, moments=(1e-6,) * 3, at=place) for place in (root, controller, *arms)]
     hull = box((0.1, 0.3, 0.21), pose((0.0, 0.0, -0.105)), BLUE, "hull")
     struts = [rod((0.0, 0.0, 0.0), tuple(arm.p), 0.008, STEEL) for arm in arms]
-    links = [link("base", total(body(0.942442, (0.0, 0.0, -0.134417), BASE_MOMENTS), *payload), [hull, *struts], [hull])]
+    feet = [(x * 0.12, y * 0.15, -0.248) for x, y in ((1, -1), (1, 1), (-1, 1), (-1, -1))]
+    pads = [sphere(0.012, foot, RUBBER, f"foot_{k}") for k, foot in enumerate(feet, start=1)]
+    legs = [rod((0.25 * x, 0.8 * y, -0.19), (x, y, z), 0.005, DARK) for x, y, z in feet]
+    links = [
+        link(
+            "base",
+            total(body(0.942442, (0.0, 0.0, -0.134417), BASE_MOMENTS), *payload),
+            [hull, *struts, *legs, *pads],
+            [hull, *pads],
+        )
+    ]
     joints, frames = [], [frame("flight_controller", "base")]
     for i, arm in enumerate(arms, start=1):
         thrust = pose((REACH, 0.0, 0.0))

@@ -1,4 +1,4 @@
-"""A nano quadrotor, the Crazyflie 2: one body and four rotors in X configuration. Meant for the base "free".
+"""A nano quadrotor, the Crazyflie 2: one body and four rotors, fixed to it, in X configuration. Meant for the base "free".
 
 Mass, inertia and arm length are those measured by Foerster, "System Identification of the Crazyflie 2.0 Nano Quadrocopter"
 (ETH Zurich, 2015); thrust and drag coefficients, largest speed and lag of the rotors those of the Crazyflie 2 of the simulator
@@ -12,6 +12,7 @@ from math import sqrt
 
 from condyle.robot.description import Description
 from condyle.robot.parts import BLUE, DARK, RED, STEEL, body, box, cylinder, frame, link, pose, rod
+from condyle.robot.rotor import RotorData
 
 MASS = 0.028  # kg
 MOMENTS = (16.571710e-6, 16.655602e-6, 29.261652e-6, 0.830806e-6, 0.718277e-6, 1.800197e-6)  # kg m^2
@@ -40,6 +41,10 @@ def description() -> Description:
         ]
         guards.append(cylinder(DISC, 0.022, pose((x, y, 0.001)), name=f"guard_{k}"))
     frames = [frame(f"rotor_{k}", "base", place) for k, place in enumerate(places, start=1)]
-    return Description(
-        "quadrotor", (link("base", body(MASS, moments=MOMENTS), visuals, guards),), (), tuple(frames), source="library"
+    most = THRUST_COEFFICIENT * MAX_SPEED * MAX_SPEED
+    rotors = tuple(
+        RotorData(f"rotor_{k}", None, spin, DRAG, (0.0, most), LAG, thrust_coefficient=THRUST_COEFFICIENT, radius=DISC)
+        for k, spin in enumerate(SPIN, start=1)
     )
+    base = link("base", body(MASS, moments=MOMENTS), visuals, guards)
+    return Description("crazyflie", (base,), (), tuple(frames), source="library", rotors=rotors)
