@@ -35,6 +35,7 @@ DRAWN_IN = {
     "blocks": "pictures_of_loops",
     "sensors": "pictures_of_sensors",
     "mpc": "pictures_of_mpc",
+    "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

@@ -1,7 +1,9 @@
-"""The picture of the page about model-predictive control."""
+"""The pictures of the page about model-predictive control."""
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +85,22 @@ def pushed(estimated: bool) -> np.ndarray:
         plan, u = found.plan, found.u
         x = np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * (u[0] + 0.7)])
     return np.array(positions)
+
+
+def predicted_horizon(path: Path) -> None:
+    """The birotor on its way to its target, with the plan of that tick."""
+    from condyle.view.camera import framed
+    from condyle.view.picture import save_picture
+    from condyle.view.scene import force_arrows, robot_mesh
+    from condyle.view.trajectory import sample_run
+
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+    seen = sample_run(import_module("16_birotor_mpc").fly(None, (0.8, 0.0, 0.0)), fps=50.0)
+    k = int(np.searchsorted(seen.t, 0.6))
+    body, plan = robot_mesh(seen.robot).at(seen.R[k], seen.p[k]).vertices, seen.polylines[0][k]
+    size = float(np.linalg.norm(np.ptp(body, axis=0)))
+    camera = framed(
+        np.concatenate([body, plan, seen.center[: k + 1], [[0.0, 0.0, 0.0]]]), (1000, 620), azimuth=-62.0, elevation=14.0
+    )
+    style = {"size": (1000, 620), "camera": camera, "ground": seen.center[0, 2] - 0.28, "trail": seen.center[: k + 1]}
+    save_picture(path, seen.robot, seen.q[k], arrows=force_arrows(seen, k, 0.8 * size), polylines=[plan], **style)

@@ -21,6 +21,7 @@ from condyle.robot.model import digest
 from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, EncodeError
 from condyle.runs.loops import OPEN, data_of, plant, state_columns
+from condyle.runs.polylines import Polylines, check_source, encoded, sources_of
 from condyle.runs.run import Run, check_about, made_run
 from condyle.runs.serialize import encode_robot, encode_simulation
 from condyle.runs.signals import columns_of
@@ -40,6 +41,7 @@ class Recorder:
 
     The run of a loop has the states of all blocks, controls, wrenches, contact forces and references, and of the other signals
     those in `record`. `seed`, `robot` and `parameters` as in Loop.rollout. That of a simulation has what each step was given.
+    `polylines` names signals or states of blocks that are drawn as points and lines, such as {"mpc.states": "tool"}.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Recorder:
         robot: int = 0,
         parameters: Mapping[str, Any] | None = None,
         record: Sequence[str] = (),
+        polylines: Polylines = (),
         about: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
@@ -73,6 +76,9 @@ class Recorder:
             raise SimulationError(f"x0 must be one state of {nx} finite numbers, got the shape {start.shape}")
         simulation = self.simulation
         self.about = about_of(simulation, title, controller, seed, about or {})
+        self._polylines = sources_of(polylines)
+        if self._polylines:
+            self.about["polylines"] = encoded(self._polylines)
         if self.loop is not None:
             self._describe(self.loop, tuple(record))
         # refuse now what could not be read again
@@ -203,8 +209,11 @@ class Recorder:
     def _describe(self, loop: Loop, record: tuple[str, ...]) -> None:
         """None; the names of what is recorded of a loop."""
         own = [name for name in loop.plan.signals if name in ("wrenches", "contact_forces") or name.startswith(OPEN)]
-        self._recorded = tuple(dict.fromkeys(["u", *own, *record]))
+        drawn = [name for name in self._polylines if name not in loop.layout]
+        self._recorded = tuple(dict.fromkeys(["u", *own, *record, *drawn]))
         shapes = recordable(loop, self._recorded)
+        for name, shape in recordable(loop, tuple(self._polylines)).items():
+            check_source(name, self._polylines[name], shape, self.simulation.robot)
         taken = [name for name in shapes if name in loop.inputs and name != "u"]
         if taken:
             raise SimulationError(f"the loop has a signal and a reference '{taken[0]}': give the block another name")
@@ -257,6 +266,10 @@ class Recorder:
                 raise SimulationError(f"the signal '{name}' of step {self.k:,} must be finite numbers, got {value!r:.60}")
         shapes = {name: array.shape for name, array in arrays.items()}
         if self._extras is None:
+            for name, source in self._polylines.items():
+                if name not in shapes:
+                    raise SimulationError(f"polyline '{name:.60}' is no signal of this run: give it with every step, by its name")
+                check_source(name, source, shapes[name], self.simulation.robot)
             try:
                 self._layout = file.with_extras(self._layout, [[name, list(shape)] for name, shape in shapes.items()])
             except DecodeError as error:
@@ -327,7 +340,9 @@ def about_of(simulation: Simulation, title: str, controller: str, seed: int | No
         "computer": {"cpu": host_info.processor(), "target": found["cpu"], "lanes": found["lanes"], "threads": found["threads"]},
         **data,
     }
-    taken = [name for name in more if name in about or name in ("loop", "steps", "stopped", "sha256", "extras", "lost")]
+    taken = [
+        name for name in more if name in about or name in ("loop", "polylines", "steps", "stopped", "sha256", "extras", "lost")
+    ]
     if taken:
         raise SimulationError(f"about= must not have the name '{taken[0]}', which the recorder sets itself: take another name")
     return {**about, **more}

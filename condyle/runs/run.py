@@ -23,6 +23,7 @@ from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, decode, entry, printable
 from condyle.runs.loops import LoopData, loop_of
 from condyle.runs.plot import plot, run_html
+from condyle.runs.polylines import decoded as decoded_polylines
 from condyle.runs.replay import Replay, replay, stepper
 from condyle.runs.signals import Signal, columns_of, signals
 from condyle.simulate.simulation import Simulation
@@ -326,6 +327,7 @@ def check_about(about: Any, nx: int) -> None:
         decode(kind, entry(about, name, "about"), f"about.{name}")
     for name, kind in COLUMNS.items():
         decode(kind, entry(entry(about, "columns", "about"), name, "about.columns"), f"about.columns.{name}")
+    decoded_polylines(about)
     if not about["dt"] > 0.0:
         raise DecodeError("about.dt is not positive")
     if min(about["nq"], about["nv"]) < 0 or about["nq"] + about["nv"] + loop_entries(about) > nx:

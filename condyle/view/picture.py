@@ -16,7 +16,17 @@ from condyle.multibody.robot import Robot
 from condyle.view.camera import NEAR_PLANE, Camera, framed
 from condyle.view.plots import round_up
 from condyle.view.raster import Shadow, nearest, weights
-from condyle.view.scene import NO_POINTS, Arrow, Rgb, Triangles, arrow_triangles, ground_level, robot_mesh, trail_triangles
+from condyle.view.scene import (
+    NO_POINTS,
+    Arrow,
+    Rgb,
+    Triangles,
+    arrow_triangles,
+    ground_level,
+    polyline_triangles,
+    robot_mesh,
+    trail_triangles,
+)
 from condyle.view.trajectory import link_poses
 
 SQUARES = 5.0  # about so many to the robot's size
@@ -87,6 +97,7 @@ def picture(
     arrows: Iterable[Arrow] = (),
     ground: bool | float = True,
     trail: Any = None,
+    polylines: Sequence[Any] = (),
     which: str = "visual",
     label: bool = True,
     extent: float | None = None,
@@ -94,9 +105,9 @@ def picture(
     """The robot at q as a picture (height, width, 3) uint8, y down.
 
     `ghosts`: earlier configurations, shown translucent. `arrows`: see scene.Arrow. `ground`: its height; True is zero, or the
-    lowest point of a robot that reaches below it. `trail`: points (n, 3), or a list of such. `camera`: framed(...) makes one; by
-    default all that is shown is in the picture. `extent`: the robot's size in metres, which sets the grid and the thickness of
-    arrows; by default that of this configuration.
+    lowest point of a robot that reaches below it. `trail`: points (n, 3), or a list of such. `polylines`: lists of points (n, 3)
+    with a dot at each. `camera`: framed(...) makes one; by default all that is shown is in the picture. `extent`: the robot's
+    size in metres, which sets the grid and the thickness of arrows; by default that of this configuration.
     """
     width, height = image_size(size)
     shown = robot_mesh(robot, which)
@@ -108,6 +119,7 @@ def picture(
         extent = max(float(np.linalg.norm(own.max(axis=0) - own.min(axis=0))), 1e-6)
     trails = [] if trail is None else [trail] if np.ndim(trail) == 2 else list(trail)
     extras = [arrow_triangles(arrows, extent), *(trail_triangles(path, 0.006 * extent) for path in trails)]
+    extras += [polyline_triangles(line, extent) for line in polylines]
     points = np.concatenate([points, *(extra.vertices for extra in extras)])
     level = None if ground is False else ground_level(points[:, 2].min(), extent) if ground is True else float(ground)
     eye = camera or framed(points, (width, height))

@@ -114,16 +114,19 @@ def player_data(m: Trajectory, *, follow: bool | None = None) -> dict[str, Any]:
         "starts": _floats(starts),
         "ways": _floats(arrows),
         **_body_data(shown),
+        "polylines": [{"count": points.shape[1], "points": _floats(points)} for points in m.polylines],
         "trail": None if trail is None or not len(trail.faces) else _trail_data(trail),
         "camera": {"eye": camera.eye, "target": camera.target, "fov": camera.fov, "distance": camera.distance},
         "size": size,
         "arrowSize": scene.ARROW * size,
+        "lineSize": scene.LINE * size,
+        "dotSize": scene.DOT * size,
         "square": grid_step(size),
         "level": seen.level,
         "lampShift": (middle - m.center[0]).tolist(),
         "follow": bool(follow),
         "themes": {"light": asdict(LIGHT), "dark": asdict(DARK)},
-        "colors": {"force": scene.FORCE, "push": scene.PUSH, "path": scene.TRAIL, "center": CENTER},
+        "colors": {"force": scene.FORCE, "push": scene.PUSH, "path": scene.TRAIL, "plan": scene.PLAN, "center": CENTER},
     }
 
 
@@ -159,11 +162,10 @@ def _trail_data(trail: Mesh) -> dict[str, str]:
 def _poster(m: Trajectory, data: dict[str, Any]) -> str:
     """The first picture, light and dark; nothing if Pillow is not installed."""
     camera = Camera(tuple(data["camera"]["eye"]), tuple(data["camera"]["target"]), data["camera"]["fov"])
-    arrows, level = force_arrows(m, 0, data["size"]), float(data["level"])
+    style: dict[str, Any] = {"size": POSTER, "camera": camera, "ground": float(data["level"])}
+    style |= {"arrows": force_arrows(m, 0, data["size"]), "polylines": [points[0] for points in m.polylines]}
     try:
-        images = [
-            png(picture(m.robot, m.q[0], size=POSTER, camera=camera, dark=d, arrows=arrows, ground=level)) for d in (False, True)
-        ]
+        images = [png(picture(m.robot, m.q[0], dark=d, **style)) for d in (False, True)]
     except MissingExtraError:
         return ""
     light, dark = (f"data:image/png;base64,{base64.b64encode(image).decode()}" for image in images)

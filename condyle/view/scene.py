@@ -12,7 +12,8 @@ import numpy as np
 from condyle.errors import ShapeError
 from condyle.multibody.robot import Robot
 from condyle.robot.mesh import Mesh
-from condyle.view.geometry import Piece, cone, pieces, tube, with_normals
+from condyle.robot.parts import sphere
+from condyle.view.geometry import Piece, cone, pieces, triangles, tube, with_normals
 from condyle.view.trajectory import Trajectory, spread
 
 Rgb = tuple[float, float, float]
@@ -20,8 +21,10 @@ Rgb = tuple[float, float, float]
 FORCE: Rgb = (0.95, 0.36, 0.13)  # of the ground on the robot
 PUSH: Rgb = (0.55, 0.30, 0.85)  # wrenches given by hand
 TRAIL: Rgb = (0.13, 0.60, 0.85)
+PLAN: Rgb = (0.09, 0.62, 0.33)  # recorded polylines
 LONGEST_ARROW = 1.2  # over the robot's size
 ARROW = 0.007  # radius of a shaft, over the robot's size
+LINE, DOT = 0.004, 0.011  # radii of a polyline and of its points, over the robot's size
 POSES = 12  # of a trajectory, which must all be in view
 BELOW = 0.02  # of the robot's size: how far under zero it may reach before the ground goes down with it
 
@@ -130,6 +133,14 @@ def trail_triangles(points: Any, thick: float, color: Rgb = TRAIL) -> Triangles:
     return _triangles(tube(points, thick, 8), color)
 
 
+def polyline_triangles(points: Any, size: float, color: Rgb = PLAN) -> Triangles:
+    """A tube along points (n, 3) with a ball at each; `size`: the robot's, which sets the thickness."""
+    line = trail_triangles(points, LINE * size, color)
+    ball = _triangles(triangles(sphere(DOT * size))[0], color)
+    balls = [Triangles(ball.vertices + np.asarray(p, np.float32), ball.normals, ball.faces, ball.color) for p in points]
+    return Triangles.joined([line, *balls])
+
+
 def force_arrows(shown: Trajectory, k: int, size: float) -> list[Arrow]:
     """The forces of the ground and the pushes at sample k as arrows; see `arrow_vectors`."""
     drawn = [(shown.contacts[k], shown.forces[k], FORCE), (shown.push_points[k], shown.pushes[k], PUSH)]
@@ -171,7 +182,10 @@ def survey(shown: Trajectory, *, follow: bool = False) -> Survey:
     if follow:
         shift = (shown.center - shown.center[0]) * (1.0, 1.0, 0.0)
         clouds = [cloud - shift[k] for cloud, k in zip(clouds, which, strict=True)]
-    return Survey(np.concatenate(clouds), extent, level)
+    drawn = [points[k].reshape(-1, 3) for points in shown.polylines for k in which]
+    if follow:
+        drawn = [points - shift[k] for points, k in zip(drawn, [*which] * len(shown.polylines), strict=True)]
+    return Survey(np.concatenate([*clouds, *drawn]), extent, level)
 
 
 def ground_level(lowest: float, extent: float) -> float:

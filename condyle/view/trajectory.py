@@ -11,10 +11,11 @@ import numpy as np
 
 from condyle.dynamics.energy import center_of_mass
 from condyle.dynamics.kinematics import poses
-from condyle.errors import FileError, RobotError, ShapeError
+from condyle.errors import FileError, RobotError, ShapeError, SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
+from condyle.runs.polylines import CENTER, check_source, decoded, rows_at
 from condyle.tape.function import Function
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Snapshot:
     forces: np.ndarray  # of the ground, N, (..., c, 3)
     push_points: np.ndarray  # of the wrenches, (..., w, 3)
     pushes: np.ndarray  # their forces, N, (..., w, 3)
+    polylines: tuple[np.ndarray, ...] = ()  # recorded points, such as plans, (..., n, 3) each
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,7 +120,34 @@ def push_lines(simulation: Simulation, R: np.ndarray, p: np.ndarray, wrenches: A
     return points, forces
 
 
-def snapshot(robot: Robot, q: Any, simulation: Simulation | None = None, *, forces: Any = None, wrenches: Any = None) -> Snapshot:
+def polyline_points(run: Run, states: Any) -> tuple[np.ndarray, ...]:
+    """The points (k, n, 3), in the world, of each polyline of a run at these states, by their indices (k,)."""
+    states, robot, found = np.asarray(states, dtype=int), run.robot, []
+    known = {name: rows.shape[1:] for name, rows in {**run.extras, **run.states}.items()}
+    for name, source in decoded(run.about).items() if run.steps else ():
+        try:
+            check_source(name, source, known.get(name, ()), robot)
+        except SimulationError as error:
+            raise FileError(f"run '{run.title}' cannot be drawn, its header was changed: {error}") from None
+        rows = rows_at(run, name, states)
+        if not isinstance(source, str):
+            found.append(rows if source is None else rows[..., list(source)])
+        elif source == CENTER and CENTER not in robot.frame_names:
+            found.append(mass_center(robot, rows[..., : robot.nq]))
+        else:
+            found.append(frame_positions(robot, *link_poses(robot, rows[..., : robot.nq]), source))
+    return tuple(found)
+
+
+def snapshot(
+    robot: Robot,
+    q: Any,
+    simulation: Simulation | None = None,
+    *,
+    forces: Any = None,
+    wrenches: Any = None,
+    polylines: tuple[np.ndarray, ...] = (),
+) -> Snapshot:
     """The robot at q (..., nq), with contact forces (..., c, 3) and wrenches (..., w, 6) that act on it in a simulation."""
     R, p = link_poses(robot, q)
     contacts = pushed = points = np.zeros((*p.shape[:-2], 0, 3))
@@ -128,7 +157,8 @@ def snapshot(robot: Robot, q: Any, simulation: Simulation | None = None, *, forc
         points, pushed = push_lines(simulation, R, p, wrenches)
     forces = np.zeros_like(contacts) if forces is None else np.asarray(forces)
     center = mass_center(robot, q)
-    return Snapshot(R=R, p=p, center=center, contacts=contacts, forces=forces, push_points=points, pushes=pushed)
+    of_forces = {"contacts": contacts, "forces": forces, "push_points": points, "pushes": pushed}
+    return Snapshot(R=R, p=p, center=center, polylines=polylines, **of_forces)
 
 
 def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
@@ -147,7 +177,7 @@ def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
             forces = _forces(run, simulation, steps)
         count = len(simulation.wrench_frames)
         wrenches = np.asarray(run.wrenches)[steps] if run.steps and count else np.zeros((len(q), count, 6))
-    found = snapshot(run.robot, q, simulation, forces=forces, wrenches=wrenches)
+    found = snapshot(run.robot, q, simulation, forces=forces, wrenches=wrenches, polylines=polyline_points(run, which))
     t = np.asarray(run.t, dtype=float)[which]
     return Trajectory(robot=run.robot, t=t, q=q, title=str(run.title), ground=level, **vars(found))
 

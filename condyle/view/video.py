@@ -16,7 +16,7 @@ from condyle.atomic_write import atomic_file
 from condyle.errors import FileError, MissingExtraError, ShapeError, install_command, require
 from condyle.view.camera import VIEW, framed
 from condyle.view.picture import image_size, picture
-from condyle.view.scene import FORCE, PUSH, TRAIL, force_arrows, survey
+from condyle.view.scene import FORCE, PLAN, PUSH, TRAIL, force_arrows, survey
 from condyle.view.trajectory import Trajectory, frame_positions, sample_run, spread
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def save_video(
     trace: bool | str = False,
     progress: Progress | None = None,
 ) -> None:
-    """Write the motion as .gif or .mp4, seen from one camera that has all of it in view; forces are drawn as arrows.
+    """Write the motion as .gif or .mp4, seen from one camera that has all of it in view; forces are arrows, recorded polylines
+    are lines with dots.
 
     `speed`: simulated seconds per second of video, 0.5 is slow motion. `azimuth`, `elevation`: the direction of the camera in
     degrees. `trace`: True draws the path of the centre of mass up to each frame, a name that of this frame. `progress(done,
@@ -74,7 +75,8 @@ def save_video(
         for number, k in enumerate(which):
             arrows = force_arrows(shown, k, scene.extent)
             trail = path_points[spread(k + 1, TRACE_POINTS)] if trace and k else None
-            yield picture(shown.robot, shown.q[k], arrows=arrows, trail=trail, **style)
+            drawn = [points[k] for points in shown.polylines]
+            yield picture(shown.robot, shown.q[k], arrows=arrows, trail=trail, polylines=drawn, **style)
             if progress is not None:
                 progress(number + 1, len(which))
 
@@ -136,7 +138,9 @@ def _gif(path: Path, frames: Iterator[np.ndarray], fps: float) -> None:
 def _with_stripes(image: np.ndarray) -> np.ndarray:
     """The first frame above stripes in all shades of arrows and traces, which appear only in later frames."""
     shade = np.linspace(0.25, 1.15, image.shape[1])[None, :, None]
-    stripes = [np.clip(255.0 * shade * np.array(color), 0.0, 255.0).repeat(STRIPE, axis=0) for color in (FORCE, PUSH, TRAIL)]
+    stripes = [
+        np.clip(255.0 * shade * np.array(color), 0.0, 255.0).repeat(STRIPE, axis=0) for color in (FORCE, PUSH, TRAIL, PLAN)
+    ]
     return np.concatenate([image, *[stripe.astype(np.uint8) for stripe in stripes]])
 
 

@@ -202,3 +202,13 @@ def test_files_and_bad_requests(arm: cd.Robot, tmp_path: Path) -> None:
         picture(arm, READY, size=SMALL, trail=np.zeros((3, 2)))
     with pytest.raises(ShapeError, match="entries"):
         picture(arm, READY[:3], size=SMALL)
+
+
+def test_polylines_are_drawn_as_lines_with_dots(arm: cd.Robot) -> None:
+    points = np.array([[0.2, 0.1 * k, 0.5] for k in range(4)])
+    style = {"size": SMALL, "extent": 0.8, "label": False, "camera": framed(np.concatenate([points, [[0.0, 0.0, 0.0]]]), SMALL)}
+    before, after = (picture(arm, READY, **style, polylines=lines) for lines in ([], [points]))
+    green = (after[..., 1].astype(int) > after[..., 0] + 40) & (after[..., 1] > after[..., 2] + 25)
+    assert np.count_nonzero(green) > 60 and np.count_nonzero(np.any(before != after, axis=-1)) > 60
+    with pytest.raises(ShapeError, match=r"\(n, 3\)"):
+        picture(arm, READY, polylines=[points[:, :2]])

@@ -181,16 +181,24 @@ def test_dragging_wheel_and_reset(browser: Browser, tmp_path: Path) -> None:
     assert changed(start[:360], settled(browser)[:360]) < 0.002
 
 
-def test_forces_can_be_hidden_and_a_dark_page_is_dark(browser: Browser, tmp_path: Path) -> None:
-    opened(browser, tmp_path, player_page(moving(), autoplay=False, poster=False))
+def test_forces_and_plans_can_be_hidden_and_a_dark_page_is_dark(browser: Browser, tmp_path: Path) -> None:
+    shown = moving()
+    points = np.tile([[0.02 * k, 0.0, 0.2] for k in range(6)], (len(shown), 1, 1))
+    opened(browser, tmp_path, player_page(replace(shown, polylines=(points,)), autoplay=False, poster=False))
 
     def orange() -> int:
         shot = settled(browser).astype(int)
         return int(np.count_nonzero((shot[..., 0] > 150) & (shot[..., 2] < 90) & (shot[..., 1] < 140)))
 
-    assert orange() > 50
+    def green() -> int:
+        shot = settled(browser)[:360].astype(int)
+        return int(np.count_nonzero((shot[..., 1] > shot[..., 0] + 40) & (shot[..., 1] > shot[..., 2] + 25)))
+
+    assert orange() > 50 and green() > 50
     browser.click_on("button[aria-pressed]")
-    assert orange() == 0
+    assert orange() == 0 and green() > 50
+    browser.click_on("button[aria-pressed]", 1)
+    assert green() == 0
     light = settled(browser)
     browser.color_scheme(dark=True)
     dark = settled(browser)

@@ -1,6 +1,8 @@
 """Where links, contacts and forces are, in one configuration and over a run."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.errors import FileError, RobotError, ShapeError
-from condyle.view.trajectory import frame_positions, link_poses, mass_center, quaternions, sample_run, samples, trajectory
+from condyle.errors import CondyleError, FileError, RobotError, ShapeError
+from condyle.view.trajectory import (
+    frame_positions,
+    link_poses,
+    mass_center,
+    polyline_points,
+    quaternions,
+    sample_run,
+    samples,
+    trajectory,
+)
 
 RNG = np.random.default_rng(7)
 
@@ -128,3 +139,83 @@ def test_quaternions_turn_as_the_matrices_do_and_do_not_jump() -> None:
     xyz, w = q[:, :3], q[:, 3:]
     rotated = v + 2.0 * np.cross(xyz, np.cross(xyz, v) + w * v)
     np.testing.assert_allclose(rotated, R @ v, atol=1e-13)
+
+
+class Ahead(cd.Block):
+    """A plan of four configurations, kept as a state: the present one and three beyond it."""
+
+    def __init__(self) -> None:
+        super().__init__(name="ahead", every=2)
+        self.state("states", np.zeros((4, 5)))
+
+    def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
+        (q,) = inputs
+        rows = [np.concatenate([q + 0.1 * k, np.zeros(3)]) for k in range(4)]
+        return q, {"states": np.array(rows)}
+
+
+@pytest.fixture(scope="module")
+def planned() -> cd.Loop:
+    block = Ahead()
+
+    def control(x: Any) -> dict[str, Any]:
+        return {"u": 0.0 * block(x.q), "path": np.array([[x.t, 0.0, 0.1 * k] for k in range(3)])}
+
+    return cd.Loop(cd.Simulation(cd.load("double_pendulum"), dt=0.01), control)
+
+
+def test_plans_are_recorded_and_become_points_of_a_frame(planned: cd.Loop, tmp_path: Path) -> None:
+    path, drawn = tmp_path / "plan.cdl", {"ahead.states": "tip", "path": None}
+    with cd.Recorder(planned, planned.state([0.3, 0.2]), path, polylines=drawn) as recorder:
+        recorder.rollout(None, 20)
+    run = cd.read_run(path)
+    shown = sample_run(run, fps=100.0)
+    tips, points = shown.polylines
+    assert tips.shape == (21, 4, 3) and points.shape == (21, 3, 3)
+    # the plan of the tick that begins at a state starts there, and is held for two ticks
+    where = run.robot.frame_pose(run.q, "tip")[1]
+    np.testing.assert_allclose(tips[0:20:2, 0], where[0:20:2], atol=1e-14)
+    np.testing.assert_array_equal(tips[1:20:2], tips[0:20:2])
+    np.testing.assert_allclose(tips[4, 3], run.robot.frame_pose(run.q[4] + 0.3, "tip")[1], atol=1e-14)
+    np.testing.assert_allclose(points[5], [[0.05, 0.0, 0.0], [0.05, 0.0, 0.1], [0.05, 0.0, 0.2]], atol=1e-15)
+    np.testing.assert_array_equal(polyline_points(run, [7])[0][0], tips[7])
+    # three columns, and the centre of mass
+    for source, wanted in (((1, 0, 1), None), ("center_of_mass", run.robot.center_of_mass(run.q[6]))):
+        with cd.Recorder(planned, planned.state([0.3, 0.2]), polylines={"ahead.states": source}) as recorder:
+            recorder.rollout(None, 20)
+        assert recorder.run is not None
+        found = sample_run(recorder.run, fps=100.0).polylines[0][6, 0]
+        np.testing.assert_allclose(found, run.q[6, [1, 0, 1]] if wanted is None else wanted, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"ahead.states": "tipp"}, "no frame 'tipp'.*did you mean 'tip'"),
+        ({"ahead.states": (0, 1)}, "three columns like"),
+        ({"ahead.states": (0, 1, 5)}, "columns 0 to 4"),
+        ({"path": (0, 1, -1)}, "columns 0 to 2"),
+        (["ahead.states"], "5 numbers for each point"),
+        (["u"], "shape"),
+        (["nothing"], "no 'nothing' to record"),
+        ({3: "tip"}, "named by signals"),
+    ],
+)
+def test_polylines_that_cannot_be_drawn_are_refused(planned: cd.Loop, given: Any, sentence: str) -> None:
+    with pytest.raises(CondyleError, match=sentence):
+        cd.Recorder(planned, planned.state(), polylines=given)
+
+
+def test_a_run_of_steps_has_polylines_and_a_changed_header_is_a_sentence() -> None:
+    world = cd.Simulation(cd.load("double_pendulum"), dt=0.01)
+    with cd.Recorder(world, world.state(), polylines=["way"]) as recorder:
+        for k in range(3):
+            recorder.step(way=np.full((2, 3), 0.1 * k))
+    run = recorder.run
+    assert run is not None
+    np.testing.assert_array_equal(sample_run(run, fps=100.0).polylines[0][:, 0, 0], [0.0, 0.1, 0.2, 0.2])
+    with pytest.raises(FileError, match="header was changed"):
+        polyline_points(replace(run, about={**run.about, "polylines": {"gone": None}}), [0])
+    recorder = cd.Recorder(world, world.state(), polylines=["way"])
+    with pytest.raises(CondyleError, match="give it with every step"):
+        recorder.step()

@@ -1,4 +1,4 @@
-// Draws one motion with WebGL 2: the robot with a lamp and its shadow, a ground with a grid, arrows and a path.
+// Draws one motion with WebGL 2: the robot with a lamp and its shadow, a ground with a grid, arrows, polylines and a path.
 // `condyleDrawing(canvas, data)` gives { draw(view), free() }, or null where there is no WebGL 2.
 "use strict";
 (() => {
@@ -252,7 +252,7 @@
       gl.drawElements(gl.TRIANGLES, count, gl.UNSIGNED_INT, 4 * first);
     }
 
-    // view: { eye, target, fov, theme, links: matrices, arrows: [[start, way, rgb]], center, path: 0..1, level, shadowAt }
+    // view: { eye, target, fov, theme, links: matrices, arrows: [[start, way, rgb]], lines: [[point, ...]], center, path: 0..1, level, shadowAt }
     function draw(view) {
       const theme = view.theme, size = data.size;
       const wide = gl.drawingBufferWidth, high = gl.drawingBufferHeight;
@@ -308,10 +308,16 @@
       for (const [name, value] of Object.entries({ ...common, off: 0.004 * size, bias: 0.002 * size / deep })) set(lit.uniforms, name, value);
       const marks = [];
       if (trail && view.path > 0) marks.push([trail, 0, 3 * Math.floor((trail.count / 3) * view.path), HERE, [...data.colors.path, 1]]);
-      if (view.center) {
-        const round = pose(0, 0, 0, 1, ...view.center).map((k, i) => (i % 5 === 0 && i < 15 ? k * 0.022 * size : k));
-        marks.push([ball, 0, ball.count, round, [...data.colors.center, 1]]);
-      }
+      const mark = (at, radius, rgb) => {
+        const round = pose(0, 0, 0, 1, ...at).map((k, i) => (i % 5 === 0 && i < 15 ? k * radius : k));
+        marks.push([ball, 0, ball.count, round, [...rgb, 1]]);
+      };
+      if (view.center) mark(view.center, 0.022 * size, data.colors.center);
+      for (const line of view.lines) line.forEach((at, k) => {
+        mark(at, data.dotSize, data.colors.plan);
+        const way = k ? sub(at, line[k - 1]) : [0, 0, 0];
+        if (Math.hypot(...way) > 1e-5 * size) marks.push([shaft, 0, shaft.count, along(line[k - 1], way, data.lineSize), [...data.colors.plan, 1]]);
+      });
       solids.push(...marks);
       for (const group of data.groups) if (!group.solid) solids.push([robot, group.first, group.count, view.links[group.link] || HERE, null, true]);
       for (const [from, first, count, model, tint, clear] of solids) {

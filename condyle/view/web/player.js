@@ -45,6 +45,7 @@
     data.body = { places: floats(b.places), normals: floats(b.normals), colors: new Uint8Array(bytes(b.colors)), faces: new Uint32Array(bytes(b.faces)) };
     if (data.trail) data.trail = { places: floats(data.trail.places), normals: floats(data.trail.normals), faces: new Uint32Array(bytes(data.trail.faces)) };
     for (const name of ["t", "poses", "center", "starts", "ways"]) data[name] = floats(data[name]);
+    for (const line of data.polylines) line.points = floats(line.points);
     return data;
   }
 
@@ -58,7 +59,7 @@
       this.drawn = 0;
       this.drawing = null;
       this.duration = this.data.t[this.data.t.length - 1];
-      this.show = { forces: true, path: this.data.path, follow: this.data.follow };
+      this.show = { forces: true, plan: true, path: this.data.path, follow: this.data.follow };
       this.stage = root.querySelector(".condyle-stage");
       this.controls();
       this.pointer();
@@ -86,9 +87,9 @@
       const home = button("Reset the view", icon("home"));
       home.addEventListener("click", () => this.reset());
       if (this.duration > 0) bar.append(this.toggle, this.slider, this.clock, rates);
-      const has = { forces: this.data.arrows > 0, path: !!this.data.trail, follow: this.duration > 0 };
-      const words = { forces: "Show forces as arrows", path: "Show the way of the centre of mass", follow: "Follow the robot" };
-      for (const name of ["forces", "path", "follow"]) {
+      const has = { forces: this.data.arrows > 0, plan: this.data.polylines.length > 0, path: !!this.data.trail, follow: this.duration > 0 };
+      const words = { forces: "Show forces as arrows", plan: "Show the plan", path: "Show the way of the centre of mass", follow: "Follow the robot" };
+      for (const name of ["forces", "plan", "path", "follow"]) {
         if (!has[name]) continue;
         const made = button(words[name], name, this.show[name]);
         made.addEventListener("click", () => {
@@ -250,6 +251,7 @@
       const center = three(d.center, 0, 1), first = [0, 1, 2].map((j) => d.center[j]);
       const arrows = [];
       if (this.show.forces) for (let i = 0; i < d.arrows; i++) arrows.push([three(d.starts, i, d.arrows), three(d.ways, i, d.arrows), d.colors[i < d.contacts ? "force" : "push"]]);
+      const lines = this.show.plan ? d.polylines.map((line) => Array.from({ length: line.count }, (_, i) => three(line.points, i, line.count))) : [];
       const moved = center.map((c, j) => (this.show.follow ? c - first[j] : 0));
       const target = d.camera.target.map((c, j) => c + this.shift[j] + (j < 2 ? moved[j] : 0));
       const reach = this.distance * d.camera.distance * Math.max(1, 1.6 * high / wide);
@@ -257,7 +259,7 @@
       const eye = [target[0] + reach * Math.cos(e) * Math.cos(a), target[1] + reach * Math.cos(e) * Math.sin(a), target[2] + reach * Math.sin(e)];
       eye[2] = Math.max(eye[2], d.level + 0.01 * d.size);
       const shadowAt = center.map((c, j) => c + d.lampShift[j]);
-      this.drawing.draw({ eye, target, fov: d.camera.fov, theme: d.themes[dark.matches ? "dark" : "light"], links, arrows, shadowAt,
+      this.drawing.draw({ eye, target, fov: d.camera.fov, theme: d.themes[dark.matches ? "dark" : "light"], links, arrows, lines, shadowAt,
         center: this.show.path ? center : null, path: this.show.path && this.duration > 0 ? this.time / this.duration : 0 });
       this.drawn += 1;
     }

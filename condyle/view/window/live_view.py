@@ -216,7 +216,7 @@ class LiveView(View):
             groups = [name for name in SIGNALS if name != CONTACT or self.simulation.contact_points]
             self.plot = SignalPlot(panel, groups, self._signals, HEIGHT, cursor=False)
         with tabs.add_tab("Show"):
-            self.add_layers("trail")
+            self.add_layers("plan", "trail")
         with tabs.add_tab("About"):
             ground = "none" if self.simulation.ground is None else short(repr(self.simulation.ground), 120)
             rows = [("step", f"{self.simulation.dt * 1e3:g} ms"), ("integrator", self.simulation.integrator), ("ground", ground)]

@@ -15,7 +15,7 @@ from condyle.robot.model import Frame, Link
 from condyle.robot.parts import sphere
 from condyle.view.geometry import Piece, triangles
 from condyle.view.plots import round_up
-from condyle.view.scene import FORCE, PUSH, TRAIL, Rgb, arrow_vectors, merge, robot_mesh, robot_weight
+from condyle.view.scene import DOT, FORCE, PLAN, PUSH, TRAIL, Rgb, arrow_vectors, merge, robot_mesh, robot_weight
 from condyle.view.trajectory import Snapshot, flat_ground, link_poses, quaternions
 from condyle.view.window.panel import CENTER, short
 
@@ -45,7 +45,7 @@ class RobotNode:
         self._base = self._scene.add_frame(root, show_axes=False)
         self._links = [self._scene.add_frame(f"{root}/{i}", show_axes=False) for i in range(len(robot.model.links))]
         self._layers: dict[str, list[Any]] = {}
-        self.shown = {"contacts", "pushes"}
+        self.shown = {"contacts", "pushes", "plan"}
         self.stretch = 1.0  # of arrows: the robot's weight is one of its size
         self._link_meshes: list[tuple[int, Any]] = []
         self._last: Snapshot | None = None
@@ -167,18 +167,32 @@ class RobotNode:
     # -- layers that change with time
 
     def _annotate(self, now: Snapshot) -> None:
-        """Draw what is shown of one time besides the links: the centre of mass, contact points, and forces as arrows."""
+        """Draw what is shown of one time besides the links: centre of mass, contact points, forces as arrows, polylines."""
         self._last = now
         self._update("center", "center" in self.shown, self._add_center, "position", now.center)
         self._arrows("contacts", now.contacts, now.forces, FORCE)
         self._arrows("pushes", now.push_points, now.pushes, PUSH)
-        points = now.contacts.astype(np.float32)
-        style = {"point_size": 0.012 * self.size, "point_shape": "circle", "precision": "float32"}
+        self._points("points", "contacts" in self.shown, now.contacts, FORCE, 0.012 * self.size)
+        for k, points in enumerate(now.polylines):
+            self._points(f"dots{k}", "plan" in self.shown, points, PLAN, 2.0 * DOT * self.size)
+            self._lines(f"line{k}", "plan" in self.shown, points)
+
+    def _points(self, name: str, wanted: bool, points: np.ndarray, color: Rgb, size: float) -> None:
+        points = points.astype(np.float32)
+        style = {"point_size": size, "point_shape": "circle", "precision": "float32"}
 
         def add(name: str) -> Any:
-            return self._scene.add_point_cloud(name, points, bytes_of(FORCE), **style)
+            return self._scene.add_point_cloud(name, points, bytes_of(color), **style)
 
-        self._update("points", "contacts" in self.shown and len(points) > 0, add, "points", points)
+        self._update(name, wanted and len(points) > 0, add, "points", points)
+
+    def _lines(self, name: str, wanted: bool, points: np.ndarray) -> None:
+        segments = np.stack([points[:-1], points[1:]], axis=1).astype(np.float32)
+
+        def add(name: str) -> Any:
+            return self._scene.add_line_segments(name, segments, bytes_of(PLAN), thickness=2.5, thickness_units="screen")
+
+        self._update(name, wanted and len(segments) > 0, add, "points", segments)
 
     def _update(self, name: str, wanted: bool, add: Callable[[str], Any], attribute: str, value: np.ndarray) -> None:
         """Set an attribute of the node of this name, which is made when it is first wanted."""

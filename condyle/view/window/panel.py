@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from condyle.multibody.robot import Robot
-from condyle.view.scene import FORCE, PUSH, TRAIL
+from condyle.view.scene import FORCE, PLAN, PUSH, TRAIL
 
 if TYPE_CHECKING:
     from condyle.view.window.objects import Environment, RobotNode
@@ -24,11 +24,12 @@ LAYERS = {
     "inertias": "inertia ellipsoids",
     "center": "centre of mass",
     "contacts": "contact forces",
-    "pushes": "pushes",
+    "pushes": "pushes and thrusts",
+    "plan": "plan",
     "trail": "trail",
 }
 CENTER = (0.95, 0.77, 0.06)
-LAYER_COLORS = {"contacts": FORCE, "pushes": PUSH, "trail": TRAIL, "center": CENTER}
+LAYER_COLORS = {"contacts": FORCE, "pushes": PUSH, "plan": PLAN, "trail": TRAIL, "center": CENTER}
 MAX_LETTERS = 400  # of one value
 MAX_DEPTH = 3  # of nested facts
 MAX_ROWS = 80

@@ -33,7 +33,7 @@ class PoseView(View):
         with tabs.add_tab("Pose"):
             self._build_sliders()
         with tabs.add_tab("Show"):
-            self.add_layers("contacts", "pushes", "trail")
+            self.add_layers("contacts", "pushes", "plan", "trail")
         with tabs.add_tab("About"):
             panel.about_robot(robot, self.node.warnings)
 

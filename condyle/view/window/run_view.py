@@ -11,7 +11,7 @@ import numpy as np
 from condyle.errors import CondyleError
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
-from condyle.view.trajectory import Snapshot, frame_positions, link_poses, mass_center, snapshot, spread
+from condyle.view.trajectory import Snapshot, frame_positions, link_poses, mass_center, polyline_points, snapshot, spread
 from condyle.view.window.objects import GHOST, Environment, RobotNode
 from condyle.view.window.panel import Panel, View, css, flatten, legend, paragraph, table
 from condyle.view.window.signal_plot import Signal, SignalPlot
@@ -52,7 +52,9 @@ class Track:
         if step < 0:
             return snapshot(self.robot, self.run.q[k])
         forces = None if self.forces is None else self.forces[step]
-        return snapshot(self.robot, self.run.q[k], self.simulation, forces=forces, wrenches=self.run.wrenches[step])
+        drawn = tuple(points[0] for points in polyline_points(self.run, [k]))
+        given = {"forces": forces, "wrenches": self.run.wrenches[step], "polylines": drawn}
+        return snapshot(self.robot, self.run.q[k], self.simulation, **given)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """(lowest, highest) corner of the box that the run needs."""
@@ -126,7 +128,7 @@ class RunView(View):
             first = next((name for name in FIRST_SIGNALS if name in groups), groups[0])
             self.plot = SignalPlot(panel, groups, self._signals, first, compare=len(self.tracks) == 2)
         with tabs.add_tab("Show"):
-            self.add_layers()
+            self.add_layers(*([] if any(track.run.about.get("polylines") for track in self.tracks) else ["plan"]))
             panel.linked(gui.add_checkbox("camera follows", False), lambda on: setattr(self, "follow", on))
         with tabs.add_tab("About"):
             for name, track in zip(("run",) if len(self.tracks) == 1 else ("first run", "second run"), self.tracks, strict=True):
