@@ -15,6 +15,9 @@ from condyle.compat.acados_kernels import Kernels, Structure, split, structure_a
 from condyle.compat.acados_problem import Formulation, _array
 from condyle.errors import ControlError, FileError
 from condyle.mpc.barrier import Sides
+from condyle.mpc.solver import Solution
+from condyle.mpc.sqp import RealTimeIteration
+from condyle.tape.function import Function
 
 SUCCESS, NAN_DETECTED, MAX_ITER, QP_FAILURE, READY = 0, 1, 2, 4, 5
 STATUS = {
@@ -45,6 +48,7 @@ class AcadosOcpSolver:
         self._tolerances = tolerances(self._options)
         self._kernels: dict[Structure, Kernels] = {}
         self._ready: tuple[Kernels, dict[str, np.ndarray]] | None = None  # for the present numbers
+        self._prepared: Any = None  # what phase 1 left, while all but the first state is as it was then
         self._first_state()
         self._set_dims()
         self.reset()
@@ -85,11 +89,14 @@ class AcadosOcpSolver:
         self.status, self._found = SUCCESS, {"residuals": np.zeros(4)}
         self._rows: list[list[float]] = []
         self._times: dict[str, float] = {}
+        self._prepared = None
         return 0
 
     def set(self, stage_: int, field_: str, value_: Any) -> None:
         """Set the iterate x, u; parameters p; references yref; or bounds lbx, ubx, lbu, ubu, of a stage."""
         k = self._stage(stage_)
+        if field_ in ("x", "u", "p"):
+            self._prepared = None
         if field_ in ("x", "u"):
             if field_ == "u" and k == self.N:
                 if np.size(value_):
@@ -118,11 +125,13 @@ class AcadosOcpSolver:
 
     def set_params_sparse(self, stage_: int, idx_values_: Any, param_values_: Any) -> None:
         """Set some of the parameters of a stage."""
+        self._prepared = None
         self._numbers.p[self._stage(stage_)][np.asarray(idx_values_, dtype=int)] = np.asarray(param_values_, dtype=float)
 
     def cost_set(self, stage_: int, field_: str, value_: Any, api: str = "new") -> None:
         """Set yref, W, zl, zu, Zl, Zu or scaling of a stage."""
         k, numbers = self._stage(stage_), self._numbers
+        self._prepared = None
         if field_ in ("yref", "y_ref"):
             numbers.yref[k] = _array(f"cost_set({k}, 'yref')", value_, numbers.yref[k].shape)
             for i, term in enumerate(self._formulation.terms):
@@ -152,7 +161,7 @@ class AcadosOcpSolver:
             raise ControlError(f"constraints_set({k}, '{field_}') takes {len(bounds[field_])} numbers, got {len(value)}")
         bounds[field_] = value
         if k > 0 or field_ not in ("lbx", "ubx"):
-            self._ready = None  # the first state is not part of the problem's data
+            self._ready = self._prepared = None  # the first state is not part of the problem's data
 
     def options_set(self, field_: str, value_: Any) -> None:
         """Set rti_phase (0, 1 or 2), max_iter, or the tolerances tol_stat, tol_eq, tol_ineq, tol_comp."""
@@ -176,13 +185,15 @@ class AcadosOcpSolver:
         rti = self._options.nlp_solver_type == "SQP_RTI"
         kernels, data = self._current()
         self._rows = []
-        if rti and self._rti_phase == 1:
-            # what can be done before the state is known: the kernel and its numbers are made ready
+        phase = self._rti_phase if rti else 0
+        if phase == 1:
+            self._prepare(kernels, data)
             self.status = READY
         else:
             self.status = self._iterate(kernels, data, 1 if rti else self._max_iter, rti)
         elapsed = time.perf_counter() - start
-        self._times = {"time_tot": elapsed, "time_preparation" if self.status == READY else "time_feedback": elapsed}
+        kept = {"time_preparation": self._times.get("time_preparation", 0.0)} if phase == 2 else {}
+        self._times = kept | {"time_tot": elapsed, "time_preparation" if phase == 1 else "time_feedback": elapsed}
         return self.status
 
     def solve_for_x0(self, x0_bar: Any, fail_on_nonzero_status: bool = True, print_stats_on_failure: bool = True) -> np.ndarray:
@@ -214,7 +225,8 @@ class AcadosOcpSolver:
             raise ControlError("lbx and ubx of stage 0 must be the same: the measured state; a free first state is not supported")
         unsolved = failing = False
         for _ in range(most):
-            found = self._step(kernels, data)
+            found = self._step(kernels, data) if self._prepared is None else self._feedback(kernels)
+            self._prepared = None
             self._found = {"residuals": np.array([float(found.residuals[name]) for name in RESIDUALS])}
             # an iteration of rti says whether its quadratic program was solved
             unsolved = kernels.solver.name == "rti" and int(found.status) == 1
@@ -233,13 +245,35 @@ class AcadosOcpSolver:
             return QP_FAILURE
         return SUCCESS if rti else MAX_ITER
 
-    def _step(self, kernels: Kernels, data: dict[str, np.ndarray]) -> Any:
+    def _step(self, kernels: Kernels, data: dict[str, np.ndarray]) -> Solution:
+        found: Solution = kernels.solver(self._numbers.bounds[0]["lbx"], self._plan, **self._taken(kernels.solver.function, data))
+        return found
+
+    def _prepare(self, kernels: Kernels, data: dict[str, np.ndarray]) -> None:
+        """Phase 1: all that the first state is not needed for. Steps with a line search or exact Hessians have one phase only."""
+        if isinstance(kernels.solver, RealTimeIteration):
+            prepare, feedback = kernels.solver.phases
+            feedback.kernel()
+            self._prepared = prepare(*self._plan_arrays(kernels), **self._taken(prepare, data))
+
+    def _feedback(self, kernels: Kernels) -> Solution:
+        """Phase 2, with what phase 1 left; stationarity and gaps of the dynamics are not computed."""
+        assert isinstance(kernels.solver, RealTimeIteration)
+        found = kernels.solver.phases[1](self._numbers.bounds[0]["lbx"], *self._prepared, *self._plan_arrays(kernels))
+        residuals = {name: getattr(found, name, np.nan) for name in RESIDUALS}
+        plan = {name: getattr(found, name) for name in kernels.solver.plan_shapes}
+        return Solution(found.u, plan, found.status, found.iterations, residuals, np.nan, self._formulation.nx)
+
+    def _plan_arrays(self, kernels: Kernels) -> list[np.ndarray]:
+        return [self._plan[name] for name in kernels.solver.plan_shapes]
+
+    def _taken(self, call: Function, data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The data that a function has inputs for, with the iterate about which a Levenberg-Marquardt term is."""
         if self._formulation.lm:
             u = np.concatenate([self._plan["controls"], np.zeros((1, self._formulation.nu))])
             data = data | {"center": np.concatenate([self._plan["states"], u], axis=1)}
-        known = {port.name for port in kernels.solver.function.tape.inputs}
-        given = {name: value for name, value in data.items() if name in known}
-        return kernels.solver(self._numbers.bounds[0]["lbx"], self._plan, **given)
+        known = {port.name for port in call.tape.inputs}
+        return {name: value for name, value in data.items() if name in known}
 
     # ---- results
 

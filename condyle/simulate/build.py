@@ -26,7 +26,7 @@ from condyle.tape.trace import trace
 MAX_REST_DEPTH = 1e-3  # m
 LEVEL = 1e-9  # the vertical part of a unit axis up to which it is level
 AXES = ("world_aligned", "local")
-Wrenches = str | Iterable[str | tuple[str, str]]
+Wrenches = str | Iterable[str | tuple[str, str]] | Mapping[str, str]
 
 
 def build_world(robot: Robot, config: SimulationConfig) -> World:
@@ -129,9 +129,10 @@ def rises(model: Model) -> bool:
 
 
 def wrench_frames(robot: Robot, wrenches: Wrenches) -> tuple[tuple[str, str], ...]:
-    """(frame, axes) of each wrench: from a name, a pattern with *, or a list of these and of (name, axes) pairs."""
+    """(frame, axes) of each wrench: from a name, a pattern with *, a list of these and of (name, axes), or {name: axes}."""
     found: list[tuple[str, str]] = []
-    for item in [wrenches] if isinstance(wrenches, str) else wrenches:
+    items = wrenches.items() if isinstance(wrenches, Mapping) else wrenches
+    for item in [items] if isinstance(items, str) else items:
         pair = (item, AXES[0]) if isinstance(item, str) else tuple(item) if isinstance(item, Iterable) else ()
         if len(pair) != 2 or not isinstance(pair[0], str):
             raise SimulationError(f"a wrench is named by a frame, or by (frame, axes); got {item!r:.60}")

@@ -52,9 +52,9 @@ class Simulation:
     leaves it there.
     `limits`, `joint_friction`, `damping`, `torque_limits`: whether the robot's own values act.
     `springs`: {joint: (stiffness, rest)}, in the place of those of the robot itself. `actuated`: joints with a motor, all but
-    the base by default. `wrenches`: frames at which each step may be given a wrench: a name, a pattern with *, or a list of names
-    and of (name, axes), axes "world_aligned" (default) or "local". `force`: a function (model, q, v) or (model, q, v, t) ->
-    joint forces, written with NumPy, traced with the step.
+    the base by default. `wrenches`: frames at which each step may be given a wrench: a name, a pattern with *, a list of names
+    and of (name, axes), or {name: axes}, axes "world_aligned" (default) or "local". `force`: a function (model, q, v) or
+    (model, q, v, t) -> joint forces, written with NumPy, traced with the step.
 
     The arrays decide the precision: a call computes in float32, and gives float32, if all arrays given are float32, else in
     float64; parameters follow. In float32 the smoothing is at least 1e-5, and a residual up to 1e-4 counts as converged; see

@@ -173,15 +173,28 @@ def test_real_time_iterations_in_closed_loop():
     x = np.array([0.0, 0.6, 0.0, 0.0])
     for _ in range(10):
         solver.solve_for_x0(x)
-    for _ in range(150):
+    whole = AcadosOcpSolver(ocp)
+    whole._kernels, whole._plan = solver._kernels, solver._plan
+    for k in range(150):
         solver.options_set("rti_phase", 1)
         assert solver.solve() == 5
+        spent = solver.get_stats("time_preparation")
+        assert solver.get_stats("time_tot") == spent > 0.0
         solver.set(0, "lbx", x)
         solver.set(0, "ubx", x)
+        if k == 1:  # set too late for phase 1, and used all the same
+            solver.set(3, "yref", np.full(5, 0.1))
+            whole.set(3, "yref", np.full(5, 0.1))
         solver.options_set("rti_phase", 2)
         assert solver.solve() == 0
+        assert solver.get_stats("time_preparation") == spent and solver.get_stats("time_feedback") > 0.0
+        if k < 3:  # both phases together are one iteration, with the same bits
+            assert np.array_equal(whole.solve_for_x0(x), solver.get(0, "u"))
+            assert np.array_equal(whole.get_flat("x"), solver.get_flat("x"))
+        for each in (solver, whole):
+            each.set(3, "yref", np.zeros(5))
         x = integrator.simulate(x=x, u=solver.get(0, "u"))
-    assert np.abs(x[:2]).max() < 0.02
+    assert np.abs(x[:2]).max() < 0.02 and (solver.get_residuals()[1:] < 1e-3).all()
     # a measurement that is not finite leaves the plan as it was, and is reported
     before = trajectory(solver)
     solver.constraints_set(0, "lbx", np.full(4, np.nan))

@@ -104,6 +104,8 @@ def test_wrenches_are_named_like_contacts() -> None:
     assert cd.Simulation(robot, wrenches="*_foot").wrench_frames == tuple(feet)
     named = cd.Simulation(robot, wrenches=["torso", ("lf_foot", "local")])
     assert named.wrench_frames == ("torso", "lf_foot") and named.wrench_axes == ("world_aligned", "local")
+    same = cd.Simulation(robot, wrenches={"torso": "world_aligned", "lf_foot": "local"})
+    assert (same.wrench_frames, same.wrench_axes) == (named.wrench_frames, named.wrench_axes)
     given = np.zeros((2, 6))
     given[1] = [1.0, 0.0, 0.0, 0.0, 0.1, 0.0]
     x = named.state()
@@ -120,6 +122,8 @@ def test_wrenches_are_named_like_contacts() -> None:
         ("x*", "no frame 'x*'"),
         ([3], "named by a frame"),
         ([("torso", "world")], "world_aligned or local"),
+        ({"torso": "world"}, "world_aligned or local"),
+        ({"torso": [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]}, "world_aligned or local"),
     ],
 )
 def test_wrong_wrench_frames_are_errors(wrenches: object, what: str) -> None:
