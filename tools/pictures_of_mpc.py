@@ -95,7 +95,7 @@ def predicted_horizon(path: Path) -> None:
     from condyle.view.trajectory import sample_run
 
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
-    seen = sample_run(import_module("16_birotor_mpc").fly(None, (0.8, 0.0, 0.0)), fps=50.0)
+    seen = sample_run(import_module("16_birotor_mpc").fly(None, 0.8), fps=50.0)
     k = int(np.searchsorted(seen.t, 0.6))
     body, plan = robot_mesh(seen.robot).at(seen.R[k], seen.p[k]).vertices, seen.polylines[0][k]
     size = float(np.linalg.norm(np.ptp(body, axis=0)))
