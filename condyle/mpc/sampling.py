@@ -129,9 +129,9 @@ class Sampling(Solver):
 
     # ---- what users call
 
-    def __call__(self, x: Any, plan: Mapping[str, Any], **data: Any) -> Solution:
-        """One update, or `iterations` of them, of the plan from the state x; `data`: what is not the default."""
-        arrays = self._plan_arrays(plan)
+    def __call__(self, x: Any, plan: Mapping[str, Any] | None = None, **data: Any) -> Solution:
+        """`iterations` updates of the plan, `start(x)` by default, from the state x; `data`: what is not the default."""
+        arrays = self._plan_arrays(x, plan)
         if any_traced((x, *arrays)):
             return self.solution(self.function(x, *arrays, **data))
         single = all(np.asarray(a).dtype == np.float32 for a in (x, arrays[0]))

@@ -140,9 +140,9 @@ class Solver:
         x, u = np.broadcast_to(x, (*lead, x.shape[-1])), np.broadcast_to(u, (*lead, u.shape[-1]))
         return self.initial_plan(x if self.problem.repeats is None else np.concatenate([x, u], axis=-1), u)
 
-    def __call__(self, x: Any, plan: Mapping[str, Any], **data: Any) -> Solution:
-        """Solve from the state x and the last plan; `data`: what of the problem's data is not the default."""
-        arrays = self._plan_arrays(plan)
+    def __call__(self, x: Any, plan: Mapping[str, Any] | None = None, **data: Any) -> Solution:
+        """Solve from the state x and the last plan, `start(x)` by default; `data`: of the problem, what is not the default."""
+        arrays = self._plan_arrays(x, plan)
         if not any_traced((x, *arrays)):
             data = {name: self._checked(name, value) for name, value in data.items()}
         call = self.function
@@ -150,7 +150,11 @@ class Solver:
             call = self._one_state
         return self.solution(call(x, *arrays, **data))
 
-    def _plan_arrays(self, plan: Mapping[str, Any]) -> list[Any]:
+    def _plan_arrays(self, x: Any, plan: Mapping[str, Any] | None) -> list[Any]:
+        if plan is None:
+            if any_traced((x,)):
+                raise ControlError(f"inside of a trace {self.name} needs a plan; {self.name}.start(x) of numbers makes one")
+            plan = self.start(x)
         missing = [name for name in self.plan_shapes if name not in plan]
         if missing:
             raise ControlError(f"the plan has no '{missing[0]}'; plans are made by {self.name}.start(x) and by the solver itself")

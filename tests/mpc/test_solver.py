@@ -105,7 +105,9 @@ def test_derivatives_of_the_first_control(solver, plan):
 def test_derivatives_of_a_converged_solution():
     """Those of sequential quadratic programming use the exact Hessian: they are those of the nonlinear problem."""
     solver = bounded().sqp(tolerance=1e-11)
-    plan = solver(X, solver.start(X)).plan
+    found = solver(X)
+    plan = found.plan
+    assert np.array_equal(found.u, solver(X, solver.start(X)).u)
     jacobian = solver.function.jacobian("u", ("x0",))
     found = jacobian(X, *[plan[name] for name in solver.plan_shapes])
     for k in range(4):
