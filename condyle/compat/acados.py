@@ -19,6 +19,7 @@ from condyle.compat.acados_description import (
 )
 from condyle.compat.acados_integrators import AcadosSimSolver
 from condyle.compat.acados_solver import AcadosOcpSolver
+from condyle.compat.acados_vehicle import AcadosVehicleSimSolver
 
 __all__ = [
     "ACADOS_INFTY",
@@ -32,4 +33,5 @@ __all__ = [
     "AcadosSim",
     "AcadosSimDims",
     "AcadosSimSolver",
+    "AcadosVehicleSimSolver",
 ]

@@ -210,7 +210,7 @@ class Recorder:
         """None; the names of what is recorded of a loop."""
         own = [name for name in loop.plan.signals if name in ("wrenches", "contact_forces") or name.startswith(OPEN)]
         drawn = [name for name in self._polylines if name not in loop.layout]
-        self._recorded = tuple(dict.fromkeys(["u", *own, *record, *drawn]))
+        self._recorded = tuple(dict.fromkeys([*(["u"] if self.simulation.nu else []), *own, *record, *drawn]))
         shapes = recordable(loop, self._recorded)
         for name, shape in recordable(loop, tuple(self._polylines)).items():
             check_source(name, self._polylines[name], shape, self.simulation.robot)
@@ -242,7 +242,7 @@ class Recorder:
         """None; these ticks, which lie in one block, are recorded."""
         if not len(x):
             return
-        u, wrenches = records.pop("u"), records.pop("wrenches", np.zeros((len(x), 0, 6)))
+        u, wrenches = records.pop("u", np.zeros((len(x), 0))), records.pop("wrenches", np.zeros((len(x), 0, 6)))
         extras = {**references, **records}
         if self._extras is None:
             self._extras = {name: value.shape[1:] for name, value in extras.items()}

@@ -119,7 +119,7 @@ def _loop_steps(run: Run, loop: Loop, options: Mapping[str, Any]) -> Steps:
     rows = {name: run.extras[name] for name in loop.inputs}
 
     # what the recorder records: its kernel is compiled already
-    signals = {"u": run.u, **({"wrenches": run.wrenches} if run.wrenches.shape[1] else {})}
+    signals = {**({"u": run.u} if run.u.shape[1] else {}), **({"wrenches": run.wrenches} if run.wrenches.shape[1] else {})}
     signals |= {name: values for name, values in run.extras.items() if name not in rows}
     record = ["x", *signals]
 

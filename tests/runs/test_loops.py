@@ -126,3 +126,16 @@ def test_a_loop_that_fails_keeps_the_ticks_before(tmp_path: Path) -> None:
         cd.Recorder(loop, loop.state()).step(TARGET, level=1.0)
     with pytest.raises(ControlError, match="has no 'uu' to record"):
         cd.Recorder(loop, loop.state(), record=["uu"])
+
+
+def test_a_robot_without_controls_is_recorded_and_replays() -> None:
+    robot = cd.load("birotor").lock(["tilt_1", "tilt_2"])
+    world = cd.Simulation(robot, dt=0.01, wrenches={"thrust_1": "local"})
+    loop = cd.Loop(
+        world, lambda x: {"u": np.zeros(0), "wrenches": {"thrust_1": (np.array([0.0, 0.0, 7.0, 0.0, 0.0, 0.0]), "local")}}
+    )
+    with cd.Recorder(loop, loop.state()) as recorder:
+        recorder.rollout(None, 10)
+        recorder.step()
+    run = recorder.run
+    assert run is not None and run.u.shape == (11, 0) and run.check(loop) and run.check()
