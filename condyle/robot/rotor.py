@@ -29,8 +29,8 @@ class RotorData:
     thrust: tuple[float, float] = (0.0, 0.0)  # N, least and largest; (0, 0): not known
     lag: float = 0.0  # s, of the thrust; 0: none
     servo_lag: float = 0.1  # s, of the gimbal's angle
-    servo_effort: float | None = None  # N m; None: that of the joint
-    servo_speed: float | None = None  # rad/s; None: that of the joint
+    servo_effort: float | None = None  # N m, of a servo in torque form; None: that of the joint
+    servo_speed: float | None = None  # rad/s; None: no limit
     spin_inertia: float = 0.0  # kg m^2, about the axis
     thrust_coefficient: float = 1e-5  # N s^2
     thrust_rate: float | None = None  # N/s, of the speed controller; None: no limit

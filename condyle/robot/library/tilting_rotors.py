@@ -135,7 +135,7 @@ def description(layout: Layout) -> Description:
         visuals = [rod((0.0, 0.0, 0.0), (REACH, 0.0, 0.0), 0.009, DARK), cylinder(0.02, 0.05, motor.pose, DARK), disc]
         guard = cylinder(layout.radius, 0.02, pose((REACH, 0.0, 0.03)), name=f"guard_{i}")
         links.append(link(f"gimbal_{i}", gimbal, visuals, [guard]))
-        turns = {"limits": LIMIT, "effort": 3.0, "speed": 8.0, "damping": 0.1}
+        turns = {"limits": LIMIT, "effort": 3.0, "speed": 8.0, "damping": 0.02}
         joints.append(joint(f"tilt_{i}", "revolute", "base", f"gimbal_{i}", arm, X, **turns))
         frames.append(frame(f"thrust_{i}", f"gimbal_{i}", (REACH, 0.0, 0.0)))
     rotors = tuple(
