@@ -47,7 +47,7 @@ class Layout:
     mass: float  # kg
     moments: tuple[float, float, float]  # kg m^2, about the centre of mass
     rotors: tuple[tuple[float, float, float], ...]  # m, from the centre of mass
-    spins: tuple[float, ...]
+    directions: tuple[float, ...]  # of spin
     drag: float  # m
     lag: float  # s, of the thrust
     thrust: tuple[float, float]  # N
@@ -140,7 +140,7 @@ def description(layout: Layout) -> Description:
         frames.append(frame(f"thrust_{i}", f"gimbal_{i}", (REACH, 0.0, 0.0)))
     rotors = tuple(
         RotorData(f"thrust_{i}", f"tilt_{i}", spin, layout.drag, layout.thrust, layout.lag, SERVO, radius=layout.radius)
-        for i, spin in enumerate(layout.spins, start=1)
+        for i, spin in enumerate(layout.directions, start=1)
     )
     return Description(layout.name, tuple(links), tuple(joints), tuple(frames), source="library", rotors=rotors)
 
@@ -151,9 +151,9 @@ def _inward(p: tuple[float, float, float], by: float) -> tuple[float, float, flo
     return p[0] * scale, p[1] * scale, p[2]
 
 
-def _less(whole: Inertia, parts: list[Inertia]) -> Inertia:
+def _less(total: Inertia, parts: list[Inertia]) -> Inertia:
     """What the parts leave of the whole, all about one frame."""
-    mass, h, I = whole.mass, np.array(whole.h, dtype=float), np.array(whole.I, dtype=float)
+    mass, h, I = total.mass, np.array(total.h, dtype=float), np.array(total.I, dtype=float)
     for part in parts:
         mass, h, I = mass - part.mass, h - part.h, I - part.I
     return Inertia(mass, h, I)
