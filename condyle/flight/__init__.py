@@ -6,6 +6,12 @@ from condyle.flight.airframe import RotorData as RotorData
 from condyle.flight.airframe import airframe as airframe
 from condyle.flight.allocation import Allocation as Allocation
 from condyle.flight.battery import Battery as Battery
+from condyle.flight.estimation import InertialEstimator as InertialEstimator
+from condyle.flight.estimation import OffsetFreeNmpc as OffsetFreeNmpc
+from condyle.flight.estimation import StateNoise as StateNoise
+from condyle.flight.estimation import WrenchObserver as WrenchObserver
+from condyle.flight.geometric import Geometric as Geometric
+from condyle.flight.indi import Indi as Indi
 from condyle.flight.load import Load as Load
 from condyle.flight.nmpc import Nmpc as Nmpc
 from condyle.flight.references import Circle as Circle

@@ -160,7 +160,7 @@ class SingleBody:
             world = world + p["force"]
         mass = p.get("mass", self.mass)
         acceleration = world / mass - vector(0.0, 0.0, 1.0) * p.get("gravity", self.gravity)
-        turning = _times(self.inverse_inertia, torque - cross(w, _times(self.inertia, w)))
+        turning = matrix_times(self.inverse_inertia, torque - cross(w, matrix_times(self.inertia, w)))
         parts = [v, acceleration, 0.5 * quaternion_product(q, vector(0.0, *w)), turning]
         if self.n_g:
             parts.append((u[self.n :] - angles) / self.servo_lags)
@@ -201,7 +201,7 @@ class SingleBody:
         return self.model
 
     @cached_property
-    def _angles(self) -> list[tuple[int, int]]:
+    def gimbal_places(self) -> list[tuple[int, int]]:
         """(place in q, place in v) of each gimbal."""
         links = {link.joint: link for link in self._own().links}
         return [(links[name].q.start, links[name].v.start) for name in self.gimbals]
@@ -214,7 +214,7 @@ class SingleBody:
         model = self._own()
         mass = total_mass(model)
         parts = [center_of_mass(model, q), momentum(model, q, v)[:3] * (1.0 / mass), vector(q[6], q[3], q[4], q[5]), v[3:6]]
-        parts.append(array([q[place] for place, _ in self._angles]) if self.n_g else np.zeros(0))
+        parts.append(array([q[place] for place, _ in self.gimbal_places]) if self.n_g else np.zeros(0))
         held = [self.hover_thrust if thrusts is None else thrusts[i] for i in self.lagging]
         return np.concatenate([*parts, array(held) if held else np.zeros(0)])
 
@@ -226,7 +226,7 @@ class SingleBody:
         model = self._own()
         q1 = model.neutral().astype(object)
         q1[3:7] = vector(x[7], x[8], x[9], x[6])
-        for k, (place, _) in enumerate(self._angles):
+        for k, (place, _) in enumerate(self.gimbal_places):
             q1[place] = x[13 + k]
         q1[:3] = x[:3] - center_of_mass(model, q1)
         v1 = np.array(list(v), dtype=object)
@@ -363,7 +363,7 @@ def _scaled(number: float, x: Any) -> Any:
     return 0.0 if number == 0.0 else x if number == 1.0 else -x if number == -1.0 else x * number
 
 
-def _times(A: np.ndarray, v: Array) -> Array:
+def matrix_times(A: np.ndarray, v: Array) -> Array:
     """A v for a matrix of numbers, without its zeros."""
     rows: list[Any] = []
     for row in A:
