@@ -13,8 +13,10 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.mpc.space import Space, no_change
-from condyle.tape.array import array
+from condyle.tape.array import array, stop_gradient
+from condyle.tape.linalg import eigh
 from condyle.tape.linearize import linearize
+from condyle.tape.scalar import constant
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Cost:
         return total if self.cost is None else total + self._cost(x, u, r, p)
 
     def quadratic(self, x: Any, u: Any, r: Any, p: Any, weights: Any) -> tuple[Any, Any]:
-        """(gradient, Hessian) by (dx, du), Gauss-Newton of the residual."""
+        """(gradient, Hessian) by (dx, du): Gauss-Newton of the residual, and that of a scalar cost without negative curvature."""
         n = self.states.tangent + (self.controls.size if self.controls is not None else 0)
         gradient, hessian = np.zeros(n, dtype=object), np.zeros((n, n), dtype=object)
         if self.residual is not None:
@@ -47,7 +49,7 @@ class Cost:
             gradient, hessian = gradient + J.T @ (weights * e), hessian + J.T @ (weights[:, None] * J)
         if self.cost is not None:
             G, H = self._second_order(x, u, r, p)
-            gradient, hessian = gradient + G, hessian + H
+            gradient, hessian = gradient + G, _convex(symmetric(array(hessian + H)))
         return array(gradient), array(hessian)
 
     def _residual(self, x: Any, u: Any, r: Any, p: Any) -> Any:
@@ -94,3 +96,19 @@ class Cost:
 
 def _arguments(x: Any, u: Any, r: Any, p: Any) -> tuple[Any, ...]:
     return (x, r, p) if u is None else (x, u, r, p)
+
+
+def symmetric(H: Any) -> Any:
+    """A matrix that is equal up to rounding on both sides of its diagonal, with the same bits on both."""
+    for i, j in zip(*np.tril_indices(len(H), -1), strict=True):
+        H[j, i] = H[i, j]
+    return H
+
+
+def _convex(H: Any) -> Any:
+    """The matrix with its negative eigenvalues raised to zero; a convex one as it is. Derivatives are those of H."""
+    numbers = [constant(entry) for entry in H.ravel()]
+    if None not in numbers and np.linalg.eigvalsh(np.array(numbers, dtype=float).reshape(H.shape)).min() >= 0.0:
+        return H
+    w, V = eigh(stop_gradient(H))
+    return H + symmetric((V * np.maximum(-w, 0.0)) @ V.T)

@@ -9,20 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from condyle.mpc.interior_point import QP
+from condyle.mpc.cost import symmetric
+from condyle.mpc.interior_point import QP, first_factors
 from condyle.mpc.kkt import multipliers
 from condyle.mpc.problem import Problem
 from condyle.mpc.riccati import row_after_row
 from condyle.mpc.space import no_change
-from condyle.tape.array import array
-from condyle.tape.linalg import eigh
+from condyle.tape.array import array, isfinite, where
 from condyle.tape.linearize import linearize
-from condyle.tape.loop import scan
+from condyle.tape.loop import map_rows, scan
 from condyle.tape.table import Table
-
-LEAST = 1e-8  # eigenvalue
 
 
 def with_exact_hessians(
@@ -33,12 +29,13 @@ def with_exact_hessians(
     pi: Table,
     duals: Any,
     duals_end: Any,
-    *,
-    convex: bool,
+    convex: tuple[Any, Any, Any] | None = None,
 ) -> QP:
     """The quadratic program with the Hessians of the Lagrangian, for costates pi (N, n) and multipliers of the sides.
 
-    `convex`: eigenvalues of each stage's Hessian below LEAST are raised to it.
+    `convex`: (slacks and multipliers that the interior-point method starts with, those of the end, whether exact ones may be
+    taken). If they have no minimum along the linearised dynamics, with the springs of the sides, or may not be taken, the
+    Hessians stay those of Gauss and Newton. Near a strict minimum they are exact, and convergence is quadratic.
     """
     xs, us = trajectory
     n = problem.ndx
@@ -59,7 +56,7 @@ def with_exact_hessians(
                 total = total + sum((a * b for a, b in zip(signed, rows, strict=True)), 0.0)
             return total
 
-        return _, _hessian(lagrangian, n + problem.nu, convex)
+        return _, _hessian(lagrangian, n + problem.nu)
 
     rows = {"u": us, "pi": pi} | ({"duals": duals, "active": qp.active} if qp.sides.count else {})
     _, H = scan(stage, (), rows)
@@ -76,16 +73,22 @@ def with_exact_hessians(
             total = total + sum((a * b for a, b in zip(signed, found, strict=True)), 0.0)
         return total
 
-    return replace(qp, H=H, flat=row_after_row(H), H_end=_hessian(at_end, n, convex))
+    H_end = _hessian(at_end, n)
+    exact = replace(qp, H=H, flat=row_after_row(H), H_end=H_end)
+    if convex is None:
+        return exact
+    minimum = (convex[2] > 0.5) & _has_minimum(exact, *convex[:2])
+    H = map_rows(lambda exact, H: where(minimum, exact, H), H, qp.H)
+    return replace(qp, H=H, flat=row_after_row(H), H_end=where(minimum, H_end, qp.H_end))
 
 
-def _hessian(function: Callable[[Any], Any], size: int, convex: bool) -> Any:
+def _hessian(function: Callable[[Any], Any], size: int) -> Any:
     """Second derivatives of a scalar at the change 0."""
-    H = linearize(lambda d: linearize(lambda d: array([function(d)]), d)[1][0], no_change(size))[1]
-    if convex:
-        w, V = eigh(H)
-        H = (V * np.maximum(w, LEAST)) @ V.T
-    # equal up to rounding on both sides of the diagonal: the same bits on both
-    for i, j in zip(*np.tril_indices(size, -1), strict=True):
-        H[j, i] = H[i, j]
-    return H
+    return symmetric(linearize(lambda d: linearize(lambda d: array([function(d)]), d)[1][0], no_change(size))[1])
+
+
+def _has_minimum(qp: QP, duals: Any, duals_end: Any) -> Any:
+    """Whether the first system of the interior-point method has a minimum: all pivots of the recursion are above zero."""
+    L = first_factors(qp, duals, duals_end).L
+    total, _ = scan(lambda _, total, row: (total + sum(row, 0.0), None), 0.0, L)
+    return isfinite(total)  # the root of a negative pivot is not a number

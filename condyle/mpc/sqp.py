@@ -20,7 +20,7 @@ from condyle.mpc.riccati import Factors
 from condyle.mpc.second_order import with_exact_hessians
 from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
 from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
-from condyle.tape.array import array, stop_gradient, where
+from condyle.tape.array import array, isfinite, stop_gradient, where
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, table, zeros_table
@@ -175,7 +175,7 @@ class RealTimeIteration(Shooting):
 class SQP(Shooting):
     """Sequential quadratic programming with a line search, until all residuals are below `tolerance`.
 
-    `hessian`: "gauss_newton", or "exact", that of the Lagrangian, with its negative eigenvalues raised in each stage.
+    `hessian`: "gauss_newton", or "exact", that of the Lagrangian where it has a minimum.
     `line_search`: how many step lengths 1, 1/2, 1/4, ... are tried at once; 1 takes full steps.
     """
 
@@ -183,7 +183,7 @@ class SQP(Shooting):
         self,
         problem: Problem,
         *,
-        iterations: int = 50,
+        iterations: int = 100,
         tolerance: float = 1e-6,
         hessian: str = "gauss_newton",
         line_search: int = 8,
@@ -207,7 +207,8 @@ class SQP(Shooting):
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         """Iterations until the residuals are small."""
         arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
-        begin = {"plan": arrays, "iterations": 0.0, "cost": 0.0, "worst": 1e30, "nu": 1e-3, **dict.fromkeys(RESIDUALS, 0.0)}
+        begin = {"plan": arrays, "iterations": 0.0, "cost": 0.0, "worst": 1e30, "nu": 1e-3, "exact": 1.0}
+        begin |= dict.fromkeys(RESIDUALS, 0.0)
 
         def done(state: Any) -> Any:
             return state["worst"] <= self.tolerance
@@ -231,7 +232,7 @@ class SQP(Shooting):
         duals, duals_end = found.get("duals", ()), found.get("duals_end", ())
         at = quadratic_program(problem, data, xs, us)
         pi, _, _ = costates(at, duals, duals_end)
-        at = with_exact_hessians(problem, data, at, (xs, us), pi, duals, duals_end, convex=False)
+        at = with_exact_hessians(problem, data, at, (xs, us), pi, duals, duals_end)
         start = problem.states.difference(xs[0], x0)
         zero = zeros_table((problem.N, problem.ndx + problem.nu)), np.zeros(problem.ndx)
         here = QPSolution(*zero, duals, duals_end, 0.0, 0.0, 0.0, 0.0)
@@ -249,8 +250,9 @@ class SQP(Shooting):
         worst = np.max(array(list(here.values())))
         if self.hessian == "exact":
             pi, _, _ = costates(qp, duals, duals_end)
-            qp = with_exact_hessians(problem, values, qp, (xs, us), pi, duals, duals_end, convex=True)
-        found = self.solved(qp, start, plan)
+            convex = (*self.warmed(plan), state["exact"])
+            qp = with_exact_hessians(problem, values, qp, (xs, us), pi, duals, duals_end, convex)
+        found, exact = self._solved_safely(qp, start, plan, state["exact"])
         alpha: Any = 1.0
         cost: Any = found.cost
         nu = state["nu"]
@@ -267,8 +269,25 @@ class SQP(Shooting):
             "cost": cost,
             "worst": worst,
             "nu": nu,
+            "exact": exact,
             **here,
         }
+
+    def _solved_safely(self, qp: QP, start: Any, plan: dict[str, Any], exact: Any) -> tuple[QPSolution, Any]:
+        """The solution, and whether exact Hessians may be taken next: not after they had no minimum. Then nothing moves."""
+        found = self.solved(qp, start, plan)
+        if self.hessian != "exact":
+            return found, exact
+        failed = (exact > 0.5) & ~isfinite(found.cost + found.mu)
+        z = map_rows(lambda z: where(failed, 0.0, z), found.z)
+        kept = {
+            name: map_rows(lambda a, b: where(failed, a, b), plan[name], value)
+            if isinstance(value, Table)
+            else where(failed, plan[name], value)
+            for name, value in self.multipliers_of(found).items()
+        }
+        found = replace(found, z=z, end=where(failed, 0.0, found.end), cost=where(failed, 0.0, found.cost), **kept)
+        return found, where(failed, 0.0, 1.0)
 
     def _multipliers(self, plan: dict[str, Any], found: QPSolution, alpha: Any) -> dict[str, Any]:
         """Slacks and multipliers after a step: those of the quadratic program by as much."""

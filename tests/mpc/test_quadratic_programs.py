@@ -128,6 +128,39 @@ def test_methods_agree_on_a_nonlinear_problem():
     np.testing.assert_allclose(costs[2], costs[0], atol=1e-6)
 
 
+def test_exact_hessians_converge_in_few_iterations():
+    """A planar rotorcraft far from its target, with bounds that hold: linear convergence by Gauss-Newton, quadratic by Newton."""
+
+    def rates(x, u):
+        lift = 2.0 * (u[0] + u[1])
+        return cd.array([x[3], x[4], x[5], -lift * np.sin(x[2]), lift * np.cos(x[2]) - 9.81, 20.0 * (u[1] - u[0])])
+
+    problem = cd.ocp(
+        rates, N=30, x=6, u=2, dt=0.05, residual=lambda x, u: np.concatenate([x, u]), weights=[10, 10, 1, 1, 1, 1, 0.1, 0.1],
+        reference=np.array([0, 0, 0, 0, 0, 0, 2.4525, 2.4525]), terminal_residual=lambda x: x, terminal_weights=[100.0] * 6,
+        bounds={"u": (0.0, 5.0)},
+    )  # fmt: skip
+    x = np.array([2.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    slow, fast = problem.sqp()(x), problem.sqp(hessian="exact")(x)
+    assert slow.status == fast.status == 0 and fast.iterations <= 10
+    np.testing.assert_allclose(fast.controls, slow.controls, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["rti", "sqp", "ilqr", "exact"])
+def test_costs_with_negative_curvature(method):
+    """A ripple on the way: its negative curvature is left out of the programs, and a minimum is found all the same."""
+    problem = cd.ocp(
+        lambda x, u: cd.array([x[0] + 0.1 * x[1] + 0.005 * u[0], x[1] + 0.1 * u[0]]), N=20, x=2, u=1, bounds={"u": 4.0},
+        cost=lambda x, u: np.cos(3.0 * x[0]) + 0.05 * x[0] ** 2 + 0.1 * x[1] ** 2 + 0.05 * u[0] ** 2,
+        terminal_cost=lambda x: 5.0 * np.cos(3.0 * x[0]) + x[1] ** 2,
+    )  # fmt: skip
+    solver = problem.sqp(hessian="exact") if method == "exact" else getattr(problem, method)()
+    found = solver(np.array([[0.0, 0.1], [2.0, 0.0], [1.0, -2.0]]))
+    assert np.isfinite(found.controls).all() and (found.status < 1.5).all()
+    if method != "rti":
+        assert (found.status == 0).all()
+
+
 def test_move_blocking():
     """Blocked controls are equal, a block per interval changes nothing, and fewer decisions cost more."""
     free = swing_up().sqp()
