@@ -21,9 +21,11 @@ from condyle.dynamics.energy import center_of_mass, total_mass
 from condyle.errors import ControlError
 from condyle.flight.air import Air, flapping, ground_effect, induced_power
 from condyle.flight.airframe import Airframe, airframe
+from condyle.flight.allocation import Allocation
 from condyle.flight.battery import Battery
 from condyle.flight.gimbals import RIGID, inverse_dynamics_torques, lagged, smooth_motion
 from condyle.flight.load import Load, with_damping, with_load
+from condyle.flight.single_body import single_body
 from condyle.flight.wind import Wind
 from condyle.multibody.robot import Robot
 from condyle.robot.model import Link, Model
@@ -34,6 +36,7 @@ from condyle.tape.array import array
 
 SERVOS = ("kinematic", "torque")
 INTEGRATORS = ("rk4", "semi_implicit_euler")
+ALIKE = 1e-9  # torque in m per weight that counts as none
 STABLE = 2.0  # damping rate times the step, up to which a Runge-Kutta step follows it
 
 
@@ -95,9 +98,7 @@ class Vehicle(Block):
         if made.gimbals:
             self.servo_lag = self.parameter("servo_lag", made.servo_lags, "s", minimum=1e-6)
         self.spins = any(r.spin_inertia for r in rotors)
-        # thrust limits and gravity decide what a rotor at rest in the air has
-        hover = made.mass * float(np.linalg.norm(robot.model.gravity)) / made.n
-        initial = np.clip(np.full(made.n, hover), *limits.T)
+        initial = np.clip(self.hover[: made.n], *limits.T)
         self.lags = bool(np.any(made.lags > 0.0)) or self.spins or battery is not None
         if self.lags:
             self.state("thrust", initial)
@@ -109,12 +110,19 @@ class Vehicle(Block):
         """Entries of a command: thrusts, then gimbal angles."""
         return self.airframe.nu
 
-    @property
+    @cached_property
     def hover(self) -> np.ndarray:
-        """The command that carries the weight with all rotors alike and the gimbals at zero: (nu,)."""
-        g = float(np.linalg.norm(self.simulation.robot.model.gravity))
-        mass = float(total_mass(self.simulation.robot.model))
-        return np.concatenate([np.full(self.airframe.n, mass * g / self.airframe.n), np.zeros(len(self.airframe.gimbals))])
+        """The command that carries the weight, with a load, while level: (nu,)."""
+        model = self.simulation.robot.model
+        mass, g = float(total_mass(model)), float(np.linalg.norm(model.gravity))
+        if g == 0.0:
+            return np.zeros(self.nu)
+        allocation = Allocation(single_body(self.airframe, gravity=g))
+        thrusts, angles = np.full(self.airframe.n, mass * g / self.airframe.n), np.zeros(len(self.airframe.gimbals))
+        # all rotors alike, if these give no torque
+        if np.abs(allocation.matrix[:, 1::2] @ thrusts - [0.0, 0.0, mass * g, 0.0, 0.0, 0.0]).max() > ALIKE * mass * g:
+            thrusts, angles = allocation.hover(np.array([1.0, 0.0, 0.0, 0.0]), mass, g)
+        return np.concatenate([np.asarray(thrusts, dtype=float), np.asarray(angles, dtype=float)])
 
     def loop(self, function: Any = None, **references: Any) -> Loop:
         """The closed loop: commands as references, or `function(x, **references)` -> a command, or a dict with "command"."""
