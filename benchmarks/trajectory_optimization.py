@@ -1,7 +1,7 @@
 """Trajectories by iLQR in one call: swing-up, obstacles, an arm, and ANYmal that stands up, steps and jumps, over seeds.
 
-A solve begins with random controls; those of ANYmal are of servos with random torques on top. Times are of one core, of all
-iterations in one call, divided by their number.
+A solve begins with random controls, and with states that stay at the first one. Times are of one core, of all iterations in one
+call, divided by their number.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from benchmarks import standing
 from benchmarks.measure import busy
 
 SEEDS = 20
+ITERATIONS = 200  # at most
+TORQUE = 20.0  # of ANYmal: standard deviation of the first torques, N m
+METHOD = {"tolerance": 1e-5, "regularization": 1e-3}
 FEET = ("LF_FOOT", "LH_FOOT", "RF_FOOT", "RH_FOOT")
 
 
@@ -33,9 +36,9 @@ class Task:
     start: Callable[[np.random.Generator], np.ndarray]  # the first state
     noise: float  # of the first controls
     success: Callable[[Any], bool]
-    plan: Callable[[np.ndarray, np.random.Generator], dict[str, np.ndarray]] | None = None  # in place of random controls
     data: dict[str, np.ndarray] = field(default_factory=dict)
-    iterations: int = 200  # at most
+    tolerance: float = 1e-6
+    regularization: float = 1.0
 
 
 # ---- small problems
@@ -102,9 +105,10 @@ def arm(N: int = 50) -> Task:
     def tool(x: Any) -> Any:
         return robot.frame_pose(x[:6], "tool")[1] - target
 
+    # the posture keeps the elbow away from its limits, behind which it would stay
     problem = cd.ocp(
-        world, N=N, residual=lambda x, u: np.concatenate([tool(x), x[6:12], u]),
-        weights=np.concatenate([[1.0] * 3, [0.01] * 6, [1e-4] * 6]),
+        world, N=N, residual=lambda x, u: np.concatenate([tool(x), x[6:12], u, x[:6] - ready]),
+        weights=np.repeat([1.0, 0.01, 1e-4, 0.03], [3, 6, 6, 6]),
         terminal_residual=lambda x: np.concatenate([tool(x), x[6:12]]), terminal_weights=np.repeat([1e4, 10.0], [3, 6]),
         bounds={"u": np.array([link.limits.effort for link in robot.model.links])},
     )  # fmt: skip
@@ -130,7 +134,7 @@ def quadruped(N: int = 100) -> tuple[Any, Any, np.ndarray]:
     robot = standing.anymal()
     if robot is None:
         return None, None, np.zeros(0)
-    world = cd.Simulation(robot, 0.01, cd.Plane(friction=standing.FRICTION), standing.FEET, smoothing=1e-3)
+    world = cd.Simulation(robot, 0.01, cd.Plane(friction=standing.FRICTION), standing.FEET, smoothing=1e-2, rest_depth_mm=10.0)
     stand = world.stand(np.concatenate([[0.0, 0.0, standing.HEIGHT, 0.0, 0.0, 0.0, 1.0], standing.POSE]))
 
     def errors(x: Any, r: Any) -> Any:
@@ -149,27 +153,13 @@ def quadruped(N: int = 100) -> tuple[Any, Any, np.ndarray]:
 def _weights(*, feet: float, speed: float = 0.1) -> np.ndarray:
     """Of the residual of ANYmal; `speed`: of the base's linear velocity; heights of feet count ten times as much as places."""
     before = np.repeat([10.0, 30.0, 10.0, 1.0, speed, 0.1, 0.01], [2, 1, 3, 12, 3, 3, 12])
-    return np.concatenate([before, np.tile([feet, feet, 10.0 * feet], 4), np.full(12, 1e-4)])
+    return np.concatenate([before, np.tile([feet, feet, 10.0 * feet], 4), np.full(12, 1e-3)])
 
 
 def _reference(robot: Any, stand: np.ndarray, N: int) -> np.ndarray:
     """Standing all the time (N + 1, 33)."""
     feet = np.concatenate([robot.frame_pose(stand[:19], name)[1] for name in FEET])
     return np.tile(np.concatenate([stand[:6], stand[7:19], feet, np.zeros(3)]), (N + 1, 1))
-
-
-def _servo_plan(world: Any, N: int) -> Callable[[np.ndarray, np.random.Generator], dict[str, np.ndarray]]:
-    """A plan of servos about the standing pose with random torques of 5 N m on top."""
-
-    def plan(x: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        states, controls = [x], []
-        for _ in range(N):
-            u = standing.servo(states[-1][7:19], states[-1][25:37]) + 5.0 * rng.normal(size=12)
-            controls.append(np.clip(u, -standing.EFFORT, standing.EFFORT))
-            states.append(world.step(states[-1], controls[-1]))
-        return {"states": np.array(states), "controls": np.array(controls)}
-
-    return plan
 
 
 def stand_up(N: int = 100) -> Task:
@@ -183,7 +173,7 @@ def stand_up(N: int = 100) -> Task:
     def success(found: Any) -> bool:
         return bool(abs(found.states[-1, 2] - stand[2]) < 0.05 and np.abs(found.states[-1, 3:6]).max() < 0.1)
 
-    return Task("ANYmal stands up", problem, start, 5.0, success, _servo_plan(world, N), iterations=100)
+    return Task("ANYmal stands up", problem, start, TORQUE, success, **METHOD)
 
 
 def _near(world: Any, stand: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]:
@@ -207,66 +197,87 @@ def step_forward(N: int = 100) -> Task:
         moved = feet[-1, :, 0] - feet[0, :, 0]
         return bool(lifted.min() > 0.03 and moved.min() > 0.1 and found.states[-1, 2] > stand[2] - 0.1)
 
-    return Task("ANYmal steps forward", problem, _near(world, stand), 5.0, success, _servo_plan(world, N), {
+    return Task("ANYmal steps forward", problem, _near(world, stand), TORQUE, success, {
         "reference": r, "weights": _weights(feet=30.0), "terminal_weights": 10.0 * _weights(feet=30.0)[:48],
-    }, 100)  # fmt: skip
+    }, **METHOD)  # fmt: skip
+
+
+def _jump_height(t: np.ndarray, crouch: float = 0.12, begin: float = 0.2, push: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
+    """(height of the base above its stance, its speed): a crouch, a push of constant force, a flight, and the same backwards."""
+    v = 2.0 * crouch / push
+    flight = 2.0 * v / 9.81
+    ends = begin + np.cumsum([push, flight, push])
+    dt = t - begin
+    pieces = [
+        (-0.5 * crouch * (1.0 - np.cos(np.pi * t / begin)), -0.5 * crouch * np.pi / begin * np.sin(np.pi * t / begin)),
+        (-crouch + 0.5 * v / push * dt**2, v / push * dt),
+        (v * (t - ends[0]) - 0.5 * 9.81 * (t - ends[0]) ** 2, v - 9.81 * (t - ends[0])),
+        (-crouch + 0.5 * v / push * (ends[2] - t) ** 2, v / push * (t - ends[2])),
+    ]
+    rest = np.clip((t - ends[2]) / (1.0 - ends[2]), 0.0, 1.0)
+    pieces.append((-0.5 * crouch * (1.0 + np.cos(np.pi * rest)), 0.5 * crouch * np.pi / (1.0 - ends[2]) * np.sin(np.pi * rest)))
+    which = np.searchsorted([begin, *ends], t, side="right")
+    return np.choose(which, [p[0] for p in pieces]), np.choose(which, [p[1] for p in pieces])
 
 
 def jump(N: int = 100) -> Task:
     """All feet leave the ground by 25 cm and land again."""
     problem, world, stand = quadruped(N)
     r, t = _reference(world.robot, stand, N), np.linspace(0.0, 1.0, N + 1)
-    phase = np.clip((t - 0.35) / 0.45, 0.0, 1.0)
-    height = 4.0 * 0.25 * phase * (1.0 - phase)
+    height, r[:, 32] = _jump_height(t)
     r[:, 2] += height
-    r[:, 20:30:3] += height[:, None]
-    r[:, 32] = np.where((phase > 0.0) & (phase < 1.0), 4.0 * 0.25 * (1.0 - 2.0 * phase) / 0.45, 0.0)
+    r[:, 20:30:3] += np.maximum(height, 0.0)[:, None]
 
     def success(found: Any) -> bool:
         feet = np.array([[world.robot.frame_pose(x[:19], name)[1][2] for name in FEET] for x in found.states])
         air = (feet - feet[0]).min(axis=1).max()
         return bool(air > 0.08 and abs(found.states[-1, 2] - stand[2]) < 0.1 and np.abs(found.states[-1, 3:6]).max() < 0.15)
 
-    return Task("ANYmal jumps", problem, _near(world, stand), 5.0, success, _servo_plan(world, N), {
+    return Task("ANYmal jumps", problem, _near(world, stand), TORQUE, success, {
         "reference": r, "weights": _weights(feet=10.0, speed=10.0), "terminal_weights": 10.0 * _weights(feet=10.0)[:48],
-    }, 100)  # fmt: skip
+    }, **METHOD)  # fmt: skip
 
 
 # ---- measured
 
 
-def measured(task: Task, seeds: int, iterations: int | None = None) -> dict[str, Any]:
-    """Iterations, milliseconds per iteration and success over the seeds."""
+def measured(task: Task, seeds: int, iterations: int = ITERATIONS) -> dict[str, Any]:
+    """Iterations, milliseconds per iteration, how many converged and how many are a success over the seeds."""
     start = time.process_time()
-    solver = _solver(task.problem, iterations or task.iterations)
+    solver = _solver(task, iterations)
     solver.function.on("cpu", lanes=1).kernel()
     compiled = time.process_time() - start
     rows = []
     for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        x = task.start(rng)
-        if task.plan is not None:
-            plan = task.plan(x, rng)
-        else:
-            plan = solver.start(x)
-            plan["controls"] = plan["controls"] + task.noise * rng.normal(size=plan["controls"].shape)
+        x, plan = first_plan(task, solver, seed)
         before = time.process_time()
         found = solver(x, plan, **task.data)
         spent = time.process_time() - before
-        rows.append((float(found.iterations), 1e3 * spent / float(found.iterations), task.success(found), float(found.cost)))
-    count, each, good, cost = (np.array(column) for column in zip(*rows, strict=True))
+        good = task.success(found) and found.residuals["dynamics"] == 0.0
+        rows.append((float(found.iterations), 1e3 * spent / float(found.iterations), found.status == 0, good, float(found.cost)))
+    count, each, converged, good, cost = (np.array(column) for column in zip(*rows, strict=True))
     return {
-        "task": task.name, "seeds": seeds, "success": int(good.sum()), "iterations": float(np.median(count)),
-        "ms per iteration": float(each.min()), "median ms per iteration": float(np.median(each)),
-        "cost": float(np.median(cost)), "compile, s": compiled,
+        "task": task.name, "seeds": seeds, "success": int(good.sum()), "converged": int(converged.sum()),
+        "iterations": float(np.median(count)), "most iterations": float(count.max()), "ms per iteration": float(each.min()),
+        "median ms per iteration": float(np.median(each)), "cost": float(np.median(cost)), "compile, s": compiled,
     }  # fmt: skip
+
+
+def first_plan(task: Task, solver: Any, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """(first state, plan of random controls that stays there)."""
+    rng = np.random.default_rng(seed)
+    x = task.start(rng)
+    plan = solver.start(x)
+    plan["controls"] = plan["controls"] + task.noise * rng.normal(size=plan["controls"].shape)
+    return x, plan
 
 
 _solvers: dict[int, Any] = {}  # by the identity of their problems, which live as long
 
 
-def _solver(problem: Any, iterations: int) -> Any:
-    return _solvers.setdefault(id(problem), problem.ilqr(iterations=iterations, tolerance=1e-6, regularization=1e-6))
+def _solver(task: Task, iterations: int) -> Any:
+    made = task.problem.ilqr(iterations=iterations, tolerance=task.tolerance, regularization=task.regularization)
+    return _solvers.setdefault(id(task.problem), made)
 
 
 def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
@@ -277,12 +288,13 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     elif standing.anymal() is not None:
         tasks += [stand_up, step_forward, jump]
     rows = []
-    table = Table("task", "success", "iterations", "ms per iteration", "compile, s", title="iLQR from random controls, one core")
+    columns = ("task", "success", "converged", "iterations", "most", "ms per iteration", "compile, s")
+    table = Table(*columns, title="iLQR from random controls, one core")
     for make in tasks:
-        rows.append(row := measured(make(), 2 if tiny else SEEDS, 3 if tiny else None))
+        rows.append(row := measured(make(), 2 if tiny else SEEDS, 3 if tiny else ITERATIONS))
         table.add_row(
-            row["task"], f"{row['success']} of {row['seeds']}", f"{row['iterations']:.0f}", f"{row['ms per iteration']:.3f}",
-            f"{row['compile, s']:.0f}",
+            row["task"], f"{row['success']} of {row['seeds']}", str(row["converged"]), f"{row['iterations']:.0f}",
+            f"{row['most iterations']:.0f}", f"{row['ms per iteration']:.3f}", f"{row['compile, s']:.0f}",
         )  # fmt: skip
     console.print(table)
     return {"rows": rows, "busy": busy()}

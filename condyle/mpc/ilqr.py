@@ -1,11 +1,15 @@
 """Iterative LQR: differential dynamic programming with Gauss-Newton costs and bounds on the controls (Tassa et al. 2014).
 
     backward   du = k0 + K dx minimises the quadratic model of each stage, within lower - u <= du <= upper - u
-    forward    u_k = u_k + alpha k0 + K (x (-) x_k) for all step lengths alpha at once; the one of the least cost is kept
+    forward    u_k = u_k + alpha k0 + K (x (-) x_k) for all step lengths alpha at once; the best one is kept
 
 All stages are linearised in one loop, all step lengths simulated in another, and the columns of a stage's matrices are a third:
-in a kernel for one state their iterations are the lanes of vectors. A plan need not follow the dynamics: the gaps of its states
-enter the backward pass, and the forward pass closes them.
+in a kernel for one state their iterations are the lanes of vectors.
+
+A plan need not follow the dynamics: gaps c_k = step(x_k, u_k) (-) x_{k+1} enter the backward pass. While there are any, every
+second step length is one of multiple shooting, x_{k+1} (+) alpha dx_{k+1} with the states of the linear model, which keeps the
+part 1 - alpha of the gaps (Giftthaler et al. 2018); the others are simulated and close all gaps. So a first plan of random
+controls, whose simulation would fall over, is a start like another.
 """
 
 from __future__ import annotations
@@ -25,9 +29,13 @@ from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.scalar import constant
 from condyle.tape.table import Table, empty_table, table, zeros_table
 
-LEAST, MOST = 1e-8, 1e10  # regularisation: zero below the one, given up above the other
+LEAST, RAISED, MOST = 1e-8, 1e-5, 1e10  # regularisation: zero below, at least this where it rises, and given up above
 DECREASE = 1e-4  # of the cost, relative to what the quadratic model predicts
-GAP = 1e-9  # of states to the dynamics, below which costs before and after an iteration can be compared
+INCREASE, MOST_INCREASE = 2.0, 10.0  # of the cost, with which a step may close all gaps, or a part of them
+STUCK = 1e4  # regularisation, above which it may do so at any cost
+RELAXED = 0.03  # of the gaps of the first plan, above which controls of the model may exceed their bounds
+SHORT, LONG = 0.1, 0.4  # step lengths: the regularisation rises below the one, and falls above the other
+CONTROL = 1e-3  # regularisation of controls, relative to that of states
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Model:
     H_end: Any
     g_end: Any
     cost: Any
-    gap: Any
+    gap: Any  # sum of absolute values of c
     known: dict[tuple[int, int], float]  # entries of [A B] that are numbers in all stages
 
     def entry(self, k: Any, i: int, j: int) -> Any:
@@ -49,13 +57,36 @@ class Model:
         return self.known[i, j] if (i, j) in self.known else self.AB.entry(j, i, k * float(self.H.columns))
 
 
+@dataclass(frozen=True)
+class Step:
+    """What the backward pass finds: gains K by columns, k0 (N, m), and sums over the stages."""
+
+    K: Table
+    k0: Table
+    first: Any  # -sum Qu k0
+    second: Any  # sum k0 Quu k0
+    stationarity: Any  # the largest gradient of a free control
+    weights: Table  # of gaps in the merit function (n, 1)
+    penalty: Any  # of the gaps
+    relaxed: Any  # whether controls were not bounded
+
+
+@dataclass(frozen=True)
+class StepLength:
+    """A step length without gaps, one with gaps, and whether it is then one that keeps a part of them (1 or 0)."""
+
+    simulated: float
+    with_gaps: float
+    keeps: float
+
+
 class ILQR(Solver):
     """iLQR until it converges, in one call.
 
     `iterations`: at most. It ends before when the decrease of the cost that the model predicts is at most `tolerance`
-    (1 + |cost|). `line_search`: how many step lengths 1, 1/2, 1/4, ... are simulated side by side. `regularization`: what is
-    added to the diagonals of the cost-to-go and of the controls' Hessian at first; it rises where no step decreases the cost, and
-    falls where one does.
+    (1 + |cost|). `line_search`: how many step lengths 1, 1/2, 1/4, ... are simulated side by side. `regularization`: the weight
+    of squared changes of states that is added to the model at first; it rises where no step, or a short one, decreases the cost,
+    and falls where a long one does.
     """
 
     def __init__(
@@ -102,15 +133,16 @@ class ILQR(Solver):
         N, s = self.problem.N, self.problem.ndx + self.problem.nu
         start = {
             "states": table(plan["states"]), "controls": table(plan["controls"]),
-            "c": self._gaps(table(plan["states"]), table(plan["controls"]), values),
             "AB": zeros_table((N * s, self.problem.ndx)), "H": zeros_table((N * s, s)),
-            "mu": self.regularization, "factor": 1.0, "cost": 0.0, "expected": np.inf, "stationarity": np.inf, "gap": np.inf,
-            "iterations": 0.0,
+            "mu": self.regularization, "factor": 1.0, "cost": 0.0, "expected": np.inf, "stationarity": np.inf,
+            "gap": np.inf, "first_gap": 0.0, "iterations": 0.0,
         }  # fmt: skip
 
+        def small(state: Any) -> Any:
+            return state["expected"] <= self.tolerance * (1.0 + abs(state["cost"]))
+
         def done(state: Any) -> Any:
-            small = state["expected"] <= self.tolerance * (1.0 + abs(state["cost"]))
-            return (small & (state["gap"] <= GAP)) | (state["mu"] > MOST)
+            return (small(state) & (state["gap"] == 0.0)) | (state["mu"] > MOST)
 
         def body(_: Any, state: Any) -> Any:
             return self._iteration(x0, state, values, done(state))
@@ -118,7 +150,7 @@ class ILQR(Solver):
         state = loop(body, start, self.iterations, until=done, body_keeps_tables=True)
         results = {
             "u": state["controls"][0], "states": state["states"], "controls": state["controls"],
-            "status": where(state["expected"] <= self.tolerance * (1.0 + abs(state["cost"])), CONVERGED, STOPPED),
+            "status": where(small(state) & (state["gap"] == 0.0), CONVERGED, STOPPED),
             "iterations": state["iterations"], "cost": state["cost"], "stationarity": state["stationarity"],
             "dynamics": state["gap"],
         }  # fmt: skip
@@ -127,53 +159,53 @@ class ILQR(Solver):
     def _iteration(self, x0: Any, state: Any, values: dict[str, Any], done: Any) -> dict[str, Any]:
         xs, us, mu = state["states"], state["controls"], state["mu"]
         model = self._model(xs, us, state, values)
-        K, k0, first, second, stationarity = self._backward(model, us, mu, values)
-        paths, controls, costs = self._forward(x0, xs, us, K, k0, values)
+        first_gap = where(state["iterations"] > 0.0, state["first_gap"], model.gap)
+        relaxed = model.gap > RELAXED * first_gap
+        step = self._backward(model, us, mu, relaxed, values)
+        paths, controls, sums = self._forward(x0, xs, us, model, step, values)
 
-        # the step length of the least cost
-        alphas = self._step_lengths()
+        # the step length of the least cost; while there are gaps, of the least merit, or a simulated one of moderate cost
+        gaps = model.gap > 0.0
+        limit = where(mu > STUCK, np.inf, model.cost + (INCREASE - 1.0) * abs(model.cost))
+        most = model.cost + (MOST_INCREASE - 1.0) * abs(model.cost)
         best: Any = 0.0
         least: Any = np.inf
         alpha: Any = 1.0
-        for j in range(self.line_search):
-            cost = costs.entry(j, 0)
-            better = cost < least
-            best, least, alpha = where(better, float(j), best), where(better, cost, least), where(better, alphas[j], alpha)
-        expected = alpha * first - 0.5 * alpha * alpha * second
-        followed = model.gap <= GAP
-        accepted = (followed & (model.cost - least >= DECREASE * expected)) | (~followed & isfinite(least))
+        keeps: Any = 0.0
+        for j, length in enumerate(self._step_lengths()):
+            cost = sums.entry(j, 0)
+            merit = sums.entry(j, 1) if length.keeps else cost
+            value = where(gaps & ~(cost <= (most if length.keeps else limit)), np.inf, merit)
+            better = value < least
+            best, least = where(better, float(j), best), where(better, value, least)
+            alpha = where(better, where(gaps, length.with_gaps, length.simulated), alpha)
+            keeps = where(better, length.keeps, keeps)
+        closes = ~gaps | (keeps < 0.5)
+        expected = alpha * step.first - 0.5 * alpha * alpha * step.second
+        accepted = (~gaps & (model.cost - least >= DECREASE * expected)) | (gaps & closes & isfinite(least))
+        accepted = accepted | (gaps & ~closes & (least < model.cost + step.penalty))
         # at the optimum nothing decreases: rounding decides, and the step is as good as the plan
-        full = first - 0.5 * second
+        full = step.first - 0.5 * step.second
         full = where(isfinite(full), full, np.inf)  # not positive definite: more regularisation is needed
         tiny = full <= self.tolerance * (1.0 + abs(model.cost))
-        taken = accepted & ~done
 
-        moved = self._selected(xs, us, x0, paths, controls, best, taken)
+        moved = self._selected(xs, us, x0, paths, controls, best, accepted & ~done)
         raised, lowered = np.maximum(2.0, 2.0 * state["factor"]), np.minimum(0.5, 0.5 * state["factor"])
-        factor = where(accepted, lowered, raised)
+        long, short = accepted & (alpha >= LONG), ~accepted | (alpha < SHORT)
+        factor = where(long, lowered, where(short, raised, state["factor"]))
         scaled = mu * factor
-        mu = where(accepted, where(scaled >= LEAST, scaled, 0.0), np.maximum(scaled, LEAST))
+        mu = where(long, where(scaled >= LEAST, scaled, 0.0), where(short, np.maximum(scaled, RAISED), mu))
         return {
-            "states": moved[0], "controls": moved[1],
-            "c": map_rows(lambda c: where(accepted, 0.0, c), model.c).shaped(model.c.shape), "AB": model.AB, "H": model.H,
-            "mu": where(tiny & followed, state["mu"], mu), "factor": factor,
-            "cost": where(accepted, least, model.cost), "expected": full, "stationarity": stationarity,
-            "gap": where(accepted, 0.0, model.gap), "iterations": state["iterations"] + 1.0,
+            "states": moved[0], "controls": moved[1], "AB": model.AB, "H": model.H,
+            "mu": where(tiny & ~gaps, state["mu"], mu), "factor": factor,
+            "cost": where(accepted, sums[best][0], model.cost), "expected": full, "stationarity": step.stationarity,
+            "gap": where(accepted, where(closes, 0.0, sums[best][2]), model.gap), "first_gap": first_gap,
+            "iterations": state["iterations"] + 1.0,
         }  # fmt: skip
 
-    def _step_lengths(self) -> list[float]:
-        return [0.5**j for j in range(self.line_search)]
-
-    def _gaps(self, xs: Table, us: Table, values: dict[str, Any]) -> Table:
-        """What leads from the states of a plan to those that its controls lead to (N, n); an accepted step closes all gaps."""
-        problem = self.problem
-        dt = table(values["dt"]) if problem.intervals is not None else None
-
-        def stage(k: Any, _: Any, u: Any) -> Any:
-            x1 = problem.dynamics.step(xs[k], u, problem.p(values, k), None if dt is None else dt[k])
-            return _, array(problem.states.difference(xs[k + 1.0], x1))
-
-        return scan(stage, (), us)[1]  # type: ignore[no-any-return]
+    def _step_lengths(self) -> list[StepLength]:
+        """1, 1/2, 1/4, ...; while there are gaps each one twice, closing all gaps, and keeping a part of them."""
+        return [StepLength(0.5**j, 0.5 ** (j // 2), float(j % 2)) for j in range(self.line_search)]
 
     def _model(self, xs: Table, us: Table, state: dict[str, Any], values: dict[str, Any]) -> Model:
         """The quadratic model along a trajectory; all stages in one loop."""
@@ -181,13 +213,16 @@ class ILQR(Solver):
         N, n, m = problem.N, problem.ndx, problem.nu
         s = n + m
         known: dict[tuple[int, int], float] = {}
+        # the linearisation may differ from the simulation by rounding
+        followed = state["gap"] == 0.0
 
         def stage(k: Any, state: Any, u: Any) -> Any:
             AB, H = state
             x, p = xs[k], problem.p(values, k)
             r = values["reference"][k] if problem.nr else None
             h = values["dt"][k] if problem.intervals is not None else None
-            _, A, B = problem.dynamics.linearized(x, u, p, h)
+            x1, A, B = problem.dynamics.linearized(x, u, p, h)
+            c = where(followed, 0.0, array(problem.states.difference(xs[k + 1.0], x1)))
             g, second = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
             cost = problem.stage_cost.value(x, u, r, p, values.get("weights"))
             joined = np.concatenate([A, B], axis=1)
@@ -200,18 +235,18 @@ class ILQR(Solver):
             for i, j in np.ndindex(s, s):
                 if constant(second[i, j]) != 0.0:
                     H = H.with_entry(second[i, j], j, i, k * float(s))
-            return (AB, H), {"g": g, "cost": array([cost])}
+            return (AB, H), {"g": g, "c": c, "cost": array([cost])}
 
         (AB, H), rows = scan(stage, (state["AB"], state["H"]), us)
         end, r, p = xs[N], values["reference"][N] if problem.nr else None, problem.p(values, N)
         g_end, H_end = problem.terminal_cost.quadratic(end, None, r, p, values.get("terminal_weights"))
         start = problem.terminal_cost.value(end, None, r, p, values.get("terminal_weights"))
         cost, _ = scan(lambda _, total, row: (total + row[0], None), start, rows["cost"])
-        gap, _ = scan(lambda _, most, c: (np.maximum(most, np.max(abs(c))), None), 0.0, state["c"])
-        return Model(AB, H, state["c"], rows["g"], H_end, g_end, cost, gap, known)
+        gap, _ = scan(lambda _, total, c: (total + sum(abs(c), 0.0), None), 0.0, rows["c"])
+        return Model(AB, H, rows["c"], rows["g"], H_end, g_end, cost, gap, known)
 
-    def _backward(self, model: Model, us: Table, mu: Any, values: dict[str, Any]) -> tuple[Table, Table, Any, Any, Any]:
-        """(K by columns, k0 (N, m), -sum Qu k0, sum k0 Quu k0, the largest gradient of a free control)."""
+    def _backward(self, model: Model, us: Table, mu: Any, relaxed: Any, values: dict[str, Any]) -> Step:
+        """The minimum of the model, and the cost-to-go P, p from stage to stage."""
         N, n, m = self.problem.N, self.problem.ndx, self.problem.nu
         s = n + m
         P, p = empty_table((n, n)), empty_table((n, 1))
@@ -221,7 +256,8 @@ class ILQR(Solver):
             p = p.with_entry(model.g_end[i], i, 0)
         start = {
             "P": P, "p": p, "K": empty_table((N * n, m)), "W": empty_table((s, s)), "w": empty_table((s, 1)),
-            "y": empty_table((n, 1)), "v": empty_table((s, 1)), "first": 0.0, "second": 0.0, "stationarity": 0.0,
+            "y": empty_table((n, 1)), "v": empty_table((s, 1)), "weights": zeros_table((n, 1)), "first": 0.0, "second": 0.0,
+            "stationarity": 0.0,
         }  # fmt: skip
         bounds = {name: table(values[name]) for name in ("lower", "upper")} if self.control_rows else {}
 
@@ -233,7 +269,7 @@ class ILQR(Solver):
                 total = plus(p.entry(0, 0, i), list(c), [P.entry(0, l, i) for l in range(n)])
                 return y.with_entry(total, 0, 0, i)
 
-            y = loop(pulled, state["y"], n) if self._has_gaps(c) else p
+            y = loop(pulled, state["y"], n)
             pull = [y.entry(i, 0) + mu * c[i] for i in range(n)]
             v = state["v"]
             for i in range(s):
@@ -256,46 +292,49 @@ class ILQR(Solver):
             Quu = np.zeros((m, m), dtype=object)
             for i in range(m):
                 for j in range(i + 1):
-                    Quu[i, j] = W.entry(n + j, n + i) + (mu if i == j else 0.0)
+                    Quu[i, j] = W.entry(n + j, n + i) + (CONTROL * mu if i == j else 0.0)
             Qu = [w.entry(n + i, 0) for i in range(m)]
-            box = self._stage_minimum(Quu, Qu, row["u"], {name: t[k] for name, t in bounds.items()})
+            box = self._stage_minimum(Quu, Qu, row["u"], {name: t[k] for name, t in bounds.items()}, relaxed)
             du = list(box.d)
 
             def update(j: Any, state: Any) -> Any:
-                """Column j of the gains and of P = Qxx + Qxu K, and entry j of p = Qx + Qxu k0."""
-                K, P, p = state
+                """Column j of the gains and of P = Qxx + Qxu K, entry j of p = Qx + Qxu k0, and the sum of its sizes."""
+                K, P, p, weights = state
                 Qux = [W.entry(0, n + i, j) for i in range(m)]
                 gain = box.gains(Qux)
                 for i in range(m):
                     K = K.with_entry(gain[i], 0, i, k * float(n) + j)
                 for i in range(n):
                     P = P.with_entry(plus(W.entry(0, i, j), [W.entry(i, n + l, inside(j)) for l in range(m)], gain), 0, i, j)
-                return K, P, p.with_entry(plus(w.entry(0, 0, j), du, Qux), 0, 0, j)
+                slope = plus(w.entry(0, 0, j), du, Qux)
+                weights = weights.with_entry(weights.entry(0, 0, j) + abs(slope), 0, 0, j)
+                return K, P, p.with_entry(slope, 0, 0, j), weights
 
-            K, P, p = loop(update, (state["K"], P, p), n)
+            K, P, p, weights = loop(update, (state["K"], P, p, state["weights"]), n)
             curved = [plus(0.0, du, [Quu[max(i, j), min(i, j)] for j in range(m)]) for i in range(m)]
             worst = np.max(abs(array([f * x for f, x in zip(box.free, Qu, strict=True)])))
             return {
-                "P": P, "p": p, "K": K, "W": W, "w": w, "y": y, "v": v,
+                "P": P, "p": p, "K": K, "W": W, "w": w, "y": y, "v": v, "weights": weights,
                 "first": state["first"] - sum((a * b for a, b in zip(Qu, du, strict=True)), 0.0),
                 "second": state["second"] + sum((a * b for a, b in zip(du, curved, strict=True)), 0.0),
                 "stationarity": np.maximum(state["stationarity"], worst),
             }, array(du)  # fmt: skip
 
         end, k0 = scan(stage, start, {"c": model.c, "g": model.g, "u": us}, reverse=True)
-        return end["K"], k0, end["first"], end["second"], end["stationarity"]
+        # an exact penalty needs the multipliers of the gaps, which are about p: twice their mean
+        weights = map_rows(lambda row: (2.0 / N) * row, end["weights"])
+        penalty, _ = scan(
+            lambda _, total, c: (plus(total, [weights.entry(i, 0) for i in range(n)], list(abs(c))), None), 0.0, model.c
+        )
+        return Step(end["K"], k0, end["first"], end["second"], end["stationarity"], weights, penalty, relaxed)
 
-    @staticmethod
-    def _has_gaps(c: Any) -> bool:
-        return any(constant(x) != 0.0 for x in c)
-
-    def _stage_minimum(self, Quu: Any, Qu: list[Any], u: Any, bounds: dict[str, Any]) -> BoxSolution:
+    def _stage_minimum(self, Quu: Any, Qu: list[Any], u: Any, bounds: dict[str, Any], relaxed: Any) -> BoxSolution:
         if not self.control_rows:
             return unbounded(Quu, Qu)
         low, high = self._limits(bounds)
         # a plan outside of the bounds is brought back by the forward pass: here it stays where it is
-        low = [np.minimum(a - b, 0.0) for a, b in zip(low, u, strict=True)]
-        high = [np.maximum(a - b, 0.0) for a, b in zip(high, u, strict=True)]
+        low = [where(relaxed, -np.inf, np.minimum(a - b, 0.0)) for a, b in zip(low, u, strict=True)]
+        high = [where(relaxed, np.inf, np.maximum(a - b, 0.0)) for a, b in zip(high, u, strict=True)]
         return solve_box(Quu, Qu, low, high)
 
     def _limits(self, bounds: dict[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -306,57 +345,76 @@ class ILQR(Solver):
             low[entry], high[entry] = bounds["lower"][row], bounds["upper"][row]
         return low, high
 
-    def _forward(self, x0: Any, xs: Table, us: Table, K: Table, k0: Table, values: dict[str, Any]) -> tuple[Table, Table, Table]:
-        """(following states and controls of all step lengths, row k L + j for length j, and their costs (L, 1))."""
+    def _forward(
+        self, x0: Any, xs: Table, us: Table, model: Model, step: Step, values: dict[str, Any]
+    ) -> tuple[Table, Table, Table]:
+        """(following states and controls of all step lengths, row k L + j for length j; their costs, merits and gaps (L, 3))."""
         problem = self.problem
-        N, n, L = problem.N, problem.ndx, self.line_search
-        alphas = table(np.array(self._step_lengths())[:, None])
+        N, n, m, L = problem.N, problem.ndx, problem.nu, self.line_search
+        gaps = model.gap > 0.0
+        lengths = empty_table((L, 2))
         here = empty_table((L, problem.nx))
-        for j, i in np.ndindex(L, problem.nx):
-            here = here.with_entry(x0[i], j, i)
+        for j, length in enumerate(self._step_lengths()):
+            lengths = lengths.with_entry(where(gaps, length.with_gaps, length.simulated), j, 0)
+            lengths = lengths.with_entry(where(gaps, length.keeps, 0.0), j, 1)
+            for i in range(problem.nx):
+                here = here.with_entry(x0[i], j, i)
         start = {
-            "x": here, "cost": zeros_table((L, 1)), "paths": empty_table((N * L, problem.nx)),
-            "controls": empty_table((N * L, problem.nu)),
+            "x": here, "sums": zeros_table((L, 3)), "paths": empty_table((N * L, problem.nx)),
+            "controls": empty_table((N * L, m)), "dx": array(problem.states.difference(xs[0], x0)),
         }  # fmt: skip
+        weights = [step.weights.entry(i, 0) for i in range(n)]
 
         def stage(k: Any, state: Any, row: Any) -> Any:
-            p = problem.p(values, k)
+            p, following = problem.p(values, k), xs[k + 1.0]
             r = values["reference"][k] if problem.nr else None
             h = values["dt"][k] if problem.intervals is not None else None
             low, high = self._limits({name: values[name][k] for name in ("lower", "upper")}) if self.control_rows else ([], [])
 
+            def control(alpha: Any, dx: list[Any]) -> list[Any]:
+                K = [[step.K.entry(l, i, k * float(n)) for l in range(n)] for i in range(m)]
+                return [plus(row["u"][i] + alpha * row["k0"][i], dx, K[i]) for i in range(m)]
+
+            def bounded(u: list[Any]) -> list[Any]:
+                return [np.minimum(np.maximum(a, b), c) for a, b, c in zip(u, low, high, strict=True)] if self.control_rows else u
+
+            # the linear model, at the full step
+            du = control(1.0, list(state["dx"]))
+            du = [where(step.relaxed, a, b) - c for a, b, c in zip(du, bounded(du), row["u"], strict=True)]
+            z = [*state["dx"], *du]
+            dx = array([plus(row["c"][i], [model.entry(k, i, j) for j in range(n + m)], z) for i in range(n)])
+
             def one(j: Any, state: Any, here: Any) -> Any:
                 paths, controls = state
-                x, cost, alpha = here["x"], here["cost"][0], here["alpha"][0]
-                dx = list(problem.states.difference(row["x"], x))
-                u = [
-                    plus(row["u"][i] + alpha * row["k0"][i], dx, [K.entry(l, i, k * float(n)) for l in range(n)])
-                    for i in range(problem.nu)
-                ]
-                if self.control_rows:
-                    u = [np.minimum(np.maximum(a, b), c) for a, b, c in zip(u, low, high, strict=True)]
-                control = array(u)
-                cost = cost + problem.stage_cost.value(x, control, r, p, values.get("weights"))
-                x1 = problem.dynamics.step(x, control, p, h)
+                x, (alpha, keeps) = here["x"], here["length"]
+                u = array(bounded(control(alpha, list(problem.states.difference(row["x"], x)))))
+                cost = problem.stage_cost.value(x, u, r, p, values.get("weights"))
+                simulated = array(problem.dynamics.step(x, u, p, h))
+                linear = array(problem.states.retract(following, alpha * dx))
+                kept = keeps > 0.5
+                gap = where(kept, abs(array(problem.states.difference(linear, simulated))), 0.0)
+                x1 = where(kept, linear, simulated)
                 for i in range(problem.nx):
                     paths = paths.with_entry(x1[i], 0, i, k * float(L) + j)
-                for i in range(problem.nu):
+                for i in range(m):
                     controls = controls.with_entry(u[i], 0, i, k * float(L) + j)
-                return (paths, controls), {"x": array(x1), "cost": array([cost])}
+                merit = plus(cost, weights, list(gap))
+                return (paths, controls), {"x": x1, "sums": here["sums"] + array([cost, merit, sum(gap, 0.0)])}
 
-            rows = {"x": state["x"], "cost": state["cost"], "alpha": alphas}
+            rows = {"x": state["x"], "sums": state["sums"], "length": lengths}
             (paths, controls), after = scan(one, (state["paths"], state["controls"]), rows)
-            return {"x": after["x"], "cost": after["cost"], "paths": paths, "controls": controls}, None
+            return {"x": after["x"], "sums": after["sums"], "paths": paths, "controls": controls, "dx": dx}, None
 
         # the first N states are where the controls act
-        scanned = {"x": map_rows(lambda x: x, _first_rows(xs, N)), "u": us, "k0": k0}
+        scanned = {"x": map_rows(lambda x: x, _first_rows(xs, N)), "u": us, "k0": step.k0, "c": model.c}
         end = scan(stage, start, scanned)[0]
         r, p = values["reference"][N] if problem.nr else None, problem.p(values, N)
 
-        def final(x: Any, cost: Any) -> Any:
-            return array([cost[0] + problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))])
+        def final(x: Any, sums: Any) -> Any:
+            cost = problem.terminal_cost.value(x, None, r, p, values.get("terminal_weights"))
+            return sums + array([cost, cost, 0.0])
 
-        return end["paths"], end["controls"], map_rows(final, end["x"], end["cost"])
+        return end["paths"], end["controls"], map_rows(final, end["x"], end["sums"])
 
     def _selected(
         self, xs: Table, us: Table, x0: Any, paths: Table, controls: Table, best: Any, taken: Any
