@@ -13,7 +13,8 @@ from condyle.simulate.validate import assign, finite, integer, not_negative, pos
 
 SMOOTHING = {"backward_euler": 1e-3}  # of integrators whose Newton method needs more than the others
 DEFAULT_SMOOTHING = 1e-5
-INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk2", "rk4", "backward_euler")
+EULER = ("semi_implicit_euler", "explicit_euler")  # integrators that solve for one velocity, at the state itself
+INTEGRATORS = (*EULER, "rk2", "rk4", "backward_euler")
 
 
 @dataclass(frozen=True)

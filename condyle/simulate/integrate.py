@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from condyle.dynamics.manifold import difference, integrate, tangent_rate, velocity_of_rate
+from condyle.dynamics.manifold import integrate, tangent_rate, velocity_of_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_impulses, backward_step_derivatives, differentiable_backward_step
+from condyle.simulate.config import EULER
 from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
+from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, NextVelocity, next_velocity
 from condyle.simulate.step_derivatives import next_velocity_derivatives
 from condyle.simulate.world import World
@@ -44,6 +46,7 @@ class StepResult:
     residual: Any
     acceleration: Array
     contact_impulses: Array
+    solution: Solution | None = None  # of the one velocity that an Euler method solves for
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def integrate_step(
     if integrator == "semi_implicit_euler":
         after = velocity(x)
         q, v = integrate_pose(world, x.q, after.v)
-        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
+        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses, after.solution)
     if integrator == "backward_euler":
         v, residual = differentiable_backward_step(world, x)
         q = integrate(reduced, x.q, v * h)
@@ -72,7 +75,7 @@ def integrate_step(
         after = velocity(x)
         q = integrate(reduced, x.q, world.at(x.q).rate(x.v) * h)
         v = after.v - transport_acceleration(world, x.v) * h
-        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses)
+        return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses, after.solution)
 
     def body(_: Any, state: Any, row: Any) -> Any:
         at, dq = stage(world, x, row[0], state["rate"], state["a"])
@@ -97,22 +100,42 @@ def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[In
     return Inputs(integrate(world.reduced, x.q, dq), x.v + a * step, x.u, x.t + step, x.wrenches), dq
 
 
-def step_jacobian(world: World, x: Inputs, integrator: str) -> StepJacobian:
-    """The derivatives of one step of the physics: those of `integrate_step`, with the velocity's by structured recursions."""
+def step_jacobian(world: World, x: Inputs, integrator: str, solution: Solution | None = None) -> StepJacobian:
+    """The derivatives of one step of the physics: those of `integrate_step`, with the velocity's by structured recursions.
+
+    `solution`: that of the step, of an Euler method, if it is known already.
+    """
     if integrator == "backward_euler":
         _, A, B = backward_step_derivatives(world, x)
         return StepJacobian(A, B)
+    n = world.nd + world.nv
+    if integrator not in EULER:
+        J = _derivatives(world, x, integrator, lambda at, _: linearized_velocity(world, at), n + world.nu)
+        return StepJacobian(J[:, :n], J[:, n:])
+    # one velocity is solved for: what the step does with it is sparse, and its own derivatives are multiplied once
+    found = next_velocity_derivatives(world, x, solution)
+
+    def velocity(at: Inputs, d: Array) -> NextVelocity:
+        return NextVelocity(found.v + d, found.acceleration, np.zeros((len(world.points), 3)), 0.0)
+
+    J = _derivatives(world, x, integrator, velocity, n + world.nv)
+    A = J[:, :n] + J[:, n:] @ np.hstack([found.by_q, found.by_v])
+    return StepJacobian(A, J[:, n:] @ found.by_u if world.nu else np.zeros((n, 0)))
+
+
+def _derivatives(world: World, x: Inputs, integrator: str, velocity: Callable[[Inputs, Array], NextVelocity], size: int) -> Array:
+    """The derivatives of a step, in the tangent space, by q, v and what follows in d: controls, or changes of the velocity."""
     reduced, nd, n = world.reduced, world.nd, world.nd + world.nv
     outer = replace(world, coordinate_map=world.coordinate_map.differentiable())
 
     def moved(d: Array) -> dict[str, Any]:
-        u = x.u + d[n:] if world.nu else x.u
+        u = x.u + d[n:] if integrator not in EULER and world.nu else x.u
         at = replace(x, q=integrate(reduced, x.q, d[:nd]), v=x.v + d[nd:n], u=u)
-        after = integrate_step(outer, at, integrator, lambda at: linearized_velocity(world, at))
-        return {"change": np.concatenate([difference(reduced, stop_gradient(after.q), after.q), after.v])}
+        after = integrate_step(outer, at, integrator, lambda at: velocity(at, d[n:]))
+        end = stop_gradient(after.q)
+        return {"change": np.concatenate([velocity_of_rate(reduced, end, after.q - end), after.v])}
 
-    J = jacobian_at_zero(moved, n + world.nu)["change"]
-    return StepJacobian(J[:, :n], J[:, n:])
+    return jacobian_at_zero(moved, size)["change"]
 
 
 def linearized_velocity(world: World, x: Inputs) -> NextVelocity:

@@ -13,15 +13,17 @@ import numpy as np
 from condyle.dynamics import energy
 from condyle.dynamics.kinematics import poses
 from condyle.robot.spatial import Array
+from condyle.simulate.config import EULER
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.parameters import parameterized
-from condyle.simulate.solver import limit
+from condyle.simulate.solver import Solution, limit
 from condyle.simulate.step import Inputs, next_velocity, spring_energy
 from condyle.simulate.world import World
-from condyle.tape.array import isfinite, where
+from condyle.tape.array import array, isfinite, where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
+from condyle.tape.pytree import flatten
 from condyle.tape.trace import trace, trace_values
 from condyle.tape.trace_cache import cached_trace, trace_key
 
@@ -44,6 +46,11 @@ class Stepper:
         """Entries of a packed state: q, v, and the count of physics steps if forces depend on time."""
         return self.nq + self.world.nv + self.world.timed
 
+    @property
+    def gives_state(self) -> bool:
+        """Whether the kernel of derivatives also gives the state: where both need the same solution, or the next substep it."""
+        return self.integrator in EULER or self.substeps > 1
+
 
 def unpacked(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> Inputs:
     """The parts of a packed state; time is counted in steps of the physics, so that it is exact."""
@@ -57,10 +64,14 @@ def packed(stepper: Stepper, x: Array, q: Array, v: Array) -> Array:
     return np.concatenate([q, v, x[-1:] + 1.0] if stepper.world.timed else [q, v])
 
 
-def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tuple[Array, Any]:
-    """(the next packed state, the residual) of one step of the physics."""
-    after = integrate_step(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
-    return packed(stepper, x, after.q, after.v), after.residual
+def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any, Solution | None]:
+    """(the next state, the worst residual so far, the solution) of one step of the physics; see `checked_step`."""
+    end = integrate_step(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
+    after = packed(stepper, x, end.q, end.v)
+    # a sum is finite only if all its terms are
+    total = sum((*x, *u, *after, *([] if wrenches is None else wrenches.ravel())), 0.0)
+    worst = np.maximum(worst, where(isfinite(total), end.residual, np.inf))
+    return where(worst <= limit(), after, x), worst, end.solution
 
 
 def differentiable(stepper: Stepper) -> Stepper:
@@ -74,12 +85,7 @@ def checked_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, w
     """(the next state, the worst residual so far): a state that is not finite or does not converge stays as it is."""
 
     def body(_: Any, state: Any) -> Any:
-        now, worst = state
-        after, residual = substep(stepper, now, u, wrenches)
-        # a sum is finite only if all its terms are
-        total = sum((*now, *u, *after, *([] if wrenches is None else wrenches.ravel())), 0.0)
-        worst = np.maximum(worst, where(isfinite(total), residual, np.inf))
-        return where(worst <= limit(), after, now), worst
+        return substep(stepper, state[0], u, wrenches, state[1])[:2]
 
     if stepper.substeps == 1:
         new: tuple[Array, Any] = body(0, (x, worst))
@@ -116,9 +122,36 @@ def inlined_rollout(stepper: Stepper, x: Array, us: Array, wrenches: Array | Non
 
 
 def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
-    """A and B of one step of the physics."""
-    found = step_jacobian(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
-    return {"A": found.A, "B": found.B} if stepper.world.nu else {"A": found.A}
+    """A and B of one step of the physics; before them, if `gives_state`, the state after it and the residual."""
+    solution: Solution | None = None
+    end: dict[str, Any] = {}
+    if stepper.gives_state:
+        end, solution = _solved_step(stepper, x, u, wrenches)
+    found = step_jacobian(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator, solution)
+    return end | ({"A": found.A, "B": found.B} if stepper.world.nu else {"A": found.A})
+
+
+def _solved_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tuple[dict[str, Any], Solution | None]:
+    """({"x1": ..., "residual": ...}, the solution of an Euler method) of one step of the physics.
+
+    In a loop, whose body is rounded as that of `rollout`, whatever else is computed from its numbers.
+    """
+    rebuild: Any = None
+
+    def body(_: Any, state: Any, u: Any) -> Any:
+        nonlocal rebuild
+        after, worst, found = substep(stepper, state[0], u, wrenches, state[1])
+        if found is None:
+            return (after, worst), None
+        leaves, rebuild, _ = flatten((found.dv, found.iterates, found.points or ()))
+        return (after, worst), array(leaves)
+
+    (after, worst), row = scan(body, (x, 0.0), array([u]))
+    end = {"x1": after, "residual": worst}
+    if rebuild is None:
+        return end, None
+    dv, iterates, points = rebuild(list(row[0]))
+    return end, Solution(dv, iterates, worst, points or None)
 
 
 def chained(stepper: Stepper, total: Array, A: Array, B: Array) -> Any:

@@ -14,7 +14,7 @@ from condyle.errors import SimulationError
 from condyle.multibody.robot import Robot
 from condyle.robot.parameters import Parameters
 from condyle.simulate.build import Wrenches, build_world, chosen_contacts, ground_of_file, spring_list, wrench_frames
-from condyle.simulate.config import SimulationConfig
+from condyle.simulate.config import EULER, SimulationConfig
 from condyle.simulate.one_state import OneState
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
@@ -325,6 +325,13 @@ class Simulation:
             x1, residual = self._function("inlined_step", ("x", "u"), default_options(on), given)(*arrays, *given.values())
             self.status = Status.of(residual)
             return (x1, *self._jacobians(arrays, given, on)) if derivatives else x1
+        if derivatives and self.substeps == 1 and self.integrator in EULER:
+            # the step is solved once
+            x1, residual, *both = self._function("jacobians", ("x", "u"), on, given)(*arrays, *given.values())
+            self.status = Status.of(residual)
+            if not freeze:
+                require_ok(self, self.status, arrays, arrays[0])
+            return x1, *self._with_controls(both)
         # one row of controls: the kernel of rollouts makes steps, too
         function = self._function("rollout", ("x", "us"), on, given)
         xs, residual = function(arrays[0], arrays[1][..., None, :], *arrays[2:], *given.values())
@@ -467,11 +474,6 @@ class Simulation:
 
         return Stepper(self._world, self.integrator, self.substeps)
 
-    @cached_property
-    def _substep(self) -> Simulation:
-        """The simulation whose step is one step of the physics."""
-        return Simulation.from_config(self.robot, replace(self.config, dt=self.dt / self.substeps, substeps=1), self.threads)
-
     def _function(self, name: Any, inputs: tuple[str, ...], on: On, parameters: Iterable[str] = ()) -> Function:
         """The compiled kernel `name`, or (name, steps), on (backend, lanes, threads): one for a single state and for batches.
 
@@ -502,31 +504,25 @@ class Simulation:
     def _jacobians(self, arrays: tuple[Any, ...], given: dict[str, Any], on: On) -> tuple[np.ndarray, np.ndarray]:
         """(A, B) of a step; with substeps, the product of those of each step of the physics."""
         function, n = self._function("jacobians", ("x", "u"), on, given), self.ndx
-        A, *rest = _results(function(*arrays, *given.values()))
-        B = rest[0] if rest else np.zeros((*A.shape[:-1], 0), A.dtype)
+        (x, u, *extra), values = arrays, tuple(given.values())
+        found = _results(function(x, u, *extra, *values))
+        A, B = self._with_controls(found[2:] if self._stepper.gives_state else found)
         if self.substeps == 1:
             return A, B
         from condyle.simulate.kernels import compiled
 
         chained = compiled(self._stepper, "chained", total=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
-        x, u, *extra = arrays
-        backend, lanes, threads = on
         total = np.concatenate([A, B], axis=-1)
-        of_substep = given | ({"dt": given["dt"] / self.substeps} if "dt" in given else {})
         for _ in range(self.substeps - 1):
-            x = self._substep.step(
-                x,
-                u[..., : self.nu],
-                wrenches=extra[0] if extra else None,
-                parameters=of_substep,
-                freeze=True,
-                backend=backend,
-                lanes=lanes,
-                threads=threads,
-            )
-            A, *rest = _results(function(x, u, *extra, *given.values()))
+            found = function(found[0], u, *extra, *values)
+            A, *rest = found[2:]
             total = chained(total, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1), A.dtype))
         return total[..., :n], total[..., n:]
+
+    def _with_controls(self, found: Sequence[Any]) -> tuple[Any, Any]:
+        """(A, B): a robot without motors has a B without columns."""
+        A = found[0]
+        return A, found[1] if len(found) > 1 else np.zeros((*A.shape[:-1], 0), A.dtype)
 
     def _traced_rollout(self, x: Any, us: Any, extra: tuple[Any, ...], given: Any, on: Any, derivatives: bool) -> Any:
         """The states, and the derivatives of every step, inside a trace."""

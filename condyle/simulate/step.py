@@ -101,9 +101,13 @@ def along_reduced(T: Array | None, full: Constraint) -> Constraint:
 
 
 def solved(world: World, now: Problem) -> Solution:
-    """The change of velocity in one step, with the unknowns of the constraints."""
+    """The change of velocity in one step, with the unknowns of the constraints, in the solver's coordinates."""
     equations = Equations(now.M, now.p, now.v, now.constraints, now.contacts, world.inverse_inertia_diagonal)
-    found = solution(world.ancestor_dofs, equations, world.tolerance)
+    return solution(world.ancestor_dofs, equations, world.tolerance)
+
+
+def in_body_axes(now: Problem, found: Solution) -> Solution:
+    """A solution with the change of velocity in body axes."""
     return replace(found, dv=from_ground_axes(now.rotation, found.dv))
 
 
@@ -115,18 +119,20 @@ class NextVelocity:
     acceleration: Array
     contact_impulses: Array
     residual: Any
+    solution: Solution | None = None  # in the solver's coordinates
 
 
 def next_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after one step from a state."""
     now = problem(world, x)
-    found = solved(world, now)
+    solution = solved(world, now)
+    found = in_body_axes(now, solution)
     a = found.dv * (1.0 / world.h) - transport_acceleration(world, x.v)
     listed = zip(world.listed_points, now.constraints, found.iterates, strict=False)
     along = {k: b.law.impulse(iterate["y"]) for k, b, iterate in listed}
     if found.points is not None and now.contacts is not None:
         along |= {k: row for k, row in zip(now.contacts.layout.points, found.points[1], strict=True) if k is not None}
-    return NextVelocity(x.v + found.dv, a, contact_impulses(world, now.full.q, along), found.residual)
+    return NextVelocity(x.v + found.dv, a, contact_impulses(world, now.full.q, along), found.residual, solution)
 
 
 def augmented(world: World, M: Array) -> Array:

@@ -42,6 +42,7 @@ from condyle.simulate.step import (
     bias_force,
     external,
     implicit_gains,
+    in_body_axes,
     motors,
     problem,
     solved,
@@ -65,11 +66,14 @@ class VelocityDerivatives:
     by_u: Array
 
 
-def next_velocity_derivatives(world: World, x: Inputs) -> VelocityDerivatives:
-    """The velocity after a step and how it depends on the state and the controls."""
+def next_velocity_derivatives(world: World, x: Inputs, solution: Solution | None = None) -> VelocityDerivatives:
+    """The velocity after a step and how it depends on the state and the controls.
+
+    `solution`: that of the step, in the solver's coordinates, if it is known already.
+    """
     model, h = world.model, world.h
     now = problem(world, x)
-    solution = solved(world, now)
+    solution = in_body_axes(now, solution or solved(world, now))
     here, full, v_after = now.at, now.full, x.v + solution.dv
     after = now.at.lift(v_after)
     rate = solution.dv * (1.0 / h) - transport_acceleration(world, x.v)

@@ -349,10 +349,12 @@ class Assembler:
         return text, end
 
 
-def straight_part(block: Block, run: range, slots: Mapping[int, int]) -> tuple[Block, dict[int, int], dict[int, list[int]]]:
+def straight_part(
+    block: Block, run: range, slots: Mapping[int, int], leave: Mapping[int, list[int]]
+) -> tuple[Block, dict[int, int], dict[int, list[int]]]:
     """(a run of nodes as a block of its own, slots of its params, slots of its results, by node of that block).
 
-    In a slot, a comparison is 1 or 0.
+    In a slot, a comparison is 1 or 0. `leave`: more slots of results, by node of the whole block.
     """
     nodes = block.nodes
     graph: list[Node] = []
@@ -383,9 +385,10 @@ def straight_part(block: Block, run: range, slots: Mapping[int, int]) -> tuple[B
         if op not in SUPPORTED:
             continue  # a param, a constant, or what a loop gave: found where it is used
         place[i] = add(op, tuple([operand(a) for a in args]), data)
-        if i in slots:
+        goes = [*([slots[i]] if i in slots else []), *leave.get(i, ())]
+        if goes:
             kept = add("select", (place[i], one, zero)) if OPS[op].gives == BOOL else place[i]
-            places.setdefault(kept, []).append(slots[i])
+            places.setdefault(kept, []).extend(goes)
     return Block(tuple(graph), len(homes), tuple(places)), homes, places
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from condyle.tape.affine import affine_offset, body_counters, counter_range
 from condyle.tape.assemble import Assembler, Registers, straight_part
@@ -110,18 +111,27 @@ class BlockEmitter(TableEmitter):
 
     # ---- long straight parts of the bodies of loops, in assembly
 
+    @property
+    def can_assemble(self) -> bool:
+        """Whether there is assembly for the processor and the vectors that are computed with now."""
+        target = self.target
+        return bool(target.assembled) and not target.columns and Registers.of(self.type, target.assembled) is not None
+
     def runs_to_assemble(self, loop: Loop) -> list[range]:
         """The runs of a loop's body that are written in assembly: none if it is short, or if there is no assembly for it."""
         target = self.target
-        if not target.assembled or target.columns or Registers.of(self.type, target.assembled) is None:
+        if not self.can_assemble or weight(loop.body) <= target.straight_in_loops:
             return []
-        return assembled_runs(loop.body, target.assembled_run, loop.done) if weight(loop.body) > target.straight_in_loops else []
+        return assembled_runs(loop.body, target.assembled_run, loop.done)
 
-    def assembled_run(self, block: Block, run: range, plan: Cut) -> None:
-        """A run of nodes as an assembled function: operands come from their slots, and what is used later goes to its slot."""
+    def assembled_run(self, block: Block, run: range, plan: Cut, leave: Mapping[int, list[int]] = MappingProxyType({})) -> None:
+        """A run of nodes as an assembled function: operands come from their slots, and what is used later goes to its slot.
+
+        `leave`: more slots of results, by node.
+        """
         registers = Registers.of(self.type, self.target.assembled)
         assert registers is not None
-        part, homes, places = straight_part(block, run, plan.slots)
+        part, homes, places = straight_part(block, run, plan.slots, leave)
         self.names += 1
         name = f"straight{self.names}"
         # spilled values of all runs share one area, for none of them outlives its run

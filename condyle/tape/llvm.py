@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from condyle.tape.assemble import Assembler, Registers, supported
+from condyle.tape.assemble import SUPPORTED, Assembler, Registers, supported
 from condyle.tape.emit_block import BlockEmitter
 from condyle.tape.emit_table import Memory, Ports, RowIndex, Values
 from condyle.tape.graph import collection_paused
 from condyle.tape.ir_writer import VectorType
-from condyle.tape.layout import Cut, cut, weight
+from condyle.tape.layout import Cut, assembled_runs, cut, weight
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Block, Node, Port, Tape, by_port
 from condyle.tape.target import Target
 from condyle.tape.transpose import ColumnPorts, RowPorts, tile_starts
 
-COPIES = ("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+COPIED = 16  # entries that one lane copies at once
 
 
 def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:
@@ -51,6 +52,12 @@ class KernelEmitter(BlockEmitter):
             if port.run_time:
                 _, (loop,), (first, last) = tape.block.nodes[results[0]]
                 self.streams.setdefault(loop, []).append((p, first, last))
+        runs = self.straight_runs(tape)
+        if runs:
+            self.open_blocks()
+            self.in_runs(tape, runs)
+            self.close_blocks()
+            return
         tiles = self.tiles(tape)
         plan = cut(tape.block, self.scratch, self.target.uncut, self.target.piece, [group for _, _, group in tiles])
         self.open_blocks()
@@ -93,12 +100,12 @@ class KernelEmitter(BlockEmitter):
 
     def assembler(self, tape: Tape) -> Assembler | None:
         """What writes the whole block as assembly; None if LLVM has to."""
-        size, results = self.target.assembled, len(tape.block.results)
+        results = len(tape.block.results)
         shortest = self.target.straight_one_lane if self.type.lanes == 1 else self.target.straight
         enough = max(shortest, self.target.straight_per_result * results)
-        if not size or self.target.columns or weight(tape.block) <= enough or not supported(tape.block):
+        if not self.can_assemble or weight(tape.block) <= enough or not supported(tape.block):
             return None
-        registers = Registers.of(self.type, size)
+        registers = Registers.of(self.type, self.target.assembled)
         if registers is None or any(port.table for port in (*tape.inputs, *tape.outputs)):
             return None
         below = sum(p.size for p in tape.inputs) + results
@@ -112,7 +119,7 @@ class KernelEmitter(BlockEmitter):
     def straight(self, tape: Tape, assembler: Assembler) -> None:
         """Inputs into scratch memory, the block, outputs from scratch memory; entries lie there one after the other."""
         text = assembler.function("straight", tape.block).replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
-        self.globals += [f'module asm "{text}"', "declare void @straight(ptr)", *COPIES]
+        self.globals += [f'module asm "{text}"', "declare void @straight(ptr)", PREFETCH]
         at = 0
         for p, (start, size) in enumerate(_ports(tape)):
             self.copy_port(p, start, size, store=False)
@@ -123,6 +130,46 @@ class KernelEmitter(BlockEmitter):
             at += port.size
         self.scratch.area(assembler.spills)
 
+    # ---- a long kernel with loops, whose straight parts are assembled
+
+    def straight_runs(self, tape: Tape) -> list[range]:
+        """The runs of a kernel's nodes outside of loops that are written in assembly; none if all of them are short."""
+        target = self.target
+        if not self.can_assemble:
+            return []
+        runs = assembled_runs(tape.block, target.assembled_run, None)
+        enough = max(target.uncut, target.straight_per_result * len(tape.block.results))
+        return runs if sum(map(len, runs)) > enough else []
+
+    def in_runs(self, tape: Tape, runs: list[range]) -> None:
+        """Inputs into slots, the runs in order, outputs from scratch memory, where the entries of a port lie in a row."""
+        block = tape.block
+        self.globals.append(PREFETCH)
+        areas: dict[int, int] = {}
+        places: dict[int, list[int]] = {}
+        for p, (port, results) in self.outputs(tape):
+            if not port.table:
+                areas[p] = self.scratch.area(port.size)
+                for k, r in enumerate(results):
+                    places.setdefault(r, []).append(areas[p] + k)
+        assembled = {i for run in runs for i in run if block.nodes[i].op in SUPPORTED}
+        others = [r for r in places if r not in assembled]
+        plan = cut(block, self.scratch, self.target.uncut, self.target.piece, [[r] for r in others], runs)
+        self.load_slots(tape, plan)
+        for run, complete in zip(plan.runs, plan.complete, strict=True):
+            if run.start in plan.assembled:
+                self.assembled_run(block, run, plan, places)
+                if not complete:
+                    continue
+            with self.piece():
+                values = {} if run.start in plan.assembled else self.run(block, run, {}, plan)
+                for r in [others[g] for g in complete]:
+                    for place in places[r]:
+                        self.store(self.operand(block, r, values, plan), self.place(place))
+        for p, area in areas.items():
+            self.copy_port(p, area, tape.outputs[p - len(tape.inputs)].size, store=True)
+        self.store_tables(tape)
+
     def copy_port(self, p: int, area: int, size: int, *, store: bool) -> None:
         """An input into scratch memory, or an output from there, tile by tile."""
         with self.piece():
@@ -130,8 +177,7 @@ class KernelEmitter(BlockEmitter):
             ports.point(p)
             if self.type.lanes == 1:
                 ends = ports.start(p), self.place(area)
-                to, of = ends if store else ends[::-1]
-                self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {of}, i64 {size * self.type.bytes}, i1 false)")
+                self.copy_row(*(ends if store else ends[::-1]), size)
                 return
             width = ports.tile_width(size, self.type.lanes)
             tile, close = self.counted(size // width)
@@ -139,6 +185,22 @@ class KernelEmitter(BlockEmitter):
             close()
             if size % width:
                 self.copy_tile(ports, p, area, str(size - width), width, store=store)
+
+    def copy_row(self, to: str, of: str, size: int) -> None:
+        """Numbers in a row, for one lane; not by memcpy, because a kernel calls nothing from outside."""
+
+        def copy(first: str, width: int) -> None:
+            at, source = (self.put(f"getelementptr {self.type.element}, ptr {end}, i64 {first}") for end in (to, of))
+            vector, align = f"<{width} x {self.type.element}>", f"align {self.type.bytes}"
+            self.do(f"store {vector} {self.put(f'load {vector}, ptr {source}, {align}')}, ptr {at}, {align}")
+
+        many, rest = divmod(size, COPIED)
+        if many:
+            part, close = self.counted(many)
+            copy(self.put(f"mul i64 {part}, {COPIED}"), COPIED)
+            close()
+        if rest:
+            copy(str(many * COPIED), rest)
 
     def copy_tile(self, ports: RowPorts, p: int, area: int, shift: str, width: int, *, store: bool) -> None:
         """`width` entries of a port."""

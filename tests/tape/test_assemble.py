@@ -152,20 +152,27 @@ def looped_tape(seed: int) -> Tape:
             second = cd.loop(inner, np.array(first, dtype=object), 3)
             return np.array(mixed([*first, *second, *x], 40), dtype=object)
 
-        return {"y": cd.loop(outer, x[:4] * 0.5, 4, until=lambda state: state[0] > 1.0)}
+        before = mixed([*x], 40)
+        y = cd.loop(outer, np.array(before, dtype=object), 4, until=lambda state: state[0] > 1.0)
+        after = mixed([*x, *before, *y], 40)
+        # inputs, constants and results of the loop leave as they are, some of them twice
+        return {"y": y, "z": np.array([*after, x[1], 2.5, y[0], after[0], *before, 2.5, x[1]], dtype=object)}
 
     return cd.trace(made, x=5)
 
 
+@pytest.mark.parametrize("around", [False, True])
 @pytest.mark.parametrize(("precision", "lanes"), WIDTHS)
-def test_straight_parts_of_loops_give_the_reference_bits(precision: str, lanes: int) -> None:
+def test_straight_parts_of_and_around_loops_give_the_reference_bits(precision: str, lanes: int, around: bool) -> None:
     target = replace(cpu.target(), straight_in_loops=0, assembled_run=1)
+    if around:
+        target = replace(target, uncut=0, straight_per_result=0)
     if not target.assembled or Registers.of(VectorType(precision, lanes), target.assembled) is None:
         pytest.skip("no assembly for this processor")
     tape = looped_tape(lanes)
     lowered = lower(tape, precision)
     text, scratch = kernel_ir(lowered, precision, lanes, target)
-    assert text.count("module asm") >= 3
+    assert text.count("module asm") >= (5 if around else 3)
     kernel = cpu.CpuKernel(lowered, cpu.object_code(text), scratch, lanes, lowered.operations)
     inputs = inputs_from(random.Random(lanes).randrange, tape, dtype=DTYPE[precision], most=19)
     got = computed(kernel, tape, inputs, inputs[0].dtype)
