@@ -18,11 +18,16 @@ from condyle.tape.array import array
 from condyle.tape.function import Function, function
 from condyle.tape.implicit import implicit
 from condyle.tape.linalg import solve
+from condyle.tape.linalg.dispatch import plus_dot
+from condyle.tape.linalg.gauss_jordan import eliminated
+from condyle.tape.linalg.rule import with_rule
 from condyle.tape.linearize import linearize
 from condyle.tape.loop import loop, scan
+from condyle.tape.table import Table
 
 EXPLICIT = {1: "euler", 2: "midpoint", 4: "rk4"}  # and 3, Kutta's method of third order
 NEWTON_TOLERANCE, NEWTON_ITERATIONS = 1e-12, 30
+STRAIGHT = 32  # equations of an implicit step up to which straight code is quicker, and compiles in seconds
 
 Step = Callable[[Any, Any, Any, Any], Any]
 
@@ -166,8 +171,16 @@ class Implicit:
         return _repeated(lambda x: self._step(x, u, p, h * (1.0 / self.steps)), x, self.steps)
 
     def _step(self, x: Any, u: Any, p: Any, h: Any) -> Any:
-        K = implicit(self._solved, self._equations)(x, u, p, h)
-        return x + h * (self.b @ K.reshape(self.stages, self.size))
+        straight = self.stages * self.size <= STRAIGHT
+        rates = implicit(self._newton, self._equations) if straight else with_rule(self._rolled_newton, self._rule)
+        return x + h * (self.b @ rates(x, u, p, h).reshape(self.stages, self.size))
+
+    def _newton(self, x: Any, u: Any, p: Any, h: Any) -> Any:
+        def change(K: Any) -> Any:
+            F, J = linearize(lambda K: self._equations(K, x, u, p, h), K)
+            return solve(J, F)
+
+        return self._iterated(change)
 
     def _equations(self, K: Any, x: Any, u: Any, p: Any, h: Any) -> Any:
         """F(x + h A K, K) of all stages."""
@@ -176,14 +189,50 @@ class Implicit:
         each = [self.residual(at, rate, u, p) for at, rate in zip(points, rates, strict=True)]
         return np.concatenate([_checked(value, self.size, "model.f_impl_expr") for value in each])
 
-    def _solved(self, x: Any, u: Any, p: Any, h: Any) -> Any:
+    def _iterated(self, change: Callable[[Any], Any]) -> Any:
+        """K by Newton's method, whose steps are -change(K)."""
+
         def newton(_: Any, state: Any) -> Any:
-            F, J = linearize(lambda K: self._equations(K, x, u, p, h), state["K"])
-            change = solve(J, F)
-            return {"K": state["K"] - change, "change": np.max(abs(change) / (1.0 + abs(state["K"])))}
+            step = change(state["K"])
+            return {"K": state["K"] - step, "change": np.max(abs(step) / (1.0 + abs(state["K"])))}
 
         start = {"K": array(np.zeros(self.stages * self.size)), "change": 1.0}
         return loop(newton, start, NEWTON_ITERATIONS, until=lambda state: ~(state["change"] > NEWTON_TOLERANCE))["K"]
+
+    # ---- many equations: stages and elimination as loops
+
+    def _system(self, K: Any, x: Any, u: Any, p: Any, h: Any, *, by_data: bool) -> Table:
+        """[J R] of the equations F(x + h A K, K) of all stages: J by K, and R is F, or its Jacobian by (x, u, p, h)."""
+        rates = K.reshape(self.stages, self.size)
+        data = [each for each in (u, p) if by_data and len(each)]
+
+        def residual(at: Any, rate: Any, *rest: Any) -> Any:
+            given = iter(rest)
+            controls, parameters = (next(given) if by_data and len(each) else each for each in (u, p))
+            return _checked(self.residual(at, rate, controls, parameters), self.size, "model.f_impl_expr")
+
+        def stage(_: Any, state: Any, row: Any) -> Any:
+            slope = array([plus_dot(0.0, row["A"], column) for column in rates.T])
+            F, by_x, by_rate, *by_rest = linearize(residual, x + h * slope, row["rate"], *data)
+            J = [(h * a) * by_x + d * by_rate for a, d in zip(row["A"], row["own"], strict=True)]
+            R = [by_x, *by_rest, (by_x @ slope)[:, None]] if by_data else [F[:, None]]
+            return state, np.concatenate([*J, *R], axis=1)
+
+        rows: Table = scan(stage, (), {"A": self.A, "own": np.eye(self.stages), "rate": rates})[1]
+        return rows.reshape(self.stages * self.size, rows.shape[2])
+
+    def _rule(self, theta: Any, K: Any, tangents: Any) -> Any:
+        """dK = -J^-1 R (dx, du, dp, dh)."""
+        by_data = eliminated(self._system(K, *theta, by_data=True))
+        moves = np.concatenate([np.ravel(np.asarray(each, dtype=object)) for each in tangents])
+        return array([-plus_dot(0.0, by_data[i][: len(moves)], moves) for i in range(len(K))])
+
+    def _rolled_newton(self, x: Any, u: Any, p: Any, h: Any) -> Any:
+        def change(K: Any) -> Any:
+            found = eliminated(self._system(K, x, u, p, h, by_data=False))
+            return array([found.entry(i, 0) for i in range(found.rows)])
+
+        return self._iterated(change)
 
 
 def gauss_legendre(stages: int) -> tuple[np.ndarray, np.ndarray]:

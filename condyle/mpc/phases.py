@@ -33,7 +33,7 @@ class Packing:
     fixed: dict[str, list[float | None]] = field(default_factory=dict)
 
     def pack(self, qp: QP, factors: Factors) -> dict[str, Any]:
-        """What is left for the second phase: arrays of the stages, the "end", matrices and factors."""
+        """The inputs of the second phase: arrays of the stages, the "end", matrices and factors."""
         left: dict[str, Any] = {}
         self.shapes["AB"], self.fixed["AB"] = qp.system.AB.shape, list(qp.system.known)
         for name in STAGE:
@@ -44,8 +44,8 @@ class Packing:
             self.fixed[name] = [x.constant(c) for c in range(x.columns)]
             if name == "H":
                 # beside the whole matrix, only those entries that springs are added to
-                touched = np.ravel(self._touched(qp))
-                self.fixed[name] = [0.0 if not t else known for t, known in zip(touched, self.fixed[name], strict=True)]
+                sprung = np.ravel(self._with_springs(qp))
+                self.fixed[name] = [0.0 if not t else known for t, known in zip(sprung, self.fixed[name], strict=True)]
             if None in self.fixed[name]:
                 left[_packed(name)] = map_rows(lambda row, name=name: self._varying(name, row), x)
         rest = []
@@ -85,15 +85,15 @@ class Packing:
         )
         return program, Factors(*[table(left[name]) for name in ("K", "L", "Pc")])
 
-    def _touched(self, qp: QP) -> np.ndarray:
+    def _with_springs(self, qp: QP) -> np.ndarray:
         """Which entries of the Hessians springs are added to."""
         s = qp.H.shape[1]
-        touched = np.zeros((s, s), dtype=bool)
+        sprung = np.zeros((s, s), dtype=bool)
         if qp.C is not None:
             for row in {side.row for side in self.sides.sides}:
                 columns = [j for j in range(s) if qp.C.constant(row * s + j) != 0.0]
-                touched[np.ix_(columns, columns)] = True
-        return touched
+                sprung[np.ix_(columns, columns)] = True
+        return sprung
 
     def _varying(self, name: str, entries: Any) -> Any:
         return array([e for e, known in zip(np.ravel(entries), self.fixed[name], strict=True) if known is None])

@@ -269,13 +269,14 @@ class TableEmitter(IRWriter):
     # ---- whole tables
 
     def copy(self, source: Memory, target: Memory) -> None:
-        """Copy a table, row after row."""
+        """Copy a table, row after row; one whose entries lie side by side in the same order, piece after piece."""
         rows, columns = source.rows, source.columns
-        if source.contiguous and target.contiguous:
+        if (source.contiguous and target.contiguous) or (source.by_columns and target.by_columns):
             size = rows * columns
             columns = max(k for k in range(1, COPIED_TOGETHER + 1) if size % k == 0) if size > COPIED_TOGETHER else size
             rows = size // columns
-            source, target = (replace(m, rows=rows, columns=columns, row_size=columns) for m in (source, target))
+            pieces = {"rows": rows, "columns": columns, "row_size": columns, "column_size": 1}
+            source, target = replace(source, **pieces), replace(target, **pieces)
         row, close = self.counted(rows)
         for c in range(columns):
             self.put_entry(target, RowIndex(row), c, self.entry(source, RowIndex(row), c))

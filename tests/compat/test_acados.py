@@ -326,6 +326,29 @@ def test_an_implicit_integrator_is_of_order_twice_its_stages_where_the_system_is
     np.testing.assert_allclose(solver.get("Sx") @ np.ones(2), found, rtol=1e-9)  # linear
 
 
+def test_an_implicit_integrator_of_loops_is_the_same_one(monkeypatch):
+    """With its equations solved by loops over tables: the same state and derivatives, and second ones."""
+    found = []
+    for limit in (32, 1):
+        monkeypatch.setattr("condyle.compat.acados_integrators.STRAIGHT", limit)
+        model = AcadosModel()
+        model.x, model.u, model.p = 2, 1, 1
+        model.f_expl_expr = lambda x, u, p: np.array([x[1], p[0] * np.sin(x[0]) + u[0] * np.cos(x[1])])
+        sim = AcadosSim()
+        sim.model, sim.parameter_values = model, np.array([-3.0])
+        sim.solver_options.T, sim.solver_options.integrator_type, sim.solver_options.num_stages = 0.3, "IRK", 3
+        solver = AcadosSimSolver(sim)
+        arrays = {"x": np.array([0.7, -0.4]), "u": np.array([0.5]), "p": np.array([-3.0]), "T": 0.3}
+        second = solver.function.jacobian("Su", ("x", "u", "p", "T")) if limit == 1 else None
+        found.append(solver.function(**arrays))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    for name, by in zip(("x", "u", "p", "T"), second(**arrays), strict=True):
+        d = 1e-6 * np.eye(1, max(np.size(arrays[name]), 1)).reshape(np.shape(arrays[name]))  # of the first entry
+        up, down = (solver.function(**arrays | {name: arrays[name] + sign * d}).Su for sign in (1.0, -1.0))
+        np.testing.assert_allclose(by.reshape(2, -1)[:, 0], (up - down)[:, 0] / 2e-6, rtol=1e-5, atol=1e-8)
+
+
 # -- CasADi's expressions
 
 
