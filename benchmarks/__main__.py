@@ -34,6 +34,7 @@ ALL = (
     "mpc",
     "sampling_mpc",
     "trajectory_optimization",
+    "four_limbed_walk",
     "network",
     "accuracy",
 )

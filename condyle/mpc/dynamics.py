@@ -43,7 +43,8 @@ class Dynamics:
     def step(self, x: Any, u: Any, p: Any, h: Any) -> Any:
         """The state after one interval of length h, with the control u all along."""
         if self.world is not None:
-            return self._repeated(lambda x: self.world.step(x, u), x)  # type: ignore[union-attr]
+            world, own = self.world, self._of_world(p)
+            return self._repeated(lambda x: world.step(x, u, parameters=own), x)
         if self.integrator is None:
             return self._repeated(lambda x: self._checked(self.function(x, u, p), self.states.size), x)
         return self._repeated(lambda x: self._integrated(x, u, p, h), x)
@@ -52,10 +53,10 @@ class Dynamics:
         """(the state after one interval, whether the simulation converged): a state of one that did not stays as it is."""
         if self.world is None:
             return self.step(x, u, p, h), True
-        world = self.world
+        world, own = self.world, self._of_world(p)
 
         def once(state: Any) -> Any:
-            x1 = world.step(state[0], u)
+            x1 = world.step(state[0], u, parameters=own)
             assert world.status is not None
             return x1, where(world.status.ok, state[1], 1.0)
 
@@ -66,7 +67,7 @@ class Dynamics:
     def linearized(self, x: Any, u: Any, p: Any, h: Any) -> tuple[Any, Any, Any]:
         """(x1, A, B): d x1 = A dx + B du, in the tangent spaces at x and x1."""
         if self.world is not None and self.substeps == 1:
-            return self.world.step(x, u, derivatives=True)  # type: ignore[no-any-return]
+            return self.world.step(x, u, parameters=self._of_world(p), derivatives=True)  # type: ignore[no-any-return]
         x1 = self.step(x, u, p, h)
         _, A, B = self._change(x, u, stop_gradient(x1), p, h)
         return x1, A, B
@@ -78,6 +79,11 @@ class Dynamics:
         x1, A, B = self.linearized(x, u, p, h)
         c, D = linearize(lambda d: self.states.difference(following, self.states.retract(x1, d)), no_change(self.states.tangent))
         return c, D @ A, D @ B
+
+    def _of_world(self, p: Any) -> dict[str, Any]:
+        """The parameters of the problem that are those of the simulation: "ground_friction" is its "ground.friction"."""
+        assert self.world is not None
+        return {spec.name: p[spec.port] for spec in self.world.parameters.values() if spec.port in p} if p else {}
 
     def _change(self, x: Any, u: Any, following: Any, p: Any, h: Any) -> tuple[Any, Any, Any]:
         def change(d: Any, u: Any) -> Any:

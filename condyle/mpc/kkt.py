@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, pulled
+from condyle.mpc.interior_point import QP, QPSolution, pulled
 from condyle.tape.array import array, where
 from condyle.tape.loop import scan
 from condyle.tape.table import Table
@@ -69,6 +69,15 @@ def residuals(qp: QP, x0: Any, duals: Any, duals_end: Any) -> dict[str, Any]:
 
         inequality, products = scan(stage, (inequality, products), (duals, qp.d, qp.active))[0]
     return {"stationarity": stationarity, "dynamics": gap, "inequality": inequality, "complementarity": products}
+
+
+def program_stationarity(qp: QP, found: QPSolution) -> Any:
+    """The largest gradient of the Lagrangian at the trajectory with the multipliers of the program's solution: |H z|.
+
+    Those of the recursion above grow like the trajectory's unstable modes, and over hundreds of stages their rounding does too.
+    """
+    last = np.max(abs(array(qp.H_end @ found.end)))
+    return scan(lambda _, worst, row: (np.maximum(worst, np.max(abs(array(row[0] @ row[1])))), None), last, (qp.H, found.z))[0]
 
 
 def violation(sides: Sides, dual: Any, d: Any, active: Any) -> Any:

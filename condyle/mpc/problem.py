@@ -67,7 +67,8 @@ def ocp(
     Costs: `residual(x, u, r, p)` with `weights`, half their weighted square, and a scalar `cost(x, u, r, p)`; r and p may be left
     out. At the end `terminal_residual(x, r, p)` and `terminal_cost(x, r, p)`. `reference`: the size of r, or its default values.
     `parameters`: {name: default} of p["name"]; `stage_parameters`: {name: default (n,) or (N + 1, n)} of those with a value (n,)
-    for each stage. All of them can be given anew with each solve, and none is compiled in.
+    for each stage. All of them can be given anew with each solve, and none is compiled in. A parameter with the name of one of
+    the simulation is that one: "gravity", or "ground_friction" for "ground.friction".
 
     `bounds`: {name: b} for |part| <= b, or {name: (low, high)} of parts of x and u, and of what `constraints(x, u, p)` returns, a
     dict of arrays or one array called "constraints". Bounds of states hold from the second state on, to the last one;

@@ -11,7 +11,7 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.mpc.barrier import Sides
 from condyle.mpc.interior_point import QP, QPSolution, first_factors, solve_qp
-from condyle.mpc.kkt import costates, residuals
+from condyle.mpc.kkt import costates, program_stationarity, residuals
 from condyle.mpc.linearization import quadratic_program
 from condyle.mpc.merit import line_search
 from condyle.mpc.phases import Packing
@@ -247,12 +247,16 @@ class SQP(Shooting):
         start = problem.states.difference(xs[0], x0)
         duals, duals_end = plan.get("duals"), plan.get("duals_end")
         here = residuals(qp, start, duals, duals_end)
-        worst = np.max(array(list(here.values())))
         if self.hessian == "exact":
             pi, _, _ = costates(qp, duals, duals_end)
             convex = (*self.warmed(plan), state["exact"])
             qp = with_exact_hessians(problem, values, qp, (xs, us), pi, duals, duals_end, convex)
         found, exact = self._solved_safely(qp, start, plan, state["exact"])
+        if self.hessian != "exact":
+            # costates of a long unstable trajectory overflow
+            own, of_program = here["stationarity"], program_stationarity(qp, found)
+            here["stationarity"] = where(own <= of_program, own, of_program)
+        worst = np.max(array(list(here.values())))
         alpha: Any = 1.0
         cost: Any = found.cost
         nu = state["nu"]

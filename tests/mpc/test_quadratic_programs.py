@@ -7,6 +7,8 @@ import pytest
 from mpc.problems import SWING_UP, UPRIGHT, bounded, cart_pole, linear, swing_up
 
 import condyle as cd
+from condyle.robot.description import Description
+from condyle.robot.parts import body, joint, link
 
 
 def dense_solution(A, B, Q, R, Q_end, x0, N):
@@ -193,3 +195,29 @@ def test_intervals_of_different_length_and_substeps():
         k3 = step(x + 0.5 * h * k2, found.controls[4])
         x = x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + step(x + h * k3, found.controls[4]))
     np.testing.assert_allclose(found.states[5], x, atol=1e-9)
+
+
+def test_a_long_unstable_simulation_with_parameters_of_its_own():
+    """A pole is held off its upright for 30 s, over which errors grow by 1e40; its world is tilted by a parameter."""
+    pole = Description(
+        "pole",
+        (link("ground"), link("pole", body(1.0, com=(0.0, 0.0, 0.5), moments=(0.02, 0.02, 0.01)))),
+        (joint("hinge", "continuous", "ground", "pole", axis=(0.0, 1.0, 0.0)),),
+    )
+    world = cd.Simulation(cd.load(pole), 0.05, None)
+    problem = cd.ocp(
+        world, N=600, residual=lambda x, u: np.concatenate([x - 0.1, u]), weights=[1.0, 0.1, 0.01], bounds={"u": 20.0},
+        terminal_residual=lambda x: x - 0.1, parameters={"gravity": [0.0, 0.0, -9.81]},
+    )  # fmt: skip
+    solver = problem.sqp()
+    for gravity in ([0.0, 0.0, -9.81], [-9.81, 0.0, 0.0]):
+        found = solver(np.zeros(2), solver.start(np.zeros(2)), gravity=gravity)
+        assert found.status == 0, found.message
+        np.testing.assert_allclose(
+            world.step(found.states[:-1], found.controls, parameters={"gravity": gravity}), found.states[1:], atol=1e-5
+        )
+        angle = found.states[300, 0]
+        # at rest the torque balances gravity about the hinge
+        np.testing.assert_allclose(
+            found.controls[300], -0.5 * (np.sin(angle) * -gravity[2] + np.cos(angle) * gravity[0]), atol=1e-4
+        )

@@ -1,0 +1,281 @@
+"""Walks of the four-limbed robot through contact: 181 knots of 0.05 s at 0.4 m/s, planar and in space, on five slopes.
+
+The task of contact: friction 0.7, forces up to 1e6 N/m^2 times depth squared, smoothing 1e-3, |u| <= 300 N m, from a standing
+start. One step of the physics is one knot. Nothing says when a foot has contact. The first plan is kinematic, a trot; sequential
+quadratic programming makes a motion of it, with a soft reference for the feet, at first with ten times the smoothing.
+
+The slope is in the direction of gravity, so x is along the ground and z normal to it, and all slopes are one kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import condyle as cd
+from benchmarks.measure import busy
+from condyle.demos.fourlimb import FEET, FOOT_RADIUS, above, planar
+
+KNOTS, DT, SPEED, EFFORT, FRICTION = 181, 0.05, 0.4, 300.0, 0.7
+SLOPES = (0.0, 10.0, -10.0, 20.0, -20.0)  # degrees, rising along x
+STRENGTH = 1e6  # N/m^2, of the largest contact force k depth^2
+PERIOD, SWING, LIFT, RAMP = 0.8, 0.4, 0.08, 0.8  # s, s, m, s: of the first plan, a trot
+PHASES = (0.5, 0.0, 0.0, 0.5)  # of FEET
+SLIP = 10.0
+SCALE = 0.01  # of all costs: the line search weighs them against the gaps of the dynamics
+
+
+@dataclass(frozen=True)
+class Task:
+    """A problem with its solver: `x0` stands, `u0` holds it on flat ground."""
+
+    base: str
+    world: cd.Simulation
+    problem: Any
+    solver: Any
+    x0: np.ndarray
+    u0: np.ndarray
+
+    @property
+    def robot(self) -> Any:
+        """The robot."""
+        return self.world.robot
+
+
+@cache
+def task(base: str, knots: int = KNOTS, iterations: int = 60) -> Task:
+    """The problem of one base, "planar" or "free"."""
+    robot = planar() if base == "planar" else cd.load("fourlimb")
+    # at the surface two thirds of the largest force carry the robot
+    depth = float(np.sqrt(1.5 * robot.mass * 9.81 / STRENGTH))
+    world = cd.Simulation(
+        robot, DT, cd.Plane(FRICTION), "foot_*", rest_depth_mm=1e3 * depth, depth_exponent=2, smoothing=1e-3
+    )  # fmt: skip
+    # a trot stands on two feet
+    x0 = above(world, (1.0 - np.sqrt(0.5)) * depth)
+    nq, nv, nu = robot.nq, robot.nv, world.nu
+    feet0 = feet(robot, x0[:nq])
+
+    def errors(x: Any, r: Any) -> Any:
+        q, v = x[:nq], x[nq : nq + nv]
+        if base == "planar":
+            place, attitude, velocity = [q[0] - r[0], q[1] - r[2]], [q[2]], [v[0] - r[1], v[1], v[2]]
+        else:
+            place, attitude = [q[0] - r[0], q[1], q[2] - r[2]], [2.0 * q[3], 2.0 * q[4], 2.0 * q[5]]
+            velocity = [v[0] - r[1], *v[1:6]]
+        slips, lifts, steps = [], [], []
+        for k, foot in enumerate(FEET):
+            p, V = robot.frame_pose(q, foot)[1], robot.frame_velocity(q, v, foot)
+            height = p[2] - FOOT_RADIUS
+            near = np.exp(-height / 0.015)
+            slips += [V[0] * near] if base == "planar" else [V[0] * near, V[1] * near]
+            lifts.append(height - r[3 + k])
+            steps += [p[0] - r[7 + k]] if base == "planar" else [p[0] - r[7 + k], p[1] - feet0[k, 1]]
+        joints = [*(q[nq - nu :] - x0[nq - nu : nq]), *v[nv - nu :]]
+        return cd.array([*place, *attitude, *velocity, *joints, *slips, *lifts, *steps])
+
+    problem = cd.ocp(
+        world, N=knots - 1, residual=lambda x, u, r: np.concatenate([errors(x, r), u]), weights=weights(base, nu),
+        terminal_residual=errors, terminal_weights=weights(base, nu)[:-nu], reference=11, bounds={"u": EFFORT},
+        parameters={"gravity": [0.0, 0.0, -9.81], "contact_smoothing": 1e-3},
+    )  # fmt: skip
+    return Task(base, world, problem, problem.sqp(iterations=iterations, tolerance=1e-5), x0, statics(world, x0))
+
+
+def weights(base: str, nu: int, gait: float = 0.0) -> np.ndarray:
+    """Of the residual; `gait`: of the heights of the feet in the first plan, and a third of it of their places."""
+    w = [0.0, 50.0, 50.0, 30.0, 1.0, 1.0]
+    if base == "free":
+        w = [0.0, 50.0, 50.0, *[50.0] * 3, 30.0, *[1.0] * 5]
+    along = 1 if base == "planar" else 2
+    feet = [SLIP] * 4 * along + [gait] * 4 + [gait / 3.0] * 4 * along
+    return SCALE * np.array([*w, *[1.0] * nu, *[0.01] * nu, *feet, *[1e-5] * nu])
+
+
+def feet(robot: Any, q: np.ndarray) -> np.ndarray:
+    """The feet's centres (..., 4, 3)."""
+    return np.stack([robot.frame_pose(q, foot)[1] for foot in FEET], axis=-2)
+
+
+def statics(world: Any, x: np.ndarray) -> np.ndarray:
+    """Torques that hold the standing robot, the forces of the feet those of the least squares."""
+    robot, q = world.robot, x[: world.robot.nq]
+    rest = robot.nv - world.nu
+    J = np.concatenate([robot.jacobian(q, foot)[:3] for foot in FEET])
+    needed = np.asarray(robot.gravity_forces(q), dtype=float)
+    forces = np.linalg.lstsq(J.T[:rest], needed[:rest], rcond=None)[0]
+    return np.asarray((needed - J.T @ forces)[rest:])
+
+
+# ---- the first plan
+
+
+def trot(given: Task) -> np.ndarray:
+    """References (N + 1, 11): x, its speed, height of the base, heights of the feet above their stance, their places."""
+    robot, x0, t = given.robot, given.x0, DT * np.arange(given.problem.N + 1)
+    height = 1 if given.base == "planar" else 2
+
+    def moved(t: Any) -> Any:
+        return SPEED * np.where(np.asarray(t) < RAMP, 0.5 * np.square(t) / RAMP, np.asarray(t) - 0.5 * RAMP)
+
+    r = np.zeros((len(t), 11))
+    r[:, 0], r[:, 1], r[:, 2] = moved(t), SPEED * np.minimum(t / RAMP, 1.0), x0[height]
+    for k, start in enumerate(feet(robot, x0[: robot.nq])[:, 0]):
+        step = np.floor(t / PERIOD - PHASES[k])  # how many have begun, less one
+        phase = np.clip((t - (step + PHASES[k]) * PERIOD) / SWING, 0.0, 1.0)
+
+        def stance(n: np.ndarray, start: float = start, k: int = k) -> np.ndarray:
+            """Where the foot stands after step n: below the hip in the middle of the stance."""
+            return start + np.where(n < 0, 0.0, moved((n + PHASES[k]) * PERIOD + 0.5 * (SWING + PERIOD)))
+
+        r[:, 3 + k] = np.where(step < 0, 0.0, LIFT * np.sin(np.pi * phase) ** 2)
+        way = phase - np.sin(2.0 * np.pi * phase) / (2.0 * np.pi)
+        r[:, 7 + k] = stance(step - 1) + (stance(step) - stance(step - 1)) * np.where(step < 0, 0.0, way)
+    return r
+
+
+def first_plan(given: Task, r: np.ndarray) -> dict[str, np.ndarray]:
+    """States that follow the reference by the inverse kinematics of each limb in its plane, and the torques of standing."""
+    robot, x0 = given.robot, given.x0
+    nq, nv = robot.nq, robot.nv
+    at = [[robot.v_slice(f"pitch_{i}_{foot[5:]}").start for i in (1, 2, 3)] for foot in FEET]
+    shift = nq - nv
+    q, home, height = x0[:nq].copy(), x0[:nq], feet(robot, x0[:nq])[:, 2]
+    plan = given.solver.start(x0, u=given.u0)
+    for i, row in enumerate(r):
+        q[0] = row[0]
+        for _ in range(8):
+            for k, foot in enumerate(FEET):
+                J = robot.jacobian(q, foot)[np.ix_([0, 2], at[k])]
+                p = robot.frame_pose(q, foot)[1]
+                inverse = np.linalg.pinv(J)
+                own = np.array(at[k]) + shift
+                # the third joint stays near its angle of standing
+                q[own] += inverse @ [row[7 + k] - p[0], row[3 + k] + height[k] - p[2]]
+                q[own] += (np.eye(3) - inverse @ J) @ (0.1 * (home - q)[own])
+        plan["states"][i, :nq] = q
+    states = plan["states"]
+    states[1:, nq:] = robot.difference(states[:-1, :nq], states[1:, :nq]) / DT
+    states[0] = x0
+    return plan
+
+
+# ---- the walk
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A plan, and how it was found."""
+
+    task: Task
+    slope: float
+    states: np.ndarray
+    controls: np.ndarray
+    statuses: list[int]
+    iterations: list[int]
+    costs: list[float]
+    gap: float
+    stationarity: float
+    seconds: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last solve did."""
+        return self.statuses[-1] == 0
+
+
+STAGES = ((300.0, 1e-2), (300.0, 1e-3))  # weight of the first plan's feet, smoothing
+
+
+def gravity(slope: float) -> np.ndarray:
+    """Gravity in axes along and normal to a slope that rises along x."""
+    a = np.radians(slope)
+    return 9.81 * np.array([-np.sin(a), 0.0, -np.cos(a)])
+
+
+def walk(given: Task, slope: float, stages: Any = STAGES) -> Walk:
+    """The plan on a slope."""
+    begin = time.process_time()
+    nu, r = given.world.nu, trot(given)
+    plan, found, rows = first_plan(given, r), None, []
+    for gait, smoothing in stages:
+        w = weights(given.base, nu, gait)
+        found = given.solver(
+            given.x0, plan, reference=r, weights=w, terminal_weights=w[:-nu], gravity=gravity(slope), contact_smoothing=smoothing
+        )  # fmt: skip
+        rows.append((int(found.status), int(found.iterations), float(found.cost)))
+        plan = found.plan
+    assert found is not None
+    status, iterations, costs = (list(column) for column in zip(*rows, strict=True))
+    residuals = {name: float(found.residuals[name]) for name in ("dynamics", "stationarity")}
+    return Walk(
+        given, slope, found.states, found.controls, status, iterations, costs, residuals["dynamics"], residuals["stationarity"],
+        time.process_time() - begin,
+    )  # fmt: skip
+
+
+def measure(done: Walk) -> dict[str, Any]:
+    """Speed, lift and slip of the feet, torques and tilt of a plan."""
+    given, states = done.task, done.states
+    nq = given.robot.nq
+    at = feet(given.robot, states[:, :nq])
+    forces = given.world.contact_forces(states[:-1], done.controls, parameters={"gravity": gravity(done.slope)})
+    carries = forces[:, :, 2] > 0.01 * given.world.weight
+    moved = np.linalg.norm(np.diff(at[:, :, :2], axis=0), axis=-1)
+    way = float(states[-1, 0] - states[0, 0])
+    half = len(states) // 2
+    tilt = np.abs(states[:, 2]) if given.base == "planar" else 2.0 * np.arcsin(np.hypot(states[:, 3], states[:, 4]))
+    steps = np.sum(~carries[:-1] & carries[1:], axis=0)
+    return {
+        "base": given.base, "slope": done.slope, "converged": done.converged, "iterations": done.iterations,
+        "costs": done.costs, "seconds": done.seconds, "gap": done.gap, "stationarity": done.stationarity,
+        "speed": float(states[-1, 0] - states[half, 0]) / (DT * (len(states) - 1 - half)), "way": way,
+        "lift": float((at[:, :, 2].max(axis=0) - at[0, :, 2]).min()), "steps": steps.tolist(),
+        "slip": float((moved * carries).sum()) / 4.0 / way,
+        "torque": float(np.abs(done.controls).max()), "tilt": float(np.degrees(tilt.max())),
+    }  # fmt: skip
+
+
+def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
+    """Print the table and return its numbers."""
+    rows = []
+    table = Table(
+        "base", "slope", "converged", "iterations", "s", "speed, m/s", "lift, mm", "steps", "slip, mm/m", "torque", "tilt, deg",
+        title=f"plans of {SPEED} m/s, one core ({busy()})", title_justify="left",
+    )  # fmt: skip
+    for base in ("planar",) if tiny else ("planar", "free"):
+        begin = time.process_time()
+        given = task(base, 12, 3) if tiny else task(base)
+        given.solver.function.on("cpu", lanes=1).kernel()
+        console.print(f"{base}: {given.problem}, compiled in {time.process_time() - begin:.0f} s, cache as found")
+        for slope in SLOPES[:1] if tiny else SLOPES:
+            with console.status(f"{base} {slope:+.0f}"):
+                rows.append(row := measure(walk(given, slope)))
+            table.add_row(
+                base, f"{slope:+.0f}", "yes" if row["converged"] else f"no, {row['gap']:.1g}",
+                " + ".join(map(str, row["iterations"])), f"{row['seconds']:.1f}", f"{row['speed']:.3f}",
+                f"{1e3 * row['lift']:.0f}", f"{min(row['steps'])}", f"{1e3 * row['slip']:.0f}",
+                f"{row['torque']:.0f}", f"{row['tilt']:.1f}",
+            )  # fmt: skip
+    console.print(table)
+    return {"rows": rows, "busy": busy()}
+
+
+def main(folder: str) -> None:
+    """Write the plans as arrays."""
+    for base in ("planar", "free"):
+        for slope in SLOPES:
+            done = walk(task(base), slope)
+            np.savez(Path(folder) / f"{base}_{slope:+.0f}.npz", x=done.states, u=done.controls)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
