@@ -32,6 +32,7 @@ ALL = (
     "closed_loop",
     "constraints",
     "mpc",
+    "flight",
     "sampling_mpc",
     "trajectory_optimization",
     "four_limbed_walk",

@@ -34,6 +34,7 @@ DRAWN_IN = {
     "closed_loop": "pictures_of_loops",
     "blocks": "pictures_of_loops",
     "sensors": "pictures_of_sensors",
+    "flight": "pictures_of_flight",
     "mpc": "pictures_of_mpc",
     "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",

@@ -5,6 +5,8 @@ from condyle.flight.airframe import Airframe as Airframe
 from condyle.flight.airframe import RotorData as RotorData
 from condyle.flight.airframe import airframe as airframe
 from condyle.flight.allocation import Allocation as Allocation
+from condyle.flight.attachments import ElasticArms as ElasticArms
+from condyle.flight.attachments import Load as Load
 from condyle.flight.battery import Battery as Battery
 from condyle.flight.estimation import InertialEstimator as InertialEstimator
 from condyle.flight.estimation import OffsetFreeNmpc as OffsetFreeNmpc
@@ -12,7 +14,6 @@ from condyle.flight.estimation import StateNoise as StateNoise
 from condyle.flight.estimation import WrenchObserver as WrenchObserver
 from condyle.flight.geometric import Geometric as Geometric
 from condyle.flight.indi import Indi as Indi
-from condyle.flight.load import Load as Load
 from condyle.flight.nmpc import Nmpc as Nmpc
 from condyle.flight.references import Circle as Circle
 from condyle.flight.references import FigureEight as FigureEight

@@ -55,7 +55,11 @@ def inverse_dynamics_torques(
     The other coordinates accelerate freely; or, where given, as `base` says: (nv,).
     """
     n = model.nv
-    outside = wrench_forces(model, q, frames, wrenches) if len(frames) else np.zeros(n)
+    outside = np.array(wrench_forces(model, q, frames, wrenches), dtype=object) if len(frames) else np.zeros(n, dtype=object)
+    for link in model.links:
+        if link.kind.nv == 1 and link.v.start not in joints and (link.stiffness or link.damping):
+            j = link.v.start
+            outside[j] = outside[j] + (link.rest - q[link.q.start]) * link.stiffness - v[j] * link.damping
     a = np.zeros(n, dtype=object)
     for k, j in enumerate(joints):
         a[j] = accelerations[k]

@@ -22,9 +22,9 @@ from condyle.errors import ControlError
 from condyle.flight.air import Air, flapping, ground_effect, induced_power
 from condyle.flight.airframe import Airframe, airframe
 from condyle.flight.allocation import Allocation
+from condyle.flight.attachments import ElasticArms, Load, with_damping, with_elastic_arms, with_load
 from condyle.flight.battery import Battery
 from condyle.flight.gimbals import RIGID, inverse_dynamics_torques, lagged, smooth_motion
-from condyle.flight.load import Load, with_damping, with_load
 from condyle.flight.single_body import single_body
 from condyle.flight.wind import Wind
 from condyle.multibody.robot import Robot
@@ -46,7 +46,7 @@ class Vehicle(Block):
     `dt`: the tick, s. `servo`: "kinematic" (a first-order lag, exactly) or "torque" (P (command - a) against a damping).
     `air`: an `Air`. `wind`: three numbers, a `Wind`, `Gust` or `Dryden`, or several, which add. `battery`: a `Battery`. `ground`:
     a ground such as cd.Plane(), on which it stands on its feet (`contacts` says otherwise). `load`: a `Load` on a cable.
-    `integrator`: "rk4", or, on a ground, "semi_implicit_euler". Further options are those of a `condyle.Simulation`.
+    `arms`: `ElasticArms`. `integrator`: "rk4", or, on a ground, "semi_implicit_euler". Further options: of a Simulation.
 
     Parameters, each one for all robots or one for each: "vehicle.thrust_factor" (a rotor at 70 %), ".thrust_min", ".thrust_max",
     ".drag", ".lag", ".servo_lag", and those of air, wind, battery, robot and ground. To record: "vehicle.thrusts" (mean over the
@@ -64,6 +64,7 @@ class Vehicle(Block):
         battery: Battery | None = None,
         ground: Ground | None = None,
         load: Load | None = None,
+        arms: ElasticArms | None = None,
         contacts: Any = None,
         integrator: str | None = None,
         substeps: int | None = None,
@@ -80,6 +81,8 @@ class Vehicle(Block):
         self.servo, self.air, self.battery, self.load = servo, _is(Air, air), _is(Battery, battery), _is(Load, load)
         self.winds = _winds(wind)
         robot = with_damping(made.robot, made.gimbals, made.servo_lags) if servo == "torque" else made.robot
+        _is(ElasticArms, arms)
+        robot = robot if arms is None else with_elastic_arms(robot, made.gimbals, arms)
         robot = robot if load is None else with_load(robot, load)
         if substeps is None:
             substeps = _substeps(robot, dt) if servo == "torque" and chosen == "rk4" else 1

@@ -178,6 +178,19 @@ def test_a_load_swings_as_a_pendulum(joint: str) -> None:
     assert flight.Vehicle("birotor", load=flight.Load(0.3, 0.5)).hover[0] == pytest.approx((1.444422 + 0.3) * G / 2)
 
 
+def test_arms_bend_under_their_thrusts() -> None:
+    """At rest in hover, K angle = lever (f - weight of the gimbal), to first order of the angle."""
+    vehicle = flight.Vehicle("quadrotor", arms=flight.ElasticArms(40.0, 0.4))
+    loop, model = vehicle.loop(), vehicle.simulation.robot.model
+    assert model.nv == 14
+    arms = [link for link in model.links if link.joint.endswith("_arm")]
+    out = loop.rollout(loop.state(vehicle.configuration()), vehicle.hover, 300, record=["q", "v"], every=300)
+    lever = np.hypot(0.1377, 0.138) - 0.25 * (np.hypot(0.1377, 0.138) - 0.05)
+    expected = lever * (vehicle.hover[0] - 0.2 * G) / 40.0
+    found = [out["q"][-1, link.q.start] for link in arms]
+    np.testing.assert_allclose(found, expected, rtol=0.005)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -195,6 +208,7 @@ def test_a_load_swings_as_a_pendulum(joint: str) -> None:
         (lambda: flight.Dryden(np.nan), "speed must be a positive number"),
         (lambda: flight.Dryden(3.0, direction=(0, 0, 1)), "not vertical"),
         (lambda: flight.Gust((1, 0, 0), shape="square"), "'cosine' or 'pulse'"),
+        (lambda: flight.ElasticArms(-1.0), "stiffness must be a number of at least"),
         (lambda: flight.Load(0.0, 1.0), "mass must be greater than 0"),
         (lambda: flight.Load(1.0, 1.0, joint="hinge"), "'ball' or 'universal'"),
         (lambda: flight.Battery(resistance=-1.0), "'battery.resistance' must be finite and at least 0"),

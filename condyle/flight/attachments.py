@@ -1,4 +1,4 @@
-"""A load on a cable below a vehicle, and servos' joints with damping: changes of the robot's model."""
+"""What a vehicle's robot is given besides its file: a load on a cable, arms that bend, damping for servos in torque form."""
 
 from __future__ import annotations
 
@@ -56,24 +56,13 @@ def with_load(robot: Robot, load: Load) -> Robot:
     kinds: list[tuple[str, Kind]] = [("load_joint", Ball())]
     if load.joint == "universal":
         kinds = [("load_x", Revolute((1.0, 0.0, 0.0))), ("load_y", Revolute((0.0, 1.0, 0.0)))]
-    links, at, parent, placement = list(model.links), (model.nq, model.nv), 0, pose(load.at)
+    links, parent, placement = list(model.links), 0, pose(load.at)
     for k, (name, kind) in enumerate(kinds):
         last = k == len(kinds) - 1
-        link = Link(
-            "load" if last else "cable",
-            name,
-            parent,
-            kind,
-            placement,
-            body if last else Inertia.zero(),
-            slice(at[0], at[0] + kind.nq),
-            slice(at[1], at[1] + kind.nv),
-            damping=load.damping,
-            visuals=shapes if last else (),
-            collisions=touch if last else (),
-        )
-        links.append(link)
-        at, parent, placement = (at[0] + kind.nq, at[1] + kind.nv), len(links) - 1, Pose.identity()
+        body_of = body if last else Inertia.zero()
+        link = Link("load" if last else "cable", name, parent, kind, placement, body_of, slice(0), slice(0), damping=load.damping)
+        links.append(_appended(links, replace(link, visuals=shapes, collisions=touch) if last else link))
+        parent, placement = len(links) - 1, Pose.identity()
     frame = Frame("load", len(links) - 1, pose((0.0, 0.0, -load.length)))
     return Robot(_checked(replace(model, links=tuple(links), frames=(*model.frames, frame))))
 
@@ -94,3 +83,56 @@ def with_damping(robot: Robot, joints: Sequence[str], lags: Any) -> Robot:
             j = link.v.start
             links[i] = replace(link, damping=FAST / inverse[j, j] / float(lags[list(joints).index(link.joint)]))
     return Robot(replace(robot.model, links=tuple(links)))
+
+
+@dataclass(frozen=True)
+class ElasticArms:
+    """Arms that bend: each gimbal is carried by a spring hinge about the horizontal axis across its arm.
+
+    `stiffness` in N m/rad, `damping` in N m s/rad. `root`: where the hinge is on the line from the vertical axis of the base to
+    the gimbal, 0 to 1. The joints are called GIMBAL_arm; up is positive.
+    """
+
+    stiffness: float
+    damping: float = 0.0
+    root: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name, least in (("stiffness", 1e-9), ("damping", 0.0), ("root", 0.0)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not isfinite(value) or value < least:
+                raise ControlError(f"ElasticArms: {name} must be a number of at least {least:g}, got {value!r:.40}")
+        if self.root >= 1.0:
+            raise ControlError(f"ElasticArms: root is a part of the arm, below 1; got {self.root!r:.40}")
+
+
+def with_elastic_arms(robot: Robot, gimbals: Sequence[str], arms: ElasticArms) -> Robot:
+    """The robot with a spring hinge before each gimbal that sits on the base."""
+    model = robot.model
+    links: list[Link] = []
+    number: list[int] = []  # old link -> new link
+    for _, link in model.outward():
+        parent = number[link.parent] if link.parent >= 0 else -1
+        placement = link.placement
+        if link.joint in gimbals and link.parent == 0:
+            p = np.asarray(link.placement.p, dtype=float)
+            reach = float(np.hypot(p[0], p[1]))
+            if reach == 0.0:
+                raise ControlError(f"ElasticArms: gimbal '{link.joint}' is on the vertical axis of its base and has no arm")
+            hinge = Pose(np.eye(3), p * np.array([arms.root, arms.root, 1.0]))
+            # up is positive: about the axis across that points to the right, seen along the arm
+            kind = Revolute((float(p[1]) / reach, float(-p[0]) / reach, 0.0))
+            name = f"{link.joint}_arm"
+            links.append(_appended(links, Link(name, name, parent, kind, hinge, Inertia.zero(), slice(0), slice(0))))
+            links[-1] = replace(links[-1], stiffness=float(arms.stiffness), damping=float(arms.damping))
+            parent, placement = len(links) - 1, Pose(link.placement.R, p - hinge.p)
+        links.append(_appended(links, replace(link, parent=parent, placement=placement)))
+        number.append(len(links) - 1)
+    frames = tuple(replace(frame, link=number[frame.link] if frame.link >= 0 else -1) for frame in model.frames)
+    return Robot(replace(model, links=tuple(links), frames=frames, keyframes={}))
+
+
+def _appended(links: Sequence[Link], link: Link) -> Link:
+    """The link with coordinates that follow those of the links before."""
+    q, v = (links[-1].q.stop, links[-1].v.stop) if links else (0, 0)
+    return replace(link, q=slice(q, q + link.kind.nq), v=slice(v, v + link.kind.nv))
