@@ -33,6 +33,7 @@ ALL = (
     "constraints",
     "mpc",
     "flight",
+    "flight_control",
     "sampling_mpc",
     "trajectory_optimization",
     "four_limbed_walk",

@@ -18,11 +18,12 @@ import numpy as np
 
 from condyle.closed_loop.block import Block
 from condyle.errors import ControlError
+from condyle.flight.allocation import Allocation
 from condyle.flight.geometric import rotation
-from condyle.flight.nmpc import Nmpc
+from condyle.flight.nmpc import Nmpc, reference_size
 from condyle.flight.single_body import SingleBody, conjugate, matrix_times, quaternion_product, rotated, single_body
 from condyle.robot.spatial import cross, skew, vector
-from condyle.tape.array import array, where
+from condyle.tape.array import array, isfinite, where
 
 Array = Any
 
@@ -122,14 +123,16 @@ def observed(
     first = state["started"] <= 0.0
     p, h = x[3:6] * mass, matrix_times(body.inertia, x[10:13])
     linear, angular = momentum_change(body, x, command, mass, gravity)
-    found, after = {}, {"started": 1.0}
+    # a measurement that is not finite changes nothing
+    ok = isfinite(sum(x, 0.0))
+    found, after = {}, {"started": where(ok, 1.0, state["started"])}
     parts = (("force", "linear", p, linear, limits[0]), ("torque", "angular", h, angular, limits[1]))
     for name, key, momentum, change, limit in parts:
         # the observer's momentum one update ago, moved by the model; what is missing is the wrench
         s = where(first, momentum, state[key] + change * dt)
         d = (momentum - s) * (share / dt)
         d = np.minimum(np.maximum(d, np.full(3, -limit)), np.full(3, limit))
-        found[name], after[key] = d, s + d * dt
+        found[name], after[key] = where(ok, d, 0.0), where(ok, s + d * dt, state[key])
     return found, after
 
 
@@ -155,8 +158,33 @@ class OffsetFreeNmpc(Nmpc):
         share = 1.0 - np.exp(-self.bandwidth * self.dt)
         found, after = observed(self.body, kept, x, state["applied"], share, self.dt, weight, (MAX_FORCE, MAX_TORQUE))
         rest = {key: value for key, value in state.items() if key not in kept}
-        u, plan = super().step(rest, x, reference, force=found["force"], torque=found["torque"])
+        rows = np.asarray(reference, dtype=object).reshape(-1, reference_size(self.body))
+        rows = array([steady_reference(self.allocation, row, found["force"], found["torque"], weight) for row in rows])
+        u, plan = super().step(rest, x, rows, force=found["force"], torque=found["torque"])
         return u, {**plan, **after, **found, "applied": u}
+
+
+def steady_reference(allocation: Allocation, row: Array, force: Array, torque: Array, weight: tuple[Any, Any]) -> Array:
+    """A row of references at which the wrench of a disturbance is balanced: other thrusts and angles.
+
+    Where a side force is impossible, the attitude is another one, too: turned as the force that carries the weight has to be.
+    """
+    body, n, (mass, gravity) = allocation.body, allocation.body.n, weight
+    up = vector(0.0, 0.0, 1.0) * (mass * gravity)
+    wanted, q = up - force, row[6:10]
+    before = rotated(conjugate(q), vector(0.0, 0.0, 1.0)) * (body.mass * body.gravity)
+    if allocation.rank < 6:
+        z = wanted * (1.0 / np.sqrt(wanted @ wanted))
+        # the smallest rotation from up to z:  (1 + z_z, up x z)
+        turn = vector(1.0 + z[2], -z[1], z[0], 0.0 * z[0])
+        q = quaternion_product(turn * (1.0 / np.sqrt(turn @ turn)), q)
+    change = np.concatenate([rotated(conjugate(q), wanted) - before, -torque])
+    s_c = []
+    for i, (ds, dc) in enumerate(allocation.components(change)):
+        f, a = row[13 + i], 0.0 if body.gimbal[i] < 0 else row[13 + n + body.gimbal[i]]
+        s_c.append((f * np.sin(a) + ds, f * np.cos(a) + dc))
+    thrusts, angles = allocation.controls(s_c)
+    return np.concatenate([row[:6], q, row[10:13], thrusts, *([angles] if body.n_g else [])])
 
 
 # ---- the state from IMU, position and barometer

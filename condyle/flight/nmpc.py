@@ -68,7 +68,7 @@ def problem(
 
     weights = state_weights(body)
     return ocp(
-        body.derivative,
+        lambda x, u, p: body.derivative(x, u, p),
         N=stages,
         dt=interval,
         x=body.parts,

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from demos.facts import Birotor as F
 
 import condyle as cd
 from condyle.flight.nmpc import problem
 from condyle.flight.references import state_references
-
-STAGES = 4  # of the loop's controller: a short horizon compiles faster
 
 
 @pytest.fixture(scope="module")
@@ -33,50 +32,65 @@ def test_an_unreachable_attitude_ends_level_at_the_best_heading(body: cd.flight.
     assert found.status == 0.0
 
 
+RECORD = ["state", "nmpc.force", "nmpc.torque", "nmpc.failures", "nmpc.controls"]
+
+
 @pytest.fixture(scope="module")
 def loop(body: cd.flight.SingleBody) -> cd.Loop:
-    nmpc, plant = cd.flight.Nmpc(body, every=2, stages=STAGES), cd.flight.SingleBodyPlant(body)
+    """A controller with a short horizon, which compiles faster; a `fault` of one makes what it measures infinite."""
+    nmpc, plant = cd.flight.OffsetFreeNmpc(body, every=2, stages=4, interval=0.25), cd.flight.SingleBodyPlant(body)
 
-    def fly(clock, reference, force):
-        return {"state": plant(nmpc(plant.now, reference, force=force))}
+    def fly(clock, reference, fault):
+        return {"state": plant(nmpc(plant.now / (1.0 - fault[0]), reference))}
 
-    return cd.Loop(None, fly, dt=0.005, reference=nmpc.reference_size, force=3)
+    return cd.Loop(None, fly, dt=0.005, reference=nmpc.reference_size, fault=1)
+
+
+def flown(loop: cd.Loop, row: np.ndarray, steps: int, *, fault: float = 0.0, count: int = 4, **changes: np.ndarray) -> cd.Loop:
+    """A rollout of a batch; mass that the controller assumes, mass, force and torque of the plant by name."""
+    names = {"believed": "nmpc.mass", "mass": "body.mass", "force": "body.force", "torque": "body.torque"}
+    given = {
+        "believed": np.full(count, F.MASS),
+        "mass": np.full(count, F.MASS),
+        "force": np.zeros(3),
+        "torque": np.zeros(3),
+    } | changes
+    x0 = np.tile(loop.state(), (count, 1))
+    parameters = {names[key]: value for key, value in given.items()}
+    references = {"reference": row, "fault": np.full(1, fault)}
+    return loop.rollout(x0, references, steps, parameters=parameters, record=RECORD, every=2)
 
 
 def test_robots_have_their_own_numbers_and_the_same_bits(body: cd.flight.SingleBody, loop: cd.Loop) -> None:
     row = state_references(cd.flight.Allocation(body), cd.flight.Hover((0.1, 0.0, 0.1)).sample([0.0]))[0]
-    push, count = np.array([0.0, 0.0, -1.0]), 9
-    parameters = {"nmpc.mass": np.linspace(1.4, 1.5, count), "body.mass": np.linspace(1.5, 1.4, count)}
-    x0 = np.tile(loop.state(), (count, 1))
-    given = {"reference": row, "force": push}
-    out = loop.rollout(x0, given, 12, parameters=parameters, record=["state", "nmpc.failures"])
+    mass, believed = np.linspace(1.5, 1.4, 9), np.linspace(1.4, 1.5, 9)
+    out = flown(loop, row, 12, count=9, mass=mass, believed=believed)
     assert np.ptp(out["state"][:, -1, 2]) > 1e-5 and out["nmpc.failures"].max() == 0.0
-    for k in (0, 8):
-        one = loop.rollout(x0[k], given, 12, parameters={name: v[k] for name, v in parameters.items()}, record=["state"])
-        assert np.array_equal(one["state"], out["state"][k])
-    # the sign of a quaternion is no matter
+    one = flown(loop, row, 12, count=1, mass=mass[[7]], believed=believed[[7]])
+    assert np.array_equal(one["state"][0], out["state"][7]) and np.array_equal(one.x[0], out.x[7])
+    # what the controller assumes matters; the sign of a quaternion does not
+    two = flown(loop, row, 12, believed=np.array([1.4, 1.5, 1.4, 1.4]))
+    assert two["state"][1, -1, 2] > two["state"][0, -1, 2] + 1e-4
     other = row.copy()
     other[6:10] *= -1.0
-    one = loop.rollout(x0[0], {"reference": row, "force": push}, 12, record=["state"])
-    same = loop.rollout(x0[0], {"reference": other, "force": push}, 12, record=["state"])
-    assert np.array_equal(one["state"], same["state"])
+    assert np.array_equal(flown(loop, other, 12, believed=np.array([1.4, 1.5, 1.4, 1.4]))["state"], two["state"])
 
 
-def test_a_state_that_is_not_finite_keeps_the_plan(body: cd.flight.SingleBody) -> None:
-    nmpc = cd.flight.Nmpc(body, stages=STAGES)
-    state = {name: value.copy() for name, value in nmpc.states.items()}
-    row = state_references(nmpc.allocation, cd.flight.Hover().sample([0.0]))[0]
-    function = cd.function(
-        lambda x: dict(zip(("u", "failures", "states"), _parts(nmpc.step(state, x, row)), strict=True)), cache=False, x=body.nx
-    )
-    x = body.state()
-    fine, broken = function(x), function(np.where(np.arange(15) == 2, np.nan, x))
-    assert fine.failures == 0.0 and broken.failures == 1.0
-    assert np.array_equal(broken.u, state["controls"][0]) and np.array_equal(broken.states, state["states"])
+def test_offset_free_tracking(body: cd.flight.SingleBody, loop: cd.Loop) -> None:
+    """A constant wrench leaves no offset, because the prediction and its target have it."""
+    row = state_references(cd.flight.Allocation(body), cd.flight.Hover((0.0, 0.0, 0.0)).sample([0.0]))[0]
+    force, torque = np.array([1.0, 0.5, -0.5]), np.array([0.01, 0.02, 0.01])
+    out = flown(loop, row, 1600, force=force, torque=torque)
+    assert np.abs(out["state"][0, -1, :3]).max() < 2e-3
+    assert np.abs(out["nmpc.force"][0, -1] - force).max() < 1e-2
+    assert np.abs(out["nmpc.torque"][0, -1] - torque).max() < 1e-3
 
 
-def _parts(found):
-    return found[0], found[1]["failures"], found[1]["states"]
+def test_a_state_that_is_not_finite_keeps_the_plan(body: cd.flight.SingleBody, loop: cd.Loop) -> None:
+    row = state_references(cd.flight.Allocation(body), cd.flight.Hover((0.0, 0.0, 0.1)).sample([0.0]))[0]
+    out = flown(loop, row, 12, fault=1.0)
+    assert np.array_equal(out["nmpc.failures"][0], np.arange(1.0, 7.0))
+    assert np.array_equal(out["nmpc.controls"][0, -1], np.tile(body.trim(), (4, 1))) and np.isfinite(out["state"]).all()
 
 
 def test_bad_input(body: cd.flight.SingleBody) -> None:
