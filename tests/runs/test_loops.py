@@ -130,8 +130,8 @@ def test_a_loop_that_fails_keeps_the_ticks_before(tmp_path: Path) -> None:
 
 def test_a_robot_without_controls_is_recorded_and_replays() -> None:
     robot = cd.load("birotor").lock(["tilt_1", "tilt_2"])
-    world = cd.Simulation(robot, dt=0.01, wrenches={"thrust_1": "local"})
-    loop = cd.Loop(world, lambda x, f: {"u": np.zeros(0), "wrenches": {"thrust_1": (f, "local")}}, f=6)
+    world = cd.Simulation(robot, dt=0.01, wrenches=["thrust_1"])
+    loop = cd.Loop(world, lambda x, f: {"u": np.zeros(0), "wrenches": {"thrust_1": f}}, f=6)
     with cd.Recorder(loop, loop.state()) as recorder:
         recorder.rollout([0.1, 0.2, 7.0, 0.01, 0.02, 0.03], 10)
         recorder.step([0.1, 0.2, 7.0, 0.01, 0.02, 0.03])
