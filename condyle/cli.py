@@ -9,6 +9,7 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     demos,
     doctor,
     export,
+    fly,
     gradcheck,
     info,
     pictures,

@@ -20,16 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from condyle.closed_loop.loop import Loop
 from condyle.compat.acados_description import AcadosSimDims
 from condyle.errors import ControlError, ShapeError
 from condyle.flight.airframe import Airframe, airframe
-from condyle.flight.plants import MultibodyWorld
+from condyle.flight.rigid_vehicle import Measured
 from condyle.flight.single_body import SingleBody, single_body
+from condyle.flight.vehicle import Vehicle
 from condyle.robot.names import nearest
 
 MODELS = ("single", "multibody")
-SIGNALS = ("joint_torques", "joint_velocities", "thrust_forces", "kinetic", "potential", "center_of_mass")
 
 
 @dataclass
@@ -176,38 +175,35 @@ class _Multibody:
         found = float(np.linalg.norm(self.robot.model.gravity))
         if abs(found - gravity) > 1e-9:
             raise ControlError(
-                f"robot '{self.robot.name}' has a gravity of {found:g} m/s^2, and {gravity:g} was asked for: load it so"
+                f"robot '{self.robot.name}' has a gravity of {found:g} m/s^2, and {gravity:g} was asked for: load it with that"
             )
-        self.world = MultibodyWorld(frame, dt, integrator="rk4")
-        self.loop = Loop(self.world.simulation, self._acting, command=body.nu)
-        self.state = self.loop.state(self.world.start(np.zeros(3)))
-
-    def _acting(self, x: Any, command: Any) -> dict[str, Any]:
-        return {**self.world(x, command), "state": self.world.measured(x)}
+        self.vehicle = Vehicle(frame, dt)
+        self.measured, self.loop = Measured(self.vehicle), self.vehicle.loop()
+        self.state = self.loop.state(self.vehicle.configuration())
+        self.signals = [f"vehicle.{name}" for name in ("thrusts", *(["torques", "rates"] if body.n_g else []))]
 
     def set(self, x: np.ndarray) -> None:
-        """Change configuration and velocity of the base, and the gimbal angles; what x does not contain stays."""
-        parts = self.loop.unpacked(self.state)
+        """Change the pose and velocity of the base, and the gimbal angles; what x does not contain stays."""
+        parts, angles = self.loop.unpacked(self.state), 13 + self.body.n_g
         found = self.body.compiled_to_multibody(x, parts["v"])
-        lagging = self.body.lagging
-        thrusts = np.array(parts["thrust.value"], dtype=float)
-        thrusts[list(lagging)] = x[13 + self.body.n_g :]
-        self.state = np.asarray(self.loop.packed({**parts, "q": found.q, "v": found.v, "thrust.value": thrusts}), dtype=float)
+        changed = {**parts, "q": found.q, "v": found.v}
+        if self.body.lagging:
+            thrusts = np.array(parts["vehicle.thrust"], dtype=float)
+            thrusts[list(self.body.lagging)] = x[angles:]
+            changed["vehicle.thrust"] = thrusts
+        self.state = np.asarray(self.loop.packed(changed), dtype=float)
 
     def step(self, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
         """(x after the step, what is recorded)."""
-        parts, robot = self.loop.unpacked(self.state), self.robot
+        parts, robot, none = self.loop.unpacked(self.state), self.robot, np.zeros(0)
         q, v = parts["q"], parts["v"]
-        self.state, seen = self.loop.step(self.state, u, record=["u", "thrusts"])
+        self.state, seen = self.loop.step(self.state, u, record=self.signals)
         row = {
-            "joint_torques": seen["u"],
-            "joint_velocities": np.array([v[j] for _, j in self.body._angles]),
-            "thrust_forces": seen["thrusts"],
+            "joint_torques": seen.get("vehicle.torques", none),
+            "joint_velocities": seen.get("vehicle.rates", none),
+            "thrust_forces": seen["vehicle.thrusts"],
             "kinetic": float(robot.kinetic_energy(q, v)),
             "potential": float(robot.potential_energy(q)),
             "center_of_mass": robot.center_of_mass(q),
         }
-        after = self.loop.unpacked(self.state)
-        held = after["thrust.value"][list(self.body.lagging)]
-        x1 = np.asarray(self.body.compiled_from_multibody(after["q"], after["v"]))
-        return np.concatenate([x1[: 13 + self.body.n_g], held]), row
+        return self.measured.of(self.loop, self.state), row

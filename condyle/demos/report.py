@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -16,14 +15,13 @@ from condyle.demos.checks import Check
 from condyle.demos.registry import DEMOS, Demo
 from condyle.runs.run import Run
 from condyle.tape.host_info import program
+from condyle.view.page import facts_html, html_page
 from condyle.view.player import player_html
-from condyle.view.plots import PLAYHEAD, STYLE, chart_html
+from condyle.view.plots import chart_html
 
 if TYPE_CHECKING:
     from condyle.demos.show import Result
 
-# the page may use what is in it, and nothing else
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-src 'self'"
 MARKS = {
     True: '<span class="good">ok</span>',
     False: '<span class="bad">failed</span>',
@@ -52,7 +50,7 @@ def section(demo: Demo, run: Run, checks: Sequence[Check], path: Path) -> str:
             f'<div class="pair"><div>{player_html(run, title=demo.title, height=HEIGHT)}</div>{_table(checks)}</div>',
             f'<div class="charts">{"".join(chart_html(each) for each in charts(demo.name, run))}</div>',
             f"<h3>Repeat it</h3><pre>{escape(chr(10).join(commands))}</pre>",
-            _facts(facts),
+            facts_html(facts),
             "</section>",
         ]
     )
@@ -63,7 +61,6 @@ def page(results: Sequence[Result], errors: Mapping[str, str], versions: Mapping
     checks = [check for result in results for check in result.checks]
     bad = sum(check.ok is False for check in checks) + len(errors)
     verdict = f'<span class="bad">{bad} of them failed</span>' if bad else '<span class="good">all passed</span>'
-    style = f"{files('condyle.demos').joinpath('report.css').read_text()}{STYLE}"
     links = "".join(f'<a href="#{r.name}">{escape(DEMOS[r.name].title)} {_verdict(r.checks)}</a>' for r in results)
     broken = "".join(
         f'<section><h2>{escape(DEMOS[name].title)} <span class="bad">failed</span></h2><p>{escape(why)}</p></section>'
@@ -72,39 +69,19 @@ def page(results: Sequence[Result], errors: Mapping[str, str], versions: Mapping
     number = len(results) + len(errors)
     count = f"{dict(enumerate(NUMBERS, start=1)).get(number, number)} robot{'s' * (number != 1)}"
     hashes = {f"{r.name}, run": r.hashes["states"] for r in results}
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>Condyle: {count}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>Condyle: {count}, simulated and checked</h1>
+    header = f"""<h1>Condyle: {count}, simulated and checked</h1>
 <p>Each was simulated on this computer and checked against closed forms, balances and published numbers:
 {len(checks)} checks in {seconds:.0f} s, {verdict}. Drag in a player to turn the camera. The red line in a
 chart is the time of its player; a click goes to another. This page needs no network.</p>
 <p class="faint">{escape(made())}</p>
-<nav>{links}</nav>
-</header>
-<main>
-{broken}{"".join(r.html for r in results)}
-</main>
-<footer>
-<h2>Software and processor</h2>
-{_facts({name: _text(value) for name, value in versions.items()})}
+<nav>{links}</nav>"""
+    footer = f"""<h2>Software and processor</h2>
+{facts_html({name: _text(value) for name, value in versions.items()})}
 <h3>Hashes</h3>
 <p class="faint">SHA-256 of all states, controls and wrenches of a run. They do not depend on the number of lanes or threads:
 compare them with those of another processor.</p>
-{_facts(hashes)}
-</footer>
-<script>{PLAYHEAD}</script>
-</body>
-</html>
-"""
+{facts_html(hashes)}"""
+    return html_page(f"Condyle: {count}", header, f"{broken}{''.join(r.html for r in results)}", footer)
 
 
 def made() -> str:
@@ -149,10 +126,6 @@ def _table(checks: Sequence[Check]) -> str:
             cells = f'<td class="value">{escape(check.shown)}</td><td class="bound">{escape(bound)}</td>'
         out.append(f'<tr><td>{escape(check.name)}</td>{cells}<td class="mark">{MARKS[check.ok]}</td></tr>')
     return f'<div><div class="rows" tabindex="0" role="region" aria-label="checks"><table>{"".join(out)}</table></div></div>'
-
-
-def _facts(facts: Mapping[str, Any]) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(str(k))}</dt><dd>{escape(str(v))}</dd>' for k, v in facts.items())}</dl>"
 
 
 def _text(value: Any) -> str:

@@ -21,6 +21,8 @@ from condyle.flight.references import Hover as Hover
 from condyle.flight.references import MinimumSnap as MinimumSnap
 from condyle.flight.references import Steps as Steps
 from condyle.flight.references import standard_scenario as standard_scenario
+from condyle.flight.rigid_vehicle import RigidVehicle as RigidVehicle
+from condyle.flight.scenarios import Flight as Flight
 from condyle.flight.single_body import SingleBody as SingleBody
 from condyle.flight.single_body import SingleBodyPlant as SingleBodyPlant
 from condyle.flight.single_body import single_body as single_body

@@ -23,6 +23,7 @@ from condyle.simulate.simulation import Simulation
 # names of loops -> modules that define them
 BUILT_IN = {
     "sim": "condyle.demos.loops",
+    "flight": "condyle.flight.scenarios",
     **{name: f"condyle.demos.{name}" for name in ("arm", "birotor", "fourlimb", "pidog", "two_wheeled", "wheeled_pendulum")},
 }
 OPEN = "parameters."  # begins the names of signals that are parameters of the world for one tick
