@@ -327,7 +327,7 @@ def test_commands_are_judged() -> None:
 def test_condyle_commands_are_judged() -> None:
     assert command_faults("condyle info ur3 --json") == ""
     assert command_faults("condyle --version") == command_faults("condyle VERB --flag") == ""
-    assert "no `condyle fly`" in command_faults("condyle fly ur3")
+    assert "no `condyle swim`" in command_faults("condyle swim ur3")
     assert "has no --wings" in command_faults("condyle info ur3 --wings 2")
 
 
