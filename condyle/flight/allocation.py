@@ -20,6 +20,8 @@ from condyle.robot.spatial import cross, vector
 
 Array = Any
 
+DIGITS = 14  # of pseudo-inverses, behind the point
+
 
 def allocation_matrix(body: SingleBody) -> np.ndarray:
     """(6, 2 n): force and torque in body axes for (s_1, c_1, s_2, c_2, ...); columns of fixed rotors' s are zero."""
@@ -43,8 +45,8 @@ class Allocation:
 
     @cached_property
     def inverse(self) -> np.ndarray:
-        """(2 n, 6): of all (s, c) whose wrench is closest, the smallest. Rounded to 1e-12, so that no processor matters."""
-        return np.round(np.linalg.pinv(self.matrix), 12) + 0.0
+        """(2 n, 6): of all (s, c) whose wrench is closest, the smallest. Rounded, so that no processor matters."""
+        return np.round(np.linalg.pinv(self.matrix), DIGITS) + 0.0
 
     @cached_property
     def rank(self) -> int:
@@ -60,7 +62,7 @@ class Allocation:
                 "the rotors cannot give an upward force and three torques independently of each other; the airframe cannot be "
                 "stabilised: check positions, spin_directions and gimbals of its rotors"
             )
-        return np.round(np.linalg.pinv(rows), 12) + 0.0
+        return np.round(np.linalg.pinv(rows), DIGITS) + 0.0
 
     def components(self, wrench: Array) -> list[tuple[Any, Any]]:
         """(s, c) of each rotor for a wrench (6,) in body axes, by least squares."""

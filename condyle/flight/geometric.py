@@ -19,7 +19,7 @@ import numpy as np
 
 from condyle.closed_loop.block import Block
 from condyle.errors import ControlError
-from condyle.flight.allocation import Allocation
+from condyle.flight.allocation import DIGITS, Allocation
 from condyle.flight.references import FLAT, Samples, Trajectory
 from condyle.flight.single_body import SingleBody, matrix_times, single_body
 from condyle.robot.spatial import cross, vector
@@ -251,7 +251,7 @@ class Geometric(FlatController):
 
 def _side_forces(allocation: Allocation, torque: Array) -> list[Any]:
     """(F_x, F_y) in body axes that come with a torque, where they cannot be chosen."""
-    coupling = np.round(allocation.matrix[:2] @ allocation.lift_and_torque[:, 1:], 12) + 0.0
+    coupling = np.round(allocation.matrix[:2] @ allocation.lift_and_torque[:, 1:], DIGITS) + 0.0
     return list(matrix_times(coupling, torque))
 
 

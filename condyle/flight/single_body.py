@@ -380,6 +380,8 @@ def matrix_times(A: np.ndarray, v: Array) -> Array:
 
 
 def _rounded(x: Any) -> np.ndarray:
-    """Numbers to 1e-12: what is zero by geometry is zero."""
-    found: np.ndarray = np.round(np.asarray(x, dtype=float), 12) + 0.0
+    """Numbers whose zeros and ones are exact: what is zero by geometry is zero."""
+    given = np.asarray(x, dtype=float)
+    whole = np.round(given)
+    found: np.ndarray = np.where(np.abs(given - whole) < 1e-12, whole, given) + 0.0
     return found

@@ -16,6 +16,7 @@ from condyle.demos.birotor_control import ROTORS
 from condyle.demos.checks import Check, near
 from condyle.dynamics.energy import center_of_mass, composite_inertias, total_mass
 from condyle.dynamics.kinematics import frame_pose
+from condyle.flight.allocation import allocation_matrix
 from condyle.robot.library import birotor as library
 from condyle.robot.model import Model
 
@@ -83,7 +84,9 @@ def rotors(model: Model) -> Iterator[Check]:
         found = -spin * np.sum(force * torque) / thrust**2
         yield near(group, f"rotor {i + 1}: drag by thrust, against its spin", found, F.DRAG, 1e-12, "m", ".4f")
     wanted = np.array([_unit_wrench(i, a) for i in range(2) for a in (np.pi / 2.0, 0.0)]).T
-    yield difference(group, "allocation, off p x f - spin drag f", birotor_control.allocation(model), wanted, "m", DIGIT)
+    yield difference(
+        group, "allocation, off p x f - spin drag f", allocation_matrix(birotor_control.body(model)), wanted, "m", DIGIT
+    )
     rng = np.random.default_rng(3)
     thrusts, tilts = rng.uniform(*F.THRUST, 2), rng.uniform(-1.0, 1.0, 2)
     found_wrench = np.concatenate(birotor_rigid_body.rotor_wrench(np.array(F.ROTORS), thrusts, tilts))

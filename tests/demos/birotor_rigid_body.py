@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from condyle.demos.birotor_control import ROTORS, allocation
+from condyle.demos.birotor_control import ROTORS, body
 from condyle.dynamics.energy import composite_inertias
+from condyle.flight.allocation import allocation_matrix
 from condyle.multibody.robot import Robot
 from condyle.robot.library.birotor import DRAG, SPIN
 
@@ -91,7 +92,7 @@ def nearest_hover(robot: Robot, R: Array, gravity: float) -> tuple[Array, Array]
     At any attitude but level, what is nearest does not carry it: see birotor_control.py.
     """
     weight = np.concatenate([R.T @ np.array([0.0, 0.0, robot.mass * gravity]), np.zeros(3)])
-    s1, c1, s2, c2 = np.linalg.pinv(allocation(robot.model)) @ weight
+    s1, c1, s2, c2 = np.linalg.pinv(allocation_matrix(body(robot.model))) @ weight
     return np.hypot([s1, s2], [c1, c2]), np.arctan2([s1, s2], [c1, c2])
 
 

@@ -12,21 +12,27 @@ from hypothesis import strategies as st
 
 from condyle.closed_loop.loop import Loop
 from condyle.demos import birotor, birotor_control
-from condyle.demos.birotor_control import (
-    MAX_LATERAL_ACCELERATION,
-    ROTORS,
-    allocation,
-    rotor_components,
-    rotor_geometry,
-    servo,
-)
+from condyle.demos.birotor_control import ROTORS, servo
 from condyle.demos.checks import energy_residual, replays
 from condyle.errors import ControlError
+from condyle.flight.allocation import Allocation
+from condyle.flight.geometric import MAX_ACCELERATION
 from condyle.multibody.robot import load
 from condyle.robot.library.birotor import DRAG, SERVO_LAG, THRUST
 from condyle.simulate.simulation import Simulation
 
 angles = st.floats(-1.2, 1.2)
+
+
+@cache
+def allocation() -> Allocation:
+    """The allocation of the law."""
+    return Allocation(birotor_control.body(birotor.robot().model))
+
+
+def height() -> float:
+    """Of the rotors above the centre of mass, m."""
+    return float(allocation().body.positions[0, 2])
 
 
 @cache
@@ -116,12 +122,11 @@ def test_one_bit_is_seen(done):
 
 @given(st.floats(1.0, 30.0), *[st.floats(-0.5, 0.5)] * 3)
 def test_shares_give_what_is_asked_for(lift, tx, ty, tz):
-    model = birotor.robot().model
-    (s1, c1), (s2, c2) = rotor_components(model, lift, np.array([tx, ty, tz]))
-    force = allocation(model) @ np.array([s1, c1, s2, c2])
+    (s1, c1), (s2, c2) = allocation().components_of_lift(lift, np.array([tx, ty, tz]))
+    force = allocation().matrix @ np.array([s1, c1, s2, c2])
     assert force[[2, 3, 4, 5]] == pytest.approx([lift, tx, ty, tz], abs=1e-12)
     # no side force ever, and the forward force that comes with the pitching torque
-    assert force[1] == 0.0 and force[0] == pytest.approx(ty / rotor_geometry(model)[1], abs=1e-12)
+    assert force[1] == 0.0 and force[0] == pytest.approx(ty / height(), abs=1e-12)
 
 
 @given(st.tuples(st.floats(*THRUST), st.floats(*THRUST)), st.tuples(angles, angles))
@@ -129,7 +134,7 @@ def test_the_allocation_is_that_of_the_rotors(thrusts, tilts):
     f, a = np.array(thrusts), np.array(tilts)
     wanted = np.concatenate(birotor_rigid_body.rotor_wrench(birotor_checks.rotor_places(), f, a))
     s, c = f * np.sin(a), f * np.cos(a)
-    assert allocation(birotor.robot().model) @ np.array([s[0], c[0], s[1], c[1]]) == pytest.approx(wanted, abs=1e-12)
+    assert allocation().matrix @ np.array([s[0], c[0], s[1], c[1]]) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_wrenches_are_in_the_axes_of_the_world():
@@ -161,7 +166,7 @@ def test_only_level_hovers(heading, roll, pitch):
     force, torque = birotor_rigid_body.rotor_wrench(birotor_checks.rotor_places(), thrusts, tilts)
     missing = np.concatenate([force - R.T @ [0.0, 0.0, robot.mass * 9.81], torque])
     tilt = np.arccos(np.clip(R[2, 2], -1.0, 1.0))
-    assert np.abs(missing).max() >= 0.1 * robot.mass * 9.81 * np.sin(tilt) * rotor_geometry(robot.model)[1]
+    assert np.abs(missing).max() >= 0.1 * robot.mass * 9.81 * np.sin(tilt) * height()
     if abs(roll) < 1e-9 and abs(pitch) < 1e-9:
         assert np.abs(missing).max() < 1e-6
 
@@ -205,7 +210,7 @@ def test_it_comes_back_from_a_hit():
 def test_far_away_it_asks_for_no_more_tilt_than_it_may():
     law, robot = law_function(), birotor.robot()
     far = birotor_control.hover_reference(np.array([1e3, 1e3, 0.0]), 0.0)
-    near = birotor_control.hover_reference(np.array([MAX_LATERAL_ACCELERATION, MAX_LATERAL_ACCELERATION, 0.0]), 0.0)
+    near = birotor_control.hover_reference(np.array([MAX_ACCELERATION, MAX_ACCELERATION, 0.0]), 0.0)
     q = robot.neutral()
     for one, other in zip(law(q, np.zeros(8), far), law(q, np.zeros(8), near), strict=True):
         assert np.all(np.isfinite(one)) and one == pytest.approx(other)
