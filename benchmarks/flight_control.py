@@ -23,7 +23,11 @@ CONTROLLERS = {
     "geometric": cd.flight.Geometric,
     "indi": cd.flight.Indi,
 }
-AGGRESSIVE = {"max_velocity": 8.0, "max_rate": 12.0, "preview": True}
+KINDS: dict[str, Any] = {
+    "steps": {},
+    "trajectory": {"preview": True},
+    "aggressive": {"max_velocity": 8.0, "max_rate": 12.0, "preview": True},
+}
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,13 @@ class Setup:
 
 
 @cache
-def setup(name: str, controller: str = "nmpc", aggressive: bool = False) -> Setup:
+def setup(name: str, controller: str = "nmpc", kind: str = "steps") -> Setup:
     """The closed loop of an airframe."""
     airframe = cd.flight.airframe(name)
     gust = cd.flight.Gust(GUST, start=1.0, duration=2.0, period=4.0)
     vehicle = cd.flight.Vehicle(airframe, DT, air=cd.flight.Air(LINEAR, QUADRATIC), wind=gust)
-    control = CONTROLLERS[controller](airframe, every=EVERY, name="control", **(AGGRESSIVE if aggressive else {}))
+    options = KINDS[kind] if "nmpc" in controller else {}
+    control = CONTROLLERS[controller](airframe, every=EVERY, name="control", **options)
     noise, body = cd.flight.StateNoise(every=EVERY), control.body
 
     def flown(x: Any, reference: Any) -> Any:
@@ -191,7 +196,7 @@ def compared(console: Console) -> dict[str, Any]:
     show = Table("birotor", "calm, rms, mm", "gusts of 3 m/s", "10 % heavier", title="a circle of 0.8 m radius in 6 s, noise")
     found: dict[str, Any] = {}
     for name in CONTROLLERS:
-        flight = setup("birotor", name)
+        flight = setup("birotor", name, "trajectory")
         rows = flight.control.references(path, times)
         x0 = flight.start(target[0])
         cases = [(np.zeros(3), 1.0), (np.array(GUST), 1.0), (np.zeros(3), 1.1)]
@@ -207,7 +212,7 @@ def compared(console: Console) -> dict[str, Any]:
 
 def limits(console: Console) -> dict[str, Any]:
     """Circles of 1 m radius at rising speed under NMPC with preview: error, and how long thrusts and commands are at limits."""
-    flight = setup("birotor", "nmpc", True)
+    flight = setup("birotor", "nmpc", "aggressive")
     body = flight.body
     show = Table("m/s", "m/s^2", "rms, mm", "largest", "at a thrust limit, %", "largest command, deg", "tilt, deg", "flies",
                  title="birotor, circles of 1 m radius, NMPC with preview, noise")  # fmt: skip

@@ -28,7 +28,7 @@ from condyle.tape.array import array, isfinite, where
 Array = Any
 
 BANDWIDTH = 4.0  # 1/s, of the wrench observer
-MAX_FORCE, MAX_TORQUE = 8.0, 0.5  # N and N m, that an estimate is limited to
+MAX_FORCE, MAX_TORQUE = 15.0, 2.0  # N and N m, that an estimate is limited to
 
 
 class StateNoise(Block):

@@ -27,7 +27,7 @@ from condyle.flight.geometric import (
 from condyle.flight.single_body import matrix_times
 from condyle.tape.array import where
 
-FILTER_LAG = 0.03  # s
+FILTER_LAG = 0.1  # s; below, the reaction of heavy gimbals to their own motion makes the birotor oscillate
 
 
 class Indi(FlatController):

@@ -68,7 +68,7 @@ def flight(name: str, controller: type, estimating: bool = False) -> tuple[cd.Lo
     [
         # largest distance in the circle, and at the end of a constant disturbance, m
         ("birotor", cd.flight.Geometric, 0.02, 0.5),
-        ("birotor", cd.flight.Indi, 0.03, 5e-3),
+        ("birotor", cd.flight.Indi, 0.06, 5e-3),
         ("trirotor", cd.flight.Geometric, 0.06, 0.5),
         ("quadrotor", cd.flight.Indi, 0.06, 3e-3),
     ],
