@@ -191,6 +191,7 @@ class AcadosOcpOptions(Fields):
         "N_horizon": None, "tf": None, "time_steps": None, "shooting_nodes": None, "cost_scaling": None, "Tsim": None,
         "nlp_solver_type": "SQP", "hessian_approx": "GAUSS_NEWTON", "integrator_type": "ERK",
         "sim_method_num_stages": 4, "sim_method_num_steps": 1, "sim_method_newton_iter": 3,
+        "collocation_type": "GAUSS_LEGENDRE",
         "nlp_solver_max_iter": 100, "nlp_solver_tol_stat": 1e-6, "nlp_solver_tol_eq": 1e-6, "nlp_solver_tol_ineq": 1e-6,
         "nlp_solver_tol_comp": 1e-6, "tol": None, "qp_tol": None, "qp_solver_iter_max": 50, "levenberg_marquardt": 0.0,
         "globalization": "FIXED_STEP", "rti_phase": 0, "print_level": 0, "cost_discretization": "EULER",
@@ -201,7 +202,7 @@ class AcadosOcpOptions(Fields):
         "qp_solver_tol_eq", "qp_solver_tol_ineq", "qp_solver_tol_comp", "qp_solver_ric_alg", "qp_solver_cond_ric_alg",
         "qp_solver_mu0", "qp_solver_t0_init", "qp_print_level", "hpipm_mode", "nlp_solver_ext_qp_res",
         "rti_log_residuals", "num_threads_in_batch_solve", "rti_log_only_available_residuals", "sim_method_jac_reuse",
-        "sim_method_newton_tol", "sim_method_detect_gnsf", "collocation_type", "ext_fun_compile_flags",
+        "sim_method_newton_tol", "sim_method_detect_gnsf", "ext_fun_compile_flags",
         "ext_fun_expand_cost", "ext_fun_expand_dyn", "ext_fun_expand_constr", "ext_fun_expand_precompute",
         "model_external_shared_lib_dir", "model_external_shared_lib_name", "custom_update_filename",
         "custom_templates", "reg_epsilon", "line_search_use_sufficient_descent", "alpha_min", "alpha_reduction",
@@ -219,6 +220,7 @@ class AcadosOcpOptions(Fields):
         "nlp_solver_type": ("SQP", "SQP_RTI"),
         "hessian_approx": ("GAUSS_NEWTON", "EXACT"),
         "integrator_type": ("ERK", "IRK", "DISCRETE"),
+        "collocation_type": ("GAUSS_LEGENDRE", "GAUSS_RADAU_IIA"),
         "globalization": ("FIXED_STEP", "MERIT_BACKTRACKING"),
         "cost_discretization": ("EULER",),
         "qp_solver": (
@@ -257,15 +259,13 @@ class AcadosSimOptions(Fields):
     title = "solver_options"
     defaults: ClassVar[dict[str, Any]] = {
         "T": None, "integrator_type": "ERK", "num_stages": 4, "num_steps": 1, "newton_iter": 3, "sens_forw": True,
-        "sens_adj": False, "sens_algebraic": False, "sens_hess": False, "output_z": True,
+        "sens_adj": False, "sens_algebraic": False, "sens_hess": False, "output_z": True, "collocation_type": "GAUSS_LEGENDRE",
     }  # fmt: skip
-    ignored = frozenset(
-        {"newton_tol", "sim_method_jac_reuse", "collocation_type", "ext_fun_compile_flags", "num_threads_in_batch_solve"}
-    )
+    ignored = frozenset({"newton_tol", "sim_method_jac_reuse", "ext_fun_compile_flags", "num_threads_in_batch_solve"})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        known = AcadosOcpOptions.choices["integrator_type"]
-        if name == "integrator_type" and value not in known:
+        known = AcadosOcpOptions.choices.get(name, ()) if name in ("integrator_type", "collocation_type") else (value,)
+        if value not in known:
             raise ControlError(f"solver_options.{name} is one of {', '.join(known)}; {value!r:.60} is not supported")
         super().__setattr__(name, value)
 

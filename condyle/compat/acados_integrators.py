@@ -76,8 +76,8 @@ def _arguments(name: str, function: Callable[..., Any], wanted: list[str]) -> in
     return len(taken)
 
 
-def step_of(model: AcadosModel, kind: str, *, stages: Any, steps: Any) -> Step:
-    """x1 = step(x, u, p, h) by the integrator of this kind: "ERK", "IRK" or "DISCRETE"."""
+def step_of(model: AcadosModel, kind: str, *, stages: Any, steps: Any, nodes: str = "GAUSS_LEGENDRE") -> Step:
+    """x1 = step(x, u, p, h) by the integrator of this kind: "ERK", "IRK" (with these nodes) or "DISCRETE"."""
     if isinstance(steps, np.ndarray) or isinstance(stages, np.ndarray):
         if len(set(np.ravel(steps))) > 1 or len(set(np.ravel(stages))) > 1:
             raise ControlError(
@@ -100,7 +100,7 @@ def step_of(model: AcadosModel, kind: str, *, stages: Any, steps: Any) -> Step:
         residual = model_function(model, "f_impl_expr", "x xdot u p")
     else:
         residual = _Defect(model_function(model, "f_expl_expr"))
-    return Implicit(residual, model.sizes[0], int(stages), int(steps))
+    return Implicit(residual, model.sizes[0], int(stages), int(steps), nodes)
 
 
 def _checked(value: Any, size: int, what: str) -> Any:
@@ -160,11 +160,12 @@ class _Defect:
 
 
 class Implicit:
-    """Gauss-Legendre collocation of order 2 s, its equations solved by Newton's method and differentiated as solved."""
+    """Collocation at the nodes of Gauss-Legendre (order 2 s) or Radau IIA (2 s - 1); its equations are solved by Newton's
+    method and differentiated as solved."""
 
-    def __init__(self, residual: Callable[..., Any], size: int, stages: int, steps: int) -> None:
+    def __init__(self, residual: Callable[..., Any], size: int, stages: int, steps: int, nodes: str) -> None:
         self.residual, self.size, self.stages, self.steps = residual, size, stages, steps
-        self.A, self.b = gauss_legendre(stages)
+        self.A, self.b = collocation(nodes, stages)
 
     def __call__(self, x: Any, u: Any, p: Any, h: Any) -> Any:
         """x1, with the control u all along."""
@@ -235,16 +236,18 @@ class Implicit:
         return self._iterated(change)
 
 
-def gauss_legendre(stages: int) -> tuple[np.ndarray, np.ndarray]:
-    """(A, b) of Gauss-Legendre collocation: integrals of Lagrange's polynomials over the nodes on [0, 1]."""
+def collocation(kind: str, stages: int) -> tuple[np.ndarray, np.ndarray]:
+    """(A, b) of collocation: integrals of Lagrange's polynomials over the nodes on [0, 1]."""
     if not 1 <= stages <= 9:
         raise ControlError(f"an IRK method has 1 to 9 stages, got {stages!r:.20}")
-    nodes, weights = np.polynomial.legendre.leggauss(stages)
-    c = 0.5 * (nodes + 1.0)
+    P = np.polynomial.Legendre.basis(stages)
+    nodes = P if kind == "GAUSS_LEGENDRE" else P - np.polynomial.Legendre.basis(stages - 1)  # Radau IIA: the last one is 1
+    c = 0.5 * (np.sort(nodes.roots().real) + 1.0)
     powers = np.arange(1, stages + 1)
-    # sum_j a_ij c_j^(k-1) = c_i^k / k
-    V = np.vander(c, stages, increasing=True)
-    return np.linalg.solve(V.T, (c[:, None] ** powers / powers).T).T, 0.5 * weights
+    # sum_j a_ij c_j^(k-1) = c_i^k / k, and the same for b at the end; rounded, so that no processor matters
+    V = np.vander(c, stages, increasing=True).T
+    A, b = np.linalg.solve(V, (c[:, None] ** powers / powers).T).T, np.linalg.solve(V, 1.0 / powers)
+    return np.round(A, 15), np.round(b, 15)
 
 
 def _repeated(once: Callable[[Any], Any], x: Any, steps: int) -> Any:
@@ -268,7 +271,9 @@ class AcadosSimSolver:
         self.nx, self.nu, self.np = nx, nu, np_ = acados_sim.model.sizes
         for name, size in {"nx": nx, "nu": nu, "np": np_}.items():
             setattr(acados_sim.dims, name, size)
-        self._step = step_of(acados_sim.model, options.integrator_type, stages=stages, steps=steps)
+        self._step = step_of(
+            acados_sim.model, options.integrator_type, stages=stages, steps=steps, nodes=options.collocation_type
+        )
         p = parameter_values(acados_sim)
         self._values: dict[str, np.ndarray] = {"x": np.zeros(nx), "u": np.zeros(nu), "p": p, "seed_adj": np.ones(nx)}
         self._found: dict[str, Any] = {"x": np.zeros(nx), "Sx": np.eye(nx), "Su": np.zeros((nx, nu)), "time_tot": 0.0}
@@ -305,8 +310,9 @@ class AcadosSimSolver:
 
     def solve(self) -> int:
         """Integrate over T; 0, or 1 if a number is not finite."""
-        start = time.perf_counter()
         given = {name: self._values[name] for name in ("x", "u", "p") if len(self._values[name])}
+        self.function.kernel()  # compile before the clock starts
+        start = time.perf_counter()
         found = self.function(**given, T=self.T)
         Su = found.Su if self.nu else np.zeros((self.nx, 0))
         self._found = {"x": found.x_next, "Sx": found.Sx, "Su": Su, "time_tot": time.perf_counter() - start}

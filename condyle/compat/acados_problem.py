@@ -86,8 +86,9 @@ class Formulation:
         self.numbers = Numbers(self.N, steps, scaling, parameter_values(description))
         self.lm = float(options.levenberg_marquardt or 0.0)
         self.step = step_of(
-            model, options.integrator_type, stages=options.sim_method_num_stages, steps=options.sim_method_num_steps
-        )
+            model, options.integrator_type, stages=options.sim_method_num_stages, steps=options.sim_method_num_steps,
+            nodes=options.collocation_type,
+        )  # fmt: skip
         self.terms = self._terms()
         self.groups = self._groups()
 

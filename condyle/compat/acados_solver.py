@@ -181,11 +181,12 @@ class AcadosOcpSolver:
 
     def solve(self) -> int:
         """Solve from the present iterate: 0 converged, 1 not finite, 2 limit of iterations, 4 QP failed, 5 prepared."""
-        start = time.perf_counter()
         rti = self._options.nlp_solver_type == "SQP_RTI"
         kernels, data = self._current()
         self._rows = []
         phase = self._rti_phase if rti else 0
+        self._compile(kernels, phase)
+        start = time.perf_counter()
         if phase == 1:
             self._prepare(kernels, data)
             self.status = READY
@@ -218,6 +219,14 @@ class AcadosOcpSolver:
             fresh = kernels.solver.start(self._plan["states"][0])
             self._plan = fresh | {name: self._plan[name] for name in ("states", "controls")}
         return kernels, data
+
+    def _compile(self, kernels: Kernels, phase: int) -> None:
+        """Compile what the solve will call, so that its time is that of a solve."""
+        if phase and isinstance(kernels.solver, RealTimeIteration) and (phase == 1 or self._prepared is not None):
+            for each in kernels.solver.phases:
+                each.kernel()
+        else:
+            kernels.solver.compile()
 
     def _iterate(self, kernels: Kernels, data: dict[str, np.ndarray], most: int, rti: bool) -> int:
         lower, upper = self._numbers.bounds[0]["lbx"], self._numbers.bounds[0]["ubx"]
@@ -252,8 +261,7 @@ class AcadosOcpSolver:
     def _prepare(self, kernels: Kernels, data: dict[str, np.ndarray]) -> None:
         """Phase 1: all that the first state is not needed for. Steps with a line search or exact Hessians have one phase only."""
         if isinstance(kernels.solver, RealTimeIteration):
-            prepare, feedback = kernels.solver.phases
-            feedback.kernel()
+            prepare, _ = kernels.solver.phases
             self._prepared = prepare(*self._plan_arrays(kernels), **self._taken(prepare, data))
 
     def _feedback(self, kernels: Kernels) -> Solution:

@@ -163,6 +163,11 @@ class Sampling(Solver):
         given = {name: self._checked(name, value) for name, value in data.items()}
         return self._trajectory(x, plan["controls"], **given)[..., : self.problem.nx_given]
 
+    def compile(self) -> None:
+        """Compile the kernels for one state now, and not with the first call."""
+        self.rollout.kernel("f32" if self.precision == np.float32 else "f64")
+        self._update_one.kernel()
+
     @cached_property
     def rollout(self) -> Function:
         """(x0, controls, tick, sample) -> cost of a sample; not finite for one that fails."""

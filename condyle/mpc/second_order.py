@@ -29,14 +29,8 @@ def with_exact_hessians(
     pi: Table,
     duals: Any,
     duals_end: Any,
-    convex: tuple[Any, Any, Any] | None = None,
 ) -> QP:
-    """The quadratic program with the Hessians of the Lagrangian, for costates pi (N, n) and multipliers of the sides.
-
-    `convex`: (slacks and multipliers that the interior-point method starts with, those of the end, whether exact ones may be
-    taken). If they have no minimum along the linearised dynamics, with the springs of the sides, or may not be taken, the
-    Hessians stay those of Gauss and Newton. Near a strict minimum they are exact, and convergence is quadratic.
-    """
+    """The quadratic program with the Hessians of the Lagrangian, for costates pi (N, n) and multipliers of the sides."""
     xs, us = trajectory
     n = problem.ndx
 
@@ -74,12 +68,13 @@ def with_exact_hessians(
         return total
 
     H_end = _hessian(at_end, n)
-    exact = replace(qp, H=H, flat=row_after_row(H), H_end=H_end)
-    if convex is None:
-        return exact
-    minimum = (convex[2] > 0.5) & _has_minimum(exact, *convex[:2])
-    H = map_rows(lambda exact, H: where(minimum, exact, H), H, qp.H)
-    return replace(qp, H=H, flat=row_after_row(H), H_end=where(minimum, H_end, qp.H_end))
+    return replace(qp, H=H, flat=row_after_row(H), H_end=H_end)
+
+
+def chosen(condition: Any, a: QP, b: QP) -> QP:
+    """The program with the Hessians of a where the condition holds, else of b."""
+    H = map_rows(lambda a, b: where(condition, a, b), a.H, b.H)
+    return replace(a, H=H, flat=row_after_row(H), H_end=where(condition, a.H_end, b.H_end))
 
 
 def _hessian(function: Callable[[Any], Any], size: int) -> Any:
@@ -87,7 +82,7 @@ def _hessian(function: Callable[[Any], Any], size: int) -> Any:
     return symmetric(linearize(lambda d: linearize(lambda d: array([function(d)]), d)[1][0], no_change(size))[1])
 
 
-def _has_minimum(qp: QP, duals: Any, duals_end: Any) -> Any:
+def has_minimum(qp: QP, duals: Any, duals_end: Any) -> Any:
     """Whether the first system of the interior-point method has a minimum: all pivots of the recursion are above zero."""
     L = first_factors(qp, duals, duals_end).L
     total, _ = scan(lambda _, total, row: (total + sum(row, 0.0), None), 0.0, L)

@@ -128,6 +128,10 @@ class Solver:
         """The function with its lanes inside of one problem: columns of matrices, and stages."""
         return self.function.on("cpu", lanes=1)
 
+    def compile(self) -> None:
+        """Compile the kernel for one state now, and not with the first call."""
+        self._one_state.kernel()
+
     def start(self, x: Any, u: Any = None) -> Plan:
         """A plan that stays at the state x (..., nx) with the control u: where a first solve starts."""
         x = np.asarray(x, dtype=float)

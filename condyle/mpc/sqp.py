@@ -17,10 +17,10 @@ from condyle.mpc.merit import line_search
 from condyle.mpc.phases import Packing
 from condyle.mpc.problem import Problem
 from condyle.mpc.riccati import Factors
-from condyle.mpc.second_order import with_exact_hessians
+from condyle.mpc.second_order import chosen, has_minimum, with_exact_hessians
 from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
 from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
-from condyle.tape.array import array, isfinite, stop_gradient, where
+from condyle.tape.array import array, stop_gradient, where
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, table, zeros_table
@@ -69,6 +69,10 @@ class Shooting(Solver):
         """The solution of the quadratic program from the multipliers of the plan; x0 is the change of the first state."""
         limits: dict[str, Any] = {"iterations": self.qp_iterations, "tolerance": self.qp_tolerance}
         return solve_qp(qp, x0, *self.warmed(plan), **limits, factors=factors)
+
+    def is_solved(self, found: QPSolution) -> Any:
+        """Whether a quadratic program was solved; not if a number is not finite."""
+        return (found.mu <= self.qp_tolerance) & (found.infeasibility <= self.qp_tolerance)
 
     def moved(self, xs: Table, us: Table, found: QPSolution, alpha: Any = 1.0) -> tuple[Table, Table]:
         """(states, controls) after a step along the solution."""
@@ -159,7 +163,7 @@ class RealTimeIteration(Shooting):
     def step_results(self, xs: Table, us: Table, found: QPSolution) -> dict[str, Any]:
         """Those that are there after the quadratic program: its own residuals, and not those of the problem."""
         states, controls = self.moved(xs, us, found)
-        done = (found.mu <= self.qp_tolerance) & (found.infeasibility <= self.qp_tolerance)
+        done = self.is_solved(found)
         return {
             "u": controls[0],
             "states": states,
@@ -207,7 +211,7 @@ class SQP(Shooting):
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         """Iterations until the residuals are small."""
         arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
-        begin = {"plan": arrays, "iterations": 0.0, "cost": 0.0, "worst": 1e30, "nu": 1e-3, "exact": 1.0}
+        begin = {"plan": arrays, "iterations": 0.0, "cost": 0.0, "worst": 1e30, "nu": 1e-3}
         begin |= dict.fromkeys(RESIDUALS, 0.0)
 
         def done(state: Any) -> Any:
@@ -249,10 +253,10 @@ class SQP(Shooting):
         here = residuals(qp, start, duals, duals_end)
         if self.hessian == "exact":
             pi, _, _ = costates(qp, duals, duals_end)
-            convex = (*self.warmed(plan), state["exact"])
-            qp = with_exact_hessians(problem, values, qp, (xs, us), pi, duals, duals_end, convex)
-        found, exact = self._solved_safely(qp, start, plan, state["exact"])
-        if self.hessian != "exact":
+            exact = with_exact_hessians(problem, values, qp, (xs, us), pi, duals, duals_end)
+            found = self._solved_with_either(exact, qp, start, plan)
+        else:
+            found = self.solved(qp, start, plan)
             # costates of a long unstable trajectory overflow
             own, of_program = here["stationarity"], program_stationarity(qp, found)
             here["stationarity"] = where(own <= of_program, own, of_program)
@@ -273,25 +277,25 @@ class SQP(Shooting):
             "cost": cost,
             "worst": worst,
             "nu": nu,
-            "exact": exact,
             **here,
         }
 
-    def _solved_safely(self, qp: QP, start: Any, plan: dict[str, Any], exact: Any) -> tuple[QPSolution, Any]:
-        """The solution, and whether exact Hessians may be taken next: not after they had no minimum. Then nothing moves."""
-        found = self.solved(qp, start, plan)
-        if self.hessian != "exact":
-            return found, exact
-        failed = (exact > 0.5) & ~isfinite(found.cost + found.mu)
-        z = map_rows(lambda z: where(failed, 0.0, z), found.z)
-        kept = {
-            name: map_rows(lambda a, b: where(failed, a, b), plan[name], value)
-            if isinstance(value, Table)
-            else where(failed, plan[name], value)
-            for name, value in self.multipliers_of(found).items()
-        }
-        found = replace(found, z=z, end=where(failed, 0.0, found.end), cost=where(failed, 0.0, found.cost), **kept)
-        return found, where(failed, 0.0, 1.0)
+    def _solved_with_either(self, exact: QP, gauss_newton: QP, start: Any, plan: dict[str, Any]) -> QPSolution:
+        """The solution with exact Hessians where they have a minimum, to begin with and to the end, else with the others."""
+        convex = has_minimum(exact, *self.warmed(plan))
+
+        def attempt(i: Any, _: dict[str, Any]) -> dict[str, Any]:
+            found = self.solved(chosen(convex & (i < 0.5), exact, gauss_newton), start, plan)
+            done = where(self.is_solved(found), 1.0, 0.0)  # a number: a loop ends where a condition compares NaN
+            return {name: done if name == "done" else getattr(found, name) for name in begin}
+
+        N, n = self.problem.N, self.problem.ndx
+        begin = {"z": zeros_table((N, n + self.problem.nu)), "end": array(np.zeros(n))}
+        begin |= {name: table(plan[name]) if name == "duals" else plan[name] for name in ("duals", "duals_end") if name in plan}
+        begin |= {"mu": np.inf, "infeasibility": np.inf, "iterations": 0.0, "cost": np.inf, "done": 0.0}
+        found = loop(attempt, begin, 2, until=lambda state: state["done"] > 0.5)
+        del found["done"]
+        return QPSolution(**{"duals": (), "duals_end": ()} | found)
 
     def _multipliers(self, plan: dict[str, Any], found: QPSolution, alpha: Any) -> dict[str, Any]:
         """Slacks and multipliers after a step: those of the quadratic program by as much."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from condyle.compat.acados import AcadosModel, AcadosOcp, AcadosOcpSolver, AcadosSim, AcadosSimSolver
+from condyle.compat.acados_integrators import collocation
 from condyle.compat.casadi_functions import expression_function
 from condyle.errors import ControlError, ShapeError
 from condyle.tape.function import function
@@ -324,6 +325,21 @@ def test_an_implicit_integrator_is_of_order_twice_its_stages_where_the_system_is
     assert abs(found[1] - np.exp(-0.5)) < 1e-4  # order 4, one step of 0.5
     assert np.abs(found).max() < 2.0
     np.testing.assert_allclose(solver.get("Sx") @ np.ones(2), found, rtol=1e-9)  # linear
+
+
+def test_nodes_of_implicit_integrators():
+    """Known tables, and the conditions of order: the Radau IIA methods end at their last node."""
+    A, b = collocation("GAUSS_RADAU_IIA", 2)
+    np.testing.assert_allclose(A, [[5 / 12, -1 / 12], [3 / 4, 1 / 4]], atol=1e-14)
+    A, _ = collocation("GAUSS_LEGENDRE", 2)
+    np.testing.assert_allclose(A, [[1 / 4, 1 / 4 - 3**0.5 / 6], [1 / 4 + 3**0.5 / 6, 1 / 4]], atol=1e-14)
+    for kind, order in (("GAUSS_LEGENDRE", 0), ("GAUSS_RADAU_IIA", 1)):
+        for stages in range(1, 10):
+            A, b = collocation(kind, stages)
+            c = A.sum(axis=1)
+            for k in range(1, 2 * stages - order + 1):
+                assert abs(b @ c ** (k - 1) - 1 / k) < 1e-12, (kind, stages, k)
+            assert order == 0 or np.allclose(A[-1], b, atol=1e-12)
 
 
 def test_an_implicit_integrator_of_loops_is_the_same_one(monkeypatch):
