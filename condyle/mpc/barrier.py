@@ -21,6 +21,7 @@ from condyle.mpc.constraints import Side
 from condyle.tape.array import array, where
 
 DELTA = 1e-8  # compliance of an equality
+MOST = 1e10  # that a solve starts with: multipliers of a program that has no solution grow without limit
 TO_BOUNDARY = 0.995  # how far a step may go towards s = 0 or l = 0
 
 
@@ -160,10 +161,11 @@ class Sides:
         return largest
 
     def warm(self, dual: Any, least: Any) -> Any:
-        """The variables of the last solve with slacks and multipliers of at least `least`: away from the boundary."""
+        """The variables of the last solve, with slacks and multipliers from `least`, away from the boundary, to MOST."""
         found = []
         for side, values in zip(self.sides, self.split(dual), strict=True):
-            found.append(values if side.equality else tuple(None if x is None else np.maximum(x, least) for x in values))
+            limited = tuple(None if x is None else np.minimum(np.maximum(x, least), MOST) for x in values)
+            found.append(values if side.equality else limited)
         return self.join(found)
 
     def start(self) -> np.ndarray:

@@ -132,7 +132,8 @@ def _iteration(qp: QP, x0: Any, i: Any, state: Any, pairs: Any, tolerance: float
             largest = qp.sides_end.decrease(by, change_end)
         if qp.sides.count:
             change, largest = _changes(qp, duals, springs[0], forces, z, p, now["goal"], change, largest)
-        alpha = where(largest > TO_BOUNDARY, TO_BOUNDARY / largest, 1.0)
+        # equalities at the end alone do not limit a step
+        alpha = 1.0 if constant(largest) == 0.0 else where(largest > TO_BOUNDARY, TO_BOUNDARY / largest, 1.0)
         mu_after = _mean_product_after(qp, duals, duals_end, (change, change_end), alpha, pairs)
         ratio = mu_after / mu
         target = np.maximum(ratio * ratio * ratio * mu, 0.1 * tolerance)
@@ -348,7 +349,7 @@ def _pairs(qp: QP) -> Any:
     total: Any = qp.sides_end.pairs(qp.active_end) if qp.sides_end.count else 0.0
     if qp.sides.count:
         total = scan(lambda _, total, active: (total + qp.sides.pairs(active), None), total, qp.active)[0]
-    return np.maximum(total, 1.0)
+    return where(total > 1.0, total, 1.0) if constant(total) is None else max(float(total), 1.0)
 
 
 def _mean_product(qp: QP, duals: Any, duals_end: Any, pairs: Any) -> Any:

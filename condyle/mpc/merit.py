@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condyle.mpc.barrier import Sides
+from condyle.mpc.interior_point import QP, side_values
 from condyle.mpc.problem import Problem
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.loop import map_rows, scan
 from condyle.tape.table import Table, table
 
 ARMIJO = 1e-4
+FEASIBLE = 1e-8  # violations in all up to which constraints are met: what is predicted there is no reason to weigh them more
 ROUNDING = 1e-10  # of phi, relative: where it falls by no more, a full step is right
 
 
@@ -42,13 +44,13 @@ def line_search(
 ) -> Search:
     """The step length from a trajectory (states, controls) along the step (z, x_N) of its quadratic program.
 
-    `predicted`: the change of the cost that the program predicts. nu grows to where the step is one of descent (Nocedal and
-    Wright 2006, eq. 18.36).
+    `predicted`: the change of the cost that the program predicts, with those of slacks. nu grows to where the step is one of
+    descent (Nocedal and Wright 2006, eq. 18.36).
     """
     candidates = np.array([[0.0], *[[0.5**k] for k in range(lengths)]])
     found = map_rows(lambda row: merit(problem, values, x0, *trajectory, *step, row[0]), table(candidates))
     cost0, penalty0 = found[0, 0], found[0, 1]
-    nu = np.maximum(nu, where(penalty0 > 0.0, 2.0 * predicted / penalty0, 0.0))
+    nu = np.maximum(nu, where(penalty0 > FEASIBLE, 2.0 * predicted / penalty0, 0.0))
     fall = predicted - nu * penalty0
     most = cost0 + nu * penalty0
     most = most + ROUNDING * (1.0 + abs(most))
@@ -95,6 +97,23 @@ def merit(problem: Problem, values: dict[str, Any], x0: Any, xs: Table, us: Tabl
         soft, hard = _exceeded(sides_end, d, [1.0] * sides_end.count)
         cost, penalty = cost + soft, penalty + hard
     return array([cost, penalty])
+
+
+def slack_costs_predicted(qp: QP, z: Table, end: Any) -> Any:
+    """The change of the costs of slacks that a quadratic program predicts for its solution (z, x_N)."""
+
+    def change(sides: Sides, C: Any, d: Any, active: Any, z: Any) -> Any:
+        after = [a - b for a, b in zip(d, side_values(sides, C, z), strict=True)]
+        here = [where(each > 0.5, 1.0, 0.0) for each in active]
+        return _exceeded(sides, after, here)[0] - _exceeded(sides, d, here)[0]
+
+    total: Any = 0.0
+    if any(np.isfinite(side.l2) for side in qp.sides_end.sides):
+        total = change(qp.sides_end, qp.C_end, qp.d_end, qp.active_end, end)
+    if any(np.isfinite(side.l2) for side in qp.sides.sides):
+        rows = (qp.C, qp.d, qp.active, z)
+        total = scan(lambda _, total, row: (total + change(qp.sides, *row), None), total, rows)[0]
+    return total
 
 
 def end_or(z: Table, end: Any, k: Any, i: int, N: int) -> Any:

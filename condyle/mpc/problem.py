@@ -87,8 +87,10 @@ def ocp(
         states, None, _adapted("terminal_residual", terminal_residual, 1, nr), _adapted("terminal_cost", terminal_cost, 1, nr),
         np.zeros(0),
     )  # fmt: skip
-    if residual is None and cost is None:
-        raise ControlError("a problem needs a cost: residual=f(x, u) with weights, or cost=f(x, u) with one number")
+    if all(each is None for each in (residual, cost, terminal_residual, terminal_cost)):
+        raise ControlError(
+            "a problem needs a cost: residual=f(x, u) with weights, cost=f(x, u) with one number, or one at the end"
+        )
     repeats, staged = _blocking(move_blocking, int(N)), tuple(stage_parameters or ())
     if repeats is not None:
         made = blocked_dynamics(made)

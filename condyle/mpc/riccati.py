@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from condyle.tape.array import array, fma
+from condyle.tape.array import array, fma, where
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, empty_table
+
+FLAT = 1e-14  # curvature of a control, relative to that without the other controls, which is rounding
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def factor(system: Stages, H: Table, P_end: Any, into: Factors | None = None) ->
         Quu = np.zeros((m, m), dtype=object)
         for i, j in lower:
             Quu[i, j] = W.entry(n + j, n + i)
-        L, inverse = cholesky(Quu)
+        L, inverse = cholesky(Quu, FLAT)
         before, after = W, P
 
         def update(j: Any, state: Any) -> Any:
@@ -204,8 +206,11 @@ def plus(start: Any, a: list[Any], b: list[Any]) -> Any:
     return start
 
 
-def cholesky(A: Any) -> tuple[Any, list[Any]]:
-    """(L with L L^T = A, reciprocals of its diagonal)."""
+def cholesky(A: Any, flat: float | None = None) -> tuple[Any, list[Any]]:
+    """(L with L L^T = A, reciprocals of its diagonal).
+
+    `flat`: pivots this small, relative to their diagonal entry, are none; their reciprocals are zero, so such a control stays.
+    """
     m = len(A)
     L = np.zeros((m, m), dtype=object)
     inverse: list[Any] = []
@@ -213,7 +218,7 @@ def cholesky(A: Any) -> tuple[Any, list[Any]]:
         pivot = plus(A[j, j], [-L[j, i] for i in range(j)], [L[j, i] for i in range(j)])
         root = np.sqrt(pivot)
         L[j, j] = root
-        inverse.append(1.0 / root)
+        inverse.append(1.0 / root if flat is None else where(abs(pivot) <= flat * abs(A[j, j]), 0.0, 1.0 / root))
         for i in range(j + 1, m):
             L[i, j] = plus(A[i, j], [-L[i, l] for l in range(j)], [L[j, l] for l in range(j)]) * inverse[j]
     return L, inverse

@@ -60,8 +60,9 @@ class Solution:
 
     @property
     def controls(self) -> Any:
-        """The planned controls (..., N, nu)."""
-        return self.plan["controls"]
+        """The planned controls (..., N, nu); with move blocking those that act, which are a part of the next states."""
+        states = self.plan["states"]
+        return self.plan["controls"] if states.shape[-1] == self.nx else states[..., 1:, self.nx :]
 
     @property
     def ok(self) -> Any:
@@ -77,8 +78,8 @@ class Solution:
         exceeded = float(np.max(self.residuals.get("inequality", 0.0)))
         if exceeded > 1e-3:
             return (
-                f"the solver {SENTENCES[worst]}, with bounds exceeded by {exceeded:.3g}: hard bounds may be impossible to meet; "
-                "make those of states soft"
+                f"the solver {SENTENCES[worst]}, with bounds exceeded by {exceeded:.3g}: hard bounds may be impossible to meet, "
+                "so make those of states soft; or their functions are curved, and sqp(hessian='exact') converges"
             )
         name, value = max(((k, float(np.max(v))) for k, v in self.residuals.items()), key=lambda pair: pair[1])
         return f"the solver {SENTENCES[worst]}; the largest residual is {name}, {value:.2g}"

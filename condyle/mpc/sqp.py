@@ -13,7 +13,7 @@ from condyle.mpc.barrier import Sides
 from condyle.mpc.interior_point import QP, QPSolution, first_factors, solve_qp
 from condyle.mpc.kkt import costates, program_stationarity, residuals
 from condyle.mpc.linearization import quadratic_program
-from condyle.mpc.merit import line_search
+from condyle.mpc.merit import line_search, slack_costs_predicted
 from condyle.mpc.phases import Packing
 from condyle.mpc.problem import Problem
 from condyle.mpc.riccati import Factors
@@ -266,7 +266,8 @@ class SQP(Shooting):
         nu = state["nu"]
         if self.lengths > 1:
             step = found.z, found.end
-            alpha, cost, nu = line_search(problem, values, x0, (xs, us), step, found.cost, nu, self.lengths)
+            predicted = found.cost + slack_costs_predicted(qp, *step)
+            alpha, cost, nu = line_search(problem, values, x0, (xs, us), step, predicted, nu, self.lengths)
         # at the solution the plan stays as it is
         alpha = where(worst <= self.tolerance, 0.0, alpha)
         states, controls = self.moved(xs, us, found, alpha)

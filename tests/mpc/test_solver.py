@@ -245,7 +245,7 @@ def test_a_solver_is_a_block_of_a_loop():
         ({"bounds": {"u": 1.0}, "soft": {"u": -3.0}}, "positive and finite"),
         ({"weights": [1.0, 2.0]}, "one number per entry"),
         ({"weights": [1.0, np.inf, 1.0]}, "finite"),
-        ({"residual": None}, "needs a cost"),
+        ({"residual": None, "weights": None}, "needs a cost"),
         ({"residual": lambda x: x}, "2 to 3 arguments"),
         ({"dt": -0.1}, "above zero"),
         ({"integrator": "rk4"}, "needs dt"),
