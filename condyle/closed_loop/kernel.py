@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def _commanded(loop: Loop, world: World | None, state: Any, references: dict[str
     else:
         given = commands(world, found)
     signals = {key: x for name, value in given.signals.items() for key, x in signals_of(name, as_numbers(value)).items()}
-    return replace(given, signals=signals)
+    return Commands(given.u, given.wrenches, given.parameters, signals)
 
 
 @dataclass(frozen=True)

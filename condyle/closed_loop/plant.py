@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -139,15 +139,11 @@ class Commands:
     wrenches: dict[tuple[str, str], Array]  # (frame, axes) -> six numbers
     parameters: dict[str, Any]  # parameters of the world for this tick
     signals: dict[str, Any]
-    force: Callable[..., Any] | None = None  # (model, q, v, t) -> joint forces, at every stage of the integrator
 
 
 def commands(world: World, found: Any) -> Commands:
-    """The commands in what a loop's function returned: controls, or a dict with "u", "wrenches" and more."""
+    """The commands in what a loop's function returned: controls, or a dict with "u", "wrenches", "parameters" and outputs."""
     given = dict(found) if isinstance(found, Mapping) else {"u": found}
-    force = given.pop("force", None)
-    if force is not None and not callable(force):
-        raise ControlError(f"'force' must be a function (model, q, v, t) -> joint forces, got {type(force).__name__}")
     u, wrenches, parameters = given.pop("u", None), given.pop("wrenches", None) or {}, given.pop("parameters", None) or {}
     controls = np.zeros(world.nu) if u is None else np.asarray(array(u), dtype=object).ravel()
     if len(controls) != world.nu:
@@ -155,7 +151,7 @@ def commands(world: World, found: Any) -> Commands:
             f"the loop's function gives {len(controls)} controls, and the robot has {world.nu} motors; return u, or a dict with "
             "'u', 'wrenches', 'parameters' and further outputs"
         )
-    return Commands(controls, _wrenches(world, wrenches), dict(parameters), given, force)
+    return Commands(controls, _wrenches(world, wrenches), dict(parameters), given)
 
 
 def _wrenches(world: World, given: Any) -> dict[tuple[str, str], Array]:
@@ -202,9 +198,7 @@ def plant_step(
     `differentiable`: in a form whose tape derivatives are right.
     """
     frames = tuple(given.wrenches)
-    world = parameterized(replace(world, wrenches=frames), given.parameters)
-    if given.force is not None:
-        world = replace(world, force=_sum(world.force, given.force))
+    world = parameterized(replace(world, wrenches=frames, since=t), given.parameters)
     if differentiable:
         world = replace(world, coordinate_map=world.coordinate_map.differentiable())
     six = np.array(list(given.wrenches.values()), dtype=object) if frames else None
@@ -237,13 +231,6 @@ def plant_step(
     end = loop(body, start, substeps)
     forces = end["f"] if points else np.zeros((0, 3))
     return PlantStep(end["q"], end["v"], end["residual"], over(end["q"], end["v"]), forces)
-
-
-def _sum(one: Callable[..., Any] | None, other: Callable[..., Any]) -> Callable[..., Any]:
-    """The function whose joint forces are those of both."""
-    if one is None:
-        return other
-    return lambda model, q, v, t: one(model, q, v, t) + other(model, q, v, t)
 
 
 def mean_acceleration(world: World, dt: Any, before: tuple[Array, Array], after: tuple[Array, Array]) -> Array:

@@ -4,8 +4,8 @@ Kinematic form: angle and rate at the end of a tick are those of  a' = (target -
 the tick is the one that leads there from the present angle and rate, linear in time. The joint has it because a large inertia is
 added to it, and the torque is that inertia times the acceleration; the torque of the servo itself follows from inverse dynamics.
 
-Torque form: P (target - a) within the effort, against the damping D of the joint, D / P = T. A torque (I / T) (target - a)
-without damping would be an undamped spring.
+Torque form: a spring P (target - a) within the effort, against the damping D of the joint, D / P = T. A torque
+(I / T) (target - a) without damping would be an undamped spring.
 """
 
 from __future__ import annotations
@@ -41,10 +41,20 @@ def lagged(angle: Any, target: Any, lag: Any, dt: Any, speed: Any = None) -> tup
     return target - error, np.minimum(np.maximum(rate, -speed), speed)
 
 
-def smooth_motion(angle: Any, rate: Any, after: Any, rate_after: Any, dt: Any) -> tuple[Any, Any]:
-    """(c0, c1): the acceleration c0 + c1 t over the tick that leads from (angle, rate) to (after, rate_after): a cubic."""
-    mean = (after - angle) / dt
-    return (6.0 * mean - 4.0 * rate - 2.0 * rate_after) / dt, (6.0 * (rate + rate_after) - 12.0 * mean) / (dt * dt)
+def smooth_motion(angle: Any, rate: Any, after: Any, rate_after: Any, dt: Any, steps: int | None = None) -> tuple[Any, Any]:
+    """(c0, c1): the acceleration c0 + c1 t over the tick that leads from (angle, rate) to (after, rate_after): a cubic.
+
+    `steps`: for so many semi-implicit Euler steps; a single one reaches the angle, at the mean rate.
+    """
+    mean, change = (after - angle) / dt, rate_after - rate
+    if steps is None:
+        return (6.0 * mean - 4.0 * rate - 2.0 * rate_after) / dt, (6.0 * (rate + rate_after) - 12.0 * mean) / (dt * dt)
+    if steps == 1:
+        return (mean - rate) / dt, mean * 0.0
+    # v_i = rate + sum of h (c0 + c1 h (k - 1)) for k up to i, and the angle moves by h v_i
+    n, h = float(steps), dt / float(steps)
+    curve = (0.5 * (n + 1.0) * change - n * (mean - rate)) * (12.0 / ((n - 1.0) * n * (n + 1.0)))
+    return (change / n - 0.5 * (n - 1.0) * curve) / h, curve / (h * h)
 
 
 def inverse_dynamics_torques(

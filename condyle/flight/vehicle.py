@@ -37,6 +37,7 @@ from condyle.tape.array import array
 SERVOS = ("kinematic", "torque")
 INTEGRATORS = ("rk4", "semi_implicit_euler")
 ALIKE = 1e-9  # torque in m per weight that counts as none
+HUGE = 1e300  # beyond every force
 STABLE = 2.0  # damping rate times the step, up to which a Runge-Kutta step follows it
 
 
@@ -156,18 +157,10 @@ class Vehicle(Block):
     def __call__(self, command: Any, x: Any) -> dict[str, Any]:
         """What the robot is given in this tick: wrenches of rotors and air, and the forces of the servos."""
         out = super().__call__(command, x)
-        wrenches: dict[str, Any] = {r.frame: (out["rotors"][k], "local") for k, r in enumerate(self.airframe.rotors)}
+        wrenches: dict[str, Any] = {r.frame: (_rounded(out["rotors"][k]), "local") for k, r in enumerate(self.airframe.rotors)}
         if self.has_drag:
-            wrenches[self.base] = (out["drag"], "local")
-        given: dict[str, Any] = {"wrenches": wrenches}
-        if not self.airframe.gimbals:
-            return given
-        links = self._gimbals(x.model)
-        if self.servo == "torque":
-            return {**given, "force": self._servo_torques(links, out["commands"])}
-        inertias = [RIGID * float(self._inertias[link.v.start]) for link in links]
-        given["parameters"] = {f"{link.joint}.armature": I for link, I in zip(links, inertias, strict=True)}
-        return {**given, "force": self._prescribed(links, inertias, out, x)}
+            wrenches[self.base] = (_rounded(out["drag"]), "local")
+        return {"wrenches": wrenches, "parameters": self._servos(x, out) if self.airframe.gimbals else {}}
 
     def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
         """Commands within their limits, thrusts, wrenches, and the motion of the gimbals."""
@@ -256,20 +249,20 @@ class Vehicle(Block):
         angles, rates = array([q[link.q.start] for link in links]), array([v[link.v.start] for link in links])
         found = {"commands": target, "angles": angles, "rates": rates}
         if self.servo == "torque":
-            force = self._servo_torques(links, target)(x.model, q, v, None)
+            gains, rest = self._springs(links, angles, target)
             damping = np.array([link.damping for link in links])
-            return {**found, "torques": array([force[link.v.start] for link in links]) - rates * damping}
+            return {**found, "torques": gains * (rest - angles) - rates * damping, "gains": gains, "rest": rest}
         end, speed = lagged(angles, target, self.servo_lag, self.dt, self._speeds)
-        start, slope = smooth_motion(angles, rates, end, speed, self.dt)
-        if self.simulation.integrator != "rk4":
-            # the velocity after the step moves the joint
-            start, slope = ((end - angles) / self.dt - rates) / self.dt, slope * 0.0
+        steps = None if self.simulation.integrator == "rk4" else self.simulation.substeps
+        start, slope = smooth_motion(angles, rates, end, speed, self.dt, steps)
         frames: list[Any] = [(r.frame, "local") for r in self.airframe.rotors]
         wrenches = list(out["rotors"])
         if self.has_drag:
             frames, wrenches = [*frames, (self.base, "local")], [*wrenches, out["drag"]]
         joints = [link.v.start for link in links]
         base = None if x.world.ground is None else x.acceleration
+        # of copies: nothing of it is shared with the physics, whose bits do not depend on what is recorded
+        q, v = _rounded(q), _rounded(v)
         torques = inverse_dynamics_torques(x.model, q, v, joints, start, frames, wrenches, base)
         return {**found, "torques": torques, "acceleration": start, "jerk": slope}
 
@@ -279,45 +272,37 @@ class Vehicle(Block):
         given = [next(r.servo_speed for r in self.airframe.rotors if r.gimbal == name) for name in self.airframe.gimbals]
         return np.array([1e6 if s is None else s for s in given]) if any(s is not None for s in given) else None
 
-    def _prescribed(self, links: list[Link], inertias: list[float], out: dict[str, Any], x: Any) -> Any:
-        """The joint forces with which the gimbals have the accelerations of `_motion`, at every stage."""
-        start, slope, t0 = out["acceleration"], out["jerk"], x.t
-        substeps, commands, lag, speeds = self.simulation.substeps, out["commands"], +self.servo_lag, self._speeds
-        staged = self.simulation.integrator == "rk4"
-        h = x.world.h
+    def _servos(self, x: Any, out: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of the gimbals' joints for this tick: springs to their targets, or prescribed motions."""
+        given: dict[str, Any] = {}
+        for k, link in enumerate(self._gimbals(x.model)):
+            if self.servo == "torque":
+                given |= {f"{link.joint}.stiffness": out["gains"][k], f"{link.joint}.rest": out["rest"][k]}
+                continue
+            inertia = RIGID * float(self._inertias[link.v.start])
+            given[f"{link.joint}.drive_inertia"] = np.minimum(inertia, x.tick + HUGE)  # traced, as in a replay
+            given[f"{link.joint}.drive_force"] = _rounded(inertia * out["acceleration"][k])
+            if self.simulation.integrator == "rk4" or self.simulation.substeps > 1:
+                given[f"{link.joint}.drive_force_rate"] = _rounded(inertia * out["jerk"][k])
+        return given
 
-        def force(model: Model, q: Any, v: Any, t: Any) -> Any:
-            tau = np.zeros(model.nv, dtype=object)
-            for k, link in enumerate(links):
-                if staged:
-                    a = start[k] + slope[k] * (t - t0)
-                elif substeps == 1:
-                    a = start[k]
-                else:
-                    angle, limit = q[link.q.start], None if speeds is None else speeds[k]
-                    end, _ = lagged(angle, commands[k], lag[k], h, limit)
-                    a = ((end - angle) / h - v[link.v.start]) / h
-                tau[link.v.start] = inertias[k] * a
-            return tau
+    def _springs(self, links: list[Link], angles: Any, target: Any) -> tuple[Any, Any]:
+        """(P, rest) of servos in torque form: P = D / lag, and a rest at which the torque is within the effort."""
+        gains, rests, lag = [], [], self.servo_lag.resolve()
+        for k, link in enumerate(links):
+            rotor = next(r for r in self.airframe.rotors if r.gimbal == link.joint)
+            P, error = link.damping / lag[k], target[k] - angles[k]
+            efforts = [rotor.servo_effort or link.limits.effort, rotor.servo_speed and rotor.servo_speed * link.damping]
+            for limit in (float(e) / P for e in efforts if e):
+                error = np.minimum(np.maximum(error, -limit), limit)
+            gains.append(P)
+            rests.append(angles[k] + error)
+        return array(gains), array(rests)
 
-        return force
 
-    def _servo_torques(self, links: list[Link], target: Any) -> Any:
-        """The joint forces P (target - a) within the efforts; the damping of the joints is the robot's own."""
-        lag = self.servo_lag.resolve()
-
-        def force(model: Model, q: Any, v: Any, t: Any) -> Any:
-            tau = np.zeros(model.nv, dtype=object)
-            for k, link in enumerate(links):
-                push = (target[k] - q[link.q.start]) * (link.damping / lag[k])
-                rotor = next(r for r in self.airframe.rotors if r.gimbal == link.joint)
-                efforts = [rotor.servo_effort or link.limits.effort, rotor.servo_speed and rotor.servo_speed * link.damping]
-                for limit in (float(e) for e in efforts if e):
-                    push = np.minimum(np.maximum(push, -limit), limit)
-                tau[link.v.start] = push
-            return tau
-
-        return force
+def _rounded(value: Any) -> Any:
+    """The value by itself: no product of it is fused with a sum of the physics, so that a run repeats from what was recorded."""
+    return np.minimum(value, HUGE)
 
 
 def _winds(wind: Any) -> tuple[Wind, ...]:

@@ -63,7 +63,7 @@ def problem(world: World, x: Inputs) -> Problem:
     bias = bias_force(world, at, x.v)
     p = motors(world, x.u) + springs(world, full) + external(world, full) - bias
     p = at.project(world.h * p - np.array(implicit_gains(world)) * full.v)
-    M = at.congruence(augmented(world, mass_matrix(world.model, full.q)))
+    M = at.congruence(driven(world, augmented(world, mass_matrix(world.model, full.q))))
     products = velocity_products(world, M, at.project(bias), x.q, x.v)
     p = p - products.momentum * products.lost
     listed = [*contact_constraints(world, full.q, full.v, world.listed_points), *joint_constraints(world, full.q, full.v)]
@@ -143,6 +143,14 @@ def augmented(world: World, M: Array) -> Array:
     return M
 
 
+def driven(world: World, M: Array) -> Array:
+    """M with the inertias of drives."""
+    for k, joint in enumerate(world.joints):
+        if constant(joint.drive_inertia) != 0.0:
+            M[k, k] = M[k, k] + joint.drive_inertia
+    return M
+
+
 def implicit_gains(world: World) -> list[Any]:
     """h B + h^2 K of every joint: of its damping and spring where the integrator treats them implicitly, and of its drive."""
     h, gains = world.h, []
@@ -173,6 +181,8 @@ def springs(world: World, x: Inputs) -> Array:
             tau[k] = tau[k] - joint.damping * x.v[k]
         if joint.driven and joint.drive_effort is None:
             tau[k] = tau[k] + joint.drive_force
+            if constant(joint.drive_force_rate) != 0.0:
+                tau[k] = tau[k] + joint.drive_force_rate * (x.t - world.since)
             if constant(joint.drive_stiffness) != 0.0:
                 tau[k] = tau[k] + (joint.drive_target - x.q[position(world, k)]) * joint.drive_stiffness
         elif joint.driven and not joint.drive_yields:

@@ -51,6 +51,8 @@ class JointForces:
     effort: Any = None
     # of a motor: force + K (target - q - h v) - B v with the velocity v after the step, within its effort
     drive_force: Any = 0.0
+    drive_force_rate: Any = 0.0  # its change per s since the start of the tick, for drives without a bound
+    drive_inertia: Any = 0.0  # added to the joint's own: so large that the drive's force prescribes the acceleration
     drive_stiffness: Any = 0.0
     drive_damping: Any = 0.0
     drive_target: Any = 0.0
@@ -62,7 +64,7 @@ class JointForces:
     @property
     def driven(self) -> bool:
         """Whether the joint has a drive; its numbers may be traced."""
-        return self.drive_yields or constant(self.drive_force) != 0.0
+        return self.drive_yields or constant(self.drive_force) != 0.0 or constant(self.drive_force_rate) != 0.0
 
     @property
     def drive_yields(self) -> bool:
@@ -97,6 +99,7 @@ class World:
     implicit: bool = True  # springs and damping act with the velocity after the step
     tolerance: float = 1e-7  # of the solver, as solver.py measures it
     substeps: int = 1  # steps of the physics in one step: dt = substeps * h
+    since: Any = 0.0  # the time at which a tick begins, s
     known: Parameters | None = field(default=None, repr=False, compare=False)  # parameters, where some of them are traced
 
     @property

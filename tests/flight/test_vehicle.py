@@ -1,6 +1,7 @@
 """The vehicle: trim, invariants, servos, rotors, the air, a load and the ground, each against its formula."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,14 @@ def test_it_lands_stands_and_takes_off() -> None:
     assert total == pytest.approx(vehicle.airframe.mass * G - 4.0, abs=1e-3)
     up = loop.rollout(landed.x, vehicle.hover * 1.1, 100, record=["q", "v"])
     assert up["v"][-1, 2] == pytest.approx(0.1 * G * 0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("options", [{}, {"ground": cd.Plane()}], ids=["in the air", "on the ground"])
+def test_a_run_repeats_from_its_records(options: dict[str, Any], tmp_path: Path) -> None:
+    vehicle, loop = birotor(**options)
+    x = loop.state(vehicle.configuration((0.0, 0.0, 0.22)))
+    command = np.repeat([np.array([5.0, 6.0, 0.3, 0.1])], 60, axis=0)
+    with cd.Recorder(loop, x, tmp_path / "flight.cdl", record=["vehicle.torques"]) as recorder:
+        recorder.rollout({"command": command}, 60)
+    run = cd.read_run(tmp_path / "flight.cdl")
+    assert run.check() and run.check(loop)
