@@ -34,6 +34,7 @@ ALL = (
     "mpc",
     "flight",
     "flight_control",
+    "landings",
     "sampling_mpc",
     "trajectory_optimization",
     "four_limbed_walk",

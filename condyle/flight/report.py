@@ -24,7 +24,7 @@ Array = np.ndarray
 DENSITY = 1.225  # kg/m^3
 SETTLED = 1.0  # s at the end, of the error that stays
 TOUCHING = 1e-3  # of the weight: a force of the ground that counts as contact
-OVERTURNED = 45.0  # degrees
+OVERTURNED, UPRIGHT = 45.0, 5.0  # degrees
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Flown:
     @property
     def tilt(self) -> Array:
         """The angle between the body's z axis and the vertical, degrees: (T,)."""
-        x, y = self.state[:, 7], self.state[:, 8]
-        return np.asarray(np.degrees(np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0))))
+        return tilts(self.state)
 
     @property
     def heading(self) -> Array:
@@ -120,28 +119,35 @@ class Flown:
         return found | (self.touchdown() if self.flight.of.ground else {})
 
     def touchdown(self) -> dict[str, Any]:
-        """The speed at the first contact after flight, the largest tilt after it, the slide, and whether it stands."""
-        forces = np.asarray(self.run.contact_forces).sum(axis=1)
-        touching = np.linalg.norm(forces, axis=1) > TOUCHING * self.run.simulation.weight
-        flown = np.flatnonzero(~touching)
-        after = np.flatnonzero(touching & (np.arange(len(touching)) > (flown[0] if len(flown) else 0)))
-        standing = bool(touching[-1] and self.tilt[-1] < 5.0)
-        first = int(after[0]) if len(after) else None
-        if first is None:
-            return {
-                "touchdown_speed": None,
-                "touchdown_tilt_degrees": None,
-                "slide": None,
-                "stands": standing,
-                "overturned": False,
-            }
-        return {
-            "touchdown_speed": float(-self.state[first, 5]),
-            "touchdown_tilt_degrees": float(self.tilt[first:].max()),
-            "slide": float(np.linalg.norm(self.state[-1, :2] - self.state[first, :2])),
-            "stands": standing,
-            "overturned": bool(self.tilt[first:].max() > OVERTURNED),
-        }
+        """How it came down; see `touchdown`."""
+        return touchdown(self.state, np.asarray(self.run.contact_forces), self.run.simulation.weight)
+
+
+def tilts(state: Array) -> Array:
+    """The angle between the body's z axis and the vertical, degrees, of states (..., n)."""
+    x, y = state[..., 7], state[..., 8]
+    return np.asarray(np.degrees(np.arccos(np.clip(1.0 - 2.0 * (x * x + y * y), -1.0, 1.0))))
+
+
+def touchdown(state: Array, forces: Array, weight: float) -> dict[str, Any]:
+    """The speed at the first contact after flight, the largest tilt after it, the slide, and whether it stands.
+
+    `state` (T, n) of the single body, `forces` (T, contacts, 3) of the ground, N.
+    """
+    tilt, touching = tilts(state), np.linalg.norm(forces.sum(axis=1), axis=1) > TOUCHING * weight
+    flown = np.flatnonzero(~touching)
+    after = np.flatnonzero(touching & (np.arange(len(touching)) > (flown[0] if len(flown) else 0)))
+    standing = bool(touching[-1] and tilt[-1] < UPRIGHT)
+    if not len(after):
+        return {"touchdown_speed": None, "touchdown_tilt_degrees": None, "slide": None, "stands": standing, "overturned": False}
+    first = int(after[0])
+    return {
+        "touchdown_speed": float(-state[first, 5]),
+        "touchdown_tilt_degrees": float(tilt[first:].max()),
+        "slide": float(np.linalg.norm(state[-1, :2] - state[first, :2])),
+        "stands": standing,
+        "overturned": bool(tilt[first:].max() > OVERTURNED),
+    }
 
 
 def solve_times(flight: Flight, run: Run) -> Array:
@@ -187,6 +193,9 @@ def charts(flown: Sequence[Flown]) -> list[Chart]:
     frame = first.flight.airframe
     rotors, gimbals = [f"rotor {k + 1}" for k in range(frame.n)], list(frame.gimbals)
     add("tracking error, mm", {"": [1e3 * each.error for each in flown]})
+    if many and len({each.run.steps for each in flown}) == 1:
+        apart = np.linalg.norm(first.state[:, :3] - flown[1].state[:, :3], axis=1)
+        out.append(Chart("distance between the two models, mm", first.t, {"": 1e3 * apart}))
     add("centre of mass, m", columns("xyz", [each.state[:, :3] for each in flown]))
     add("thrusts, N", columns(rotors, [each.signal("thrusts") for each in flown]))
     angles = columns(gimbals, [np.degrees(each.signal("angles")) for each in flown])
@@ -259,7 +268,7 @@ def shown(name: str, value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value * scale:.4g} {unit}".strip()
+    return f"{np.round(value * scale, 6):.4g} {unit}".strip()
 
 
 def _table(flown: Sequence[Flown]) -> str:
