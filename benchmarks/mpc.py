@@ -26,6 +26,7 @@ TICKS, CONTROL_DT = 900, 0.01  # s
 FIRST = (
     "import time; start = time.process_time(); from benchmarks import mpc; mpc.first_solve(); print(time.process_time() - start)"
 )
+AVX2 = "from benchmarks import mpc; print(mpc.flight_times())"
 
 
 class Birotor:
@@ -43,6 +44,13 @@ def first_solve() -> None:
     mpc = Birotor().problem.rti()
     x = np.eye(15)[6]
     mpc(x, mpc.start(x))
+
+
+def flight_times() -> list[float]:
+    """Mean and 99th percentile of the processor time of a real-time iteration, us."""
+    m = Birotor()
+    spent = 1e6 * np.array(fly(m, m.problem.rti(), TICKS)["seconds"])
+    return [float(spent.mean()), float(np.percentile(spent, 99))]
 
 
 def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
@@ -66,6 +74,8 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     if not tiny:
         with tempfile.TemporaryDirectory() as folder:
             numbers["first solve with an empty cache, s"] = float(in_new_process(FIRST, CONDYLE_CACHE=folder))  # type: ignore[arg-type]
+        mean, high = in_new_process(AVX2, CONDYLE_VECTOR_BYTES="32")
+        numbers |= {"with vectors of 32 bytes (AVX2), us, mean": mean, "their 99th percentile": high}
     x, plan, r = flight["solves"][len(flight["solves"]) // 3]
     many = [np.broadcast_to(a, (64 if tiny else 256, *a.shape)).copy() for a in (x, *[plan[n] for n in names])]
     batch = mpc.function.on("cpu", threads=1)
@@ -102,15 +112,19 @@ def fly(m: Any, mpc: Any, ticks: int) -> dict[str, list[Any]]:
 
 
 def timed_phases(prepare: Any, feedback: Any, names: list[str], x: Any, plan: Any, r: Any) -> tuple[float, float]:
-    """Processor seconds of both phases."""
+    """Processor seconds of both phases, the least of three."""
     arrays = [plan[name] for name in names]
     given = [x, *prepare(*arrays, reference=r), *arrays]
     feedback(*given)
-    a = time.thread_time()
-    prepare(*arrays, reference=r)
-    b = time.thread_time()
-    feedback(*given)
-    return b - a, time.thread_time() - b
+    found = []
+    for _ in range(3):
+        a = time.thread_time()
+        prepare(*arrays, reference=r)
+        b = time.thread_time()
+        feedback(*given)
+        found.append((b - a, time.thread_time() - b))
+    first, second = np.min(found, axis=0)
+    return float(first), float(second)
 
 
 def exported(function: cd.Function, tiny: bool) -> dict[str, Any]:
@@ -194,9 +208,13 @@ def beside_peers(console: Console, m: Any, solves: list[Any], tiny: bool) -> dic
             [x[:6] - plan["states"][0, :6], gibbs(plan["states"][0, 6:10], x[6:10]), x[10:] - plan["states"][0, 10:]]
         )
         program = sparse_program(m, q, dx0)
-        seconds = timed_phases(prepare, feedback, names, x, plan, r)[1]
-        found.setdefault("condyle (feedback phase)", {"us": [], "u0": []})["us"].append(1e6 * seconds)
-        found["condyle (feedback phase)"]["u0"].append(float(np.abs(usual(x, plan, reference=r[0]).u - tight).max()))
+        first, second = timed_phases(prepare, feedback, names, x, plan, r)
+        away = float(np.abs(usual(x, plan, reference=r[0]).u - tight).max())
+        # the first factorisation is part of the preparation, which also linearises
+        for name, seconds in {"condyle (feedback phase)": second, "condyle (both phases)": first + second}.items():
+            each = found.setdefault(name, {"us": [], "u0": []})
+            each["us"].append(1e6 * seconds)
+            each["u0"].append(away)
         for name, solve in PEERS.items():
             if importlib.util.find_spec(name.split(" ")[0].lower()) is None:
                 continue
