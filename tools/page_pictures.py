@@ -35,6 +35,7 @@ DRAWN_IN = {
     "blocks": "pictures_of_loops",
     "sensors": "pictures_of_sensors",
     "flight": "pictures_of_flight",
+    "flight_control": "pictures_of_flight_control",
     "mpc": "pictures_of_mpc",
     "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",
