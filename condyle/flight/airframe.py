@@ -150,7 +150,7 @@ def airframe(
     if isinstance(source, Airframe):
         rotors = source.rotors if rotors is None else rotors
         source = source.robot
-    robot = source if isinstance(source, Robot) else load(source, None if _built_in(source) else "free", (0.0, 0.0, -gravity))
+    robot = source if isinstance(source, Robot) else _loaded(source, (0.0, 0.0, -gravity))
     if not robot.model.links or not isinstance(robot.model.links[0].kind, Free):
         raise RobotError([f"robot '{robot.name}' has no free base, so it cannot fly: load it with base='free'"])
     chosen = tuple(RotorData(r) if isinstance(r, str) else r for r in rotors) if rotors is not None else robot.model.rotors
@@ -164,17 +164,25 @@ def airframe(
     return Airframe(robot, tuple(made), robot.name)
 
 
-def _built_in(source: Any) -> bool:
-    return isinstance(source, str) and library.knows(source)
+def _loaded(source: Any, gravity: tuple[float, float, float]) -> Robot:
+    """The robot with the base that it is meant for, or its own free joint; else with a free base."""
+    robot = load(source, None, gravity)
+    if (isinstance(source, str) and library.knows(source)) or (robot.model.links and isinstance(robot.model.links[0].kind, Free)):
+        return robot
+    return load(source, "free", gravity)
 
 
 def _found(robot: Robot) -> tuple[RotorData, ...]:
-    """The rotors at frames that are called like one; they spin in turns."""
+    """The rotors at frames that are called like one; neighbours around the vehicle spin in opposite directions."""
     for word in FRAMES:
-        pattern = re.compile(rf"(?i)^(?:.*/)?{word}[_-]?[a-z0-9_]*$")
+        pattern = re.compile(rf"(?i)^(?:.*(?:/|__))?{word}[_-]?[a-z0-9]*$")
         frames = [f for f in robot.model.frames if pattern.match(f.name) and "joint" not in f.name.lower()]
         if frames:
-            return tuple(RotorData(frame.name, direction=1.0 - 2.0 * (k % 2)) for k, frame in enumerate(frames))
+            places = [frame_pose(robot.model, robot.model.neutral(), frame.name).p for frame in frames]
+            around = np.argsort(np.argsort([float(np.arctan2(p[1], p[0])) for p in places]))
+            return tuple(
+                RotorData(f.name, direction=1.0 - 2.0 * abs(int(k - around[0]) % 2)) for f, k in zip(frames, around, strict=True)
+            )
     raise RobotError(
         [
             f"robot '{robot.name}' has no thrust frames: an airframe needs one for each rotor, with z along the thrust; name "

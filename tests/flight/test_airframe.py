@@ -57,6 +57,17 @@ def test_bad_numbers(given: dict, sentence: str) -> None:
         flight.airframe("birotor", **given)
 
 
+def test_sites_of_an_mjcf_file(tmp_path: Path) -> None:
+    sites = "".join(
+        f'<site name="x2/thrust{k}" pos="{x} {y} 0.05"/>' for k, (x, y) in enumerate([(1, 1), (-1, 1), (-1, -1), (1, -1)])
+    )
+    body = '<freejoint/><inertial pos="0 0 0" mass="1.3" diaginertia="0.04 0.025 0.06"/>'
+    file = tmp_path / "x2.xml"
+    file.write_text(f'<mujoco model="x2"><worldbody><body name="x2">{body}{sites}</body></worldbody></mujoco>')
+    made = flight.airframe(file)
+    assert made.n == 4 and made.gimbals == () and [r.direction for r in made.rotors] == [1, -1, 1, -1] and made.robot.nv == 6
+
+
 def test_robots_that_are_no_airframes() -> None:
     with pytest.raises(RobotError, match="has no thrust frames"):
         flight.airframe("pidog")
