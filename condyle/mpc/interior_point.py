@@ -21,13 +21,15 @@ from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.scalar import constant
 from condyle.tape.table import Table, empty_table, zeros_table
 
+LEAST_SCALE = 1e-12  # of a cost, below which there is none
+
 
 @dataclass(frozen=True)
 class QP:
     """A quadratic program: tables over the stages, and arrays of the end.
 
     `H` (N, s, s), its entries one after the other `flat`, `g` (N, s), `C` (N, rows, s) and `d`, `active` (N, sides) of the sides;
-    `H_end` (n, n), `g_end` (n,), `C_end` (rows, n), `d_end`, `active_end` (sides,).
+    `H_end` (n, n), `g_end` (n,), `C_end` (rows, n), `d_end`, `active_end` (sides,). `scale` (1,): that of the cost.
     """
 
     system: Stages
@@ -42,14 +44,15 @@ class QP:
     C_end: Any
     d_end: Any
     active_end: Any
+    scale: Any
     sides: Sides
     sides_end: Sides
 
 
 @dataclass(frozen=True)
 class QPSolution:
-    """z (N, n + m), x_N, slacks and multipliers, the mean product mu, what the sides lack, the number of iterations,
-    and the change of the cost that is predicted, without slacks."""
+    """z (N, n + m), x_N, slacks and multipliers, the mean product mu over the scale of the cost, what the sides lack, the number
+    of iterations, and the change of the cost that is predicted, without slacks."""
 
     z: Any
     end: Any
@@ -78,9 +81,10 @@ def solve_qp(
         return QPSolution(z, end, duals, duals_end, 0.0, 0.0, 1.0, _cost(qp, z, end))
     pairs = _pairs(qp)
     mu, infeasibility = _mean_product(qp, duals, duals_end, pairs), _infeasibility(qp, duals, duals_end, x0)
+    limits = tolerance * qp.scale[0], tolerance
     start = {
         "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.flat,
-        "mu": mu, "infeasibility": infeasibility, "iterations": 0.0, "open": _open(mu, infeasibility, tolerance),
+        "mu": mu, "infeasibility": infeasibility, "iterations": 0.0, "open": _open(mu, infeasibility, *limits),
         # memory of one iteration
         "target": zeros_table((N, n + m)),
         "goal": zeros_table((N, _products(qp.sides))) if qp.sides.count else (),
@@ -94,16 +98,25 @@ def solve_qp(
 
     def body(i: Any, state: Any) -> Any:
         # tables of lanes that are done stay as they are; those of H and of the memory are used in this iteration only
-        return _iteration(qp, x0, i, state, pairs, tolerance, done(state))
+        return _iteration(qp, x0, i, state, pairs, limits, done(state))
 
     state = loop(body, start, iterations, until=done, body_keeps_tables=True)
-    found = {k: state[k] for k in ("z", "end", "duals", "duals_end", "mu", "infeasibility", "iterations")}
-    return QPSolution(**found, cost=_cost(qp, state["z"], state["end"]))
+    found = {k: state[k] for k in ("z", "end", "duals", "duals_end", "infeasibility", "iterations")}
+    return QPSolution(**found, mu=state["mu"] / qp.scale[0], cost=_cost(qp, state["z"], state["end"]))
 
 
-def _open(mu: Any, infeasibility: Any, tolerance: float) -> Any:
+def cost_scale(H: Table, H_end: Any) -> Any:
+    """The largest entry on the diagonals of the Hessians, at most 1: tolerances of costs and multipliers are relative to it."""
+    largest: Any = 0.0
+    for i in range(len(H_end)):
+        largest = np.maximum(largest, H_end[i, i])
+    largest = scan(lambda _, most, row: (np.maximum(most, np.max(np.diagonal(row))), None), largest, H)[0]
+    return array([where(largest > LEAST_SCALE, np.minimum(largest, 1.0), 1.0)])
+
+
+def _open(mu: Any, infeasibility: Any, of_products: Any, of_sides: float) -> Any:
     """1 while there is something to do: not at the solution, nor for a lane that is not finite; else 0."""
-    more = ((mu > tolerance) | (infeasibility > tolerance)) & isfinite(mu + infeasibility)
+    more = ((mu > of_products) | (infeasibility > of_sides)) & isfinite(mu + infeasibility)
     return where(more, 1.0, 0.0)
 
 
@@ -113,7 +126,7 @@ def _cost(qp: QP, z: Any, end: Any) -> Any:
     return scan(lambda _, total, row: (total + row[0] @ (row[1] + 0.5 * (row[2] @ row[0])), None), total, (z, qp.g, qp.H))[0]
 
 
-def _iteration(qp: QP, x0: Any, i: Any, state: Any, pairs: Any, tolerance: float, done: Any) -> Any:
+def _iteration(qp: QP, x0: Any, i: Any, state: Any, pairs: Any, limits: tuple[Any, float], done: Any) -> Any:
     duals, duals_end, mu = state["duals"], state["duals_end"], state["mu"]
     springs = _springs(qp, duals, duals_end)
     H, factors = _factored(qp, i, state, springs)
@@ -136,7 +149,7 @@ def _iteration(qp: QP, x0: Any, i: Any, state: Any, pairs: Any, tolerance: float
         alpha = 1.0 if constant(largest) == 0.0 else where(largest > TO_BOUNDARY, TO_BOUNDARY / largest, 1.0)
         mu_after = _mean_product_after(qp, duals, duals_end, (change, change_end), alpha, pairs)
         ratio = mu_after / mu
-        target = np.maximum(ratio * ratio * ratio * mu, 0.1 * tolerance)
+        target = np.maximum(ratio * ratio * ratio * mu, 0.1 * limits[0])
         goal, goal_end = _corrections(qp, (change, change_end), target, now["goal"])
         return {
             "goal": goal,
@@ -171,7 +184,7 @@ def _iteration(qp: QP, x0: Any, i: Any, state: Any, pairs: Any, tolerance: float
         "mu": mu,
         "infeasibility": infeasibility,
         "iterations": state["iterations"] + 1.0,
-        "open": _open(mu, infeasibility, tolerance),
+        "open": _open(mu, infeasibility, *limits),
         "target": z,
         "goal": found["goal"],
         "change": found["change"],

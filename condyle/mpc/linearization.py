@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP
+from condyle.mpc.interior_point import QP, cost_scale
 from condyle.mpc.problem import Problem
 from condyle.mpc.riccati import row_after_row, stages
 from condyle.mpc.space import no_change
@@ -64,6 +64,7 @@ def quadratic_program(problem: Problem, values: dict[str, Any], states: Table, c
         C_end,
         d_end,
         active_end,
+        cost_scale(rows["H"], H_end),
         sides,
         sides_end,
     )

@@ -20,7 +20,7 @@ from condyle.tape.scalar import constant
 from condyle.tape.table import table, zeros_table
 
 STAGE = ("c", "H", "g", "C", "d", "active")
-END = ("H_end", "g_end", "C_end", "d_end", "active_end")
+END = ("H_end", "g_end", "C_end", "d_end", "active_end", "scale")
 
 
 @dataclass

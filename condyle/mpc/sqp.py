@@ -260,7 +260,8 @@ class SQP(Shooting):
             # costates of a long unstable trajectory overflow
             own, of_program = here["stationarity"], program_stationarity(qp, found)
             here["stationarity"] = where(own <= of_program, own, of_program)
-        worst = np.max(array(list(here.values())))
+        relative = {name: 1.0 / qp.scale[0] for name in ("stationarity", "complementarity")}
+        worst = np.max(array([relative.get(name, 1.0) * value for name, value in here.items()]))
         alpha: Any = 1.0
         cost: Any = found.cost
         nu = state["nu"]

@@ -85,6 +85,15 @@ def test_soft_and_curved_constraints_converge():
     assert found.status == 0 and found.iterations < 30
 
 
+def test_small_costs_are_solved_as_well(family):
+    """Tolerances are relative to the scale of the cost."""
+    x = np.array([1.5, -1.0])
+    found = [family(x, family.start(x), weights=c * np.array([1.0, 2.0, 0.5])).controls for c in (1.0, 1e-6)]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+    usual = family.problem.sqp()
+    np.testing.assert_allclose(usual(x, usual.start(x), weights=[1e-6, 2e-6, 5e-7]).controls, found[0], atol=1e-4)
+
+
 N, BOUNDED = 5, 0.8
 RANDOM = {
     "A": [[0.9, 0.2], [-0.1, 1.0]], "B": [[0.1], [0.5]], "weights": [1.0, 1.0, 1.0], "scale": [1.0],
