@@ -36,6 +36,7 @@ DRAWN_IN = {
     "sensors": "pictures_of_sensors",
     "flight": "pictures_of_flight",
     "flight_control": "pictures_of_flight_control",
+    "birotor_models": "pictures_of_flight",
     "mpc": "pictures_of_mpc",
     "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",

@@ -1,4 +1,4 @@
-"""The picture of the page about flying."""
+"""The pictures of the pages about flying."""
 
 from __future__ import annotations
 
@@ -79,3 +79,68 @@ def landing(ax: Any) -> None:
     ax.axhline(0.0, color=FAINT, lw=0.8)
     ax.legend(frameon=False, fontsize=9)
     labelled(ax, "Feet: landing at a tilt, take-off", "time, s", "height, m")
+
+
+def birotor_models(path: Path) -> None:
+    """Both models under the same commands, a controlled flight of both, and a landing in wind."""
+    from condyle.flight.report import Flown
+    from condyle.flight.scenarios import Flight
+    from condyle.view.camera import framed
+    from condyle.view.scene import force_arrows
+    from condyle.view.trajectory import sample_run
+
+    figure = sheet("The birotor as one body and as a multibody", 12.0, 6.6)
+    grid = figure.add_gridspec(2, 3)
+    apart, control, torque = (figure.add_subplot(grid[0, k]) for k in range(3))
+    ends = {
+        model: same_commands(kind) for model, kind in {"one body": cd.flight.RigidVehicle, "multibody": cd.flight.Vehicle}.items()
+    }
+    t = 0.005 * np.arange(800)
+    for (model, places), color in zip(ends.items(), (ORANGE, BLUE), strict=True):
+        apart.plot(t, places[:, 0], color=color, lw=1.6, label=f"x, {model}")
+    apart.plot(
+        t, 10.0 * np.linalg.norm(ends["one body"] - ends["multibody"], axis=1), color=RED, lw=1.2, label="distance, times 10"
+    )
+    apart.legend(frameon=False, fontsize=9)
+    labelled(apart, "Gimbals swing by 0.1 rad, no controller", "time, s", "m")
+    flown = {}
+    for model, color in (("single", ORANGE), ("multibody", BLUE)):
+        flight = Flight("birotor", "attitude", model=model, seconds=9.0)
+        flown[model] = Flown(flight, *flight.record(), np.zeros(0))
+        control.plot(
+            flown[model].t, 1e3 * flown[model].error, color=color, lw=1.4, ls="--" if model == "single" else "-", label=model
+        )
+        torque.plot(flown[model].t, flown[model].signal("torques")[:, 0], color=color, lw=1.2, label=model)
+    control.set_yscale("log")
+    control.legend(frameon=False, fontsize=9)
+    torque.legend(frameon=False, fontsize=9)
+    labelled(control, "NMPC: distance from the target", "time, s", "mm")
+    labelled(torque, "Torque of the first servo", "time, s", "N m")
+    flight = Flight("birotor", "land", noise=1.0, wind=(2.0, 0.0, 0.0))
+    seen = sample_run(flight.record()[0], fps=100.0)
+    box = np.array([[-0.45, -0.45, 0.0], [0.45, 0.45, 0.85]])
+    corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
+    for column, time in enumerate((2.6, 3.4, 5.5)):
+        k = int(np.searchsorted(seen.t, time))
+        style: dict[str, Any] = {
+            "size": (620, 460),
+            "camera": framed(corners, (620, 460), azimuth=-70.0, elevation=10.0),
+            "extent": 0.6,
+        }
+        image = picture(seen.robot, seen.q[k], ground=0.0, label=False, arrows=force_arrows(seen, k, 0.35), **style,
+                        polylines=[points[k] for points in seen.polylines])  # fmt: skip
+        ax = figure.add_subplot(grid[1, column])
+        ax.imshow(image)
+        ax.set_axis_off()
+        labelled(ax, f"Landing in a wind of 2 m/s, {time:g} s", "", "")
+        ax.grid(False)
+    save(figure, path)
+
+
+def same_commands(kind: Any) -> np.ndarray:
+    """The centre of mass over 4 s in which the gimbals swing forward and back, and nobody controls."""
+    vehicle = kind("birotor")
+    loop, swing = vehicle.loop(), 0.1 * np.sin(np.pi * 0.005 * np.arange(800))
+    commands = vehicle.hover + np.stack([0.0 * swing, 0.0 * swing, swing, -swing], axis=1)
+    out = loop.rollout(loop.state(vehicle.configuration()), commands, record=["q"])
+    return np.asarray(vehicle.simulation.robot.center_of_mass(out["q"]))
