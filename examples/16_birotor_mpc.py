@@ -12,29 +12,19 @@ from pathlib import Path
 import numpy as np
 
 import condyle as cd
-from condyle.demos.birotor_control import ROTORS, actuated
 
 airframe = cd.flight.airframe("birotor")
-body = cd.flight.single_body(airframe, gravity=9.798)
-nmpc = cd.flight.Nmpc(body, every=5, thrust=(0.0, 18.0), angle=(-1.5708, 1.5708))
-
-
-def control(x, reference):
-    """A plan every 10 ms, rotors and servos at every step."""
-    u = nmpc(body.from_multibody(x.q, x.v), reference)
-    acting = actuated(x.model, x.q, u[:2], u[2:])
-    return {"u": acting["u"], "wrenches": dict(zip(ROTORS, acting["wrenches"], strict=True))}
+vehicle = cd.flight.Vehicle(airframe, 0.005)
+nmpc = cd.flight.Nmpc(airframe, gravity=9.798, every=2, thrust=(0.0, 18.0), angle=(-1.5708, 1.5708))
 
 
 def fly(path, seconds=9.0):
     """The run: to a first position, an attitude out of reach, to a second position."""
-    world = cd.Simulation(airframe.robot, 0.002, integrator="rk4", wrenches=ROTORS)
-    loop = cd.Loop(world, control, reference=nmpc.reference_size)
-    q = airframe.robot.neutral()
-    q[:3] -= airframe.center_of_mass
+    loop = vehicle.loop(lambda x, reference: nmpc(nmpc.body.of_vehicle(x, vehicle), reference), reference=nmpc.reference_size)
     steps = round(seconds / loop.dt)
     references = nmpc.references(cd.flight.standard_scenario(), loop.dt * np.arange(steps))
-    with cd.Recorder(loop, loop.state(q), path, title="birotor, NMPC", polylines={"nmpc.states": (0, 1, 2)}) as recorder:
+    x0, horizon = loop.state(vehicle.configuration()), {"nmpc.states": (0, 1, 2)}
+    with cd.Recorder(loop, x0, path, title="birotor, NMPC", polylines=horizon) as recorder:
         recorder.rollout(references, steps)
     return recorder.run
 
@@ -42,7 +32,7 @@ def fly(path, seconds=9.0):
 if __name__ == "__main__":
     path = Path(tempfile.mkdtemp()) / "birotor_mpc.cdl"
     run = fly(path)
-    for k in (1000, 3000, 4500):
+    for k in (400, 1200, 1800):
         where, (x, y, z, w) = airframe.robot.center_of_mass(run.q[k]), run.q[k, 3:7]
         heading = np.degrees(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
         print(f"{run.t[k]:.0f} s: position {where.round(3)}, heading {heading:.1f} degrees")
