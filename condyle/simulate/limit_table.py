@@ -44,6 +44,14 @@ class LimitRows(Rows):
         """(joints, 1)."""
         return np.array([b.velocity(v) for b in self.constraints], dtype=object)
 
+    def coordinates(self, count: int) -> list[int]:
+        """Those of the joints."""
+        return sorted({k for b in self.constraints for k in b.path})
+
+    def stiffened(self, pattern: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Those between the coordinates of one joint; in reduced coordinates it may have several."""
+        return [(i, j) for i, j in pattern if any(i in b.path and j in b.path for b in self.constraints)]
+
     def add_wrenches(self, totals: Array, into: Array, sign: float = 1.0) -> None:
         """At each joint."""
         for b, total in zip(self.constraints, totals, strict=True):

@@ -45,6 +45,14 @@ class Rows(ABC):
     def motions(self, v: Array) -> Array:
         """The motion of each link, of joint velocities, (links, n)."""
 
+    def coordinates(self, count: int) -> list[int]:
+        """The joint coordinates, of `count`, that the rows act on: all of them by default."""
+        return list(range(count))
+
+    def stiffened(self, pattern: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The entries of the matrix of the joints that the rows act on: all of its pattern by default."""
+        return pattern
+
     @abstractmethod
     def add_wrenches(self, totals: Array, into: Array, sign: float = 1.0) -> None:
         """Add the joint impulses of what the links gathered, (links, WRENCH)."""
@@ -127,11 +135,13 @@ class TablePart:
     """The steps of the interior-point method for the rows of a table, as those of ListPart for a list.
 
     `state`: (the table of the unknowns, what links gathered), passed from step to step: what a step writes is written in place.
-    `live`: 1 for lanes that are solved, else 0. `pattern`: the entries of H that may be other than zero.
+    `live`: 1 for lanes that are solved, else 0. `pattern`: the entries of H that may be other than zero. Only what the rows act
+    on is brought into their loops: what passes through a loop passes through memory, also where no row touches.
     """
 
     def __init__(self, kind: Rows, v: Array, live: Any, pattern: list[tuple[int, int]]) -> None:
-        self.kind, self.v, self.live, self.pattern = kind, v, live, pattern
+        self.kind, self.v, self.live, self.pattern = kind, v, live, kind.stiffened(pattern)
+        self.coordinates = kind.coordinates(len(v))
         n = kind.UNKNOWNS
         self.upper = [(i, j) for i in range(n) for j in range(i, n)]
         fields = {**kind.LAW, "extra": 0, "residual": n, **kind.ITERATE, **kind.SCALED, "Q": len(self.upper), **kind.AHEAD}
@@ -172,7 +182,7 @@ class TablePart:
             return written, total, {name: sums[name] + more[name] for name in sums}
 
         def touching(carry: Any, before: Array, free: Array) -> Any:
-            motions = np.concatenate([kind.motions(before), kind.motions(free)], axis=1)
+            motions = np.concatenate([self.motions(before), self.motions(free)], axis=1)
             return self.over_rows(carry[0], motions, 0, carry[1], body)
 
         sums = {"final": 0.0, "extra": 0.0}
@@ -190,10 +200,11 @@ class TablePart:
             return written | {"residual": residual}, total + kind.wrench(point, law.impulse(iterate["y"])), sums
 
         def touching(carry: Any, after: Array) -> Any:
-            state, _ = self.over_rows(carry[0], kind.motions(after), kind.WRENCH, {}, body, live)
+            state, _ = self.over_rows(carry[0], self.motions(after), kind.WRENCH, {}, body, live)
             return state, self.with_wrenches(state, carry[1], -1.0)
 
-        state, r[:] = self.where_touched((state, r), touching, live, self.v + change)
+        at = self.coordinates
+        state, r[at] = self.where_touched((state, r[at]), touching, live, self.v + change)
         return state
 
     def linearise(self, state: Any, change: Array, left: Any, H: Array, live: Any) -> tuple[Any, dict[str, Any]]:
@@ -221,7 +232,8 @@ class TablePart:
     def predictor(self, state: Any, right: Array, live: Any) -> Any:
         """Add the impulses towards the solution to the right-hand side."""
         touching = lambda carry: (carry[0], self.with_wrenches(carry[0], carry[1], 1.0))  # noqa: E731
-        state, right[:] = self.where_touched((state, right), touching, live)
+        at = self.coordinates
+        state, right[at] = self.where_touched((state, right[at]), touching, live)
         return state
 
     def corrector(self, state: Any, t: Any, go: Any, far: Any, left: Any, right: Array, live: Any) -> Any:
@@ -239,7 +251,8 @@ class TablePart:
             state, _ = self.over_rows(carry[0], None, kind.WRENCH, {}, body, live)
             return state, self.with_wrenches(state, carry[1], 1.0)
 
-        state, right[:] = self.where_touched((state, right), touching, live)
+        at = self.coordinates
+        state, right[at] = self.where_touched((state, right[at]), touching, live)
         return state
 
     def step(self, state: Any, dv: Array, live: Any) -> tuple[Any, Any]:
@@ -252,7 +265,7 @@ class TablePart:
             reach = np.maximum(sums["reach"], scaled.inverse_step_limit(step))
             return {f"d_{name}": step[name] for name in kind.STEP}, total, {"reach": reach}
 
-        touching = lambda carry, dv: self.over_rows(carry[0], kind.motions(dv), 0, carry[1], body, live)  # noqa: E731
+        touching = lambda carry, dv: self.over_rows(carry[0], self.motions(dv), 0, carry[1], body, live)  # noqa: E731
         state, sums = self.where_touched((state, {"reach": 0.0}), touching, live, dv)
         return state, sums["reach"]
 
@@ -277,10 +290,11 @@ class TablePart:
 
         def touching(carry: Any, after: Array) -> Any:
             state, r, entries = carry
-            state, _ = self.over_rows(state, kind.motions(after), kind.WRENCH + kind.STIFFNESS, {}, body, live)
+            state, _ = self.over_rows(state, self.motions(after), kind.WRENCH + kind.STIFFNESS, {}, body, live)
             return state, self.with_wrenches(state, r, -1.0), self.with_stiffness(state, entries)
 
-        state, r[:], entries = self.where_touched((state, r, self.entries(H)), touching, live, self.v + change)
+        at = self.coordinates
+        state, r[at], entries = self.where_touched((state, r[at], self.entries(H)), touching, live, self.v + change)
         self.put_entries(entries, H)
         return state
 
@@ -293,7 +307,7 @@ class TablePart:
             dy = scaled.Q_inverse @ (scaled.rho - scaled.law.dual_change(kind.velocity(point, motion)))
             return {"y": scaled.y + dy, "s": scaled.s - scaled.law.slack_decrease(dy)}, total, sums
 
-        touching = lambda state, dv: self.over_rows(state, kind.motions(dv), 0, {}, body, live)[0]  # noqa: E731
+        touching = lambda state, dv: self.over_rows(state, self.motions(dv), 0, {}, body, live)[0]  # noqa: E731
         return self.where_touched(state, touching, live, dv)
 
     def ends(self, state: Any, results: Any) -> Any:
@@ -318,16 +332,25 @@ class TablePart:
 
     # ---- what links gathered
 
+    def motions(self, v: Array) -> Array:
+        """The motion of each link, of the velocities of the coordinates that the rows act on."""
+        return self.kind.motions(self.among_all(v))
+
     def with_wrenches(self, state: Any, into: Array, sign: float) -> Array:
-        """Joint impulses with those of the links added."""
-        out = np.array(into, dtype=object)
+        """Joint impulses of the coordinates that the rows act on, with those of the links added."""
+        out = self.among_all(into)
         self.kind.add_wrenches(state[1][:][:, : self.kind.WRENCH], out, sign)
+        return out[self.coordinates]
+
+    def among_all(self, some: Array) -> Array:
+        """Numbers of the coordinates that the rows act on, with zeros for the others."""
+        out = np.zeros(len(self.v), dtype=object)
+        out[self.coordinates] = some
         return out
 
     def with_stiffness(self, state: Any, entries: list[Any]) -> list[Any]:
         """Entries of H with the stiffness of the links added."""
-        n = 1 + max(i for i, _ in self.pattern)
-        H = np.zeros((n, n), dtype=object)
+        H = np.zeros((len(self.v), len(self.v)), dtype=object)
         self.put_entries(entries, H)
         self.kind.add_stiffness(state[1][:][:, self.kind.WRENCH :], H)
         return self.entries(H)
@@ -346,10 +369,12 @@ class TablePart:
     def where_touched(self, carry: Any, body: Callable[..., Any], live: Any, *given: Array) -> Any:
         """body(carry, *given), in vectors in which some row of some live lane touches, and `carry` in others.
 
-        What is computed from `given` is computed inside: of values from outside alone it would be for all.
+        `given`: numbers of all coordinates, of which the body is given those that the rows act on. What is computed from them is
+        computed inside: of values from outside alone it would be for all.
         """
         off = lambda _: self.any * live < 0.5  # noqa: E731
-        return loop(lambda _, c: (body(c[0], *c[1]), c[1]), (carry, list(given)), 1, until=off, body_keeps_tables=True)[0]
+        start = carry, [a[self.coordinates] for a in given]
+        return loop(lambda _, c: (body(c[0], *c[1]), c[1]), start, 1, until=off, body_keeps_tables=True)[0]
 
     def over_rows(self, state: Any, motions: Array | None, width: int, sums: Any, body: Any, live: Any = 1.0) -> Any:
         """(state, sums) after  body(point, motion, total, sums) -> (columns to write, total, sums)  for each row that touches.
