@@ -1,4 +1,4 @@
-"""One contact by itself: the wrench it exerts, as a function of where its sphere is and how it moves, with derivatives."""
+"""One contact by itself: the impulse it exerts, as a function of where its sphere is and how it moves, with derivatives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.robot.spatial import Array, Motion, Pose, cross
+from condyle.robot.spatial import Array, Pose
 from condyle.simulate.contact_frame import surface
 from condyle.simulate.contacts import LawNumbers, contact_law, friction_of, limit_law
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope
@@ -22,34 +22,34 @@ from condyle.tape.trace import trace
 
 @dataclass(frozen=True)
 class ContactJacobians:
-    """The impulse and torque about the sphere's centre, (6,), and their derivatives: by the centre, (6, 3), and by the velocity
-    (linear at the centre, angular) after and before the step, (6, 6) each."""
+    """The impulse where the sphere touches, (3,), and its derivatives, (3, 3) each: by the sphere's centre, and by the velocity
+    of the touching point after and before the step; and that of the arm from centre to touching point by the centre."""
 
-    wrench: Array
+    impulse: Array
     by_place: Array
     by_after: Array
     by_before: Array
+    arm_by_place: Array
 
 
 def contact_jacobians(
-    world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Motion, before: Motion, iterate: Iterate
+    world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, iterate: Iterate
 ) -> ContactJacobians:
-    """At the solution `iterate`; all in the frame F. `after` and `before` are the velocities at the sphere's centre."""
+    """At the solution `iterate`; all in the frame F. `after` and `before` are the velocities of the touching point, (3,)."""
     tape, around = _tape(world, point, len(iterate["y"]))
-    arrays = [centre, after.vector(), before.vector(), X_0F.R, X_0F.p, iterate["y"], np.array([iterate["s"]], dtype=object)]
+    arrays = [centre, after, before, X_0F.R, X_0F.p, iterate["y"], np.array([iterate["s"]], dtype=object)]
     results = inline(tape, [*[x for array in arrays for x in np.ravel(array)], *around])
-    wrench, by_place, by_after, by_before = (results[p.name].reshape(p.shape) for p in tape.outputs)
-    return ContactJacobians(wrench, by_place, by_after, by_before)
+    return ContactJacobians(*[results[p.name].reshape(p.shape) for p in tape.outputs])
 
 
-def wrench(world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any) -> Array:
-    """Impulse and torque about the centre, where y and s solve the law."""
+def contact_impulse(
+    world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any
+) -> dict[str, Array]:
+    """{"impulse", "arm"}: where y and s solve the law, and from the sphere's centre to where it touches."""
     ground = surface(world, point, X_0F, centre)
-    u, u_before = (ground.C @ (six[:3] + cross(six[3:], ground.arm)) for six in (after, before))
     mass = world.effective_masses[world.points.index(point)]
-    law = contact_law(world, LawNumbers.of(world), friction_of(world, point), mass, ground.depth, u_before)
-    force = ground.C.T @ impulse(law, u, y, s)
-    return np.concatenate([force, cross(ground.arm, force)])
+    law = contact_law(world, LawNumbers.of(world), friction_of(world, point), mass, ground.depth, ground.C @ before)
+    return {"impulse": ground.C.T @ impulse(law, ground.C @ after, y, s), "arm": ground.arm}
 
 
 def impulse(law: Cone | Polytope, u: Array, y: Array, s: Any) -> Array:
@@ -73,19 +73,21 @@ def limit_jacobian(world: World, k: int, angle: Any, after: Any, before: Any, it
 
 
 def _tape(world: World, point: ContactPoint, corners: int) -> tuple[Tape, list[Any]]:
-    """The wrench with its derivatives, as a tape of its own, and its last arguments, parameters of the world."""
+    """The impulse with the derivatives, as a tape of its own, and its last arguments, parameters of the world."""
 
     def local(centre: Array, after: Array, before: Array, R: Array, p: Array, y: Array, s: Array) -> Any:
-        return {"wrench": wrench(world, point, Pose(R, p), centre, after, before, y, s[0])}
+        return contact_impulse(world, point, Pose(R, p), centre, after, before, y, s[0])
 
-    tape, around = trace_inside(local, centre=3, after=6, before=6, R=(3, 3), p=3, y=corners, s=1)
-    jacobians = jacobian(tape, "wrench", ["centre", "after", "before"], mode="forward")
+    tape, around = trace_inside(local, centre=3, after=3, before=3, R=(3, 3), p=3, y=corners, s=1)
+    jacobians = jacobian(tape, "impulse", ["centre", "after", "before"], mode="forward")
+    of_arm = jacobian(tape, "arm", "centre", mode="forward")
 
-    def both(**arrays: Any) -> Any:
+    def all_of_them(**arrays: Any) -> Any:
         flat = [x for array in arrays.values() for x in np.ravel(array)]
-        return {name: values.reshape(shape) for t in (tape, jacobians) for name, values, shape in _results(t, flat)}
+        results = {name: values.reshape(shape) for t in (tape, jacobians, of_arm) for name, values, shape in _results(t, flat)}
+        return {name: value for name, value in results.items() if name != "arm"}
 
-    return trace(both, **{p.name: p.shape for p in tape.inputs}), around
+    return trace(all_of_them, **{p.name: p.shape for p in tape.inputs}), around
 
 
 def _results(tape: Tape, flat: list[Any]) -> list[tuple[str, Array, tuple[int, ...]]]:

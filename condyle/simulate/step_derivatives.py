@@ -24,10 +24,10 @@ from condyle.dynamics.posture import has_posture_forces
 from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.model import Model
-from condyle.robot.spatial import Array, Force, Motion, Pose, cross
+from condyle.robot.spatial import Array, Motion, Pose, cross, product
 from condyle.simulate.constraint_list import Constraint
 from condyle.simulate.contact_derivatives import contact_jacobians, limit_jacobian
-from condyle.simulate.contact_frame import from_ground_axes, point_velocity, to_ground_axes
+from condyle.simulate.contact_frame import from_ground_axes, point_velocity, surface, to_ground_axes
 from condyle.simulate.contacts import contact_constraints, coordinates, joint_constraints, position
 from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Iterate
@@ -258,28 +258,33 @@ class _LinkMotions:
 
 
 def _add_contact(world: World, point: ContactPoint, m: _LinkMotions, iterate: Iterate, R_q: Array, R_v: Array) -> None:
-    i = point.link
+    """Take the derivatives of the joint impulses  J_j . f  of one contact from R_q and R_v, J_j how joint j moves the point."""
+    i, path = point.link, coordinates(world, point.link)
     centre = m.X[i].point(np.array(point.position))
-    there = [Motion(point_velocity(V[i], centre), V[i].angular) for V in (m.after, m.before)]
-    s = contact_jacobians(world, point, m.X_0F, centre, there[0], there[1], iterate)
-    f, torque = s.wrench[:3], s.wrench[3:]
-    total = Force(f, torque + cross(centre, f))
-    path = coordinates(world, i)
+    arm = surface(world, point, m.X_0F, centre).arm
+    place = centre + arm
+    J = {k: point_velocity(m.S[k], place) for k in path}
+    s = contact_jacobians(
+        world, point, m.X_0F, centre, point_velocity(m.after[i], place), point_velocity(m.before[i], place), iterate
+    )
+    f = s.impulse
+    # J_j of a joint beyond joint k rotates with it, but for the arm, which stays
+    rotating = {j: cross(J[j], f) - cross(arm, cross(f, m.S[j].angular)) for j in path}
     for k in path:
         shift = point_velocity(m.S[k], centre)
-        changes = s.by_place @ shift
+        arm_shift = s.arm_by_place @ shift
+        change, moved = s.by_place @ shift, shift + arm_shift
         for V, by in ((m.after, s.by_after), (m.before, s.by_before)):
             dV = m.derivative_by(k, V, i)
-            changes = changes + by @ np.concatenate([point_velocity(dV, centre) + cross(V[i].angular, shift), dV.angular])
-        change = Force(changes[:3], changes[3:] + cross(centre, changes[:3]) + cross(shift, f))
-        # the axes beyond joint k, and its own, rotation with it
-        also = change - m.S[k].cross(total)
-        before = s.by_before @ np.concatenate([shift, m.S[k].angular])
-        by_v = Force(before[:3], before[3:] + cross(centre, before[:3]))
+            change = change + by @ (point_velocity(dV, place) + cross(V[i].angular, moved))
+        before, turned, turned_arm = s.by_before @ J[k], cross(moved, f), cross(arm_shift, f)
         for j in path:
-            moved = m.joint_of[j] >= m.joint_of[k]
-            R_q[j, k] = R_q[j, k] - m.S[j].dot(also if moved else change)
-            R_v[j, k] = R_v[j, k] - m.S[j].dot(by_v)
+            if m.joint_of[j] >= m.joint_of[k]:
+                also = product(m.S[k].angular, rotating[j]) + product(m.S[j].angular, turned_arm)
+            else:
+                also = product(m.S[j].angular, turned)
+            R_q[j, k] = R_q[j, k] - (product(J[j], change) + also)
+            R_v[j, k] = R_v[j, k] - product(J[j], before)
 
 
 def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:
