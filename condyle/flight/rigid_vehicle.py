@@ -12,7 +12,7 @@ from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError
 from condyle.flight.airframe import Airframe, airframe
 from condyle.flight.single_body import SingleBody, rotated, single_body
-from condyle.flight.vehicle import Vehicle
+from condyle.flight.vehicle import Vehicle, hover_command
 from condyle.robot.spatial import cross
 from condyle.tape.array import array
 
@@ -46,8 +46,8 @@ class RigidVehicle(Vehicle):
 
     @property
     def hover(self) -> np.ndarray:
-        """The command that carries the weight with all rotors alike and the gimbals at zero: (nu,)."""
-        return np.concatenate([super().hover, np.zeros(len(self.tilting.gimbals))])
+        """The command that carries the weight while level: (nu,)."""
+        return hover_command(self.tilting, self.simulation.robot.model)
 
     def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
         """As of a `Vehicle`; thrusts along the mean directions over the tick."""

@@ -114,19 +114,10 @@ class Vehicle(Block):
         """Entries of a command: thrusts, then gimbal angles."""
         return self.airframe.nu
 
-    @cached_property
+    @property
     def hover(self) -> np.ndarray:
         """The command that carries the weight, with a load, while level: (nu,)."""
-        model = self.simulation.robot.model
-        mass, g = float(total_mass(model)), float(np.linalg.norm(model.gravity))
-        if g == 0.0:
-            return np.zeros(self.nu)
-        allocation = Allocation(single_body(self.airframe, gravity=g))
-        thrusts, angles = np.full(self.airframe.n, mass * g / self.airframe.n), np.zeros(len(self.airframe.gimbals))
-        # all rotors alike, if these give no torque
-        if np.abs(allocation.matrix[:, 1::2] @ thrusts - [0.0, 0.0, mass * g, 0.0, 0.0, 0.0]).max() > ALIKE * mass * g:
-            thrusts, angles = allocation.hover(np.array([1.0, 0.0, 0.0, 0.0]), mass, g)
-        return np.concatenate([np.asarray(thrusts, dtype=float), np.asarray(angles, dtype=float)])
+        return hover_command(self.airframe, self.simulation.robot.model)
 
     def loop(self, function: Any = None, **references: Any) -> Loop:
         """The closed loop: commands as references, or `function(x, **references)` -> a command, or a dict with "command"."""
@@ -298,6 +289,18 @@ class Vehicle(Block):
             gains.append(P)
             rests.append(angles[k] + error)
         return array(gains), array(rests)
+
+
+def hover_command(made: Airframe, model: Model) -> np.ndarray:
+    """The thrusts and angles with which an airframe carries all that the model has: alike, if this gives no torque."""
+    mass, g = float(total_mass(model)), float(np.linalg.norm(model.gravity))
+    if g == 0.0:
+        return np.zeros(made.nu)
+    allocation = Allocation(single_body(made, gravity=g))
+    thrusts, angles = np.full(made.n, mass * g / made.n), np.zeros(len(made.gimbals))
+    if np.abs(allocation.matrix[:, 1::2] @ thrusts - [0.0, 0.0, mass * g, 0.0, 0.0, 0.0]).max() > ALIKE * mass * g:
+        thrusts, angles = allocation.hover(np.array([1.0, 0.0, 0.0, 0.0]), mass, g)
+    return np.concatenate([np.asarray(thrusts, dtype=float), np.asarray(angles, dtype=float)])
 
 
 def _rounded(value: Any) -> Any:
