@@ -40,6 +40,7 @@ DRAWN_IN = {
     "mpc": "pictures_of_mpc",
     "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",
+    "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",
     "how_to_urdf": "pictures_of_how_tos",

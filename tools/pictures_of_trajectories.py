@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,4 +30,31 @@ def trajectories(path: Path) -> None:
     labelled(middle, "Torques", "time, s", "N m")
     right.semilogy(np.sort(p["found"].cost), "o", color=BLUE, ms=4)
     labelled(right, "Cost after 150 iterations", "random start, sorted", "")
+    save(figure, path)
+
+
+def anymal_plans(path: Path) -> None:
+    """ANYmal of the benchmark stands up, steps and jumps: frames of the plans of the first seed, as collision shapes."""
+    from condyle.view.camera import framed
+    from condyle.view.picture import picture
+
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from benchmarks import trajectory_optimization as benchmark
+
+    tasks = {"stands up": benchmark.stand_up(), "steps forward": benchmark.step_forward(), "jumps": benchmark.jump()}
+    shown = {0: (0, 15, 30, 45, 60, 100), 1: (0, 22, 38, 55, 72, 100), 2: (0, 20, 34, 50, 66, 100)}
+    figure = sheet("ANYmal from random torques by iLQR through contact", 12.0, 5.4)
+    axes = figure.subplots(3, 6)
+    size = (320, 210)
+    camera = framed(np.array([[-0.55, -0.4, 0.0], [0.7, 0.4, 0.85]]), size, azimuth=-75.0, elevation=6.0)
+    for row, (name, task) in enumerate(tasks.items()):
+        solver = benchmark.solver_of(task)
+        x, plan = benchmark.first_plan(task, solver, 0)
+        found = solver(x, plan, **task.data)
+        robot = task.problem.dynamics.world.robot
+        for k, ax in zip(shown[row], axes[row], strict=True):
+            q = found.states[k, : robot.model.nq]
+            ax.imshow(picture(robot, q, size=size, camera=camera, which="collision", ground=0.0, extent=1.0, label=False))
+            ax.set_axis_off()
+            ax.set_title(f"{name}, {k / 100:.2f} s" if k == 0 else f"{k / 100:.2f} s", loc="left", fontsize=10)
     save(figure, path)

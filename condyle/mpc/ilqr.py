@@ -14,6 +14,7 @@ controls, whose simulation would fall over, is a start like another.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,28 +34,26 @@ LEAST, RAISED, MOST = 1e-8, 1e-5, 1e10  # regularisation: zero below, at least t
 DECREASE = 1e-4  # of the cost, relative to what the quadratic model predicts
 INCREASE, MOST_INCREASE = 2.0, 10.0  # of the cost, with which a step may close all gaps, or a part of them
 STUCK = 1e4  # regularisation, above which it may do so at any cost
-RELAXED = 0.03  # of the gaps of the first plan, above which controls of the model may exceed their bounds
+RELAXED = 0.003  # of the gaps of the first plan, above which controls of the model may exceed their bounds
 SHORT, LONG = 0.1, 0.4  # step lengths: the regularisation rises below the one, and falls above the other
+LANES = 8  # columns that a vector may hold
 CONTROL = 1e-3  # regularisation of controls, relative to that of states
 
 
 @dataclass(frozen=True)
 class Model:
-    """The quadratic model along a trajectory: [A B] and H by columns (row k s + j), gaps c, gradients g, and the end."""
+    """The quadratic model along a trajectory: [A B] (N, n, s), H, gaps c, gradients g, and the end."""
 
     AB: Table
-    H: Table
+    H: Table  # (N, entries), of the lower triangle
+    H_entries: list[tuple[int, int]]  # row and column of each; the others are numbers in all stages
+    H_numbers: list[tuple[int, int, float]]  # those of them that are not zero
     c: Table
     g: Table
     H_end: Any
     g_end: Any
     cost: Any
     gap: Any  # sum of absolute values of c
-    known: dict[tuple[int, int], float]  # entries of [A B] that are numbers in all stages
-
-    def entry(self, k: Any, i: int, j: int) -> Any:
-        """[A B][i, j] of stage k."""
-        return self.known[i, j] if (i, j) in self.known else self.AB.entry(j, i, k * float(self.H.columns))
 
 
 @dataclass(frozen=True)
@@ -130,10 +129,8 @@ class ILQR(Solver):
 
     def record(self, x0: Any, plan: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         """All iterations."""
-        N, s = self.problem.N, self.problem.ndx + self.problem.nu
         start = {
             "states": table(plan["states"]), "controls": table(plan["controls"]),
-            "AB": zeros_table((N * s, self.problem.ndx)), "H": zeros_table((N * s, s)),
             "mu": self.regularization, "factor": 1.0, "cost": 0.0, "expected": np.inf, "stationarity": np.inf,
             "gap": np.inf, "first_gap": 0.0, "iterations": 0.0,
         }  # fmt: skip
@@ -196,7 +193,7 @@ class ILQR(Solver):
         scaled = mu * factor
         mu = where(long, where(scaled >= LEAST, scaled, 0.0), where(short, np.maximum(scaled, RAISED), mu))
         return {
-            "states": moved[0], "controls": moved[1], "AB": model.AB, "H": model.H,
+            "states": moved[0], "controls": moved[1],
             "mu": where(tiny & ~gaps, state["mu"], mu), "factor": factor,
             "cost": where(accepted, sums[best][0], model.cost), "expected": full, "stationarity": step.stationarity,
             "gap": where(accepted, where(closes, 0.0, sums[best][2]), model.gap), "first_gap": first_gap,
@@ -209,41 +206,34 @@ class ILQR(Solver):
 
     def _model(self, xs: Table, us: Table, state: dict[str, Any], values: dict[str, Any]) -> Model:
         """The quadratic model along a trajectory; all stages in one loop."""
-        problem = self.problem
-        N, n, m = problem.N, problem.ndx, problem.nu
-        s = n + m
-        known: dict[tuple[int, int], float] = {}
+        problem, N = self.problem, self.problem.N
         # the linearisation may differ from the simulation by rounding
         followed = state["gap"] == 0.0
 
-        def stage(k: Any, state: Any, u: Any) -> Any:
-            AB, H = state
+        def stage(k: Any, _: Any, u: Any) -> Any:
             x, p = xs[k], problem.p(values, k)
             r = values["reference"][k] if problem.nr else None
             h = values["dt"][k] if problem.intervals is not None else None
             x1, A, B = problem.dynamics.linearized(x, u, p, h)
             c = where(followed, 0.0, array(problem.states.difference(xs[k + 1.0], x1)))
-            g, second = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
+            g, H = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
             cost = problem.stage_cost.value(x, u, r, p, values.get("weights"))
-            joined = np.concatenate([A, B], axis=1)
-            for i, j in np.ndindex(n, s):
-                number = constant(joined[i, j])
-                if number is not None:
-                    known[i, j] = number
-                if number != 0.0:
-                    AB = AB.with_entry(joined[i, j], j, i, k * float(s))
-            for i, j in np.ndindex(s, s):
-                if constant(second[i, j]) != 0.0:
-                    H = H.with_entry(second[i, j], j, i, k * float(s))
-            return (AB, H), {"g": g, "c": c, "cost": array([cost])}
+            lower = [(i, j) for i in range(len(H)) for j in range(i + 1)]
+            numbers = {(i, j): constant(H[i, j]) for i, j in lower}
+            entries.extend(at for at in lower if numbers[at] is None)
+            known.extend((*at, value) for at, value in numbers.items() if value)
+            packed = array([H[at] for at in entries])
+            return _, {"AB": np.concatenate([A, B], axis=1), "H": packed, "g": g, "c": c, "cost": array([cost])}
 
-        (AB, H), rows = scan(stage, (state["AB"], state["H"]), us)
+        entries: list[tuple[int, int]] = []
+        known: list[tuple[int, int, float]] = []
+        _, rows = scan(stage, (), us)
         end, r, p = xs[N], values["reference"][N] if problem.nr else None, problem.p(values, N)
         g_end, H_end = problem.terminal_cost.quadratic(end, None, r, p, values.get("terminal_weights"))
         start = problem.terminal_cost.value(end, None, r, p, values.get("terminal_weights"))
         cost, _ = scan(lambda _, total, row: (total + row[0], None), start, rows["cost"])
         gap, _ = scan(lambda _, total, c: (total + sum(abs(c), 0.0), None), 0.0, rows["c"])
-        return Model(AB, H, rows["c"], rows["g"], H_end, g_end, cost, gap, known)
+        return Model(rows["AB"], rows["H"], entries, known, rows["c"], rows["g"], H_end, g_end, cost, gap)
 
     def _backward(self, model: Model, us: Table, mu: Any, relaxed: Any, values: dict[str, Any]) -> Step:
         """The minimum of the model, and the cost-to-go P, p from stage to stage."""
@@ -254,41 +244,64 @@ class ILQR(Solver):
             P = P.with_entry(model.H_end[i, j], j, i)
         for i in range(n):
             p = p.with_entry(model.g_end[i], i, 0)
+        H = zeros_table((s, s))
+        for i, j, number in model.H_numbers:
+            H = H.with_entry(number, j, i).with_entry(number, i, j)
         start = {
-            "P": P, "p": p, "K": empty_table((N * n, m)), "W": empty_table((s, s)), "w": empty_table((s, 1)),
-            "y": empty_table((n, 1)), "v": empty_table((s, 1)), "weights": zeros_table((n, 1)), "first": 0.0, "second": 0.0,
-            "stationarity": 0.0,
+            "P": P, "p": p, "K": empty_table((N * n, m)), "AB": empty_table((s, n)), "H": H,
+            "W": empty_table((s, s)), "w": empty_table((s, 1)), "v": empty_table((s, 1)),
+            "weights": zeros_table((n, 1)), "first": 0.0, "second": 0.0, "stationarity": 0.0,
         }  # fmt: skip
         bounds = {name: table(values[name]) for name in ("lower", "upper")} if self.control_rows else {}
+        # W is symmetric: of the second half of its columns, the upper rows are not needed
+        half = LANES * (s // (2 * LANES))
+        halves = [(0, half), (half, s)] if half else [(0, s)]
 
         def stage(k: Any, state: Any, row: Any) -> Any:
             P, p, c = state["P"], state["p"], row["c"]
+            # the matrices of this stage by columns, close together
+            AB, H = state["AB"], state["H"]
+            for l, i in np.ndindex(n, s):
+                AB = AB.with_entry(model.AB.entry(0, l * s + i, k), i, l)
+            for at, (i, j) in enumerate(model.H_entries):
+                entry = model.H.entry(0, at, k)
+                H = H.with_entry(entry, j, i) if i == j else H.with_entry(entry, j, i).with_entry(entry, i, j)
 
-            def pulled(i: Any, y: Table) -> Table:
-                """Entry i of p + (P + mu) c."""
-                total = plus(p.entry(0, 0, i), list(c), [P.entry(0, l, i) for l in range(n)])
-                return y.with_entry(total, 0, 0, i)
+            def left(l: int, i: int, j: Any) -> Any:
+                number = model.AB.constant(l * s + i)
+                return AB.entry(i, l, inside(j)) if number is None else number
 
-            y = loop(pulled, state["y"], n)
-            pull = [y.entry(i, 0) + mu * c[i] for i in range(n)]
+            def symmetric(i: int, l: int, zero: Any) -> Any:
+                return P.entry(min(i, l), max(i, l), zero)
+
+            def pulled(zero: Any, _: Any) -> Any:
+                """(P + mu) c, if there are gaps."""
+                return array([plus(mu * c[i], [symmetric(i, l, zero) for l in range(n)], list(c)) for i in range(n)])
+
+            y = loop(pulled, array(np.zeros(n)), 1, until=lambda _: model.gap == 0.0)
+            pull = [p.entry(i, 0) + y[i] for i in range(n)]
             v = state["v"]
             for i in range(s):
                 v = v.with_entry(row["g"][i], i, 0)
 
             def gradient(j: Any, w: Table) -> Table:
-                column = [model.AB.entry(0, l, k * float(s) + j) for l in range(n)]
+                column = [AB.entry(0, l, j) for l in range(n)]
                 return w.with_entry(plus(v.entry(0, 0, j), pull, column), 0, 0, j)
 
-            def product(j: Any, W: Table) -> Table:
-                """Column j of H + [A B]^T (P + mu) [A B]."""
-                column = [model.AB.entry(0, i, k * float(s) + j) for i in range(n)]
-                y = [plus(mu * column[i], [P.entry(min(i, l), max(i, l), inside(j)) for l in range(n)], column) for i in range(n)]
-                for i in range(s):
-                    line = [model.entry(k, l, i) for l in range(n)]
-                    W = W.with_entry(plus(model.H.entry(0, i, k * float(s) + j), line, y), 0, i, j)
-                return W
+            def product(first: int) -> Callable[[Any, Table], Table]:
+                def columns(j: Any, W: Table) -> Table:
+                    """Column first + j of H + [A B]^T (P + mu) [A B], from row `first` on."""
+                    column = [AB.entry(first, i, j) for i in range(n)]
+                    y = [plus(mu * column[i], [symmetric(i, l, inside(j)) for l in range(n)], column) for i in range(n)]
+                    for i in range(first, s):
+                        W = W.with_entry(plus(H.entry(first, i, j), [left(l, i, j) for l in range(n)], y), first, i, j)
+                    return W
 
-            w, W = loop(gradient, state["w"], s), loop(product, state["W"], s)
+                return columns
+
+            w, W = loop(gradient, state["w"], s), state["W"]
+            for first, last in halves:
+                W = loop(product(first), W, last - first)
             Quu = np.zeros((m, m), dtype=object)
             for i in range(m):
                 for j in range(i + 1):
@@ -297,24 +310,33 @@ class ILQR(Solver):
             box = self._stage_minimum(Quu, Qu, row["u"], {name: t[k] for name, t in bounds.items()}, relaxed)
             du = list(box.d)
 
-            def update(j: Any, state: Any) -> Any:
-                """Column j of the gains and of P = Qxx + Qxu K, entry j of p = Qx + Qxu k0, and the sum of its sizes."""
-                K, P, p, weights = state
-                Qux = [W.entry(0, n + i, j) for i in range(m)]
-                gain = box.gains(Qux)
-                for i in range(m):
-                    K = K.with_entry(gain[i], 0, i, k * float(n) + j)
-                for i in range(n):
-                    P = P.with_entry(plus(W.entry(0, i, j), [W.entry(i, n + l, inside(j)) for l in range(m)], gain), 0, i, j)
-                slope = plus(w.entry(0, 0, j), du, Qux)
-                weights = weights.with_entry(weights.entry(0, 0, j) + abs(slope), 0, 0, j)
-                return K, P, p.with_entry(slope, 0, 0, j), weights
+            def update(first: int) -> Callable[[Any, Any], Any]:
+                def columns(j: Any, state: Any) -> Any:
+                    """Of column first + j: gains, P = Qxx + Qxu K, and p = Qx + Qxu k0."""
+                    K, P, p = state
+                    Qux = [W.entry(first, n + i, j) for i in range(m)]
+                    gain = box.gains(Qux)
+                    for i in range(m):
+                        K = K.with_entry(gain[i], first, i, k * float(n) + j)
+                    for i in range(first, n):
+                        line = [W.entry(i, n + l, inside(j)) for l in range(m)]
+                        P = P.with_entry(plus(W.entry(first, i, j), line, gain), first, i, j)
+                    return K, P, p.with_entry(plus(w.entry(first, 0, j), du, Qux), first, 0, j)
 
-            K, P, p, weights = loop(update, (state["K"], P, p, state["weights"]), n)
+                return columns
+
+            updated = state["K"], P, p
+            for first, last in halves:
+                if first < n:
+                    updated = loop(update(first), updated, min(last, n) - first)
+            K, P, p = updated
+            weights = state["weights"]
+            for i in range(n):
+                weights = weights.with_entry(weights.entry(i, 0) + abs(p.entry(i, 0)), i, 0)
             curved = [plus(0.0, du, [Quu[max(i, j), min(i, j)] for j in range(m)]) for i in range(m)]
             worst = np.max(abs(array([f * x for f, x in zip(box.free, Qu, strict=True)])))
             return {
-                "P": P, "p": p, "K": K, "W": W, "w": w, "y": y, "v": v, "weights": weights,
+                "P": P, "p": p, "K": K, "AB": AB, "H": H, "W": W, "w": w, "v": v, "weights": weights,
                 "first": state["first"] - sum((a * b for a, b in zip(Qu, du, strict=True)), 0.0),
                 "second": state["second"] + sum((a * b for a, b in zip(du, curved, strict=True)), 0.0),
                 "stationarity": np.maximum(state["stationarity"], worst),
@@ -382,7 +404,16 @@ class ILQR(Solver):
             du = control(1.0, list(state["dx"]))
             du = [where(step.relaxed, a, b) - c for a, b, c in zip(du, bounded(du), row["u"], strict=True)]
             z = [*state["dx"], *du]
-            dx = array([plus(row["c"][i], [model.entry(k, i, j) for j in range(n + m)], z) for i in range(n)])
+
+            def following_change(i: int, zero: Any) -> Any:
+                numbers = [model.AB.constant(i * (n + m) + j) for j in range(n + m)]
+                entries = [model.AB.entry(0, i * (n + m) + j, k + zero) if a is None else a for j, a in enumerate(numbers)]
+                return plus(row["c"][i], entries, z)
+
+            # once, or not at all
+            dx = loop(
+                lambda i, _: array([following_change(l, i) for l in range(n)]), array(np.zeros(n)), 1, until=lambda _: ~gaps
+            )
 
             def one(j: Any, state: Any, here: Any) -> Any:
                 paths, controls = state
