@@ -61,8 +61,8 @@ class Solution:
     @property
     def controls(self) -> Any:
         """The planned controls (..., N, nu); with move blocking those that act, which are a part of the next states."""
-        states = self.plan["states"]
-        return self.plan["controls"] if states.shape[-1] == self.nx else states[..., 1:, self.nx :]
+        states = self.plan.get("states")
+        return self.plan["controls"] if states is None or states.shape[-1] == self.nx else states[..., 1:, self.nx :]
 
     @property
     def ok(self) -> Any:
