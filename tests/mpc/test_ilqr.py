@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from mpc.ilqr_problems import cart_pole, linear
 
+import condyle as cd
 from condyle.errors import ControlError
 
 LINEAR = 1e-10  # relative to numbers of about one: the recursion is the same, in another order
@@ -61,19 +62,44 @@ def test_not_a_number_keeps_the_last_plan(bounded):
     assert found.status == 2 and np.array_equal(found.controls, plan["controls"]) and "failed" in found.message
 
 
-def test_cart_pole_swings_up():
-    solver = cart_pole(50).ilqr(iterations=1)
+@pytest.fixture(scope="module")
+def swing_up():
+    """One iteration of the swing-up."""
+    return cart_pole(50).ilqr(iterations=1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 15.0])
+def test_cart_pole_swings_up(swing_up, noise):
     x = np.array([0.0, np.pi, 0.0, 0.0])
-    plan, costs = solver.start(x), []
-    for _ in range(150):
-        found = solver(x, plan)
+    plan, costs, gaps = swing_up.start(x), [], []
+    # states that stay at x do not follow these controls
+    plan["controls"] = plan["controls"] + noise * np.random.default_rng(0).normal(size=plan["controls"].shape)
+    for _ in range(200):
+        found = swing_up(x, plan)
         plan = found.plan
         costs.append(float(found.cost))
+        gaps.append(float(found.residuals["dynamics"]))
         if found.status == 0:
             break
-    assert found.status == 0 and np.isfinite(costs).all()
-    assert (np.diff(costs) <= 1e-9 * np.array(costs[1:])).all()
+    assert found.status == 0 and np.isfinite(costs).all() and gaps[-1] == 0.0
+    # once a plan follows the dynamics, all later ones do, and costs fall
+    followed = gaps.index(0.0)
+    assert not any(gaps[followed:])
+    assert (np.diff(costs[followed:]) <= 1e-9 * np.array(costs[followed + 1 :])).all()
     assert np.abs(found.states[-1]).max() < 0.1 and np.abs(found.controls).max() <= 20.0
+
+
+def test_gaps_are_closed_by_multiple_shooting():
+    # 12 intervals of exp(3): a simulation of random controls leaves every bound, the optimum stays near zero
+    unstable = cd.ocp(
+        lambda x, u: 20.0 * x + np.sin(x) + u, N=12, x=1, u=1, residual=lambda x, u: np.concatenate([x, u]), weights=[1.0, 1e-3],
+        terminal_residual=lambda x: x, terminal_weights=[1.0],
+    )  # fmt: skip
+    solver, x = unstable.ilqr(iterations=30), np.array([0.01])
+    plan = solver.start(x)
+    plan["controls"] = plan["controls"] + np.random.default_rng(0).normal(size=(12, 1))
+    found = solver(x, plan)
+    assert found.status == 0 and found.residuals["dynamics"] == 0.0 and found.cost < 1e-3
 
 
 def test_what_cannot_be_solved_is_said():
