@@ -180,13 +180,13 @@ def test_a_load_swings_as_a_pendulum(joint: str) -> None:
 
 def test_arms_bend_under_their_thrusts() -> None:
     """At rest in hover, K angle = lever (f - weight of the gimbal), to first order of the angle."""
-    vehicle = flight.Vehicle("quadrotor", arms=flight.ElasticArms(40.0, 0.4))
+    vehicle = flight.Vehicle("birotor", arms=flight.ElasticArms(40.0, 0.6))
     loop, model = vehicle.loop(), vehicle.simulation.robot.model
-    assert model.nv == 14
+    assert model.nv == 10
     arms = [link for link in model.links if link.joint.endswith("_arm")]
     out = loop.rollout(loop.state(vehicle.configuration()), vehicle.hover, 300, record=["q", "v"], every=300)
-    lever = np.hypot(0.1377, 0.138) - 0.25 * (np.hypot(0.1377, 0.138) - 0.05)
-    expected = lever * (vehicle.hover[0] - 0.2 * G) / 40.0
+    lever = 0.2375 - 0.25 * 0.154
+    expected = lever * (vehicle.hover[0] - 0.25097 * G) / 40.0
     found = [out["q"][-1, link.q.start] for link in arms]
     np.testing.assert_allclose(found, expected, rtol=0.005)
 
