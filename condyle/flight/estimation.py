@@ -195,7 +195,7 @@ DEVIATIONS = {
     "velocity": (5e-3, "m/s"), "attitude": (1e-3, "rad"), "rate_walk": (1e-4, "rad/s/sqrt(s)"),
     "acceleration_walk": (1e-3, "m/s^2/sqrt(s)"),
 }  # fmt: skip
-FIRST_ERRORS = np.repeat([0.01, 0.05, 0.02, 0.02, 0.2], 3)  # standard deviations at first: m, m/s, rad, rad/s, m/s^2
+FIRST_ERRORS = np.repeat([0.01, 0.05, 0.02, 0.02, 0.05], 3)  # standard deviations at first: m, m/s, rad, rad/s, m/s^2
 
 
 class InertialEstimator(Block):

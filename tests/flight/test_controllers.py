@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.flight.estimation import InertialEstimator, StateNoise, WrenchObserver, small_rotation
+from condyle.flight.estimation import InertialEstimator, StateNoise, WrenchObserver, measured_state, small_rotation
 from condyle.flight.geometric import rotation
 
 DT = 0.005  # s
@@ -113,6 +113,31 @@ def test_estimates() -> None:
     assert np.abs(out["estimate.gyro_bias"][-1, :2] - Imu.BIAS[:2]).max() < 2e-3
     noise = (out["noisy"] - x)[:, [0, 3, 10]].std(axis=0)
     assert np.abs(noise / [1e-3, 5e-3, 5e-3] - 1.0).max() < 0.1
+
+
+def test_the_multibody_flies_by_its_sensors() -> None:
+    """IMU with a bias, position and barometer at the base, encoders of the gimbals: a circle by what the filter makes of them."""
+    airframe = cd.flight.airframe("birotor")
+    vehicle, control = cd.flight.Vehicle(airframe), cd.flight.Geometric(airframe, every=2)
+    start, per_root_hertz = vehicle.configuration((0.5, 0.0, 1.0)), np.sqrt(DT)
+    noise = {"rate_noise": 5e-3 * per_root_hertz, "acceleration_noise": 0.05 * per_root_hertz, "rate_bias": Imu.BIAS}
+    imu, estimator = cd.blocks.IMU("flight_controller", **noise), InertialEstimator(position=start[:3])
+    place = cd.blocks.Measurement(3, "m", noise=1e-3, name="position")
+    barometer = cd.blocks.Measurement((), "m", noise=0.1, name="barometer")
+
+    def flown(x, reference):
+        sample, p = imu(x), x.frame_pose("flight_controller").p
+        measured = {"position": place(p)["value"], "altitude": barometer(p[2])["value"]}
+        estimate = estimator(sample["rate"], sample["acceleration"], **measured)
+        state = measured_state(control.body, estimate, x.q[7:9], x.v[6:8])
+        return {"command": control(state, reference), "state": state, "true": control.body.of_vehicle(x, vehicle)}
+
+    loop = vehicle.loop(flown, reference=control.reference_size)
+    rows = control.references(PATH, DT * np.arange(1200))
+    out = loop.rollout(loop.state(start), rows, 1200, record=["state", "true"], seed=2)
+    error = (out["state"] - out["true"])[400:]
+    assert np.sqrt(np.mean(error[:, :3] ** 2)) < 1e-3 and np.sqrt(np.mean(error[:, 3:6] ** 2)) < 5e-3
+    assert np.linalg.norm(out["true"][:, :3] - rows[:, :3], axis=-1).max() < 0.06
 
 
 def test_small_rotations() -> None:
