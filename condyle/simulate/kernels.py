@@ -131,6 +131,12 @@ def jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = Non
     return end | ({"A": found.A, "B": found.B} if stepper.world.nu else {"A": found.A})
 
 
+def inlined_jacobians(stepper: Stepper, x: Array, u: Array, wrenches: Array | None = None) -> Any:
+    """A and B of one step of the physics alone, for a trace that has the state from elsewhere or needs none."""
+    found = step_jacobian(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
+    return {"A": found.A, "B": found.B} if stepper.world.nu else {"A": found.A}
+
+
 def _solved_step(stepper: Stepper, x: Array, u: Array, wrenches: Array | None) -> tuple[dict[str, Any], Solution | None]:
     """({"x1": ..., "residual": ...}, the solution of an Euler method) of one step of the physics.
 
@@ -198,6 +204,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "inlined_step": inlined_step,
     "inlined_rollout": inlined_rollout,
     "jacobians": jacobians,
+    "inlined_jacobians": inlined_jacobians,
     "chained": chained,
     "forces": forces,
     "centers": centers,

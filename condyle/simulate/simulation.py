@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 On = tuple[str, int | None, int | None]  # backend, lanes, threads
 # what a kernel is called while it is compiled
-LABELS = {"rollout": "step", "inlined_rollout": "rollout", "inlined_step": "step", "jacobians": "derivatives of the step"}
+LABELS = {"rollout": "step", "inlined_rollout": "rollout", "inlined_step": "step"}
+LABELS |= dict.fromkeys(("jacobians", "inlined_jacobians"), "derivatives of the step")
 
 
 class Simulation:
@@ -503,10 +504,11 @@ class Simulation:
 
     def _jacobians(self, arrays: tuple[Any, ...], given: dict[str, Any], on: On) -> tuple[np.ndarray, np.ndarray]:
         """(A, B) of a step; with substeps, the product of those of each step of the physics."""
-        function, n = self._function("jacobians", ("x", "u"), on, given), self.ndx
         (x, u, *extra), values = arrays, tuple(given.values())
-        found = _results(function(x, u, *extra, *values))
-        A, B = self._with_controls(found[2:] if self._stepper.gives_state else found)
+        alone = self.substeps == 1 and any_traced((*arrays, *values))
+        function = self._function("inlined_jacobians" if alone else "jacobians", ("x", "u"), on, given)
+        found, n = _results(function(x, u, *extra, *values)), self.ndx
+        A, B = self._with_controls(found[2:] if self._stepper.gives_state and not alone else found)
         if self.substeps == 1:
             return A, B
         from condyle.simulate.kernels import compiled
