@@ -52,6 +52,7 @@ def test_both_models_are_flown_reported_and_replayed(tmp_path: Path, capsys: pyt
         (["birotor", "--gust", "-1"], "gust must be finite and not negative"),
         (["birotor", "--dt", "0.004"], "dt must be"),
         (["birotor", "--seconds", "0"], "at least"),
+        (["birotor", "--weak-rotor", "1.5"], "at most 1"),
         (["birotor", "-o", "run.txt"], "run.cdl"),
         (["birotor", "--report", "page.pdf"], "page.html"),
         (["ur3"], "no free base"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,6 +65,9 @@ def fly(
     gust: Annotated[
         float | None, options.world_option(help="Gusts along x with this peak, m/s; by default those of the scenario.")
     ] = None,
+    weak_rotor: Annotated[
+        float, options.world_option(min=0.0, max=1.0, help="The first rotor gives this part of its thrust, such as 0.7.")
+    ] = 1.0,
     dt: Annotated[float, options.world_option(help="Time step, s; 0.01 by a whole number.")] = 0.005,
     realtime: Annotated[
         bool, typer.Option("--realtime", help="Pace by the wall clock, and count commands that are late.")
@@ -87,6 +91,9 @@ def fly(
     models = ("multibody", "single") if compare else (model,)
     named: dict[str, Any] = {"scenario": scenario, "controller": controller, "dt": dt, "seconds": seconds, "noise": noise}
     flights = [Flight(airframe, model=each, wind=wind, gust=gust, seed=seed, **named) for each in models]
+    if weak_rotor < 1.0:
+        factors = (weak_rotor, *[1.0] * (flights[0].airframe.n - 1))
+        flights = [replace(each, thrust_factor=factors) for each in flights]
     flown: list[Flown] = []
     with progress(terminal(stderr=True)) as say, _interrupts() as interrupted:
         for flight in flights:

@@ -83,9 +83,9 @@ SCENARIOS = {
         lambda h: standard_scenario(),
     ),
     "aggressive": Scenario(
-        "a figure of eight of 1.5 m in 3 s, at the limits of thrust and gimbals",
-        10.0,
-        lambda h: FigureEight((0.0, 0.0, 1.0), 1.5, 3.0, begin=0.5),
+        "a figure of eight of 1.5 m in 2 s, at the limit of thrust",
+        9.0,
+        lambda h: FigureEight((0.0, 0.0, 1.0), 1.5, 2.0, begin=0.5),
         True,
         options=FAST,
     ),
