@@ -218,7 +218,7 @@ def beside_peers(console: Console, m: Any, solves: list[Any], tiny: bool) -> dic
         for name, solve in PEERS.items():
             if importlib.util.find_spec(name.split(" ")[0].lower()) is None:
                 continue
-            seconds, z = solve(*program[:6])
+            seconds, z = min((solve(*program[:6]) for _ in range(3)), key=lambda timed: timed[0])  # as ours
             u = plan["controls"][0] + z[program[6] : program[6] + 4]
             each = found.setdefault(name, {"us": [], "u0": []})
             each["us"].append(1e6 * seconds)
