@@ -96,6 +96,9 @@ def test_a_controller_of_a_batch_has_the_same_bits() -> None:
     many = loop.rollout(np.tile(start, (5, 1)), rows[:50], 50, record=["state"], parameters=gains)
     one = loop.rollout(start, rows[:50], 50, record=["state"], parameters={"indi.position_gain": gains["indi.position_gain"][3]})
     assert np.array_equal(one["state"], many["state"][3])
+    first = {name: value[:2] for name, value in gains.items()}
+    defined = loop.rollout(np.tile(start, (2, 1)), rows[:1], 1, record=["state"], parameters=first, backend="reference")
+    assert np.array_equal(defined["state"], many["state"][:2, :1])
 
 
 def test_estimates() -> None:
