@@ -116,7 +116,8 @@ def _loop_steps(run: Run, loop: Loop, options: Mapping[str, Any]) -> Steps:
             )
     assert run.block_states is not None
     states = np.concatenate([run.x[:, :size], run.block_states], axis=1)
-    rows = {name: run.extras[name] for name in loop.inputs}
+    # a run that was cut before its first block does not have the columns of its references
+    rows = {name: run.extras[name] if run.steps else np.zeros((0, *shape)) for name, shape in loop.inputs.items()}
 
     # what the recorder records: its kernel is compiled already
     signals = {**({"u": run.u} if run.u.shape[1] else {}), **({"wrenches": run.wrenches} if run.wrenches.shape[1] else {})}

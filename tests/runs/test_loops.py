@@ -137,3 +137,9 @@ def test_a_robot_without_controls_is_recorded_and_replays() -> None:
         recorder.step([0.1, 0.2, 7.0, 0.01, 0.02, 0.03])
     run = recorder.run
     assert run is not None and run.u.shape == (11, 0) and run.check(loop) and run.check()
+
+
+def test_a_loop_that_was_cut_before_its_first_tick_is_checked() -> None:
+    loop = arm_loop()
+    empty = cd.Recorder(loop, loop.state([0.1, 0.2])).finish()
+    assert empty.steps == 0 and empty.check(loop)
