@@ -1,19 +1,17 @@
 """Walks of the four-limbed robot through contact: 181 knots of 0.05 s at 0.4 m/s, planar and in space, on five slopes.
 
-The task of contact: friction 0.7, forces up to 1e6 N/m^2 times depth squared, smoothing 1e-3, |u| <= 300 N m, from a standing
+The task: friction 0.7, forces up to 1e6 N/m^2 times depth squared, smoothing 1e-3, |u| <= 300 N m, from a standing
 start. One step of the physics is one knot. Nothing says when a foot has contact. The first plan is kinematic, a trot; sequential
-quadratic programming makes a motion of it, with a soft reference for the feet, at first with ten times the smoothing.
+quadratic programming makes a motion of it, with a soft reference for the feet.
 
 The slope is in the direction of gravity, so x is along the ground and z normal to it, and all slopes are one kernel.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,10 @@ SLOPES = (0.0, 10.0, -10.0, 20.0, -20.0)  # degrees, rising along x
 STRENGTH = 1e6  # N/m^2, of the largest contact force k depth^2
 PERIOD, SWING, LIFT, RAMP = 0.8, 0.4, 0.08, 0.8  # s, s, m, s: of the first plan, a trot
 PHASES = (0.5, 0.0, 0.0, 0.5)  # of FEET
-SLIP = 10.0
+GAIT, SLIP = 300.0, 10.0  # weights of the first plan's feet, and of the slip of feet
+CLEARANCE = 0.03  # m: slip counts exp(-height / clearance) as much
+SMOOTHINGS = (1e-2, 1e-3)  # of contact
+STEP = 2.5  # degrees: a slope is approached from flat ground
 SCALE = 0.01  # of all costs: the line search weighs them against the gaps of the dynamics
 
 
@@ -51,7 +52,7 @@ class Task:
 
 
 @cache
-def task(base: str, knots: int = KNOTS, iterations: int = 60) -> Task:
+def task(base: str, knots: int = KNOTS, iterations: int = 100) -> Task:
     """The problem of one base, "planar" or "free"."""
     robot = planar() if base == "planar" else cd.load("fourlimb")
     # at the surface two thirds of the largest force carry the robot
@@ -64,7 +65,7 @@ def task(base: str, knots: int = KNOTS, iterations: int = 60) -> Task:
     nq, nv, nu = robot.nq, robot.nv, world.nu
     feet0 = feet(robot, x0[:nq])
 
-    def errors(x: Any, r: Any) -> Any:
+    def errors(x: Any, r: Any, p: Any) -> Any:
         q, v = x[:nq], x[nq : nq + nv]
         if base == "planar":
             place, attitude, velocity = [q[0] - r[0], q[1] - r[2]], [q[2]], [v[0] - r[1], v[1], v[2]]
@@ -73,30 +74,32 @@ def task(base: str, knots: int = KNOTS, iterations: int = 60) -> Task:
             velocity = [v[0] - r[1], *v[1:6]]
         slips, lifts, steps = [], [], []
         for k, foot in enumerate(FEET):
-            p, V = robot.frame_pose(q, foot)[1], robot.frame_velocity(q, v, foot)
-            height = p[2] - FOOT_RADIUS
-            near = np.exp(-height / 0.015)
-            slips += [V[0] * near] if base == "planar" else [V[0] * near, V[1] * near]
+            at, V = robot.frame_pose(q, foot)[1], robot.frame_velocity(q, v, foot)
+            height = at[2] - FOOT_RADIUS
+            near = np.exp(-height / p["clearance"])
+            # the foot rolls: its lowest point is at rest
+            along, across = V[0] - FOOT_RADIUS * V[4], V[1] + FOOT_RADIUS * V[3]
+            slips += [along * near] if base == "planar" else [along * near, across * near]
             lifts.append(height - r[3 + k])
-            steps += [p[0] - r[7 + k]] if base == "planar" else [p[0] - r[7 + k], p[1] - feet0[k, 1]]
+            steps += [at[0] - r[7 + k]] if base == "planar" else [at[0] - r[7 + k], at[1] - feet0[k, 1]]
         joints = [*(q[nq - nu :] - x0[nq - nu : nq]), *v[nv - nu :]]
         return cd.array([*place, *attitude, *velocity, *joints, *slips, *lifts, *steps])
 
     problem = cd.ocp(
-        world, N=knots - 1, residual=lambda x, u, r: np.concatenate([errors(x, r), u]), weights=weights(base, nu),
+        world, N=knots - 1, residual=lambda x, u, r, p: np.concatenate([errors(x, r, p), u]), weights=weights(base, nu),
         terminal_residual=errors, terminal_weights=weights(base, nu)[:-nu], reference=11, bounds={"u": EFFORT},
-        parameters={"gravity": [0.0, 0.0, -9.81], "contact_smoothing": 1e-3},
+        parameters={"gravity": [0.0, 0.0, -9.81], "contact_smoothing": 1e-3, "clearance": CLEARANCE},
     )  # fmt: skip
     return Task(base, world, problem, problem.sqp(iterations=iterations, tolerance=1e-5), x0, statics(world, x0))
 
 
-def weights(base: str, nu: int, gait: float = 0.0) -> np.ndarray:
-    """Of the residual; `gait`: of the heights of the feet in the first plan, and a third of it of their places."""
+def weights(base: str, nu: int) -> np.ndarray:
+    """Of the residual; places of the feet count a third of their heights."""
     w = [0.0, 50.0, 50.0, 30.0, 1.0, 1.0]
     if base == "free":
         w = [0.0, 50.0, 50.0, *[50.0] * 3, 30.0, *[1.0] * 5]
     along = 1 if base == "planar" else 2
-    feet = [SLIP] * 4 * along + [gait] * 4 + [gait / 3.0] * 4 * along
+    feet = [SLIP] * 4 * along + [GAIT] * 4 + [GAIT / 3.0] * 4 * along
     return SCALE * np.array([*w, *[1.0] * nu, *[0.01] * nu, *feet, *[1e-5] * nu])
 
 
@@ -164,7 +167,7 @@ def first_plan(given: Task, r: np.ndarray) -> dict[str, np.ndarray]:
         plan["states"][i, :nq] = q
     states = plan["states"]
     states[1:, nq:] = robot.difference(states[:-1, :nq], states[1:, :nq]) / DT
-    states[0] = x0
+    states[0, nq:] = 0.0
     return plan
 
 
@@ -173,26 +176,14 @@ def first_plan(given: Task, r: np.ndarray) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Walk:
-    """A plan, and how it was found."""
+    """A plan, and how it was found: the solution of the last solve, and iterations and seconds of all."""
 
     task: Task
     slope: float
-    states: np.ndarray
-    controls: np.ndarray
-    statuses: list[int]
-    iterations: list[int]
-    costs: list[float]
-    gap: float
-    stationarity: float
+    smoothing: float
+    found: Any
+    iterations: int
     seconds: float
-
-    @property
-    def converged(self) -> bool:
-        """Whether the last solve did."""
-        return self.statuses[-1] == 0
-
-
-STAGES = ((300.0, 1e-2), (300.0, 1e-3))  # weight of the first plan's feet, smoothing
 
 
 def gravity(slope: float) -> np.ndarray:
@@ -201,46 +192,50 @@ def gravity(slope: float) -> np.ndarray:
     return 9.81 * np.array([-np.sin(a), 0.0, -np.cos(a)])
 
 
-def walk(given: Task, slope: float, stages: Any = STAGES) -> Walk:
-    """The plan on a slope."""
-    begin = time.process_time()
-    nu, r = given.world.nu, trot(given)
-    plan, found, rows = first_plan(given, r), None, []
-    for gait, smoothing in stages:
-        w = weights(given.base, nu, gait)
-        found = given.solver(
-            given.x0, plan, reference=r, weights=w, terminal_weights=w[:-nu], gravity=gravity(slope), contact_smoothing=smoothing
-        )  # fmt: skip
-        rows.append((int(found.status), int(found.iterations), float(found.cost)))
-        plan = found.plan
-    assert found is not None
-    status, iterations, costs = (list(column) for column in zip(*rows, strict=True))
-    residuals = {name: float(found.residuals[name]) for name in ("dynamics", "stationarity")}
-    return Walk(
-        given, slope, found.states, found.controls, status, iterations, costs, residuals["dynamics"], residuals["stationarity"],
-        time.process_time() - begin,
-    )  # fmt: skip
+def walk(given: Task, slope: float) -> Walk:
+    """The plan on a slope: that of flat ground, tilted little by little, then with less smoothing where that converges."""
+    begin, total, r = time.process_time(), 0, trot(given)
+    plan = first_plan(given, r)
+
+    def solved(angle: float, smoothing: float, plan: Any, attempts: int = 3) -> Any:
+        nonlocal total
+        for _ in range(attempts):
+            found = given.solver(given.x0, plan, reference=r, gravity=gravity(angle), contact_smoothing=smoothing)
+            total, plan = total + int(found.iterations), found.plan
+            if found.status == 0:
+                break
+        return found
+
+    angles = np.linspace(0.0, slope, 1 + round(abs(slope) / STEP))
+    for angle in angles[:-1]:
+        plan = solved(angle, SMOOTHINGS[0], plan, 1).plan
+    found, smoothing = solved(slope, SMOOTHINGS[0], plan), SMOOTHINGS[0]
+    if (sharper := solved(slope, SMOOTHINGS[1], found.plan, 2)).status == 0:
+        found, smoothing = sharper, SMOOTHINGS[1]
+    return Walk(given, slope, smoothing, found, total, time.process_time() - begin)
 
 
 def measure(done: Walk) -> dict[str, Any]:
     """Speed, lift and slip of the feet, torques and tilt of a plan."""
-    given, states = done.task, done.states
-    nq = given.robot.nq
-    at = feet(given.robot, states[:, :nq])
-    forces = given.world.contact_forces(states[:-1], done.controls, parameters={"gravity": gravity(done.slope)})
-    carries = forces[:, :, 2] > 0.01 * given.world.weight
-    moved = np.linalg.norm(np.diff(at[:, :, :2], axis=0), axis=-1)
+    given, found, robot = done.task, done.found, done.task.robot
+    states, nq, half = found.states, robot.nq, len(found.states) // 2
+    at = feet(robot, states[:, :nq])
+    V = np.stack([robot.frame_velocity(states[1:, :nq], states[1:, nq:], foot) for foot in FEET], axis=-2)
+    slipped = DT * np.hypot(V[..., 0] - FOOT_RADIUS * V[..., 4], V[..., 1] + FOOT_RADIUS * V[..., 3])
+    numbers = {"gravity": gravity(done.slope), "contact.smoothing": done.smoothing}
+    forces = given.world.contact_forces(states[:-1], found.controls, parameters=numbers)
+    carries = forces[:, :, 2] > 0.02 * given.world.weight
     way = float(states[-1, 0] - states[0, 0])
-    half = len(states) // 2
     tilt = np.abs(states[:, 2]) if given.base == "planar" else 2.0 * np.arcsin(np.hypot(states[:, 3], states[:, 4]))
-    steps = np.sum(~carries[:-1] & carries[1:], axis=0)
     return {
-        "base": given.base, "slope": done.slope, "converged": done.converged, "iterations": done.iterations,
-        "costs": done.costs, "seconds": done.seconds, "gap": done.gap, "stationarity": done.stationarity,
+        "base": given.base, "slope": done.slope, "converged": bool(found.status == 0), "smoothing": done.smoothing,
+        "iterations": done.iterations, "seconds": done.seconds, "cost": float(found.cost),
+        "gap": float(found.residuals["dynamics"]), "stationarity": float(found.residuals["stationarity"]),
         "speed": float(states[-1, 0] - states[half, 0]) / (DT * (len(states) - 1 - half)), "way": way,
-        "lift": float((at[:, :, 2].max(axis=0) - at[0, :, 2]).min()), "steps": steps.tolist(),
-        "slip": float((moved * carries).sum()) / 4.0 / way,
-        "torque": float(np.abs(done.controls).max()), "tilt": float(np.degrees(tilt.max())),
+        "lift": float((at[:, :, 2].max(axis=0) - at[0, :, 2]).min()),
+        "steps": np.sum(~carries[:-1] & carries[1:], axis=0).tolist(),
+        "slip": float((slipped * carries).sum()) / 4.0 / way,
+        "torque": float(np.abs(found.controls).max()), "tilt": float(np.degrees(tilt.max())),
     }  # fmt: skip
 
 
@@ -260,22 +255,9 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
             with console.status(f"{base} {slope:+.0f}"):
                 rows.append(row := measure(walk(given, slope)))
             table.add_row(
-                base, f"{slope:+.0f}", "yes" if row["converged"] else f"no, {row['gap']:.1g}",
-                " + ".join(map(str, row["iterations"])), f"{row['seconds']:.1f}", f"{row['speed']:.3f}",
-                f"{1e3 * row['lift']:.0f}", f"{min(row['steps'])}", f"{1e3 * row['slip']:.0f}",
-                f"{row['torque']:.0f}", f"{row['tilt']:.1f}",
+                base, f"{slope:+.0f}", f"{row['smoothing']:.0e}" if row["converged"] else f"no, gap {row['gap']:.1g}",
+                f"{row['iterations']}", f"{row['seconds']:.1f}", f"{row['speed']:.3f}", f"{1e3 * row['lift']:.0f}",
+                f"{max(row['steps'])}", f"{1e3 * row['slip']:.0f}", f"{row['torque']:.0f}", f"{row['tilt']:.1f}",
             )  # fmt: skip
     console.print(table)
     return {"rows": rows, "busy": busy()}
-
-
-def main(folder: str) -> None:
-    """Write the plans as arrays."""
-    for base in ("planar", "free"):
-        for slope in SLOPES:
-            done = walk(task(base), slope)
-            np.savez(Path(folder) / f"{base}_{slope:+.0f}.npz", x=done.states, u=done.controls)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

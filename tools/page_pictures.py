@@ -38,6 +38,7 @@ DRAWN_IN = {
     "flight_control": "pictures_of_flight_control",
     "birotor_models": "pictures_of_flight",
     "mpc": "pictures_of_mpc",
+    "four_limbed_walk": "pictures_of_mpc",
     "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",
     "anymal_plans": "pictures_of_trajectories",

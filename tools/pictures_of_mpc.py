@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from picture_style import BLUE, FAINT, GREEN, ORANGE, labelled, save, sheet
+from picture_style import BLUE, FAINT, GREEN, ORANGE, VIOLET, labelled, save, sheet
 
 import condyle as cd
 
@@ -104,3 +104,41 @@ def predicted_horizon(path: Path) -> None:
     )
     style = {"size": (1000, 620), "camera": camera, "ground": seen.center[0, 2] - 0.28, "trail": seen.center[: k + 1]}
     save_picture(path, seen.robot, seen.q[k], arrows=force_arrows(seen, k, 0.8 * size), polylines=[plan], **style)
+
+
+def four_limbed_walk(path: Path) -> None:
+    """One stride of the planned walk in the plane, heights of the feet, and forces of the ground."""
+    sys.path.append(str(Path(__file__).parents[1]))  # the folder of benchmarks
+    from benchmarks.four_limbed_walk import DT, FEET, feet, measure, task, walk
+    from condyle.demos.fourlimb import FOOT_RADIUS
+
+    done = walk(task("planar"), 0.0)
+    robot, states = done.task.robot, done.found.states
+    forces = done.task.world.contact_forces(states[:-1], done.found.controls)[..., 2]
+    heights = feet(robot, states[:, : robot.nq])[..., 2] - FOOT_RADIUS
+    figure = sheet("The four-limbed robot walks at 0.4 m/s: planned through contact over 181 knots of 0.05 s", 12.0, 5.4)
+    grid = figure.add_gridspec(2, 2, height_ratios=[0.65, 1.0])
+    top, left, right = figure.add_subplot(grid[0, :]), figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
+    top.imshow(np.concatenate([frame(robot, states[k, : robot.nq]) for k in range(96, 113, 2)], axis=1))
+    top.set_title("One stride, every 0.1 s", loc="left", fontsize=11.5)
+    top.axis("off")
+    t = DT * np.arange(len(states))
+    for k, (foot, color) in enumerate(zip(FEET, (BLUE, ORANGE, GREEN, VIOLET), strict=True)):
+        left.plot(t[60:125], 1e3 * heights[60:125, k], color=color, lw=1.4, label=foot[5:])
+        right.step(t[60:124], forces[60:124, k], color=color, lw=1.2, where="post")
+    left.set_ylim(0.0, 100.0)
+    left.legend(frameon=False, fontsize=10, ncols=4, loc="upper left")
+    found = measure(done)
+    labelled(left, f"Heights of the feet; slip {1e3 * found['slip']:.0f} mm per metre walked", "time, s", "mm")
+    labelled(right, "Forces of the ground, normal to it", "time, s", "N")
+    save(figure, path)
+
+
+def frame(robot: Any, q: np.ndarray, size: tuple[int, int] = (320, 320)) -> np.ndarray:
+    """The robot from its right side, with the camera beside it."""
+    from condyle.view.camera import framed
+    from condyle.view.picture import picture
+
+    x = float(q[0])
+    box = np.array([[x - 0.6, 0.0, -0.05], [x + 0.6, 0.0, 0.8]])
+    return picture(robot, q, size=size, camera=framed(box, size, azimuth=-90.0, elevation=4.0), ground=0.0, label=False)
