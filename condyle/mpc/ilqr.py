@@ -207,15 +207,12 @@ class ILQR(Solver):
     def _model(self, xs: Table, us: Table, state: dict[str, Any], values: dict[str, Any]) -> Model:
         """The quadratic model along a trajectory; all stages in one loop."""
         problem, N = self.problem, self.problem.N
-        # the linearisation may differ from the simulation by rounding
-        followed = state["gap"] == 0.0
 
-        def stage(k: Any, _: Any, u: Any) -> Any:
+        def stage(k: Any, none: Any, u: Any) -> Any:
             x, p = xs[k], problem.p(values, k)
             r = values["reference"][k] if problem.nr else None
             h = values["dt"][k] if problem.intervals is not None else None
-            x1, A, B = problem.dynamics.linearized(x, u, p, h)
-            c = where(followed, 0.0, array(problem.states.difference(xs[k + 1.0], x1)))
+            _, A, B = problem.dynamics.linearized(x, u, p, h)
             g, H = problem.stage_cost.quadratic(x, u, r, p, values.get("weights"))
             cost = problem.stage_cost.value(x, u, r, p, values.get("weights"))
             lower = [(i, j) for i in range(len(H)) for j in range(i + 1)]
@@ -223,17 +220,33 @@ class ILQR(Solver):
             entries.extend(at for at in lower if numbers[at] is None)
             known.extend((*at, value) for at, value in numbers.items() if value)
             packed = array([H[at] for at in entries])
-            return _, {"AB": np.concatenate([A, B], axis=1), "H": packed, "g": g, "c": c, "cost": array([cost])}
+            return none, {"AB": np.concatenate([A, B], axis=1), "H": packed, "g": g, "cost": array([cost])}
 
         entries: list[tuple[int, int]] = []
         known: list[tuple[int, int, float]] = []
         _, rows = scan(stage, (), us)
+        # a plan that was simulated has no gaps
+        c = loop(
+            lambda zero, _: self._gaps(xs, us, zero, values), zeros_table((N, problem.ndx)), 1,
+            until=lambda _: state["gap"] == 0.0,
+        )  # fmt: skip
         end, r, p = xs[N], values["reference"][N] if problem.nr else None, problem.p(values, N)
         g_end, H_end = problem.terminal_cost.quadratic(end, None, r, p, values.get("terminal_weights"))
         start = problem.terminal_cost.value(end, None, r, p, values.get("terminal_weights"))
         cost, _ = scan(lambda _, total, row: (total + row[0], None), start, rows["cost"])
-        gap, _ = scan(lambda _, total, c: (total + sum(abs(c), 0.0), None), 0.0, rows["c"])
-        return Model(rows["AB"], rows["H"], entries, known, rows["c"], rows["g"], H_end, g_end, cost, gap)
+        gap, _ = scan(lambda _, total, c: (total + sum(abs(c), 0.0), None), 0.0, c)
+        return Model(rows["AB"], rows["H"], entries, known, c, rows["g"], H_end, g_end, cost, gap)
+
+    def _gaps(self, xs: Table, us: Table, zero: Any, values: dict[str, Any]) -> Table:
+        """step(x_k, u_k) (-) x_{k+1} of all stages (N, n)."""
+        problem = self.problem
+
+        def stage(k: Any, none: Any, u: Any) -> Any:
+            h = values["dt"][k] if problem.intervals is not None else None
+            x1 = problem.dynamics.step(xs[k + zero], u, problem.p(values, k), h)
+            return none, array(problem.states.difference(xs[k + 1.0], x1))
+
+        return scan(stage, (), us)[1]  # type: ignore[no-any-return]
 
     def _backward(self, model: Model, us: Table, mu: Any, relaxed: Any, values: dict[str, Any]) -> Step:
         """The minimum of the model, and the cost-to-go P, p from stage to stage."""
