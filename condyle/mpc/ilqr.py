@@ -35,6 +35,7 @@ DECREASE = 1e-4  # of the cost, relative to what the quadratic model predicts
 INCREASE, MOST_INCREASE = 2.0, 10.0  # of the cost, with which a step may close all gaps, or a part of them
 STUCK = 1e4  # regularisation, above which it may do so at any cost
 RELAXED = 0.003  # of the gaps of the first plan, above which controls of the model may exceed their bounds
+STALLED = 0.98  # of the gaps before a step: where so much is left, controls are bounded from then on
 SHORT, LONG = 0.1, 0.4  # step lengths: the regularisation rises below the one, and falls above the other
 LANES = 8  # columns that a vector may hold
 CONTROL = 1e-3  # regularisation of controls, relative to that of states
@@ -192,11 +193,12 @@ class ILQR(Solver):
         factor = where(long, lowered, where(short, raised, state["factor"]))
         scaled = mu * factor
         mu = where(long, where(scaled >= LEAST, scaled, 0.0), where(short, np.maximum(scaled, RAISED), mu))
+        gap = where(accepted, where(closes, 0.0, sums[best][2]), model.gap)
         return {
             "states": moved[0], "controls": moved[1],
             "mu": where(tiny & ~gaps, state["mu"], mu), "factor": factor,
             "cost": where(accepted, sums[best][0], model.cost), "expected": full, "stationarity": step.stationarity,
-            "gap": where(accepted, where(closes, 0.0, sums[best][2]), model.gap), "first_gap": first_gap,
+            "gap": gap, "first_gap": where(accepted & (gap > STALLED * model.gap), np.inf, first_gap),
             "iterations": state["iterations"] + 1.0,
         }  # fmt: skip
 
