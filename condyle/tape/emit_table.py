@@ -275,8 +275,9 @@ class TableEmitter(IRWriter):
             size = rows * columns
             columns = max(k for k in range(1, COPIED_TOGETHER + 1) if size % k == 0) if size > COPIED_TOGETHER else size
             rows = size // columns
-            pieces = {"rows": rows, "columns": columns, "row_size": columns, "column_size": 1}
-            source, target = replace(source, **pieces), replace(target, **pieces)
+            source, target = (
+                replace(table, rows=rows, columns=columns, row_size=columns, column_size=1) for table in (source, target)
+            )
         row, close = self.counted(rows)
         for c in range(columns):
             self.put_entry(target, RowIndex(row), c, self.entry(source, RowIndex(row), c))
