@@ -62,10 +62,10 @@ def setup(name: str, controller: str = "nmpc", kind: str = "steps") -> Setup:
     vehicle = cd.flight.Vehicle(airframe, DT, air=cd.flight.Air(LINEAR, QUADRATIC), wind=gust)
     options = KINDS[kind] if "nmpc" in controller else {}
     control = CONTROLLERS[controller](airframe, every=EVERY, name="control", **options)
-    noise, body = cd.flight.StateNoise(every=EVERY), control.body
+    noise = cd.flight.StateNoise(every=EVERY)
 
     def flown(x: Any, reference: Any) -> Any:
-        state = body.of_vehicle(x, vehicle)
+        state = vehicle.measured(x)
         return {"command": control(noise(state), reference), "state": state}
 
     return Setup(vehicle, control, vehicle.loop(flown, reference=control.reference_size))

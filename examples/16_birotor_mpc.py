@@ -20,7 +20,7 @@ nmpc = cd.flight.Nmpc(airframe, gravity=9.798, every=2, thrust=(0.0, 18.0), angl
 
 def fly(path, seconds=9.0):
     """The run: to a first position, an attitude out of reach, to a second position."""
-    loop = vehicle.loop(lambda x, reference: nmpc(nmpc.body.of_vehicle(x, vehicle), reference), reference=nmpc.reference_size)
+    loop = vehicle.loop(lambda x, reference: nmpc(vehicle.measured(x), reference), reference=nmpc.reference_size)
     steps = round(seconds / loop.dt)
     references = nmpc.references(cd.flight.standard_scenario(), loop.dt * np.arange(steps))
     x0, horizon = loop.state(vehicle.configuration()), {"nmpc.states": (0, 1, 2)}

@@ -23,7 +23,6 @@ import numpy as np
 from condyle.compat.acados_description import AcadosSimDims
 from condyle.errors import ControlError, ShapeError
 from condyle.flight.airframe import Airframe, airframe
-from condyle.flight.rigid_vehicle import Measured
 from condyle.flight.single_body import SingleBody, single_body
 from condyle.flight.vehicle import Vehicle
 from condyle.robot.names import nearest
@@ -178,7 +177,7 @@ class _Multibody:
                 f"robot '{self.robot.name}' has a gravity of {found:g} m/s^2, and {gravity:g} was asked for: load it with that"
             )
         self.vehicle = Vehicle(frame, dt)
-        self.measured, self.loop = Measured(self.vehicle), self.vehicle.loop()
+        self.loop = self.vehicle.loop()
         self.state = self.loop.state(self.vehicle.configuration())
         self.signals = [f"vehicle.{name}" for name in ("thrusts", *(["torques", "rates"] if body.n_g else []))]
 
@@ -206,4 +205,4 @@ class _Multibody:
             "potential": float(robot.potential_energy(q)),
             "center_of_mass": robot.center_of_mass(q),
         }
-        return self.measured.of(self.loop, self.state), row
+        return self.vehicle.measured_states(self.loop, self.state), row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from condyle.blocks.discretization import decay, mean_decay
 from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError
-from condyle.flight.airframe import Airframe, airframe
+from condyle.flight.airframe import GRAVITY, Airframe, airframe
 from condyle.flight.single_body import SingleBody, rotated, single_body
 from condyle.flight.vehicle import Vehicle, hover_command
 from condyle.robot.spatial import cross
@@ -69,50 +70,36 @@ class RigidVehicle(Vehicle):
         found = {"commands": target, "angles": angles, "rates": (end - angles) / self.dt, "torques": away * 0.0}
         return {**out, **found, "rotors": array(rows)}, {**after, "angle": end}
 
+    # ---- what a controller sees
+
+    @cached_property
+    def body(self) -> SingleBody:
+        """The airframe as one body, as a flight controller sees it."""
+        return single_body(self.tilting, float(np.linalg.norm(self.simulation.robot.model.gravity)) or GRAVITY)
+
+    def measured(self, x: Any) -> Array:
+        """The state of `body` inside of a loop, as of a `Vehicle`."""
+        q, v, com = array([x.q[6], x.q[3], x.q[4], x.q[5]]), x.v, self.tilting.center_of_mass
+        parts = [x.q[:3] + rotated(q, com), rotated(q, v[:3] + cross(v[3:6], com)), q, v[3:6]]
+        parts += [self._now("angle")] if self.body.n_g else []
+        parts += [array([self._now("thrust")[i] for i in self.body.lagging])] if self.body.lagging else []
+        return np.concatenate(parts)
+
+    def measured_states(self, loop: Loop, x: np.ndarray) -> np.ndarray:
+        """The same of packed states of a loop, (..., nx) -> (..., n)."""
+        parts, robot = loop.unpacked(x), self.simulation.robot
+        q, v = parts["q"], parts["v"]
+        turn = robot.frame_pose(q, robot.model.links[0].name)[0]
+        velocity = np.einsum("...ij,...j->...i", turn, v[..., :3] + np.cross(v[..., 3:6], self.tilting.center_of_mass))
+        found = [robot.center_of_mass(q), velocity, q[..., [6, 3, 4, 5]], v[..., 3:6]]
+        found += [parts[f"{self.name}.angle"]] if self.body.n_g else []
+        return np.concatenate([*found, self._lagging_thrusts(parts)], axis=-1)
+
 
 def about(axis: np.ndarray, angle: Any, v: Array) -> Array:
     """v turned about a unit axis of numbers:  v + sin(a) k x v + (1 - cos(a)) k x (k x v)."""
     across = cross(axis, v)
     return v + across * np.sin(angle) + cross(axis, across) * (1.0 - np.cos(angle))
-
-
-class Measured:
-    """The state that a flight controller measures, inside of a loop: `measured(x)`, as of condyle.flight.single_body."""
-
-    def __init__(self, vehicle: Vehicle) -> None:
-        gravity = float(np.linalg.norm(vehicle.simulation.robot.model.gravity)) or 9.81
-        self.vehicle = vehicle
-        self.airframe = vehicle.tilting if isinstance(vehicle, RigidVehicle) else vehicle.airframe
-        self.body: SingleBody = single_body(self.airframe, gravity)
-
-    def __call__(self, x: Any) -> Array:
-        """Position of the centre of mass, world velocity, quaternion w, x, y, z, rate, gimbal angles, thrusts with a lag."""
-        vehicle, body = self.vehicle, self.body
-        thrusts: Any = self._state("thrust") if vehicle.lags else None
-        if not isinstance(vehicle, RigidVehicle):
-            return body.from_multibody(x.q, x.v, thrusts)
-        q, v, com = array([x.q[6], x.q[3], x.q[4], x.q[5]]), x.v, self.airframe.center_of_mass
-        parts = [x.q[:3] + rotated(q, com), rotated(q, v[:3] + cross(v[3:6], com)), q, v[3:6]]
-        parts += [self._state("angle")] if body.n_g else []
-        return np.concatenate([*parts, array([thrusts[i] for i in body.lagging])] if body.lagging else parts)
-
-    def _state(self, name: str) -> Array:
-        """A state of the vehicle at the start of the tick."""
-        return self.vehicle._tick(name).state(f"{self.vehicle.name}.{name}", self.vehicle.states[name])
-
-    def of(self, loop: Loop, x: np.ndarray) -> np.ndarray:
-        """The same of packed states of a loop, (..., nx) -> (..., n)."""
-        parts, body = loop.unpacked(x), self.body
-        thrust = f"{self.vehicle.name}.thrust"
-        held = parts[thrust][..., list(body.lagging)] if body.lagging else np.zeros((*x.shape[:-1], 0))
-        if not isinstance(self.vehicle, RigidVehicle):
-            found = np.asarray(body.compiled_from_multibody(parts["q"], parts["v"]))
-            return np.concatenate([found[..., : 13 + body.n_g], held], axis=-1)
-        q, v, robot = parts["q"], parts["v"], self.vehicle.simulation.robot
-        turn = robot.frame_pose(q, robot.model.links[0].name)[0]
-        velocity = np.einsum("...ij,...j->...i", turn, v[..., :3] + np.cross(v[..., 3:6], self.airframe.center_of_mass))
-        angles = [parts[f"{self.vehicle.name}.angle"]] if body.n_g else []
-        return np.concatenate([robot.center_of_mass(q), velocity, q[..., [6, 3, 4, 5]], v[..., 3:6], *angles, held], axis=-1)
 
 
 VEHICLES: dict[str, type[Vehicle]] = {"single": RigidVehicle, "multibody": Vehicle}

@@ -24,7 +24,7 @@ from condyle.flight.geometric import Geometric
 from condyle.flight.indi import Indi
 from condyle.flight.nmpc import Nmpc
 from condyle.flight.references import Circle, FigureEight, Hover, MinimumSnap, Trajectory, standard_scenario
-from condyle.flight.rigid_vehicle import VEHICLES, Measured
+from condyle.flight.rigid_vehicle import VEHICLES
 from condyle.flight.vehicle import Vehicle
 from condyle.flight.wind import Gust, Wind
 from condyle.robot.names import nearest
@@ -173,18 +173,13 @@ class Flight:
         return VEHICLES[self.model](self.airframe, self.dt, air=Air(**DRAG), wind=winds or None, ground=ground)
 
     @cached_property
-    def measured(self) -> Measured:
-        """What the controller measures."""
-        return Measured(self.vehicle)
-
-    @cached_property
     def control(self) -> Any:
         """The controller as a block."""
         if self.controller == "nmpc":
             options: dict[str, Any] = {"preview": self.of.preview, **self.of.options}
-            return Nmpc(self.measured.body, every=self.every, start=self.start_state, **options)
+            return Nmpc(self.vehicle.body, every=self.every, start=self.start_state, **options)
         made = Geometric if self.controller == "geometric" else Indi
-        return made(self.measured.body, every=self.every)
+        return made(self.vehicle.body, every=self.every)
 
     @cached_property
     def standing(self) -> float:
@@ -210,16 +205,16 @@ class Flight:
             first = first - np.array([0.3, 0.0, 0.0])
         elif self.scenario == "attitude":
             first = np.zeros(3)
-        return self.measured.body.state(first)
+        return self.vehicle.body.state(first)
 
     @cached_property
     def loop(self) -> Loop:
         """The closed loop: references in; noise, controller and vehicle inside."""
-        vehicle, measured, control, n = self.vehicle, self.measured, self.control, self.airframe.n
+        vehicle, control, n = self.vehicle, self.control, self.airframe.n
         noise = StateNoise(**{name: size * self.noise for name, size in NOISE.items()}) if self.noise else None
 
         def fly(x: Any, reference: Any, power: Any) -> dict[str, Any]:
-            state = measured(x)
+            state = vehicle.measured(x)
             seen = state if noise is None else noise(state)
             command = control(seen, reference)
             return {"command": array([*(command[:n] * power[0]), *command[n:]]), "state": state, "seen": seen}

@@ -218,11 +218,6 @@ class SingleBody:
         held = [self.hover_thrust if thrusts is None else thrusts[i] for i in self.lagging]
         return np.concatenate([*parts, array(held) if held else np.zeros(0)])
 
-    def of_vehicle(self, x: Any, vehicle: Any) -> Array:
-        """The state of a vehicle (condyle.flight.Vehicle) at the state x of its loop, thrusts with a lag included."""
-        thrusts = vehicle._tick("thrust").state(f"{vehicle.name}.thrust", vehicle.states["thrust"]) if vehicle.lags else None
-        return self.from_multibody(x.q, x.v, thrusts)
-
     def to_multibody(self, x: Array, v: Array) -> tuple[Array, Array]:
         """(q, v) of the robot whose centre of mass, attitude, rate and angles are those of the state x.
 

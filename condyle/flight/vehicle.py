@@ -7,6 +7,7 @@ loop = cd.Loop(vehicle.simulation, lambda x, command: vehicle(command, x), comma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import ceil
 from typing import Any
@@ -20,12 +21,12 @@ from condyle.dynamics.crba import mass_matrix
 from condyle.dynamics.energy import center_of_mass, total_mass
 from condyle.errors import ControlError
 from condyle.flight.air import Air, flapping, ground_effect, induced_power
-from condyle.flight.airframe import Airframe, airframe
+from condyle.flight.airframe import GRAVITY, Airframe, airframe
 from condyle.flight.allocation import Allocation
 from condyle.flight.attachments import ElasticArms, Load, with_damping, with_elastic_arms, with_load
 from condyle.flight.battery import Battery
 from condyle.flight.gimbals import RIGID, inverse_dynamics_torques, lagged, smooth_motion
-from condyle.flight.single_body import single_body
+from condyle.flight.single_body import SingleBody, single_body
 from condyle.flight.wind import Wind
 from condyle.multibody.robot import Robot
 from condyle.robot.model import Link, Model
@@ -84,6 +85,7 @@ class Vehicle(Block):
         robot = with_damping(made.robot, made.gimbals, made.servo_lags) if servo == "torque" else made.robot
         _is(ElasticArms, arms)
         robot = robot if arms is None else with_elastic_arms(robot, made.gimbals, arms)
+        self._carrier = robot.model
         robot = robot if load is None else with_load(robot, load)
         if substeps is None:
             substeps = _substeps(robot, dt) if servo == "torque" and chosen == "rk4" else 1
@@ -142,6 +144,33 @@ class Vehicle(Block):
             q[link.q.start] = np.broadcast_to(np.asarray(angles, dtype=float), (len(self.airframe.gimbals),))[k]
         q[:3] = np.asarray(position, dtype=float) - np.asarray(center_of_mass(model, q), dtype=float)
         return q
+
+    # ---- what a controller sees
+
+    @cached_property
+    def body(self) -> SingleBody:
+        """The airframe as one body, as a flight controller sees it: without a load."""
+        return replace(single_body(self.airframe, float(np.linalg.norm(self._carrier.gravity)) or GRAVITY), model=self._carrier)
+
+    def measured(self, x: Any) -> Any:
+        """The state of `body` inside of a loop: centre of mass, world velocity, quaternion w, x, y, z, rate, gimbal angles,
+        thrusts with a lag."""
+        return self.body.from_multibody(x.q, x.v, self._now("thrust") if self.lags else None)
+
+    def measured_states(self, loop: Loop, x: np.ndarray) -> np.ndarray:
+        """The same of packed states of a loop, (..., nx) -> (..., n)."""
+        parts, body = loop.unpacked(x), self.body
+        q, v = parts["q"][..., : self._carrier.nq], parts["v"][..., : self._carrier.nv]  # those of a load are the last
+        found = np.asarray(body.compiled_from_multibody(q, v))
+        return np.concatenate([found[..., : 13 + body.n_g], self._lagging_thrusts(parts)], axis=-1)
+
+    def _now(self, name: str) -> Any:
+        """A state of this block at the start of the tick."""
+        return self._tick(name).state(f"{self.name}.{name}", self.states[name])
+
+    def _lagging_thrusts(self, parts: dict[str, Any]) -> np.ndarray:
+        lagging = list(self.body.lagging)
+        return np.asarray(parts[f"{self.name}.thrust"][..., lagging] if lagging else parts["q"][..., :0])
 
     # ---- inside of the step
 

@@ -133,7 +133,7 @@ def test_the_multibody_flies_by_its_sensors() -> None:
         measured = {"position": place(p)["value"], "altitude": barometer(p[2])["value"]}
         estimate = estimator(sample["rate"], sample["acceleration"], **measured)
         state = measured_state(control.body, estimate, x.q[7:9], x.v[6:8])
-        return {"command": control(state, reference), "state": state, "true": control.body.of_vehicle(x, vehicle)}
+        return {"command": control(state, reference), "state": state, "true": vehicle.measured(x)}
 
     loop = vehicle.loop(flown, reference=control.reference_size)
     rows = control.references(PATH, DT * np.arange(1200))
