@@ -25,7 +25,6 @@ from condyle.errors import ControlError, ShapeError
 from condyle.flight.airframe import Airframe, airframe
 from condyle.flight.single_body import SingleBody, single_body
 from condyle.flight.vehicle import Vehicle
-from condyle.robot.names import nearest
 
 MODELS = ("single", "multibody")
 
@@ -48,7 +47,7 @@ class AcadosVehicleSimSolver:
         self, source: Any = "birotor", *, model: str = "multibody", dt: float = 0.005, gravity: float = 9.81, **_: Any
     ) -> None:
         if model not in MODELS:
-            raise ControlError(f"model is 'single' or 'multibody', got {model!r:.40}{nearest(model, MODELS)}")
+            raise ControlError(f"model is 'single' or 'multibody', got {model!r:.40}")
         if isinstance(dt, bool) or not isinstance(dt, (int, float)) or not (np.isfinite(dt) and dt > 0.0):
             raise ControlError(f"dt, the length of a step in seconds, must be finite and above zero; got {dt!r:.40}")
         self.airframe = source if isinstance(source, Airframe) else airframe(source, gravity=gravity)

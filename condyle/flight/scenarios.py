@@ -122,15 +122,17 @@ class Flight:
             ("controller", self.controller, list(CONTROLLERS)),
         ):
             if value not in known:
-                raise ControlError(f"there is no {what} '{value!s:.40}'{nearest(value, known)}; there are {', '.join(known)}")
-        if not (np.isfinite(self.dt) and 0.0 < self.dt <= CONTROL_DT and abs(CONTROL_DT / self.dt % 1.0) % 1.0 < 1e-9):
+                raise ControlError(f"there is no {what} '{value!s:.40}'{nearest(value, known)}")
+        ticks = CONTROL_DT / self.dt if np.isfinite(self.dt) and self.dt > 0.0 else 0.0
+        if ticks < 0.5 or abs(ticks - round(ticks)) > 1e-9:
             raise ControlError(
                 f"dt must be {CONTROL_DT} s, the time between two commands, by a whole number; got {self.dt!r:.40}"
             )
         numbers: dict[str, Any] = {"noise": self.noise, "wind": self.wind, "gust": self.gust or 0.0, "seconds": self.duration}
         for what, given in numbers.items():
             if not np.all(np.isfinite(given)) or (what != "wind" and np.any(np.asarray(given) < 0.0)):
-                raise ControlError(f"{what} must be finite and not negative, got {given!r:.40}")
+                rule = "finite" if what == "wind" else "finite and not negative"
+                raise ControlError(f"{what} must be {rule}, got {given!r:.40}")
         if round(self.duration / CONTROL_DT) < 1:
             raise ControlError(f"a flight has at least {CONTROL_DT} s, got {self.duration:g}")
         if self.thrust_factor is not None and len(self.thrust_factor) != self.airframe.n:
