@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +14,7 @@ from condyle.atomic_write import write_bytes
 from condyle.commands import completion, options
 from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.hints import shell_command
-from condyle.commands.terminal import progress, report, terminal
+from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError, ControlError
 
 if TYPE_CHECKING:
@@ -95,7 +92,7 @@ def fly(
         factors = (weak_rotor, *[1.0] * (flights[0].airframe.n - 1))
         flights = [replace(each, thrust_factor=factors) for each in flights]
     flown: list[Flown] = []
-    with progress(terminal(stderr=True)) as say, _interrupts() as interrupted:
+    with progress(terminal(stderr=True)) as say, interrupts() as interrupted:
         for flight in flights:
             say(f"{flight.airframe.name}, {flight.model}: compiling", 0, 1)
             file = out if out is None or flight is flights[0] else out.with_name(f"{out.stem}-{flight.model}{SUFFIX}")
@@ -127,24 +124,6 @@ def _check_files(out: Path | None, page: Path | None, force: bool) -> None:
             )
         if path is not None and path.exists() and not force:
             raise CondyleError(f"{path} exists already: --force overwrites it, or choose another name")
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """A function that tells whether Ctrl-C was pressed; pressed again, it interrupts at once."""
-    pressed = False
-
-    def press(*_: Any) -> None:
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
-
-    before = signal.signal(signal.SIGINT, press)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def facts(flown: list[Flown], page: Path | None, realtime: bool) -> dict[str, Any]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -21,7 +18,7 @@ from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.controllers import CONTROLLERS, Plan, loop_of, start
 from condyle.commands.hints import file_hints, ground_hints, shell_command, step_hints
 from condyle.commands.scene import Origin, Scene, base_frame, joint_indices
-from condyle.commands.terminal import progress, report, terminal
+from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.control.stance import stance
 from condyle.demos.checks import next_rows
 from condyle.errors import CondyleError, ControlError, SimulationError
@@ -144,7 +141,7 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
         raise CondyleError(f"{out} exists already: --force overwrites it, or choose another name")
     _check_numbers(scene, plan)
     name, residual = scene.origin.source, 0.0
-    with progress(console) as say, _interrupts() as interrupted:
+    with progress(console) as say, interrupts() as interrupted:
         say(f"{name}: compiling", 0, 1)
         plan = plan.with_controller(scene.origin)
         begun = start(scene, plan)
@@ -202,24 +199,6 @@ def _steps(seconds: float, dt: float) -> int:
     if not 1 <= steps <= MOST_STEPS:
         raise CondyleError(f"--seconds {seconds:g} at --dt {dt:g} are {steps:,} steps; give from 1 to {MOST_STEPS:,}")
     return steps
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """A function that tells whether Ctrl-C was pressed, to be asked between steps; pressed again, it interrupts at once."""
-    pressed = False
-
-    def press(*_: Any) -> None:
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
-
-    before = signal.signal(signal.SIGINT, press)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def facts(done: Outcome) -> dict[str, Any]:

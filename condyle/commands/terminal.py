@@ -1,8 +1,9 @@
-"""Output of the commands: the terminal, a progress bar, and JSON."""
+"""Output of the commands: the terminal, a progress bar, JSON, and Ctrl-C."""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,6 +47,24 @@ def progress(console: Console) -> Iterator[Say]:
 
         with shown_by(lambda text: bar.update(task, description=escape(text))):
             yield say
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """A function that tells whether Ctrl-C was pressed, to be asked between steps; pressed again, it interrupts at once."""
+    pressed = False
+
+    def press(*_: Any) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def report(
