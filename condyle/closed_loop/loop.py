@@ -355,8 +355,7 @@ class Loop:
         if not freeze:
             self._require_ok(x, x1)
         records = {
-            name: found.reshape(*found.shape[: x1.ndim - 1], -1, *shapes[name])
-            for name, found in zip(names, written, strict=True)
+            name: found.reshape(*x1.shape[:-1], count // every, *shapes[name]) for name, found in zip(names, written, strict=True)
         }
         return Rollout(records, x1, self.status)
 

@@ -360,9 +360,15 @@ class Arguments:
         """The outputs as the caller sees them: batch axes, then the shape of the port."""
         if out is not None:
             return [out] if isinstance(out, np.ndarray) else list(out)
-        now = [(-1, *p.shape[1:]) if p.run_time else p.shape for p in self.results] if self.rows_vary else self.shapes
+        now = self._shapes_now(outputs, math.prod(lead)) if self.rows_vary else self.shapes
         shaped = [a.reshape((*lead, *shape)) for a, shape in zip(outputs, now, strict=True)]
         return [a[()] if a.ndim == 0 else a for a in shaped]
+
+    def _shapes_now(self, outputs: list[np.ndarray], batch: int) -> list[tuple[int, ...]]:
+        """The shapes of the outputs, with as many rows as one with entries has."""
+        sizes = [(a.size, batch * math.prod(p.shape[1:])) for a, p in zip(outputs, self.results, strict=True) if p.run_time]
+        rows = next((size // row for size, row in sizes if row), 0)
+        return [(rows, *p.shape[1:]) if p.run_time else p.shape for p in self.results]
 
     def _one_length(self, arrays: list[np.ndarray]) -> None:
         lengths = {p.name: a.shape[a.ndim - len(p.shape)] for p, a in zip(self.ports, arrays, strict=True) if p.run_time}

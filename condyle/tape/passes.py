@@ -40,7 +40,7 @@ def written_by_rows(block: Block, outputs: tuple[Port, ...]) -> tuple[tuple[Port
     results: list[int] = []
     for port, mine in by_port(outputs, block.results):
         whole = None
-        if port.shape and not port.table:
+        if port.size and port.shape and not port.table:
             whole = whole_table(block.nodes, mine, port.shape[0], port.size // port.shape[0])
         ports.append(port if whole is None else replace(port, table=True))
         results += mine if whole is None else [whole]

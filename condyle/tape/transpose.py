@@ -80,7 +80,7 @@ class RowPorts(Ports):
     @staticmethod
     def tile_width(size: int, lanes: int) -> int:
         """Entries of a port that are moved together: the largest power of two that fits into the row and the vector."""
-        return min(lanes, 1 << (size.bit_length() - 1))
+        return min(lanes, 1 << max(size.bit_length() - 1, 0))
 
     def point(self, port: int) -> None:
         """Prepare the access to a port."""
@@ -109,6 +109,8 @@ class RowPorts(Ports):
 
     def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
         """Write one vector per entry, `shift` entries into the port."""
+        if not vectors:
+            return
         width = self.tile_width(len(vectors), self.type.lanes)
         for start in tile_starts(len(vectors), width):
             pointers = self.places(port, start, shift)

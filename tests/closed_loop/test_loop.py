@@ -327,3 +327,12 @@ def test_a_thousand_frictions_masses_and_gains_are_one_kernel(monkeypatch: pytes
 def test_a_reference_cannot_have_the_name_of_a_state(name: str) -> None:
     with pytest.raises(ControlError, match=f"a reference cannot be called '{name}'"):
         cd.Loop(None, lambda x, **references: 0.0, dt=0.1, **{name: 1})
+
+
+def test_outputs_without_entries():
+    world = cd.Simulation(cd.load("double_pendulum"), dt=0.002)
+    loop = cd.Loop(world, lambda x: {"u": np.zeros(2), "nothing": np.zeros(0)})
+    found = loop.rollout(np.tile(loop.state(), (3, 1)), steps=4, every=2, record=["nothing", "q"])
+    assert found["nothing"].shape == (3, 2, 0) and found["q"].shape == (3, 2, 2)
+    function = cd.function(lambda x: {"a": x, "b": np.zeros(0)}, x=3)
+    assert function(np.ones((5, 3))).b.shape == (5, 0)

@@ -25,7 +25,7 @@ from condyle.simulate.inverse import (
     limiting_inverse_derivatives,
     local_impulse,
 )
-from condyle.simulate.step import Inputs, next_velocity, problem, solved
+from condyle.simulate.step import Inputs, in_body_axes, next_velocity, problem, solved
 from condyle.simulate.step_derivatives import every_constraint
 from condyle.simulate.world import World
 
@@ -255,7 +255,7 @@ def test_the_local_law_is_the_coupled_one(name: str) -> None:
 
     def both(q: Any, v: Any, tau: Any) -> Any:
         now = problem(world, Inputs(q, v, tau))
-        found = solved(world, now)
+        found = in_body_axes(now, solved(world, now))
         _, iterates, _ = constraints_at(world, ForceBalance(q, v, v, v + found.dv, v))
         constraints, coupled = every_constraint(world, now, found)
         pairs = zip(constraints, iterates, coupled, strict=True)

@@ -8,10 +8,11 @@ leave of the whole. The root is at the centre of mass of the whole; thrust direc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import atan2, cos, pi, sin, sqrt
+from math import pi, sqrt
 
 import numpy as np
 
+from condyle.robot.angles import of_degrees
 from condyle.robot.description import Description
 from condyle.robot.parts import (
     BLUE,
@@ -32,6 +33,7 @@ from condyle.robot.parts import (
     sphere,
 )
 from condyle.robot.rotor import RotorData
+from condyle.robot.rounded import atan2
 from condyle.robot.spatial import Inertia
 
 REACH = 0.05  # m, of a gimbal from its servo to the rotor
@@ -89,7 +91,7 @@ HEXAROTOR = Layout(
     "hexarotor",
     3.6,
     (0.085, 0.085, 0.150),
-    tuple((0.32 * cos(a), 0.32 * sin(a), 0.03) for a in (pi / 6.0 + k * pi / 3.0 for k in range(6))),
+    tuple((0.32 * c, 0.32 * s, 0.03) for c, s in (of_degrees(30.0 + 60.0 * k) for k in range(6))),
     (+1.0, -1.0, +1.0, -1.0, +1.0, -1.0),
     drag=0.016,
     lag=0.05,
