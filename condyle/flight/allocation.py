@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import ControlError
-from condyle.flight.single_body import SingleBody, conjugate, quaternion_product, rotated
+from condyle.flight.quaternions import conjugate, quaternion_product, rotated
+from condyle.flight.single_body import SingleBody
 from condyle.robot.spatial import cross, vector
 
 Array = Any

@@ -19,9 +19,9 @@ import numpy as np
 from condyle.closed_loop.block import Block
 from condyle.errors import ControlError
 from condyle.flight.allocation import Allocation
-from condyle.flight.geometric import rotation
 from condyle.flight.nmpc import Nmpc, reference_size
-from condyle.flight.single_body import SingleBody, conjugate, matrix_times, quaternion_product, rotated, single_body
+from condyle.flight.quaternions import conjugate, matrix_times, quaternion_product, rotated, rotation, small_rotation
+from condyle.flight.single_body import SingleBody, single_body
 from condyle.robot.spatial import cross, skew, vector
 from condyle.tape.array import array, isfinite, where
 
@@ -290,12 +290,6 @@ class InertialEstimator(Block):
             else:
                 raise ControlError(f"block '{self.name}' takes position=, altitude=, velocity=, attitude= and valid=, not {key}=")
         return found
-
-
-def small_rotation(q: Array, turn: Array) -> Array:
-    """The quaternion (w, x, y, z) after a small rotation, a vector in body axes: to third order in its length."""
-    moved = quaternion_product(q, vector(1.0 - 0.125 * (turn @ turn), *(turn * 0.5)))
-    return moved * (1.0 / np.sqrt(moved @ moved))
 
 
 def measured_state(body: SingleBody, estimate: dict[str, Any], angles: Array, angle_rates: Array = None) -> Array:

@@ -20,8 +20,9 @@ import numpy as np
 from condyle.closed_loop.block import Block
 from condyle.errors import ControlError
 from condyle.flight.allocation import DIGITS, Allocation
+from condyle.flight.quaternions import matrix_times, rotation
 from condyle.flight.references import FLAT, Samples, Trajectory
-from condyle.flight.single_body import SingleBody, matrix_times, single_body
+from condyle.flight.single_body import SingleBody, single_body
 from condyle.robot.spatial import cross, vector
 
 Array = Any
@@ -62,17 +63,6 @@ class Gains:
     rate: Any
     mass: Any
     gravity: Any
-
-
-def rotation(q: Array) -> Array:
-    """R of a quaternion (w, x, y, z), for any scalar."""
-    w, x, y, z = q
-    rows = [
-        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
-        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
-        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
-    ]
-    return np.array(rows)
 
 
 def wanted_acceleration(x: Array, r: FlatReference, gains: Gains) -> Array:

@@ -15,16 +15,8 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import ControlError
-from condyle.flight.geometric import (
-    FlatController,
-    FlatReference,
-    commands,
-    outer_loops,
-    rotation,
-    rotor_components,
-    wanted_acceleration,
-)
-from condyle.flight.single_body import matrix_times
+from condyle.flight.geometric import FlatController, FlatReference, commands, outer_loops, rotor_components, wanted_acceleration
+from condyle.flight.quaternions import matrix_times, rotation
 from condyle.tape.array import where
 
 FILTER_LAG = 0.1  # s; below, the reaction of heavy gimbals to their own motion makes the birotor oscillate

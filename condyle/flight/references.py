@@ -18,7 +18,7 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.flight.allocation import Allocation
-from condyle.flight.single_body import quaternion_of_angles
+from condyle.flight.quaternions import quaternion_of_angles
 
 ORDER = 4  # of the derivatives of a position
 FLAT = 3 * (ORDER + 1) + 3  # numbers of a row of `Samples.rows`

@@ -12,7 +12,8 @@ from condyle.blocks.discretization import decay, mean_decay
 from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError
 from condyle.flight.airframe import GRAVITY, Airframe, airframe
-from condyle.flight.single_body import SingleBody, rotated, single_body
+from condyle.flight.quaternions import rotated
+from condyle.flight.single_body import SingleBody, single_body
 from condyle.flight.vehicle import Vehicle, hover_command
 from condyle.robot.spatial import cross
 from condyle.tape.array import array

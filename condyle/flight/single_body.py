@@ -23,6 +23,7 @@ from condyle.dynamics.energy import center_of_mass, momentum, total_mass
 from condyle.dynamics.kinematics import poses
 from condyle.errors import ControlError
 from condyle.flight.airframe import Airframe
+from condyle.flight.quaternions import combination, is_zero, matrix_times, plus, quaternion_product, rotated, sparse_cross
 from condyle.mpc.dynamics import INTEGRATORS
 from condyle.mpc.space import quaternion
 from condyle.robot.model import Model
@@ -131,7 +132,7 @@ class SingleBody:
         n, k = self.directions[rotor], self.gimbal[rotor]
         if k < 0:
             return n
-        return _plus(n, np.cos(angles[k]), cross(self.axes[rotor], n), np.sin(angles[k]))
+        return combination(n, np.cos(angles[k]), cross(self.axes[rotor], n), np.sin(angles[k]))
 
     def wrench(self, thrusts: Array, angles: Array, drag: Any = None) -> tuple[Array, Array]:
         """(force, torque about the centre of mass) of all rotors in body axes."""
@@ -139,13 +140,13 @@ class SingleBody:
         torque: list[Any] = []
         for i in range(self.n):
             n = self.direction(i, angles)
-            f = [0.0 if _zero(c) else thrusts[i] * c for c in n]
+            f = [0.0 if is_zero(c) else thrusts[i] * c for c in n]
             d = self.drags[i] if drag is None else drag
-            turning = _cross(self.positions[i], f)
-            twisting = [0.0 if _zero(c) else c * (d * float(-self.spin_directions[i])) for c in f]
-            force = f if not force else [_sum(a, b) for a, b in zip(force, f, strict=True)]
-            both = [_sum(a, b) for a, b in zip(turning, twisting, strict=True)]
-            torque = both if not torque else [_sum(a, b) for a, b in zip(torque, both, strict=True)]
+            turning = sparse_cross(self.positions[i], f)
+            twisting = [0.0 if is_zero(c) else c * (d * float(-self.spin_directions[i])) for c in f]
+            force = f if not force else [plus(a, b) for a, b in zip(force, f, strict=True)]
+            both = [plus(a, b) for a, b in zip(turning, twisting, strict=True)]
+            torque = both if not torque else [plus(a, b) for a, b in zip(torque, both, strict=True)]
         return vector(*force), vector(*torque)
 
     def derivative(self, x: Array, u: Array, p: Mapping[str, Any] | None = None) -> Array:
@@ -290,88 +291,6 @@ def single_body(airframe: Airframe, gravity: float = 9.81) -> SingleBody:
         np.array([r.direction for r in airframe.rotors]), np.array([r.drag for r in airframe.rotors]), airframe.thrust_limits,
         angle, airframe.lags, airframe.servo_lags, float(gravity), airframe.gimbals, airframe.robot.model,
     )  # fmt: skip
-
-
-# ---- quaternions (w, x, y, z), and products that skip zeros
-
-
-def quaternion_product(p: Array, q: Array) -> Array:
-    """The product of two quaternions (w, x, y, z)."""
-    a, b, c, d = p
-    e, f, g, h = q
-    if _zero(e):
-        return vector(-b * f - c * g - d * h, a * f - d * g + c * h, a * g + d * f - b * h, a * h - c * f + b * g)
-    return vector(
-        a * e - b * f - c * g - d * h,
-        b * e + a * f - d * g + c * h,
-        c * e + d * f + a * g - b * h,
-        d * e - c * f + b * g + a * h,
-    )
-
-
-def conjugate(q: Array) -> Array:
-    """The inverse of a unit quaternion."""
-    return vector(q[0], -q[1], -q[2], -q[3])
-
-
-def rotated(q: Array, v: Array) -> Array:
-    """R v: a vector of body axes in the world."""
-    w, n = q[0], q[1:4]
-    half = _plus_vectors(_cross(n, v), [0.0 if _zero(c) else w * c for c in v])
-    return vector(*_plus_vectors(list(v), [2.0 * c for c in _cross(n, half)]))
-
-
-def quaternion_of_angles(roll: float, pitch: float, yaw: float) -> np.ndarray:
-    """The quaternion of roll, pitch and yaw (about x, then y, then z of the world), rad."""
-    c, s = np.cos(np.array([roll, pitch, yaw]) / 2.0), np.sin(np.array([roll, pitch, yaw]) / 2.0)
-    q: np.ndarray = quaternion_product(
-        quaternion_product(np.array([c[2], 0.0, 0.0, s[2]]), np.array([c[1], 0.0, s[1], 0.0])), np.array([c[0], s[0], 0.0, 0.0])
-    )
-    return q
-
-
-def _zero(x: Any) -> bool:
-    return isinstance(x, (float, int)) and x == 0.0
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return b if _zero(a) else a if _zero(b) else a + b
-
-
-def _product(a: Any, b: Any) -> Any:
-    return 0.0 if _zero(a) or _zero(b) else a * b
-
-
-def _cross(a: Array, b: Array) -> list[Any]:
-    return [_sum(_product(a[i], b[j]), _product(_negated(a[j]), b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
-
-
-def _negated(x: Any) -> Any:
-    return 0.0 if _zero(x) else -x
-
-
-def _plus_vectors(a: list[Any], b: list[Any]) -> list[Any]:
-    return [_sum(x, y) for x, y in zip(a, b, strict=True)]
-
-
-def _plus(a: np.ndarray, by: Any, b: np.ndarray, also: Any) -> list[Any]:
-    """a * by + b * also for vectors of numbers a and b, without what is zero."""
-    return [_sum(_scaled(float(x), by), _scaled(float(y), also)) for x, y in zip(a, b, strict=True)]
-
-
-def _scaled(number: float, x: Any) -> Any:
-    return 0.0 if number == 0.0 else x if number == 1.0 else -x if number == -1.0 else x * number
-
-
-def matrix_times(A: np.ndarray, v: Array) -> Array:
-    """A v for a matrix of numbers, without its zeros."""
-    rows: list[Any] = []
-    for row in A:
-        total: Any = 0.0
-        for a, x in zip(row, v, strict=True):
-            total = _sum(total, _scaled(float(a), x))
-        rows.append(total)
-    return vector(*rows)
 
 
 def _rounded(x: Any) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.flight.estimation import InertialEstimator, StateNoise, WrenchObserver, measured_state, small_rotation
-from condyle.flight.geometric import rotation
+from condyle.flight.estimation import InertialEstimator, StateNoise, WrenchObserver, measured_state
+from condyle.flight.quaternions import rotation, small_rotation
 
 DT = 0.005  # s
 FAST_INDI = partial(cd.flight.Indi, filter_lag=0.03)  # the single body has no gimbals that react

@@ -5,8 +5,9 @@ import pytest
 
 import condyle as cd
 from condyle.flight.allocation import Allocation
+from condyle.flight.quaternions import quaternion_of_angles
 from condyle.flight.references import Jet, state_references, with_preview
-from condyle.flight.single_body import quaternion_of_angles, single_body
+from condyle.flight.single_body import single_body
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ from demos import birotor_rigid_body as by_hand
 from demos.facts import Birotor as F
 
 import condyle as cd
-from condyle.flight.single_body import SingleBody, conjugate, quaternion_of_angles, quaternion_product, rotated
+from condyle.flight.quaternions import conjugate, quaternion_of_angles, quaternion_product, rotated
+from condyle.flight.single_body import SingleBody
 
 ROUNDING = 1e-13  # relative, of sums in another order
 
