@@ -27,7 +27,9 @@ LAYERS = [
     ["control"],
     ["mpc", "learn"],
     ["view"],
-    ["flight"],
+    ["flight", "pidog"],
+    ["tasks"],
+    ["deploy"],
     ["compat", "connect"],
     ["demos"],
     ["commands"],
@@ -40,7 +42,20 @@ RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 AT_THE_TOP = sys.stdlib_module_names | {"condyle", "numpy", "llvmlite", "typer", "rich"}
 
 # `import condyle` loads none of these
-NOT_AT_START = {"llvmlite", "typer", "rich", "gmpy2", "flint", "casadi", "matplotlib", "mujoco", "torch", "jax", "viser"}
+NOT_AT_START = {
+    "llvmlite",
+    "typer",
+    "rich",
+    "gmpy2",
+    "flint",
+    "casadi",
+    "matplotlib",
+    "mujoco",
+    "torch",
+    "jax",
+    "viser",
+    "gymnasium",
+}
 
 LONGEST_FILE = 600  # lines
 SLOWEST_IMPORT = 0.6  # s of one processor, at best of five: 0.25 on an idle computer, up to twice that on a busy one

@@ -1,0 +1,1 @@
+"""Deployment: a policy as a program for the robot, with its safety."""

@@ -1,0 +1,1 @@
+"""Learning: environments of many robots in one kernel, policies, and their training."""

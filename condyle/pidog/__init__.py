@@ -1,0 +1,1 @@
+"""PiDog: its legs, servos, poses, gaits and controller, as data and plain functions."""

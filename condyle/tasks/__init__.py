@@ -1,0 +1,1 @@
+"""Tasks to learn: robots with their sensors, rewards, randomisation and scores, by name."""
