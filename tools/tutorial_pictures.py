@@ -16,7 +16,7 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, WASH, labelled, save, sheet
 
 from condyle.demos import arm, birotor, birotor_control, fourlimb, pidog, wheeled_pendulum
-from condyle.demos.pidog_gaits import FEET, LEGS
+from condyle.pidog.kinematics import FEET, LEGS
 from condyle.robot.library.birotor import SERVO_LAG, THRUST
 from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS
 from condyle.runs.run import Run

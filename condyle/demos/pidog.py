@@ -18,13 +18,14 @@ import numpy as np
 
 from condyle.closed_loop.loop import Loop
 from condyle.control.controllers import Control, scattered
-from condyle.demos import pidog_gaits as gaits
 from condyle.demos.checks import Check, Progress, largest, near, recorded, replays, silent
-from condyle.demos.pidog_gaits import FEET, JOINTS, PERIOD, POSES, TICK, frame_ticks, gait_frames, ticks
 from condyle.errors import CondyleError
 from condyle.multibody.robot import Robot, load
+from condyle.pidog.gaits import frame_ticks, gait_frames, ideal_advance, ticks, walk
+from condyle.pidog.kinematics import FEET, JOINTS, foot_position, leg_angles
+from condyle.pidog.poses import POSES, STAND, pose_angles
+from condyle.pidog.servos import PERIOD, SERVOS, TICK, quantized, servo_torque
 from condyle.robot.library.pidog import EFFORT, FOOT_FRICTION, FOOT_RADIUS
-from condyle.robot.names import nearest
 from condyle.runs.loops import built_in
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
@@ -37,7 +38,6 @@ STEPS = 3000
 REST = 0.8  # s of standing before it walks
 SPEED, CYCLES = 98.0, 2  # the manufacturer's examples walk at 98
 SETTLING = 60.0  # the speed at which it goes back to standing
-SERVOS = (*JOINTS, "head_yaw", "head_roll", "head_pitch", "tail_wag")
 
 
 @cache
@@ -50,13 +50,6 @@ def robot() -> Robot:
 def world() -> Simulation:
     """A simulation on a plane with the friction of its feet."""
     return Simulation(robot(), DT, Plane(FOOT_FRICTION), "*_foot")
-
-
-def pose_angles(pose: str = "stand") -> Array:
-    """The eight servo angles of a pose, degrees."""
-    if pose not in POSES:
-        raise CondyleError(f"PiDog has no pose '{pose}'{nearest(pose, list(POSES))}")
-    return np.array(POSES[pose])
 
 
 def standing_state(simulation: Simulation, pose: str = "stand") -> Array:
@@ -84,7 +77,7 @@ def servos(simulation: Simulation) -> Control:
     effort = np.array([EFFORT if each is None else each for each in efforts])
 
     def torques(x: Any, reference: Any) -> dict[str, Any]:
-        return {"u": scattered(simulation.nu, motors, gaits.servo_torque(reference, x.q[joints], effort))}
+        return {"u": scattered(simulation.nu, motors, servo_torque(reference, x.q[joints], effort))}
 
     return torques
 
@@ -106,7 +99,7 @@ def commands(simulation: Simulation, angles: Iterator[Array]) -> Iterator[Array]
     for k in count():
         while number < int(k * simulation.dt / PERIOD + 1e-9):
             number += 1
-            pulse = np.radians(gaits.quantized(np.concatenate([next(sent), np.zeros(4)])))
+            pulse = np.radians(quantized(np.concatenate([next(sent), np.zeros(4)])))
         yield pulse
 
 
@@ -196,9 +189,9 @@ def checks(run: Run) -> Iterator[Check]:
     yield near("model", "mass: the sum of its parts", robot().mass, 0.629, 1e-9, "kg", ".3f")
     angles = np.array(POSES["stand"][:2])
     yield Check("model", "leg angles standing - published 40.61, 15.54", largest(angles - (40.61, 15.54)), "deg", high=0.005)
-    error = largest(gaits.foot_position(gaits.leg_angles(gaits.STAND)) - gaits.STAND)
+    error = largest(foot_position(leg_angles(STAND)) - STAND)
     yield Check("model", "inverse kinematics of the legs", error, "mm", high=1e-10)
-    yield near("model", "advance of a cycle without slip", gaits.ideal_advance(gaits.walk()), 91.4, 0.05, "mm", ".2f")
+    yield near("model", "advance of a cycle without slip", ideal_advance(walk()), 91.4, 0.05, "mm", ".2f")
     k, weight, forces = round(REST / DT) - 1, robot().mass * 9.81, run.contact_forces
     yield near("standing", "force of the ground / weight", forces[k, :, 2].sum() / weight, 1.0, 1e-3, "", ".5f")
     lean = -float(np.degrees(np.arctan2(95.0 - 90.0, 2.0 * 58.5 + 15.0 + 5.0)))  # front legs reach 5 mm lower
@@ -210,7 +203,7 @@ def checks(run: Run) -> Iterator[Check]:
     yield near("walking", f"advance of cycle {CYCLES}", advance, 91.4, 0.05 * 91.4, "mm", ".1f")
     mean = float(forces[ends[-2] : ends[-1], :, 2].sum(axis=1).mean()) / weight
     yield near("walking", "mean force of the ground in a cycle / weight", mean, 1.0, 1e-3, "", ".4f")
-    law = gaits.servo_torque(run.extras["reference"][:, :8], run.q[:-1, 7:15])
+    law = servo_torque(run.extras["reference"][:, :8], run.q[:-1, 7:15])
     yield Check("servos", "torques of the legs - those of the law", largest(run.u[:, :8] - law), "N m", high=1e-12)
     slip = np.hypot(forces[..., 0], forces[..., 1]) - FOOT_FRICTION * forces[..., 2]
     yield Check("walking", "friction beyond the cone, by the weight", float(slip.max()) / weight, "", high=1e-9)

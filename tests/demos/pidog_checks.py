@@ -12,11 +12,12 @@ from demos.facts import GRAVITY
 from demos.facts import PiDog as F
 from demos.pidog_model import model_checks
 
-from condyle.demos import pidog, pidog_gaits
+from condyle.demos import pidog
 from condyle.demos.checks import Check, largest, near, next_rows, replays
 from condyle.demos.pidog import CYCLES, DT, attitude, robot, timetable
-from condyle.demos.pidog_gaits import FEET
 from condyle.multibody.robot import load
+from condyle.pidog import gaits, kinematics, poses
+from condyle.pidog.kinematics import FEET
 from condyle.robot.library import pidog as model
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
@@ -46,11 +47,11 @@ def legs() -> Iterator[Check]:
     y, z = np.meshgrid(np.linspace(-60.0, 60.0, 61), np.linspace(45.0, 100.0, 56))
     places = np.stack([y, z], axis=-1)
     places = places[np.hypot(y, z) <= 115.0]
-    there = pidog_gaits.foot_position(pidog_gaits.leg_angles(places))
+    there = kinematics.foot_position(kinematics.leg_angles(places))
     yield Check(group, f"there and back, {len(places)} places, relative", largest(there - places) / 115.0, high=1e-12)
     yield Check(group, "places of the robot's own feet, less the library's, relative", _against_robot(places), high=1e-12)
     far = np.array([[0.0, 130.0], [90.0, 90.0], [0.0, 20.0]])
-    reach = np.hypot(*pidog_gaits.foot_position(pidog_gaits.leg_angles(far)).T)
+    reach = np.hypot(*kinematics.foot_position(kinematics.leg_angles(far)).T)
     yield difference(group, "out of reach: stretched to 118 mm, or folded to 34, off by", reach, (118.0, 118.0, 34.0), "mm", 1e-9)
 
 
@@ -59,7 +60,7 @@ def _against_robot(places: Array) -> float:
     dog = robot()
     feet = np.stack([np.roll(places, 100 * i, axis=0) for i in range(4)], axis=1)
     q = np.tile(dog.neutral(), (len(feet), 1))
-    q[:, 7:15] = np.radians(pidog_gaits.servo_angles(feet))
+    q[:, 7:15] = np.radians(kinematics.servo_angles(feet))
     off = []
     for i, name in enumerate(model.LEGS):
         hip, foot = dog.frame_pose(q, f"{name}_hip")[1], dog.frame_pose(q, f"{name}_foot")[1]
@@ -95,7 +96,7 @@ def standing(done: Run) -> Iterator[Check]:
     x, still = done.x[k], done.x[k - 100 : k + 1]
     weight = robot.mass * GRAVITY
     total = float(done.contact_forces[k, :, 2].sum())
-    commanded = np.radians(pidog_gaits.POSES["stand"])
+    commanded = np.radians(poses.POSES["stand"])
     # hips are 95 mm above the front feet's centres and 90 above the hind ones', whose radius is 8; legs give way a little
     yield Check(group, "height of the hips' middle", 1e3 * x[2], "mm", 98.0, 100.5, ".2f")
     yield Check(group, "roll", largest(np.degrees(attitude(x)[0])), "degrees", high=0.1, form=".3f")
@@ -158,7 +159,7 @@ def walking(done: Run) -> Iterator[Check]:
 
 def _cycle() -> float:
     """s, by hand: 29.8 ms are three ticks, but for frames in which a servo has too far to go at 428 degrees/s."""
-    frames = pidog_gaits.gait_frames("walk", 1)
+    frames = gaits.gait_frames("walk", 1)
     longest = np.abs(frames - np.roll(frames, 1, axis=0)).max(axis=1)
     return float(np.maximum(3.0, np.ceil(longest / F.FASTEST["legs"] / 0.01 - 1e-9)).sum()) * 0.01
 

@@ -9,11 +9,14 @@ from demos.comparison import composite_inertia, difference
 from demos.facts import GRAVITY
 from demos.facts import PiDog as F
 
-from condyle.demos import pidog, pidog_gaits
+from condyle.demos import pidog
 from condyle.demos.checks import Check, near
-from condyle.demos.pidog_gaits import LEGS, STAND
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import frame_pose
+from condyle.pidog import gaits, kinematics, poses
+from condyle.pidog import servos as pulses
+from condyle.pidog.kinematics import LEGS
+from condyle.pidog.poses import STAND
 from condyle.robot.model import Link, Model
 
 Array = np.ndarray
@@ -29,7 +32,7 @@ def model_checks(model: Model | None = None) -> Iterator[Check]:
     yield from masses(model)
     yield from limits(model)
     yield from legs()
-    yield from gaits()
+    yield from frames()
     yield from servos()
 
 
@@ -65,7 +68,7 @@ def lengths(model: Model) -> Iterator[Check]:
 
 def _off_by_urdf() -> float:
     """mm between where the library's angles put a front foot and where they would with the URDF's lengths."""
-    alpha, beta = np.radians(pidog_gaits.leg_angles(STAND[0]))
+    alpha, beta = np.radians(kinematics.leg_angles(STAND[0]))
     shin = alpha - (np.pi - beta)
     upper, lower = F.URDF[:2]
     put = np.array([upper * np.sin(alpha) + lower * np.sin(shin), upper * np.cos(alpha) + lower * np.cos(shin)])
@@ -130,7 +133,7 @@ def limits(model: Model) -> Iterator[Check]:
 
 
 def legs() -> Iterator[Check]:
-    group, found = "legs", np.reshape(pidog_gaits.POSES["stand"], (4, 2))
+    group, found = "legs", np.reshape(poses.POSES["stand"], (4, 2))
     yield difference(group, "feet that stand, off the published places", STAND[::2], F.STAND_FEET, "mm", 0.0)
     for leg, angles in F.STAND.items():
         # two digits are published
@@ -138,15 +141,15 @@ def legs() -> Iterator[Check]:
             group, f"standing, {leg}: off {angles[0]} and {angles[1]}", found[LEGS.index(leg)], angles, "degrees", 0.005
         )
     yield difference(group, "standing: right side, off the left one negated", found[1::2], -found[::2], "degrees", 0.0)
-    poses = [pidog_gaits.POSES[name] for name in F.POSES]
-    yield difference(group, "eight other poses, off the published ones", poses, list(F.POSES.values()), "degrees", 0.0)
-    wrong = pidog_gaits.foot_position(np.array(F.WRONG_STAND) + np.array([0.0, 90.0]))
+    others = [poses.POSES[name] for name in F.POSES]
+    yield difference(group, "eight other poses, off the published ones", others, list(F.POSES.values()), "degrees", 0.0)
+    wrong = kinematics.foot_position(np.array(F.WRONG_STAND) + np.array([0.0, 90.0]))
     away = float(np.hypot(*(wrong - F.STAND_FEET[0])))
     yield near(group, "standing by the published 27.02 / -55.98: a front foot off its place", away, 99.8, 0.1, "mm", ".1f")
 
 
-def gaits() -> Iterator[Check]:
-    group, walk, trot = "gaits", pidog_gaits.walk(), pidog_gaits.trot()
+def frames() -> Iterator[Check]:
+    group, walk, trot = "gaits", gaits.walk(), gaits.trot()
     up = walk[:-1, :, 1].reshape(8, 6, 4).min(axis=1) < F.HEIGHT
     wanted = np.array([[leg == lifted for leg in LEGS] for lifted in F.LIFTED])
     yield Check(group, "walk: sections whose lifted leg is wrong", float(np.sum(up != wanted)), high=0.0, form=".0f")
@@ -155,16 +158,16 @@ def gaits() -> Iterator[Check]:
     ends = [(width / 2.0 + centre + offset - width, width / 2.0 + centre + offset) for offset in offsets]
     reach = np.stack([trot[:, :, 0].min(axis=0), trot[:, :, 0].max(axis=0)], axis=-1)
     yield difference(group, "trot: reach of the feet, off that by hand", reach, ends, "mm", 1e-12)
-    yield near(group, "walk: advance of a cycle", pidog_gaits.ideal_advance(walk), F.ADVANCE["walk"], 0.05, "mm", ".2f")
-    yield near(group, "trot: advance of a cycle", pidog_gaits.ideal_advance(trot), F.ADVANCE["trot"], 1e-9, "mm", ".2f")
-    slow, fast = (pidog_gaits.frame_ticks([0.0], [1.0], speed) for speed in (0.0, 98.0))
+    yield near(group, "walk: advance of a cycle", gaits.ideal_advance(walk), F.ADVANCE["walk"], 0.05, "mm", ".2f")
+    yield near(group, "trot: advance of a cycle", gaits.ideal_advance(trot), F.ADVANCE["trot"], 1e-9, "mm", ".2f")
+    slow, fast = (gaits.frame_ticks([0.0], [1.0], speed) for speed in (0.0, 98.0))
     yield near(group, "frame at speed 0, in ticks of 10 ms", slow, 100.0, 0.0, "", ".0f")
     yield near(group, "frame at speed 98, 29.8 ms, in ticks", fast, 3.0, 0.0, "", ".0f")
     # a way so long that only the servo's speed counts
-    seconds = pidog_gaits.TICK * pidog_gaits.frame_ticks([0.0], [4280.0], 98.0)
+    seconds = pulses.TICK * gaits.frame_ticks([0.0], [4280.0], 98.0)
     yield near(group, "a way of 4280 degrees at 428 degrees/s takes", seconds, 4280.0 / F.FASTEST["legs"], 1e-9, "s", ".2f")
-    commands = np.array(list(pidog_gaits.ticks(pidog_gaits.gait_frames("walk", 2), 98.0, pidog_gaits.POSES["stand"])))
-    fastest = float(np.max(np.abs(np.diff(commands, axis=0)))) / pidog_gaits.TICK
+    commands = np.array(list(gaits.ticks(gaits.gait_frames("walk", 2), 98.0, poses.POSES["stand"])))
+    fastest = float(np.max(np.abs(np.diff(commands, axis=0)))) / pulses.TICK
     yield Check(group, "walk at 98: fastest servo command", fastest, "degrees/s", 400.0, F.FASTEST["legs"], ".1f")
 
 
@@ -191,9 +194,9 @@ def servos() -> Iterator[Check]:
     group = "servo"
     shortest, longest = F.PULSES
     ends = [round(pulse * F.COUNTS / F.PERIOD) for pulse in F.PULSES]
-    yield difference(group, "counts for -90 and 90 degrees, off 102 and 512", pidog_gaits.counts([-90.0, 90.0]), ends, "", 0.0)
-    heard = pidog_gaits.quantized(np.linspace(-90.0, 90.0, 18001))
+    yield difference(group, "counts for -90 and 90 degrees, off 102 and 512", pulses.counts([-90.0, 90.0]), ends, "", 0.0)
+    heard = pulses.quantized(np.linspace(-90.0, 90.0, 18001))
     step = float(np.max(np.diff(np.unique(heard))))
     yield near(group, "resolution of a command", step, 180.0 / (longest - shortest) * F.PERIOD / F.COUNTS, 1e-9, "degrees", ".4f")
     yield near(group, "the same, published", step, F.RESOLUTION, 0.005, "degrees", ".2f")
-    yield near(group, "period of a pulse", 1e6 * pidog_gaits.PERIOD, F.PERIOD, 1e-9, "us", ".0f")
+    yield near(group, "period of a pulse", 1e6 * pulses.PERIOD, F.PERIOD, 1e-9, "us", ".0f")

@@ -17,8 +17,9 @@ from demos import (
     wheeled_pendulum_model,
 )
 
-from condyle.demos import arm, birotor_control, fourlimb, pidog, pidog_gaits
+from condyle.demos import arm, birotor_control, fourlimb, pidog
 from condyle.multibody.robot import load
+from condyle.pidog import gaits, kinematics, poses, servos
 from condyle.robot.library import base, birotor, description, ur3, wheeled_pendulum
 from condyle.robot.library import fourlimb as fourlimb_library
 from condyle.robot.library import pidog as pidog_library
@@ -179,23 +180,23 @@ CONTROLLERS = [
     ("ur3", arm, "FRICTION", 0.011),
     ("ur3", arm, "MAX_TORQUE", 99.0),
     ("ur3", ur3, "READY", (0.0,) * 6),
-    ("pidog", pidog_gaits, "UPPER", 47.0),
-    ("pidog", pidog_gaits, "LOWER", 75.0),
-    ("pidog", pidog_gaits, "COUNTS", 4096),
-    ("pidog", pidog_gaits, "PERIOD", 0.0201),
-    ("pidog", pidog_gaits, "SHORTEST", 510.0),
-    ("pidog", pidog_gaits, "LONGEST", 2400.0),
-    ("pidog", pidog_gaits, "WALK_WIDTH", 81.0),
-    ("pidog", pidog_gaits, "WALK_CENTER", -16.0),
-    ("pidog", pidog_gaits, "WALK_OFFSETS", (-10.0, -10.0, 20.0, 21.0)),
-    ("pidog", pidog_gaits, "WALK_STARTS", (0, 3, 2, 1)),
-    ("pidog", pidog_gaits, "WALK_LIFTED", ((0,), (), (2,), (), (1,), (), (3,), ())),
-    ("pidog", pidog_gaits, "LIFT", 19.0),
-    ("pidog", pidog_gaits, "TROT_WIDTH", 99.0),
-    ("pidog", pidog_gaits, "TROT_CENTER", -16.0),
-    ("pidog", pidog_gaits, "TICK", 0.011),
-    ("pidog", pidog_gaits, "FASTEST", {"legs": 430.0, "head": 300.0, "tail": 500.0}),
-    ("pidog", pidog_gaits, "POSES", {**pidog_gaits.POSES, "lie": pidog_gaits.POSES["sit"]}),
+    ("pidog", kinematics, "UPPER", 47.0),
+    ("pidog", kinematics, "LOWER", 75.0),
+    ("pidog", servos, "COUNTS", 4096),
+    ("pidog", servos, "PERIOD", 0.0201),
+    ("pidog", servos, "SHORTEST", 510.0),
+    ("pidog", servos, "LONGEST", 2400.0),
+    ("pidog", gaits, "WALK_WIDTH", 81.0),
+    ("pidog", gaits, "WALK_CENTER", -16.0),
+    ("pidog", gaits, "WALK_OFFSETS", (-10.0, -10.0, 20.0, 21.0)),
+    ("pidog", gaits, "WALK_STARTS", (0, 3, 2, 1)),
+    ("pidog", gaits, "WALK_LIFTED", ((0,), (), (2,), (), (1,), (), (3,), ())),
+    ("pidog", gaits, "LIFT", 19.0),
+    ("pidog", gaits, "TROT_WIDTH", 99.0),
+    ("pidog", gaits, "TROT_CENTER", -16.0),
+    ("pidog", gaits, "TICK", 0.011),
+    ("pidog", gaits, "FASTEST", {"legs": 430.0, "head": 300.0, "tail": 500.0}),
+    ("pidog", poses, "POSES", {**poses.POSES, "lie": poses.POSES["sit"]}),
     ("fourlimb", fourlimb, "P", 900.0),
     ("fourlimb", fourlimb, "CROUCH", (0.5, -1.0, 0.7)),
     ("wheeled_pendulum", wheeled_pendulum_formulas, "WEIGHT", 0.99),

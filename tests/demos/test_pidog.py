@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.demos import pidog, pidog_gaits
+from condyle.demos import pidog
 from condyle.demos.checks import next_rows
-from condyle.demos.pidog_gaits import HEIGHT, LEGS, TICK
+from condyle.pidog import gaits, kinematics, poses, servos
+from condyle.pidog.gaits import HEIGHT
+from condyle.pidog.kinematics import LEGS
+from condyle.pidog.servos import TICK
 from condyle.robot.library.pidog import EFFORT, SPEED
 
 CLOSE = 1e-12  # the same formula in float64, relative
@@ -65,7 +68,7 @@ def test_it_stands_walks_and_stands(done):
     assert done.x[end, 0] - done.x[begin, 0] > 0.16
     # feet leave the ground in the order of the table: LF, RH, RF, LH
     cycle = slice((begin + end) // 2, end)
-    high = np.stack([done.robot.frame_pose(done.q[cycle], foot)[1][:, 2] for foot in pidog_gaits.FEET])
+    high = np.stack([done.robot.frame_pose(done.q[cycle], foot)[1][:, 2] for foot in kinematics.FEET])
     assert [LEGS[i] for i in np.argsort(high.argmax(axis=1))] == ["LF", "RH", "RF", "LH"]
 
 
@@ -75,15 +78,15 @@ def test_it_stands_walks_and_stands(done):
 @given(y=st.floats(-60.0, 60.0), z=st.floats(45.0, 100.0))
 def test_there_and_back(y, z):
     foot = np.array([y, z])
-    assert np.abs(pidog_gaits.foot_position(pidog_gaits.leg_angles(foot)) - foot).max() < 115.0 * CLOSE
-    angles = pidog_gaits.servo_angles(np.tile(foot, (4, 1))).reshape(4, 2) * pidog_gaits.SIDES[:, None] + [0.0, 90.0]
-    assert np.abs(pidog_gaits.foot_position(angles) - foot).max() < 115.0 * CLOSE
+    assert np.abs(kinematics.foot_position(kinematics.leg_angles(foot)) - foot).max() < 115.0 * CLOSE
+    angles = kinematics.servo_angles(np.tile(foot, (4, 1))).reshape(4, 2) * kinematics.SIDES[:, None] + [0.0, 90.0]
+    assert np.abs(kinematics.foot_position(angles) - foot).max() < 115.0 * CLOSE
 
 
 @given(y=st.floats(-300.0, 300.0), z=st.floats(-300.0, 300.0))
 def test_any_place_gives_angles(y, z):
-    angles = pidog_gaits.leg_angles([y, z])
-    reach = np.hypot(*pidog_gaits.foot_position(angles))
+    angles = kinematics.leg_angles([y, z])
+    reach = np.hypot(*kinematics.foot_position(angles))
     assert np.all(np.isfinite(angles)) and 34.0 - 1e-9 <= reach <= 118.0 + 1e-9
     u = np.hypot(y, z)
     if u > 118.0:
@@ -91,13 +94,13 @@ def test_any_place_gives_angles(y, z):
 
 
 def test_stand_angles_and_the_wrong_table():
-    stand = np.array(pidog_gaits.POSES["stand"]).reshape(4, 2)
+    stand = np.array(poses.POSES["stand"]).reshape(4, 2)
     assert stand.round(2).tolist() == [[40.61, 15.54], [-40.61, -15.54], [60.28, 5.26], [-60.28, -5.26]]
-    wrong = pidog_gaits.foot_position(np.array(PiDog.WRONG_STAND) + np.array([0.0, 90.0]))
+    wrong = kinematics.foot_position(np.array(PiDog.WRONG_STAND) + np.array([0.0, 90.0]))
     assert wrong[1] < 1.0, "by that table the feet are no lower than the hips"
 
 
-@pytest.mark.parametrize("pose", pidog_gaits.POSES)
+@pytest.mark.parametrize("pose", poses.POSES)
 def test_poses_are_within_the_limits_and_alike_on_both_sides(pose):
     angles = pidog.pose_angles(pose).reshape(4, 2)
     assert np.abs(angles).max() <= 90.0
@@ -108,7 +111,7 @@ def test_poses_are_within_the_limits_and_alike_on_both_sides(pose):
 
 
 def test_the_walk_moves_one_foot_at_a_time():
-    walk = pidog_gaits.walk()
+    walk = gaits.walk()
     assert walk.shape == (49, 4, 2)
     assert np.array_equal(walk[-1][:, 0].round(9), (walk[-2][:, 0]).round(9)), "the cycle closes where it began"
     assert np.sum(walk[:, :, 1] < HEIGHT, axis=1).max() == 1
@@ -121,22 +124,22 @@ def test_the_walk_moves_one_foot_at_a_time():
 
 
 def test_backward_and_turning():
-    back, left, right = pidog_gaits.walk(False), pidog_gaits.walk(turn="left"), pidog_gaits.walk(turn="right")
-    assert pidog_gaits.ideal_advance(back) == pytest.approx(-91.43, abs=0.01)
+    back, left, right = gaits.walk(False), gaits.walk(turn="left"), gaits.walk(turn="right")
+    assert gaits.ideal_advance(back) == pytest.approx(-91.43, abs=0.01)
     assert np.ptp(left[:, 0, 0]) == pytest.approx(24.0) and np.ptp(left[:, 1, 0]) == pytest.approx(80.0)
     assert np.array_equal(np.ptp(right, axis=0)[[1, 3]], np.ptp(left, axis=0)[[0, 2]])
-    trot = pidog_gaits.trot()
+    trot = gaits.trot()
     up = trot[:, :, 1] < HEIGHT
     assert trot.shape == (6, 4, 2) and np.array_equal(up[:, 0], up[:, 3]) and np.array_equal(up[:, 1], up[:, 2])
-    assert pidog_gaits.ideal_advance(trot) == pytest.approx(200.0)
-    assert pidog_gaits.ideal_advance(pidog_gaits.trot(False)) == pytest.approx(-200.0)
+    assert gaits.ideal_advance(trot) == pytest.approx(200.0)
+    assert gaits.ideal_advance(gaits.trot(False)) == pytest.approx(-200.0)
 
 
 @given(speed=st.floats(0.0, 100.0), distance=st.floats(0.0, 180.0))
 def test_no_servo_is_commanded_to_be_too_fast(speed, distance):
-    count = pidog_gaits.frame_ticks(np.zeros(8), np.full(8, distance), speed)
+    count = gaits.frame_ticks(np.zeros(8), np.full(8, distance), speed)
     assert count * TICK >= (1000.0 - 9.9 * speed) / 1000.0 - 1e-6 and distance / (count * TICK) <= 428.0 * (1.0 + 1e-6)
-    commanded = list(pidog_gaits.ticks([np.full(8, distance)], speed, np.zeros(8)))
+    commanded = list(gaits.ticks([np.full(8, distance)], speed, np.zeros(8)))
     assert len(commanded) == count and commanded[-1][0] == distance
 
 
@@ -151,8 +154,8 @@ def test_a_speed_that_cannot_be(speed):
 
 @given(angle=st.floats(-90.0, 90.0))
 def test_a_command_is_heard_within_half_a_count(angle):
-    heard = float(pidog_gaits.quantized(angle))
-    assert abs(heard - angle) <= 0.22 + 1e-6 and float(pidog_gaits.counts(angle)).is_integer()
+    heard = float(servos.quantized(angle))
+    assert abs(heard - angle) <= 0.22 + 1e-6 and float(servos.counts(angle)).is_integer()
 
 
 def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
@@ -167,7 +170,7 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
     q, v, commanded = out["q"][:, 7], out["v"][:, 6], float(references["reference"][-1, 0])
     assert v.max() <= SPEED * 1.05 and v.max() > 0.8 * SPEED
     assert q[-1] == pytest.approx(commanded, abs=np.radians(0.5)) and q.max() < commanded + np.radians(3.0)
-    assert np.abs(np.array(pidog_gaits.servo_torque(np.ones(12), np.zeros(12)))).max() == EFFORT
+    assert np.abs(np.array(servos.servo_torque(np.ones(12), np.zeros(12)))).max() == EFFORT
 
 
 # ---- controllers
@@ -237,7 +240,7 @@ def test_a_servo_that_is_too_weak_or_too_slow_is_seen(monkeypatch):
 def test_feet_that_stick_do_not_slide(done):
     # a foot's centre moves as the ball rolls: the point that touches is what counts
     standing = slice(200, 390)
-    distance = sliding_distance(done, pidog_gaits.FEET, 0.008)[standing].sum(axis=0)
+    distance = sliding_distance(done, kinematics.FEET, 0.008)[standing].sum(axis=0)
     assert distance.max() < 2e-5
-    cycle = sliding_distance(done, pidog_gaits.FEET, 0.008)[1500:2000].sum(axis=0)
+    cycle = sliding_distance(done, kinematics.FEET, 0.008)[1500:2000].sum(axis=0)
     assert np.all(cycle > 1e-4)
