@@ -10,14 +10,14 @@ A foot is loaded where the ground pushes it up with at least LOADED of the weigh
 | duty_factor (4) | loaded time / time |
 | steps (4) | swings that begin and end in the recording, at least SHORTEST_SWING long |
 | lift (4) | median over these swings of the largest height of the foot's lowest point above the ground; 0 without a swing |
-| slip (4) | way that the loaded foot's contact point slides on the ground, m |
-| slip_ratio | mean of slip over the feet / way |
-| way | length of the body's horizontal path, sampled every `stride` seconds, so that sway within a stride is not counted |
+| slip (4) | distance that the loaded foot's contact point slides on the ground, m |
+| slip_ratio | mean of slip over the feet / distance |
+| distance | length of the body's horizontal path, sampled every `stride` seconds, so that sway within a stride is not counted |
 | advance, drift | displacement along and to the left of the initial heading, m |
 | turn | change of heading, rad, unwrapped |
 | speed | advance / time |
 | energy | positive work of the joints, sum max(tau v, 0) dt, J |
-| cost_of_transport | energy / (m g way) |
+| cost_of_transport | energy / (m g distance) |
 | stability_margin | mean over time of the distance from the centre of mass, seen from above, to the edge of the polygon of the |
 | | loaded feet; negative outside, and where less than three feet are loaded; without a loaded foot not counted |
 | worst_margin | the smallest of it |
@@ -56,7 +56,7 @@ class GaitMetrics:
     lift: Array
     slip: Array
     slip_ratio: Array
-    way: Array
+    distance: Array
     advance: Array
     drift: Array
     turn: Array
@@ -111,13 +111,13 @@ def gait_metrics(
     slip_velocities = np.asarray(slip_velocities, dtype=float)
     sliding = np.hypot(slip_velocities[..., 0], slip_velocities[..., 1]) * loaded * dt
     slip = sliding.sum(axis=-2)
-    way = path_length(position[..., :2], max(round(stride / dt), 1))
+    distance = path_length(position[..., :2], max(round(stride / dt), 1))
     yaw = np.unwrap(np.arctan2(rotation[..., 1, 0], rotation[..., 0, 0]), axis=-1)
     moved = position[..., -1, :] - position[..., 0, :]
     ahead, left = np.cos(yaw[..., 0]), np.sin(yaw[..., 0])
     advance, drift = moved[..., 0] * ahead + moved[..., 1] * left, moved[..., 1] * ahead - moved[..., 0] * left
     seconds = (count - 1) * dt
-    energy = np.full(way.shape, np.nan)
+    energy = np.full(distance.shape, np.nan)
     if torques is not None and joint_velocities is not None:
         power = np.maximum(np.asarray(torques, dtype=float) * np.asarray(joint_velocities, dtype=float), 0.0)
         energy = power.sum(axis=(-1, -2)) * dt
@@ -135,14 +135,14 @@ def gait_metrics(
         steps=steps,
         lift=lift,
         slip=slip,
-        slip_ratio=_ratio(slip.mean(axis=-1), way),
-        way=way,
+        slip_ratio=_ratio(slip.mean(axis=-1), distance),
+        distance=distance,
         advance=advance,
         drift=drift,
         turn=yaw[..., -1] - yaw[..., 0],
         speed=advance / seconds,
         energy=energy,
-        cost_of_transport=_ratio(energy, weight * way),
+        cost_of_transport=_ratio(energy, weight * distance),
         stability_margin=_ratio(np.nansum(margin, axis=-1), np.sum(np.isfinite(margin), axis=-1)),
         worst_margin=np.min(np.where(np.isfinite(margin), margin, np.inf), axis=-1),
         tilt=tilt,

@@ -34,7 +34,7 @@ def test_a_walk_by_hand():
     found = metrics(**walked(), torques=torques, joint_velocities=rates)
     assert found.duty_factor == pytest.approx(np.full(4, 0.75), abs=2e-3)
     assert found.lift == pytest.approx(np.full(4, 0.015), rel=1e-2) and found.steps.tolist() == [4, 4, 4, 3]
-    assert found.advance == pytest.approx(0.4) and found.way == pytest.approx(0.4) and found.speed == pytest.approx(0.1)
+    assert found.advance == pytest.approx(0.4) and found.distance == pytest.approx(0.4) and found.speed == pytest.approx(0.1)
     assert found.slip_ratio == 0.0 and found.tilt == 0.0 and found.shake == 0.0 and not found.fell
     # only the joint that does positive work counts: 0.2 W for 4 s
     assert found.energy == pytest.approx(0.2 * DT * T) and found.cost_of_transport == pytest.approx(0.2 * DT * T / (9.81 * 0.4))
@@ -74,7 +74,7 @@ def test_batches_give_the_same_as_one():
     rotation = np.broadcast_to(np.eye(3), (2, T, 3, 3))
     found = gait_metrics(DT, rotation=rotation, mass=np.array([1.0, 1.0]), **both)
     alone = metrics(**other)
-    for name in ("duty_factor", "lift", "slip", "slip_ratio", "way", "stability_margin", "worst_margin"):
+    for name in ("duty_factor", "lift", "slip", "slip_ratio", "distance", "stability_margin", "worst_margin"):
         assert np.array_equal(getattr(found, name)[1], getattr(alone, name))
 
 
