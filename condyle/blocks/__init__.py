@@ -35,6 +35,7 @@ from condyle.blocks.motors import DCMotor as DCMotor
 from condyle.blocks.motors import SeriesElastic as SeriesElastic
 from condyle.blocks.pid import PID as PID
 from condyle.blocks.pid import Integrator as Integrator
+from condyle.blocks.policy import LSTM as LSTM
 from condyle.blocks.policy import MLP as MLP
 from condyle.blocks.robot_actuators import RobotActuators as RobotActuators
 from condyle.blocks.rotor import Rotor as Rotor
