@@ -1,0 +1,198 @@
+"""PPO: gradients against torch, advantages by hand, the same bits on any number of threads, and a problem it solves."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from condyle.errors import ControlError
+from condyle.learn.mirror import Mirror, mirrored
+from condyle.learn.policy import Policy
+from condyle.learn.ppo import PPO, Settings, generalized_advantages
+from condyle.learn.ppo_tile import TILE
+
+OBSERVATIONS, PRIVILEGED, ACTIONS = 5, 3, 2
+
+
+def samples(policy: Policy, robots: int = 40, steps: int = 5, seed: int = 0) -> SimpleNamespace:
+    """A random rollout; the reward is larger the closer the action is to two entries of the observation."""
+    rng = np.random.default_rng(seed)
+    observations = rng.normal(size=(robots, steps, OBSERVATIONS)).astype(np.float32)
+    means = policy(observations)
+    actions = means + np.exp(policy.log_std) * rng.normal(size=means.shape).astype(np.float32)
+    return SimpleNamespace(
+        observations=observations,
+        privileged=rng.normal(size=(robots, steps, PRIVILEGED)).astype(np.float32),
+        actions=actions,
+        means=means,
+        rewards=-np.square(actions - 0.5 * observations[..., :ACTIONS]).sum(axis=-1),
+        terminated=rng.random((robots, steps)) < 0.1,
+        truncated=rng.random((robots, steps)) < 0.1,
+        last_observations=rng.normal(size=(robots, OBSERVATIONS)).astype(np.float32),
+        last_privileged=rng.normal(size=(robots, PRIVILEGED)).astype(np.float32),
+    )
+
+
+def learner(seed: int = 1, **options) -> PPO:
+    rest = {key: options.pop(key) for key in ("threads", "mirror") if key in options}
+    settings = Settings(**({"hidden": (16, 16)} | options))
+    return PPO(OBSERVATIONS, ACTIONS, PRIVILEGED, settings, seed=seed, **({"threads": 1} | rest))
+
+
+@pytest.mark.parametrize("activation", ["elu", "tanh", "relu"])
+@pytest.mark.parametrize("value_clip", [None, 0.2])
+def test_gradients_are_those_of_torch(activation: str, value_clip: float | None) -> None:
+    torch = pytest.importorskip("torch")
+    ppo = learner(activation=activation, value_clip=value_clip, action_bound=0.1, bound_coefficient=0.3, clip=0.1)
+    ppo.parameters[:] += 0.2 * np.random.default_rng(3).standard_normal(len(ppo.parameters)).astype(np.float32)
+    rollout, c, s = samples(ppo.policy), ppo.columns, ppo.settings
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        rows, *_ = ppo._rows(rollout, pool)
+    ppo.parameters[:] += 0.05 * np.random.default_rng(4).standard_normal(len(ppo.parameters)).astype(np.float32)
+    flat, log_std, value = ppo._parts(ppo.parameters)
+    gradient = np.empty_like(ppo.parameters)
+    a, d, v = ppo._parts(gradient)
+    actor, critic = ppo.actor, ppo.critic
+    sums = ppo._tiles[0].gradient(
+        rows,
+        np.arange(len(rows)),
+        actor.views(flat),
+        critic.views(value),
+        log_std,
+        (actor.views(a), critic.views(v), d),
+        len(rows),
+    )
+
+    def net(network, vector, x):
+        shape = {"elu": torch.nn.functional.elu, "tanh": torch.tanh, "relu": torch.relu}[activation]
+        start = 0
+        for k, (m, n) in enumerate(zip(network.sizes[:-1], network.sizes[1:], strict=True)):
+            x = x @ vector[start : start + m * n].reshape(m, n) + vector[start + m * n : start + m * n + n]
+            x = shape(x) if k < len(network.sizes) - 2 else x
+            start += m * n + n
+        return x
+
+    p, R = torch.tensor(ppo.parameters, dtype=torch.float64, requires_grad=True), torch.tensor(rows, dtype=torch.float64)
+    i, j = ppo._split
+    normal = torch.distributions.Normal(net(actor, p[:i], R[:, : c.observations]), torch.exp(p[i:j]))
+    constant = 0.5 * ACTIONS * np.log(2 * np.pi)
+    ratio = torch.exp(normal.log_prob(R[:, c.action]).sum(1) + constant - R[:, c.advantage + 3])
+    A = R[:, c.advantage]
+    surrogate = -torch.minimum(ratio * A, torch.clamp(ratio, 1 - s.clip, 1 + s.clip) * A).mean()
+    values, target, old = net(critic, p[j:], R[:, c.critic])[:, 0], R[:, c.advantage + 1], R[:, c.advantage + 2]
+    losses = (values - target) ** 2
+    if value_clip is not None:
+        losses = torch.maximum(losses, (old + torch.clamp(values - old, -value_clip, value_clip) - target) ** 2)
+    beyond = normal.loc - torch.clamp(normal.loc, -s.action_bound, s.action_bound)
+    loss = surrogate + s.value_coefficient * losses.mean() + s.bound_coefficient * (beyond**2).sum(1).mean()
+    loss.backward()
+    wanted = p.grad.numpy()
+    assert 0.02 < sums[4] / len(rows) < 0.98  # some samples are clipped
+    assert np.abs(gradient - wanted).max() < 2e-6 * max(1.0, np.abs(wanted).max())  # float32 sums of 200 samples
+    assert np.isclose(-sums[0] / len(rows), surrogate.item(), rtol=1e-4) and np.isclose(sums[1], losses.sum().item(), rtol=1e-5)
+    # and the divergence
+    before = torch.distributions.Normal(R[:, c.mean], torch.exp(torch.tensor(ppo._old_log_std, dtype=torch.float64)))
+    divergence = torch.distributions.kl_divergence(before, normal).sum(1).mean().item()
+    assert np.isclose(ppo._kl(sums[2] / sums[3], log_std), divergence, rtol=1e-4)
+
+
+def test_advantages_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    r, v, last = rng.normal(size=(2, 4)), rng.normal(size=(2, 4)), rng.normal(size=2)
+    terminated, truncated = np.zeros((2, 4), bool), np.zeros((2, 4), bool)
+    terminated[0, 1] = truncated[1, 2] = True
+    found = generalized_advantages(r, v, last, terminated, truncated, 0.9, 0.8)
+    for robot in range(2):
+        after, value = 0.0, last[robot]
+        for k in (3, 2, 1, 0):
+            if terminated[robot, k]:
+                after = r[robot, k] - v[robot, k]
+            elif truncated[robot, k]:
+                after = r[robot, k] + 0.9 * v[robot, k] - v[robot, k]
+            else:
+                after = r[robot, k] + 0.9 * value - v[robot, k] + 0.72 * after
+            value = v[robot, k]
+            assert np.isclose(found[robot, k], after, rtol=1e-5)
+
+
+def test_it_learns_and_bits_depend_neither_on_threads_nor_on_a_restart() -> None:
+    robots, steps = 3 * TILE // 8 + 5, 8  # tiles of unequal sizes
+    states, rewards = [], []
+    for threads in (1, 3):
+        ppo = learner(threads=threads, minibatches=2, gamma=0.0, desired_kl=0.02)
+        for k in range(12):
+            rollout = samples(ppo.policy, robots, steps, seed=k)
+            found = ppo.update(rollout)
+            rewards.append(rollout.rewards.mean())
+            if k == 5 and threads == 3:
+                saved = {name: a.copy() for name, a in ppo.arrays().items()}
+                ppo = learner(seed=7, threads=2, minibatches=2, gamma=0.0, desired_kl=0.02)
+                ppo.restore(saved)
+        states.append(ppo.arrays())
+    assert all(np.array_equal(a, states[1][name]) for name, a in states[0].items())
+    assert rewards[11] > -0.35 and rewards[0] < -1.0  # the deviation of 0.6 alone costs 0.72 at the beginning
+    assert 0.0 < found["kl"] < 0.1 and found["std"] < 0.6
+
+
+def test_values_stay_when_returns_are_normalised_anew() -> None:
+    ppo = learner(learning_rate=1e-12, desired_kl=None, entropy=0.0)
+    before = samples(ppo.policy)
+    ppo.update(before)
+    from concurrent.futures import ThreadPoolExecutor
+
+    values = []
+    for _ in range(2):
+        with ThreadPoolExecutor(1) as pool:
+            rows, *_ = ppo._rows(before, pool)
+        center, scale = ppo._return_scale()
+        values.append(rows[:, ppo.columns.advantage + 2] * scale + center)
+        before.rewards = before.rewards * 3.0
+    assert np.allclose(*values, rtol=1e-4, atol=1e-4)
+
+
+def test_the_mirror_makes_the_policy_symmetric() -> None:
+    mirror = Mirror(([1, 0, 2, 4, 3], [-1, -1, 1, 1, 1]), ([1, 0], [-1, -1]), ([0, 2, 1], [-1, 1, 1]))
+    ppo = learner(mirror=mirror, gamma=0.0, hidden=(32,))
+    for k in range(25):
+        rollout = samples(ppo.policy, 200, 8, seed=k)
+        ppo.update(rollout)
+    policy, x = ppo.policy, np.random.default_rng(5).normal(size=(100, OBSERVATIONS)).astype(np.float32)
+    assert np.array_equal(mirrored(policy.mean, mirror.observation), policy.mean)
+    apart = np.abs(policy(mirrored(x, mirror.observation)) - mirrored(policy(x), mirror.action)).mean()
+    assert apart < 0.25 * np.abs(policy(x)).mean()
+    with pytest.raises(ControlError, match="the mirror of the action has 1 entries, and the task has 2"):
+        learner(mirror=Mirror(mirror.observation, ([0], [1.0]), mirror.privileged))
+    with pytest.raises(ControlError, match="applied twice"):
+        Mirror(([1, 2, 0], [1, 1, 1]), ([0], [1]))
+
+
+def test_it_begins_with_a_policy_and_its_normalisation() -> None:
+    first = learner(seed=3)
+    first.observe(samples(first.policy))
+    first.update(samples(first.policy))
+    second = learner(seed=4)
+    second.start_from(first.policy)
+    x = np.random.default_rng(6).normal(size=(9, OBSERVATIONS))
+    assert np.allclose(second.policy(x), first.policy(x), atol=1e-6)
+    with pytest.raises(ControlError, match=r"has sizes \(5, 16, 16, 2\) and elu, and the task trains \(5, 8, 2\)"):
+        learner(hidden=(8,)).start_from(first.policy)
+
+
+def test_errors_are_sentences() -> None:
+    with pytest.raises(ControlError, match=r"no setting 'epoch'.*did you mean 'epochs'"):
+        Settings.of({"epoch": 3})
+    with pytest.raises(ControlError, match="'gamma' of PPO must be between 0 and 1, got 2"):
+        Settings(gamma=2.0)
+    ppo = learner()
+    rollout = samples(ppo.policy)
+    rollout.rewards = rollout.rewards * np.nan
+    with pytest.raises(ControlError, match="training diverged in iteration 1"):
+        ppo.update(rollout)
+    wrong = samples(ppo.policy)
+    wrong.observations = wrong.observations[..., :4]
+    with pytest.raises(ControlError, match="takes 5 observations, and the environment gives 4"):
+        ppo.update(wrong)
+    with pytest.raises(ControlError, match="'parameters' does not fit"):
+        learner(hidden=(8,)).restore(ppo.arrays())
