@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from condyle.errors import ShapeError as ShapeError
     from condyle.errors import SimulationError as SimulationError
     from condyle.errors import TraceError as TraceError
+    from condyle.learn.env import VectorEnv as VectorEnv
     from condyle.mpc.problem import ocp as ocp
     from condyle.multibody.robot import Robot as Robot
     from condyle.multibody.robot import load as load
@@ -100,6 +101,7 @@ _NAMES = {
     "control.lqr": ("lqr", "dlqr"),
     "control.stance": ("stance", "Stance"),
     "mpc.problem": ("ocp",),
+    "learn.env": ("VectorEnv",),
     "": ("blocks", "mpc", "flight"),
     "connect": ("torch", "jax"),
     "view.window": ("open_window",),

@@ -35,6 +35,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "control": ("Control", "Linear-quadratic regulators.", ("lqr", "dlqr")),
     "mpc": ("Model-predictive control", "Optimal control problems, solvers and estimators.", ("ocp", "mpc", "condyle.mpc:*")),
+    "learn": ("Learning", "Environments of many robots in one kernel.", ("VectorEnv",)),
     "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", ("flight", "condyle.flight:*")),
     "view": ("Viewing", "The viewer, pictures, videos and notebooks.", ("open_window", "show", "save_picture", "save_video")),
     "description": (

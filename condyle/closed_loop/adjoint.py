@@ -42,12 +42,12 @@ def rollout_vjp(
     parameters, x = given["parameters"], state_array(given["x"], loop.layout)
     _, schedule, rows = loop.schedule(given["references"], steps, every, checkpoint)
     shapes, values = recordable(loop, record), loop._values(parameters)
-    arrays = {"x": x, **loop._keys(x, *keys), **rows, **values, **loop._tables(parameters)}
+    arrays = {"x": x, **loop._keys(x, *keys), **rows, **values, **loop.tables(parameters)}
     originals = _originals(loop, given, x)
     names = _chosen(wrt, originals)
     function = loop._function(record, schedule, values, on)
     # a parameter may be given by another name than its own
-    own = [loop.parameters[name].name if name in parameters and name not in loop._weights else name for name in names]
+    own = [loop.parameters[name].name if name in parameters and name not in loop.weights else name for name in names]
     forward, backward = function.forward_and_backward(own)
     found = forward(**arrays)
     outputs = dict(zip([p.name for p in forward.tape.outputs], found, strict=True))

@@ -102,6 +102,7 @@ class Context:
     seed: Any
     robot: Any
     differentiable: bool = False  # whether derivatives are taken of what is traced
+    start: Any = None  # the tick at which an episode began that something around the loop counts
 
     @property
     def h(self) -> Any:
@@ -112,9 +113,8 @@ class Context:
         """(the next packed state, the residual, signals) of one tick."""
         loop, world = self.loop, self.world
         values = loop.unpacked(x)
-        count = values.pop("tick")
-        q, v = values.pop("q", None), values.pop("v", None)
-        tick, state = self._at(values, count, q, v)
+        tick, state = self.at(values)
+        count, q, v = values.pop("tick"), values.pop("q", None), values.pop("v", None)
         with tick.running():
             given = _commanded(loop, world, state, references)
         signals = tick.signals | given.signals
@@ -131,14 +131,18 @@ class Context:
             parts[TICK] = values[TICK] + 1.0
         return loop.packed(parts), residual, signals
 
-    def _at(self, values: dict[str, Any], count: Any, q: Any, v: Any) -> tuple[Tick, Any]:
-        """(the tick, what the loop's functions see of it) at a state."""
-        loop, world = self.loop, self.world
-        episode = None if loop.episode is None else Draw(self.seed, self.robot, values[COUNT])
+    def at(self, values: dict[str, Any], *, begins: bool = False) -> tuple[Tick, Any]:
+        """(the tick, what the loop's functions see of it) at the parts of a state; `begins`: see `Tick`."""
+        loop, world, count = self.loop, self.world, values["tick"]
+        t, episode = None, None
+        if loop.episode is not None:
+            t, episode = values[TICK] * self.h, Draw(self.seed, self.robot, values[COUNT])
+        elif self.start is not None:
+            t, episode = (count - self.start) * self.h, Draw(self.seed, self.robot, self.start)
         tick = Tick(
             self.h,
             count,
-            t=None if loop.episode is None else values[TICK] * self.h,
+            t=t,
             seed=self.seed,
             robot=self.robot,
             parameters=self.parameters,
@@ -146,8 +150,24 @@ class Context:
             states=values,
             outputs=loop.plan.outputs,
             episode=episode,
+            begins=begins,
         )
-        return tick, Clock(tick) if world is None else Plant(tick, world, q, v)
+        return tick, Clock(tick) if world is None else Plant(tick, world, values["q"], values["v"])
+
+    def begin(self, values: dict[str, Any], references: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(parts of the state, signals) at the start of an episode: what the loop's function gives before any time passes.
+
+        States stay as they are, but for blocks whose first update comes later than the next tick: they hold their output.
+        """
+        loop, world = self.loop, self.world
+        tick, state = self.at(values, begins=True)
+        with tick.running():
+            given = _commanded(loop, world, state, references)
+        signals = tick.signals | given.signals
+        if world is not None:
+            signals |= _given_signals(given)
+            signals |= {name: np.zeros(loop.plan.signals[name]) for name in (ACCELERATION, FORCES) if name in loop.plan.signals}
+        return {name: tick.next.get(name, value) for name, value in values.items()}, signals
 
     def _plant(self, q: Any, v: Any, t: Any, given: Commands) -> PlantStep:
         assert self.world is not None
@@ -176,7 +196,7 @@ class Context:
         failed = where(worst <= limit(), 0.0, 1.0)
         terminated = truncated = failed * 0.0
         if episode.terminated is not None:
-            tick, state = self._at(dict(values), count, values.get("q"), values.get("v"))
+            tick, state = self.at(dict(values))
             with tick.running():
                 terminated = where(episode.terminated(state), 1.0, 0.0)
         if episode.time_limit is not None:
@@ -261,7 +281,7 @@ def rollout_kernel(
 
             def segment(_: Any, carry: Any, __: Any) -> Any:
                 state, row = carry
-                state = _ticks(context, state, row, schedule.every)
+                state = held_ticks(context, state, row, schedule.every)
                 return (state, row), _recorded(loop, record, state, row)
 
             (state, _), written = scan(segment, (state, row), count=count)
@@ -281,30 +301,30 @@ def call_context(loop: Loop, arrays: dict[str, Any], parameters: tuple[str, ...]
     """The values of a call, from the inputs of a kernel."""
     given = {name: arrays[name] for name in parameters}
     of_world = {name: value for name, value in given.items() if name.partition(".")[0] not in loop.plan.blocks}
-    tables = {name: arrays[name] for name in loop._weights}
+    tables = {name: arrays[name] for name in loop.weights}
     world = loop.plant if loop.plant is None else parameterized(loop.plant, of_world)
-    return Context(loop, world, given, tables, _word(arrays["seed"]), _word(arrays["robot"]), differentiable)
+    return Context(loop, world, given, tables, word(arrays["seed"]), word(arrays["robot"]), differentiable)
 
 
-def _word(halves: Any) -> Int:
+def word(halves: Any) -> Int:
     """A word from its upper and lower half, which are exact in every precision."""
     high, low = halves
-    word: Int = high.to_int() << 16 | low.to_int()
-    return word
+    found: Int = high.to_int() << 16 | low.to_int()
+    return found
 
 
 def _over_rows(context: Context, state: Any, row: dict[str, Any], count: int, hold: int) -> Any:
     """The state after `count` rows of references, each held for `hold` ticks."""
     if count == 1:
-        return _ticks(context, state, {name: x[0] for name, x in row.items()}, hold)
+        return held_ticks(context, state, {name: x[0] for name, x in row.items()}, hold)
 
     def body(_: Any, state: Any, row: Any) -> Any:
-        return _ticks(context, state, row or {}, hold), None
+        return held_ticks(context, state, row or {}, hold), None
 
     return scan(body, state, row or None, count=count)[0]
 
 
-def _ticks(context: Context, state: Any, references: dict[str, Any], count: int) -> Any:
+def held_ticks(context: Context, state: Any, references: dict[str, Any], count: int) -> Any:
     """The state after some ticks under constant references.
 
     They are carried, so that arithmetic on them is inside of the loop, with the bits of a single tick.

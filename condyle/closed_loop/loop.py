@@ -241,7 +241,7 @@ class Loop:
         """A tick inside of a trace."""
         given = references if isinstance(references, Mapping) else dict(zip(self.inputs, [references], strict=False))
         rows = {name: traced_array(name, given[name], shape) for name, shape in self.inputs.items()}
-        tables = {name: parameters.get(name, w.default) for name, w in self._weights.items()}
+        tables = {name: parameters.get(name, w.default) for name, w in self.weights.items()}
         values = {name: value for name, value in parameters.items() if name not in tables}
         context = call_context(
             self,
@@ -270,7 +270,7 @@ class Loop:
             shapes = self._shapes(values) | self.inputs
             self._functions[key] = self._compiled(jacobian_kernel(self, tuple(values)), shapes, on)
         arrays = {"x": x, **self._keys(x, seed, robots), **references_of(self.inputs, references)}
-        found = self._functions[key](**_as_precise_as(x, {**arrays, **values, **self._tables(parameters)}))
+        found = self._functions[key](**_as_precise_as(x, {**arrays, **values, **self.tables(parameters)}))
         A, *Bs = found if isinstance(found, tuple) else (found,)
         if len(Bs) == 1:
             return A, Bs[0]
@@ -301,7 +301,7 @@ class Loop:
         numbers = tables
         if parameters:
             known = self._checked.find(parameters)
-            numbers = (*self._values(parameters).values(), *self._tables(parameters).values()) if known is None else known
+            numbers = (*self._values(parameters).values(), *self.tables(parameters).values()) if known is None else known
             if known is None:
                 self._checked.keep(parameters, numbers)
         found = fast((x, *keys, *rows, *numbers))
@@ -316,7 +316,7 @@ class Loop:
     def _keep_fast_call(self, function: Function, key: Any) -> None:
         """None; the next step of one robot with these records and parameters is by the fast call, where there is one."""
         if key not in self._quick and (fast := function.fast_call()) is not None:
-            tables, clock = tuple(self._tables(None).values()), () if self.inputs else (np.zeros((1, 1)),)
+            tables, clock = tuple(self.tables(None).values()), () if self.inputs else (np.zeros((1, 1)),)
             shape = (1, 1, *next(iter(self.inputs.values()))) if len(self.inputs) == 1 else None
             self._quick[key] = (fast, tables, clock, shape)
 
@@ -347,7 +347,7 @@ class Loop:
         count, schedule, rows = self.schedule(references, steps, every)
         shapes, values = recordable(self, names), self._values(parameters)
         function = self._function(names, schedule, values, (backend, lanes, threads))
-        arrays = {"x": x, **self._keys(x, seed, robots), **rows, **values, **self._tables(parameters)}
+        arrays = {"x": x, **self._keys(x, seed, robots), **rows, **values, **self.tables(parameters)}
         x1, residual, *written = function(**_as_precise_as(x, arrays))
         if count == 1 and backend == "cpu" and x.dtype == np.float64:
             self._keep_fast_call(function, (names, tuple(parameters or ())) if names or parameters else None)
@@ -440,7 +440,7 @@ class Loop:
         """The shapes of the inputs that every kernel has."""
         shapes: dict[str, Any] = {"x": self.nx, "seed": 2, "robot": 2}
         shapes |= {name: self.parameters[name].shape for name in parameters}
-        return shapes | {name: Uniform(*w.shape) for name, w in self._weights.items()}
+        return shapes | {name: Uniform(*w.shape) for name, w in self.weights.items()}
 
     def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any], on: Any, smooth: Any = None) -> Function:
         """A kernel on a backend; `smooth`: the kernel in a form whose tape derivatives are right."""
@@ -463,19 +463,20 @@ class Loop:
         """The parameters of a call, in a fixed order, checked; without shared arrays."""
         if not given:
             return {}
-        numbers = {name: value for name, value in given.items() if name not in self._weights}
+        numbers = {name: value for name, value in given.items() if name not in self.weights}
         found = self.parameters.checked(numbers, ControlError)
         return {name: found[name] for name in sorted(found)}
 
     @cached_property
-    def _weights(self) -> dict[str, Weights]:
+    def weights(self) -> dict[str, Weights]:
         """The arrays of blocks and episodes that all robots share."""
         found = {w.name: w for block in self.plan.blocks.values() for w in block.tables.values()}
         return found if self.episode is None else found | {w.name: w for w in self.episode.tables.values()}
 
-    def _tables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    def tables(self, given: Mapping[str, Any] | None = None) -> dict[str, np.ndarray]:
+        """The shared arrays of a call: those given, and the others as they were declared."""
         found = {}
-        for name, w in self._weights.items():
+        for name, w in self.weights.items():
             value = np.asarray((given or {}).get(name, w.default), dtype=float)
             if value.shape != w.shape:
                 raise ControlError(f"'{name}' has shape {w.shape}, shared by all robots; got {value.shape}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.tape import random
-from condyle.tape.array import assemble
+from condyle.tape.array import assemble, where
 from condyle.tape.compose import traced_array
 from condyle.tape.loop import loop
 from condyle.tape.pytree import Rebuild, flatten
@@ -35,6 +35,8 @@ class Tick:
     """The values of one robot at one tick. A tick without `states` discovers what a loop's function uses.
 
     `h`: length of a tick, s. `count`: ticks since the start. `parameters`, `tables`: values given with the call, by name.
+    `begins`: no time passes in it. Every block is updated for its output; one that is not updated at the next tick keeps its
+    new state.
     """
 
     def __init__(
@@ -50,13 +52,14 @@ class Tick:
         states: dict[str, Any] | None = None,
         outputs: dict[str, Rebuild] | None = None,
         episode: Any = None,
+        begins: bool = False,
     ) -> None:
         # a constant of the trace: no function of it is NumPy's, whose bits depend on the processor
         self.h = traced_array("dt", h, ()) if isinstance(h, float) else h
         self.count, self.seed, self.robot, self.episode = count, seed, robot, episode
         self.t = count * h if t is None else t
         self.parameters, self.tables = parameters or {}, tables or {}
-        self.discovers = states is None
+        self.discovers, self.begins = states is None, begins
         self.states: dict[str, Any] = {} if states is None else states
         self.outputs: dict[str, Rebuild] = {} if outputs is None else outputs  # how to rebuild what slow blocks hold
         self.initial: dict[str, np.ndarray] = {}
@@ -113,7 +116,7 @@ class Tick:
             output, after = _stepped(block, before, inputs, named)
         else:
             output, after = self._zero_order_hold(block, before, inputs, named)
-        for name, value in after.items():
+        for name, value in after.items() if not self.begins or block.every > 1 else ():
             self.set(f"{block.name}.{name}", value)
         self.signals |= signals_of(block.name, output)
         return output
@@ -128,6 +131,11 @@ class Tick:
             return output, after
         every = float(block.every)
         due = self.count - np.floor(self.count / every) * every <= 0.0
+        if self.begins:
+            output, after = _stepped(block, before, inputs, named)
+            leaves, _, _ = flatten(output)
+            self.set(place, where(due, self.states[place], assemble(leaves, (len(leaves),))))
+            return output, {name: where(due, before[name], _shaped(block, name, x, before[name])) for name, x in after.items()}
 
         def body(_: Any, carry: Any) -> Any:
             output, after = _stepped(block, carry["state"], inputs, named)

@@ -1,0 +1,530 @@
+"""Environments for reinforcement learning: many robots in one kernel, with rewards, randomisation, resets and the policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condyle.closed_loop.arguments import halves, whole_number
+from condyle.closed_loop.loop import Loop
+from condyle.errors import ControlError
+from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, record_shapes, reset_kernel, rollout_kernel
+from condyle.learn.env_step import RANDOMIZATION
+from condyle.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block, policy_form
+from condyle.learn.randomize import randomized
+from condyle.robot.names import nearest
+from condyle.tape.function import Function
+from condyle.tape.progress import compiling
+from condyle.tape.trace import Rows, Uniform
+from condyle.tape.trace_cache import traced_function
+
+TAKEN = ("x", "action", "step", "seed", "robot", "observation", "privileged", "episode.step", "episode.return", RANDOMIZATION)
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """What policy steps of all robots gave: arrays (num_envs, steps, ...), in the order of time.
+
+    `observations` and `privileged` are those that the `actions` answer; `means` are the actions without noise. Rewards and ends
+    belong to the step that the action began. `reward_terms`: mean of each term over all steps. `episode_returns` and
+    `episode_lengths` (policy steps) are of the episodes that ended, in the order of robots, then time. `failed`: steps after
+    which a robot was not finite or its solver did not converge; they are terminated, too. `records`: further values, after a
+    step and before a reset. `final_observations`: those at the end of a step before a reset, if they were asked for.
+    """
+
+    observations: np.ndarray | None
+    privileged: np.ndarray | None
+    actions: np.ndarray
+    means: np.ndarray | None
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    failed: np.ndarray
+    reward_terms: dict[str, float]
+    last_observations: np.ndarray
+    last_privileged: np.ndarray | None
+    episode_returns: np.ndarray
+    episode_lengths: np.ndarray
+    records: dict[str, np.ndarray] = field(default_factory=dict)
+    final_observations: np.ndarray | None = None
+    final_privileged: np.ndarray | None = None
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A record by name."""
+        if name not in self.records:
+            raise ControlError(f"'{name!s:.60}' was not recorded{nearest(name, list(self.records))}; give it in record=[...]")
+        return self.records[name]
+
+
+class SharedValues(MutableMapping[str, Any]):
+    """Numbers that all robots share, by name; they may change between calls, and nothing compiles again."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = {name: _finite(f"shared value '{name}'", value) for name, value in values.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._values[name]
+        return float(value) if value.ndim == 0 else value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self._values:
+            raise ControlError(f"the environment has no shared value '{name!s:.60}'{nearest(name, list(self._values))}")
+        given, shape = _finite(f"shared value '{name}'", value), self._values[name].shape
+        if given.shape != shape:
+            raise ControlError(f"shared value '{name}' has shape {shape}, got {given.shape}")
+        self._values[name] = given
+
+    def __delitem__(self, name: str) -> None:
+        raise ControlError(f"shared value '{name}' cannot be removed")
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def table(self, dtype: Any) -> np.ndarray:
+        """All of them in one vector."""
+        return np.concatenate([value.ravel() for value in self._values.values()]).astype(dtype)
+
+
+class VectorEnv:
+    """Many robots that learn: `num_envs` copies of a closed loop, one policy step of all of them in one kernel.
+
+        env = cd.VectorEnv(loop, observe, reward, terminate, reset, num_envs=1024, every=5, time_limit=20.0)
+
+    The action is a reference of the loop, by the name `action`; other references are `variables` of the same name. It is held for
+    `every` ticks; then come rewards, the ends of episodes, and observations, with each robot starting again by itself. Functions:
+
+    observe(s), privileged(s) -> vectors; reward(s) -> a number, or {name: number}, which are added; terminate(s) -> a comparison;
+    reset(draw) -> {"q": ..., states of blocks, variables} where they differ from their initial values; update(s, draw) ->
+    {variable: value} after every policy step. s is a `Step`: s.x, s.action, s.previous_action, s.t, s["imu.rate"], s.before.
+
+    `time_limit` in s. `randomize`: {parameter: (low, high) or function(draw)}, drawn for every episode. `variables`: {name: size
+    or initial value}, numbers of each robot. `shared`: {name: value}, numbers of all. `clip`: bound of the actions.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        observe: Callable[[Any], Any],
+        reward: Callable[[Any], Any],
+        terminate: Callable[[Any], Any] | None = None,
+        reset: Callable[[Any], Mapping[str, Any]] | None = None,
+        *,
+        num_envs: int,
+        action: str = "action",
+        every: int = 1,
+        time_limit: float | None = None,
+        privileged: Callable[[Any], Any] | None = None,
+        randomize: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        update: Callable[[Any, Any], Mapping[str, Any]] | None = None,
+        shared: Mapping[str, Any] | None = None,
+        clip: float | None = None,
+        seed: int = 0,
+        dtype: Any = np.float32,
+        backend: str = "cpu",
+        lanes: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        _check_loop(loop, action)
+        functions = {"observe": observe, "reward": reward, "terminate": terminate, "reset": reset}
+        for name, function in (functions | {"privileged": privileged, "update": update}).items():
+            if not callable(function) and (function is not None or name in ("observe", "reward")):
+                raise ControlError(f"VectorEnv: {name} must be a function, got {type(function).__name__}")
+        self.loop, self.num_envs = loop, whole_number("num_envs", num_envs, 1)
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ControlError(f"VectorEnv: dtype is float32 or float64, not {self.dtype}")
+        every = whole_number("every", every, 1)
+        self.shared = SharedValues({RANDOMIZATION: 1.0, **(shared or {})})
+        self.dt = loop.dt * every
+        drawn = randomized(loop, randomize)
+        plan = EnvPlan(
+            loop,
+            observe,
+            reward,
+            terminate,
+            reset,
+            privileged,
+            update,
+            action,
+            every,
+            _steps(time_limit, self.dt),
+            None if clip is None else _positive("clip", clip),
+            drawn,
+            _variables(loop, variables, action, (*drawn, *self.shared)),
+            {name: np.shape(value) for name, value in self.shared.items()},
+        )
+        self._on = (backend, lanes, threads)
+        self.plan = discovered(plan)
+        self._functions: dict[Any, Any] = {}
+        self._memory: tuple[Any, np.ndarray | None] = (None, None)
+        self.seed = _seed(seed)
+        self._state = self._blank()
+        self._begin(np.ones(self.num_envs, bool))
+
+    # ---- sizes
+
+    @property
+    def observation_size(self) -> int:
+        """Entries of an observation."""
+        return self.plan.observations
+
+    @property
+    def privileged_size(self) -> int:
+        """Entries of a privileged observation; 0 if there are none."""
+        return self.plan.privileged_size
+
+    @property
+    def action_size(self) -> int:
+        """Entries of an action."""
+        return self.plan.actions
+
+    @property
+    def reward_names(self) -> tuple[str, ...]:
+        """The terms of the reward."""
+        return self.plan.terms
+
+    @property
+    def max_episode_steps(self) -> int | None:
+        """Policy steps until an episode is truncated."""
+        return self.plan.limit
+
+    # ---- state
+
+    @property
+    def state(self) -> np.ndarray:
+        """Everything about the robots, (num_envs, size): a copy; `restore` continues from it with the same bits."""
+        return self._state.copy()
+
+    def restore(self, state: Any) -> None:
+        """Continue from a state that `env.state` gave."""
+        given = np.asarray(state)
+        if given.shape != self._state.shape or given.dtype != self.dtype:
+            raise ControlError(
+                f"the state of this environment is {self.dtype} of shape {self._state.shape}; got {given.dtype} of {given.shape}"
+            )
+        if not np.all(np.isfinite(given)):
+            raise ControlError("a state of an environment must be finite")
+        self._state = given.copy()
+        self._memory = (None, None)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A part of the state of all robots by name: "q", states of blocks, randomised parameters, variables, "episode.step"."""
+        layout = self.plan.layout
+        if name not in layout:
+            raise ControlError(f"the environment has no state '{name!s:.60}'{nearest(name, list(layout))}")
+        place, shape = layout[name]
+        return self._state[:, place].reshape(self.num_envs, *shape)
+
+    def set(self, name: str, value: Any) -> None:
+        """Change a part of the state of all robots, such as a parameter or a command; observations follow with the next step."""
+        target = self[name]
+        given = _finite(f"'{name}'", value)
+        try:
+            given = np.broadcast_to(given, target.shape)
+        except ValueError:
+            raise ControlError(f"'{name}' of {self.num_envs} robots has shape {target.shape}, got {given.shape}") from None
+        if name in self.plan.randomized:
+            self.loop.parameters.checked({name: given}, ControlError)
+        place, _ = self.plan.layout[name]
+        self._state[:, place] = given.reshape(self.num_envs, -1)
+
+    @property
+    def observations(self) -> np.ndarray:
+        """The present observations, (num_envs, observation_size)."""
+        return self["observation"].copy()
+
+    @property
+    def privileged_observations(self) -> np.ndarray | None:
+        """The present privileged observations; None if there are none."""
+        return self["privileged"].copy() if self.privileged_size else None
+
+    # ---- in time
+
+    def reset(self, seed: int | None = None, *, mask: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """(observations, infos) of new episodes; with a seed all random numbers begin again, too.
+
+        `mask`: (num_envs,) true for the robots that begin; all by default.
+        """
+        if seed is not None:
+            self.seed = _seed(seed)
+            chosen = _mask(mask, self.num_envs)
+            self._state[chosen] = self._blank()[chosen]
+        self._begin(_mask(mask, self.num_envs))
+        return self.observations, self._infos()
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """(observations, rewards, terminated, truncated, infos) after one policy step of all robots.
+
+        A robot whose episode ends begins the next one in the same step: its observation is the first of the new episode, and
+        infos["final_obs"] is the last one of the old one (equal to the observation for all other robots).
+        """
+        given = self._actions(actions, (self.num_envs, self.action_size))
+        found = self._run(None, given[:, None, :], (), True)
+        terminated, truncated = found["terminated"][:, 0] > 0.5, found["truncated"][:, 0] > 0.5
+        infos = self._infos()
+        infos |= {
+            "final_obs": found["final_observation"][:, 0],
+            "final_privileged": found["final_privileged"][:, 0] if self.privileged_size else None,
+            "reward_terms": {name: found["terms"][:, 0, k] for k, name in enumerate(self.reward_names)},
+            "failed": found["failed"][:, 0] > 0.5,
+            "episode_returns": found["episode_return"][:, 0],
+            "episode_lengths": found["episode_length"][:, 0].astype(np.int64),
+        }
+        return self.observations, found["reward"][:, 0], terminated, truncated, infos
+
+    def rollout(
+        self,
+        policy: Any,
+        steps: int | None = None,
+        *,
+        std: Any = None,
+        deterministic: bool = False,
+        record: Sequence[str] | Mapping[str, Callable[[Any], Any] | None] = (),
+        final: bool = False,
+    ) -> Rollouts:
+        """`steps` policy steps of all robots, with the policy and its noise in the kernel, from where the environment is.
+
+        `policy`: a Policy, a block such as cd.blocks.MLP, or actions (num_envs, steps, action_size). `std`: standard deviation of
+        the noise, exp(policy.log_std) by default if it has one; none with deterministic=True. `record`: names of states, signals,
+        parameters and variables, or {name: function(s)}. `final`: observations before resets, too.
+        """
+        records: Record = tuple(record.items()) if isinstance(record, Mapping) else tuple((name, None) for name in record)
+        for name, function in records:
+            if not isinstance(name, str) or not (function is None or callable(function)):
+                raise ControlError(f"record is a list of names, or a dict {{name: function}}, got {name!r:.40}: {function!r:.40}")
+        if isinstance(policy, np.ndarray):
+            given = self._actions(policy, (self.num_envs, policy.shape[1] if policy.ndim == 3 else 1, self.action_size))
+            found = self._run(None, given, records, final)
+            terms = found["terms"].mean(axis=(0, 1), dtype=float)
+        else:
+            count = whole_number("steps", steps, 1)
+            if std is None and not deterministic:
+                log_std = getattr(policy, "log_std", None)
+                std = None if log_std is None else np.exp(np.asarray(log_std, dtype=float))
+            block = policy_block(policy)
+            found = self._run((block, None if deterministic else std), np.zeros((count, 1), self.dtype), records, final)
+            terms = found["term_sums"].sum(axis=0, dtype=float) / (self.num_envs * count)
+        ended = (found["terminated"] + found["truncated"]) > 0.5
+        shapes = self._record(records)[0]
+        lead, means = found["reward"].shape, found.get("means")
+        return Rollouts(
+            observations=found.get("observations"),
+            privileged=found.get("privileged"),
+            actions=given if means is None else found["actions"],
+            means=means,
+            rewards=found["reward"],
+            terminated=found["terminated"] > 0.5,
+            truncated=found["truncated"] > 0.5,
+            failed=found["failed"] > 0.5,
+            reward_terms={name: float(value) for name, value in zip(self.reward_names, terms, strict=True)},
+            last_observations=self.observations,
+            last_privileged=self.privileged_observations,
+            episode_returns=found["episode_return"][ended],
+            episode_lengths=found["episode_length"][ended].astype(np.int64),
+            records={name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records},
+            final_observations=found.get("final_observation"),
+            final_privileged=found.get("final_privileged"),
+        )
+
+    def without_randomization(self) -> VectorEnv:
+        """The environment with the default of every parameter, from its next reset on; the same object, which is given back."""
+        self.shared[RANDOMIZATION] = 0.0
+        return self
+
+    def __repr__(self) -> str:
+        robot = "no robot" if self.loop.world is None else self.loop.world.robot.name
+        return (
+            f"<condyle environment of {self.num_envs} x {robot}: {self.observation_size} observations, {self.action_size} "
+            f"actions, {1.0 / self.dt:.6g} Hz>"
+        )
+
+    # ---- inside
+
+    def _blank(self) -> np.ndarray:
+        """Rows with keys and nothing else, before their first reset."""
+        rows = np.zeros((self.num_envs, self.plan.size), self.dtype)
+        layout = self.plan.layout
+        for parts in (self.loop.initial, self.plan.variables, {n: r.default for n, r in self.plan.randomized.items()}):
+            for name, value in parts.items():
+                rows[:, layout[name][0]] = np.ravel(value)
+        rows[:, layout["seed"][0]] = halves("seed", self.seed)
+        rows[:, layout["robot"][0]] = halves("robot", np.arange(self.num_envs))
+        rows[:, layout["step"][0]] = -1.0
+        return rows
+
+    def _begin(self, mask: np.ndarray) -> None:
+        if "reset" not in self._functions:
+            self._functions["reset"] = self._compiled(
+                reset_kernel(self.plan), {"row": self.plan.size, "mask": (), **self._tables}
+            )
+        self._state = self._functions["reset"](row=self._state, mask=mask.astype(self.dtype), **self._arrays())
+        self._memory = (None, None) if self._memory[1] is None else self._forgotten(mask)
+        if not np.all(np.isfinite(self._state)):
+            first = int(np.argwhere(~np.all(np.isfinite(self._state), axis=1))[0, 0])
+            name = next(n for n, (place, _) in self.plan.layout.items() if not np.all(np.isfinite(self._state[first, place])))
+            raise ControlError(f"a reset gives robot {first} a '{name}' that is not finite; look at reset, randomize and observe")
+
+    def _forgotten(self, mask: np.ndarray) -> tuple[Any, np.ndarray | None]:
+        """What the policy remembers, without that of robots that begin again."""
+        key, memory = self._memory
+        assert memory is not None
+        plan: PolicyPlan = self._functions[key, "policy"]
+        start = np.concatenate([value.ravel() for value in plan.states.values()]).astype(self.dtype)
+        return key, np.where(mask[:, None], start, memory)
+
+    def _run(self, policy: tuple[Any, Any] | None, rows: np.ndarray, record: Record, final: bool) -> dict[str, np.ndarray]:
+        """The outputs of a rollout by name; the state becomes that after it."""
+        key, plan = (None, None) if policy is None else policy_form(policy[0])
+        place = (key, record, final)
+        if place not in self._functions:
+            _, signals = self._record(record)
+            kernel = rollout_kernel(self.plan, plan, record, signals, final)
+            shapes: dict[str, Any] = {"row": self.plan.size, "rows": Rows(None, self.action_size if plan is None else 1)}
+            shapes |= {**({} if plan is None else plan.shapes(self.action_size)), **self._tables}
+            self._functions[place] = self._compiled(kernel, shapes)
+            self._functions[key, "policy"] = plan
+        arrays = {"row": self._state, "rows": rows, **self._arrays()}
+        if policy is not None:
+            plan = self._functions[key, "policy"]
+            arrays |= policy_arrays(policy[0], policy[1], self.action_size, self.dtype)
+            if plan.states:
+                arrays["memory"] = self._remembered(key, plan)
+        outputs = self._functions[place](**arrays)
+        found = dict(zip([p.name for p in self._functions[place].tape.outputs], outputs, strict=True))
+        self._state = found["row"]
+        if "memory" in found:
+            self._memory = (key, found["memory"])
+        for name in (*RESULTS,):
+            found[name] = found[name].reshape(found[name].shape[:2])
+        return found
+
+    def _remembered(self, key: Any, plan: PolicyPlan) -> np.ndarray:
+        known, memory = self._memory
+        if known == key and memory is not None:
+            return memory
+        start = np.concatenate([value.ravel() for value in plan.states.values()])
+        return np.repeat(start[None].astype(self.dtype), self.num_envs, axis=0)
+
+    def _record(self, record: Record) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
+        """(shapes of the records, all signals that a kernel with them needs)."""
+        if not record:
+            return {}, self.plan.signals
+        if ("record", record) not in self._functions:
+            self._functions["record", record] = record_shapes(self.plan, record)
+        return self._functions["record", record]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _tables(self) -> dict[str, Any]:
+        count = sum(math.prod(shape) for shape in self.plan.shared.values())
+        return {"shared": Uniform(count), **{name: Uniform(*w.shape) for name, w in self.loop.weights.items()}}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        found = {name: value.astype(self.dtype) for name, value in self.loop.tables().items()}
+        return {"shared": self.shared.table(self.dtype), **found}
+
+    def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any]) -> Function:
+        backend, lanes, threads = self._on
+        label = f"the environment of '{'no robot' if self.loop.world is None else self.loop.world.robot.name}'"
+        with compiling(label):
+            tape = traced_function(kernel, shapes, values_only=True)
+        return Function(tape, backend, lanes=lanes, threads=threads, label=label)
+
+    def _actions(self, actions: Any, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            given = np.ascontiguousarray(actions, dtype=self.dtype)
+        except (TypeError, ValueError):
+            raise ControlError(f"actions must be an array of numbers of shape {shape}, got {type(actions).__name__}") from None
+        if given.shape != shape:
+            raise ControlError(f"actions must have shape {shape}, one row for each robot; got {given.shape}")
+        if not np.all(np.isfinite(given)):
+            first = tuple(int(k) for k in np.argwhere(~np.isfinite(given))[0])
+            raise ControlError(f"actions must be finite; robot {first[0]} is given {given[first]} as action {first[-1]}")
+        return given
+
+    def _infos(self) -> dict[str, Any]:
+        return {} if not self.privileged_size else {"privileged": self.privileged_observations}
+
+
+# ---- what is given, checked
+
+
+def _check_loop(loop: Any, action: str) -> None:
+    if not isinstance(loop, Loop):
+        raise ControlError(f"VectorEnv needs a condyle.Loop, got {type(loop).__name__}")
+    if loop.episode is not None:
+        raise ControlError(
+            "VectorEnv: the loop has an Episode of its own; give terminate, time_limit and reset to the environment"
+        )
+    if action not in loop.inputs:
+        raise ControlError(
+            f"VectorEnv: the action '{action!s:.60}' must be a reference of the loop{nearest(action, list(loop.inputs))}; "
+            f"write cd.Loop(world, function, {action}=8)"
+        )
+
+
+def _variables(loop: Loop, given: Mapping[str, Any] | None, action: str, taken: Sequence[str]) -> dict[str, np.ndarray]:
+    """{name: initial value}, and an error for a reference of the loop that nothing gives."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in (given or {}).items():
+        if name in (*TAKEN, *taken) or name in loop.layout or name in loop.plan.signals or name in loop.parameters:
+            raise ControlError(f"VectorEnv: a variable cannot be called '{name!s:.60}', which is the name of something else")
+        sized = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if sized and value < 1:
+            raise ControlError(
+                f"VectorEnv: variable '{name}' needs its number of entries from 1 up, or its initial value; got {value}"
+            )
+        found[name] = np.zeros(int(value)) if sized else _finite(f"variable '{name}'", value)
+    for name, (size,) in loop.inputs.items():
+        if name != action and name not in found:
+            raise ControlError(
+                f"VectorEnv: the loop has a reference '{name}' of {size} numbers; give variables={{'{name}': {size}}}"
+            )
+        if name != action and found[name].size != size:
+            raise ControlError(f"VectorEnv: variable '{name}' is a reference of {size} numbers, got {found[name].size}")
+    return found
+
+
+def _steps(time_limit: Any, dt: float) -> int | None:
+    if time_limit is None:
+        return None
+    return max(round(_positive("time_limit", time_limit) / dt), 1)
+
+
+def _positive(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value) or value <= 0.0:
+        raise ControlError(f"VectorEnv: {what} must be a positive number, got {value!r:.40}")
+    return float(value)
+
+
+def _finite(what: str, value: Any) -> np.ndarray:
+    try:
+        found = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ControlError(f"{what} must be a number or an array of numbers, got {value!r:.60}") from None
+    if not found.size or not np.all(np.isfinite(found)):
+        raise ControlError(f"{what} must be finite numbers, got {value!r:.60}")
+    return found
+
+
+def _mask(mask: Any, count: int) -> np.ndarray:
+    if mask is None:
+        return np.ones(count, bool)
+    found = np.asarray(mask)
+    if found.shape != (count,) or found.dtype != bool:
+        raise ControlError(f"mask must be {count} truth values, one for each robot; got {found.dtype} of shape {found.shape}")
+    return found
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+        raise ControlError(f"a seed is a whole number from 0 to 2^32 - 1, got {seed!r:.40}")
+    return int(seed)

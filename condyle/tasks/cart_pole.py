@@ -1,0 +1,114 @@
+"""A cart with a pole: keep it upright, or swing it up from hanging. The action is the force on the cart."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from condyle.closed_loop.loop import Loop
+from condyle.learn.env import Rollouts, VectorEnv
+from condyle.multibody.robot import load
+from condyle.simulate.simulation import Simulation
+from condyle.tape.array import array
+from condyle.tasks.registry import Task
+
+DT, EVERY = 0.01, 2
+FORCE = 10.0  # N: that of an action of 1
+RANDOMIZED = {"cart.mass": (0.8, 1.2), "pole.mass": (0.05, 0.2), "slide.friction": (0.0, 0.5)}  # kg, kg, N
+REACH, FALLEN = 2.2, 0.6  # m, rad: where an episode ends
+
+
+def make(
+    num_envs: int, seed: int = 0, randomize: bool = True, dtype: Any = np.float32, *, swing_up: bool = False, **options: Any
+) -> VectorEnv:
+    """The environment of one of both tasks; further options are those of VectorEnv."""
+    loop = Loop(Simulation(load("cartpole"), DT), force, action=1)
+    return VectorEnv(
+        loop,
+        observe,
+        reward,
+        left if swing_up else fallen,
+        hanging if swing_up else upright,
+        num_envs=num_envs,
+        every=EVERY,
+        time_limit=10.0,
+        randomize=RANDOMIZED if randomize else None,
+        clip=1.0,
+        seed=seed,
+        dtype=dtype,
+        **options,
+    )
+
+
+def force(x: Any, action: Any) -> Any:
+    """The force on the cart; the hinge has no motor."""
+    return array([FORCE * action[0], 0.0])
+
+
+def observe(s: Any) -> Any:
+    """Place and speed of the cart, direction and rate of the pole."""
+    (place, angle), (speed, rate) = s.x.q, s.x.v
+    return array([place, np.sin(angle), np.cos(angle), 0.3 * speed, 0.2 * rate])
+
+
+def reward(s: Any) -> dict[str, Any]:
+    """Upright, in the middle, with little force."""
+    return {
+        "upright": 0.5 * (1.0 + np.cos(s.x.q[1])),
+        "middle": -0.1 * s.x.q[0] ** 2,
+        "rate": -0.005 * s.x.v[1] ** 2,
+        "force": -0.01 * s.action[0] ** 2,
+    }
+
+
+def fallen(s: Any) -> Any:
+    """Whether the pole fell, or the cart left the rail."""
+    return (abs(s.x.q[1]) > FALLEN) | left(s)
+
+
+def left(s: Any) -> Any:
+    """Whether the cart left the rail."""
+    return abs(s.x.q[0]) > REACH
+
+
+def upright(draw: Any) -> dict[str, Any]:
+    """Nearly upright and at rest."""
+    return {"q": draw.uniform(-0.1, 0.1, 2), "v": draw.uniform(-0.2, 0.2, 2)}
+
+
+def hanging(draw: Any) -> dict[str, Any]:
+    """Hanging down."""
+    return {"q": np.array([0.0, np.pi]) + draw.uniform(-0.1, 0.1, 2), "v": draw.uniform(-0.2, 0.2, 2)}
+
+
+def measure(rollouts: Rollouts) -> dict[str, float]:
+    """Mean height of the pole (1 upright, 0 hanging), and episodes that ended early per 1,000 steps."""
+    return {"upright": rollouts.reward_terms["upright"], "falls": 1000.0 * float(rollouts.terminated.mean())}
+
+
+BALANCE = Task(
+    robot="cartpole",
+    name="balance",
+    summary="keep the pole upright by the force on the cart",
+    make=make,
+    iterations=30,
+    hidden=(32, 32),
+    measure=measure,
+    observation=(("place", 1), ("direction", 2), ("speed", 1), ("rate", 1)),
+    action=("slide",),
+    episode_seconds=10.0,
+)
+SWING_UP = Task(
+    robot="cartpole",
+    name="swing-up",
+    summary="swing the pole up from hanging, and keep it upright",
+    make=partial(make, swing_up=True),
+    iterations=150,
+    hidden=(64, 64),
+    measure=measure,
+    observation=(("place", 1), ("direction", 2), ("speed", 1), ("rate", 1)),
+    action=("slide",),
+    episode_seconds=10.0,
+)
