@@ -16,6 +16,7 @@ import numpy as np
 from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, WASH, labelled, save, sheet
 
 from condyle.demos import arm, birotor, birotor_control, fourlimb, pidog, wheeled_pendulum
+from condyle.pidog import trajectories
 from condyle.pidog.kinematics import FEET, LEGS
 from condyle.robot.library.birotor import SERVO_LAG, THRUST
 from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS
@@ -79,7 +80,7 @@ def two_rows(title: str, image: Any, charts: int) -> tuple[Any, Any]:
 
 def walking(path: Path) -> None:
     done = pidog.run()
-    ends = pidog.timetable()
+    ends = trajectories.timetable()
     trail = done.x[:: round(0.02 / done.dt), :3].copy()
     trail[:, 2] = 0.001
     image = seen(done, (0.5, 2.0, 3.4), view=(-72.0, 14.0), margin=0.9, per_newton=0.03, trail=trail)

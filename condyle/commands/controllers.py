@@ -120,15 +120,15 @@ def _dog(gait: str) -> Callable[[Scene, Plan], Start]:
     """PiDog, from its standing pose."""
 
     def start(scene: Scene, plan: Plan) -> Start:
-        from condyle.demos import pidog
+        from condyle.pidog import plant, trajectories
 
         _check_pose(plan)
         begun = posed(scene, plan)
         simulation = begun.simulation
-        x = pidog.standing_state(simulation)
+        x = plant.standing_state(simulation)
         if plan.height or simulation.ground != Plane(scene.friction):
             x = simulation.state(place_on_ground(simulation, simulation.split(x)[0], plan.height))
-        reference = pidog.standing(simulation, x) if gait == "stand" else pidog.walking(simulation, x, gait)
+        reference = trajectories.standing(simulation, x) if gait == "stand" else trajectories.walking(simulation, x, gait)
         return replace(begun, q=simulation.split(x)[0], references={"reference": reference})
 
     return start

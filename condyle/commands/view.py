@@ -109,7 +109,7 @@ def _robot(targets: Sequence[str], scene: Scene, joints: Sequence[str], server: 
 
 
 def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: float, server: dict[str, Any]) -> Window:
-    from condyle.demos import pidog
+    from condyle.pidog import plant
     from condyle.view.window import open_window, pushable
 
     if len(targets) != 1 or is_run(targets[0]):
@@ -121,7 +121,7 @@ def _live(targets: Sequence[str], scene: Scene, joints: Sequence[str], height: f
     simulation, q = scene.simulation(wrenches=pushable(robot)), begun.q
     if not joints and library.meant(scene.origin.source) == "pidog" and robot.model.base_coordinates:
         # at zero its legs lie flat: begin with the standing pose
-        q = place_on_ground(simulation, simulation.split(pidog.standing_state(simulation))[0], height)
+        q = place_on_ground(simulation, simulation.split(plant.standing_state(simulation))[0], height)
     return open_window(simulation, q=q, **server)
 
 

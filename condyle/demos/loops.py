@@ -11,8 +11,10 @@ from condyle.closed_loop.loop import Loop
 from condyle.control import controllers
 from condyle.control.controllers import Control
 from condyle.control.stance import stance
-from condyle.demos import birotor, pidog, wheeled_pendulum
+from condyle.demos import birotor, wheeled_pendulum
 from condyle.errors import ControlError
+from condyle.pidog import plant
+from condyle.pidog.servos import SERVOS
 from condyle.robot.names import nearest
 from condyle.runs.loops import built_in
 from condyle.simulate.simulation import Simulation
@@ -25,11 +27,11 @@ CONTROLS: dict[str, Callable[[Simulation, Any, Any], Control]] = {
     "gravity": lambda simulation, x0, gain: controllers.gravity_compensation(simulation, x0),
     "swing": lambda simulation, x0, gain: controllers.sine_motion(simulation, x0),
     "noise": lambda simulation, x0, gain: controllers.random_torque(simulation),
-    **dict.fromkeys(("stand", "walk", "trot"), lambda simulation, x0, gain: pidog.servos(simulation)),
+    **dict.fromkeys(("stand", "walk", "trot"), lambda simulation, x0, gain: plant.servos(simulation)),
     "hover": lambda simulation, x0, gain: birotor.hover(simulation, x0),
     "balance": lambda simulation, x0, gain: wheeled_pendulum.balance,
 }
-REFERENCES = {name: {"reference": len(pidog.SERVOS)} for name in ("stand", "walk", "trot")}
+REFERENCES = {name: {"reference": len(SERVOS)} for name in ("stand", "walk", "trot")}
 
 
 @built_in("sim")

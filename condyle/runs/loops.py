@@ -24,7 +24,8 @@ from condyle.simulate.simulation import Simulation
 BUILT_IN = {
     "sim": "condyle.demos.loops",
     "flight": "condyle.flight.scenarios",
-    **{name: f"condyle.demos.{name}" for name in ("arm", "birotor", "fourlimb", "pidog", "two_wheeled", "wheeled_pendulum")},
+    "pidog": "condyle.pidog.plant",
+    **{name: f"condyle.demos.{name}" for name in ("arm", "birotor", "fourlimb", "two_wheeled", "wheeled_pendulum")},
 }
 OPEN = "parameters."  # begins the names of signals that are parameters of the world for one tick
 _builders: dict[str, Callable[..., Loop]] = {}

@@ -12,12 +12,12 @@ from demos.facts import GRAVITY
 from demos.facts import PiDog as F
 from demos.pidog_model import model_checks
 
-from condyle.demos import pidog
 from condyle.demos.checks import Check, largest, near, next_rows, replays
-from condyle.demos.pidog import CYCLES, DT, attitude, robot, timetable
 from condyle.multibody.robot import load
-from condyle.pidog import gaits, kinematics, poses
+from condyle.pidog import gaits, kinematics, plant, poses, trajectories
 from condyle.pidog.kinematics import FEET
+from condyle.pidog.plant import DT, attitude, robot
+from condyle.pidog.trajectories import CYCLES, timetable
 from condyle.robot.library import pidog as model
 from condyle.runs.run import Run
 from condyle.simulate.simulation import Simulation
@@ -70,13 +70,13 @@ def _against_robot(places: Array) -> float:
 
 def servo() -> Iterator[Check]:
     """Dropped from high up, where nothing is heavy, one knee is commanded to turn by 40 degrees."""
-    here = pidog.world()
-    x = pidog.standing_state(here)
+    here = plant.world()
+    x = plant.standing_state(here)
     x[2] += 1.0
-    commanded = pidog.pose_angles()
+    commanded = poses.pose_angles()
     commanded[1] += 40.0
-    loop = pidog.loop(here, x)
-    references = next_rows({"reference": pidog.commands(here, repeat(commanded))}, 75)
+    loop = plant.loop(here, x)
+    references = next_rows({"reference": trajectories.commands(here, repeat(commanded))}, 75)
     assert references is not None
     out = loop.rollout(loop.state(here.split(x)[0]), references, record=["q", "v"])
     rates, angle = out["v"][:, here.robot.v_slice("lf_knee").start], out["q"][-1, here.robot.q_slice("lf_knee").start]
@@ -92,7 +92,7 @@ def servo() -> Iterator[Check]:
 def standing(done: Run) -> Iterator[Check]:
     """Before it walks."""
     group, robot = "standing", done.robot
-    k = round(pidog.REST / DT) - 1
+    k = round(trajectories.REST / DT) - 1
     x, still = done.x[k], done.x[k - 100 : k + 1]
     weight = robot.mass * GRAVITY
     total = float(done.contact_forces[k, :, 2].sum())
@@ -167,9 +167,9 @@ def _cycle() -> float:
 def weaker() -> Iterator[Check]:
     """The same walk with the torque of the data sheet's table."""
     group, here = "with 0.137 N m instead", weak_world()
-    x = pidog.standing_state(here)
+    x = plant.standing_state(here)
     ends = [round(t / DT) for t in timetable()]
-    loop, references = pidog.loop(here, x), next_rows({"reference": pidog.walking(here, x, cycles=CYCLES)}, ends[-1])
+    loop, references = plant.loop(here, x), next_rows({"reference": trajectories.walking(here, x, cycles=CYCLES)}, ends[-1])
     out = loop.rollout(loop.state(here.split(x)[0]), references, record=["q", "v"])
     found = np.concatenate([x[None], np.concatenate([out["q"], out["v"]], axis=1)])
     advance = 1e3 * float(found[ends[-1], 0] - found[ends[-2], 0])

@@ -9,11 +9,10 @@ from demos.comparison import composite_inertia, difference
 from demos.facts import GRAVITY
 from demos.facts import PiDog as F
 
-from condyle.demos import pidog
 from condyle.demos.checks import Check, near
 from condyle.dynamics.energy import total_mass
 from condyle.dynamics.kinematics import frame_pose
-from condyle.pidog import gaits, kinematics, poses
+from condyle.pidog import gaits, kinematics, plant, poses
 from condyle.pidog import servos as pulses
 from condyle.pidog.kinematics import LEGS
 from condyle.pidog.poses import STAND
@@ -27,7 +26,7 @@ NECK, TAIL = (0.075, 0.0, 0.025), (-0.075, 0.0, 0.02)  # m: ours, where the sour
 
 def model_checks(model: Model | None = None) -> Iterator[Check]:
     """Rows for this model, or for the library's."""
-    model = pidog.robot().model if model is None else model
+    model = plant.robot().model if model is None else model
     yield from lengths(model)
     yield from masses(model)
     yield from limits(model)
@@ -120,7 +119,7 @@ def limits(model: Model) -> Iterator[Check]:
     yield difference(
         group, "damping, off torque by speed", [link.damping for link in each], [F.EFFORT / F.SPEED] * F.SERVOS, "N m s"
     )
-    here = pidog.world()
+    here = plant.world()
     friction = np.nan if here.ground is None else here.ground.friction
     yield near(group, "friction of the feet", friction, F.FRICTION, 0.0, "", ".1f")
     yield difference(

@@ -17,9 +17,9 @@ from demos import (
     wheeled_pendulum_model,
 )
 
-from condyle.demos import arm, birotor_control, fourlimb, pidog
+from condyle.demos import arm, birotor_control, fourlimb
 from condyle.multibody.robot import load
-from condyle.pidog import gaits, kinematics, poses, servos
+from condyle.pidog import gaits, kinematics, plant, poses, servos
 from condyle.robot.library import base, birotor, description, ur3, wheeled_pendulum
 from condyle.robot.library import fourlimb as fourlimb_library
 from condyle.robot.library import pidog as pidog_library
@@ -212,8 +212,8 @@ def test_a_controller_s_number_that_is_wrong_is_seen(robot, module, name, value,
 @pytest.mark.parametrize(("friction", "radius"), [(0.9, 0.008), (0.5, 0.01)])
 def test_other_feet_are_seen(friction, radius, monkeypatch):
     feet = {f"{leg}_foot": radius for leg in pidog_library.LEGS}
-    other = Simulation(pidog.robot(), pidog.DT, Plane(friction), feet)
-    monkeypatch.setattr(pidog, "world", lambda: other)
+    other = Simulation(plant.robot(), plant.DT, Plane(friction), feet)
+    monkeypatch.setattr(plant, "world", lambda: other)
     assert len(failed("pidog")) == 1
 
 

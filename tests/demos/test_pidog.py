@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import condyle as cd
 from condyle.demos import pidog
 from condyle.demos.checks import next_rows
-from condyle.pidog import gaits, kinematics, poses, servos
+from condyle.pidog import gaits, kinematics, plant, poses, servos, trajectories
 from condyle.pidog.gaits import HEIGHT
 from condyle.pidog.kinematics import LEGS
 from condyle.pidog.servos import TICK
@@ -62,7 +62,7 @@ def test_a_run_is_kept_and_repeats(done, tmp_path):
 
 
 def test_it_stands_walks_and_stands(done):
-    begin, *_, end = (round(t / done.dt) for t in pidog.timetable())
+    begin, *_, end = (round(t / done.dt) for t in trajectories.timetable())
     still = np.abs(done.v[begin - 60]).max(), np.abs(done.v[-1]).max()
     assert max(still) < 0.05
     assert done.x[end, 0] - done.x[begin, 0] > 0.16
@@ -102,7 +102,7 @@ def test_stand_angles_and_the_wrong_table():
 
 @pytest.mark.parametrize("pose", poses.POSES)
 def test_poses_are_within_the_limits_and_alike_on_both_sides(pose):
-    angles = pidog.pose_angles(pose).reshape(4, 2)
+    angles = poses.pose_angles(pose).reshape(4, 2)
     assert np.abs(angles).max() <= 90.0
     assert np.array_equal(angles[::2], -angles[1::2])
 
@@ -146,7 +146,7 @@ def test_no_servo_is_commanded_to_be_too_fast(speed, distance):
 @pytest.mark.parametrize("speed", [-1.0, 100.5, float("nan")])
 def test_a_speed_that_cannot_be(speed):
     with pytest.raises(cd.CondyleError, match="from 0 to 100"):
-        pidog.walking(pidog.world(), pidog.standing_state(pidog.world()), speed=speed)
+        trajectories.walking(plant.world(), plant.standing_state(plant.world()), speed=speed)
 
 
 # ---- servos
@@ -165,7 +165,7 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
     x = here.state()
     angles = np.zeros(8)
     angles[0] = 40.0
-    references, loop = next_rows({"reference": pidog.commands(here, iter([angles] * 200))}, 400), pidog.loop(here, x)
+    references, loop = next_rows({"reference": trajectories.commands(here, iter([angles] * 200))}, 400), plant.loop(here, x)
     out = loop.rollout(loop.state(), references, record=["q", "v"])
     q, v, commanded = out["q"][:, 7], out["v"][:, 6], float(references["reference"][-1, 0])
     assert v.max() <= SPEED * 1.05 and v.max() > 0.8 * SPEED
@@ -179,21 +179,21 @@ def test_a_free_leg_follows_as_a_lag_and_no_faster_than_it_can():
 @cache
 def dog():
     """The loop of the dog, and where it starts."""
-    x0 = pidog.standing_state(pidog.world())
-    loop = pidog.loop(pidog.world(), x0)
-    return loop, loop.state(pidog.world().split(x0)[0]), x0
+    x0 = plant.standing_state(plant.world())
+    loop = plant.loop(plant.world(), x0)
+    return loop, loop.state(plant.world().split(x0)[0]), x0
 
 
 def test_it_walks_any_way_upright():
     loop, start, x0 = dog()
     ways = [(turn, forward) for turn in ("", "left", "right") for forward in (True, False)]
     references = [
-        next_rows({"reference": pidog.walking(pidog.world(), x0, turn=turn, forward=forward, rest=0.3)}, 1400)["reference"]
+        next_rows({"reference": trajectories.walking(plant.world(), x0, turn=turn, forward=forward, rest=0.3)}, 1400)["reference"]
         for turn, forward in ways
     ]
     end = loop.rollout(np.tile(start, (6, 1)), np.array(references), record=[]).x
     for (turn, forward), x in zip(ways, end, strict=True):
-        roll, pitch, yaw = np.degrees(pidog.attitude(x))
+        roll, pitch, yaw = np.degrees(plant.attitude(x))
         assert abs(roll) < 8.0 and abs(pitch) < 8.0
         assert (x[0] > 0.04) if forward else (x[0] < -0.04)
         side = {"": 0.0, "left": 1.0, "right": -1.0}[turn] * (1.0 if forward else -1.0)
@@ -202,38 +202,38 @@ def test_it_walks_any_way_upright():
 
 def test_it_lies_down():
     loop, start, x0 = dog()
-    x = loop.rollout(start, next_rows({"reference": pidog.standing(pidog.world(), x0, "lie")}, 500), record=[]).x
+    x = loop.rollout(start, next_rows({"reference": trajectories.standing(plant.world(), x0, "lie")}, 500), record=[]).x
     # its belly touches nothing here: the hind knees carry all they can, and give way
-    assert np.degrees(x[7:15]) == pytest.approx(pidog.pose_angles("lie"), abs=6.0) and x[2] < 0.07
+    assert np.degrees(x[7:15]) == pytest.approx(poses.pose_angles("lie"), abs=6.0) and x[2] < 0.07
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda w, x: pidog.walking(w, x, gait="gallop"), "walk, trot"),
-        (lambda w, x: pidog.walking(w, x, turn="up"), "left"),
-        (lambda w, x: pidog.walking(w, x, gait="trot", turn="left"), "turn with the walk"),
-        (lambda w, x: pidog.standing(w, x, "stnd"), "did you mean 'stand'"),
-        (lambda w, x: pidog.standing(cd.Simulation(cd.load("ur3"), 0.002), x), "lacks some"),
+        (lambda w, x: trajectories.walking(w, x, gait="gallop"), "walk, trot"),
+        (lambda w, x: trajectories.walking(w, x, turn="up"), "left"),
+        (lambda w, x: trajectories.walking(w, x, gait="trot", turn="left"), "turn with the walk"),
+        (lambda w, x: trajectories.standing(w, x, "stnd"), "did you mean 'stand'"),
+        (lambda w, x: trajectories.standing(cd.Simulation(cd.load("ur3"), 0.002), x), "lacks some"),
     ],
 )
 def test_errors_say_what_to_do(make, words):
     with pytest.raises(cd.CondyleError, match=words):
-        make(pidog.world(), pidog.standing_state(pidog.world()))
+        make(plant.world(), plant.standing_state(plant.world()))
 
 
 def test_it_walks_on_other_floors():
     loop, start, x0 = dog()
-    references = next_rows({"reference": pidog.walking(pidog.world(), x0, rest=0.3)}, 1200)
+    references = next_rows({"reference": trajectories.walking(plant.world(), x0, rest=0.3)}, 1200)
     frictions = {"ground.friction": np.array([0.3, 1.0])}
     q = loop.rollout(np.tile(start, (2, 1)), references, parameters=frictions, record=["q"])["q"]
-    assert np.abs(pidog.attitude(q)[..., :2]).max() < np.radians(8.0) and np.all(q[:, -1, 0] > 0.08)
+    assert np.abs(plant.attitude(q)[..., :2]).max() < np.radians(8.0) and np.all(q[:, -1, 0] > 0.08)
 
 
 def test_a_servo_that_is_too_weak_or_too_slow_is_seen(monkeypatch):
     assert [check.ok for check in pidog_checks.servo()] == [True, True]
-    exact = pidog.servos(pidog.world())
-    monkeypatch.setattr(pidog, "servos", lambda simulation: lambda x, reference: 0.9 * exact(x, reference)["u"])
+    exact = plant.servos(plant.world())
+    monkeypatch.setattr(plant, "servos", lambda simulation: lambda x, reference: 0.9 * exact(x, reference)["u"])
     assert next(iter(pidog_checks.servo())).ok is False
 
 
