@@ -66,10 +66,11 @@ class SharedValues(MutableMapping[str, Any]):
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = {name: _finite(f"shared value '{name}'", value) for name, value in values.items()}
+        self._table: np.ndarray | None = None
 
     def __getitem__(self, name: str) -> Any:
         value = self._values[name]
-        return float(value) if value.ndim == 0 else value
+        return float(value) if value.ndim == 0 else value.copy()
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self._values:
@@ -77,7 +78,7 @@ class SharedValues(MutableMapping[str, Any]):
         given, shape = _finite(f"shared value '{name}'", value), self._values[name].shape
         if given.shape != shape:
             raise ControlError(f"shared value '{name}' has shape {shape}, got {given.shape}")
-        self._values[name] = given
+        self._values[name], self._table = given, None
 
     def __delitem__(self, name: str) -> None:
         raise ControlError(f"shared value '{name}' cannot be removed")
@@ -90,7 +91,9 @@ class SharedValues(MutableMapping[str, Any]):
 
     def table(self, dtype: Any) -> np.ndarray:
         """All of them in one vector."""
-        return np.concatenate([value.ravel() for value in self._values.values()]).astype(dtype)
+        if self._table is None:
+            self._table = np.concatenate([value.ravel() for value in self._values.values()]).astype(dtype)
+        return self._table
 
 
 class VectorEnv:
@@ -403,8 +406,10 @@ class VectorEnv:
         self._state = found["row"]
         if "memory" in found:
             self._memory = (key, found["memory"])
-        for name in (*RESULTS,):
-            found[name] = found[name].reshape(found[name].shape[:2])
+        results = found.pop("results")
+        found |= {name: np.ascontiguousarray(results[..., k]) for k, name in enumerate(RESULTS)}
+        if policy is None:
+            found["terms"] = results[..., len(RESULTS) :]
         return found
 
     def _remembered(self, key: Any, plan: PolicyPlan) -> np.ndarray:
@@ -428,8 +433,11 @@ class VectorEnv:
         return {"shared": Uniform(count), **{name: Uniform(*w.shape) for name, w in self.loop.weights.items()}}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        found = {name: value.astype(self.dtype) for name, value in self.loop.tables().items()}
-        return {"shared": self.shared.table(self.dtype), **found}
+        return {"shared": self.shared.table(self.dtype), **self._loop_tables}
+
+    @cached_property
+    def _loop_tables(self) -> dict[str, np.ndarray]:
+        return {name: value.astype(self.dtype) for name, value in self.loop.tables().items()}
 
     def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any]) -> Function:
         backend, lanes, threads = self._on

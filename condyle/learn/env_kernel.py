@@ -29,10 +29,12 @@ from condyle.robot.names import nearest
 from condyle.simulate.solver import limit
 from condyle.tape.array import array, assemble, isfinite, where
 from condyle.tape.loop import scan
+from condyle.tape.precision import by_precision
 from condyle.tape.trace import trace
 
 Function = Callable[..., Any]
 Record = tuple[tuple[str, Function | None], ...]  # names, and functions of a step for those that are computed
+SMOOTHING, SMOOTHING_SINGLE = "contact.smoothing", 1e-4  # the least one in float32, with which actuators at their limits converge
 RESULTS = ("reward", "terminated", "truncated", "failed", "episode_return", "episode_length")
 
 
@@ -127,6 +129,8 @@ class Call:
         """The loop with the parameters of one robot; `start`: the tick at which its episode began."""
         plan = self.plan
         given = {name: parts[name] for name in plan.randomized}
+        if SMOOTHING in plan.loop.parameters and SMOOTHING not in given:
+            given[SMOOTHING] = np.maximum(plan.loop.parameters[SMOOTHING].default, by_precision(0.0, SMOOTHING_SINGLE))
         found = call_context(plan.loop, {**given, **self.tables, "seed": parts["seed"], "robot": parts["robot"]}, tuple(given))
         return replace(found, start=start)
 
@@ -417,10 +421,10 @@ def rollout_kernel(plan: EnvPlan, policy: PolicyPlan | None, record: Record, sig
             if policy is not None:
                 ended = results["terminated"] + results["truncated"] > 0.0
                 memory = policy.forgotten(memory, ended)
-            out |= {name: results[name] for name in RESULTS}
+            out["results"] = array([results[name] for name in RESULTS])
             after = {"parts": parts, "memory": memory}
             if policy is None:
-                out["terms"] = results["terms"]
+                out["results"] = np.concatenate([out["results"], results["terms"]])
             else:
                 after["terms"] = state["terms"] + results["terms"]
             if final:

@@ -331,7 +331,10 @@ class Arguments:
     def outputs(self, lead: tuple[int, ...], dtype: Dtype, out: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
         """One array of rows per output: new ones, or views of what the caller passed."""
         rows = math.prod(lead)
-        shapes = [self._shape_now(p, inputs) for p in self.results] if self.rows_vary else self.shapes
+        shapes = self.shapes
+        if self.rows_vary:
+            count = run_time_rows(self.ports, inputs)
+            shapes = [(count, *p.shape[1:]) if p.run_time else p.shape for p in self.results]
         if out is None:
             return [np.empty((rows, math.prod(shape)), dtype) for shape in shapes]
         given = [out] if isinstance(out, np.ndarray) else list(out)
@@ -349,12 +352,6 @@ class Arguments:
                 raise ShapeError(f"{self.name}: out array for '{port.name}' shares memory with an input; pass a separate array")
             views.append(array.reshape(rows, math.prod(shape)))
         return views
-
-    def _shape_now(self, port: Port, inputs: list[np.ndarray]) -> tuple[int, ...]:
-        """The shape of an output, with as many rows as the inputs have now."""
-        if not port.run_time:
-            return port.shape
-        return run_time_rows(self.ports, inputs), *port.shape[1:]
 
     def shaped(self, outputs: list[np.ndarray], lead: tuple[int, ...], out: Any) -> list[Any]:
         """The outputs as the caller sees them: batch axes, then the shape of the port."""
