@@ -37,7 +37,11 @@ NUMBERS: dict[str, Any] = {
     "lift": [0.028, 0.028],  # of a foot in the air
     "gain": 1.0,  # length of the steps over that of a foot that never slips
     "shape": 0.0,  # of the swing: 0 is slow at both ends, 1 comes down moving backward as fast as the ground
+    "balance": [0.08, 0.0, 0.05, 0.0, 0.0, 0.0],  # see `balance`: m per unit of lean, and m per rad/s
+    "lean_filter": 0.04,  # weight of one frame
+    "balance_limit": 0.02,  # m
     "heading_gain": 1.0,  # turn of the steps per rad of heading error, 1/s
+    "heading_sum_gain": 1.0,  # 1/s^2
     "turn_width": 0.049,  # m: half of the distance of left and right feet
     "turn_limit": 0.6,  # part of a step that left and right may differ by, to either side
     "stop_speed": 0.03,  # m/s: slower commands are steps in place that get lower, and zero is standing
@@ -61,6 +65,9 @@ def initial() -> dict[str, Any]:
         "phase": np.zeros(1),
         "down": np.array([0.0, 0.0, -1.0]),
         "heading": np.zeros(1),  # rad: how far it has turned beyond the command
+        "lean": np.zeros(2),  # forward and left entries of `down`, smoothed over some cycles
+        "heading_sum": np.zeros(1),  # rad s
+        "rate": np.zeros(3),  # as measured last
         "command": np.zeros(2),  # the command, followed with bounded acceleration
         "action": np.zeros(len(ACTION)),
     }
@@ -101,7 +108,11 @@ def observe(
         np.cos(angle),
         *[state["action"][k] for k in range(len(ACTION))],
     ]
-    return np.array(parts), {**state, "down": down, "heading": np.array([heading]), "command": np.array([speed, turn])}
+    lean = np.array([state["lean"][k] + numbers["lean_filter"] * (down[k] - state["lean"][k]) for k in range(2)])
+    total = clipped(state["heading_sum"][0] + dt * heading, -limit, limit)
+    after = {"down": down, "lean": lean, "heading": np.array([heading]), "heading_sum": np.array([total]), "rate": np.array([w[0], w[1], w[2]])}
+    after["command"] = np.array([speed, turn])
+    return np.array(parts), {**state, **after}
 
 
 def act(numbers: dict[str, Any], state: dict[str, Any], action: Any) -> tuple[Any, dict[str, Any]]:
@@ -116,21 +127,36 @@ def act(numbers: dict[str, Any], state: dict[str, Any], action: Any) -> tuple[An
     phase = phase - np.floor(phase)
     stroke = n["gain"] * n["duty"] / frequency * speed * (1.0 + n["step_scale"] * a[9])
     # turning: feet at the sides move at speed -+ width * turn
+    wanted = turn - n["heading_gain"] * state["heading"][0] - n["heading_sum_gain"] * state["heading_sum"][0]
     most = n["turn_limit"] * 0.05
-    difference = n["duty"] / frequency * n["turn_width"] * (turn - n["heading_gain"] * state["heading"][0])
+    difference = n["duty"] / frequency * n["turn_width"] * wanted
     difference = clipped(difference, -most, most) * moving + n["turn_scale"] * 0.05 * a[10] * moving
     paths = [footpath(n, phase), footpath(n, phase + 0.5)]
+    shift, roll, pitch = balance(n, state["lean"], state["rate"])
     angles: list[Any] = []
     for leg in range(4):
         left, hind = leg % 2 == 0, leg // 2
         along, up = paths[0 if left == (hind == 0) else 1]
         length = stroke + (-difference if left else difference)
-        x = n["center"][hind] + length * along + n["foot_scale"] * a[2 * leg]
+        x = n["center"][hind] + length * along + shift + n["foot_scale"] * a[2 * leg]
         z = n["depth"][hind] - n["lift"][hind] * moving * up - n["foot_scale"] * a[2 * leg + 1]
+        z = z + (roll if left else -roll) + (-pitch if hind else pitch)
         hip, knee = leg_angles(x, z)
         side = 1.0 if left else -1.0
         angles += [side * clipped(each, -n["angle_limit"], n["angle_limit"]) for each in (hip, knee)]
     return np.array(angles), {**state, "phase": np.array([phase]), "action": np.array(a)}
+
+
+def balance(numbers: dict[str, Any], lean: Any, rate: Any) -> tuple[Any, Any, Any]:
+    """How far all feet move forward, left legs get longer than right ones, and front legs longer than hind ones, m.
+
+    On a slope the dog's weight acts ahead of its feet or beside them: feet move there, legs on the lower side get longer.
+    """
+    k, limit = numbers["balance"], numbers["balance_limit"]
+    shift = clipped(k[0] * lean[0] + k[1] * rate[1], -limit, limit)
+    roll = clipped(k[2] * lean[1] + k[3] * rate[0], -limit, limit)
+    pitch = clipped(k[4] * lean[0] + k[5] * rate[1], -limit, limit)
+    return shift, roll, pitch
 
 
 def footpath(numbers: dict[str, Any], phase: Any) -> tuple[Any, Any]:

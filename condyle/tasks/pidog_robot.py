@@ -33,7 +33,7 @@ from condyle.tape.array import where
 Array = np.ndarray
 
 DT, EVERY = 0.004, 5  # s of a tick; ticks of a frame
-FRICTION = 0.65
+FRICTION, SMOOTHING = 0.65, 3e-3
 JOINTS = tuple(f"{leg}_{joint}" for leg in LEGS for joint in ("hip", "knee"))
 FEET = tuple(f"{leg}_foot" for leg in LEGS)
 DEAD_BAND, BACKLASH, DELAY, RESISTANCE = radians(3.5), radians(1.0), 0.020, 0.15  # whole width; rad, rad, s, ohm
@@ -56,7 +56,8 @@ def rough(x: Any, y: Any) -> Any:
 
 def world(ground: Ground | None = None, dt: float = DT) -> Simulation:
     """The dog on rough ground (default), or another."""
-    return Simulation(robot(), dt, Terrain(rough, FRICTION) if ground is None else ground, "*_foot")
+    # float32 needs more smoothing than the default of 1e-5: with saturated servos the solver would not converge
+    return Simulation(robot(), dt, Terrain(rough, FRICTION) if ground is None else ground, "*_foot", smoothing=SMOOTHING)
 
 
 def flat() -> Ground:
@@ -156,8 +157,8 @@ def dog_loop(
         source_resistance=RESISTANCE,
         name="servo",
     )
-    # the noise of an SH3001 at 50 Hz, about 0.1 degrees/s and 0.02 m/s^2, and that of a shaking body on top
-    imu = IMU("torso", delay=0.010, max_delay=0.020, rate_noise=2e-3, acceleration_noise=2e-2, every=every)
+    # of a sample at 50 Hz about 0.1 degrees/s and 0.02 m/s^2
+    imu = IMU("torso", delay=0.010, max_delay=0.020, rate_noise=3e-4, acceleration_noise=3e-3, every=every)
     push = Pushes(every=every)
     damping = {f"{joint}.damping": 0.0 for joint in JOINTS}
 
