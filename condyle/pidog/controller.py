@@ -20,7 +20,18 @@ import numpy as np
 
 RATE = 50.0  # Hz: observe and act are called so often
 UPPER, LOWER = 0.042, 0.076  # m: legs
-OBSERVATION = [["rate", 3], ["down", 3], ["heading", 1], ["command", 2], ["clock", 2], ["action", 11]]
+OBSERVATION: list[list[Any]] = [
+    ["rate", 3],
+    ["acceleration", 3],
+    ["down", 3],
+    ["lean", 2],
+    ["heading", 1],
+    ["heading_sum", 1],
+    ["command", 2],
+    ["clock", 2],
+    ["waves", 12],
+    ["action", 11],
+]
 ACTION = [
     *[f"{leg}_{way}" for leg in ("lf", "rf", "lh", "rh") for way in ("forward", "up")],  # the place of a foot
     "frequency",
@@ -30,22 +41,23 @@ ACTION = [
 
 # all lengths in m, angles in rad, times in s
 NUMBERS: dict[str, Any] = {
-    "frequency": 2.5,  # of the clock, Hz
-    "duty": 0.55,  # part of a cycle that a foot is on the ground
-    "depth": [0.100, 0.100],  # of the front and hind feet below their hips
-    "center": [0.015, 0.015],  # of their steps, forward of the hips
-    "lift": [0.028, 0.028],  # of a foot in the air
-    "gain": 1.0,  # length of the steps over that of a foot that never slips
-    "shape": 0.0,  # of the swing: 0 is slow at both ends, 1 comes down moving backward as fast as the ground
-    "balance": [0.08, 0.0, 0.05, 0.0, 0.0, 0.0],  # see `balance`: m per unit of lean, and m per rad/s
+    "frequency": 3.64,  # of the clock, Hz
+    "duty": 0.465,  # part of a cycle that a foot is on the ground
+    "depth": [0.111, 0.100],  # of the front and hind feet below their hips
+    "center": [0.0113, -0.0288],  # of their steps, forward of the hips
+    "lift": [0.0195, 0.013],  # of a foot in the air
+    "gain": 1.25,  # length of the steps over that of a foot that never slips
+    "shape": -0.23,  # of the swing: 0 is slow at both ends, 1 comes down moving backward as fast as the ground
+    "balance": [0.04, 0.0, 0.03, 0.0, 0.0, 0.0],  # see `balance`: m per unit of lean, and m per rad/s
     "lean_filter": 0.04,  # weight of one frame
+    "wave_filter": 0.04,  # weight of one frame
     "balance_limit": 0.02,  # m
-    "heading_gain": 1.0,  # turn of the steps per rad of heading error, 1/s
+    "heading_gain": 2.6,  # turn of the steps per rad of heading error, 1/s
     "heading_sum_gain": 1.0,  # 1/s^2
     "turn_width": 0.049,  # m: half of the distance of left and right feet
     "turn_limit": 0.6,  # part of a step that left and right may differ by, to either side
     "stop_speed": 0.03,  # m/s: slower commands are steps in place that get lower, and zero is standing
-    "acceleration": 0.4,  # m/s^2, of the speed command inside
+    "acceleration": 0.2,  # m/s^2, of the speed command inside
     "filter": 0.02,  # weight of one measurement of the accelerometer against the gyroscope
     "heading_limit": 0.6,  # rad: larger errors of heading are not accumulated
     "foot_scale": 0.010,  # m per action
@@ -55,6 +67,7 @@ NUMBERS: dict[str, Any] = {
     "action_limit": 3.0,
     "angle_limit": 1.55,  # rad: of a servo
     "rate_scale": 0.3,  # of observed angular rates
+    "acceleration_scale": 0.1,
     "speed_scale": 5.0,  # of the observed speed command
 }
 
@@ -67,6 +80,7 @@ def initial() -> dict[str, Any]:
         "heading": np.zeros(1),  # rad: how far it has turned beyond the command
         "lean": np.zeros(2),  # forward and left entries of `down`, smoothed over some cycles
         "heading_sum": np.zeros(1),  # rad s
+        "waves": np.zeros(12),
         "rate": np.zeros(3),  # as measured last
         "command": np.zeros(2),  # the command, followed with bounded acceleration
         "action": np.zeros(len(ACTION)),
@@ -97,20 +111,37 @@ def observe(
     turn = command[1]
     limit = numbers["heading_limit"]
     heading = clipped(state["heading"][0] + dt * (yaw_rate - turn), -limit, limit)
-    angle = 2.0 * np.pi * state["phase"][0]
-    parts = [
-        *[numbers["rate_scale"] * w[k] for k in range(3)],
-        *[down[k] for k in range(3)],
-        heading,
-        numbers["speed_scale"] * speed,
-        turn,
-        np.sin(angle),
-        np.cos(angle),
-        *[state["action"][k] for k in range(len(ACTION))],
-    ]
     lean = np.array([state["lean"][k] + numbers["lean_filter"] * (down[k] - state["lean"][k]) for k in range(2)])
     total = clipped(state["heading_sum"][0] + dt * heading, -limit, limit)
-    after = {"down": down, "lean": lean, "heading": np.array([heading]), "heading_sum": np.array([total]), "rate": np.array([w[0], w[1], w[2]])}
+    angle = 2.0 * np.pi * state["phase"][0]
+    sine, cosine = np.sin(angle), np.cos(angle)
+    # once and twice a cycle, how the body rocks: a lopsided dog shows in what a mirror image would not have
+    tones = [sine, cosine, 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine]
+    now = [w[k] * tone for k in range(3) for tone in tones]
+    waves = [state["waves"][k] + numbers["wave_filter"] * (now[k] - state["waves"][k]) for k in range(12)]
+    parts = [
+        *[numbers["rate_scale"] * w[k] for k in range(3)],
+        *[numbers["acceleration_scale"] * acceleration[k] for k in range(3)],
+        *[down[k] for k in range(3)],
+        lean[0],
+        lean[1],
+        heading,
+        total,
+        numbers["speed_scale"] * speed,
+        turn,
+        sine,
+        cosine,
+        *waves,
+        *[state["action"][k] for k in range(len(ACTION))],
+    ]
+    after = {
+        "down": down,
+        "lean": lean,
+        "heading": np.array([heading]),
+        "heading_sum": np.array([total]),
+        "rate": np.array([w[0], w[1], w[2]]),
+    }
+    after["waves"] = np.array(waves)
     after["command"] = np.array([speed, turn])
     return np.array(parts), {**state, **after}
 
