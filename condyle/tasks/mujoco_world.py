@@ -1,0 +1,219 @@
+"""Robots of a simulation in MuJoCo: the same links, feet, ground and drives of joints, each robot with its own numbers.
+
+Settings that stay stable and slide little: steps of at most 0.5 ms, the integrator implicitfast, elliptic friction cones with
+impratio 10, and contacts with solref (0.002, 1) and solimp (0.95, 0.99, 0.001). Each contact point has a plane of its own, which
+is moved under it once a tick: the tangent plane of the ground where the point is, so that rough ground is the same in both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from condyle.errors import require
+from condyle.robot.conventions import q_from_mujoco, q_to_mujoco, v_from_mujoco, v_to_mujoco
+from condyle.robot.to_mujoco import mujoco_compiled, mujoco_spec
+from condyle.simulate.parameters import parameterized
+from condyle.simulate.simulation import Simulation
+from condyle.simulate.terrain import Heights
+from condyle.simulate.world import World
+
+Array = np.ndarray
+
+LONGEST_STEP = 0.0005  # s
+SOLREF, SOLIMP, IMPRATIO = (0.002, 1.0), (0.95, 0.99, 0.001, 0.5, 2.0), 10.0
+SMALLEST = 1e-4  # m: the radius of a contact point that has none
+
+
+class MujocoWorld:
+    """As many robots as `parameters` have rows, in MuJoCo: `q` and `v` are theirs in our coordinates.
+
+    `joints`: names of the joints that have a drive. `parameters`: {name: value, or one value for each robot} of the simulation.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        joints: Sequence[str],
+        count: int,
+        parameters: Mapping[str, Array] | None = None,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        self.mujoco = require("mujoco", "mjcf", "the twin of a robot in MuJoCo")
+        self.rollouts = require("mujoco.rollout", "mjcf", "the twin of a robot in MuJoCo")
+        self.model, self.count, self.dt = simulation.robot.model, count, simulation.dt
+        self.joints, self.steps = tuple(joints), ceil(simulation.dt / LONGEST_STEP - 1e-9)
+        world = simulation.world
+        given = {name: np.asarray(value, dtype=float) for name, value in (parameters or {}).items()}
+        self.worlds = [
+            parameterized(world, {name: _of_robot(value, k, count) for name, value in given.items()}) for k in range(count)
+        ]
+        self.models = [self._model(each) for each in self.worlds]
+        self.drives = [(each.actuator_biasprm, each.actuator_forcerange) for each in self.models]
+        wanted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.threads = min(threads or wanted, count)
+        self.data = [self.mujoco.MjData(self.models[0]) for _ in range(self.threads)]
+        self.pool = self.rollouts.Rollout(nthread=self.threads)
+        states = self.mujoco.mjtState
+        self.inputs = int(states.mjSTATE_XFRC_APPLIED | states.mjSTATE_MOCAP_POS | states.mjSTATE_MOCAP_QUAT)
+        self.points = len(world.points)
+        self.rough = any(isinstance(each.ground, Heights) for each in self.worlds)
+        self.sensors = np.zeros((count, self.models[0].nsensordata))
+        self.place(np.repeat(simulation.robot.neutral()[None], count, axis=0), np.zeros((count, self.model.nv)))
+
+    def place(self, q: Array, v: Array) -> None:
+        """Put the robots at configurations (count, nq) with velocities (count, nv), ours."""
+        self.q, self.v = np.array(q, dtype=float), np.array(v, dtype=float)
+        self.planes = [] if self.points == 0 else self.planes_at(self._point_positions())
+
+    def step(self, drives: Mapping[str, Array], wrenches: Array | None = None) -> None:
+        """One tick of all robots under drives that are held: stiffness, damping, target, force, effort, each (count, joints).
+
+        `wrenches`: (count, 6), force then torque on the base at its centre of mass, world axes.
+        """
+        K, B = drives["stiffness"], drives["damping"]
+        bias = np.stack([K * drives["target"] + drives["force"], -K, -B], axis=-1)
+        effort = np.stack([-drives["effort"], drives["effort"]], axis=-1)
+        for (law, bound), now, most in zip(self.drives, bias, effort, strict=True):
+            law[:, :3], bound[:] = now, most
+        if self.rough:
+            self.planes = self.planes_at(self.point_positions)
+        control = self._inputs(wrenches)
+        time = np.zeros((self.count, 1))
+        state = np.concatenate([time, q_to_mujoco(self.model, self.q), v_to_mujoco(self.model, self.q, self.v)], axis=1)
+        states, sensors = self.pool.rollout(
+            self.models, self.data, state, control[:, None], control_spec=self.inputs, nstep=self.steps
+        )
+        last, nq = states[:, -1], self.model.nq
+        self.q = q_from_mujoco(self.model, last[:, 1 : 1 + nq])
+        self.v = v_from_mujoco(self.model, self.q, last[:, 1 + nq :])
+        self.sensors = sensors[:, -1]
+
+    # ---- measured in the last step
+
+    @property
+    def point_positions(self) -> Array:
+        """Where the contact points are, m, (count, points, 3)."""
+        return self.sensors[:, : 3 * self.points].reshape(self.count, self.points, 3)
+
+    @property
+    def point_forces(self) -> Array:
+        """The normal force on each contact point, N, (count, points)."""
+        return self.sensors[:, 3 * self.points : 4 * self.points]
+
+    @property
+    def torques(self) -> Array:
+        """The torque of each drive, N m, (count, joints)."""
+        return self.sensors[:, 4 * self.points :]
+
+    # ---- inside
+
+    def planes_at(self, positions: Array) -> list[tuple[Array, Array]]:
+        """(position, quaternion w x y z) of the tangent planes of the ground under points, one pair of arrays for each robot."""
+        found = []
+        for world, points in zip(self.worlds, positions, strict=True):
+            assert world.ground is not None
+            distance, normal = world.ground.distance(points.T)
+            n = np.broadcast_to(
+                np.array([np.broadcast_to(np.asarray(x, dtype=float), len(points)) for x in normal]).T, points.shape
+            )
+            at = points - np.broadcast_to(np.asarray(distance, dtype=float), len(points))[:, None] * n
+            # the shortest rotation that takes z to n
+            w = np.sqrt(0.5 * (1.0 + n[:, 2]))
+            turn = np.stack([w, -n[:, 1] / (2.0 * w), n[:, 0] / (2.0 * w), np.zeros(len(points))], axis=1)
+            found.append((at, turn))
+        return found
+
+    def _inputs(self, wrenches: Array | None) -> Array:
+        """Wrenches on bodies and poses of planes, in the order of MuJoCo's state."""
+        applied = np.zeros((self.count, self.models[0].nbody, 6))
+        if wrenches is not None:
+            applied[:, self.models[0].body(self.model.links[0].name).id] = wrenches
+        parts = [applied.reshape(self.count, -1)]
+        if self.points:
+            parts += [np.array([plane[k].ravel() for plane in self.planes]) for k in (0, 1)]
+        return np.concatenate(parts, axis=1)
+
+    def _point_positions(self) -> Array:
+        """Where the contact points are, by the kinematics of our model."""
+        data, found = self.data[0], np.zeros((self.count, self.points, 3))
+        places = q_to_mujoco(self.model, self.q)
+        for k, model in enumerate(self.models):
+            data.qpos[:] = places[k]
+            self.mujoco.mj_kinematics(model, data)
+            found[k] = [data.geom(f"point {n}").xpos for n in range(self.points)]
+        return found
+
+    def _model(self, world: World) -> Any:
+        """mujoco.MjModel of one robot with its own numbers."""
+        mj, model = self.mujoco, world.model
+        spec = mujoco_spec(model)
+        spec.compiler.degree = False
+        option = spec.option
+        option.timestep, option.integrator = self.dt / self.steps, mj.mjtIntegrator.mjINT_IMPLICITFAST
+        option.cone, option.impratio = mj.mjtCone.mjCONE_ELLIPTIC, IMPRATIO
+        for link in model.links:
+            if link.kind.nv != 1:
+                continue
+            forces, joint = world.joints[link.v.start], spec.joint(link.joint)
+            joint.damping, joint.frictionloss = _first(joint.damping, forces.damping), _first(joint.frictionloss, forces.friction)
+            if forces.lower is not None and forces.upper is not None:
+                joint.limited, joint.range = True, [float(forces.lower), float(forces.upper)]
+        for n, point in enumerate(world.points):
+            body, radius = spec.body(model.links[point.link].name), max(float(point.radius), SMALLEST)
+            free: dict[str, Any] = {"contype": 0, "conaffinity": 0}
+            body.add_geom(
+                name=f"point {n}", type=mj.mjtGeom.mjGEOM_SPHERE, size=[radius, 0, 0], pos=point.position, mass=0.0, **free
+            )
+            below = spec.worldbody.add_body(name=f"ground {n}", mocap=True)
+            below.add_geom(name=f"plane {n}", type=mj.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], **free)
+            assert world.ground is not None
+            friction = float(world.ground.friction if point.friction is None else point.friction)
+            spec.add_pair(
+                geomname1=f"plane {n}",
+                geomname2=f"point {n}",
+                condim=3,
+                friction=[friction, friction, 0.005, 0.0001, 0.0001],
+                solref=SOLREF,
+                solimp=SOLIMP,
+            )
+        for name in self.joints:
+            motor = spec.add_actuator(name=name, target=name, trntype=mj.mjtTrn.mjTRN_JOINT)
+            motor.gaintype, motor.biastype = mj.mjtGain.mjGAIN_FIXED, mj.mjtBias.mjBIAS_AFFINE
+            motor.gainprm[0] = 0.0
+            motor.forcelimited, motor.forcerange = True, [-1.0, 1.0]
+        self._sensors(spec, len(world.points))
+        return mujoco_compiled(spec)
+
+    def _sensors(self, spec: Any, points: int) -> None:
+        """Positions of contact points, their normal forces, torques of the drives."""
+        mj = self.mujoco
+        for n in range(points):
+            spec.add_sensor(type=mj.mjtSensor.mjSENS_FRAMEPOS, objtype=mj.mjtObj.mjOBJ_GEOM, objname=f"point {n}")
+        for n in range(points):
+            link = spec.geom(f"point {n}").parent
+            size = 1.5 * spec.geom(f"point {n}").size[0]
+            link.add_site(name=f"point {n}", type=mj.mjtGeom.mjGEOM_SPHERE, size=[size, 0, 0], pos=spec.geom(f"point {n}").pos)
+            spec.add_sensor(type=mj.mjtSensor.mjSENS_TOUCH, objtype=mj.mjtObj.mjOBJ_SITE, objname=f"point {n}")
+        for name in self.joints:
+            spec.add_sensor(type=mj.mjtSensor.mjSENS_ACTUATORFRC, objtype=mj.mjtObj.mjOBJ_ACTUATOR, objname=name)
+
+
+def _of_robot(value: Array, k: int, count: int) -> Any:
+    """The value of the k-th robot."""
+    one = value[k] if value.ndim and len(value) == count else value
+    return float(one) if np.ndim(one) == 0 else one
+
+
+def _first(now: Any, value: Any) -> Any:
+    """`value` in the form that a field of the specification has: a number, or several of which the first one counts."""
+    if np.ndim(now) == 0:
+        return float(value)
+    out = np.array(now, dtype=float)
+    out[0] = float(value)
+    return out
