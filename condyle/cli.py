@@ -16,6 +16,7 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     replay,
     robots,
     sim,
+    train,
     version,
     view,
 )

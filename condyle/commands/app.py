@@ -25,6 +25,7 @@ TRACEBACK = "CONDYLE_TRACEBACK"  # environment variable: set, errors print their
 GROUPS = {
     "See": ("demo", "view", "info", "robots", "plot", "video"),
     "Run": ("sim", "fly", "replay", "export", "import"),
+    "Learn": ("train",),
     "Check": ("doctor", "verify", "gradcheck"),
     "Measure": ("bench",),
     "About": ("version", "completion"),

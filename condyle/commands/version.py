@@ -29,6 +29,8 @@ EXTRAS = {
     "control": ("scipy",),
     "torch": ("torch",),
     "jax": ("jax",),
+    "learn": ("gymnasium", "torch", "rsl_rl", "stable_baselines3"),
+    "onnx": ("onnx", "onnxruntime"),
 }
 GIB = 2**30
 SHELLS = ("bash", "zsh", "fish")

@@ -140,7 +140,7 @@ def archive(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], name: st
         file.writestr(_entry(name), json.dumps(_plain(facts), indent=1, allow_nan=False))
         for key, a in arrays.items():
             content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(a), allow_pickle=False)
+            np.lib.format.write_array(content, np.asarray(a, order="C"), allow_pickle=False)
             file.writestr(_entry(f"{key}.npy"), content.getvalue())
     return buffer.getvalue()
 

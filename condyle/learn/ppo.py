@@ -345,7 +345,7 @@ class PPO:
             "inputs": self.inputs.arrays(),
             "returns": self.returns.arrays(),
             "counters": np.array([self.iteration, self.adam.steps, self.seed], np.int64),
-            "learning_rate": np.array(self.learning_rate),
+            "learning_rate": np.array([self.learning_rate]),
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -357,7 +357,7 @@ class PPO:
         self.inputs.restore(arrays["inputs"])
         self.returns.restore(arrays["returns"])
         self.iteration, self.adam.steps, self.seed = (int(each) for each in arrays["counters"])
-        self.learning_rate = float(arrays["learning_rate"])
+        self.learning_rate = float(arrays["learning_rate"][0])
 
 
 def generalized_advantages(

@@ -34,6 +34,7 @@ class Task:
     progress, such as {"speed": 0.2, "falls": 0.0}. `mirror`: the symmetry of observations and actions, if there is one.
     `observation`: names and sizes of the parts of an observation; `action`: names. `controller`: numbers of the controller around
     the policy, for its file. `commands`: {name: (low, high)}. `hyperparameters`: of the training.
+    `schedule(iteration)`: shared values of the environment from this iteration on, {name: value}.
     """
 
     robot: str
@@ -43,6 +44,7 @@ class Task:
     iterations: int = 100
     hidden: tuple[int, ...] = (64, 64)
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Callable[[int], Mapping[str, Any]] | None = None
     mirror: Any = None
     measure: Callable[[Rollouts], dict[str, float]] = no_measures
     observation: tuple[tuple[str, int], ...] = ()

@@ -25,12 +25,13 @@ STYLE = files("condyle.view").joinpath("web", "chart.css").read_text(encoding="u
 
 @dataclass(frozen=True)
 class Chart:
-    """Named lines over the same times; `bands` are intervals (begin, end) that are shaded, such as pushes."""
+    """Named lines over the same times; `bands`: intervals (begin, end) that are shaded, such as pushes; `label`: of the times."""
 
     title: str
     t: Array
     lines: Mapping[str, Array]
     bands: Sequence[tuple[float, float]] = ()
+    label: str = "time, s"
 
     def __post_init__(self) -> None:
         for name, values in self.lines.items():
@@ -67,7 +68,7 @@ def chart_html(plot: Chart) -> str:
     for tick in times:
         x, label = across(tick), _tick_label(tick, time_decimals)
         out.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{label}</text>')
-    out.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 2}" text-anchor="end">time, s</text>')
+    out.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 2}" text-anchor="end">{escape(plot.label)}</text>')
     for k, line in enumerate(values):
         finite = np.flatnonzero(np.isfinite(line))
         which = finite[drawn_samples(line[finite, None], MAX_POINTS)] if len(finite) else finite

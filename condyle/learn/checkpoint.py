@@ -1,0 +1,27 @@
+"""Checkpoints: everything that the rest of a training depends on, in one file that is replaced atomically."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from condyle.atomic_write import write_bytes
+from condyle.learn.policy_file import archive, read_archive
+
+FORMAT, VERSION, NAME = "condyle checkpoint", 1, "checkpoint.json"
+LARGEST = 1 << 34  # bytes
+SUFFIX = ".checkpoint"
+
+
+def save_checkpoint(path: str | os.PathLike[str], facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """None; the file has these facts and arrays, or, if the process is killed before, those of the last time."""
+    write_bytes(path, archive({"format": FORMAT, "version": VERSION, **facts}, arrays, NAME))
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(facts, arrays) of a checkpoint; a FileError in one sentence if it is damaged or something else."""
+    advice = "condyle train writes it beside the policy, and resumes from it"
+    return read_archive(path, FORMAT, VERSION, advice, NAME, LARGEST)

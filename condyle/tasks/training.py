@@ -1,0 +1,234 @@
+"""Training of a task: rollouts in the kernel, updates by PPO, checkpoints; the same seed gives the same bits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from condyle import __version__
+from condyle.errors import ControlError, FileError
+from condyle.learn.checkpoint import load_checkpoint, save_checkpoint
+from condyle.learn.policy_file import PolicyFile
+from condyle.learn.ppo import PPO, Settings
+from condyle.robot.model import digest
+from condyle.tasks.registry import Task, load_task
+
+ENVS = 2048
+# numbers of every iteration, besides those of the task and the terms of the reward
+NUMBERS = ("reward", "return", "length", "falls", "kl", "std", "learning_rate", "value_loss", "simulating", "updating")
+TERM = "term "  # begins the name of a term of the reward
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What an iteration gave: `numbers` by name, the policy steps so far, and the seconds so far."""
+
+    number: int
+    numbers: Mapping[str, float]
+    steps: int
+    seconds: float
+
+    @property
+    def speed(self) -> float:
+        """Policy steps per second of this iteration."""
+        return self.numbers["samples"] / max(self.numbers["simulating"] + self.numbers["updating"], 1e-9)
+
+
+class Training:
+    """A training of one task. `run` iterates; `save` and `resume` continue it later with the same bits.
+
+    `hyperparameters` replace those of the task; `init`: a policy file to begin with; `threads`: of the update. Nothing depends on
+    the clock, so the weights depend on the seed, the numbers given here, and the iteration alone.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        seed: int = 0,
+        envs: int | None = None,
+        hyperparameters: Mapping[str, Any] | None = None,
+        init: PolicyFile | None = None,
+        randomize: bool = True,
+        threads: int | None = None,
+    ) -> None:
+        given = {"hidden": task.hidden, **task.hyperparameters, **(hyperparameters or {})}
+        count = int(given.pop("envs", ENVS)) if envs is None else envs
+        self.task, self.seed, self.randomize = task, seed, randomize
+        self.settings = Settings.of(given)
+        self.env = task.make(count, seed=seed, randomize=randomize)
+        if task.observation and sum(size for _, size in task.observation) != self.env.observation_size:
+            raise ControlError(
+                f"task '{task.name}' names {sum(size for _, size in task.observation)} observations, and its environment gives "
+                f"{self.env.observation_size}"
+            )
+        self.ppo = PPO(
+            self.env.observation_size,
+            self.env.action_size,
+            self.env.privileged_size,
+            self.settings,
+            seed=seed,
+            mirror=task.mirror,
+            threads=threads,
+        )
+        self.names: list[str] = []
+        self.curves: list[list[float]] = []
+        self.steps, self.seconds = 0, 0.0
+        self.init, self.init_hash = init, "" if init is None else init.hash
+        if init is not None:
+            init.require_robot(task.robot)
+            init.require_observation(self.env.observation_size)
+            if init.policy.kind != "mlp":
+                raise ControlError(
+                    f"training begins with a policy of the kind 'mlp', and this one is of the kind '{init.policy.kind}'"
+                )
+
+    @property
+    def iteration(self) -> int:
+        """Iterations so far."""
+        return self.ppo.iteration
+
+    def run(self, iterations: int | None = None, seconds: float | None = None) -> Iterator[Iteration]:
+        """Every iteration up to number `iterations`, or until `seconds` of training have passed."""
+        last = self.task.iterations if iterations is None else iterations
+        while self.iteration < last and (seconds is None or self.seconds < seconds):
+            yield self.step()
+
+    def step(self) -> Iteration:
+        """One iteration: a rollout of all robots, and the update by it."""
+        start = perf_counter()
+        if self.iteration == 0:
+            self._begin()
+        self._schedule()
+        clock = perf_counter()
+        rollouts = self.env.rollout(self.ppo.policy, self.settings.steps)
+        simulated = perf_counter()
+        found = self.ppo.update(rollouts)
+        samples = rollouts.rewards.size
+        numbers = _numbers(self.task, rollouts) | {name: found[name] for name in found}
+        numbers |= {"simulating": simulated - clock, "updating": perf_counter() - simulated, "samples": float(samples)}
+        if not self.names:
+            self.names = list(numbers)
+        self.curves.append([float(numbers.get(name, np.nan)) for name in self.names])
+        self.steps += samples
+        self.seconds += perf_counter() - start
+        return Iteration(self.iteration, numbers, self.steps, self.seconds)
+
+    def _begin(self) -> None:
+        """Episodes at different times, and the normalisation from a first rollout, which trains nothing."""
+        limit = self.env.max_episode_steps
+        if limit is not None and limit > 1:
+            rng = np.random.default_rng([self.seed, 0, 1])
+            self.env.set("episode.step", rng.integers(0, limit, self.env.num_envs))
+        self._schedule()
+        self.ppo.observe(self.env.rollout(self.ppo.policy, self.settings.steps))
+        if self.init is not None:
+            self.ppo.start_from(self.init.policy)
+
+    def _schedule(self) -> None:
+        """The shared values of the environment for this iteration."""
+        if self.task.schedule is not None:
+            for name, value in self.task.schedule(self.iteration).items():
+                self.env.shared[name] = value
+
+    # ---- files
+
+    def policy_file(self, score: Mapping[str, Any] | None = None) -> PolicyFile:
+        """The policy of now, with everything its use needs."""
+        task, env = self.task, self.env
+        training = {
+            "algorithm": "ppo",
+            "seed": self.seed,
+            "iterations": self.iteration,
+            "envs": env.num_envs,
+            "steps": self.steps,
+            "seconds": round(self.seconds, 3),
+            "condyle": __version__,
+            "randomize": self.randomize,
+            "settings": asdict(self.settings),
+        }
+        if self.init_hash:
+            training["init"] = self.init_hash
+        return PolicyFile(self.ppo.policy, training=training, score=score or {}, **policy_facts(task, env))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """None; the checkpoint at `path` continues this training."""
+        facts = {
+            "robot": self.task.robot,
+            "task": self.task.name,
+            "robot_hash": _robot_hash(self.env),
+            "seed": self.seed,
+            "envs": self.env.num_envs,
+            "randomize": self.randomize,
+            "settings": asdict(self.settings),
+            "names": self.names,
+            "init": self.init_hash,
+            "steps": self.steps,
+            "seconds": self.seconds,
+        }
+        curves = np.array(self.curves, float).reshape(-1, max(len(self.names), 1))
+        save_checkpoint(path, facts, {**self.ppo.arrays(), "env": self.env.state, "curves": curves})
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], task: Task | None = None, *, threads: int | None = None) -> Training:
+        """The training that `save` kept at `path`; `task`: that of the checkpoint by default."""
+        facts, arrays = load_checkpoint(path)
+        try:
+            robot, name, settings = str(facts["robot"]), str(facts["task"]), dict(facts["settings"])
+            seed, envs, randomize = int(facts["seed"]), int(facts["envs"]), bool(facts["randomize"])
+            steps, seconds, names = int(facts["steps"]), float(facts["seconds"]), [str(each) for each in facts["names"]]
+            env, curves, init = arrays["env"], arrays["curves"], str(facts["init"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{path} is damaged ({error!s:.60}): train again.") from error
+        if task is not None and (task.robot, task.name) != (robot, name):
+            raise ControlError(f"{path} is of a training of '{robot}' for '{name}', not of '{task.robot}' for '{task.name}'")
+        training = cls(
+            task or load_task(robot, name), seed=seed, envs=envs, hyperparameters=settings, randomize=randomize, threads=threads
+        )
+        if facts.get("robot_hash") != _robot_hash(training.env):
+            raise ControlError(f"{path} was trained with another model of the robot '{robot}': train again.")
+        training.env.restore(env)
+        training.ppo.restore(arrays)
+        training.names, training.curves = names, curves.tolist()
+        training.steps, training.seconds, training.init_hash = steps, seconds, init
+        return training
+
+    def curve(self, name: str) -> np.ndarray:
+        """A number of every iteration."""
+        return np.array(self.curves, float).reshape(-1, max(len(self.names), 1))[:, self.names.index(name)]
+
+
+def policy_facts(task: Task, env: Any) -> dict[str, Any]:
+    """What the file of a policy says of its task."""
+    return {
+        "robot": task.robot,
+        "robot_hash": _robot_hash(env),
+        "task": task.name,
+        "rate": 1.0 / env.dt,
+        "observation": task.observation or (("observation", env.observation_size),),
+        "action": task.action or tuple(f"action {k}" for k in range(env.action_size)),
+        "controller": task.controller,
+        "commands": task.commands,
+    }
+
+
+def _robot_hash(env: Any) -> str:
+    return "" if env.loop.world is None else digest(env.loop.world.robot.model)
+
+
+def _numbers(task: Task, rollouts: Any) -> dict[str, float]:
+    """The progress that a rollout shows."""
+    returns, lengths = rollouts.episode_returns, rollouts.episode_lengths
+    found = {
+        "reward": float(np.mean(rollouts.rewards, dtype=float)),
+        "return": float(np.mean(returns)) if len(returns) else np.nan,
+        "length": float(np.mean(lengths)) if len(lengths) else np.nan,
+        "falls": 1000.0 * float(np.mean(rollouts.terminated)),  # per 1,000 policy steps
+    }
+    found |= {name: float(value) for name, value in task.measure(rollouts).items()}
+    return found | {f"{TERM}{name}": float(value) for name, value in rollouts.reward_terms.items()}

@@ -1,0 +1,135 @@
+"""Training of a task: the same weights for the same seed, also after kill -9; the report; errors of `condyle train`."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from condyle.commands.app import app
+from condyle.errors import ControlError, FileError
+from condyle.learn.policy_file import PolicyFile
+from condyle.tasks.registry import load_task
+from condyle.tasks.report import report_html
+from condyle.tasks.training import Training
+
+TASK = load_task("cartpole", "balance")
+ENVS = 64
+COMMAND = ["train", "cartpole", "--task", "balance", "--envs", str(ENVS), "--seed", "5"]
+
+
+def run(*arguments: object) -> object:
+    import condyle.cli  # noqa: F401  (adds the commands)
+
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def trained() -> Training:
+    training = Training(TASK, seed=5, envs=ENVS)
+    numbers = [done.numbers for done in training.run(8)]
+    assert numbers[-1]["reward"] > 0.5 and all(np.isfinite(n["kl"]) for n in numbers)
+    return training
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(trained: Training) -> None:
+    again, other = (Training(TASK, seed=seed, envs=ENVS, threads=threads) for seed, threads in ((5, 1), (6, 2)))
+    assert [done.number for done in again.run(8)] == list(range(1, 9))
+    for _ in other.run(2):
+        pass
+    assert again.policy_file().hash == trained.policy_file().hash != other.policy_file().hash
+    assert np.array_equal(again.env.state, trained.env.state)
+
+
+def test_a_killed_training_resumes_to_the_same_bits(trained: Training, tmp_path: Path) -> None:
+    out, checkpoint = tmp_path / "p.cdp", tmp_path / "p.cdp.checkpoint"
+    arguments = [*COMMAND, "-o", str(out), "--iterations", "1000000", "--checkpoint", "0", "--no-report"]
+    child = subprocess.Popen([sys.executable, "-m", "condyle", *arguments], stderr=subprocess.PIPE)
+    try:
+        limit = time.monotonic() + 60.0
+        while not out.exists() and child.poll() is None and time.monotonic() < limit:
+            time.sleep(0.02)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        _, said = child.communicate()
+    assert out.exists(), said
+    resumed = Training.resume(checkpoint)
+    first = resumed.iteration
+    assert first >= 1
+    for _ in resumed.run(max(8, first)):
+        pass
+    if first <= 8:
+        assert resumed.policy_file().hash == trained.policy_file().hash and np.array_equal(resumed.env.state, trained.env.state)
+        assert np.array_equal(resumed.curve("reward"), trained.curve("reward"))
+    # and the command goes on, too
+    found = run(*COMMAND, "-o", out, "--resume", "--iterations", first + 1, "--no-report", "--json")
+    assert found.exit_code == 0, found.output
+    assert PolicyFile.load(out).training["iterations"] >= first + 1 and '"hash"' in found.output
+
+
+def test_schedules_and_initial_policies(trained: Training) -> None:
+    seen = []
+    file = trained.policy_file()
+    task = replace(TASK, schedule=lambda iteration: seen.append(iteration) or {"randomization": 0.5})
+    training = Training(task, seed=1, envs=ENVS, init=file)
+    training.step()
+    assert seen == [0, 0] and training.env.shared["randomization"] == 0.5
+    assert training.policy_file().training["init"] == file.hash
+    assert np.abs(training.ppo.policy.layers[0][0] - file.policy.layers[0][0]).max() < 0.2  # it began there
+    with pytest.raises(ControlError, match="trained for the robot 'dog', not for 'cartpole'"):
+        Training(TASK, envs=ENVS, init=replace(file, robot="dog"))
+
+
+def test_the_report_has_curves_a_player_and_the_score(trained: Training) -> None:
+    file = trained.policy_file({"upright": 0.99})
+    curves = {name: trained.curve(name) for name in trained.names}
+    from condyle.view.trajectory import trajectory
+
+    t = np.linspace(0.0, 1.0, 11)
+    motion = trajectory(trained.env.loop.world.robot, t, np.stack([0.1 * t, np.sin(t)], axis=1))
+    page = report_html(TASK, file, curves, motion)
+    assert page.count("<svg") >= 7 and "condyle-player" in page and "iteration" in page and "Score" in page and "0.99" in page
+    assert file.hash in page and "nan," not in page
+
+
+def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
+    out = tmp_path / "p.cdp"
+
+    def error(*arguments: object, code: int = 2) -> str:
+        found = run(*arguments)
+        assert found.exit_code == code, found.output
+        assert found.output.count("\n") == 1 and found.output.startswith("condyle: ")
+        return found.output
+
+    assert "no tasks for the robot 'fish'" in error("train", "fish", "--task", "walk", "-o", out)
+    assert "has no task 'balanse' (did you mean 'balance'?)" in error("train", "cartpole", "--task", "balanse", "-o", out)
+    assert "no GPU backend yet" in error(*COMMAND, "-o", out, "--device", "cuda")
+    assert "ends in .cdp" in error(*COMMAND, "-o", tmp_path / "p.txt")
+    assert "--seconds must be above zero" in error(*COMMAND, "-o", out, "--seconds", "-1")
+    checkpoint = tmp_path / "p.cdp.checkpoint"
+    assert "cannot be read" in error(*COMMAND, "-o", out, "--resume")
+    trained.save(checkpoint)
+    content = checkpoint.read_bytes()
+    checkpoint.write_bytes(content[: len(content) // 2])
+    assert "truncated or damaged" in error(*COMMAND, "-o", out, "--resume")
+    trained.policy_file().save(checkpoint)
+    with pytest.raises(FileError, match="is not a checkpoint file of Condyle"):
+        Training.resume(checkpoint)
+    checkpoint.write_bytes(content)
+    with pytest.raises(ControlError, match="is of a training of 'cartpole' for 'balance', not of 'cartpole' for 'swing-up'"):
+        Training.resume(checkpoint, load_task("cartpole", "swing-up"))
+    trained.policy_file().save(out)
+    assert "exists: give another name, --resume" in error(*COMMAND, "-o", out)
+    wrong = PolicyFile(trained.ppo.policy, "cartpole", "balance", 50.0, [("all", 5)], ["slide"])
+    with pytest.raises(ControlError, match=r"names 6 observations, and its environment gives 5"):
+        Training(replace(TASK, observation=(("x", 6),)), envs=ENVS)
+    smaller = replace(wrong, policy=type(wrong.policy)(((np.ones((1, 4)), np.ones(1)),)), observation=[("all", 4)])
+    with pytest.raises(ControlError, match=r"takes 4 observations \(all 4\), and 5 are given"):
+        Training(TASK, envs=ENVS, init=smaller)
+    assert os.listdir(tmp_path)
