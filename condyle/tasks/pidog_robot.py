@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import pi, radians
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from condyle.blocks.hobby_servo import HobbyServo
 from condyle.blocks.imu import IMU
 from condyle.blocks.joints import combined
-from condyle.closed_loop.block import Block
+from condyle.closed_loop.block import Block, BlockParameter
 from condyle.closed_loop.loop import Loop
 from condyle.multibody.robot import Robot, load
 from condyle.pidog import controller
@@ -68,25 +69,32 @@ def flat() -> Ground:
 class Controller(Block):
     """condyle/pidog/controller.py in a loop: angles of this frame from the action, then the observation for the next.
 
-    `numbers`: those of the controller; the ones in `tuned` are parameters of the loop.
+    `numbers`: those of the controller; the ones in `tuned` are parameters of the loop. `module`: another controller with the same
+    functions, such as condyle/pidog/get_up.py.
     """
 
-    def __init__(self, numbers: Mapping[str, Any] | None = None, tuned: Sequence[str] = (), **options: Any) -> None:
+    def __init__(
+        self,
+        numbers: Mapping[str, Any] | None = None,
+        tuned: Sequence[str] = (),
+        module: ModuleType = controller,
+        **options: Any,
+    ) -> None:
         super().__init__(**{"name": "controller", **options})
-        self.numbers = {**controller.NUMBERS, **(numbers or {})}
+        self.module, self.numbers = module, {**module.NUMBERS, **(numbers or {})}
+        begin = module.initial()
+        seen, _ = module.observe(self.numbers, begin, np.zeros(3), np.array([0.0, 0.0, GRAVITY]), np.zeros(2))
         for name in tuned:
-            self.numbers[name] = self.parameter(name, self.numbers[name])
-        begin = controller.initial()
-        for name, value in begin.items():
+            self.numbers[name] = self.parameter(name, np.asarray(self.numbers[name], dtype=float))
+        for name, value in {**begin, "seen": seen}.items():
             self.state(name, value)
-        seen, _ = controller.observe(self.numbers, begin, np.zeros(3), np.array([0.0, 0.0, GRAVITY]), np.zeros(2))
-        self.state("seen", seen)
 
     def step(self, state: dict[str, Any], action: Any, rate: Any, acceleration: Any, command: Any) -> tuple[Any, dict[str, Any]]:
         """The angles of the servos, rad."""
         inside = {name: value for name, value in state.items() if name != "seen"}
-        angles, inside = controller.act(self.numbers, inside, action)
-        seen, inside = controller.observe(self.numbers, inside, rate, acceleration, command)
+        numbers = {name: value.resolve() if isinstance(value, BlockParameter) else value for name, value in self.numbers.items()}
+        angles, inside = self.module.act(numbers, inside, action)
+        seen, inside = self.module.observe(numbers, inside, rate, acceleration, command)
         return angles, {**inside, "seen": seen}
 
 
@@ -140,12 +148,13 @@ def dog_loop(
     *,
     numbers: Mapping[str, Any] | None = None,
     tuned: Sequence[str] = (),
+    module: ModuleType = controller,
     pushes: bool = True,
 ) -> Loop:
-    """Controller, servos, IMU, pushes around the dog, reference "action" (11,); see the top of the file."""
+    """Controller, servos, IMU, pushes around the dog, reference "action"; see the top of the file and `Controller`."""
     simulation = world() if simulation is None else simulation
     every = round(EVERY * DT / simulation.dt)
-    control, command, horn = Controller(numbers, tuned, every=every), Command(every=every), HornOffset(every=every)
+    control, command, horn = Controller(numbers, tuned, module, every=every), Command(every=every), HornOffset(every=every)
     servo = HobbyServo(
         JOINTS,
         effort=EFFORT,
@@ -171,7 +180,7 @@ def dog_loop(
             found["wrenches"] = {"torso": np.concatenate([force, np.zeros(3)])}
         return found
 
-    return Loop(simulation, closed, action=len(controller.ACTION))
+    return Loop(simulation, closed, action=len(module.ACTION))
 
 
 def standing(numbers: Mapping[str, Any] | None = None) -> Array:
