@@ -273,7 +273,7 @@ class VectorEnv:
         given = self._actions(actions, (self.num_envs, self.action_size))
         found = self._run(None, given[:, None, :], (), True)
         terminated, truncated = found["terminated"][:, 0] > 0.5, found["truncated"][:, 0] > 0.5
-        infos = self._infos()
+        infos: dict[str, Any] = {"privileged": found["last_privileged"]} if self.privileged_size else {}
         infos |= {
             "final_obs": found["final_observation"][:, 0],
             "final_privileged": found["final_privileged"][:, 0] if self.privileged_size else None,
@@ -282,7 +282,7 @@ class VectorEnv:
             "episode_returns": found["episode_return"][:, 0],
             "episode_lengths": found["episode_length"][:, 0].astype(np.int64),
         }
-        return self.observations, found["reward"][:, 0], terminated, truncated, infos
+        return found["last_observation"], found["reward"][:, 0], terminated, truncated, infos
 
     def rollout(
         self,
@@ -329,8 +329,8 @@ class VectorEnv:
             truncated=found["truncated"] > 0.5,
             failed=found["failed"] > 0.5,
             reward_terms={name: float(value) for name, value in zip(self.reward_names, terms, strict=True)},
-            last_observations=self.observations,
-            last_privileged=self.privileged_observations,
+            last_observations=found["last_observation"],
+            last_privileged=found.get("last_privileged"),
             episode_returns=found["episode_return"][ended],
             episode_lengths=found["episode_length"][ended].astype(np.int64),
             records={name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records},
@@ -349,6 +349,26 @@ class VectorEnv:
             f"<condyle environment of {self.num_envs} x {robot}: {self.observation_size} observations, {self.action_size} "
             f"actions, {1.0 / self.dt:.6g} Hz>"
         )
+
+    # ---- for other libraries
+
+    def gymnasium(self) -> Any:
+        """The environment as a gymnasium.vector.VectorEnv (extra `learn`)."""
+        from condyle.learn.gymnasium import gymnasium_env
+
+        return gymnasium_env(self)
+
+    def rsl_rl(self, cfg: Any = None) -> Any:
+        """The environment as rsl-rl's VecEnv, with torch tensors that share memory (extra `learn`)."""
+        from condyle.learn.rsl_rl import rsl_rl_env
+
+        return rsl_rl_env(self, cfg)
+
+    def stable_baselines(self) -> Any:
+        """The environment as a VecEnv of Stable-Baselines3 (extra `learn`)."""
+        from condyle.learn.stable_baselines import stable_baselines_env
+
+        return stable_baselines_env(self)
 
     # ---- inside
 

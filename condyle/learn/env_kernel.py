@@ -432,7 +432,8 @@ def rollout_kernel(plan: EnvPlan, policy: PolicyPlan | None, record: Record, sig
             return after, out | {f"record {name}": value for name, value in results["recorded"].items()}
 
         end, written = scan(body, start, rows)
-        found = {"row": plan.packed(end["parts"]), **written}
+        found = {"row": plan.packed(end["parts"]), "last_observation": end["parts"]["observation"], **written}
+        found |= {"last_privileged": end["parts"]["privileged"]} if plan.privileged is not None else {}
         if policy is not None:
             found |= {"term_sums": end["terms"], **({"memory": policy.packed(end["memory"])} if policy.states else {})}
         return found
