@@ -1,0 +1,355 @@
+"""The safety of dog.py, by injected faults: what stops it, how fast, and that its angles never jump."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from condyle.deploy import drivers
+from condyle.deploy.drivers import FAULTS, SimulatedDog, SunFounderDog
+from condyle.deploy.program import Keyboard, Log, SimulatedClock, control, main
+from condyle.deploy.safety import SAFETY, Safety, lying_down
+from condyle.deploy.step import numpy_network, pulses
+
+WALKS = 4.0  # s: it walks by then
+FASTEST = 428.0 / 50.0
+LEVEL = np.array([0.0, 0.0, 9.81])
+
+
+class Recorded:
+    """What control() logs, kept."""
+
+    def __init__(self):
+        self.lines = []
+
+    def line(self, now, out, command):
+        self.lines.append((now, out))
+
+    @property
+    def modes(self):
+        return list(dict.fromkeys(out.mode for _, out in self.lines))
+
+    def time_of(self, mode):
+        return next(now for now, out in self.lines if out.mode == mode)
+
+
+def safety_of(made, **changes):
+    network = numpy_network(made.data, {name: a.astype(float) for name, a in made.arrays.items()})
+    data = {**made.data, "safety": {**made.data["safety"], **changes}}
+    return Safety(data, made.controller, network)
+
+
+def run(made, driver=None, fault="", at=WALKS, command=(0.1, 0.0), seconds=1.0, **options):
+    """(safety, log, driver) after a dry run with a fault."""
+    clock = SimulatedClock()
+    driver = driver or SimulatedDog(clock, sleep=clock.sleep, fault=fault, at=at)
+    safety, log = safety_of(made), Recorded()
+    keyboard = Keyboard(made.data, command, watched=False)
+    control(made.data, safety, driver, keyboard, log, clock=clock, sleep=clock.sleep, seconds=seconds, **options)
+    return safety, log, driver
+
+
+def test_without_a_fault_all_modes_follow(made):
+    safety, log, driver = run(made)
+    assert log.modes == ["rest", "rise", "walk", "hold", "lie", "off"]
+    assert safety.reason == "the time is over" and driver.released
+    assert log.time_of("rise") == pytest.approx(SAFETY["rest"], abs=0.05)
+    assert log.time_of("walk") - log.time_of("rise") == pytest.approx(SAFETY["rise"], abs=0.05)
+    degrees = np.array([out.degrees for _, out in log.lines])
+    assert np.abs(np.diff(degrees, axis=0)).max() <= FASTEST + 1e-9
+    rising = np.array([out.degrees for _, out in log.lines if out.mode == "rise"])
+    assert np.abs(np.diff(rising, axis=0)).max() < 2.0  # degrees in 20 ms: 1.5 times the mean speed
+    np.testing.assert_allclose(degrees[-1], made.data["lie"], atol=1e-9)
+    assert np.abs(safety.offset - 0.01).max() < 0.005  # the simulated gyroscope's
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "within"),
+    [
+        ("silent", "the IMU was silent for", 0.101),
+        ("nan", "the IMU gave a number that is not finite", 0.041),
+        ("stuck", "the IMU gave the same sample 26 times", 0.541),
+        ("late", "the loop was late: 120 ms", 0.201),
+        ("tilt", "it tilted by", 0.301),
+    ],
+)
+def test_faults_stop_it(made, fault, reason, within):
+    safety, log, driver = run(made, fault=fault, seconds=100.0)
+    assert safety.reason.startswith(reason)
+    stopped = log.time_of("off" if fault == "tilt" else "hold")
+    assert WALKS <= stopped <= WALKS + within
+    assert driver.released
+    if fault == "tilt":
+        assert log.modes == ["rest", "rise", "walk", "off"]
+    else:
+        assert log.modes == ["rest", "rise", "walk", "hold", "lie", "off"]
+        held = [out.degrees for _, out in log.lines if out.mode == "hold"]
+        walked = [out.degrees for _, out in log.lines if out.mode == "walk"]
+        assert (held == walked[-1]).all()
+        np.testing.assert_allclose(log.lines[-1][1].degrees, made.data["lie"], atol=1e-9)
+    assert np.abs(np.diff([out.degrees for _, out in log.lines], axis=0)).max() <= FASTEST + 1e-9
+
+
+@pytest.mark.parametrize("fault", ["silent", "nan", "stuck", "tilt", "late"])
+def test_faults_while_it_rests_or_rises(made, fault):
+    rests, _, driver = run(made, fault=fault, at=0.2)
+    assert rests.reason and driver.released
+    rises, log, _ = run(made, fault=fault, at=2.0)
+    assert rises.reason and "walk" not in log.modes
+
+
+def test_a_short_silence_is_no_fault(made):
+    class Gaps(SimulatedDog):
+        def read(self):
+            here = super().read()
+            self.count = getattr(self, "count", 0) + 1
+            return None if self.count % 4 in (1, 2) else here  # 40 ms of every 80
+
+    clock = SimulatedClock()
+    safety, log = safety_of(made), Recorded()
+    control(
+        made.data,
+        safety,
+        Gaps(clock),
+        Keyboard(made.data, (0.0, 0.0), watched=False),
+        log,
+        clock=clock,
+        sleep=clock.sleep,
+        seconds=0.5,
+    )
+    assert safety.reason == "the time is over"
+
+
+def test_a_policy_that_gives_nan_stops(made):
+    clock = SimulatedClock()
+    safety, log = safety_of(made), Recorded()
+    good = safety.network
+    safety.network = lambda x: good(x) if clock.now < WALKS else good(x) * np.nan
+    control(
+        made.data,
+        safety,
+        SimulatedDog(clock),
+        Keyboard(made.data, (0.1, 0.0), watched=False),
+        log,
+        clock=clock,
+        sleep=clock.sleep,
+    )
+    assert safety.reason == "the policy gave a number that is not finite"
+    assert all(np.isfinite(out.degrees).all() for _, out in log.lines)
+
+
+def test_wrong_commands_are_bounded_or_stop(made):
+    _, log, _ = run(made, command=(1e6, -1e6))
+    assert np.abs([out.degrees for _, out in log.lines]).max() <= 90.0
+    safety, _, _ = run(made, command=(np.nan, 0.0))
+    assert safety.reason == "the command is not finite"
+
+
+def test_servo_boards_that_do_not_answer(made):
+    class Deaf(SimulatedDog):
+        def write(self, counts):
+            if self.clock() > WALKS:
+                raise OSError(121, "Remote I/O error")
+
+        def release(self):
+            raise OSError(121, "Remote I/O error")
+
+    clock = SimulatedClock()
+    safety, log = safety_of(made), Recorded()
+    control(made.data, safety, Deaf(clock), Keyboard(made.data, (0.0, 0.0), watched=False), log, clock=clock, sleep=clock.sleep)
+    assert safety.reason == "the servo board does not answer"
+
+
+def test_it_waits_until_it_lies_still(made):
+    safety = safety_of(made)
+    for k in range(600):
+        shaken = 0.5 * (-1.0) ** k * np.ones(3)
+        if safety.tick(0.02 * k, (shaken + 1e-3 * k, LEVEL), (0.0, 0.0)).mode == "off":
+            break
+    assert safety.reason == "it did not lie still" and 10.0 <= 0.02 * k <= 10.2
+    turning = safety_of(made)
+    for k in range(60):
+        turning.tick(0.02 * k, (np.full(3, 0.5) + 1e-4 * (k % 2), LEVEL), (0.0, 0.0))
+    assert turning.reason.startswith("the gyroscope shows 0.50 rad/s at rest")
+
+
+def test_the_first_reason_is_kept(made):
+    safety = safety_of(made)
+    for k in range(200):
+        safety.tick(0.02 * k, (np.full(3, 1e-3 * (k % 2)), LEVEL), (0.0, 0.0))
+    safety.stop("first")
+    safety.stop("second")
+    assert (safety.reason, safety.mode) == ("first", "hold")
+
+
+def test_lying_down_without_measurements(made):
+    start = np.linspace(-80.0, 80.0, 8)
+    path = np.array(list(lying_down(made.data, start)))
+    np.testing.assert_allclose(path[0], start)
+    np.testing.assert_allclose(path[-1], made.data["lie"], atol=1e-9)
+    assert np.abs(np.diff(path, axis=0)).max() <= FASTEST
+
+
+# ---- processes
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+import dog
+dog.DATA["safety"].update(rest=0.1, rise=0.2, hold=0.1, lie=0.2, late=30.0, silent=30.0)
+dog.program(dog.DATA, dog.WEIGHTS, dog.Controller(dog.initial, dog.observe, dog.act))
+"""
+
+
+def start(folder, tmp_path, *options):
+    command = [sys.executable, "-c", SCRIPT.format(folder=str(folder)), "--dry-run", "--log", "log.csv", *options]
+    return subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def lines_of(path, mode):
+    return [line for line in path.read_text().splitlines() if line.split(",")[1:2] == [mode]]
+
+
+@pytest.mark.parametrize("fault", ["kill", "hang"])
+def test_the_second_process_lies_the_dog_down(folder, tmp_path, made, fault):
+    process = start(folder, tmp_path, "--fault", f"{fault}:0.5")
+    output, _ = process.communicate(timeout=60)  # until the second process has ended, too
+    assert process.returncode == -signal.SIGKILL
+    assert f"the control process {'ended' if fault == 'kill' else 'hangs'}: lying down" in output
+    down = lines_of(tmp_path / "log.csv", "supervisor")
+    assert len(down) == 15  # 0.1 s and 0.2 s
+    assert [int(x) for x in down[-1].split(",")[-8:]] == pulses(np.array(made.data["lie"])).tolist()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_lie_it_down(folder, tmp_path, number):
+    process = start(folder, tmp_path)
+    wait_for_walking(process)
+    os.kill(process.pid, number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert output.splitlines()[-1] in ("off: Ctrl-C", "off: asked to end", "off: the terminal was closed")
+    assert lines_of(tmp_path / "log.csv", "lie") and not lines_of(tmp_path / "log.csv", "supervisor")
+
+
+def test_without_its_second_process_it_lies_down(folder, tmp_path):
+    process = start(folder, tmp_path)
+    wait_for_walking(process)
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
+    os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+    output, _ = process.communicate(timeout=60)
+    assert output.splitlines()[-1] == "off: the second process ended"
+    assert process.returncode == 1
+
+
+def wait_for_walking(process):
+    os.set_blocking(process.stdout.fileno(), True)
+    for line in process.stdout:
+        if " walk " in line:
+            return
+    raise AssertionError("it ended before it walked")
+
+
+# ---- the dog's own interface
+
+
+def test_the_driver_of_the_manufacturer(monkeypatch, tmp_path):
+    class Servo:
+        made: ClassVar = {}
+
+        def __init__(self, pin):
+            self.written = Servo.made.setdefault(pin, [])
+
+        def pulse_width(self, counts):
+            self.written.append(counts)
+
+        def angle(self, degrees):
+            self.written.append(("angle", degrees))
+
+    class FileDB:
+        def __init__(self, path):
+            assert path == str(tmp_path / ".config/pidog/pidog.conf")
+
+        def get(self, name, default_value):
+            return "[1.0, 0, 0, 0, 0, 0, 0, -100]" if name == "legs_servo_offset_list" else default_value
+
+    class Sh3001:
+        def __init__(self, db):
+            self.answers = [([-16384, -100, 50], [164, 328, 0]), False]
+
+        def _sh3001_getimudata(self):
+            return self.answers.pop(0)
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setitem(sys.modules, "robot_hat", types.SimpleNamespace(Servo=Servo, fileDB=FileDB))
+    monkeypatch.setitem(sys.modules, "pidog", types.SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pidog.sh3001", types.SimpleNamespace(Sh3001=Sh3001))
+    dog = SunFounderDog()
+    rate, acceleration = dog.read()
+    np.testing.assert_allclose(np.degrees(rate), [-20.0, 0.0, -10.0])
+    np.testing.assert_allclose(acceleration, np.array([100.0, 50.0, 16384.0]) * 9.80665 / 16384.0)
+    assert dog.read() is None
+    dog.begin([300] * 8)
+    dog.write([310] * 8)
+    dog.release()
+    assert [Servo.made[pin] for pin in drivers.LEG_PINS] == [[302, 312, 0], *[[300, 310, 0]] * 6, [102, 102, 0]]
+    assert [Servo.made[pin] for pin in drivers.HEAD_PINS] == [[("angle", 0.0)], [("angle", 0.0)], [("angle", 45.0)]]
+
+
+def test_sentences_of_the_program(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "robot_hat", None)
+    weights = "AAAA"
+    monkeypatch.setattr(
+        "condyle.deploy.program.unpacked", lambda data, text: {k: a.astype(float) for k, a in made.arrays.items()}
+    )
+    for options, sentence in (
+        (["--axes"], "install SunFounder's robot-hat and pidog on the dog, or use --dry-run"),
+        (["--replay", "none.csv"], "No such file"),
+        (["--fault", "silent"], "--fault is for dry runs"),
+        (["--dry-run", "--fault", "fire"], f"one of {', '.join(FAULTS)}"),
+        (["--command", "nan", "0"], "--command must be numbers"),
+    ):
+        with pytest.raises(SystemExit, match=sentence):
+            main(made.data, weights, made.controller, options)
+
+
+def test_the_log_of_a_run_is_text(made, tmp_path):
+    log = Log(tmp_path / "log.csv", made.data)
+    clock = SimulatedClock()
+    safety = safety_of(made)
+    control(
+        made.data,
+        safety,
+        SimulatedDog(clock),
+        Keyboard(made.data, (0.1, 0.0), watched=False),
+        log,
+        clock=clock,
+        sleep=clock.sleep,
+        seconds=0.1,
+    )
+    log.close()
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert lines[2].split(",")[:9] == [
+        "time",
+        "mode",
+        "rate_x",
+        "rate_y",
+        "rate_z",
+        "acceleration_x",
+        "acceleration_y",
+        "acceleration_z",
+        "speed",
+    ]
+    assert {len(line.split(",")) for line in lines[2:]} == {2 + 6 + 2 + 8 + 8}
