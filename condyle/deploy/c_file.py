@@ -7,7 +7,8 @@ import numpy as np
 from condyle.deploy.c_outline import outlined, renamed
 from condyle.deploy.deployment import Deployment
 from condyle.tape.export.c import CFunction
-from condyle.tape.export.c_frame import FRAME_END, frame, helper
+from condyle.tape.export.c_frame import FRAME_END, frame, helper, literal
+from condyle.tape.tape import Node
 
 LETTERS = 500  # of numbers in a line
 LONGEST_STRING = 4000  # C99 guarantees strings of 4095 letters
@@ -55,26 +56,47 @@ int policy_step(const double *rate, const double *acceleration, const double *co
 """
 
 DECODER = """
-/* {size:,} numbers, float32: five letters each, in base 85 from '(' on; '#' stands for '?', and '$' for a backslash */
+/*
+ * {size:,} numbers, float32. Eight of them are seven words of 32 bits: sign, 23 bits of mantissa, and an exponent of four bits,
+ * added to {exponent}; all of them 0 is zero, and numbers that do not fit are exceptions. A word is five letters, in base 85 from
+ * '(' on, with '#' for '?' and '$' for a backslash.
+ */
 static const char *const policy_text[] = {{
 {text}
 }};
+static const struct {{ size_t at; uint32_t bits; }} policy_exceptions[] = {{
+{exceptions}
+}};
 
-static double policy_numbers[{size}];
+static double policy_numbers[{padded}];
+
+static double policy_number(uint32_t bits)
+{{
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}}
 
 static void policy_decode(void)
 {{
     size_t n = 0;
+    uint32_t word, eighth = 0, code;
     for (size_t k = 0; k < sizeof policy_text / sizeof *policy_text; ++k) {{
         for (const char *c = policy_text[k]; *c != '\\0'; c += 5) {{
-            uint32_t word = 0;
-            float number;
+            word = 0;
             for (int j = 0; j < 5; ++j) {{
                 word = 85u * word + (uint32_t)((c[j] == '#' ? '?' : c[j] == '$' ? '\\\\' : c[j]) - '(');
             }}
-            memcpy(&number, &word, sizeof number);
-            policy_numbers[n++] = number;
+            eighth |= (word >> 28) << 4 * (n % 8);
+            for (code = word & 0xfffffffu;; code = eighth, eighth = 0) {{
+                word = (code >> 27) << 31 | ({exponent} + (code >> 23 & 15u)) << 23 | (code & 0x7fffffu);
+                policy_numbers[n++] = code == 0 ? 0 : policy_number(word);
+                if (n % 8 != 7) break;
+            }}
         }}
+    }}
+    for (size_t k = 0; k < sizeof policy_exceptions / sizeof *policy_exceptions; ++k) {{
+        policy_numbers[policy_exceptions[k].at] = policy_number(policy_exceptions[k].bits);
     }}
 }}
 """
@@ -92,8 +114,8 @@ void policy_start(double *state)
 int policy_step(const double *rate, const double *acceleration, const double *command, double *state, int *pulses,
                 double *degrees)
 {{
-    double counts[8], angles[8], next[POLICY_STATE];
-    policy_kernel(rate, acceleration, command, state, {layers}, counts, angles, next);
+    double counts[8], next[POLICY_STATE];
+    policy_kernel(rate, acceleration, command, state, {layers}, counts, next);
     for (size_t k = 0; k < 8; ++k) {{
         if (!isfinite(counts[k])) return 0;
     }}
@@ -102,7 +124,7 @@ int policy_step(const double *rate, const double *acceleration, const double *co
     }}
     memcpy(state, next, sizeof next);
     for (size_t k = 0; k < 8; ++k) pulses[k] = (int)counts[k];
-    if (degrees != NULL) memcpy(degrees, angles, sizeof angles);
+    if (degrees != NULL) memcpy(degrees, state + POLICY_STATE - 8, 8 * sizeof *degrees);
     return 1;
 }}
 """
@@ -144,6 +166,16 @@ int main(void)
 """
 
 
+class OrderedCFunction(CFunction):
+    """C whose products and sums have numbers last, so that repetitions of one function look the same; no result changes."""
+
+    def operation(self, node: Node, operands: list[str], here: str, indent: str, *, inline: bool) -> str:
+        """An operation, with its operands in order."""
+        if node.op in ("mul", "add", "fma", "eq") and operands[0] in self.literals:
+            operands[:2] = operands[1], operands[0]
+        return super().operation(node, operands, here, indent, inline=inline)
+
+
 def c_files(deployment: Deployment) -> dict[str, str]:
     """{"policy.c", "policy.h", "replay.c": their texts}."""
     data, arrays = deployment.data, list(deployment.arrays.values())
@@ -160,9 +192,8 @@ def c_files(deployment: Deployment) -> dict[str, str]:
         count=len(data["commands"]),
         memory=8 * size,
     )
-    kernel = CFunction(deployment.kernel.lowered("f64"), "f64", "policy_kernel")
-    functions, lines = outlined(kernel.lines, "part")
-    body = [f"static {kernel.prototype('restrict ')}", "{", *renamed(lines), "}"]
+    kernel = OrderedCFunction(deployment.kernel.lowered("f64"), "f64", "policy_kernel")
+    body = renamed(outlined([f"static {kernel.prototype('')}", "{", *kernel.lines, "}"], "part"))
     offsets = np.cumsum([0, *(a.size for a in arrays)])[:-1]
     parts = [
         "/* The step of policy.h, traced from PiDog's controller and its network: the same bits as Condyle's kernel. */",
@@ -170,22 +201,48 @@ def c_files(deployment: Deployment) -> dict[str, str]:
         *([] if kernel.helpers & {"pow2", "logb"} else ["#include <string.h>"]),
         "",
         '#include "policy.h"',
-        DECODER.format(size=size, text=_strings(base85(np.concatenate([a.reshape(-1) for a in arrays])))),
+        _decoder(np.concatenate([a.reshape(-1) for a in arrays])),
         *[line for op in sorted(kernel.helpers) for line in helper(op, False)],
-        *functions,
         *body,
         WRAPPER.format(
-            first=_rows([float(x).hex() for x in state]), layers=", ".join(f"policy_numbers + {k}" for k in offsets)
+            first=_rows([literal(float(x), False) for x in state]), layers=", ".join(f"policy_numbers + {k}" for k in offsets)
         ).rstrip(),
         *FRAME_END,
     ]
     return {"policy.c": "\n".join(parts) + "\n", "policy.h": header + "\n", "replay.c": EXAMPLE.strip() + "\n"}
 
 
-def base85(numbers: np.ndarray) -> str:
-    """Numbers in float32, five letters each, without quotes, backslashes and question marks, which C gives a meaning."""
-    words = numbers.astype(np.float32).view(np.uint32).astype(np.uint64)
-    digits = np.stack([words // 85**k % 85 for k in (4, 3, 2, 1, 0)], axis=-1) + ord("(")
+def _decoder(numbers: np.ndarray) -> str:
+    """The numbers as text, and the function that reads it."""
+    words, exponent, wrong = packed(numbers)
+    bits = numbers.astype(np.float32).view(np.uint32)
+    exceptions = [f"{{{k}, {bits[k]:#x}u}}," for k in wrong] or [f"{{0, {bits[0]:#x}u}},"]
+    lines = [" ".join(exceptions[k : k + 8]) for k in range(0, len(exceptions), 8)]
+    return DECODER.format(
+        size=len(numbers),
+        padded=8 * len(words) // 7,
+        exponent=f"{exponent}u",
+        text=_strings(base85(words)),
+        exceptions="\n".join(f"    {line}" for line in lines),
+    )
+
+
+def packed(numbers: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+    """(words of 32 bits, seven for eight float32 numbers; the smallest exponent; indices of numbers that do not fit)."""
+    bits = np.concatenate([numbers.astype(np.float32).view(np.uint32), np.zeros(-len(numbers) % 8, np.uint32)])
+    exponents = (bits >> 23 & 0xFF).astype(int)
+    smallest = max(int(exponents.max()) - 15, 0)
+    codes = (bits >> 31 << 27) | (np.maximum(exponents - smallest, 0).astype(np.uint32) << 23) | (bits & 0x7FFFFF)
+    zero = bits == 0
+    wrong = np.flatnonzero(~zero & ((exponents < smallest) | (codes == 0)))
+    codes = np.where(zero, 0, codes).reshape(-1, 8)
+    quarters = codes[:, 7:] >> np.arange(0, 28, 4, dtype=np.uint32) & 15
+    return (codes[:, :7] | quarters << 28).reshape(-1).astype(np.uint32), smallest, wrong
+
+
+def base85(words: np.ndarray) -> str:
+    """Words, five letters each, without quotes, backslashes and question marks, which C gives a meaning."""
+    digits = np.stack([words.astype(np.uint64) // 85**k % 85 for k in (4, 3, 2, 1, 0)], axis=-1) + ord("(")
     return digits.astype(np.uint8).tobytes().decode("ascii").replace("?", "#").replace("\\", "$")
 
 

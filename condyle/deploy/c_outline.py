@@ -11,11 +11,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-STATEMENT = re.compile(r"    const (double|int) (\w+) = (.*);")
+STATEMENT = re.compile(r"( +)const (double|int) (\w+) = (.*);")
 # a word before a parenthesis is a function
 TOKEN = re.compile(r"0x[0-9a-f.]+p[+-]\d+|[A-Za-z_]\w*\(|[A-Za-z_]\w*(?:\[\d+\])?|.")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])?")
-FACTOR = re.compile(r"\bfma\((\(-0x[^)]*\)|0x[\w.+-]+), (\w+(?:\[\d+\])?), ")
 OWN = re.compile(r"\b[a-z]\d+(?:_\w+)?\b")
 WORDS = frozenset(("NAN", "INFINITY"))
 LONGEST = 80  # statements of a function
@@ -44,26 +43,23 @@ def is_name(token: str) -> bool:
 
 
 def statement(line: str) -> Statement:
-    """The parts of a line. Factors are put in one order, numbers last, which changes no product."""
+    """The parts of a line; entries of arrays that a counter chooses stay where they are."""
     found = STATEMENT.fullmatch(line)
-    if found is None:
+    if found is None or re.search(r"\[\D", found[4]):
         return Statement(line)
-    text = FACTOR.sub(r"fma(\2, \1, ", found[3])
-    return Statement(f"    const {found[1]} {found[2]} = {text};", found[1], found[2], tuple(TOKEN.findall(text)))
+    return Statement(line, found[2], found[3], tuple(TOKEN.findall(found[4])))
 
 
-def outlined(lines: list[str], prefix: str) -> tuple[list[str], list[str]]:
-    """(functions, lines): repeated stretches as static functions called prefix0, prefix1, ..., and the lines that call them."""
+def outlined(lines: list[str], prefix: str) -> list[str]:
+    """The lines, after repeated stretches as static functions called prefix0, prefix1, ..., which may call each other."""
     body = [statement(line) for line in lines]
-    functions: list[str] = []
+    kinds: dict[str, str] = {}
     for number in range(100):
         best = _best(body)
         if best is None:
-            return functions, [s.line for s in body]
-        starts, length = best
-        text, body = _replaced(body, starts, length, f"{prefix}{number}")
-        functions += text
-    return functions, [s.line for s in body]
+            break
+        body = _replaced(body, *best, prefix, number, kinds)
+    return [s.line for s in body]
 
 
 def _best(body: list[Statement]) -> tuple[list[int], int] | None:
@@ -143,48 +139,58 @@ def _canonical(part: list[Statement]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _replaced(body: list[Statement], starts: list[int], length: int, name: str) -> tuple[list[str], list[Statement]]:
-    """(lines of the function, the body that calls it)."""
-    uses = _uses(body)
+def _replaced(
+    body: list[Statement], starts: list[int], length: int, prefix: str, number: int, kinds: dict[str, str]
+) -> list[Statement]:
+    """A new function, and the body that calls it. `kinds`: types of the arguments of functions so far."""
+    uses, name = _uses(body), f"{prefix}{number}"
     results = sorted({k for i in starts for k in _results(body, i, length, uses)})
     first = body[starts[0] : starts[0] + length]
-    kinds = {s.name: s.kind for s in body if s.name}
-    arguments = _arguments(first)
-    declared = [f"{kinds.get(a, 'double')} a{j}" for j, a in enumerate(arguments)]
-    given = {a: f"a{j}" for j, a in enumerate(arguments)}
-    inner = {s.name: f"b{j}" for j, s in enumerate(first)}
+    known = {**kinds, **{s.name: s.kind for s in body if s.name}}
+    given = {a: f"a{number}_{j}" for j, a in enumerate(_arguments(first))}
+    kinds.update({short: known.get(a, "double") for a, short in given.items()})
+    inner = {s.name: f"b{number}_{j}" for j, s in enumerate(first)}
     single = len(results) == 1
-    declared += [] if single else [f"double *o{j}" for j in range(len(results))]
-    text = [f"static {'double' if single else 'void'} {name}({', '.join(declared)})", "{"]
+    declared = [f"{kinds[short]} {short}" for short in given.values()]
+    declared += [] if single else [f"double *o{number}_{j}" for j in range(len(results))]
+    made = [Statement(f"static {'double' if single else 'void'} {name}({', '.join(declared)})"), Statement("{")]
     for s in first:
-        expression = "".join(given.get(t, inner.get(t, t)) for t in s.tokens)
-        text.append(f"    const {s.kind} {inner[s.name]} = {expression};")
-    if single and results == [length - 1]:
-        text[-1] = f"    return {text[-1].partition(' = ')[2]}"
-    elif single:
-        text.append(f"    return {inner[first[results[0]].name]};")
-    else:
-        text += [f"    *o{j} = {inner[first[k].name]};" for j, k in enumerate(results)]
-    text += ["}", ""]
-    out: list[Statement] = []
+        made.append(
+            statement(f"    const {s.kind} {inner[s.name]} = {''.join(given.get(t, inner.get(t, t)) for t in s.tokens)};")
+        )
+    if single:
+        made.append(Statement(f"    return {inner[first[results[0]].name]};"))
+    made += [] if single else [Statement(f"    *o{number}_{j} = {inner[first[k].name]};") for j, k in enumerate(results)]
+    made += [Statement("}"), Statement("")]
     for begin, end in pairwise([-length, *starts, len(body)]):
         if begin >= 0:
             part = body[begin : begin + length]
-            passed = _arguments(part)
+            passed, indent = _arguments(part), part[0].line[: -len(part[0].line.lstrip())]
             names = [part[k].name for k in results]
             if single:
                 tokens = (f"{name}(", *[x for a in passed for x in (a, ", ")][:-1], ")")
-                out.append(Statement(f"    const double {names[0]} = {''.join(tokens)};", "double", names[0], tokens))
+                made.append(Statement(f"{indent}const double {names[0]} = {''.join(tokens)};", "double", names[0], tokens))
             else:
-                out.append(Statement(f"    double {', '.join(names)};"))
-                out.append(Statement(f"    {name}({', '.join([*passed, *(f'&{n}' for n in names)])});"))
-        out += body[begin + length : end]
-    return text, out
+                made.append(Statement(f"{indent}double {', '.join(names)};"))
+                made.append(Statement(f"{indent}{name}({', '.join([*passed, *(f'&{n}' for n in names)])});"))
+        made += body[begin + length : end]
+    return made
 
 
 def renamed(lines: list[str]) -> list[str]:
-    """The lines with variables, tables and counters numbered, without `const`."""
-    counts = Counter(name for line in lines for name in OWN.findall(line))
-    # the most frequent first: shorter numbers
-    short = {name: f"v{k}" for k, (name, _) in enumerate(sorted(counts.items(), key=lambda item: (-item[1], item[0])))}
-    return [OWN.sub(lambda found: short[found[0]], re.sub(r"^( +)const ", r"\1", line)) for line in lines]
+    """The lines with the variables of each function numbered, without `const`, and less indented."""
+    out: list[str] = []
+    begins = [k for k, line in enumerate(lines) if line == "{"]
+    # a function begins one line before its brace
+    for first, last in pairwise([0, *(k - 1 for k in begins[1:]), len(lines)]):
+        part = [_short(line) for line in lines[first:last]]
+        counts = Counter(name for line in part for name in OWN.findall(line))
+        frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        short = {name: f"v{k}" for k, (name, _) in enumerate(frequent)}
+        out += [OWN.sub(lambda found, short=short: short[found[0]], line) for line in part]  # type: ignore[misc]
+    return out
+
+
+def _short(line: str) -> str:
+    text = line.lstrip().removeprefix("const ")
+    return " " * ((len(line) - len(line.lstrip())) // 2) + text

@@ -12,7 +12,7 @@ import numpy as np
 
 from condyle.blocks import policy as traced
 from condyle.deploy.safety import SAFETY
-from condyle.deploy.step import Controller, bounded, first_state, step
+from condyle.deploy.step import Controller, bounded, first_state, pulses, step
 from condyle.errors import ControlError
 from condyle.learn.policy import Policy
 from condyle.learn.policy_file import PolicyFile, parts_text
@@ -71,8 +71,8 @@ class Deployment:
                 return x[:]
 
             parts = dict(zip(first, np.split(state, ends[:-1]), strict=True))
-            pulses, degrees, after = step(data, functions, network, parts, rate, acceleration, command)
-            return {"pulses": pulses, "degrees": degrees, "next_state": np.concatenate([after[name] for name in first])}
+            _, degrees, after = step(data, functions, network, parts, rate, acceleration, command)
+            return {"pulses": map_rows(pulses, table(degrees)), "next": np.concatenate([after[name] for name in first])}
 
         shapes = {name: Uniform(*self.arrays[name].shape) for name in self.arrays}
         names = {"rate": 3, "acceleration": 3, "command": len(self.data["commands"]), "state": int(ends[-1])}
@@ -83,12 +83,12 @@ class Deployment:
         """(pulses, degrees) of the kernel, (steps, 8) each, for the inputs of consecutive steps from the first on."""
         state = np.concatenate([x.reshape(-1) for x in self.state().values()])
         weights = [a.astype(float) for a in self.arrays.values()]
-        pulses, degrees = [], []
+        counts, degrees = [], []
         for k in range(len(rate)):
-            counts, angles, state = self.kernel(rate[k], acceleration[k], command[k], state, *weights)
-            pulses.append(counts)
-            degrees.append(angles)
-        return np.reshape(pulses, (-1, 8)).astype(int), np.reshape(degrees, (-1, 8))
+            found, state = self.kernel(rate[k], acceleration[k], command[k], state, *weights)
+            counts.append(found)
+            degrees.append(state[-8:])
+        return np.reshape(counts, (-1, 8)).astype(int), np.reshape(degrees, (-1, 8))
 
 
 def dense(weights: Table, x: Table, activation: Any) -> Table:

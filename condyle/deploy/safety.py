@@ -133,17 +133,14 @@ class Safety:
         if mode == "rest":
             self._rest(now)
         elif mode == "rise":
-            self._move(part, self.data["stand"])
-            if part >= 1.0:
+            if self._moved(part, self.data["stand"]):
                 self._enter("walk")
         elif mode == "walk":
             self._walk(command)
         elif mode == "hold" and part >= 1.0:
             self._enter("lie")
-        elif mode == "lie":
-            self._move(part, self.data["lie"])
-            if part >= 1.0:
-                self._enter("off")
+        elif mode == "lie" and self._moved(part, self.data["lie"]):
+            self._enter("off")
         return self.mode if self.mode == "off" or (mode == "walk" and self.mode == "hold") else mode
 
     def _part(self, now: float) -> float:
@@ -164,11 +161,12 @@ class Safety:
                 self.offset = mean
                 self._enter("rise")
 
-    def _move(self, part: float, target: Any) -> None:
-        """Along a smooth path from where the mode began, as fast as servos may move at most."""
+    def _moved(self, part: float, target: Any) -> bool:
+        """Whether the target is reached, along a smooth path from where the mode began, as fast as servos may move at most."""
         smooth = part * part * (3.0 - 2.0 * part)
         wanted = self.departure + smooth * (np.array(target) - self.departure)
         self.degrees = approach(self.degrees, wanted, self.data["limits"]["fastest"])
+        return part >= 1.0 and bool(np.abs(self.degrees - np.array(target)).max() < 1e-6)
 
     def _walk(self, command: Any) -> None:
         counts, degrees, state = step(
@@ -186,8 +184,10 @@ def lying_down(data: dict[str, Any], degrees: Any) -> Any:
     for _ in range(int(limits["hold"] * data["rate"])):
         yield start
     count, now = int(limits["lie"] * data["rate"]), start
-    for k in range(1, count + 1):
-        part = k / count
+    k = 0
+    while k < count or np.abs(now - np.array(data["lie"])).max() > 1e-6:
+        k += 1
+        part = min(k / count, 1.0)
         wanted = start + part * part * (3.0 - 2.0 * part) * (np.array(data["lie"]) - start)
         now = approach(now, wanted, data["limits"]["fastest"])
         yield now

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from condyle.cli import app
 from condyle.deploy import drivers, program, safety, step
+from condyle.deploy.c_file import base85, packed
 from condyle.deploy.c_outline import outlined, renamed
 from condyle.deploy.deploy import FILES, c_output, check_log, deploy
 from condyle.deploy.deployment import deployment
@@ -167,14 +168,38 @@ def test_data_of_dog_is_that_of_the_deployment(folder, made):
 def test_repeated_statements_become_functions():
     one = ["    const double x1 = fma(p[0], p[1], 0x1p+0);", f"    const double x2 = sqrt(x1) / (x1 + 0x1.8p+1){' + x1' * 90};"]
     two = [line.replace(" x1", " x11").replace("(x1", "(x11").replace("x2", "x12").replace("p[", "q[") for line in one]
-    functions, lines = outlined([*one, *two, "    out[0] = x2 + x12;"], "part")
-    assert sum(line.startswith("static double part0(") for line in functions) == 1
-    assert lines == [
+    lines = outlined(["void f(void)", "{", *one, *two, "    out[0] = x2 + x12;", "}"], "part")
+    assert lines[0].startswith("static double part0(double a0_0, double a0_1)")
+    assert lines[-6:] == [
+        "void f(void)",
+        "{",
         "    const double x2 = part0(p[0], p[1]);",
         "    const double x12 = part0(q[0], q[1]);",
         "    out[0] = x2 + x12;",
+        "}",
     ]
-    assert renamed(lines)[0] == "    double v0 = part0(p[0], p[1]);" or renamed(lines)[0] == "    double v1 = part0(p[0], p[1]);"
+    assert renamed(lines)[-4:] == [
+        "  double v1 = part0(p[0], p[1]);",
+        "  double v0 = part0(q[0], q[1]);",
+        "  out[0] = v1 + v0;",
+        "}",
+    ]
+
+
+def test_packed_numbers_keep_their_bits():
+    rng = np.random.default_rng(2)
+    numbers = rng.normal(size=101).astype(np.float32)
+    numbers[[3, 50, 100]] = 0.0, 1e-20, -(2.0**-14)
+    words, smallest, wrong = packed(numbers)
+    codes = words.reshape(-1, 7) & 0xFFFFFFF
+    eighth = ((words.reshape(-1, 7) >> 28) << np.arange(0, 28, 4, dtype=np.uint32)).sum(axis=1)[:, None]
+    codes = np.hstack([codes, eighth]).astype(np.uint32).reshape(-1)[:101]
+    bits = np.where(codes == 0, 0, (codes >> 27 << 31) | ((smallest + (codes >> 23 & 15)) << 23) | (codes & 0x7FFFFF))
+    found = bits.astype(np.uint32).view(np.float32)
+    found[wrong] = numbers[wrong]
+    assert found.tobytes() == numbers.tobytes() and 50 in wrong and len(wrong) < 4
+    text = base85(words)
+    assert len(text) == 5 * len(words) and not set(text) & set('?\\"')
 
 
 # ---- wrong input
@@ -184,7 +209,7 @@ def test_policies_that_cannot_be_deployed(policy_file):
     with pytest.raises(ControlError, match="trained for the robot 'anymal', not for 'pidog'"):
         deployment(policy_file(robot="anymal"))
     parts = [["everything", policy_file().policy.sizes[0]]]
-    with pytest.raises(ControlError, match="observes everything 22 and has 11 actions, and PiDog's controller gives rate 3"):
+    with pytest.raises(ControlError, match="observes everything 40 and has 11 actions, and PiDog's controller gives rate 3"):
         deployment(policy_file(observation=parts))
     with pytest.raises(ControlError, match="runs at 50 Hz, and this policy was trained at 100 Hz"):
         deployment(policy_file(rate=100.0))

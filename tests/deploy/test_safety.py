@@ -226,7 +226,7 @@ def test_the_second_process_lies_the_dog_down(folder, tmp_path, made, fault):
     assert process.returncode == -signal.SIGKILL
     assert f"the control process {'ended' if fault == 'kill' else 'hangs'}: lying down" in output
     down = lines_of(tmp_path / "log.csv", "supervisor")
-    assert len(down) == 15  # 0.1 s and 0.2 s
+    assert 15 <= len(down) <= 30  # 0.1 s and 0.2 s, or as long as the servos take
     assert [int(x) for x in down[-1].split(",")[-8:]] == pulses(np.array(made.data["lie"])).tolist()
 
 
