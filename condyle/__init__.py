@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from condyle.simulate.terrain import Slope as Slope
     from condyle.simulate.terrain import Stairs as Stairs
     from condyle.simulate.terrain import Terrain as Terrain
+    from condyle.simulate.uneven import Uneven as Uneven
     from condyle.tape import linalg as linalg
     from condyle.tape import random as random
     from condyle.tape.array import array as array
@@ -92,6 +93,7 @@ _NAMES = {
     "multibody.robot": ("load", "Robot"),
     "simulate.simulation": ("Simulation",),
     "simulate.terrain": ("Plane", "Slope", "Stairs", "HeightField", "Terrain"),
+    "simulate.uneven": ("Uneven",),
     "closed_loop.block": ("Block",),
     "closed_loop.episode": ("Episode",),
     "closed_loop.loop": ("Loop",),

@@ -20,7 +20,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "simulation": (
         "Simulation",
         "A robot in a world: steps, rollouts, derivatives and grounds.",
-        ("Simulation", "Plane", "Slope", "Stairs", "HeightField", "Terrain"),
+        ("Simulation", "Plane", "Slope", "Stairs", "HeightField", "Uneven", "Terrain"),
     ),
     "loop": ("Loop and Block", "The closed loop in one kernel.", ("Loop", "Block", "Episode", "stance", "Stance")),
     "blocks": (

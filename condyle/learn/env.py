@@ -106,7 +106,8 @@ class VectorEnv:
 
     observe(s), privileged(s) -> vectors; reward(s) -> a number, or {name: number}, which are added; terminate(s) -> a comparison;
     reset(draw) -> {"q": ..., states of blocks, variables} where they differ from their initial values; update(s, draw) ->
-    {variable: value} after every policy step. s is a `Step`: s.x, s.action, s.previous_action, s.t, s["imu.rate"], s.before.
+    {variable: value} after every policy step; curriculum(draw) -> {variable: value} when an episode ends, kept through the reset.
+    s is a `Step`: s.x, s.action, s.previous_action, s.t, s["imu.rate"], s.before.
 
     `time_limit` in s. `randomize`: {parameter: (low, high) or function(draw)}, drawn for every episode. `variables`: {name: size
     or initial value}, numbers of each robot. `shared`: {name: value}, numbers of all. `clip`: bound of the actions.
@@ -128,6 +129,7 @@ class VectorEnv:
         randomize: Mapping[str, Any] | None = None,
         variables: Mapping[str, Any] | None = None,
         update: Callable[[Any, Any], Mapping[str, Any]] | None = None,
+        curriculum: Callable[[Any], Mapping[str, Any]] | None = None,
         shared: Mapping[str, Any] | None = None,
         clip: float | None = None,
         seed: int = 0,
@@ -138,7 +140,7 @@ class VectorEnv:
     ) -> None:
         _check_loop(loop, action)
         functions = {"observe": observe, "reward": reward, "terminate": terminate, "reset": reset}
-        for name, function in (functions | {"privileged": privileged, "update": update}).items():
+        for name, function in (functions | {"privileged": privileged, "update": update, "curriculum": curriculum}).items():
             if not callable(function) and (function is not None or name in ("observe", "reward")):
                 raise ControlError(f"VectorEnv: {name} must be a function, got {type(function).__name__}")
         self.loop, self.num_envs = loop, whole_number("num_envs", num_envs, 1)
@@ -157,6 +159,7 @@ class VectorEnv:
             reset,
             privileged,
             update,
+            curriculum,
             action,
             every,
             _steps(time_limit, self.dt),

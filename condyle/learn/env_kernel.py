@@ -49,6 +49,7 @@ class EnvPlan:
     reset: Function | None
     privileged: Function | None
     update: Function | None
+    curriculum: Function | None
     action: str
     every: int
     limit: int | None  # policy steps of an episode
@@ -187,7 +188,7 @@ class Call:
             results["final_privileged"] = after["privileged"]
 
         def restarted(_: Any, __: Any) -> Any:
-            return self.begun(after)
+            return self.begun(after, terminated)
 
         return repeat_if(terminated | truncated, restarted, after), results
 
@@ -239,24 +240,35 @@ class Call:
         shapes = {name: value.shape for name, value in plan.variables.items()}
         return _shaped("update", found, shapes, "a variable")
 
-    def begun(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """The parts at the start of an episode, with the counters and keys of `parts`."""
+    def begun(self, parts: Mapping[str, Any], terminated: Any = None) -> dict[str, Any]:
+        """The parts at the start of an episode, with the counters and keys of `parts`.
+
+        `terminated`: whether the last one ended so, if it came to its end by itself; a curriculum goes on then.
+        """
         plan, loop = self.plan, self.plan.loop
         every = float(plan.every)
         old = self.context(parts, parts["step"] * every)
         variables = {name: parts[name] for name in plan.variables}
         duration = parts["episode.step"] * (old.h * every)
+        kept: dict[str, Any] = {}
+        ended = False if terminated is None else terminated
+        if plan.curriculum is not None:
+            draw = EnvDraw(self.keys(parts), "curriculum", named_values(old, variables, self.shared), duration, ended)
+            shapes = {name: value.shape for name, value in plan.variables.items()}
+            kept = _shaped("curriculum", plan.curriculum(draw), shapes, "a variable")
+            kept = {name: parts[name] if terminated is None else value for name, value in kept.items()}
+            variables |= kept
         draw = EnvDraw(self.keys(parts), "randomize", named_values(old, variables, self.shared), duration)
         strength = self.shared[RANDOMIZATION]
         after = dict(parts) | {name: each.drawn(draw, strength) for name, each in plan.randomized.items()}
         context = self.context(after, parts["step"] * every)
-        draw = EnvDraw(self.keys(parts), "reset", named_values(context, variables, self.shared), duration)
+        draw = EnvDraw(self.keys(parts), "reset", named_values(context, variables, self.shared), duration, ended)
         given = {} if plan.reset is None else plan.reset(draw)
         shapes = {name: shape for name, (_, shape) in loop.layout.items() if name != "tick"}
         shapes |= {name: value.shape for name, value in plan.variables.items()}
         given = _shaped("reset", given, shapes, "a state of the loop or a variable")
         values = {name: given.get(name, value) for name, value in loop.initial.items()} | {"tick": parts["step"] * every}
-        after |= {name: given.get(name, value) for name, value in plan.variables.items()}
+        after |= {name: given.get(name, kept.get(name, value)) for name, value in plan.variables.items()}
         after |= {"action": np.zeros(plan.actions), "episode.step": 0.0, "episode.return": 0.0}
         signals: dict[str, Any] = {}
         if self.signals:
@@ -385,7 +397,7 @@ def _probe(
     full = replace(plan, signals=(), **sizes)
     again = Call(full, arrays, ())
     again.signals = ("any",) if used else ()  # so that a reset runs the loop's function
-    again.begun({**parts, **observed})
+    again.begun({**parts, **observed}, row[0] > 0.0)
     return tuple(used), sizes
 
 

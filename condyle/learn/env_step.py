@@ -17,18 +17,21 @@ from condyle.tape.compose import traced_array
 from condyle.tape.scalar import caller
 
 RANDOMIZATION = "randomization"  # the shared number that scales all randomisation: 1 all of it, 0 none
-CHANNELS = {name: crc32(name.encode()) for name in ("randomize", "reset", "update", "step", "first", "policy")}
+CHANNELS = {name: crc32(name.encode()) for name in ("curriculum", "randomize", "reset", "update", "step", "first", "policy")}
 
 
 class EnvDraw(Draw):
     """Random numbers of a reset or of an update, with values by name: draw["command"] of variables, shared values, parameters.
 
-    Parameters are those of the episode that begins; variables are those of the one that ended, and `t` its duration in s.
+    Parameters are those of the episode that begins; variables are those of the one that ended, but for what the curriculum gives.
+    `t` is its duration in s, and `terminated` whether it ended before its time.
     """
 
-    def __init__(self, keys: tuple[Any, Any, Any], channel: str, value: Callable[[str], Any], t: Any = 0.0) -> None:
+    def __init__(
+        self, keys: tuple[Any, Any, Any], channel: str, value: Callable[[str], Any], t: Any = 0.0, terminated: Any = False
+    ) -> None:
         super().__init__(*keys, CHANNELS[channel])
-        self._value, self.t = value, t
+        self._value, self.t, self.terminated = value, t, terminated
 
     def __getitem__(self, name: str) -> Any:
         return self._value(name)

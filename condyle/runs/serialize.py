@@ -15,6 +15,7 @@ from condyle.runs.json_codec import DecodeError, EncodeError, Floats, Infinite, 
 from condyle.simulate.config import SimulationConfig
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import HeightField, Plane, Slope, Stairs
+from condyle.simulate.uneven import Uneven
 
 MAX_LINKS = 20_000
 MAX_SUBSTEPS, MAX_EXPONENT = 10_000, 16
@@ -30,7 +31,7 @@ FIELDS: dict[tuple[type, str], Any] = {
     (Keyframe, "q"): Floats((None,)),
     (Keyframe, "v"): Floats((None,)),
     (Keyframe, "u"): Floats((None,)),
-    (SimulationConfig, "ground"): Plane | Slope | Stairs | HeightField | None,
+    (SimulationConfig, "ground"): Plane | Slope | Stairs | HeightField | Uneven | None,
     (SimulationConfig, "force"): None,
     (HeightField, "heights"): Floats((None, None)),
     **{(Limits, name): Infinite | None for name in ("lower", "upper", "velocity", "effort")},

@@ -47,7 +47,7 @@ class SimulationConfig:
         ground = self.ground
         if ground is not None and not all(hasattr(ground, name) for name in ("distance", "friction", "key")):
             raise SimulationError(
-                f"the ground must be a Plane, Slope, Stairs, HeightField or Terrain, or None; got {ground!r:.40}"
+                f"the ground must be a Plane, Slope, Stairs, HeightField, Uneven or Terrain, or None; got {ground!r:.40}"
             )
         if self.cone != "round" and (isinstance(self.cone, (str, bool)) or self.cone not in range(3, 33)):
             raise SimulationError(

@@ -11,9 +11,11 @@ import numpy as np
 
 from condyle.robot.parameters import ParameterSpec
 from condyle.simulate.terrain import Ground, HeightField, Heights, Plane, Slope, Stairs, coefficients
+from condyle.simulate.uneven import Uneven
 from condyle.simulate.validate import assign
 from condyle.tape.scalar import constant
 
+UNEVEN = (("roughness", "m", 0.0), ("step", "m", -inf), ("slope", "deg", -90.0), ("azimuth", "deg", -inf), ("offset", "m", -inf))
 STAIRS = (("rise", -inf), ("run", 0.0), ("rounding", 0.0), ("start", -inf))  # (name, lower bound)
 
 
@@ -29,6 +31,10 @@ def ground_parameters(ground: Ground) -> list[ParameterSpec]:
         specs.append(ParameterSpec("ground.height", "m", 0.0))
     if isinstance(ground, Stairs):
         specs += [ParameterSpec(f"ground.{n}", "m", getattr(ground, n), least, open_bounds=True) for n, least in STAIRS]
+    if isinstance(ground, Uneven):
+        for name, unit, least in UNEVEN:
+            default = np.array(ground.offset, dtype=float) if name == "offset" else getattr(ground, name)
+            specs.append(ParameterSpec(f"ground.{name}", unit, default, least, 90.0 if name == "slope" else inf, name == "slope"))
     if isinstance(ground, HeightField):
         specs.append(ParameterSpec("ground.heights", "m", ground.heights))
     return specs
@@ -47,6 +53,8 @@ def with_ground_parameters(ground: Ground, values: Mapping[str, Any]) -> Ground:
         assign(new, **({"plane": plane} if isinstance(ground, Slope) else {"normal": plane.normal, "offset": plane.offset}))
         assign(new, plane_numbers=tuple(values.get(name, value) for name, value in own))
     assign(new, **{name: values[name] for name, _ in STAIRS if name in values})
+    if isinstance(ground, Uneven):
+        assign(new, **{name: values[name] for name, _, _ in UNEVEN if name in values})
     if "heights" in values:
         # the elimination is that of the numbers, row by row
         heights = np.asarray(values["heights"], dtype=object)

@@ -19,6 +19,11 @@ TASKS: dict[tuple[str, str], tuple[str, str]] = {
     ("pidog", "get-up"): ("pidog_get_up", "GET_UP"),
     ("cartpole", "balance"): ("cart_pole", "BALANCE"),
     ("cartpole", "swing-up"): ("cart_pole", "SWING_UP"),
+    ("birotor", "hover"): ("birotor_hover", "HOVER"),
+    ("anymal_c", "walk"): ("quadruped", "ANYMAL_C"),
+    ("a1", "walk"): ("quadruped", "A1"),
+    ("go1", "walk"): ("quadruped", "GO1"),
+    ("solo12", "walk"): ("quadruped", "SOLO12"),
 }
 
 
