@@ -31,9 +31,9 @@ def robot() -> Robot:
 
 
 @cache
-def world() -> Simulation:
-    """A simulation on a plane with the friction of its feet."""
-    return Simulation(robot(), DT, Plane(FOOT_FRICTION), "*_foot")
+def world(contacts: str = "*_foot") -> Simulation:
+    """A simulation on a plane with the friction of its feet, on which it stands; with contacts="auto" all of its body touches."""
+    return Simulation(robot(), DT, Plane(FOOT_FRICTION), contacts)
 
 
 def standing_state(simulation: Simulation, pose: str = "stand") -> Array:

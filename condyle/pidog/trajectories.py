@@ -22,9 +22,9 @@ SETTLING = 60.0  # the speed at which it goes back to standing
 
 
 def commands(simulation: Simulation, angles: Iterator[Array]) -> Iterator[Array]:
-    """The reference of every step, (12,), rad, from leg angles of every 10 ms, degrees, of which every second one is sent.
+    """The reference of every step, (12,), rad, from angles of every 10 ms, degrees, of which every second one is sent.
 
-    The servos of head and tail hold zero.
+    Eight angles are those of the legs; the servos of head and tail hold zero then.
     """
     # a pulse carries the latest angles
     sent = islice(angles, 0, None, round(PERIOD / TICK))
@@ -32,7 +32,8 @@ def commands(simulation: Simulation, angles: Iterator[Array]) -> Iterator[Array]
     for k in count():
         while number < int(k * simulation.dt / PERIOD + 1e-9):
             number += 1
-            pulse = np.radians(quantized(np.concatenate([next(sent), np.zeros(4)])))
+            given = next(sent)
+            pulse = np.radians(quantized(np.concatenate([given, np.zeros(len(SERVOS) - len(given))])))
         yield pulse
 
 
