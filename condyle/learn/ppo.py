@@ -1,8 +1,7 @@
 """Proximal policy optimisation in NumPy float32 (Schulman et al. 2017), with the details of rsl-rl.
 
 Each minibatch is divided into tiles of fixed size; threads work on tiles, and sums over tiles are made in their order, so the
-weights do not depend on the number of threads. Products of matrices are those of NumPy's BLAS, whose last bits depend on the
-processor.
+weights do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.learn.adam import Adam, clip_norm
-from condyle.learn.blas import single_threaded_blas
 from condyle.learn.mirror import Mirror
 from condyle.learn.network import Network
 from condyle.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
 from condyle.learn.ppo_tile import TILE, Columns, Tile
 from condyle.learn.statistics import Running
+from condyle.learn.tile_network import PackedLayers
 from condyle.robot.names import nearest
 from condyle.tape.host_info import available_threads
 
@@ -108,7 +107,8 @@ class PPO:
         self.adam = Adam(len(self.parameters))
         self.learning_rate = s.learning_rate
         self.inputs, self.returns = Running(self.columns.critic.stop), Running(1)
-        self._tiles = [Tile(self.columns, self.actor, self.critic, s, self.mirror) for _ in range(self.threads)]
+        self._packed = PackedLayers(self.actor), PackedLayers(self.critic)
+        self._tiles = [Tile(self.columns, *self._packed, s, self.mirror) for _ in range(self.threads)]
 
     # ---- the policy
 
@@ -154,7 +154,7 @@ class PPO:
         s = self.settings
         self.iteration += 1
         rng = np.random.default_rng([self.seed, self.iteration])
-        with single_threaded_blas(), ThreadPoolExecutor(self.threads) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             rows, sums, moments = self._rows(rollouts, pool)
             samples = len(rows)
             size = -(-samples // s.minibatches)
@@ -172,31 +172,33 @@ class PPO:
             "std": float(np.exp(log_std).mean()),
             "surrogate": -float(sums[0]) / seen,
             "value_loss": float(sums[1]) / seen,
-            "clipped": float(sums[4]) / seen,
+            "clipped": float(sums[3]) / seen,
             "gradient_norm": float(sums[6]) / steps,
         }
 
     def _minibatch(self, rows: np.ndarray, index: np.ndarray, pool: ThreadPoolExecutor) -> np.ndarray:
         """Sums over the samples of a minibatch, after one step of Adam."""
         s = self.settings
-        flat, log_std, value = self._parts(self.parameters)
-        actor, critic = self.actor.views(flat), self.critic.views(value)
+        self._load()
+        log_std = self._parts(self.parameters)[1]
         starts = range(0, len(index), TILE)
-        gradients = np.empty((len(starts), len(self.parameters)), np.float32)
+        a, c = (packed.count for packed in self._packed)
+        padded = np.empty((len(starts), a + c + len(log_std)), np.float32)
         sums = np.zeros((len(starts), 5))
 
         def work(tile: Tile, k: int) -> None:
-            a, d, c = self._parts(gradients[k])
-            part = index[starts[k] : starts[k] + TILE]
-            views = self.actor.views(a), self.critic.views(c), d
-            sums[k] = tile.gradient(rows, part, actor, critic, log_std, views, len(index))
+            part, row = index[starts[k] : starts[k] + TILE], padded[k]
+            sums[k] = tile.gradient(rows, part, log_std, len(index), (row[:a], row[a : a + c], row[a + c :]))
 
         self._on_threads(pool, work, len(starts))
-        gradient = np.add.reduce(gradients, axis=0)
-        total = sums.sum(axis=0)
-        _, d, _ = self._parts(gradient)
+        total, whole = sums.sum(axis=0), np.add.reduce(padded, axis=0)
+        gradient = np.empty_like(self.parameters)
+        actor, d, critic = self._parts(gradient)
+        self._packed[0].unpad(whole[:a], actor)
+        self._packed[1].unpad(whole[a : a + c], critic)
+        d[:] = whole[a + c :]
         d -= np.float32(s.entropy)  # the entropy is the sum of log_std, and a constant
-        kl = self._kl(total[2] / max(total[3], 1.0), log_std)
+        kl = self._kl(total[2] / max(total[4], 1.0), log_std)
         if s.desired_kl is not None:
             if kl > 2.0 * s.desired_kl:
                 self.learning_rate = max(s.smallest_rate, self.learning_rate / 1.5)
@@ -226,7 +228,7 @@ class PPO:
         log_std = self._parts(self.parameters)[1]
         self._old_log_std = log_std.copy()
         inverse_std = np.exp(-log_std)
-        critic = self.critic.views(self._parts(self.parameters)[2])
+        self._load()
         mean, std = self._normalization()
         inverse = (1.0 / std).astype(np.float32)
         parts = [(observations, slice(0, c.observations))]
@@ -234,8 +236,8 @@ class PPO:
         if c.privileged:
             parts.append((_flat(rollouts.privileged), slice(c.observations, c.critic.stop)))
             last.append((_flat(rollouts.last_privileged), slice(c.observations, c.critic.stop)))
-        rows = np.empty((len(observations), c.width), np.float32)
-        final = np.empty((len(last[0][0]), c.critic.stop), np.float32)
+        rows = np.zeros((len(observations), c.width), np.float32)
+        final = np.zeros((len(last[0][0]), c.width), np.float32)
         starts = range(0, len(rows), TILE)
         moments = np.zeros((len(starts), 2, c.critic.stop))
 
@@ -255,13 +257,14 @@ class PPO:
             row[:, c.action], row[:, c.mean] = actions[part], means[part]
             z = (row[:, c.action] - row[:, c.mean]) * inverse_std
             row[:, c.advantage + 3] = -0.5 * (z * z).sum(axis=1) - log_std.sum()
-            row[:, c.advantage + 2] = tile.critic.forward(critic, x)[:, 0]
+            row[:, c.advantage + 2] = tile.values(row)
 
         def work_last(tile: Tile, k: int) -> None:
             part = slice(k * TILE, (k + 1) * TILE)
-            normalize(last, part, final[part])
-            np.clip(final[part], -OBSERVATION_CLIP, OBSERVATION_CLIP, out=final[part])
-            final[part, 0] = tile.critic.forward(critic, final[part])[:, 0]
+            x = final[part, c.critic]
+            normalize(last, part, x)
+            np.clip(x, -OBSERVATION_CLIP, OBSERVATION_CLIP, out=x)
+            final[part, c.advantage] = tile.values(final[part])
 
         self._on_threads(pool, work, len(starts))
         self._on_threads(pool, work_last, -(-len(final) // TILE))
@@ -272,7 +275,7 @@ class PPO:
         advantages = generalized_advantages(
             np.asarray(rollouts.rewards, np.float32),
             values,
-            final[:, 0] * scale + center,
+            final[:, c.advantage] * scale + center,
             np.asarray(rollouts.terminated, bool),
             np.asarray(rollouts.truncated, bool),
             s.gamma,
@@ -331,6 +334,12 @@ class PPO:
                 work(self._tiles[0], k)
         else:
             list(pool.map(some, range(self.threads)))
+
+    def _load(self) -> None:
+        """None; the tiles compute with the present parameters."""
+        actor, _, critic = self._parts(self.parameters)
+        self._packed[0].load(actor)
+        self._packed[1].load(critic)
 
     def _parts(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Parameters of the actor, log_std, parameters of the critic: views."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from condyle.learn.mirror import Mirror
-from condyle.learn.network import Network, Workspace
+from condyle.learn.tile_body import BLOCK, LANES
+from condyle.learn.tile_code import functions
+from condyle.learn.tile_loss import NUMBERS, SUMS
+from condyle.learn.tile_network import BlockWorkspace, PackedLayers, gather
+from condyle.tape.backends.cpu import address
 
-TILE = 1024  # samples; sums over tiles are made in their order, so bits do not depend on the number of threads
-LARGEST_LOG_RATIO = 20.0
-Layers = Sequence[tuple[np.ndarray, np.ndarray]]
+TILE = 512  # samples; sums over tiles are made in their order, so bits do not depend on the number of threads
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Columns:
 
     @property
     def width(self) -> int:
-        """Numbers of a row."""
-        return self.advantage + 4
+        """Numbers of a row, a multiple of LANES; the last of them are not used."""
+        return -(-(self.advantage + 4) // LANES) * LANES
 
     def mirror(self, mirror: Mirror) -> tuple[np.ndarray, np.ndarray]:
         """(order, signs) of a mirrored row."""
@@ -65,84 +66,62 @@ class Columns:
 class Tile:
     """Workspace of one thread."""
 
-    def __init__(self, columns: Columns, actor: Network, critic: Network, settings: Any, mirror: Mirror | None) -> None:
+    def __init__(self, columns: Columns, actor: PackedLayers, critic: PackedLayers, settings: Any, mirror: Mirror | None) -> None:
         self.columns, self.settings = columns, settings
-        self.actor, self.critic = Workspace(actor, TILE), Workspace(critic, TILE)
-        self.rows = np.empty((TILE, columns.width), np.float32)
-        self.delta, self.scratch = (np.empty((TILE, columns.actions), np.float32) for _ in range(2))
-        self.value_delta = np.empty((TILE, 1), np.float32)
-        self.half = np.full(columns.actions, -0.5, np.float32)
+        self.rows = np.zeros((TILE // BLOCK, columns.width, BLOCK), np.float32)
+        self.actor, self.critic = BlockWorkspace(actor, self.rows), BlockWorkspace(critic, self.rows)
+        self.numbers = np.zeros(TILE, np.int64)
+        self.shared = np.zeros(len(NUMBERS) + columns.actions + LANES * (len(SUMS) + columns.actions), np.float32)
         self.mirror = None if mirror is None else columns.mirror(mirror)
 
-    def gradient(
-        self,
-        rows: np.ndarray,
-        index: np.ndarray,
-        actor: Layers,
-        critic: Layers,
-        log_std: np.ndarray,
-        gradients: tuple[Layers, Layers, np.ndarray],
-        count: int,
-    ) -> np.ndarray:
-        """Sums (surrogate, squared value error, squared distance of means for the KL divergence, its samples, clipped samples).
+    def values(self, rows: np.ndarray) -> np.ndarray:
+        """What the critic says of consecutive rows."""
+        n = len(rows)
+        blocks = -(-n // BLOCK)
+        self.numbers[: blocks * BLOCK] = np.minimum(np.arange(blocks * BLOCK), n - 1)
+        gather(rows, self.numbers[: blocks * BLOCK], self.rows)
+        return self.critic.forward(blocks)[:blocks, 0].reshape(-1)[:n]
 
-        `rows`: all samples; `index`: those of this tile; `gradients`: of actor, critic and log_std, written here, for a loss
-        that is the mean over `count` samples.
+    def gradient(
+        self, rows: np.ndarray, index: np.ndarray, log_std: np.ndarray, count: int, gradients: tuple[np.ndarray, ...]
+    ) -> np.ndarray:
+        """Sums (surrogate, squared value error, squared distance of means for the KL divergence, clipped samples, originals).
+
+        `rows`: all samples; `index`: those of this tile; `gradients`: padded ones of actor and critic, and that of log_std,
+        written here, for a loss that is the mean over `count` samples.
         """
         s, c, n = self.settings, self.columns, len(index)
-        taken = np.take(rows, index, axis=0, out=self.rows[:n], mode="clip")
-        original = n
-        if self.mirror is not None:  # half of each tile in a mirror, so that all epochs together see both
-            original = n - n // 2
-            taken[original:] = taken[original:][:, self.mirror[0]] * self.mirror[1]
-
-        # surrogate: min(ratio A, clip(ratio) A)
-        mean = self.actor.forward(actor, taken[:, : c.observations])
-        inverse_std = np.exp(-log_std)
-        z, scratch = self.delta[:n], self.scratch[:n]
-        np.subtract(taken[:, c.action], mean, out=z)
-        z *= inverse_std
-        np.multiply(z, z, out=scratch)
-        advantage = taken[:, c.advantage]
-        log_ratio = scratch @ self.half
-        log_ratio -= taken[:, c.advantage + 3]
-        log_ratio -= log_std.sum()
-        np.clip(log_ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO, out=log_ratio)
-        ratio = np.exp(log_ratio, out=log_ratio)
-        bounded = np.clip(ratio, 1.0 - s.clip, 1.0 + s.clip)
-        bounded *= advantage
-        weight = np.multiply(ratio, advantage, out=ratio)
-        active = weight <= bounded
-        surrogate = np.minimum(weight, bounded).sum()
-        weight *= active
-        weight *= np.float32(-1.0 / count)
-        np.subtract(weight @ scratch, weight.sum(), out=gradients[2])  # of log_std: weight (z^2 - 1)
-
-        # KL divergence of the samples that are not mirrored
-        np.subtract(mean[:original], taken[:original, c.mean], out=scratch[:original])
-        scratch[:original] *= inverse_std
-        distance = np.dot(scratch[:original].ravel(), scratch[:original].ravel())
-
-        # actor: d loss / d mean = weight z / std, and the penalty on means beyond the bound
-        z *= weight[:, None]
-        z *= inverse_std
-        if s.action_bound is not None and s.bound_coefficient > 0.0:
-            np.clip(mean, -s.action_bound, s.action_bound, out=scratch)
-            np.subtract(mean, scratch, out=scratch)
-            scratch *= np.float32(2.0 * s.bound_coefficient / count)
-            z += scratch
-        self.actor.backward(actor, gradients[0], taken[:, : c.observations], z)
-
-        # critic: squared error against the normalised return
-        value = self.critic.forward(critic, taken[:, c.critic])[:, 0]
-        target, old = taken[:, c.advantage + 1], taken[:, c.advantage + 2]
-        error = value - target
-        loss = error * error
-        if s.value_clip is not None:
-            near = np.clip(value - old, -s.value_clip, s.value_clip) + old - target
-            near *= near
-            error *= loss >= near
-            loss = np.maximum(loss, near)
-        np.multiply(error, np.float32(2.0 * s.value_coefficient / count), out=self.value_delta[:n, 0])
-        self.critic.backward(critic, gradients[1], taken[:, c.critic], self.value_delta[:n])
-        return np.array([surrogate, loss.sum(), distance, original, n - np.count_nonzero(active)], np.float64)
+        blocks = -(-n // BLOCK)
+        self.numbers[:n], self.numbers[n : blocks * BLOCK] = index, index[0]
+        gather(rows, self.numbers[: blocks * BLOCK], self.rows)
+        originals = n
+        if self.mirror is not None:  # half of each tile in a mirror: all epochs together see both
+            half = blocks - blocks // 2
+            order, signs = self.mirror
+            self.rows[half:blocks] = self.rows[half:blocks, order] * signs[:, None]
+            originals = min(half * BLOCK, n)
+        means, values = self.actor.forward(blocks), self.critic.forward(blocks)
+        bounded = s.action_bound is not None and s.bound_coefficient > 0.0
+        start = len(NUMBERS)
+        self.shared[:start] = (
+            log_std.sum(),
+            1.0 - s.clip,
+            1.0 + s.clip,
+            -1.0 / count,
+            s.action_bound if bounded else 0.0,
+            2.0 * s.bound_coefficient / count if bounded else 0.0,
+            2.0 * s.value_coefficient / count,
+            s.value_clip or 0.0,
+            s.value_clip is not None,
+        )
+        self.shared[start : start + c.actions] = np.exp(-log_std)
+        sums = self.shared[start + c.actions :].reshape(-1, LANES)
+        sums[:] = 0.0
+        places = (address(each) for each in (self.rows, means, values, self.shared))
+        sizes = blocks, c.actions, c.width, means.shape[1], values.shape[1], c.action.start, n, originals
+        functions().loss(*places, *sizes)
+        self.actor.backward(blocks, gradients[0])
+        self.critic.backward(blocks, gradients[1])
+        total = np.add.reduce(sums, axis=1)
+        gradients[2][:] = total[len(SUMS) :]
+        return np.append(total[: len(SUMS)].astype(np.float64), originals)

@@ -1,5 +1,9 @@
 """PPO: gradients against torch, advantages by hand, the same bits on any number of threads, and a problem it solves."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,19 +55,15 @@ def test_gradients_are_those_of_torch(activation: str, value_clip: float | None)
     with ThreadPoolExecutor(1) as pool:
         rows, *_ = ppo._rows(rollout, pool)
     ppo.parameters[:] += 0.05 * np.random.default_rng(4).standard_normal(len(ppo.parameters)).astype(np.float32)
-    flat, log_std, value = ppo._parts(ppo.parameters)
+    _, log_std, _ = ppo._parts(ppo.parameters)
+    ppo._load()
     gradient = np.empty_like(ppo.parameters)
     a, d, v = ppo._parts(gradient)
+    padded = [np.empty(packed.count, np.float32) for packed in ppo._packed]
     actor, critic = ppo.actor, ppo.critic
-    sums = ppo._tiles[0].gradient(
-        rows,
-        np.arange(len(rows)),
-        actor.views(flat),
-        critic.views(value),
-        log_std,
-        (actor.views(a), critic.views(v), d),
-        len(rows),
-    )
+    sums = ppo._tiles[0].gradient(rows, np.arange(len(rows)), log_std, len(rows), (*padded, d))
+    for packed, part, flat in zip(ppo._packed, padded, (a, v), strict=True):
+        packed.unpad(part, flat)
 
     def net(network, vector, x):
         shape = {"elu": torch.nn.functional.elu, "tanh": torch.tanh, "relu": torch.relu}[activation]
@@ -89,13 +89,13 @@ def test_gradients_are_those_of_torch(activation: str, value_clip: float | None)
     loss = surrogate + s.value_coefficient * losses.mean() + s.bound_coefficient * (beyond**2).sum(1).mean()
     loss.backward()
     wanted = p.grad.numpy()
-    assert 0.02 < sums[4] / len(rows) < 0.98  # some samples are clipped
+    assert 0.02 < sums[3] / len(rows) < 0.98  # some samples are clipped
     assert np.abs(gradient - wanted).max() < 2e-6 * max(1.0, np.abs(wanted).max())  # float32 sums of 200 samples
     assert np.isclose(-sums[0] / len(rows), surrogate.item(), rtol=1e-4) and np.isclose(sums[1], losses.sum().item(), rtol=1e-5)
     # and the divergence
     before = torch.distributions.Normal(R[:, c.mean], torch.exp(torch.tensor(ppo._old_log_std, dtype=torch.float64)))
     divergence = torch.distributions.kl_divergence(before, normal).sum(1).mean().item()
-    assert np.isclose(ppo._kl(sums[2] / sums[3], log_std), divergence, rtol=1e-4)
+    assert np.isclose(ppo._kl(sums[2] / sums[4], log_std), divergence, rtol=1e-4)
 
 
 def test_advantages_by_hand() -> None:
@@ -134,6 +134,27 @@ def test_it_learns_and_bits_depend_neither_on_threads_nor_on_a_restart() -> None
     assert all(np.array_equal(a, states[1][name]) for name, a in states[0].items())
     assert rewards[11] > -0.35 and rewards[0] < -1.0  # the deviation of 0.6 alone costs 0.72 at the beginning
     assert 0.0 < found["kl"] < 0.1 and found["std"] < 0.6
+
+
+CHILD = """
+import hashlib, sys
+sys.path.insert(0, sys.argv[1])
+from test_ppo import learner, samples
+ppo = learner(hidden=(20, 9))
+for k in range(2):
+    ppo.update(samples(ppo.policy, 90, 7, seed=k))
+print(hashlib.sha256(ppo.parameters.tobytes()).hexdigest())
+"""
+
+
+def test_bits_do_not_depend_on_the_width_of_vectors() -> None:
+    found = set()
+    for width in ("32", "64"):
+        environment = os.environ | {"CONDYLE_VECTOR_BYTES": width}
+        command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
+        child = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        found.add(child.stdout)
+    assert len(found) == 1
 
 
 def test_values_stay_when_returns_are_normalised_anew() -> None:
