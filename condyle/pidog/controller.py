@@ -41,14 +41,15 @@ ACTION = [
 
 # all lengths in m, angles in rad, times in s
 NUMBERS: dict[str, Any] = {
-    "frequency": 3.64,  # of the clock, Hz
-    "duty": 0.465,  # part of a cycle that a foot is on the ground
-    "depth": [0.111, 0.100],  # of the front and hind feet below their hips
+    "frequency": 3.8,  # of the clock, Hz
+    "duty": 0.48,  # part of a cycle that a foot is on the ground
+    "depth": [0.110, 0.100],  # of the front and hind feet below their hips
     "center": [0.0113, -0.0288],  # of their steps, forward of the hips
-    "lift": [0.0195, 0.013],  # of a foot in the air
+    "lift": [0.020, 0.014],  # of a foot in the air
+    "rise": 0.5,  # of the lift: 0 is slow at both ends, 1 leaves and meets the ground at speed
     "gain": 1.25,  # length of the steps over that of a foot that never slips
-    "shape": -0.23,  # of the swing: 0 is slow at both ends, 1 comes down moving backward as fast as the ground
-    "balance": [0.04, 0.0, 0.03, 0.0, 0.0, 0.0],  # see `balance`: m per unit of lean, and m per rad/s
+    "shape": -0.2,  # of the swing: 0 is slow at both ends, 1 comes down moving backward as fast as the ground
+    "balance": [0.04, 0.0, 0.02, 0.0, 0.0, 0.0],  # see `balance`: m per unit of lean, and m per rad/s
     "lean_filter": 0.04,  # weight of one frame
     "wave_filter": 0.04,  # weight of one frame
     "balance_limit": 0.02,  # m
@@ -197,7 +198,7 @@ def footpath(numbers: dict[str, Any], phase: Any) -> tuple[Any, Any]:
     forward = swing - (1.0 + numbers["shape"] * (1.0 - duty) / duty) * np.sin(2.0 * np.pi * swing) / (2.0 * np.pi)
     along = np.where(part < duty, 0.5 - part / duty, -0.5 + forward)
     lifted = np.sin(np.pi * swing)
-    return along, lifted * lifted
+    return along, lifted * (lifted + numbers["rise"] * (1.0 - lifted))
 
 
 def leg_angles(x: Any, z: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from condyle.tape.array import array, where
 from condyle.tasks.pidog_robot import FEET, GRAVITY, ROUGHNESS, robot
 
 LOADED = 0.3  # N: a foot that carries more is on the ground
-CLEARANCE = 0.015  # m: how high a foot should be in the middle of its swing
+CLEARANCE = 0.016  # m: how high a foot should be in the middle of its swing
 SMOOTH = 0.08  # weight of one frame in the speed that is rewarded
 # of a policy step; of m/s, rad, N m rad/s, ... as each term says
 WEIGHTS = {
@@ -19,7 +19,7 @@ WEIGHTS = {
     "heading": 1.0,
     "alive": 0.5,
     "slip": 8.0,
-    "lift": 120.0,
+    "lift": 300.0,
     "tilt": 4.0,
     "shake": 0.02,
     "bounce": 0.5,
@@ -27,7 +27,7 @@ WEIGHTS = {
     "energy": 0.03,
     "action": 0.01,
     "change": 0.03,
-    "fall": 20.0,
+    "fall": 60.0,
 }
 
 

@@ -49,9 +49,9 @@ def robot() -> Robot:
     return load("pidog").lock(["head", "tail"])
 
 
-def rough(x: Any, y: Any) -> Any:
-    """Waves of 12 and 17 cm, together ROUGHNESS high."""
-    size = 0.25 * ROUGHNESS
+def rough(x: Any, y: Any, roughness: float = ROUGHNESS) -> Any:
+    """The height of rough ground: waves of 12 and 17 cm, together so high."""
+    size = 0.25 * roughness
     return size * (np.sin(50.0 * x + 13.0 * y) + np.sin(-21.0 * x + 31.0 * y))
 
 

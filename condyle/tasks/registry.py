@@ -40,6 +40,7 @@ class Task:
     progress, such as {"speed": 0.2, "falls": 0.0}. `mirror`: the symmetry of observations and actions, if there is one.
     `observation`: names and sizes of the parts of an observation; `action`: names. `controller`: numbers of the controller around
     the policy, for its file. `commands`: {name: (low, high)}. `hyperparameters`: of the training.
+    `training`: options of `make` in training only.
     `schedule(iteration)`: shared values of the environment from this iteration on, {name: value}.
     """
 
@@ -58,6 +59,7 @@ class Task:
     controller: Mapping[str, Any] = field(default_factory=dict)
     commands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     episode_seconds: float = 20.0
+    training: Mapping[str, Any] = field(default_factory=dict)
 
 
 def task_names(robot: str | None = None) -> list[tuple[str, str]]:

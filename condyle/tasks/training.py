@@ -61,7 +61,7 @@ class Training:
         count = int(given.pop("envs", ENVS)) if envs is None else envs
         self.task, self.seed, self.randomize = task, seed, randomize
         self.settings = Settings.of(given)
-        self.env = task.make(count, seed=seed, randomize=randomize)
+        self.env = task.make(count, seed=seed, randomize=randomize, **task.training)
         if task.observation and sum(size for _, size in task.observation) != self.env.observation_size:
             raise ControlError(
                 f"task '{task.name}' names {sum(size for _, size in task.observation)} observations, and its environment gives "
