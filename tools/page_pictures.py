@@ -33,6 +33,7 @@ DRAWN_IN = {
     "torch_and_jax": "pictures_of_gradients",
     "closed_loop": "pictures_of_loops",
     "blocks": "pictures_of_loops",
+    "environments": "pictures_of_environments",
     "sensors": "pictures_of_sensors",
     "flight": "pictures_of_flight",
     "flight_control": "pictures_of_flight_control",
