@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # (robot, task) -> module of this folder and the name of the Task in it
 TASKS: dict[tuple[str, str], tuple[str, str]] = {
     ("pidog", "walk"): ("pidog", "WALK"),
+    ("pidog", "stand"): ("pidog_stand", "STAND"),
     ("pidog", "get-up"): ("pidog_get_up", "GET_UP"),
     ("cartpole", "balance"): ("cart_pole", "BALANCE"),
     ("cartpole", "swing-up"): ("cart_pole", "SWING_UP"),
