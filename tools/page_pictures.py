@@ -35,6 +35,7 @@ DRAWN_IN = {
     "blocks": "pictures_of_loops",
     "environments": "pictures_of_environments",
     "sensors": "pictures_of_sensors",
+    "pidog_recovery": "pictures_of_recovery",
     "flight": "pictures_of_flight",
     "flight_control": "pictures_of_flight_control",
     "birotor_models": "pictures_of_flight",

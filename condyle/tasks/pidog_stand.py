@@ -3,9 +3,9 @@
     found = trials(1000, 0.2)                           # dogs of all kinds, kicked with 0.2 N s: which of them stand afterwards
     found = trials(1000, 0.2, policy=file.policy)
 
-The controller is that of walking, condyle/pidog/controller.py, with a command of zero and a stance of its own, so a policy of this
-task is deployed as one of walking is. Legs have no joint sideways: against a push from the side the dog can only make its legs
-longer or shorter, against one from the front or behind it can step, too.
+The controller is that of walking, condyle/pidog/controller.py, with a command of zero and a stance of its own, so a policy of
+this task is deployed as one of walking is. Legs have no joint sideways: against a push from the side the dog can only make its
+legs longer or shorter, against one from the front or behind it can step, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def loop(balance: bool = False) -> Loop:
     inner = dog.dog_loop(numbers=NUMBERS, tuned=("balance",) if balance else (), pushes=False)
     kick = WrenchPulse("torso", np.zeros(6), KICK_START, KICK_TIME, period=PERIOD, name="kick")
     slow = WrenchPulse("torso", np.zeros(6), SLOW_START, SLOW_TIME, period=PERIOD, name="slow")
-    return Loop(inner.world, lambda x, action: combined(inner.function(x, action), kick(x), slow(x)), action=len(controller.ACTION))
+    return Loop(
+        inner.world, lambda x, action: combined(inner.function(x, action), kick(x), slow(x)), action=len(controller.ACTION)
+    )
 
 
 def level_push(size: Any, way: Any) -> Any:
@@ -70,8 +72,8 @@ def make(
     balance: Any = None,
     **options: Any,
 ) -> VectorEnv:
-    """The environment. `impulse` (N s) of the kicks and `force` (N) of the slow pushes: for all robots, in place of random ones up
-    to KICK and SLOW. `balance`: gains of the controller's balance."""
+    """The environment. `impulse` (N s) of the kicks and `force` (N) of the slow pushes: for all robots, in place of random ones
+    up to KICK and SLOW. `balance`: gains of the controller's balance."""
     drawn: dict[str, Any] = {n: v for n, v in dog.randomization().items() if not n.startswith("push.")} if randomize else {}
     # shared values, so that other sizes do not compile again
     shared: dict[str, Any] = {"impulses": _range(impulse, KICK), "forces": _range(force, SLOW)}
@@ -120,8 +122,8 @@ def reward(s: Any) -> dict[str, Any]:
         "low": -(low * low),
         "motion": -2.0 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]),
         "rate": -0.02 * (w[0] * w[0] + w[1] * w[1] + w[2] * w[2]),
-        "action": -0.01 * sum(s.action * s.action),
-        "change": -0.02 * sum(change * change),
+        "action": -0.003 * sum(s.action * s.action),
+        "change": -0.005 * sum(change * change),
         "torque": -0.5 * sum(s["servo.torque"] * s["servo.torque"]),
         "fall": -20.0 * where(fallen(s), 1.0, 0.0),
     }
@@ -174,7 +176,7 @@ def trials(
     randomize: bool = True,
     dtype: Any = np.float64,
 ) -> Array:
-    """Which of `count` dogs did not fall in TRIAL seconds with one kick and one slow push, and stand still at their height at the end.
+    """Which of `count` dogs did not fall in TRIAL seconds with one kick and one slow push, and stand still at the end.
 
     Without a policy the pose is held, or with `balance` that of the controller's own balance.
     """
@@ -196,7 +198,7 @@ STAND = Task(
     name="stand",
     summary="stand still when pushed, with full randomisation and without joint angles",
     make=make,
-    iterations=150,
+    iterations=500,
     hidden=(64, 64),
     hyperparameters={"envs": 1024, "steps": 24, "initial_std": 0.3, "action_bound": 2.5},
     mirror=_mirror(),

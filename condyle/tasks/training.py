@@ -58,7 +58,8 @@ class Training:
         threads: int | None = None,
     ) -> None:
         given = {"hidden": task.hidden, **task.hyperparameters, **(hyperparameters or {})}
-        count = int(given.pop("envs", ENVS)) if envs is None else envs
+        usual = int(given.pop("envs", ENVS))
+        count = usual if envs is None else envs
         self.task, self.seed, self.randomize = task, seed, randomize
         self.settings = Settings.of(given)
         self.env = task.make(count, seed=seed, randomize=randomize, **task.training)

@@ -18,3 +18,10 @@ def test_it_gets_up_from_its_side() -> None:
 def test_a_pose_that_is_unknown() -> None:
     with pytest.raises(ControlError, match=r"not dropped on 'sid'.*side"):
         load_task("pidog", "get-up").make(1, pose="sid")
+
+
+def test_it_stands_when_kicked() -> None:
+    env = load_task("pidog", "stand").make(4, impulse=0.2)
+    found = env.rollout(np.zeros((4, 100, env.action_size), np.float32), record=["q", "kick.wrench"])
+    assert not found.terminated.any()
+    assert np.allclose(np.linalg.norm(found["kick.wrench"][:, 0], axis=-1) * 0.05, 0.2, rtol=1e-5, atol=0.0)
