@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import require
-from condyle.robot.conventions import q_from_mujoco, q_to_mujoco, v_from_mujoco, v_to_mujoco
+from condyle.robot.conventions import q_from_mujoco, q_to_mujoco, rotate, v_from_mujoco, v_to_mujoco
 from condyle.robot.to_mujoco import mujoco_compiled, mujoco_spec
 from condyle.simulate.parameters import parameterized
 from condyle.simulate.simulation import Simulation
-from condyle.simulate.terrain import Heights
+from condyle.simulate.terrain import FEW, Heights
 from condyle.simulate.world import World
 
 Array = np.ndarray
@@ -62,6 +62,7 @@ class MujocoWorld:
         states = self.mujoco.mjtState
         self.inputs = int(states.mjSTATE_XFRC_APPLIED | states.mjSTATE_MOCAP_POS | states.mjSTATE_MOCAP_QUAT)
         self.points = len(world.points)
+        self.same_ground = all(not name.startswith("ground.") or name == "ground.friction" for name in given)
         self.rough = any(isinstance(each.ground, Heights) for each in self.worlds)
         self.sensors = np.zeros((count, self.models[0].nsensordata))
         self.place(np.repeat(simulation.robot.neutral()[None], count, axis=0), np.zeros((count, self.model.nv)))
@@ -69,12 +70,13 @@ class MujocoWorld:
     def place(self, q: Array, v: Array) -> None:
         """Put the robots at configurations (count, nq) with velocities (count, nv), ours."""
         self.q, self.v = np.array(q, dtype=float), np.array(v, dtype=float)
-        self.planes = [] if self.points == 0 else self.planes_at(self._point_positions())
+        if self.points:
+            self.planes = self.planes_at(self._point_positions())
 
     def step(self, drives: Mapping[str, Array], wrenches: Array | None = None) -> None:
         """One tick of all robots under drives that are held: stiffness, damping, target, force, effort, each (count, joints).
 
-        `wrenches`: (count, 6), force then torque on the base at its centre of mass, world axes.
+        `wrenches`: (count, 6), force then torque on the base at its origin, world axes.
         """
         K, B = drives["stiffness"], drives["damping"]
         bias = np.stack([K * drives["target"] + drives["force"], -K, -B], axis=-1)
@@ -113,30 +115,38 @@ class MujocoWorld:
 
     # ---- inside
 
-    def planes_at(self, positions: Array) -> list[tuple[Array, Array]]:
-        """(position, quaternion w x y z) of the tangent planes of the ground under points, one pair of arrays for each robot."""
-        found = []
-        for world, points in zip(self.worlds, positions, strict=True):
-            assert world.ground is not None
-            distance, normal = world.ground.distance(points.T)
-            n = np.broadcast_to(
-                np.array([np.broadcast_to(np.asarray(x, dtype=float), len(points)) for x in normal]).T, points.shape
-            )
-            at = points - np.broadcast_to(np.asarray(distance, dtype=float), len(points))[:, None] * n
-            # the shortest rotation that takes z to n
-            w = np.sqrt(0.5 * (1.0 + n[:, 2]))
-            turn = np.stack([w, -n[:, 1] / (2.0 * w), n[:, 0] / (2.0 * w), np.zeros(len(points))], axis=1)
-            found.append((at, turn))
-        return found
+    def planes_at(self, positions: Array) -> tuple[Array, Array]:
+        """(positions, quaternions w x y z) of the tangent planes of the ground under points: (count, points, 3) and (..., 4)."""
+        shape = positions.shape[:2]
+        distance, normal = np.zeros(shape), np.zeros((*shape, 3))
+        # one call where all robots have the same ground
+        for rows in [slice(None)] if self.same_ground else [slice(k, k + 1) for k in range(self.count)]:
+            ground = self.worlds[rows.start or 0].ground
+            assert ground is not None
+            points = positions[rows].reshape(-1, 3)
+            # so many points that the terrain's function is compiled
+            d, n = ground.distance(np.resize(points, (max(len(points), FEW + 1), 3)).T)
+            d, n = (np.asarray(d, dtype=float), [np.asarray(each, dtype=float) for each in n])
+            distance[rows] = d[: len(points)].reshape(-1, shape[1])
+            for axis, each in enumerate(n):
+                normal[rows, :, axis] = each if each.ndim == 0 else each[: len(points)].reshape(-1, shape[1])
+        # the shortest rotation that takes z to the normal
+        w = np.sqrt(0.5 * (1.0 + normal[..., 2]))
+        turn = np.stack([w, -normal[..., 1] / (2.0 * w), normal[..., 0] / (2.0 * w), np.zeros(shape)], axis=-1)
+        return positions - distance[..., None] * normal, turn
 
     def _inputs(self, wrenches: Array | None) -> Array:
         """Wrenches on bodies and poses of planes, in the order of MuJoCo's state."""
         applied = np.zeros((self.count, self.models[0].nbody, 6))
         if wrenches is not None:
-            applied[:, self.models[0].body(self.model.links[0].name).id] = wrenches
+            # MuJoCo applies it at the centre of mass
+            com = np.array([np.asarray(world.model.links[0].inertia.com, dtype=float) for world in self.worlds])
+            torque = wrenches[:, 3:] - np.cross(rotate(self.q[:, 3:7], com), wrenches[:, :3])
+            base = self.models[0].body(self.model.links[0].name).id
+            applied[:, base] = np.concatenate([wrenches[:, :3], torque], axis=1)
         parts = [applied.reshape(self.count, -1)]
         if self.points:
-            parts += [np.array([plane[k].ravel() for plane in self.planes]) for k in (0, 1)]
+            parts += [each.reshape(self.count, -1) for each in self.planes]
         return np.concatenate(parts, axis=1)
 
     def _point_positions(self) -> Array:

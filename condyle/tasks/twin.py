@@ -1,11 +1,12 @@
-"""The twin of a loop in MuJoCo: hobby servos and inertial measurement unit in NumPy around MujocoWorld, many robots at once.
+"""The twin of PiDog's loop in MuJoCo: servos, IMU, pushes, controller and policy in NumPy, many dogs at once.
 
-The laws are those of condyle.blocks.HobbyServo and condyle.blocks.IMU, written a second time without them, with the same ticks.
+The laws are those of condyle.blocks.HobbyServo and condyle.blocks.IMU, written a second time without them, with the same ticks;
+the controller is condyle/pidog/controller.py, as it runs on the dog. The physics is MujocoWorld.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
@@ -14,7 +15,13 @@ import numpy as np
 from condyle.blocks.hobby_servo import HobbyServo
 from condyle.blocks.imu import IMU
 from condyle.closed_loop.block import Block
+from condyle.closed_loop.loop import Loop
+from condyle.learn.lstm import LSTMPolicy
+from condyle.learn.policy_file import PolicyFile
+from condyle.pidog import controller
 from condyle.robot.conventions import rotate, rotate_back
+from condyle.tasks.mujoco_world import MujocoWorld
+from condyle.tasks.pidog_robot import PUSH_TIME
 
 Array = np.ndarray
 
@@ -112,6 +119,83 @@ class Inertial:
             value = np.clip(value, -n[f"{name}_limit"], n[f"{name}_limit"])
         step = n[f"{name}_resolution"]
         return np.where(step > 0.0, np.rint(value / np.where(step > 0.0, step, 1.0)) * step, value)
+
+
+class Dogs:
+    """PiDogs under a policy: the loop `loop` of condyle/tasks/pidog_robot.py in MuJoCo, each dog with its own `parameters`."""
+
+    def __init__(
+        self, file: PolicyFile, loop: Loop, q: Array, phase: Array, parameters: Mapping[str, Array], *, seed: int = 0
+    ) -> None:
+        assert loop.world is not None
+        blocks, count = loop.plan.blocks, len(q)
+        servo, imu, push = blocks["servo"], blocks["imu"], blocks["push"]
+        assert isinstance(servo, HobbyServo) and isinstance(imu, IMU)
+        own = {f"{joint}.damping": np.zeros(()) for joint in servo.joints}
+        own |= {name: value for name, value in parameters.items() if name.partition(".")[0] not in blocks}
+        self.every, self.dt, self.count = imu.every, loop.dt, count
+        self.world = MujocoWorld(loop.world, servo.joints, count, own)
+        self.servos = Servos(servo, count, loop.dt, parameters)
+        self.imu = Inertial(imu, count, loop.dt * imu.every, parameters, seed=seed)
+        self.push, self.random = _numbers(push, count, parameters)("force"), np.random.default_rng([seed, 1])
+        self.push_rate = float(_numbers(push, count, parameters)("rate")[0, 0])
+        self.offset = _numbers(blocks["horn"], count, parameters)("offset")
+        command = _numbers(blocks["command"], count, parameters)
+        self.command = np.stack([command("speed")[:, 0], command("turn")[:, 0]])
+        self.gravity = np.array([np.asarray(each.model.gravity, dtype=float) for each in self.world.worlds])
+        self.policy = walking_policy(file, count)
+        self.numbers = dict(file.controller)
+        # the controller's arrays have the dogs in their last axis
+        self.state = {name: np.repeat(value[:, None], count, axis=1) for name, value in controller.initial().items()}
+        self.state["phase"] = phase[None]
+        self.seen = np.repeat(blocks["controller"].states["seen"][:, None], count, axis=1)
+        self.world.place(q, np.zeros((count, self.world.model.nv)))
+        self.velocity, self.rate = np.zeros((count, 3)), np.zeros((count, 3))  # before the last tick
+        self.force, self.remaining = np.zeros((count, 3)), np.zeros((count, 1))
+        self.tick, self.target, self.action = 0, np.zeros((count, servo.size)), np.zeros((count, len(controller.ACTION)))
+
+    def step(self) -> None:
+        """One tick; at the start of a frame the policy acts."""
+        world = self.world
+        orientation, rate, velocity = base_motion(world.q, world.v)
+        if self.tick % self.every == 0:
+            turning, acceleration = (rate - self.rate) / self.dt, (velocity - self.velocity) / self.dt
+            measured = self.imu(orientation, rate, turning, acceleration, self.gravity)
+            self.action = self.policy(self.seen.T)
+            angles, state = controller.act(self.numbers, self.state, np.asarray(self.action, dtype=float).T)
+            self.seen, self.state = controller.observe(
+                self.numbers, state, measured["rate"].T, measured["acceleration"].T, self.command
+            )
+            self.target = angles.T + self.offset
+            self._push()
+        self.velocity, self.rate = velocity, rate
+        joints = len(self.servos.rate[0])
+        drives = self.servos(self.target, world.q[:, -joints:], world.v[:, -joints:])
+        world.step(drives, np.concatenate([self.force, np.zeros((self.count, 3))], axis=1))
+        self.tick += 1
+
+    def _push(self) -> None:
+        """Start pushes at random times, and end those that have lasted."""
+        dt = self.dt * self.every
+        drawn = self.random.uniform(size=(self.count, 4))
+        starts = drawn[:, 3:] < self.push_rate * dt
+        direction = np.stack([2.0 * drawn[:, 0] - 1.0, 2.0 * drawn[:, 1] - 1.0, drawn[:, 2] - 0.5], axis=1)
+        self.remaining = np.where(starts, PUSH_TIME, np.maximum(self.remaining - dt, 0.0))
+        self.force = np.where(starts, direction * self.push, np.where(self.remaining > 0.5 * dt, self.force, 0.0))
+
+
+def walking_policy(file: PolicyFile, count: int) -> Callable[[Array], Array]:
+    """Observations (count, n) -> mean actions, with the memory of a recurrent policy."""
+    policy = file.policy
+    if not isinstance(policy, LSTMPolicy):
+        return lambda seen: np.asarray(policy(seen))
+    memory = [policy.initial(count)]
+
+    def remembering(seen: Array) -> Array:
+        action, memory[0] = policy(seen, memory[0])
+        return np.asarray(action)
+
+    return remembering
 
 
 def beyond(x: Array, width: Array) -> Array:
