@@ -140,9 +140,7 @@ class _Kernel:
         self.policy: dict[str, Any] = {p.name: p.default for p in block.parameters.values()}
         self.policy |= {w.name: w.default for w in block.tables.values()}
 
-    def __call__(
-        self, chosen: Array, q: Array, phase: Array, parameters: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], Array]:
+    def __call__(self, chosen: Array, q: Array, phase: Array, parameters: Mapping[str, Array]) -> tuple[dict[str, Array], Array]:
         x0 = self.loop.state(q, **{"controller.phase": phase[:, None]}).astype(np.float32)
         options: dict[str, Any] = {"every": RECORD_EVERY, "freeze": True, "seed": self.trial.seed, "robots": chosen}
         options["record"] = ["q", "v", "contact_forces", "servo.torque", "policy.output"]
@@ -160,9 +158,7 @@ class _Twin:
         ground = None if trial.randomize else dog.flat()
         self.file, self.trial, self.loop = file, trial, dog.dog_loop(dog.world(ground), numbers=file.controller)
 
-    def __call__(
-        self, chosen: Array, q: Array, phase: Array, parameters: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], Array]:
+    def __call__(self, chosen: Array, q: Array, phase: Array, parameters: Mapping[str, Array]) -> tuple[dict[str, Array], Array]:
         dogs = Dogs(self.file, self.loop, q, phase, parameters, seed=self.trial.seed + int(chosen[0]))
         rows: dict[str, list[Array]] = {name: [] for name in ("q", "v", "forces", "torques", "actions")}
         fell = np.zeros(len(chosen), dtype=bool)
