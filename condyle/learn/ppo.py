@@ -183,7 +183,7 @@ class PPO:
         log_std = self._parts(self.parameters)[1]
         starts = range(0, len(index), TILE)
         a, c = (packed.count for packed in self._packed)
-        padded = np.empty((len(starts), a + c + len(log_std)), np.float32)
+        padded = np.zeros((len(starts), a + c + len(log_std)), np.float32)  # products leave padding as it is
         sums = np.zeros((len(starts), 5))
 
         def work(tile: Tile, k: int) -> None:

@@ -30,9 +30,9 @@ class Body:
         """An instruction without a value, or a label."""
         self.lines.append(text if text.endswith(":") else f"  {text}")
 
-    def loop(self, name: str, start: str, end: str, step: int, carried: dict[str, tuple[str, str]]) -> LoopCode:
-        """The start of a loop; `carried`: {name: (type, initial value)}."""
-        return LoopCode(self, name, start, end, step, carried)
+    def loop(self, name: str, start: str, end: str, step: int, values: dict[str, tuple[str, str]]) -> LoopCode:
+        """The start of a loop; `values`: {name: (type, initial value)}."""
+        return LoopCode(self, name, start, end, step, values)
 
     def address(self, base: str, index: str) -> str:
         """Of entry `index` of floats at `base`."""
@@ -125,9 +125,9 @@ class Body:
 class LoopCode:
     """A counted loop with values that it carries; `close` ends it."""
 
-    def __init__(self, body: Body, name: str, start: str, end: str, step: int, carried: dict[str, tuple[str, str]]) -> None:
+    def __init__(self, body: Body, name: str, start: str, end: str, step: int, values: dict[str, tuple[str, str]]) -> None:
         self.body, self.name, self.end, self.step = body, name, end, step
-        self.carried, self.phis = carried, dict[str, str]()
+        self.values, self.phis = values, dict[str, str]()
         before = f"{name}_before"
         body.do(f"br label %{before}")
         body.do(f"{before}:")
@@ -136,7 +136,7 @@ class LoopCode:
         self.index = f"%{name}_i"
         self.place = len(body.lines)
         body.do(f"{self.index} = phi i64 [ {start}, %{before} ], [ %{name}_n, %{name}_end ]")
-        for key, (kind, initial) in carried.items():
+        for key, (kind, initial) in values.items():
             self.phis[key] = f"%{name}_{key}"
             body.do(f"{self.phis[key]} = phi {kind} [ {initial}, %{before} ], [ @{name}_{key}@, %{name}_end ]")
 

@@ -37,8 +37,8 @@ def affine(name: str, vectors: int) -> str:
     w0, b0 = m.address("%w", rows.index), m.address("%b", rows.index)
     chunks = m.loop("chunk", "0", str(BLOCK), vectors * LANES, {})
     first = [m.splat(m.number(b0, j)) for j in range(outs)]
-    carried = {f"a{j}_{v}": (VECTOR, first[j]) for j in range(outs) for v in range(vectors)}
-    k = m.loop("k", "0", "%nin", 1, carried)
+    values = {f"a{j}_{v}": (VECTOR, first[j]) for j in range(outs) for v in range(vectors)}
+    k = m.loop("k", "0", "%nin", 1, values)
     xk = m.address(m.address(x0, m.times(k.index, BLOCK)), chunks.index)
     xs = [m.vector(xk, LANES * v) for v in range(vectors)]
     wk = m.address(w0, m.times(k.index, "%ws"))
@@ -97,8 +97,8 @@ def outer(wide: int, high: int) -> str:
     d0 = m.address("%d", m.times(outs.index, BLOCK))
     ins = m.loop("in", "0", "%nin", high, {})
     x0 = m.address("%x", m.times(ins.index, BLOCK))
-    carried = {f"a{i}_{j}": (VECTOR, "zeroinitializer") for i in range(high) for j in range(wide)}
-    blocks = m.loop("block", "0", "%blocks", 1, carried)
+    values = {f"a{i}_{j}": (VECTOR, "zeroinitializer") for i in range(high) for j in range(wide)}
+    blocks = m.loop("block", "0", "%blocks", 1, values)
     db = m.address(d0, m.times(blocks.index, "%df", BLOCK))
     xb = m.address(x0, m.times(blocks.index, "%xf", BLOCK))
     new = dict(blocks.phis)
