@@ -36,6 +36,7 @@ DRAWN_IN = {
     "environments": "pictures_of_environments",
     "sensors": "pictures_of_sensors",
     "pidog_recovery": "pictures_of_recovery",
+    "training": "pictures_of_learning",
     "flight": "pictures_of_flight",
     "flight_control": "pictures_of_flight_control",
     "birotor_models": "pictures_of_flight",
