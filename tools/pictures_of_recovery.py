@@ -19,7 +19,7 @@ def pidog_recovery(path: Path) -> None:
     """One dog gets up from its side, one from its back."""
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(2, FRAMES, figsize=(12.0, 4.4))
+    fig, axes = plt.subplots(2, FRAMES, figsize=(9.0, 3.4))
     for row, pose in zip(axes, ("side", "back"), strict=True):
         env = pidog_get_up.make(16, 0, False, np.float64, pose=pose)
         steps = env.max_episode_steps or 1
@@ -30,8 +30,8 @@ def pidog_recovery(path: Path) -> None:
         for ax, k in zip(row, np.linspace(first, last, FRAMES).round().astype(int), strict=True):
             q = found["q"][best, k].copy()
             q[:2] = 0.0
-            ax.imshow(picture(robot(), q, size=(360, 360)))
-            ax.set_title(f"from its {pose}: {(k - first) / get_up.RATE:.1f} s", fontsize=9)
+            ax.imshow(picture(robot(), q, size=(240, 240)))
+            ax.set_title(f"from its {pose}: {(k - first) / get_up.RATE:.1f} s", fontsize=7)
             ax.axis("off")
     fig.tight_layout()
     save(fig, path)

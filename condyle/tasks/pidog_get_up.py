@@ -5,7 +5,7 @@
 
 The controller is condyle/pidog/get_up.py: motions that were found by search, chosen by the IMU; the policy adds to them, and
 without one they are played as they are. An episode begins with a dog that is dropped and lies for `get_up.WAIT`. It succeeds
-when the dog has stood upright and still for STILL seconds, within LIMIT seconds after that.
+when the dog has stood upright and at rest for STILL seconds, within LIMIT seconds after that.
 
 All of the dog may touch the ground: torso, head, tail, legs and feet. The parts do not touch each other in the simulation; the
 motions keep front and hind legs, which move in the same planes, apart.
@@ -38,7 +38,7 @@ DROP = 0.15  # m: height of the torso at the start
 JOINT_SPREAD = 0.4  # rad
 UPRIGHT, HEIGHT = 0.95, 0.08  # cosine of the tilt, m of the torso above the ground
 SLOW, CALM = 0.15, 0.8  # m/s, rad/s: below both it is still
-STILL, LIMIT = 1.0, 5.0  # s that it has to stand still, s in which it has to succeed
+STILL, LIMIT = 1.0, 5.0  # s that it has to stand at rest, s in which it has to succeed
 SINGLE = 1e-3  # smoothing of contact in float32, where many contacts at once need it
 
 

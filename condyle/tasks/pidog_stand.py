@@ -1,4 +1,4 @@
-"""PiDog stands still when it is pushed: the task "stand", and trials of it.
+"""PiDog is at rest when it is pushed: the task "stand", and trials of it.
 
     found = trials(1000, 0.2)                           # dogs of all kinds, kicked with 0.2 N s: which of them stand afterwards
     found = trials(1000, 0.2, policy=file.policy)
@@ -56,9 +56,9 @@ def loop(balance: bool = False) -> Loop:
     )
 
 
-def level_push(size: Any, way: Any) -> Any:
+def level_push(size: Any, direction: Any) -> Any:
     """The wrench of a horizontal force."""
-    return np.array([size * np.cos(way), size * np.sin(way), 0.0, 0.0, 0.0, 0.0])
+    return np.array([size * np.cos(direction), size * np.sin(direction), 0.0, 0.0, 0.0, 0.0])
 
 
 def make(
@@ -176,7 +176,7 @@ def trials(
     randomize: bool = True,
     dtype: Any = np.float64,
 ) -> Array:
-    """Which of `count` dogs did not fall in TRIAL seconds with one kick and one slow push, and stand still at the end.
+    """Which of `count` dogs did not fall in TRIAL seconds with one kick and one slow push, and stand at rest at the end.
 
     Without a policy the pose is held, or with `balance` that of the controller's own balance.
     """
@@ -196,7 +196,7 @@ def trials(
 STAND = Task(
     robot="pidog",
     name="stand",
-    summary="stand still when pushed, with full randomisation and without joint angles",
+    summary="stand at rest when pushed, with full randomisation and without joint angles",
     make=make,
     iterations=500,
     hidden=(64, 64),
