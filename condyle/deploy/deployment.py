@@ -28,7 +28,7 @@ from condyle.tape.trace import Uniform
 
 ROBOT = "pidog"
 RAMP = 1.0  # s from one end of a command's range to the other
-MARGIN = 2.0  # degrees that servos stay away from +-90
+MARGIN = 1.0  # degrees that servos stay away from +-90; the controller itself stays within 88.8
 
 
 @dataclass(frozen=True)
