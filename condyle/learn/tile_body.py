@@ -167,5 +167,6 @@ def integers(value: int) -> str:
 
 
 def function(name: str, pointers: tuple[str, ...], sizes: tuple[str, ...], m: Body) -> str:
+    """The text of a function of arrays that do not overlap, and sizes."""
     arguments = ", ".join([f"ptr noalias %{p}" for p in pointers] + [f"i64 %{s}" for s in sizes])
     return f"define void @{name}({arguments}) {{\nentry:\n" + "\n".join(m.lines) + "\n  ret void\n}\n"

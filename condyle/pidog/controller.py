@@ -94,7 +94,7 @@ def observe(
     """What the network sees, in the order of OBSERVATION, and the next state."""
     dt = 1.0 / RATE
     down, w = state["down"], rate
-    # the direction that stands still in the world turns against the body, and is pulled toward what the accelerometer says
+    # a direction that is constant in the world turns against the body, and is pulled toward what the accelerometer says
     turned = [
         down[0] + dt * (down[1] * w[2] - down[2] * w[1]),
         down[1] + dt * (down[2] * w[0] - down[0] * w[2]),
