@@ -19,6 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from picture_style import save_image
+from PIL import Image
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -87,10 +89,11 @@ def main() -> None:
         flags += [
             f"--window-size={size[0]},{size[1]}",
             f"--user-data-dir={folder}/profile",
-            f"--screenshot={given.out.resolve()}",
+            f"--screenshot={folder}/page.png",
         ]
         given.out.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([chromium, *flags, f"file://{folder}/page.html"], check=True, capture_output=True, timeout=120)
+        save_image(Image.open(f"{folder}/page.png"), given.out, 64)
     print(given.out)
 
 
