@@ -392,7 +392,7 @@ class VectorEnv:
             self._functions["reset"] = self._compiled(
                 reset_kernel(self.plan), {"row": self.plan.size, "mask": (), **self._tables}
             )
-        self._state = self._functions["reset"](row=self._state, mask=mask.astype(self.dtype), **self._arrays())
+        self._state = self._functions["reset"](row=self._state, mask=mask.astype(self.dtype), **self.arrays())
         self._memory = (None, None) if self._memory[1] is None else self._forgotten(mask)
         if not np.all(np.isfinite(self._state)):
             first = int(np.argwhere(~np.all(np.isfinite(self._state), axis=1))[0, 0])
@@ -414,11 +414,9 @@ class VectorEnv:
         if place not in self._functions:
             _, signals = self._record(record)
             kernel = rollout_kernel(self.plan, plan, record, signals, final)
-            shapes: dict[str, Any] = {"row": self.plan.size, "rows": Rows(None, self.action_size if plan is None else 1)}
-            shapes |= {**({} if plan is None else plan.shapes(self.action_size)), **self._tables}
-            self._functions[place] = self._compiled(kernel, shapes)
+            self._functions[place] = self._compiled(kernel, self.shapes(plan))
             self._functions[key, "policy"] = plan
-        arrays = {"row": self._state, "rows": rows, **self._arrays()}
+        arrays = {"row": self._state, "rows": rows, **self.arrays()}
         if policy is not None:
             plan = self._functions[key, "policy"]
             arrays |= policy_arrays(policy[0], policy[1], self.action_size, self.dtype)
@@ -455,7 +453,8 @@ class VectorEnv:
         count = sum(math.prod(shape) for shape in self.plan.shared.values())
         return {"shared": Uniform(count), **{name: Uniform(*w.shape) for name, w in self.loop.weights.items()}}
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What all robots share, as a kernel takes it."""
         return {"shared": self.shared.table(self.dtype), **self._loop_tables}
 
     @cached_property
@@ -468,6 +467,11 @@ class VectorEnv:
         with compiling(label):
             tape = traced_function(kernel, shapes, values_only=True)
         return Function(tape, backend, lanes=lanes, threads=threads, label=label)
+
+    def shapes(self, plan: PolicyPlan | None) -> dict[str, Any]:
+        """The inputs of the kernel of a rollout."""
+        found: dict[str, Any] = {"row": self.plan.size, "rows": Rows(None, self.action_size if plan is None else 1)}
+        return found | {**({} if plan is None else plan.shapes(self.action_size)), **self._tables}
 
     def _actions(self, actions: Any, shape: tuple[int, ...]) -> np.ndarray:
         try:

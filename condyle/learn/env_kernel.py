@@ -121,8 +121,15 @@ class EnvPlan:
 class Call:
     """What is the same for all steps of a call: shared values, and tables of the loop."""
 
-    def __init__(self, plan: EnvPlan, arrays: Mapping[str, Any], signals: tuple[str, ...], record: Record = ()) -> None:
-        self.plan, self.signals, self.record = plan, signals, record
+    def __init__(
+        self,
+        plan: EnvPlan,
+        arrays: Mapping[str, Any],
+        signals: tuple[str, ...],
+        record: Record = (),
+        differentiable: bool = False,
+    ) -> None:
+        self.plan, self.signals, self.record, self.differentiable = plan, signals, record, differentiable
         self.shared = plan.shared_values(arrays["shared"])
         self.tables = {name: arrays[name] for name in plan.loop.weights}
 
@@ -132,7 +139,8 @@ class Call:
         given = {name: parts[name] for name in plan.randomized}
         if SMOOTHING in plan.loop.parameters and SMOOTHING not in given:
             given[SMOOTHING] = np.maximum(plan.loop.parameters[SMOOTHING].default, by_precision(0.0, SMOOTHING_SINGLE))
-        found = call_context(plan.loop, {**given, **self.tables, "seed": parts["seed"], "robot": parts["robot"]}, tuple(given))
+        arrays = {**given, **self.tables, "seed": parts["seed"], "robot": parts["robot"]}
+        found = call_context(plan.loop, arrays, tuple(given), self.differentiable)
         return replace(found, start=start)
 
     def references(self, action: Any, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -412,11 +420,18 @@ def reset_kernel(plan: EnvPlan) -> Function:
     return reset
 
 
-def rollout_kernel(plan: EnvPlan, policy: PolicyPlan | None, record: Record, signals: tuple[str, ...], final: bool) -> Function:
+def rollout_kernel(
+    plan: EnvPlan,
+    policy: PolicyPlan | None,
+    record: Record,
+    signals: tuple[str, ...],
+    final: bool,
+    differentiable: bool = False,
+) -> Function:
     """The traced function of any number of policy steps; without a policy its rows are actions."""
 
     def rollout(row: Any, rows: Any, **arrays: Any) -> dict[str, Any]:
-        call = Call(plan, arrays, signals, record)
+        call = Call(plan, arrays, signals, record, differentiable)
         memory = {} if policy is None else policy.memory(arrays)
         sums = {} if policy is None else {"terms": np.zeros(len(plan.terms))}
         start = {"parts": plan.unpacked(row), "memory": memory, **sums}

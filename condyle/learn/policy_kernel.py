@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.blocks.policy import MLP
+from condyle.blocks.policy import LSTM, MLP
 from condyle.closed_loop.block import Block
 from condyle.closed_loop.tick import Tick
 from condyle.errors import ControlError
@@ -98,13 +98,17 @@ def policy_block(policy: Any) -> Block:
 def policy_form(block: Block) -> tuple[Any, PolicyPlan]:
     """(key, plan) of a policy: two policies of one form share a kernel."""
     shapes = tuple((w.name, w.shape) for w in block.tables.values()), tuple((p.name, p.shape) for p in block.parameters.values())
-    if type(block) is not MLP:
+    if type(block) not in (MLP, LSTM):
         return (id(block), *shapes), PolicyPlan(block)
     # the same form without its numbers, so that no trace depends on them
     sizes = [w.shape for w in block.tables.values()]
     optional: dict[str, Any] = {
         name: np.ones(p.shape) if name == "std" else np.zeros(p.shape) for name, p in block.parameters.items()
     }
+    if isinstance(block, LSTM):
+        gates, (n, m) = np.zeros(sizes[0]), sizes[1]
+        return ("lstm", *shapes), PolicyPlan(LSTM(gates, (np.zeros((n, m - 1)), np.zeros(n)), name=block.name, **optional))
+    assert isinstance(block, MLP)
     layers = [(np.zeros((n, m - 1)), np.zeros(n)) for n, m in sizes]
     return (block.activation, *shapes), PolicyPlan(MLP(layers, block.activation, name=block.name, **optional))
 
