@@ -75,7 +75,7 @@ def imitate(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train a policy that imitates demonstrations, for `condyle train --init`.
+    """Train a policy that imitates demonstrations.
 
     A tenth of the episodes is held out, and the error on it is printed.
     """

@@ -29,7 +29,7 @@ class RolloutOperations(Operations):
         self.record = (record,) if isinstance(record, str) else tuple(record)
         self.shapes = recordable(loop, self.record)
         self.name, self.run_time = "rollout", True
-        self.inputs, self.parameters = ["x", *loop.inputs], [*loop.parameters, *loop.parameters.aliases, *loop._weights]
+        self.inputs, self.parameters = ["x", *loop.inputs], [*loop.parameters, *loop.parameters.aliases, *loop.weights]
         self._operations: dict[Any, Operation] = {}
 
     @property
@@ -59,10 +59,10 @@ class RolloutOperations(Operations):
             arrays["robot"] = constant(halves("robots", np.arange(math.prod(lead)).reshape(lead)))
         for name, like in rows.items():
             arrays[name] = _rows(library, values[name], like.shape) if name in loop.inputs else constant(like)
-        own = {name for name in values if name not in (*arrays, *loop._weights)}
+        own = {name for name in values if name not in (*arrays, *loop.weights)}
         parameters = {loop.parameters[name].name: values[name] for name in own}
         arrays |= {name: parameters[name] for name in sorted(parameters)}
-        arrays |= {name: values[name] if name in values else constant(w.default) for name, w in loop._weights.items()}
+        arrays |= {name: values[name] if name in values else constant(w.default) for name, w in loop.weights.items()}
         key = (schedule, tuple(arrays))
         if key not in self._operations:
             function = loop._function(self.record, schedule, dict.fromkeys(sorted(parameters)), ("cpu", None, None))
