@@ -2,6 +2,8 @@
 
 PYTHON      ?= python3
 PYTEST_ARGS ?=
+# one more than there are cores: a test that waits for a browser or another process leaves its core to the others
+TEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 VENV        := .venv
 BIN         := $(VENV)/bin
 
@@ -23,7 +25,7 @@ demo: $(VENV)/.installed-demo ## five robots, simulated, checked and reported, i
 	$(BIN)/condyle demo
 
 test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows them
-	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-bench ## measure the speeds the documentation quotes
 	$(BIN)/python -m benchmarks

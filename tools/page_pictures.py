@@ -35,6 +35,8 @@ DRAWN_IN = {
     "blocks": "pictures_of_loops",
     "environments": "pictures_of_environments",
     "sensors": "pictures_of_sensors",
+    "pidog": "pictures_of_pidog",
+    "pidog_actions": "pictures_of_pidog",
     "pidog_recovery": "pictures_of_recovery",
     "training": "pictures_of_learning",
     "flight": "pictures_of_flight",
