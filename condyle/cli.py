@@ -14,6 +14,7 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     gradcheck,
     imitate,
     info,
+    judge,
     pictures,
     pidog,
     replay,

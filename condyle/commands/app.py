@@ -25,7 +25,7 @@ TRACEBACK = "CONDYLE_TRACEBACK"  # environment variable: set, errors print their
 GROUPS = {
     "See": ("demo", "view", "info", "robots", "plot", "video"),
     "Run": ("sim", "pidog", "fly", "replay", "export", "import"),
-    "Learn": ("collect", "imitate", "train", "deploy"),
+    "Learn": ("collect", "imitate", "train", "judge", "deploy"),
     "Check": ("doctor", "verify", "gradcheck"),
     "Measure": ("bench",),
     "About": ("version", "completion"),

@@ -22,6 +22,7 @@ from condyle.errors import ControlError
 from condyle.learn.policy_file import PolicyFile
 from condyle.pidog import controller
 from condyle.pidog.metrics import GaitMetrics, contact_velocities, gait_metrics
+from condyle.robot.library.pidog import FOOT_RADIUS
 from condyle.tasks import pidog_robot as dog
 from condyle.tasks.twin import Dogs
 
@@ -59,7 +60,8 @@ class Trial:
 
     def command_of(self, episodes: Array) -> Array:
         """(speed, turn) of these episodes, (n, 2)."""
-        return np.array(self.commands, dtype=float)[episodes % len(self.commands)]
+        commands: Array = np.array(self.commands, dtype=float)[episodes % len(self.commands)]
+        return commands
 
     def starts(self, numbers: Mapping[str, Any]) -> tuple[Array, Array]:
         """(q, phase of the controller's clock) of all episodes, (count, nq) and (count,): standing somewhere on the ground."""
@@ -204,7 +206,7 @@ def gait(recording: Recording) -> GaitMetrics:
     q, v = (np.ascontiguousarray(each[:, begin:], dtype=np.float64) for each in (recording.q, recording.v))
     motions = [robot.frame_velocity(q, v, name) for name in dog.FEET]
     feet = np.stack([robot.frame_pose(q, name)[1] for name in dog.FEET], axis=-2)
-    sliding = np.stack([contact_velocities(m[..., :3], m[..., 3:], dog.FOOT_RADIUS) for m in motions], axis=-2)
+    sliding = np.stack([contact_velocities(m[..., :3], m[..., 3:], FOOT_RADIUS) for m in motions], axis=-2)
     forces = np.zeros((*recording.forces[:, begin:].shape, 3))
     forces[..., 2] = recording.forces[:, begin:]
     return gait_metrics(
@@ -218,7 +220,7 @@ def gait(recording: Recording) -> GaitMetrics:
         torques=recording.torques[:, begin:],
         joint_velocities=v[..., 6:],
         ground_height=dog.rough(feet[..., 0], feet[..., 1]) if recording.rough else 0.0,
-        foot_radius=dog.FOOT_RADIUS,
+        foot_radius=FOOT_RADIUS,
     )
 
 

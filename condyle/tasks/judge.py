@@ -19,6 +19,7 @@ A shuffle, small fast steps without lift, has the speed, and next to nothing of 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,32 @@ from condyle.pidog.metrics import GaitMetrics
 from condyle.tasks.gait import Recording, Trial, episodes, gait, headings
 
 Array = np.ndarray
+Progress = Callable[[int], None]
 
 # part: value for the full part, and value for none
 FULL = {"lift": (0.010, 0.0), "slip": (0.10, 0.50), "heading": (10.0, 60.0), "energy": (0.8, 4.0), "smoothness": (1.0, 4.0)}
 HEADING_AFTER = 10.0  # s
 
 
-def judge(file: PolicyFile, trial: Trial, engine: str = "condyle") -> dict[str, Any]:
+def judge(file: PolicyFile, trial: Trial, engine: str = "condyle", progress: Progress | None = None) -> dict[str, Any]:
     """Means over all episodes that did not fall, the fraction that fell, and the score with its parts and worst decile."""
-    measured = [numbers(recording, gait(recording)) for recording in episodes(file, trial, engine)]
-    every = {name: np.concatenate([each[name] for each in measured]) for name in measured[0]}
+    return summary(measured(file, trial, engine, progress))
+
+
+def measured(file: PolicyFile, trial: Trial, engine: str = "condyle", progress: Progress | None = None) -> dict[str, Array]:
+    """What `numbers` gives of every episode; `progress(episodes that are done)` is called on the way."""
+    found: list[dict[str, Array]] = []
+    for recording in episodes(file, trial, engine):
+        found.append(numbers(recording, gait(recording)))
+        if progress is not None:
+            progress(sum(len(each["fell"]) for each in found))
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+
+
+def summary(every: Mapping[str, Array]) -> dict[str, Any]:
+    """Means of what `measured` gives."""
     walked = ~every["fell"]
-    found: dict[str, Any] = {"engine": engine, "episodes": trial.count, "falls": float(every["fell"].mean())}
+    found: dict[str, Any] = {"episodes": len(walked), "falls": float(every["fell"].mean())}
     found["score"] = float(every["score"].mean())
     found["worst_decile"] = float(np.quantile(every["score"], 0.1))
     for name, value in every.items():
@@ -77,5 +92,7 @@ def score_parts(found: dict[str, Array], speed: Array) -> dict[str, Array]:
     wanted = np.maximum(np.abs(speed), 0.05)
     given = {"lift": found["lift"].min(axis=-1), "slip": found["slip"], "heading": found["heading_error"]}
     given |= {"energy": found["cost_of_transport"], "smoothness": found["shake"]}
+    # a robot that does not move has no slip ratio
     parts = {name: np.clip((given[name] - none) / (full - none), 0.0, 1.0) for name, (full, none) in FULL.items()}
+    parts = {name: np.nan_to_num(part, nan=0.0) for name, part in parts.items()}
     return {"speed": np.clip(1.0 - found["speed_error"] / wanted, 0.0, 1.0), **parts}
