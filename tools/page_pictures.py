@@ -39,6 +39,7 @@ DRAWN_IN = {
     "pidog_actions": "pictures_of_pidog",
     "pidog_recovery": "pictures_of_recovery",
     "training": "pictures_of_learning",
+    "judging": "pictures_of_learning",
     "flight": "pictures_of_flight",
     "flight_control": "pictures_of_flight_control",
     "birotor_models": "pictures_of_flight",

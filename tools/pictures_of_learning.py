@@ -1,4 +1,4 @@
-"""Pictures of learning: curves of a real training."""
+"""Pictures of learning: curves of a real training, and the parts of the score of a gait."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from picture_style import BLUE, GREEN, ORANGE, RED, VIOLET, labelled, save, sheet
 
+from condyle.tasks.judge import score_parts
 from condyle.tasks.registry import load_task
 from condyle.tasks.training import TERM, Training
 
@@ -37,4 +38,25 @@ def training(path: Path) -> None:
         right.plot(x, runs[0].curve(name), color=color, lw=1.8, label=name.removeprefix(TERM))
     right.legend(frameon=False, fontsize=10)
     labelled(right, "Terms of the reward, seed 0", "iteration", "")
+    save(figure, path)
+
+
+def judging(path: Path) -> None:
+    """The six parts of the score of PiDog's walk, each over its number."""
+    shown = {
+        "speed": ("speed_error", 0.3, 1.0, "error of the speed, m/s; command 0.22"),
+        "lift": ("lift", 0.016, 1e3, "lowest lift of the feet, mm"),
+        "slip": ("slip", 0.6, 100.0, "slip, % of the distance"),
+        "heading": ("heading_error", 75.0, 1.0, "heading error after 10 s, degrees"),
+        "energy": ("cost_of_transport", 5.0, 1.0, "cost of transport"),
+        "smoothness": ("shake", 5.0, 1.0, "roll and pitch rates, rad/s"),
+    }
+    figure = sheet("Score of an episode: 100 times the product of six parts, 0 after a fall", width=10.0, height=4.8)
+    for ax, (part, (name, most, factor, label)) in zip(figure.subplots(2, 3).flat, shown.items(), strict=True):
+        x = np.linspace(0.0, most, 200)
+        found = {each: np.zeros(len(x)) for each, *_ in shown.values()} | {"lift": np.full((len(x), 4), 0.02)}
+        found[name] = np.repeat(x[:, None], 4, axis=1) if name == "lift" else x
+        ax.plot(factor * x, score_parts(found, np.full(len(x), 0.22))[part], color=BLUE, lw=2.0)
+        ax.set_ylim(-0.05, 1.1)
+        labelled(ax, part, label, "")
     save(figure, path)
