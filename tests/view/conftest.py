@@ -15,8 +15,8 @@ def chromium_browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def browser_of(chromium_browser: Browser) -> Callable[[int, int], Browser]:
-    """The browser with a page of (width, height) pixels, nothing recorded, and light colours."""
+def browser_of(chromium_browser: Browser) -> Iterator[Callable[[int, int], Browser]]:
+    """The browser with a page of (width, height) pixels, nothing recorded, and light colours; the page is left after the test."""
 
     def resized(width: int, height: int) -> Browser:
         chromium_browser.resize(width, height)
@@ -25,4 +25,6 @@ def browser_of(chromium_browser: Browser) -> Callable[[int, int], Browser]:
             record.clear()
         return chromium_browser
 
-    return resized
+    yield resized
+    # a page that moves would go on drawing, in software, beside all other tests
+    chromium_browser.call("Page.navigate", url="about:blank")
