@@ -38,6 +38,7 @@ DRAWN_IN = {
     "pidog": "pictures_of_pidog",
     "pidog_actions": "pictures_of_pidog",
     "pidog_recovery": "pictures_of_recovery",
+    "deploy": "pictures_of_deployment",
     "training": "pictures_of_learning",
     "judging": "pictures_of_learning",
     "flight": "pictures_of_flight",
