@@ -21,6 +21,7 @@ from condyle.closed_loop.tick import current_tick
 from condyle.errors import ControlError
 from condyle.learn.policy_file import PolicyFile
 from condyle.pidog import controller
+from condyle.pidog.kinematics import FEET
 from condyle.pidog.metrics import GaitMetrics, contact_velocities, gait_metrics
 from condyle.robot.library.pidog import FOOT_RADIUS
 from condyle.tasks import pidog_robot as dog
@@ -204,8 +205,8 @@ def gait(recording: Recording) -> GaitMetrics:
     """The metrics of each episode after its first SETTLING seconds."""
     robot, begin = dog.robot(), round(SETTLING / recording.dt)
     q, v = (np.ascontiguousarray(each[:, begin:], dtype=np.float64) for each in (recording.q, recording.v))
-    motions = [robot.frame_velocity(q, v, name) for name in dog.FEET]
-    feet = np.stack([robot.frame_pose(q, name)[1] for name in dog.FEET], axis=-2)
+    motions = [robot.frame_velocity(q, v, name) for name in FEET]
+    feet = np.stack([robot.frame_pose(q, name)[1] for name in FEET], axis=-2)
     sliding = np.stack([contact_velocities(m[..., :3], m[..., 3:], FOOT_RADIUS) for m in motions], axis=-2)
     forces = np.zeros((*recording.forces[:, begin:].shape, 3))
     forces[..., 2] = recording.forces[:, begin:]
@@ -214,7 +215,7 @@ def gait(recording: Recording) -> GaitMetrics:
         feet,
         forces,
         q[..., :3],
-        rotations(q[..., 3:7]),
+        robot.frame_pose(q, "torso")[0],
         mass=recording.mass,
         slip_velocities=sliding,
         torques=recording.torques[:, begin:],
@@ -222,20 +223,3 @@ def gait(recording: Recording) -> GaitMetrics:
         ground_height=dog.rough(feet[..., 0], feet[..., 1]) if recording.rough else 0.0,
         foot_radius=FOOT_RADIUS,
     )
-
-
-def rotations(quaternions: Array) -> Array:
-    """Rotation matrices (..., 3, 3) of unit quaternions (x, y, z, w)."""
-    x, y, z, w = np.moveaxis(quaternions, -1, 0)
-    rows = [
-        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
-        [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
-        [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
-
-
-def headings(quaternions: Array) -> Array:
-    """Yaw, rad, unwrapped along the rows, (..., rows)."""
-    x, y, z, w = np.moveaxis(np.asarray(quaternions, dtype=float), -1, 0)
-    return np.unwrap(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)), axis=-1)

@@ -20,6 +20,7 @@ from condyle.learn.demonstrations import Demonstrations
 from condyle.learn.imitation import Cloned, answers
 from condyle.learn.policy_file import PolicyFile
 from condyle.pidog import controller
+from condyle.pidog.kinematics import FEET
 from condyle.pidog.metrics import gait_metrics
 from condyle.robot.library.pidog import FOOT_RADIUS
 from condyle.tasks import pidog, pidog_robot
@@ -159,13 +160,13 @@ def _torso(s: Any) -> Any:
 
 
 def _feet(s: Any) -> Any:
-    return np.concatenate([s.x.frame_pose(foot).p for foot in pidog_robot.FEET])
+    return np.concatenate([s.x.frame_pose(foot).p for foot in FEET])
 
 
 def _slide(s: Any) -> Any:
     """Velocities of the points of the feet that touch the ground."""
     found = []
-    for foot in pidog_robot.FEET:
+    for foot in FEET:
         v = s.x.frame_velocity(foot)
         found += [v.linear[0] - v.angular[1] * FOOT_RADIUS, v.linear[1] + v.angular[0] * FOOT_RADIUS, v.linear[2]]
     return np.array(found)

@@ -26,7 +26,8 @@ import numpy as np
 
 from condyle.learn.policy_file import PolicyFile
 from condyle.pidog.metrics import GaitMetrics
-from condyle.tasks.gait import Recording, Trial, episodes, gait, headings
+from condyle.pidog.plant import attitude
+from condyle.tasks.gait import Recording, Trial, episodes, gait
 
 Array = np.ndarray
 Progress = Callable[[int], None]
@@ -67,7 +68,7 @@ def numbers(recording: Recording, m: GaitMetrics) -> dict[str, Array]:
     """What is reported of each episode, (episodes,) or (episodes, 4), SI units and degrees, with its score."""
     begin, late = round(1.0 / recording.dt), round(HEADING_AFTER / recording.dt)
     forward = np.asarray(recording.v, dtype=float)[:, begin:, 0].mean(axis=1)
-    yaw = headings(recording.q[..., 3:7])
+    yaw = np.unwrap(attitude(recording.q)[..., 2], axis=-1)
     row = min(late, yaw.shape[1] - 1)
     error = np.degrees(np.abs(yaw[:, row] - yaw[:, 0] - recording.commands[:, 1] * row * recording.dt))
     found = {

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from condyle.pidog.kinematics import FEET
 from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS
 from condyle.tape.array import array, where
-from condyle.tasks.pidog_robot import FEET, GRAVITY, ROUGHNESS, robot
+from condyle.tasks.pidog_robot import GRAVITY, robot
 
 LOADED = 0.3  # N: a foot that carries more is on the ground
 CLEARANCE = 0.016  # m: how high a foot should be in the middle of its swing
@@ -118,7 +119,7 @@ def privileged(s: Any, ground: Any) -> Any:
 
 # signs and order of `privileged` in a mirror: left and right exchanged
 _SWAP = (1, 0, 3, 2)
-_AT, _SIGNS = 0, [1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0]
+_SIGNS = [1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0]
 PRIVILEGED_ORDER = [
     *range(7),
     *[7 + k for k in _SWAP],
@@ -129,4 +130,4 @@ PRIVILEGED_ORDER = [
     36,
 ]
 PRIVILEGED_SIGNS = [*_SIGNS, *[1.0] * 8, *[1.0] * 7, 1.0, -1.0, 1.0, 1.0, -1.0, *[-1.0] * 8, 1.0, -1.0]
-assert len(PRIVILEGED_ORDER) == len(PRIVILEGED_SIGNS) == 37 and ROUGHNESS > 0.0
+assert len(PRIVILEGED_ORDER) == len(PRIVILEGED_SIGNS) == 37

@@ -26,7 +26,8 @@ from condyle.closed_loop.block import Block, BlockParameter
 from condyle.closed_loop.loop import Loop
 from condyle.multibody.robot import Robot, load
 from condyle.pidog import controller
-from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS, LEGS, SPEED
+from condyle.pidog.kinematics import JOINTS
+from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS, SPEED
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Ground, Plane, Terrain
 from condyle.tape.array import where
@@ -35,8 +36,6 @@ Array = np.ndarray
 
 DT, EVERY = 0.004, 5  # s of a tick; ticks of a frame
 FRICTION, SMOOTHING = 0.65, 3e-3
-JOINTS = tuple(f"{leg}_{joint}" for leg in LEGS for joint in ("hip", "knee"))
-FEET = tuple(f"{leg}_foot" for leg in LEGS)
 DEAD_BAND, BACKLASH, DELAY, RESISTANCE = radians(3.5), radians(1.0), 0.020, 0.15  # whole width; rad, rad, s, ohm
 PUSH, PUSHES, PUSH_TIME = 1.0, 0.25, 0.1  # N at most, pushes per second, s
 ROUGHNESS = 0.005  # m from the lowest to the highest point of rough ground
