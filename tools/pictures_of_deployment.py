@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from picture_style import labelled, save
@@ -10,14 +12,16 @@ from picture_style import labelled, save
 from condyle.deploy.deployment import deployment
 from condyle.deploy.drivers import SimulatedDog
 from condyle.deploy.program import Keyboard, SimulatedClock, control
+from condyle.deploy.python_file import python_file
 from condyle.deploy.safety import Safety
+from condyle.deploy.simulation import dog_program, simulate
 from condyle.deploy.step import numpy_network
 from condyle.learn.policy import initial_policy
 from condyle.learn.policy_file import PolicyFile
 from condyle.pidog import controller
 from condyle.pidog.kinematics import JOINTS
 
-FAULTS = (("silent", "the IMU falls silent at 5 s: hold, lie down, release"), ("tilt", "the dog tips over at 5 s: release"))
+COMMAND = (0.2, 0.0)  # m/s, rad/s
 SHADES = {"rest": "#f2f2f2", "rise": "#dfe9f5", "walk": "#ffffff", "hold": "#fbe3c8", "lie": "#f7d0b0"}
 LEFT_FRONT = (0, 1)
 
@@ -34,7 +38,7 @@ class Kept:
 
 
 def deploy(path: Path) -> None:
-    """Angles of a leg in two dry runs with a fault; the network is zero, so that the gait is the controller's own."""
+    """A run of dog.py on the simulated dog, and a dry run with a fault; the network is zero, so the gait is the controller's."""
     import matplotlib.pyplot as plt
 
     sizes = (sum(int(n) for _, n in controller.OBSERVATION), 8, len(controller.ACTION))
@@ -42,24 +46,53 @@ def deploy(path: Path) -> None:
     commands = {"speed": [0.0, 0.25], "turn": [-0.5, 0.5]}
     file = PolicyFile(initial_policy(sizes, gain=0.0, seed=0), controller=controller.NUMBERS, commands=commands, **fields)
     made = deployment(file)
-    network = numpy_network(made.data, {name: a.astype(float) for name, a in made.arrays.items()})
-    fig, axes = plt.subplots(2, 1, figsize=(9.0, 4.6), layout="constrained", sharex=True)
-    for ax, (fault, title) in zip(axes, FAULTS, strict=True):
-        clock, log = SimulatedClock(), Kept()
-        driver = SimulatedDog(clock, sleep=clock.sleep, fault=fault, at=5.0)
-        safety = Safety(made.data, made.controller, network)
-        keyboard = Keyboard(made.data, (0.2, 0.0), watched=False)
-        control(made.data, safety, driver, keyboard, log, clock=clock, sleep=clock.sleep, seconds=10.0)
-        times, degrees = np.array([line[0] for line in log.lines]), np.array([line[2] for line in log.lines])
-        for mode, shade in SHADES.items():
-            within = [now for now, each, _ in log.lines if each == mode]
-            if within:
-                ax.axvspan(within[0], within[-1] + 0.02, color=shade)
-                ax.text(within[0] + 0.03, 62.0, mode, fontsize=8, color="#555555")
-        for k in LEFT_FRONT:
-            ax.plot(times, degrees[:, k], label=JOINTS[k])
-        ax.set_ylim(-60.0, 75.0)
-        labelled(ax, title, "", "servo, degrees")
+    fig, axes = plt.subplots(3, 1, figsize=(9.0, 6.4), layout="constrained", sharex=True)
+    with TemporaryDirectory() as folder:
+        program = Path(folder, "dog.py")
+        program.write_text(python_file(made))
+        found = simulate(dog_program(program), 4.0, COMMAND)
+    times = found.times - found.times[0]
+    angles(axes[0], times, found.modes, found.degrees, "dog.py on the simulated dog: rise, walk for 4 s, lie down")
+    shaded(axes[1], times, found.modes)
+    axes[1].plot(times, 1e3 * found.q[:, 2], label="height of the body, mm", color="C2")
+    axes[1].plot(times, 1e2 * found.q[:, 0], label="way forward, cm", color="C3")
+    axes[1].set_ylim(-5.0, 160.0)
     axes[1].legend(loc="lower right")
-    axes[1].set_xlabel("time, s")
+    labelled(axes[1], "and what the simulated dog does", "", "")
+    clock, log = SimulatedClock(), Kept()
+    network = numpy_network(made.data, {name: a.astype(float) for name, a in made.arrays.items()})
+    safety, driver = Safety(made.data, made.controller, network), SimulatedDog(clock, sleep=clock.sleep, fault="silent", at=5.0)
+    control(
+        made.data,
+        safety,
+        driver,
+        Keyboard(made.data, COMMAND, watched=False),
+        log,
+        clock=clock,
+        sleep=clock.sleep,
+        seconds=10.0,
+    )
+    now, modes, degrees = zip(*log.lines, strict=True)
+    angles(axes[2], np.array(now), list(modes), np.array(degrees), "a dry run: the IMU falls silent at 5 s")
+    axes[0].legend(loc="lower right")
+    axes[2].set_xlabel("time, s")
     save(fig, path)
+
+
+def angles(ax: Any, times: np.ndarray, modes: list[str], degrees: np.ndarray, title: str) -> None:
+    """Servo angles of the left front leg, with the modes behind."""
+    ax.set_ylim(-100.0, 125.0)
+    shaded(ax, times, modes)
+    for k in LEFT_FRONT:
+        ax.plot(times, degrees[:, k], label=JOINTS[k])
+    labelled(ax, title, "", "servo, degrees")
+
+
+def shaded(ax: Any, times: np.ndarray, modes: list[str]) -> None:
+    """The modes as shades with names."""
+    for mode, shade in SHADES.items():
+        within = [now for now, each in zip(times, modes, strict=True) if each == mode]
+        if within:
+            ax.axvspan(within[0], within[-1] + 0.02, color=shade)
+            place = ax.get_xaxis_transform()
+            ax.text(within[0] + 0.03, 0.88, mode, fontsize=8, color="#555555", transform=place)

@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 from condyle.commands.app import FAILED, command
-from condyle.commands.options import Force
+from condyle.commands.hints import shell_command
+from condyle.commands.options import Force, control_option
+from condyle.commands.terminal import progress, terminal
 
 
 @command(
     "condyle deploy policy.cdp -o dog",
     "condyle deploy policy.cdp -o dog --no-onnx",
-    "condyle deploy policy.cdp -o dog --check log.csv",
+    "condyle deploy policy.cdp -o dog --simulate 10",
+    "condyle deploy policy.cdp -o dog --check dog/log.csv",
 )
 def deploy(
     policy: Annotated[Path, typer.Argument(metavar="POLICY", help="A policy of PiDog, as `condyle train` writes it.")],
@@ -23,12 +26,21 @@ def deploy(
     check: Annotated[
         Path | None, typer.Option(metavar="LOG", help="Write nothing; compute the pulses of a log of dog.py with all files.")
     ] = None,
+    simulate: Annotated[
+        float | None,
+        control_option(metavar="SECONDS", help="Then walk so long with dog.py on the simulated dog, and write its log.csv."),
+    ] = None,
+    speed: Annotated[float, control_option(help="The simulated dog's command, m/s.")] = 0.22,
+    turn: Annotated[float, control_option(help="The simulated dog's command, rad/s to the left.")] = 0.0,
+    seed: Annotated[
+        int | None, control_option(min=0, help="A random dog on rough ground, as in training; by default the nominal one.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """A policy as a program for PiDog: Python, C99 and ONNX.
 
     dog.py needs only NumPy, and has the safety around the policy; policy.c is the same step in C. README.md says what to
-    do first.
+    do first; --simulate runs dog.py, as it is, before there is a dog.
     """
     from condyle.deploy.deploy import check_log
     from condyle.deploy.deploy import deploy as write
@@ -38,10 +50,33 @@ def deploy(
     if check is None:
         for name, size in write(file, out, onnx=onnx, force=force).items():
             typer.echo(f"{out / name}: {size:,} bytes")
-        typer.echo(f"next: python3 {out / 'dog.py'} --dry-run")
+        if simulate is not None:
+            _simulate(out, simulate, (speed, turn), seed)
+            typer.echo(f"next: {shell_command('deploy', str(policy), '-o', str(out), '--check', str(out / 'log.csv'))}")
+        else:
+            typer.echo(f"next: python3 {out / 'dog.py'} --dry-run")
         return
     found = check_log(file, check, out)
     for name, same, text in found:
         typer.echo(f"{name:12} {'-' if same is None else 'ok' if same else 'differs'}: {text}")
     if not all(same is not False for _, same, _ in found):
+        raise typer.Exit(FAILED)
+
+
+def _simulate(folder: Path, seconds: float, command: tuple[float, float], seed: int | None) -> None:
+    """Walk with dog.py on the simulated dog, and print how it went; exit code 1 if its safety stopped it."""
+    from condyle.deploy.simulation import SimulatedPiDog, dog_program
+    from condyle.deploy.simulation import simulate as run
+
+    with progress(terminal(stderr=True)) as say:
+        say("simulating PiDog", 0, 1)
+        found = run(dog_program(folder / "dog.py"), seconds, command, dog=SimulatedPiDog(seed), log=folder / "log.csv")
+    typer.echo(f"simulated: {'the nominal dog' if seed is None else f'dog {seed}'}, {command[0]:g} m/s, {command[1]:g} rad/s")
+    if len(times := sorted(found.step_times)):
+        walked = f"walked {0.02 * len(times):.1f} s at {found.speed:.3f} m/s, turned {found.turned:.0f} degrees"
+        typer.echo(f"  {walked}, tilted {found.tilt:.0f} at most")
+        typer.echo(f"  a step takes {1e3 * times[len(times) // 2]:.2f} ms here, {1e3 * times[-1]:.2f} at most")
+    typer.echo(f"  {folder / 'log.csv'}: {len(found.times)} frames")
+    typer.echo(f"  off: {found.reason}")
+    if found.reason != "the time is over":
         raise typer.Exit(FAILED)

@@ -20,7 +20,8 @@ HEADER = """
  *     double state[POLICY_STATE];
  *     int pulses[8];
  *     policy_start(state);
- *     every {period:g} ms:  ok = policy_step(rate, acceleration, command, state, pulses, degrees);
+ *     every {period:g} ms:  give the servos the pulses of the step before, read the IMU, and
+ *                   ok = policy_step(rate, acceleration, command, state, pulses, degrees);
  *
  *   rate          x forward, y left, z up; rad/s
  *   acceleration  specific force in the same axes, m/s^2: (0, 0, 9.81) at rest

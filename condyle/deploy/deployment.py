@@ -29,6 +29,14 @@ from condyle.tape.trace import Uniform
 ROBOT = "pidog"
 RAMP = 1.0  # s from one end of a command's range to the other
 MARGIN = 1.0  # degrees that servos stay away from +-90; the controller itself stays within 88.8
+# degrees in a frame while it walks: trained policies ask for up to 28, which servos follow as fast as they can (8), and a lower
+# bound on the angles that they are asked for would change the gait
+FASTEST_STEP = 36.0
+
+# (part of the time, degrees of front hip and knee, of hind hip and knee) of poses between lying and standing, found by search.
+# Straight from one to the other the hind feet are below the middle of the body and carry all of it, which weak servos cannot;
+# here hips turn first, and knees stretch then. Front knees and hind feet, which move in the same planes, stay apart.
+RISE = ((0.25, (55.0, -65.0, 85.0, -59.0)), (0.65, (81.0, -36.0, 66.0, -16.0)))
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,7 @@ def deployment(file: PolicyFile) -> Deployment:
     layers = {f"layer{k}": np.column_stack([W, b]).astype(np.float32) for k, (W, b) in enumerate(policy.layers)}
     arrays = {**layers, "mean": policy.mean, "std": policy.std}
     angles, _ = controller.act(numbers, controller.initial(), np.zeros(len(controller.ACTION)))
+    stand = np.degrees(np.array(angles, dtype=float)).tolist()
     data = {
         "robot": file.robot,
         "task": file.task,
@@ -130,12 +139,14 @@ def deployment(file: PolicyFile) -> Deployment:
         "joints": list(JOINTS),
         "commands": commands,
         "controller": numbers,
-        "stand": np.degrees(np.array(angles, dtype=float)).tolist(),
+        "stand": stand,
         "lie": pose_angles("lie").tolist(),
+        "rise": [*([part, both_sides(pose)] for part, pose in RISE), [1.0, stand]],
         "limits": {
             "lowest": [MARGIN - 90.0] * 8,
             "highest": [90.0 - MARGIN] * 8,
             "fastest": FASTEST["legs"] / file.rate,
+            "fastest_step": FASTEST_STEP,
             "command_change": 1.0 / (RAMP * file.rate),
         },
         "safety": dict(SAFETY),
@@ -144,6 +155,12 @@ def deployment(file: PolicyFile) -> Deployment:
         "arrays": {name: list(a.shape) for name, a in arrays.items()},
     }
     return Deployment(data, arrays)
+
+
+def both_sides(pose: tuple[float, float, float, float]) -> list[float]:
+    """Eight servo angles for hip and knee of the front and of the hind legs; those of the right side are negated."""
+    front, hind = pose[:2], pose[2:]
+    return [sign * x for pair in (front, hind) for sign in (1.0, -1.0) for x in pair]
 
 
 def _numbers(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,9 +33,10 @@ FAULTS = ("silent", "nan", "stuck", "tilt", "late", "hang", "kill")
 class SunFounderDog:
     """PiDog through `robot_hat.Servo` and `pidog.sh3001.Sh3001`."""
 
-    def __init__(self, *, imu: bool = True, head: bool = True) -> None:
+    def __init__(self, *, imu: bool = True, head: bool = True, sleep: Any = time.sleep) -> None:
         from robot_hat import Servo, fileDB
 
+        self.sleep = sleep
         config = os.path.join(home(), CONFIG)
         settings = fileDB(config)
         self.offsets = offsets(settings, "legs_servo_offset_list", len(LEG_PINS))
@@ -55,7 +56,7 @@ class SunFounderDog:
         """Give the servos their first pulses one after the other: all at once would draw too much current."""
         for k in (0, 2, 4, 6, 1, 3, 5, 7):
             self.servos[k].pulse_width(self._shifted(pulses, k))
-            time.sleep(0.15)
+            self.sleep(0.15)
 
     def read(self) -> Any:
         """(rate, acceleration) in the body's axes, or None if the sensor does not answer."""
@@ -117,7 +118,8 @@ class SimulatedDog:
 
     def read(self) -> Any:
         """(rate, acceleration), or what the fault makes of them."""
-        fault = self.fault if self.clock() - self.start >= self.at else ""
+        since = self.clock() - self.start - self.at
+        fault = self.fault if since >= 0.0 else ""
         if fault == "silent":
             return None
         if fault == "stuck":
@@ -126,8 +128,10 @@ class SimulatedDog:
             os.kill(os.getpid(), signal.SIGKILL)
         if fault in ("late", "hang"):
             self.sleep(0.1 if fault == "late" else 5.0)
-        up = np.array([0.0, 0.94, 0.34]) if fault == "tilt" else np.array([0.0, 0.0, 1.0])
+        angle = min(5.0 * since, 1.2) if fault == "tilt" else 0.0  # it tips over to its right
+        up = np.array([0.0, np.sin(angle), np.cos(angle)])
         rate, acceleration = 0.005 * self.noise.standard_normal(3) + 0.01, 9.81 * up + 0.05 * self.noise.standard_normal(3)
+        rate[0] += 5.0 if 0.0 < angle < 1.2 else 0.0
         if fault == "nan":
             rate[1] = np.nan
         self.last = rate, acceleration

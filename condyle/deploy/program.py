@@ -235,11 +235,23 @@ def control(
     sleep: Any = time.sleep,
     show: Any = None,
 ) -> None:
-    """Tick until the dog lies and its servos are released."""
-    period, failures, walking = 1.0 / data["rate"], 0, None
+    """Tick until the dog lies and its servos are released.
+
+    Each frame begins with the pulses of the tick before, and only then reads the IMU: so it was in training, where what the IMU
+    measures in one frame moves the servos in the next, and so pulses come evenly, however long the rest of the frame takes.
+    """
+    period, failures, walking, counts = 1.0 / data["rate"], 0, None, None
     driver.begin([int(x) for x in pulses(safety.degrees)])
     due = clock()
     while safety.mode != "off":
+        try:
+            if counts is not None:
+                driver.write(counts)
+            failures = 0
+        except OSError:
+            failures += 1
+            if failures >= 3:
+                safety.stop("the servo board does not answer")
         try:
             sample = driver.read()
         except OSError:
@@ -247,20 +259,14 @@ def control(
         now = clock()
         command = keyboard.look(safety)
         out = safety.tick(now, sample, command)
+        counts = out.pulses
         if out.mode == "walk" and walking is None:
             walking = now
         if walking is not None and now - walking >= seconds:
             safety.stop("the time is over")
-        try:
-            if out.pulses is None:
+        if counts is None:
+            with contextlib.suppress(OSError):
                 driver.release()
-            else:
-                driver.write(out.pulses)
-            failures = 0
-        except OSError:
-            failures += 1
-            if failures >= 3:
-                safety.stop("the servo board does not answer")
         if tell is not None and out.mode != "off" and not tell(out.degrees):
             tell = None
             safety.stop("the second process ended")
@@ -355,7 +361,7 @@ def run_command(data: dict[str, Any], controller: Controller, network: Any, opti
     keyboard = Keyboard(
         data, options.command, fast is None and os.name == "posix" and sys.stdin is not None and sys.stdin.isatty()
     )
-    print("Enter stops; numbers and Enter change the command." if keyboard.watched else "", end="\n" if keyboard.watched else "")
+    print(f"process {os.getpid()}" + ("; Enter stops; numbers and Enter change the command" if keyboard.watched else ""))
     try:
         control(
             data,

@@ -2,8 +2,9 @@
 
     rest -> rise -> walk -> hold -> lie -> off          from each of the first five to off when it tilts too far
 
-rest: lying still, while the offset of the gyroscope is measured. rise: slowly up. walk: the policy. hold: the last angles, after
-a fault or a stop. lie: slowly down. off: no pulses, the servos give way. There is no way back: the program is started again.
+rest: lying still, while the offset of the gyroscope is measured. rise: slowly up, through poses in which weak servos can carry
+the body. walk: the policy. hold: the last angles, after a fault or a stop. lie: slowly down. off: no pulses, the servos give
+way. There is no way back: the program is started again.
 
 NumPy only: `condyle deploy` copies this text into dog.py.
 """
@@ -23,17 +24,20 @@ SAFETY = {
     "rest_at_most": 10.0,  # waiting for that
     "still": 0.1,  # rad/s: the most that counts as still
     "offset": 0.35,  # rad/s: the largest offset of a gyroscope
-    "rise": 2.0,  # from lying to standing
+    "rise": 2.5,  # from lying to standing
     "silent": 0.06,  # without a sample of the IMU
     "stuck": 25,  # samples in a row that are the same
     "late": 0.06,  # from one tick to the next
     "tilt": 50.0,  # from upright
+    "risen": 20.0,  # from upright, after rising
     "hold": 0.3,
     "lie": 1.5,  # from anywhere to lying
     "supervisor": 0.25,  # without a word of the control process
 }
 GRAVITY = 9.81
-TRUST = 0.1  # of one sample of the accelerometer, in what is known about the tilt
+# of one sample of the accelerometer, in what is known about the tilt; less where it does not show gravity alone. A sample is
+# short, and servos move in jerks of 20 ms: the gyroscope sees a fall, and the accelerometer only corrects its drift
+TRUST = 0.02
 
 
 class Output(NamedTuple):
@@ -123,7 +127,8 @@ class Safety:
         self.rate, self.acceleration = raw[:3] - self.offset, raw[3:]
         dt = 1.0 / self.data["rate"]
         self.up = self.up + dt * np.cross(self.up, self.rate)
-        self.up = self.up + TRUST * (self.acceleration / GRAVITY - self.up)
+        size = np.sqrt(self.acceleration @ self.acceleration) / GRAVITY
+        self.up = self.up + TRUST * max(0.0, 1.0 - abs(size - 1.0)) * (self.acceleration / GRAVITY - self.up)
         if self.tilt > self.limits["tilt"]:
             self.release(f"it tilted by {self.tilt:.0f} degrees")
 
@@ -133,13 +138,13 @@ class Safety:
         if mode == "rest":
             self._rest(now)
         elif mode == "rise":
-            if self._moved(part, self.data["stand"]):
-                self._enter("walk")
+            if self._moved(part, self.data["rise"]):
+                self._rose()
         elif mode == "walk":
             self._walk(command)
         elif mode == "hold" and part >= 1.0:
             self._enter("lie")
-        elif mode == "lie" and self._moved(part, self.data["lie"]):
+        elif mode == "lie" and self._moved(part, [[1.0, self.data["lie"]]]):
             self._enter("off")
         return self.mode if self.mode == "off" or (mode == "walk" and self.mode == "hold") else mode
 
@@ -161,12 +166,16 @@ class Safety:
                 self.offset = mean
                 self._enter("rise")
 
-    def _moved(self, part: float, target: Any) -> bool:
-        """Whether the target is reached, along a smooth path from where the mode began, as fast as servos may move at most."""
-        smooth = part * part * (3.0 - 2.0 * part)
-        wanted = self.departure + smooth * (np.array(target) - self.departure)
-        self.degrees = approach(self.degrees, wanted, self.data["limits"]["fastest"])
-        return part >= 1.0 and bool(np.abs(self.degrees - np.array(target)).max() < 1e-6)
+    def _rose(self) -> None:
+        if self.tilt > self.limits["risen"]:
+            self.stop(f"it did not get up: it is tilted by {self.tilt:.0f} degrees")
+        else:
+            self._enter("walk")
+
+    def _moved(self, part: float, path: Any) -> bool:
+        """Whether the end of the path is reached, from where the mode began, not faster than poses may change."""
+        self.degrees = approach(self.degrees, along(path, self.departure, part), self.data["limits"]["fastest"])
+        return part >= 1.0 and bool(np.abs(self.degrees - np.array(path[-1][1])).max() < 1e-6)
 
     def _walk(self, command: Any) -> None:
         counts, degrees, state = step(
@@ -178,6 +187,16 @@ class Safety:
         self.degrees, self.state = degrees, state
 
 
+def along(path: Any, start: Any, part: float) -> Any:
+    """Servo angles at a part (0 to 1) of a path from `start` through poses [[part at which it is there, angles], ...], smooth."""
+    begin, wanted = 0.0, np.array(start, dtype=float)
+    for end, pose in path:
+        fraction = min(max((part - begin) / (end - begin), 0.0), 1.0)
+        wanted = wanted + fraction * fraction * (3.0 - 2.0 * fraction) * (np.array(pose) - wanted)
+        begin = end
+    return wanted
+
+
 def lying_down(data: dict[str, Any], degrees: Any) -> Any:
     """Servo angles of each tick from `degrees` to lying, after holding them: what can be done when nothing is measured."""
     limits, start = data["safety"], np.array(degrees, dtype=float)
@@ -187,7 +206,6 @@ def lying_down(data: dict[str, Any], degrees: Any) -> Any:
     k = 0
     while k < count or np.abs(now - np.array(data["lie"])).max() > 1e-6:
         k += 1
-        part = min(k / count, 1.0)
-        wanted = start + part * part * (3.0 - 2.0 * part) * (np.array(data["lie"]) - start)
+        wanted = along([[1.0, data["lie"]]], start, min(k / count, 1.0))
         now = approach(now, wanted, data["limits"]["fastest"])
         yield now

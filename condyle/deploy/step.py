@@ -57,7 +57,7 @@ def step(
 ) -> tuple[Any, Any, dict[str, Any]]:
     """(pulses, servo angles in degrees, next state) for body rates (3,), rad/s, specific force (3,), m/s^2, and a command.
 
-    The command is bounded and ramped, the angles are clamped to `lowest` and `highest`, and change by at most `fastest` degrees.
+    The command is bounded and ramped, the angles are clamped to `lowest` and `highest`, and change by at most `fastest_step`.
     """
     limits, numbers = data["limits"], data["controller"]
     low, high = np.array([x[0] for x in data["commands"].values()]), np.array([x[1] for x in data["commands"].values()])
@@ -66,7 +66,7 @@ def step(
     observation, inner = controller.observe(numbers, inner, rate, acceleration, ramped)
     angles, inner = controller.act(numbers, inner, network(observation))
     target = bounded(angles * (180.0 / np.pi), np.array(limits["lowest"]), np.array(limits["highest"]))
-    degrees = approach(state["degrees"], target, limits["fastest"])
+    degrees = approach(state["degrees"], target, limits["fastest_step"])
     following = {f"controller.{name}": x for name, x in inner.items()}
     return pulses(degrees), degrees, {**following, "command": ramped, "degrees": degrees}
 
