@@ -73,7 +73,7 @@ def _simulate(folder: Path, seconds: float, command: tuple[float, float], seed: 
         found = run(dog_program(folder / "dog.py"), seconds, command, dog=SimulatedPiDog(seed), log=folder / "log.csv")
     typer.echo(f"simulated: {'the nominal dog' if seed is None else f'dog {seed}'}, {command[0]:g} m/s, {command[1]:g} rad/s")
     if len(times := sorted(found.step_times)):
-        walked = f"walked {0.02 * len(times):.1f} s at {found.speed:.3f} m/s, turned {found.turned:.0f} degrees"
+        walked = f"walked {0.02 * found.commanded.sum():.1f} s at {found.speed:.3f} m/s, turned {found.turned:.0f} degrees"
         typer.echo(f"  {walked}, tilted {found.tilt:.0f} at most")
         typer.echo(f"  a step takes {1e3 * times[len(times) // 2]:.2f} ms here, {1e3 * times[-1]:.2f} at most")
     typer.echo(f"  {folder / 'log.csv'}: {len(found.times)} frames")

@@ -22,8 +22,8 @@ from condyle.deploy.safety import Safety, lying_down
 from condyle.deploy.step import SERVOS, Controller, first_state, numpy_network, pulses, step, unpacked
 
 LOG = "condyle dog log 1"
-MESSAGE = struct.Struct("<8d")
-DONE = MESSAGE.pack(*[float("inf")] * SERVOS)
+MESSAGE = struct.Struct("<8d?")  # angles, and whether it walks
+DONE = MESSAGE.pack(*[float("inf")] * SERVOS, False)
 
 
 # ---- the log: text, one line for each tick
@@ -132,10 +132,10 @@ class Supervisor:
             raise SystemExit("dog.py: the second process could not open the servos, so nothing is started")
         os.close(ready)
 
-    def tell(self, degrees: Any) -> bool:
+    def tell(self, degrees: Any, walking: bool) -> bool:
         """Whether the second process still hears."""
         try:
-            os.write(self.pipe, MESSAGE.pack(*degrees))
+            os.write(self.pipe, MESSAGE.pack(*degrees, walking))
         except (BrokenPipeError, BlockingIOError):
             return False
         return True
@@ -158,7 +158,7 @@ def supervise(data: dict[str, Any], open_driver: Any, log: Any, hears: int, star
     driver = open_driver()
     os.write(started, b"r")
     os.close(started)
-    degrees, silence, rest = None, None, b""
+    degrees, walking, silence, rest = None, False, None, b""
     while True:
         if not select.select([hears], [], [], silence)[0]:
             reason = "hangs"
@@ -172,19 +172,20 @@ def supervise(data: dict[str, Any], open_driver: Any, log: Any, hears: int, star
             message, rest = rest[: MESSAGE.size], rest[MESSAGE.size :]
             if message == DONE:
                 return 0
-            degrees, silence = MESSAGE.unpack(message), data["safety"]["supervisor"]
+            *degrees, walking = MESSAGE.unpack(message)
+            silence = data["safety"]["supervisor"]
     if os.getppid() == control:
         with contextlib.suppress(OSError):
             os.kill(control, signal.SIGKILL)
     print(f"\ndog.py: the control process {reason}: lying down", flush=True)
     if degrees is not None:
-        lie_down(data, driver, degrees, log)
+        lie_down(data, driver, degrees, walking, log)
     return 2
 
 
-def lie_down(data: dict[str, Any], driver: Any, degrees: Any, log: Any, sleep: Any = time.sleep) -> None:
+def lie_down(data: dict[str, Any], driver: Any, degrees: Any, walking: bool, log: Any, sleep: Any = time.sleep) -> None:
     """Hold, lie down, release the servos; lines of the mode "supervisor" in the log."""
-    for angles in lying_down(data, degrees):
+    for angles in lying_down(data, degrees, walking):
         counts = [int(x) for x in pulses(angles)]
         with contextlib.suppress(OSError):
             driver.write(counts)
@@ -218,8 +219,8 @@ class Keyboard:
             if len(numbers) == len(self.command) and np.isfinite(numbers).all():
                 self.command = np.array(numbers)
             else:
-                safety.stop("stopped by the keyboard")
-        return self.command
+                safety.halt("stopped by the keyboard")
+        return self.command if not safety.halting else np.zeros(len(self.command))
 
 
 def control(
@@ -262,12 +263,12 @@ def control(
         counts = out.pulses
         if out.mode == "walk" and walking is None:
             walking = now
-        if walking is not None and now - walking >= seconds:
-            safety.stop("the time is over")
+        if walking is not None and now - walking >= seconds and not safety.halting:
+            safety.halt("the time is over")
         if counts is None:
             with contextlib.suppress(OSError):
                 driver.release()
-        if tell is not None and out.mode != "off" and not tell(out.degrees):
+        if tell is not None and out.mode != "off" and not tell(out.degrees, out.mode == "walk"):
             tell = None
             safety.stop("the second process ended")
         log.line(now, out, command)
@@ -331,7 +332,7 @@ def main(data: dict[str, Any], weights: str, controller: Controller, given: Any 
     if options.time:
         return time_command(data, controller, network)
     if options.axes:
-        return axes_command(SimulatedDog() if options.dry_run else open_dog())
+        return axes_command(SimulatedDog() if options.dry_run else open_dog(head=False))
     if not np.isfinite(options.command).all():
         raise SystemExit("dog.py: --command must be numbers")
     name, _, at = options.fault.partition(":")
@@ -357,7 +358,7 @@ def run_command(data: dict[str, Any], controller: Controller, network: Any, opti
     signals = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "asked to end"}
     signals.update({signal.SIGHUP: "the terminal was closed"} if hasattr(signal, "SIGHUP") else {})
     for number, text in signals.items():
-        signal.signal(number, lambda *_, text=text: safety.stop(text))
+        signal.signal(number, lambda *_, text=text: safety.halt(text))
     keyboard = Keyboard(
         data, options.command, fast is None and os.name == "posix" and sys.stdin is not None and sys.stdin.isatty()
     )
@@ -377,7 +378,7 @@ def run_command(data: dict[str, Any], controller: Controller, network: Any, opti
         )
     finally:
         if safety.mode != "off":  # an error of this program
-            lie_down(data, driver, safety.degrees, None, sleep)
+            lie_down(data, driver, safety.degrees, safety.mode == "walk", None, sleep)
         log.close()
         if supervisor is not None:
             supervisor.close()

@@ -16,12 +16,13 @@ Policy `{policy}`.
 
 ## Before it moves
 
-Do these in order, and the next one only when the one before is right. Nothing moves before step 5.
+Do these in order, and the next one only when the one before is right. dog.py moves nothing before step 5.
 
 1. **Dry run**, on any computer with NumPy: `python3 dog.py --dry-run --command {example} --seconds 5`. It prints the
    pulses of the eight leg servos, in counts of 20 ms / 4095: 307 is 0 degrees, a count 0.44 degrees. Look at what a
-   fault does: `--dry-run --fault silent:4`; others are {faults}. With Condyle, `condyle deploy policy.cdp -o .
-   --simulate 10` lets this dog.py walk on a simulated dog.
+   fault does: `--dry-run --fault silent:4`; others are
+   {faults}. Where Condyle is installed, `condyle deploy
+   policy.cdp -o . --simulate 10` writes these files again, and dog.py walks on a simulated dog.
 2. **Install**, on the Raspberry Pi: SunFounder's `robot-hat` and `pidog` as their manual says, and NumPy. Copy `dog.py`
    there. `sudo python3 dog.py --time` prints the time of a step; it has to be well below {period:g} ms. End every other
    program that moves the dog, also one that starts by itself. Charge the battery: weak servos do not get it up.
@@ -43,10 +44,11 @@ Do these in order, and the next one only when the one before is right. Nothing m
 5. **On a stand**: a box below its belly, all feet in the air, nothing within their reach, no fingers.
    `sudo python3 dog.py --command {example} --seconds 5`. Hobby servos do not say where they are: their first pulses move
    the legs, one servo after the other and at full speed, to the pose "lie" (thighs and shins folded, feet forward).
-   Then it is still for {rest:g} s, gets up in {rise:g} s through folded poses, and walks in the air. Feet must move
-   forward while they are up and backward while they are down, left front together with right hind. A leg that moves
-   the wrong way, or sits askew, is one to calibrate again. Press Enter while it walks: it must stop. Start it again, and
-   in a second terminal `sudo kill -9` the process that dog.py named: the second process must lie it down.
+   Then it is still for {rest:g} s and gets up in {rise:g} s: hips turn first, then knees stretch. Nothing may collide.
+   Then it walks in the air. Feet must move forward while they are up and backward while they are down, left front
+   together with right hind. A leg that sits askew is one to calibrate again; one that moves the wrong way is plugged
+   into another pin than SunFounder's manual says. Press Enter while it walks: it must stop. Start it again, and in a
+   second terminal `sudo kill -9` the process that dog.py named: the second process must lie it down.
 6. **On the floor**: flat, no edge within a metre, a mat for the first time. Lay it on its belly. First
    `sudo python3 dog.py --seconds 5`, without a command: it gets up, stands and lies down. Then `--command {slow}`,
    then faster. Keep a hand above it, and the other one at Enter.
@@ -55,7 +57,8 @@ Do these in order, and the next one only when the one before is right. Nothing m
 ## Stop
 
 Enter, Ctrl-C, closing the terminal or `kill`: it holds for {hold:g} s, lies down in {lie:g} s and releases its
-servos. The power switch always works. Numbers and Enter change the command while it walks: {commands}.
+servos. The power switch always works. Numbers and Enter change the command while it walks:
+{commands}.
 
 ## What the safety does
 

@@ -3,8 +3,9 @@
     rest -> rise -> walk -> hold -> lie -> off          from each of the first five to off when it tilts too far
 
 rest: lying still, while the offset of the gyroscope is measured. rise: slowly up, through poses in which weak servos can carry
-the body. walk: the policy. hold: the last angles, after a fault or a stop. lie: slowly down. off: no pulses, the servos give
-way. There is no way back: the program is started again.
+the body. walk: the policy; `halt` asks it to stand, and stops then. hold: after a fault or a stop, to the angles of standing as
+fast as servos can, because in the middle of a step feet are in the air; or the last angles, if it was rising. lie: slowly down.
+off: no pulses, the servos give way. There is no way back: the program is started again.
 
 NumPy only: `condyle deploy` copies this text into dog.py.
 """
@@ -30,7 +31,8 @@ SAFETY = {
     "late": 0.06,  # from one tick to the next
     "tilt": 50.0,  # from upright
     "risen": 20.0,  # from upright, after rising
-    "hold": 0.3,
+    "halt": 1.5,  # walking to a stop, when nothing is wrong
+    "hold": 0.3,  # standing, before it lies down
     "lie": 1.5,  # from anywhere to lying
     "supervisor": 0.25,  # without a word of the control process
 }
@@ -70,11 +72,21 @@ class Safety:
         self.resting: list[Any] = []
         self.first_tick: Any = None
         self.departure = self.degrees  # angles from which rise and lie set out
+        self.halting = ""  # why it walks to a stop
+        self.halted: Any = None  # since when
+        self.steady: Any = self.degrees  # where hold ends
 
     @property
     def tilt(self) -> float:
         """Degrees from upright."""
         return float(np.degrees(np.arctan2(np.hypot(self.up[0], self.up[1]), self.up[2])))
+
+    def halt(self, reason: str) -> None:
+        """Walk to a stop, and then `stop`; at once if it does not walk, or when asked twice. The command has to be zero."""
+        if self.mode != "walk" or self.halting:
+            self.stop(self.halting or reason)
+        else:
+            self.halting, self.halted = reason, self.before
 
     def stop(self, reason: str) -> None:
         """Hold, lie down and release the servos; the first reason is kept."""
@@ -100,6 +112,8 @@ class Safety:
         self._listen(now, sample)
         if not np.isfinite(np.asarray(command, dtype=float)).all():
             self.stop("the command is not finite")
+        if self.halting and now - self.halted >= self.limits["halt"]:
+            self.stop(self.halting)
         if self.begin is None:
             self.begin = now
         mode = self._advance(now, command)
@@ -107,6 +121,8 @@ class Safety:
         return Output(mode, counts, self.degrees, self.rate, self.acceleration)
 
     def _enter(self, mode: str) -> None:
+        if mode == "hold":
+            self.steady = self.data["stand"] if self.mode == "walk" else self.degrees
         self.mode, self.begin, self.departure = mode, None, self.degrees
 
     def _listen(self, now: float, sample: Any) -> None:
@@ -142,8 +158,10 @@ class Safety:
                 self._rose()
         elif mode == "walk":
             self._walk(command)
-        elif mode == "hold" and part >= 1.0:
-            self._enter("lie")
+        elif mode == "hold":
+            self.degrees = approach(self.degrees, np.array(self.steady), self.data["limits"]["fastest"])
+            if part >= 1.0:
+                self._enter("lie")
         elif mode == "lie" and self._moved(part, [[1.0, self.data["lie"]]]):
             self._enter("off")
         return self.mode if self.mode == "off" or (mode == "walk" and self.mode == "hold") else mode
@@ -197,15 +215,16 @@ def along(path: Any, start: Any, part: float) -> Any:
     return wanted
 
 
-def lying_down(data: dict[str, Any], degrees: Any) -> Any:
-    """Servo angles of each tick from `degrees` to lying, after holding them: what can be done when nothing is measured."""
-    limits, start = data["safety"], np.array(degrees, dtype=float)
+def lying_down(data: dict[str, Any], degrees: Any, walking: bool) -> Any:
+    """Servo angles of each tick from `degrees` to lying, after holding: what can be done when nothing is measured."""
+    limits, fastest, now = data["safety"], data["limits"]["fastest"], np.array(degrees, dtype=float)
+    steady = np.array(data["stand"]) if walking else now
     for _ in range(int(limits["hold"] * data["rate"])):
-        yield start
-    count, now = int(limits["lie"] * data["rate"]), start
+        now = approach(now, steady, fastest)
+        yield now
+    count, start = int(limits["lie"] * data["rate"]), now
     k = 0
     while k < count or np.abs(now - np.array(data["lie"])).max() > 1e-6:
         k += 1
-        wanted = along([[1.0, data["lie"]]], start, min(k / count, 1.0))
-        now = approach(now, wanted, data["limits"]["fastest"])
+        now = approach(now, along([[1.0, data["lie"]]], start, min(k / count, 1.0)), fastest)
         yield now

@@ -171,6 +171,7 @@ class SimulatedRun:
     reason: str  # why it ended
     times: Array  # s
     modes: list[str]
+    halting: Array  # whether it was walking to a stop
     q: Array
     v: Array
     degrees: Array  # of the servos, as commanded
@@ -182,9 +183,14 @@ class SimulatedRun:
         return np.array([mode == "walk" for mode in self.modes])
 
     @property
+    def commanded(self) -> Array:
+        """Which of them have the command that was given, (rows,)."""
+        return self.walking & ~self.halting
+
+    @property
     def speed(self) -> float:
         """Mean forward speed of the walk after its first seconds, m/s; nan if it did not walk so long."""
-        forward = self.v[self.walking, 0][round(SETTLING * 50.0) :]
+        forward = self.v[self.commanded, 0][round(SETTLING * 50.0) :]
         return float(forward.mean()) if forward.size else float("nan")
 
     @property
@@ -221,7 +227,7 @@ def simulate(
         raise ControlError(
             f"a simulated run takes up to {LONGEST_RUN:g} s and a command of numbers, got {seconds:g} s and {list(command)}"
         )
-    rows: list[tuple[float, str, dict[str, Array], Array]] = []
+    rows: list[tuple[float, str, bool, dict[str, Array], Array]] = []
     step_times: list[float] = []
 
     class TimedSafety(program.Safety):  # type: ignore[name-defined, misc]
@@ -238,7 +244,7 @@ def simulate(
     safety, written = TimedSafety(data, functions, network), program.Log(log, data)
 
     def keep(now: float, out: Any) -> None:
-        rows.append((now, out.mode, dog.loop.unpacked(dog.x), out.degrees))
+        rows.append((now, out.mode, bool(safety.halting), dog.loop.unpacked(dog.x), out.degrees))
 
     with imported_as(dog.packages):
         driver = program.SunFounderDog(sleep=dog.sleep)
@@ -256,11 +262,12 @@ def simulate(
         )
     finally:
         written.close()
-    times, modes, states, degrees = zip(*rows, strict=True)
+    times, modes, halting, states, degrees = zip(*rows, strict=True)
     return SimulatedRun(
         safety.reason,
         np.array(times),
         list(modes),
+        np.array(halting),
         np.array([x["q"] for x in states]),
         np.array([x["v"] for x in states]),
         np.array(degrees),

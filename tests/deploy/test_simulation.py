@@ -40,7 +40,7 @@ def test_a_trained_policy_walks_with_its_safety(walked):
     _, found, _, dog = walked
     assert found.reason == "the time is over"
     assert list(dict.fromkeys(found.modes)) == ["rest", "rise", "walk", "hold", "lie", "off"]
-    assert found.walking.sum() == pytest.approx(SECONDS * controller.RATE, abs=2)
+    assert found.commanded.sum() == pytest.approx(SECONDS * controller.RATE, abs=2)
     assert 0.15 < found.speed < 0.3 and found.tilt < 20.0 and abs(found.turned) < 20.0
     assert found.q[found.walking, 2].min() > 0.09  # m: it stands
     assert found.q[-1, 2] < 0.05  # it lies
@@ -54,8 +54,8 @@ def test_limits_of_the_safety_do_not_change_the_gait(walked):
     assert largest < program.DATA["limits"]["fastest_step"]
     program.DATA["limits"].update(lowest=[-1e3] * 8, highest=[1e3] * 8, fastest_step=1e3)
     free = simulate(program, 1.0, COMMAND)
-    rows = free.walking.sum()
-    assert free.degrees[free.walking].tobytes() == found.degrees[found.walking][:rows].tobytes()
+    rows = free.commanded.sum()
+    assert free.degrees[free.commanded].tobytes() == found.degrees[found.commanded][:rows].tobytes()
 
 
 def test_all_files_give_the_pulses_of_the_simulated_dogs_log(trained, walked):
