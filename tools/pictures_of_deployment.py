@@ -95,4 +95,4 @@ def shaded(ax: Any, times: np.ndarray, modes: list[str]) -> None:
         if within:
             ax.axvspan(within[0], within[-1] + 0.02, color=shade)
             place = ax.get_xaxis_transform()
-            ax.text(within[0] + 0.03, 0.88, mode, fontsize=8, color="#555555", transform=place)
+            ax.text(within[0] + (0.12 if mode == "lie" else 0.03), 0.88, mode, fontsize=7, color="#555555", transform=place)

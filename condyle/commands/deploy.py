@@ -33,7 +33,7 @@ def deploy(
     speed: Annotated[float, control_option(help="The simulated dog's command, m/s.")] = 0.22,
     turn: Annotated[float, control_option(help="The simulated dog's command, rad/s to the left.")] = 0.0,
     seed: Annotated[
-        int | None, control_option(min=0, help="A random dog on rough ground, as in training; by default the nominal one.")
+        int | None, control_option(min=0, help="A random dog with pushes, as in training; by default the nominal one.")
     ] = None,
     force: Force = False,
 ) -> None:

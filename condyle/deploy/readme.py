@@ -56,8 +56,9 @@ Do these in order, and the next one only when the one before is right. dog.py mo
 
 ## Stop
 
-Enter, Ctrl-C, closing the terminal or `kill`: it holds for {hold:g} s, lies down in {lie:g} s and releases its
-servos. The power switch always works. Numbers and Enter change the command while it walks:
+Enter, Ctrl-C, closing the terminal or `kill`: it walks to a stop within {halt:g} s, stands, lies down in {lie:g} s
+and releases its servos. Asked twice, it does not wait for the stop. After a fault it puts its feet down at once, lies
+down and releases its servos. The power switch always works. Numbers and Enter change the command while it walks:
 {commands}.
 
 ## What the safety does
@@ -67,16 +68,16 @@ All of it is on, and there is no option to turn it off. After a stop the program
 | what happens | what it does |
 |---|---|
 | start | lies still for {rest:g} s and measures the gyroscope's offset, rises in {rise:g} s; moved meanwhile, it waits |
-| the IMU is silent for {silent:.0f} ms | holds, lies down, releases |
+| the IMU is silent for {silent:.0f} ms | stands, lies down, releases |
 | the IMU or the policy gives NaN or infinity | the same |
 | the IMU gives the same sample {stuck} times | the same |
 | a tick comes {late:.0f} ms after the one before | the same |
 | three writes to the servo board fail in a row | the same, as far as the board still answers |
 | it tilts by more than {tilt:g} degrees | releases the servos at once |
-| it is tilted by more than {risen:g} degrees after getting up | holds, lies down, releases |
-| the program dies (`kill -9`, out of memory, an error) | a second process holds, lies down, releases |
+| it is tilted by more than {risen:g} degrees after getting up | stands, lies down, releases |
+| the program dies (`kill -9`, out of memory, an error) | a second process lets it stand, lie down and release |
 | the program hangs for {supervisor:.0f} ms | the second process ends it, and does the same |
-| the second process dies | the program holds, lies down, releases |
+| the second process dies | the program stands, lies down, releases |
 | always | commands are bounded, and ramped over {ramp:g} s |
 | always | angles stay within +-{highest:g} degrees; in {period:g} ms they change by at most {fastest_step:g} |
 | getting up, lying down | angles change by at most {fastest:.3g} degrees in {period:g} ms |

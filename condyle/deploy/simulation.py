@@ -185,7 +185,8 @@ class SimulatedRun:
     @property
     def commanded(self) -> Array:
         """Which of them have the command that was given, (rows,)."""
-        return self.walking & ~self.halting
+        commanded: Array = self.walking & ~self.halting
+        return commanded
 
     @property
     def speed(self) -> float:

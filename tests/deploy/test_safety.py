@@ -169,6 +169,19 @@ def test_a_dog_that_did_not_get_up_does_not_walk(made):
     assert list(dict.fromkeys(modes)) == ["rest", "rise", "hold", "lie", "off"]
 
 
+def test_it_walks_to_a_stop_and_stops_at_once_when_asked_twice(made):
+    for asked, seconds in ((1, SAFETY["halt"]), (2, 0.0)):
+        safety, modes = safety_of(made), []
+        for k in range(300):
+            if k >= 250 and k - 250 < asked:
+                safety.halt("asked")
+            modes.append(safety.tick(0.02 * k, (np.full(3, 1e-3 * (k % 2)), LEVEL), (0.0, 0.0)).mode)
+        for k in range(300, 600):
+            modes.append(safety.tick(0.02 * k, (np.full(3, 1e-3 * (k % 2)), LEVEL), (0.0, 0.0)).mode)
+        assert modes[249] == "walk" and safety.reason == "asked" and modes[-1] == "off"
+        assert 0.02 * (modes.index("hold") - 250) == pytest.approx(seconds, abs=0.041)
+
+
 def test_the_first_reason_is_kept(made):
     safety = safety_of(made)
     for k in range(200):
@@ -195,7 +208,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})
 import dog
-dog.DATA["safety"].update(rest=0.1, rise=0.2, hold=0.1, lie=0.2, late=30.0, silent=30.0)
+dog.DATA["safety"].update(rest=0.1, rise=0.2, halt=0.1, hold=0.1, lie=0.2, late=30.0, silent=30.0)
 dog.program(dog.DATA, dog.WEIGHTS, dog.Controller(dog.initial, dog.observe, dog.act))
 """
 

@@ -106,6 +106,20 @@ def test_a_dog_that_is_pushed_over_releases_its_servos(walked):
     assert 40.0 < tilt(found.q[-1]) < 70.0  # not before, and soon enough
 
 
+def test_it_lies_down_when_the_imu_falls_silent_in_the_middle_of_a_step(walked):
+    class Silent(SimulatedPiDog):
+        def imu_counts(self):
+            return False if self.time > self.silent else super().imu_counts()
+
+    program = dog_program(walked[0] / "dog.py")
+    for k in range(3):
+        dog = Silent()
+        dog.silent = 6.0 + 0.06 * k
+        found = simulate(program, 60.0, COMMAND, dog=dog)
+        after = [tilt(q) for q, mode in zip(found.q, found.modes, strict=True) if mode in ("hold", "lie")]
+        assert found.reason.startswith("the IMU was silent") and max(after) < 20.0 and found.q[-1, 2] < 0.05
+
+
 def tilt(q):
     return float(np.degrees(np.arccos(1.0 - 2.0 * (q[3] ** 2 + q[4] ** 2))))
 
