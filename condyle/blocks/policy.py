@@ -15,7 +15,7 @@ from condyle.tape.loop import map_rows
 from condyle.tape.table import Table
 
 # neurons that one iteration computes: their sums do not wait for each other; and weights of them, which take time to compile
-TOGETHER, WEIGHTS = 8, 640
+TOGETHER, WEIGHTS = 4, 640
 
 
 def elu(x: Any) -> Any:

@@ -123,7 +123,7 @@ class Assembler:
         if self.registers.masks and part not in self.pointers and len(self.pointers) < len(POINTERS):
             self.pointers[part] = POINTERS[len(self.pointers)]
         if part in self.pointers:
-            # one byte in place of four: a long kernel takes as long as its code takes to arrive
+            # one byte in place of four: the time of a long kernel is that of fetching its instructions
             return f"{(within - NEAR // 2) * self.registers.bytes}({self.pointers[part]})"
         return f"{place * self.registers.bytes}(%rdi)"
 
