@@ -224,9 +224,10 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
 
     for call, _ in calls.values():
         call()
-    found["times"] = race(calls, seconds)
+    times = race(calls, seconds)
+    found["times"] = {name: vars(spent) for name, spent in times.items()}
     table = Table("float32", "policy steps/s", "us", "processor us", title=f"{cores} cores ({busy()})")
-    for name, spent in found["times"].items():
+    for name, spent in times.items():
         table.add_row(name, *spent.row())
     if host().vector_bytes == 64 and not tiny:
         with TemporaryDirectory() as folder:
