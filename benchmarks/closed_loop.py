@@ -158,13 +158,17 @@ def race_of_dogs(console: Console, *, tiny: bool) -> dict[str, Any]:
     layers, stand = network(np.random.default_rng(0)), np.deg2rad(pose_angles("stand"))
     dogs = MujocoDogs(settled.x, threads)
 
+    frozen = {"ours": 0.0, "float32": 0.0}
+
     def kernel() -> None:
-        ours["x"] = inside.rollout(ours["x"], command, ticks, **options).x
+        out = inside.rollout(ours["x"], command, ticks, **options)
+        ours["x"], frozen["ours"] = out.x, max(frozen["ours"], float(np.mean(~out.status.ok)))
 
     single = {"x": ours["x"].astype(np.float32)}
 
     def kernel_single() -> None:
-        single["x"] = inside.rollout(single["x"], command, ticks, **options).x
+        out = inside.rollout(single["x"], command, ticks, **options)
+        single["x"], frozen["float32"] = out.x, max(frozen["float32"], float(np.mean(~out.status.ok)))
 
     def stepped() -> None:
         target = np.broadcast_to(stand, (robots, 8))
@@ -200,7 +204,9 @@ def race_of_dogs(console: Console, *, tiny: bool) -> dict[str, Any]:
     heights = {"ours": ours["x"][:, 2], "float32": single["x"][:, 2], "MuJoCo": dogs.state[:, 3]}
     standing = {name: float(np.mean((z > 0.04) & (z < 0.16))) for name, z in heights.items()}
     console.print(", ".join(f"{name}: {100 * part:.0f} % between 40 and 160 mm" for name, part in standing.items()))
-    return {"wall": wall, "cpu": cpu, "policy_steps": count, "threads": threads, "standing": standing}
+    # nor stop: a robot that does not converge stays as it is
+    console.print(", ".join(f"{name}: {100 * part:.2g} % frozen at most" for name, part in frozen.items()))
+    return {"wall": wall, "cpu": cpu, "policy_steps": count, "threads": threads, "standing": standing, "frozen": frozen}
 
 
 def race_both(calls: dict[str, Callable[[], object]], seconds: float) -> tuple[dict[str, float], dict[str, float]]:

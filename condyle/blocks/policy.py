@@ -14,6 +14,9 @@ from condyle.tape.array import array, where
 from condyle.tape.loop import map_rows
 from condyle.tape.table import Table
 
+# neurons that one iteration computes: their sums do not wait for each other; and weights of them, which take time to compile
+TOGETHER, WEIGHTS = 4, 640
+
 
 def elu(x: Any) -> Any:
     """x above zero, exp(x) - 1 below."""
@@ -179,7 +182,13 @@ def layer(weights: Any, x: Any, activation: Callable[[Any], Any]) -> Any:
     """activation(W x + b) for rows of a neuron's weights and its bias: a loop over neurons for a table, else NumPy."""
     if not isinstance(weights, Table):
         return activation(weights[:, :-1] @ x + weights[:, -1])
-    return map_rows(lambda row: activation(row[:-1] @ x + row[-1]), weights)[:]
+    count, size = weights.shape
+    n = max(k for k in range(1, TOGETHER + 1) if k == 1 or (count % k == 0 and k * size <= WEIGHTS))
+
+    def neurons(row: Any) -> Any:
+        return array([activation(each[:-1] @ x + each[-1]) for each in row.reshape(n, size)])
+
+    return map_rows(neurons, weights.reshape(count // n, n * size))[:].reshape(-1)
 
 
 def _with_bias(name: str, k: int, given: Any) -> np.ndarray:

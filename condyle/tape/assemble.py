@@ -18,7 +18,9 @@ from condyle.tape.ops import BOOL, OPS
 from condyle.tape.tape import Block, Node
 
 NEVER = 1 << 60  # the next use of a value that is used no more
-REACH = 127  # vectors on either side of the base pointer that instructions of AVX-512 address by one byte
+NEAR = 256  # vectors, or constants, around a pointer that instructions of AVX-512 address by one byte
+POINTERS = ("%rax", "%rcx", "%rdx", "%rsi", "%r8", "%r9", "%r10")  # into scratch memory, besides the base pointer in %rdi
+CONSTANTS = "%r11"  # points to constants
 
 ARITHMETIC = {"add": "vadd", "mul": "vmul", "sub": "vsub", "div": "vdiv"}
 COMPARE = {"lt": 17, "le": 18, "eq": 0}  # ordered, and quiet
@@ -72,14 +74,18 @@ class Assembler:
         self.lines: list[str] = []
         self.numbers: dict[int, int] = {}  # bits of a constant -> its position
         self.spills = 0
+        self.pointers: dict[int, str] = {}  # part of scratch memory, of NEAR vectors -> the register that points to it
         sign = 1 << (8 * vector.bytes - 1)
         self.sign, self.magnitude, self.ones = self.pattern(sign), self.pattern(sign - 1), self.pattern(2 * sign - 1)
 
     def function(self, name: str, block: Block) -> str:
         """The assembly of the block, and its constants."""
         self.block(block)
-        step = f"addq ${REACH * self.registers.bytes}, %rdi"
-        head = [".text", ".p2align 4", f".type {name},@function", f"{name}:", step]
+        head = [".text", ".p2align 4", f".type {name},@function", f"{name}:"]
+        if self.registers.masks:
+            middle = NEAR // 2
+            head += [f"leaq {(NEAR * k + middle) * self.registers.bytes}(%rdi), {r}" for k, r in self.pointers.items()]
+            head += [f"leaq numbers+{middle * self.vector.bytes}(%rip), {CONSTANTS}"]
         end = [
             "vzeroupper",
             "retq",
@@ -107,12 +113,19 @@ class Assembler:
         """Bits in memory, for every lane."""
         at = self.numbers.setdefault(bits, len(self.numbers))
         if self.registers.masks:
-            return f"numbers+{at * self.vector.bytes}(%rip){{1to{self.vector.lanes}}}"
+            near = f"{(at - NEAR // 2) * self.vector.bytes}({CONSTANTS})"
+            return f"{near if at < NEAR else f'numbers+{at * self.vector.bytes}(%rip)'}{{1to{self.vector.lanes}}}"
         return f"numbers+{at * max(self.registers.bytes, 16)}(%rip)"
 
     def slot(self, place: int) -> str:
         """A vector of scratch memory."""
-        return f"{(place - REACH) * self.registers.bytes}(%rdi)"
+        part, within = divmod(place, NEAR)
+        if self.registers.masks and part not in self.pointers and len(self.pointers) < len(POINTERS):
+            self.pointers[part] = POINTERS[len(self.pointers)]
+        if part in self.pointers:
+            # one byte in place of four: the time of a long kernel is that of fetching its instructions
+            return f"{(within - NEAR // 2) * self.registers.bytes}({self.pointers[part]})"
+        return f"{place * self.registers.bytes}(%rdi)"
 
     # ---- registers: where each value is
 

@@ -9,6 +9,7 @@ import pytest
 from simulate.bodies import a_box, a_pendulum
 
 import condyle as cd
+from condyle.blocks import policy as network
 from condyle.errors import ControlError
 
 H, G = 0.002, 9.81
@@ -187,6 +188,23 @@ def test_policy_is_its_network(activation: str) -> None:
         np.testing.assert_allclose(found, np.clip(net, -1.0, 1.0) * 0.5 + [0.1, 0.2, 0.3], rtol=1e-12, atol=1e-13)
     # other weights are data: one compiled function
     assert len(loop._functions) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_neurons_computed_together_have_the_bits_of_each_by_itself(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(40, 9)).astype(dtype)
+
+    def outputs(count: int, most: int) -> np.ndarray:
+        monkeypatch.setattr(network, "TOGETHER", most)
+        weights = np.random.default_rng(count).normal(size=(count, 10)).astype(dtype)
+        function = cd.function(lambda x, w: network.layer(w, x, network.elu), x=9, w=cd.Uniform(count, 10), cache=False)
+        found: np.ndarray = function(x, weights)
+        return found
+
+    # in groups of 4 and of 3, and one by one
+    for count in (16, 9, 11):
+        assert np.array_equal(outputs(count, 4), outputs(count, 1))
 
 
 def test_policies_with_wrong_shapes_are_refused() -> None:

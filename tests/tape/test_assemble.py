@@ -85,6 +85,13 @@ def test_a_matrix_product_lives_partly_in_memory(precision: str, lanes: int) -> 
     check(tape, precision, lanes, [rng.normal(size=(lanes + 3, 81)).astype(DTYPE[precision]) for _ in range(2)])
 
 
+@pytest.mark.parametrize(("precision", "lanes"), [("f64", 4), ("f64", 8), ("f32", 16)])
+def test_memory_and_constants_that_no_pointer_is_near_to(precision: str, lanes: int) -> None:
+    numbers = np.arange(1, 1501) % 400 + 0.5
+    tape = cd.trace(lambda x: (x * numbers)[::-1] - x, x=1500)
+    check(tape, precision, lanes, [np.random.default_rng(4).normal(size=(lanes + 1, 1500)).astype(DTYPE[precision])])
+
+
 @pytest.mark.parametrize(("name", "lanes"), [("forward_dynamics", 8), ("forward_dynamics_derivatives", 8), ("mass_matrix", 1)])
 def test_robots_have_the_same_bits(name: str, lanes: int) -> None:
     robot = cd.load("ur3")
