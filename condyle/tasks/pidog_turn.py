@@ -4,7 +4,7 @@ Commands change at random times within an episode. The controller and what the n
 either task is deployed as one of walking is, with a speed and a turn as its command. A heading is followed outside of the
 network: `Heading` turns at a rate in proportion to the error of the heading that the dog estimates from its gyroscope.
 
-Legs move in planes along the body, so feet slide whenever it turns: faster turns than TURNS throw heavy dogs on grippy ground over.
+Legs move in planes along the body, so feet slide whenever it turns: faster than TURNS it falls on ground of high friction.
 """
 
 from __future__ import annotations
