@@ -137,11 +137,13 @@ def walking_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
 
 def other_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
     """Labels and values of another task."""
+    from condyle.tasks.score import label
+
     rows = [("return", f"{f['return']:.4g}"), ("return of the worst decile, at most", f"{f['return_worst_decile']:.4g}")]
     rows += [("length of an episode, s", f"{f['seconds']:.2f}"), ("ended early", _falls(f))]
     if "success" in f:
         rows.append(("success", f"{100.0 * f['success']:.1f} %"))
-    return rows + [(name.replace("_", " "), f"{value:.4g}") for name, value in f["measures"].items()]
+    return rows + [(label(name), f"{value:.4g}") for name, value in f["measures"].items()]
 
 
 def _falls(f: dict[str, Any]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,17 +16,22 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column, Table
 
-from condyle.commands import options
+from condyle.commands import completion, options
 from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.hints import shell_command
 from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError, FileError
 from condyle.learn.checkpoint import SUFFIX as CHECKPOINT
 from condyle.learn.policy_file import PolicyFile
-from condyle.tasks.registry import load_task, task_names
+from condyle.robot.names import nearest
+from condyle.tasks.registry import Task, load_task, task_names
 from condyle.tasks.training import TERM, Iteration, Training
 
+if TYPE_CHECKING:
+    from condyle.tasks.rsl_rl_training import RslRlTraining
+
 SUFFIX = ".cdp"
+LIBRARIES = ("condyle", "rsl-rl")
 # columns of the progress, with the text of a number
 SHOWN = {"reward": "{:.3f}", "return": "{:.1f}", "speed": "{:.3f}", "falls": "{:.2f}", "std": "{:.2f}", "kl": "{:.4f}"}
 
@@ -39,6 +45,7 @@ def complete_tasks(incomplete: str) -> list[str]:
     "condyle train pidog --task walk -o walk.cdp",
     "condyle train cartpole --task balance -o balance.cdp --seconds 20",
     "condyle train pidog --task walk -o walk.cdp --resume --iterations 800",
+    "condyle train cartpole --task balance -o balance.cdp --library rsl-rl",
 )
 def train(
     robot: Annotated[str, typer.Argument(metavar="ROBOT", help="A robot that has tasks: pidog, cartpole, ...")],
@@ -55,9 +62,18 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside the policy, with its seed.")] = False,
     init: Annotated[Path | None, typer.Option(help="Begin with the weights of this policy, .cdp.")] = None,
     device: Annotated[str, typer.Option(help="Where to compute: cpu.")] = "cpu",
+    library: Annotated[
+        str,
+        typer.Option(
+            help="Whose PPO learns: condyle, or rsl-rl, which needs the extra `learn`.",
+            autocompletion=completion.one_of(*LIBRARIES),
+        ),
+    ] = "condyle",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the update; they do not change the weights.")] = None,
     every: Annotated[float, options.output_option("--checkpoint", help="Time between two checkpoints, s.")] = 10.0,
-    page: Annotated[bool, options.output_option("--report/--no-report", help="Write the report, an HTML page.")] = True,
+    page: Annotated[
+        bool, options.output_option("--report/--no-report", help="Judge the policy shortly, and write the report, an HTML page.")
+    ] = True,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -66,7 +82,7 @@ def train(
     Ctrl-C stops after the iteration and keeps everything. Checkpoints are written on the way: a training that was killed
     goes on with --resume, to the same weights.
     """
-    _check(out, seconds, device)
+    _check(out, seconds, device, library)
     chosen = load_task(robot, task)
     checkpoint = Path(f"{out}{CHECKPOINT}")
     if resume and init is not None:
@@ -77,7 +93,10 @@ def train(
     console = terminal(stderr=True)
     with progress(console) as say:
         say(f"compiling {robot} {task}", 0, 1)
-        if resume:
+        training: Training | RslRlTraining
+        if library == "rsl-rl":
+            training = _by_rsl_rl(chosen, resume or init is not None, seed=seed, envs=envs, threads=threads)
+        elif resume:
             training = Training.resume(checkpoint, chosen, threads=threads)
         else:
             training = Training(chosen, seed=seed, envs=envs, init=begin, threads=threads)
@@ -87,8 +106,14 @@ def train(
     path = None
     if page:
         from condyle.tasks.report import training_report
+        from condyle.tasks.score import score_steps, short_score
 
         with progress(console) as say:
+            if not interrupted:
+                say(f"compiling {robot} {task}", 0, 1)
+                total = score_steps(chosen, file.rate)
+                file = replace(file, score=short_score(chosen, file, lambda done: say("judging", done, total)))
+                file.save(out)
             say("writing the report", 0, 1)
             path = training_report(out.with_suffix(".html"), chosen, file, curves)
     report(facts(out, file, curves, path), as_json, show)
@@ -97,27 +122,46 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
+def _by_rsl_rl(task: Task, goes_on: bool, **given: Any) -> RslRlTraining:
+    """A training by rsl-rl."""
+    if goes_on:
+        raise CondyleError("--library rsl-rl begins with new weights: leave --resume and --init out")
+    from condyle.tasks.rsl_rl_training import RslRlTraining
+
+    return RslRlTraining(task, **given)
+
+
 def learn(
-    training: Training, last: int, seconds: float | None, console: Console, out: Path, checkpoint: Path, every: float
+    training: Training | RslRlTraining,
+    last: int,
+    seconds: float | None,
+    console: Console,
+    out: Path,
+    checkpoint: Path,
+    every: float,
 ) -> bool:
     """Whether Ctrl-C stopped the training; policy and checkpoint are written after `every` seconds and at the end."""
     saved = perf_counter()
+
+    def save() -> None:
+        if isinstance(training, Training):  # rsl-rl has no checkpoints that go on with the same bits
+            training.save(checkpoint)
+        training.policy_file().save(out)
+
     with interrupts() as interrupted, _table(training, last, seconds, console) as show_iteration:
         for done in training.run(last, seconds):
             show_iteration(done)
             if interrupted():
                 break
             if perf_counter() - saved >= every:
-                training.save(checkpoint)
-                training.policy_file().save(out)
+                save()
                 saved = perf_counter()
-        training.save(checkpoint)
-        training.policy_file().save(out)
+        save()
         return interrupted()
 
 
 @contextmanager
-def _table(training: Training, last: int, seconds: float | None, console: Console) -> Iterator[Any]:
+def _table(training: Training | RslRlTraining, last: int, seconds: float | None, console: Console) -> Iterator[Any]:
     """A function that shows an iteration in a live table; nothing where there is no terminal."""
     if not console.is_terminal:
         yield lambda done: None
@@ -170,6 +214,7 @@ def facts(out: Path, file: PolicyFile, curves: dict[str, Any], page: Path | None
         "task": file.task,
         "training": dict(file.training),
         "hash": file.hash,
+        "score": dict(file.score),
         "last": {name: float(values[-1]) for name, values in curves.items() if len(values)},
         "curves": {name: [float(value) for value in values] for name, values in curves.items()},
     }
@@ -180,7 +225,7 @@ def show(f: dict[str, Any], console: Console) -> None:
     t, last = f["training"], f["last"]
     title = f"{f['robot']} {f['task']}: {t['iterations']:,} iterations, {t['steps']:,} steps, {duration(t['seconds'])}"
     table = Table(
-        Column(min_width=max(len(title) - 24, 0)), Column(justify="right"), title=title, title_justify="left", show_header=False
+        Column(min_width=max(len(title) - 23, 0)), Column(justify="right"), title=title, title_justify="left", show_header=False
     )
     for name, value in last.items():
         if name in ("samples", "simulating", "updating", "surrogate", "gradient_norm", "value_loss", "clipped"):
@@ -198,12 +243,14 @@ def show(f: dict[str, Any], console: Console) -> None:
     console.print("\n  ".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def _check(out: Path, seconds: float | None, device: str) -> None:
+def _check(out: Path, seconds: float | None, device: str, library: str) -> None:
     """CondyleError for options that cannot be."""
     if out.suffix != SUFFIX:
         raise CondyleError(f"a policy is written to a file that ends in {SUFFIX}, got {out.name}: try -o {out.stem}{SUFFIX}")
     if seconds is not None and not (isfinite(seconds) and seconds > 0.0):
         raise CondyleError(f"--seconds must be above zero, got {seconds:g}: leave it out, or try --seconds 60")
+    if library not in LIBRARIES:
+        raise CondyleError(f"--library {library:.20}: there is no such library to train with{nearest(library, LIBRARIES)}")
     if device != "cpu":
         raise CondyleError(
             f"--device {device:.20}: training runs on the processor only, there is no GPU backend yet; leave --device out"

@@ -13,6 +13,7 @@ import numpy as np
 from condyle.closed_loop.arguments import halves, whole_number
 from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError
+from condyle.learn.env_arguments import actions_of, check_loop, finite, mask_of, positive, seed_of, steps_of, variables_of
 from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, record_shapes, reset_kernel, rollout_kernel
 from condyle.learn.env_step import RANDOMIZATION
 from condyle.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block, policy_form
@@ -22,8 +23,6 @@ from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
-
-TAKEN = ("x", "action", "step", "seed", "robot", "observation", "privileged", "episode.step", "episode.return", RANDOMIZATION)
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class SharedValues(MutableMapping[str, Any]):
     """Numbers that all robots share, by name; they may change between calls, and nothing compiles again."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = {name: _finite(f"shared value '{name}'", value) for name, value in values.items()}
+        self._values = {name: finite(f"shared value '{name}'", value) for name, value in values.items()}
         self._table: np.ndarray | None = None
 
     def __getitem__(self, name: str) -> Any:
@@ -75,7 +74,7 @@ class SharedValues(MutableMapping[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self._values:
             raise ControlError(f"the environment has no shared value '{name!s:.60}'{nearest(name, list(self._values))}")
-        given, shape = _finite(f"shared value '{name}'", value), self._values[name].shape
+        given, shape = finite(f"shared value '{name}'", value), self._values[name].shape
         if given.shape != shape:
             raise ControlError(f"shared value '{name}' has shape {shape}, got {given.shape}")
         self._values[name], self._table = given, None
@@ -138,7 +137,7 @@ class VectorEnv:
         lanes: int | None = None,
         threads: int | None = None,
     ) -> None:
-        _check_loop(loop, action)
+        check_loop(loop, action)
         functions = {"observe": observe, "reward": reward, "terminate": terminate, "reset": reset}
         for name, function in (functions | {"privileged": privileged, "update": update, "curriculum": curriculum}).items():
             if not callable(function) and (function is not None or name in ("observe", "reward")):
@@ -162,17 +161,17 @@ class VectorEnv:
             curriculum,
             action,
             every,
-            _steps(time_limit, self.dt),
-            None if clip is None else _positive("clip", clip),
+            steps_of(time_limit, self.dt),
+            None if clip is None else positive("clip", clip),
             drawn,
-            _variables(loop, variables, action, (*drawn, *self.shared)),
+            variables_of(loop, variables, action, (*drawn, *self.shared)),
             {name: np.shape(value) for name, value in self.shared.items()},
         )
         self._on = (backend, lanes, threads)
         self.plan = discovered(plan)
         self._functions: dict[Any, Any] = {}
         self._memory: tuple[Any, np.ndarray | None] = (None, None)
-        self.seed = _seed(seed)
+        self.seed = seed_of(seed)
         self._state = self._blank()
         self._begin(np.ones(self.num_envs, bool))
 
@@ -233,7 +232,7 @@ class VectorEnv:
     def set(self, name: str, value: Any) -> None:
         """Change a part of the state of all robots, such as a parameter or a command; observations follow with the next step."""
         target = self[name]
-        given = _finite(f"'{name}'", value)
+        given = finite(f"'{name}'", value)
         try:
             given = np.broadcast_to(given, target.shape)
         except ValueError:
@@ -261,10 +260,10 @@ class VectorEnv:
         `mask`: (num_envs,) true for the robots that begin; all by default.
         """
         if seed is not None:
-            self.seed = _seed(seed)
-            chosen = _mask(mask, self.num_envs)
+            self.seed = seed_of(seed)
+            chosen = mask_of(mask, self.num_envs)
             self._state[chosen] = self._blank()[chosen]
-        self._begin(_mask(mask, self.num_envs))
+        self._begin(mask_of(mask, self.num_envs))
         return self.observations, self._infos()
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -474,92 +473,7 @@ class VectorEnv:
         return found | {**({} if plan is None else plan.shapes(self.action_size)), **self._tables}
 
     def _actions(self, actions: Any, shape: tuple[int, ...]) -> np.ndarray:
-        try:
-            given = np.ascontiguousarray(actions, dtype=self.dtype)
-        except (TypeError, ValueError):
-            raise ControlError(f"actions must be an array of numbers of shape {shape}, got {type(actions).__name__}") from None
-        if given.shape != shape:
-            raise ControlError(f"actions must have shape {shape}, one row for each robot; got {given.shape}")
-        if not np.all(np.isfinite(given)):
-            first = tuple(int(k) for k in np.argwhere(~np.isfinite(given))[0])
-            raise ControlError(f"actions must be finite; robot {first[0]} is given {given[first]} as action {first[-1]}")
-        return given
+        return actions_of(actions, shape, self.dtype)
 
     def _infos(self) -> dict[str, Any]:
         return {} if not self.privileged_size else {"privileged": self.privileged_observations}
-
-
-# ---- what is given, checked
-
-
-def _check_loop(loop: Any, action: str) -> None:
-    if not isinstance(loop, Loop):
-        raise ControlError(f"VectorEnv needs a condyle.Loop, got {type(loop).__name__}")
-    if loop.episode is not None:
-        raise ControlError(
-            "VectorEnv: the loop has an Episode of its own; give terminate, time_limit and reset to the environment"
-        )
-    if action not in loop.inputs:
-        raise ControlError(
-            f"VectorEnv: the action '{action!s:.60}' must be a reference of the loop{nearest(action, list(loop.inputs))}; "
-            f"write cd.Loop(world, function, {action}=8)"
-        )
-
-
-def _variables(loop: Loop, given: Mapping[str, Any] | None, action: str, taken: Sequence[str]) -> dict[str, np.ndarray]:
-    """{name: initial value}, and an error for a reference of the loop that nothing gives."""
-    found: dict[str, np.ndarray] = {}
-    for name, value in (given or {}).items():
-        if name in (*TAKEN, *taken) or name in loop.layout or name in loop.plan.signals or name in loop.parameters:
-            raise ControlError(f"VectorEnv: a variable cannot be called '{name!s:.60}', which is the name of something else")
-        sized = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if sized and value < 1:
-            raise ControlError(
-                f"VectorEnv: variable '{name}' needs its number of entries from 1 up, or its initial value; got {value}"
-            )
-        found[name] = np.zeros(int(value)) if sized else _finite(f"variable '{name}'", value)
-    for name, (size,) in loop.inputs.items():
-        if name != action and name not in found:
-            raise ControlError(
-                f"VectorEnv: the loop has a reference '{name}' of {size} numbers; give variables={{'{name}': {size}}}"
-            )
-        if name != action and found[name].size != size:
-            raise ControlError(f"VectorEnv: variable '{name}' is a reference of {size} numbers, got {found[name].size}")
-    return found
-
-
-def _steps(time_limit: Any, dt: float) -> int | None:
-    if time_limit is None:
-        return None
-    return max(round(_positive("time_limit", time_limit) / dt), 1)
-
-
-def _positive(what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not math.isfinite(value) or value <= 0.0:
-        raise ControlError(f"VectorEnv: {what} must be a positive number, got {value!r:.40}")
-    return float(value)
-
-
-def _finite(what: str, value: Any) -> np.ndarray:
-    try:
-        found = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ControlError(f"{what} must be a number or an array of numbers, got {value!r:.60}") from None
-    if not found.size or not np.all(np.isfinite(found)):
-        raise ControlError(f"{what} must be finite numbers, got {value!r:.60}")
-    return found
-
-
-def _mask(mask: Any, count: int) -> np.ndarray:
-    if mask is None:
-        return np.ones(count, bool)
-    found = np.asarray(mask)
-    if found.shape != (count,) or found.dtype != bool:
-        raise ControlError(f"mask must be {count} truth values, one for each robot; got {found.dtype} of shape {found.shape}")
-    return found
-
-
-def _seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
-        raise ControlError(f"a seed is a whole number from 0 to 2^32 - 1, got {seed!r:.40}")
-    return int(seed)

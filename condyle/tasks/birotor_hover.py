@@ -11,7 +11,7 @@ from condyle.flight.vehicle import Vehicle
 from condyle.flight.wind import Wind
 from condyle.learn.env import Rollouts, VectorEnv
 from condyle.robot.joints import rotation_of
-from condyle.tape.array import array
+from condyle.tape.array import array, where
 from condyle.tasks.registry import Task
 
 DT, EVERY = 0.005, 2
@@ -41,13 +41,14 @@ def observe(s: Any) -> Any:
 
 
 def reward(s: Any) -> dict[str, Any]:
-    """Near the position, level, calm, and with little change of the commands."""
+    """Near the position, level, calm, with little change of the commands, and not lost."""
     p, v, change = s.x.q[:3], s.x.v, s.action - s.previous_action
     return {
-        "position": np.exp(-4.0 * (p @ p)),
+        "position": 0.5 * np.exp(-4.0 * (p @ p)) + 0.5 * np.exp(-60.0 * (p @ p)),  # wide, and narrow
         "level": 0.3 * rotation_of(s.x.q[3:7])[2, 2],
         "rates": -0.02 * (v[:6] @ v[:6]),
         "change": -0.02 * (change @ change),
+        "lost": -20.0 * where(lost(s), 1.0, 0.0),
     }
 
 

@@ -37,9 +37,10 @@ def judge_task(
         raise ControlError(f"the policy gives {len(file.action)} actions, and the task '{task.name}' takes {env.action_size}")
     steps = round((task.episode_seconds if seconds is None else seconds) / env.dt)
     steps = max(min(steps, env.max_episode_steps or steps), 1)
-    record = [SUCCEEDED] if SUCCEEDED in env.plan.layout else []
+    knows = SUCCEEDED in env.plan.layout
+    record = {**task.record, **({SUCCEEDED: None} if knows else {})}
     first, fell, total, length = np.ones(count, bool), np.zeros(count, bool), np.zeros(count), np.zeros(count)
-    success, measures = np.zeros(count, bool), dict[str, float]()
+    success, measures = np.zeros(count, bool), dict[str, list[tuple[float, int]]]()
     for start in range(0, steps, CHUNK):
         rows = min(CHUNK, steps - start)
         got = env.rollout(file.policy, rows, deterministic=True, record=record)
@@ -49,17 +50,23 @@ def judge_task(
         total += np.sum(got.rewards * counted, axis=1, dtype=float)
         length += counted.sum(axis=1)
         fell |= (got.terminated & counted).any(axis=1)
-        if record:
+        if knows:
             success |= ((got[SUCCEEDED].reshape(count, rows) > 0.0) & counted).any(axis=1)
         first &= ~ended.any(axis=1)
         for name, value in task.measure(got).items():
-            measures[name] = measures.get(name, 0.0) + float(value) * rows / steps
+            measures.setdefault(name, []).append((float(value), rows))
         if progress is not None:
             progress(start + rows)
     every = {"return": total, "seconds": length * env.dt, "fell": fell}
     found: dict[str, Any] = {"episodes": count, "falls": float(fell.mean()), "return": float(total.mean())}
     found |= {"return_worst_decile": float(np.quantile(total, 0.1)), "seconds": float(every["seconds"].mean())}
-    if record:
+    if knows:
         every["success"] = success
         found["success"] = float(success.mean())
-    return every, found | {"measures": {name: value for name, value in measures.items() if name != "falls"}}
+    return every, found | {"measures": _means({name: value for name, value in measures.items() if name != "falls"})}
+
+
+def _means(measures: dict[str, list[tuple[float, int]]]) -> dict[str, float]:
+    """Means of values of so many steps each, without those that are not known."""
+    known = {name: [(value, rows) for value, rows in given if np.isfinite(value)] for name, given in measures.items()}
+    return {name: sum(v * rows for v, rows in given) / sum(rows for _, rows in given) for name, given in known.items() if given}

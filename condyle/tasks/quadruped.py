@@ -18,6 +18,7 @@ from condyle.dynamics import kinematics
 from condyle.errors import ControlError
 from condyle.learn.curriculum import levels
 from condyle.learn.env import Rollouts, VectorEnv
+from condyle.learn.mirror import Mirror
 from condyle.multibody.robot import Robot, load
 from condyle.robot.joints import rotation_of
 from condyle.robot.names import nearest
@@ -31,6 +32,7 @@ DT, EVERY = 0.004, 5
 SMOOTHING, FRICTION = 1e-3, 0.7
 COMMANDS = {"forward": (-0.5, 1.0), "sideways": (-0.3, 0.3), "turn": (-0.8, 0.8)}  # m/s, m/s, rad/s
 ROUGHNESS, STEP, SLOPE = 0.06, 0.08, 12.0  # m, m and degrees at the highest level
+JUDGED = 0.5  # level of the ground on which a policy is judged
 EPISODE = 10.0  # s
 TILTED, LOW = 0.5, 0.4  # cosine of the tilt, and height relative to that of standing, at which an episode ends
 
@@ -40,6 +42,8 @@ class Legs:
     """What a quadruped needs to walk: its feet, the angles in which it stands (rad, by joint or by the end of its name), gains.
 
     `source`: a robot, its name or its file. `kp` in N m/rad, `kd` in N m s/rad, `effort` in N m, `action` in rad.
+    `opposite`: for each leg the one on the other side, if left and right are mirror images with joints in the order of the feet,
+    each leg's first joint about the forward axis, and the others across the body; then learning uses the symmetry.
     """
 
     source: str | Robot
@@ -49,6 +53,7 @@ class Legs:
     kd: float
     effort: float
     action: float = 0.3
+    opposite: tuple[int, ...] = ()
 
     def angles(self, robot: Robot) -> np.ndarray:
         """The angle of every joint in which it stands."""
@@ -74,11 +79,20 @@ ROBOTS = {
         kp=150.0,
         kd=4.0,
         effort=80.0,
+        opposite=(2, 3, 0, 1),
     ),
-    "a1": Legs("a1", _legs("FL FR RL RR", "_foot"), {"hip_joint": 0.0, "thigh_joint": 0.8, "calf_joint": -1.5}, 30.0, 0.8, 33.5),
-    "go1": Legs(
-        "go1", _legs("FL FR RL RR", "_foot"), {"hip_joint": 0.0, "thigh_joint": 0.8, "calf_joint": -1.5}, 30.0, 0.8, 33.5
-    ),
+    **{
+        name: Legs(
+            name,
+            _legs("FL FR RL RR", "_foot"),
+            {"hip_joint": 0.0, "thigh_joint": 0.8, "calf_joint": -1.5},
+            kp=30.0,
+            kd=0.8,
+            effort=33.5,
+            opposite=(1, 0, 3, 2),
+        )
+        for name in ("a1", "go1")
+    },
     "solo12": Legs(
         "solo12",
         _legs("FL FR HL HR", "_FOOT"),
@@ -87,6 +101,7 @@ ROBOTS = {
         kp=3.0,
         kd=0.1,
         effort=2.5,
+        opposite=(1, 0, 3, 2),
     ),
 }
 
@@ -99,9 +114,13 @@ def make(
     *,
     legs: Legs | str,
     terrain: bool = True,
+    level: float | None = None,
     **options: Any,
 ) -> VectorEnv:
-    """The environment of a quadruped; `terrain`: uneven ground with levels, otherwise a plane floor."""
+    """The environment of a quadruped; `terrain`: uneven ground with levels, otherwise a plane floor.
+
+    `level`: that of all robots, 0 to 1, in place of a curriculum from 0 up.
+    """
     chosen = ROBOTS[legs] if isinstance(legs, str) else legs
     robot = chosen.source if isinstance(chosen.source, Robot) else load(chosen.source, base="free")
     missing = [foot for foot in chosen.feet if foot not in robot.frame_names]
@@ -120,9 +139,9 @@ def make(
         time_limit=EPISODE,
         privileged=made.privileged,
         randomize=ranges or None,
-        variables={"command": 3, "level": 0.0, "error": 0.0, "air": len(chosen.feet)},
+        variables={"command": 3, "level": 0.0 if level is None else float(level), "error": 0.0, "air": len(chosen.feet)},
         update=made.update,
-        curriculum=levels(success),
+        curriculum=levels(success) if level is None else (lambda draw: {"level": draw["level"]}),
         seed=seed,
         dtype=dtype,
         **options,
@@ -267,9 +286,38 @@ class Walk:
         return (self.moving(s)[2][2] < TILTED) | (s.x.q[2] - h < LOW * self.height)
 
 
+def velocity_error(s: Any) -> Any:
+    """Of the horizontal velocity against the command, m/s."""
+    dx, dy = s.x.v[0] - s["command"][0], s.x.v[1] - s["command"][1]
+    return np.sqrt(dx * dx + dy * dy)
+
+
 def measure(rollouts: Rollouts) -> dict[str, float]:
-    """Part of the reward for velocity (1 is all), and falls per 1,000 steps."""
-    return {"tracking": rollouts.reward_terms["velocity"], "falls": 1000.0 * float(rollouts.terminated.mean())}
+    """Mean error of the velocity in m/s, mean level of the ground, and falls per 1,000 steps."""
+    found = {name: float(rollouts[name].mean()) for name in ("velocity_error", "level")}
+    return {**found, "falls": 1000.0 * float(rollouts.terminated.mean())}
+
+
+def mirror(legs: Legs) -> Mirror | None:
+    """Left and right exchanged, in the order of `observe`, of the action, and of `privileged`."""
+    if not legs.opposite:
+        return None
+    joints = [3 * leg + k for leg in legs.opposite for k in range(3)], [-1.0, 1.0, 1.0] * len(legs.opposite)
+    polar, axial, command = [1.0, -1.0, 1.0], [-1.0, 1.0, -1.0], [1.0, -1.0, -1.0]  # velocities, rates
+    three = [0, 1, 2]
+    parts = [(three, axial), (three, polar), (three, command), joints, joints, joints]
+    feet, ground = (list(legs.opposite), [1.0] * len(legs.opposite)), (list(range(5)), [1.0] * 5)
+    return Mirror(_joined(parts), joints, _joined([(three, polar), *parts, feet, ground]))
+
+
+def _joined(parts: list[tuple[list[int], list[float]]]) -> tuple[list[int], list[float]]:
+    """One map of vectors that are joined, from those of the parts."""
+    order: list[int] = []
+    signs: list[float] = []
+    for own, sign in parts:
+        order += [len(signs) + k for k in own]
+        signs += sign
+    return order, signs
 
 
 def _task(name: str) -> Task:
@@ -277,10 +325,13 @@ def _task(name: str) -> Task:
         robot=name,
         name="walk",
         summary="walk to a command over uneven ground",
-        make=partial(make, legs=name),
+        make=partial(make, legs=name, level=JUDGED),
+        training={"level": None},
         iterations=1000,
         hidden=(128, 128),
+        mirror=mirror(ROBOTS[name]),
         measure=measure,
+        record={"velocity_error": velocity_error, "level": lambda s: s["level"]},
         observation=(("rate", 3), ("up", 3), ("command", 3), ("angles", 12), ("speeds", 12), ("action", 12)),
         action=tuple(f"joint_{k}" for k in range(12)),
         commands=COMMANDS,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # (robot, task) -> module of this folder and the name of the Task in it
 TASKS: dict[tuple[str, str], tuple[str, str]] = {
     ("pidog", "walk"): ("pidog", "WALK"),
+    ("pidog", "turn"): ("pidog_turn", "TURN"),
+    ("pidog", "heading"): ("pidog_turn", "HEADING"),
     ("pidog", "stand"): ("pidog_stand", "STAND"),
     ("pidog", "get-up"): ("pidog_get_up", "GET_UP"),
     ("pidog", "imitate-walk"): ("imitation", "IMITATE_WALK"),
@@ -44,7 +46,7 @@ class Task:
     progress, such as {"speed": 0.2, "falls": 0.0}. `mirror`: the symmetry of observations and actions, if there is one.
     `observation`: names and sizes of the parts of an observation; `action`: names. `controller`: numbers of the controller around
     the policy, for its file. `commands`: {name: (low, high)}. `hyperparameters`: of the training.
-    `training`: options of `make` in training only.
+    `training`: options of `make` in training only. `record`: {name: function of s} of every step that `measure` takes.
     `schedule(iteration)`: shared values of the environment from this iteration on, {name: value}.
     """
 
@@ -64,6 +66,7 @@ class Task:
     commands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     episode_seconds: float = 20.0
     training: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 def task_names(robot: str | None = None) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ import numpy as np
 from condyle.atomic_write import write_bytes
 from condyle.learn.policy_file import PolicyFile
 from condyle.tasks.registry import Task
+from condyle.tasks.score import label
 from condyle.tasks.training import TERM
 from condyle.view.page import facts_html, html_page
 from condyle.view.player import player_html
@@ -20,6 +21,7 @@ from condyle.view.trajectory import Trajectory, trajectory
 
 SECONDS = 10.0  # of the episode
 HEIGHT = 470  # pixels, of the player
+TERMS = 7  # terms of the reward in one chart
 # charts of one line each: name of the number, title
 SINGLE = {
     "reward": "Reward of a policy step",
@@ -31,6 +33,8 @@ SINGLE = {
     "learning_rate": "Learning rate",
     "value_loss": "Squared error of the critic",
 }
+# numbers of the score that are parts of one
+PARTS = ("falls", "success", "slip")
 HIDDEN = ("return", "samples", "simulating", "updating", "surrogate", "clipped", "gradient_norm")
 
 
@@ -63,7 +67,7 @@ def report_html(task: Task, file: PolicyFile, curves: Mapping[str, Any], motion:
         "policy steps": f"{t.get('steps', 0):,} of {t.get('envs', 0):,} robots",
         "time": f"{t.get('seconds', 0.0):.1f} s",
         "seed": t.get("seed", 0),
-        "algorithm": t.get("algorithm", "ppo"),
+        "algorithm": ", ".join(str(t[name]) for name in ("algorithm", "library") if name in t) or "ppo",
         "network": " - ".join(map(str, file.policy.sizes)),
         "hash of the weights": file.hash,
     }
@@ -91,19 +95,29 @@ def training_charts(numbers: Mapping[str, np.ndarray]) -> list[Chart]:
     count = len(next(iter(numbers.values())))
     x = np.arange(1.0, count + 1.0)
     terms = {name.removeprefix(TERM): values for name, values in numbers.items() if name.startswith(TERM)}
-    singles = [name for name in SINGLE if name in numbers]
-    singles += [name for name in numbers if name not in SINGLE and name not in HIDDEN and not name.startswith(TERM)]
+    own = [name for name in numbers if name not in SINGLE and name not in HIDDEN and not name.startswith(TERM)]
+    # what the task measures comes after the reward
+    singles = [name for name in ("reward", *own, *list(SINGLE)[1:]) if name in numbers]
     found = [
-        Chart(SINGLE.get(name, name[:1].upper() + name[1:].replace("_", " ")), x, {"": numbers[name]}, label="iteration")
+        Chart(SINGLE.get(name, label(name)[:1].upper() + label(name)[1:]), x, {"": numbers[name]}, label="iteration")
         for name in singles
         if np.isfinite(numbers[name]).any()
     ]
-    if terms:
-        found.insert(1, Chart("Terms of the reward", x, terms, label="iteration"))
+    # the largest and the smaller ones, each with their own axis
+    order = sorted(terms, key=lambda name: -float(np.nanmean(np.abs(terms[name]))))
+    parts = {"Terms of the reward": order[:TERMS], "Smaller terms of the reward": order[TERMS:]}
+    for k, (title, names) in enumerate((title, names) for title, names in parts.items() if names):
+        found.insert(1 + k, Chart(title, x, {name: terms[name] for name in names}, label="iteration"))
     return found
 
 
 def _score_html(score: Mapping[str, Any]) -> str:
     """The numbers of the score as a list."""
-    plain = {name: f"{value:.4g}" for name, value in score.items() if isinstance(value, int | float)}
-    return f"<h3>Score</h3>{facts_html(plain)}" if plain else ""
+    plain = {name: float(value) for name, value in score.items() if isinstance(value, int | float) and np.isfinite(value)}
+    if not plain:
+        return ""
+    plain = {name: plain[name] for name in sorted(plain, key=lambda name: name != "score")}
+    episodes, seconds = plain.pop("episodes", 0.0), plain.pop("episode_seconds", 0.0)
+    title = f"Judged in {episodes:,.0f} randomised episodes of {seconds:g} s" if episodes else "Score"
+    rows = {label(name): f"{100.0 * value:.1f} %" if name in PARTS else f"{value:.4g}" for name, value in plain.items()}
+    return f"<h3>{title}</h3>{facts_html(rows)}"

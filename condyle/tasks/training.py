@@ -107,11 +107,11 @@ class Training:
             self._begin()
         self._schedule()
         clock = perf_counter()
-        rollouts = self.env.rollout(self.ppo.policy, self.settings.steps)
+        rollouts = self.env.rollout(self.ppo.policy, self.settings.steps, record=self.task.record)
         simulated = perf_counter()
         found = self.ppo.update(rollouts)
         samples = rollouts.rewards.size
-        numbers = _numbers(self.task, rollouts) | {name: found[name] for name in found}
+        numbers = rollout_numbers(self.task, rollouts) | {name: found[name] for name in found}
         numbers |= {"simulating": simulated - clock, "updating": perf_counter() - simulated, "samples": float(samples)}
         if not self.names:
             self.names = list(numbers)
@@ -222,7 +222,7 @@ def _robot_hash(env: Any) -> str:
     return "" if env.loop.world is None else digest(env.loop.world.robot.model)
 
 
-def _numbers(task: Task, rollouts: Any) -> dict[str, float]:
+def rollout_numbers(task: Task, rollouts: Any) -> dict[str, float]:
     """The progress that a rollout shows."""
     returns, lengths = rollouts.episode_returns, rollouts.episode_lengths
     found = {

@@ -6,6 +6,7 @@ import pytest
 import condyle as cd
 from condyle.errors import ControlError
 from condyle.learn.curriculum import levels
+from condyle.learn.mirror import mirrored
 from condyle.tasks import quadruped
 from condyle.tasks.registry import load_task, task_names
 
@@ -33,6 +34,43 @@ def test_small_tasks_run(robot: str, name: str) -> None:
     assert not plain.plan.randomized
 
 
+def test_a_pole_is_swung_up_when_it_was_upright_for_two_seconds() -> None:
+    env = load_task("cartpole", "swing-up").make(2, randomize=False, anywhere=True)
+    env.set("q", np.array([[0.0, 0.0], [0.0, np.pi]]))
+    env.set("v", 0.0)
+    env.rollout(np.zeros((2, 90, 1), np.float32))
+    assert np.all(env["succeeded"] == 0.0) and env["held"] == pytest.approx([1.8, 0.0], abs=1e-3)
+    env.rollout(np.zeros((2, 20, 1), np.float32))
+    assert env["succeeded"] == pytest.approx([2.0, 0.0], abs=0.03)
+    # half of the training's episodes begin anywhere, those of a judging hang
+    starts = np.abs(load_task("cartpole", "swing-up").make(64, anywhere=True)["q"][:, 1])
+    assert 16 < (starts < 3.0).sum() < 48
+
+
+def test_the_mirror_of_a_quadruped_is_one_of_its_physics() -> None:
+    """Two robots of which one is the mirror image of the other, under mirrored actions, stay mirror images."""
+    try:
+        task = load_task("solo12", "walk")
+        env = task.make(2, randomize=False, level=0.0, dtype=np.float64)
+    except cd.RobotError:
+        pytest.skip("Solo12 is not installed (extra robots)")
+    rng = np.random.default_rng(0)
+    q, v, action = env["q"][0].copy(), 0.3 * rng.standard_normal(18), rng.uniform(-1.0, 1.0, (10, 12))
+    angles, signs = task.mirror.action
+    image = q.copy()
+    image[7:] = np.array(signs) * q[7:][list(angles)]
+    order, flips = [*range(6), *(6 + k for k in angles)], np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, *signs])
+    env.set("q", np.stack([q, image]))
+    env.set("v", np.stack([v, flips * v[order]]))
+    command = np.array([0.5, 0.2, 0.3])
+    env.set("command", np.stack([command, [1.0, -1.0, -1.0] * command]))
+    env.rollout(np.stack([action, mirrored(action, task.mirror.action)]))
+    seen = env.privileged_observations
+    # its masses are symmetric to 1e-5
+    assert mirrored(seen[0], task.mirror.privileged) == pytest.approx(seen[1], abs=1e-3) and np.abs(seen[0]).max() > 0.5
+    assert len(task.mirror.observation[0]) == env.observation_size
+
+
 def test_a_quadruped_stands_on_its_own_ground() -> None:
     """PiDog as a quadruped by the names of its feet and joints: no robot of another package is needed."""
     dog = cd.load("pidog").lock(["head", "tail"])
@@ -46,6 +84,8 @@ def test_a_quadruped_stands_on_its_own_ground() -> None:
     assert np.all(env["level"] == 1.0) and env["ground.roughness"].max() > 0.0 and len(np.unique(env["ground.slope"])) == 8
     found = env.rollout(calm(env), 10, record=["q"])
     assert not found.failed.any() and found["q"][..., 2].min() > 0.0
+    judged = quadruped.make(2, legs=legs, level=0.5)
+    assert np.all(judged["level"] == 0.5) and judged["ground.roughness"].max() > 0.0
     with pytest.raises(ControlError, match=r"no frame 'lf_fot' for a foot .did you mean 'lf_foot'"):
         quadruped.make(2, legs=quadruped.Legs(dog, ("lf_fot",), stand, 4.0, 0.05, 0.3))
     with pytest.raises(ControlError, match="no angle for the joint"):
