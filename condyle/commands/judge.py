@@ -115,9 +115,7 @@ def walking_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         each = value if isinstance(value, list) else [value]
         return "  ".join(form.format(factor * v) if v is not None and isfinite(v) else "-" for v in each)
 
-    parts = "  ".join(
-        f"{name.removeprefix('part_')} {f[name]:.2f}" for name in f if name.startswith("part_") and f[name] is not None
-    )
+    parts = [f"{name.removeprefix('part_')} {f[name]:.2f}" for name in f if name.startswith("part_") and f[name] is not None]
     return [
         ("score, of 100", text("score", "{:.1f}")),
         ("score of the worst decile, at most", text("worst_decile", "{:.1f}")),

@@ -45,7 +45,8 @@ LONGEST_RUN = 600.0  # s
 @cache
 def loop() -> Loop:
     """The simulated dog with servos, IMU and pushes on the rough ground of training; reference "action": eight servo angles."""
-    return pidog_robot.dog_loop(pidog_get_up.world(Terrain(pidog_robot.rough, pidog_robot.FRICTION)), module=servo_commands)
+    ground = Terrain(pidog_robot.rough, pidog_robot.FRICTION)
+    return pidog_robot.dog_loop(pidog_get_up.world(ground, dt=pidog_robot.DT), module=servo_commands)
 
 
 def crouching() -> Array:

@@ -44,6 +44,8 @@ class Settings:
     entropy: float = 0.005
     learning_rate: float = 1e-3
     desired_kl: float | None = 0.01  # adapts the learning rate between these bounds; None: constant
+    final_kl: float | None = None  # what desired_kl falls to, linearly, between these iterations
+    anneal: tuple[int, int] = (0, 0)
     smallest_rate: float = 1e-5
     largest_rate: float = 1e-2
     max_gradient_norm: float = 1.0
@@ -63,7 +65,18 @@ class Settings:
         for name in ("clip", "learning_rate", "max_gradient_norm", "initial_std", "min_std"):
             if not getattr(self, name) > 0.0:
                 raise ControlError(f"'{name}' of PPO must be above zero, got {getattr(self, name):g}")
+        if self.final_kl is not None and (self.desired_kl is None or len(self.anneal) != 2 or self.anneal[0] >= self.anneal[1]):
+            raise ControlError(f"'final_kl' of PPO needs desired_kl, and anneal=(first, last iteration), got {self.anneal!r:.40}")
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "anneal", tuple(self.anneal))
+
+    def kl_at(self, iteration: int) -> float | None:
+        """The KL divergence that an iteration aims at."""
+        if self.desired_kl is None or self.final_kl is None:
+            return self.desired_kl
+        first, last = self.anneal
+        part = min(max((iteration - first) / (last - first), 0.0), 1.0)
+        return self.desired_kl + part * (self.final_kl - self.desired_kl)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Settings:
@@ -199,10 +212,11 @@ class PPO:
         d[:] = whole[a + c :]
         d -= np.float32(s.entropy)  # the entropy is the sum of log_std, and a constant
         kl = self._kl(total[2] / max(total[4], 1.0), log_std)
-        if s.desired_kl is not None:
-            if kl > 2.0 * s.desired_kl:
+        wanted = s.kl_at(self.iteration)
+        if wanted is not None:
+            if kl > 2.0 * wanted:
                 self.learning_rate = max(s.smallest_rate, self.learning_rate / 1.5)
-            elif 0.0 < kl < 0.5 * s.desired_kl:
+            elif 0.0 < kl < 0.5 * wanted:
                 self.learning_rate = min(s.largest_rate, self.learning_rate * 1.5)
         norm = clip_norm(gradient[: self._split[1]], s.max_gradient_norm)
         clip_norm(gradient[self._split[1] :], s.max_gradient_norm)
@@ -393,7 +407,7 @@ def generalized_advantages(
 
 def settings_facts(settings: Settings) -> dict[str, Any]:
     """The settings for a file."""
-    return asdict(settings) | {"hidden": list(settings.hidden)}
+    return asdict(settings) | {"hidden": list(settings.hidden), "anneal": list(settings.anneal)}
 
 
 def _flat(array: Any) -> np.ndarray:

@@ -41,15 +41,16 @@ ACTION = [
 
 # all lengths in m, angles in rad, times in s
 NUMBERS: dict[str, Any] = {
-    "frequency": 3.8,  # of the clock, Hz
-    "duty": 0.48,  # part of a cycle that a foot is on the ground
-    "depth": [0.110, 0.100],  # of the front and hind feet below their hips
-    "center": [0.0113, -0.0288],  # of their steps, forward of the hips
-    "lift": [0.020, 0.014],  # of a foot in the air
-    "rise": 0.5,  # of the lift: 0 is slow at both ends, 1 leaves and meets the ground at speed
-    "gain": 1.25,  # length of the steps over that of a foot that never slips
-    "shape": -0.2,  # of the swing: 0 is slow at both ends, 1 comes down moving backward as fast as the ground
-    "balance": [0.04, 0.0, 0.02, 0.0, 0.0, 0.0],  # see `balance`: m per unit of lean, and m per rad/s
+    "frequency": 3.86,  # of the clock, Hz
+    "duty": [0.485, 0.532],  # part of a cycle that the front and hind feet are on the ground
+    "lag": -0.017,  # of the hind feet behind the front feet across of them, part of a cycle
+    "depth": [0.1134, 0.1056],  # of the front and hind feet below their hips
+    "center": [0.0167, -0.0231],  # of their steps, forward of the hips
+    "lift": [0.0177, 0.0138],  # of a foot in the air
+    "rise": 0.65,  # of the lift: 0 is slow at both ends, 1 leaves and meets the ground at speed
+    "gain": 1.13,  # length of the steps over that of a foot that never slips
+    "shape": -0.1,  # of the swing: 0 is slow at both ends, 1 comes down moving backward as fast as the ground
+    "balance": [0.0395, 0.0003, 0.0161, -0.0012, -0.0049, -0.0004],  # see `balance`: m per unit of lean, and m per rad/s
     "lean_filter": 0.04,  # weight of one frame
     "wave_filter": 0.04,  # weight of one frame
     "balance_limit": 0.02,  # m
@@ -157,19 +158,18 @@ def act(numbers: dict[str, Any], state: dict[str, Any], action: Any) -> tuple[An
     frequency = n["frequency"] + n["frequency_scale"] * a[8]
     phase = state["phase"][0] + frequency / RATE
     phase = phase - np.floor(phase)
-    stroke = n["gain"] * n["duty"] / frequency * speed * (1.0 + n["step_scale"] * a[9])
+    stride = n["gain"] / frequency * speed * (1.0 + n["step_scale"] * a[9])
     # turning: feet at the sides move at speed -+ width * turn
     wanted = turn - n["heading_gain"] * state["heading"][0] - n["heading_sum_gain"] * state["heading_sum"][0]
     most = n["turn_limit"] * 0.05
-    difference = n["duty"] / frequency * n["turn_width"] * wanted
+    difference = 0.5 / frequency * n["turn_width"] * wanted
     difference = clipped(difference, -most, most) * moving + n["turn_scale"] * 0.05 * a[10] * moving
-    paths = [footpath(n, phase), footpath(n, phase + 0.5)]
     shift, roll, pitch = balance(n, state["lean"], state["rate"])
     angles: list[Any] = []
     for leg in range(4):
         left, hind = leg % 2 == 0, leg // 2
-        along, up = paths[0 if left == (hind == 0) else 1]
-        length = stroke + (-difference if left else difference)
+        along, up = footpath(n, leg, phase)
+        length = stride * n["duty"][hind] + (-difference if left else difference)
         x = n["center"][hind] + length * along + shift + n["foot_scale"] * a[2 * leg]
         z = n["depth"][hind] - n["lift"][hind] * moving * up - n["foot_scale"] * a[2 * leg + 1]
         z = z + (roll if left else -roll) + (-pitch if hind else pitch)
@@ -191,9 +191,12 @@ def balance(numbers: dict[str, Any], lean: Any, rate: Any) -> tuple[Any, Any, An
     return shift, roll, pitch
 
 
-def footpath(numbers: dict[str, Any], phase: Any) -> tuple[Any, Any]:
-    """Where a foot is in its cycle: along its step, 1/2 to -1/2 while on the ground and back in the air, and up, 0 to 1."""
-    part, duty = phase - np.floor(phase), numbers["duty"]
+def footpath(numbers: dict[str, Any], leg: int, phase: Any) -> tuple[Any, Any]:
+    """Where the foot of a leg is: along its step, 1/2 to -1/2 while on the ground and back in the air, and up, 0 to 1."""
+    left, hind = leg % 2 == 0, leg // 2
+    duty = numbers["duty"][hind]
+    part = phase - numbers["lag"] * hind + (0.0 if left == (hind == 0) else 0.5)
+    part = part - np.floor(part)
     swing = clipped((part - duty) / (1.0 - duty), 0.0, 1.0)
     forward = swing - (1.0 + numbers["shape"] * (1.0 - duty) / duty) * np.sin(2.0 * np.pi * swing) / (2.0 * np.pi)
     along = np.where(part < duty, 0.5 - part / duty, -0.5 + forward)

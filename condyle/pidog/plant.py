@@ -42,15 +42,22 @@ def standing_state(simulation: Simulation, pose: str = "stand") -> Array:
     q = robot.neutral()
     for name, angle in zip(JOINTS, np.radians(pose_angles(pose)), strict=True):
         q[robot.q_slice(name)] = angle
+    return simulation.state(on_feet(robot, q))
+
+
+def on_feet(robot: Robot, q: Array) -> Array:
+    """q with the torso pitched and raised so that front and hind feet touch the ground z = 0."""
+    q = np.array(q, dtype=float)
+    q[3:7] = robot.neutral()[3:7]
     front, hind = (robot.frame_pose(q, foot)[1] for foot in FEET[::2])
     # the half angle by square roots: sines of NumPy depend on the processor
     ahead, up = front[0] - hind[0], front[2] - hind[2]
     far = np.sqrt(ahead * ahead + up * up)
     q[6] = np.sqrt(0.5 * (1.0 + ahead / far))
     q[4] = up / (2.0 * far * q[6])
-    lowest = min(float(robot.frame_pose(q, foot)[1][2]) for foot in FEET)
-    q[2] = FOOT_RADIUS - lowest
-    return simulation.state(q)
+    q[2] = 0.0
+    q[2] = FOOT_RADIUS - min(float(robot.frame_pose(q, foot)[1][2]) for foot in FEET)
+    return q
 
 
 def servos(simulation: Simulation) -> Control:

@@ -29,7 +29,7 @@ from condyle.tasks.twin import Dogs
 
 Array = np.ndarray
 
-RECORD_EVERY = 2  # ticks between two rows of a recording
+RECORD_EVERY = 4  # ticks between two rows of a recording
 BLOCK = 128  # episodes that are simulated and measured together, so that recordings stay small
 LOWEST, UPRIGHT = 0.055, 0.5  # m of the torso's origin, cosine of its tilt: below either it has fallen
 SETTLING = 1.0  # s at the start that count for falls and heading only

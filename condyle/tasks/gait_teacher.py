@@ -115,12 +115,11 @@ def _controller_teacher() -> Teacher:
     """The controller's own trot, at 0.22 m/s."""
     n, speed = controller.NUMBERS, 0.22
     phase = np.arange(PLACES) / PLACES
-    stroke = n["gain"] * n["duty"] / n["frequency"] * speed
     feet = np.zeros((PLACES, 4, 2))
     for leg in range(4):
-        left, hind = leg % 2 == 0, leg // 2
-        along, up = controller.footpath(n, phase if left == (hind == 0) else phase + 0.5)
-        feet[:, leg, 0] = n["center"][hind] + stroke * along
+        hind = leg // 2
+        along, up = controller.footpath(n, leg, phase)
+        feet[:, leg, 0] = n["center"][hind] + n["gain"] * n["duty"][hind] / n["frequency"] * speed * along
         feet[:, leg, 1] = n["depth"][hind] - n["lift"][hind] * up
     return Teacher("controller", feet, speed, 0.0, _numbers(feet, n["frequency"]))
 

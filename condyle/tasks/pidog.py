@@ -1,4 +1,4 @@
-"""PiDog learns to walk to a command: speed 0 to 0.25 m/s and turns, under all of its randomisation, without joint angles."""
+"""PiDog learns to walk to a command: speed 0 to 0.22 m/s and turns, under all of its randomisation, without joint angles."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from condyle.tasks import pidog_rewards as rewards
 from condyle.tasks.pidog_robot import EVERY, FRICTION, ROUGHNESS, dog_loop, flat, randomization, rough, standing, world
 from condyle.tasks.registry import Task
 
-SPEEDS, TURNS = (0.0, 0.25), (-0.5, 0.5)  # m/s, rad/s
+SPEEDS, TURNS = (0.0, 0.22), (-0.5, 0.5)  # m/s, rad/s
 SECONDS = 20.0
 
 
 def speeds(draw: Any) -> Any:
     """Mostly near the fastest, one in ten standing."""
-    kind, any_speed, fast = draw.uniform(), draw.uniform(*SPEEDS), draw.uniform(0.2, SPEEDS[1])
+    kind, any_speed, fast = draw.uniform(), draw.uniform(*SPEEDS), draw.uniform(0.19, SPEEDS[1])
     return where(kind < 0.1, 0.0, where(kind < 0.3, any_speed, fast))
 
 

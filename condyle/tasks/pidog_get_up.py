@@ -39,14 +39,15 @@ JOINT_SPREAD = 0.4  # rad
 UPRIGHT, HEIGHT = 0.95, 0.08  # cosine of the tilt, m of the torso above the ground
 SLOW, CALM = 0.15, 0.8  # m/s, rad/s: below both it is still
 STILL, LIMIT = 1.0, 5.0  # s that it has to stand at rest, s in which it has to succeed
+DT = 0.004  # s of a tick: longer than for walking, all of the body may touch the ground
 SINGLE = 1e-3  # smoothing of contact in float32, where many contacts at once need it
 
 
-def world(ground: Ground | None = None, smoothing: float | None = None) -> Simulation:
+def world(ground: Ground | None = None, smoothing: float | None = None, dt: float = DT) -> Simulation:
     """The dog, all of which may touch the ground."""
     robot = dog.robot()
     tail = point_on(robot.model, "tail", (-0.06, 0.0, 0.03), 0.004)
-    return Simulation(robot, dog.DT, dog.flat() if ground is None else ground, ["auto", tail], smoothing=smoothing)
+    return Simulation(robot, dt, dog.flat() if ground is None else ground, ["auto", tail], smoothing=smoothing)
 
 
 @cache
@@ -69,7 +70,7 @@ def make(
         None,
         _dropped(*POSES[pose]),
         num_envs=num_envs,
-        every=dog.EVERY,
+        every=round(dog.EVERY * dog.DT / DT),
         time_limit=get_up.WAIT + LIMIT,
         privileged=privileged,
         randomize=random if randomize else None,

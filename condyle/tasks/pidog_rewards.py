@@ -14,6 +14,7 @@ from condyle.tasks.pidog_robot import GRAVITY, robot
 LOADED = 0.3  # N: a foot that carries more is on the ground
 CLEARANCE = 0.016  # m: how high a foot should be in the middle of its swing
 SMOOTH = 0.08  # weight of one frame in the speed that is rewarded
+SPEED_WIDTH = 1.0 / 12.0  # m/s: an error of the speed at which its reward is 1/e
 # of a policy step; of m/s, rad, N m rad/s, ... as each term says
 WEIGHTS = {
     "speed": 2.0,
@@ -65,7 +66,7 @@ def terms(s: Any, ground: Any) -> dict[str, Any]:
     w = WEIGHTS
     wanted = s["controller.command"][0]
     moving = np.minimum(abs(s["command.speed"]) * 20.0, 1.0)
-    late = (s["velocity"][0] - wanted) * 12.0
+    late = (s["velocity"][0] - wanted) * (1.0 / SPEED_WIDTH)
     on_ground = [where(load > LOADED, 1.0, 0.0) for load in m.loads]
     slide = sum(c * v for c, v in zip(on_ground, m.slide, strict=True)) * 0.25
     # a foot comes down: how high it was

@@ -1,6 +1,6 @@
 """PiDog as its learning tasks have it: servos and IMU with all their faults, rough ground, pushes, and what of it is random.
 
-A tick is 4 ms, and every fifth one a frame of the servos' pulses, 50 Hz: the controller (condyle/pidog/controller.py) turns the
+A tick is 2 ms, and every tenth one a frame of the servos' pulses, 50 Hz: the controller (condyle/pidog/controller.py) turns the
 action into angles and makes the next observation. What the IMU measured in one frame is used in the next.
 
     loop = dog_loop()                                  # reference "action"; the observation is "controller.seen"
@@ -27,14 +27,15 @@ from condyle.closed_loop.loop import Loop
 from condyle.multibody.robot import Robot, load
 from condyle.pidog import controller
 from condyle.pidog.kinematics import JOINTS
-from condyle.robot.library.pidog import EFFORT, FOOT_RADIUS, SPEED
+from condyle.pidog.plant import on_feet
+from condyle.robot.library.pidog import EFFORT, SPEED
 from condyle.simulate.simulation import Simulation
 from condyle.simulate.terrain import Ground, Plane, Terrain
 from condyle.tape.array import where
 
 Array = np.ndarray
 
-DT, EVERY = 0.004, 5  # s of a tick; ticks of a frame
+DT, EVERY = 0.002, 10  # s of a tick; ticks of a frame
 FRICTION, SMOOTHING = 0.65, 3e-3
 DEAD_BAND, BACKLASH, DELAY, RESISTANCE = radians(3.5), radians(1.0), 0.020, 0.15  # whole width; rad, rad, s, ohm
 PUSH, PUSHES, PUSH_TIME = 1.0, 0.25, 0.1  # N at most, pushes per second, s
@@ -183,14 +184,12 @@ def dog_loop(
 
 
 def standing(numbers: Mapping[str, Any] | None = None) -> Array:
-    """q of the dog standing on level ground at the origin, its feet where the controller has them."""
+    """q of the dog standing on level ground at the origin, its feet where the controller has them, pitched so that all touch."""
     n = {**controller.NUMBERS, **(numbers or {})}
     q = robot().neutral()
     angles, _ = controller.act(n, controller.initial(), np.zeros(len(controller.ACTION)))
     q[7:] = angles
-    front, hind = (n["depth"][k] for k in (0, 1))
-    q[2] = FOOT_RADIUS + 0.5 * (front + hind)
-    return np.asarray(q)
+    return on_feet(robot(), q)
 
 
 # -- what is random
