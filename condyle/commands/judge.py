@@ -19,7 +19,7 @@ from condyle.commands.terminal import progress, report, terminal
 from condyle.errors import CondyleError
 from condyle.learn.policy_file import PolicyFile
 
-SPEED, SECONDS = 0.22, 20.0  # m/s, s
+SPEED, SECONDS = 0.21, 20.0  # m/s, s
 
 
 @command(
@@ -34,7 +34,7 @@ def judge(
         float | None, typer.Option(help="Length of an episode, s; by default 20 for walking, else that of the task.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 0,
-    speed: Annotated[list[float] | None, typer.Option(help="Commanded speed of PiDog, m/s; may repeat; by default 0.22.")] = None,
+    speed: Annotated[list[float] | None, typer.Option(help="Commanded speed of PiDog, m/s; may repeat; by default 0.21.")] = None,
     turn: Annotated[list[float] | None, typer.Option(help="Commanded turn of PiDog, rad/s; may repeat; by default 0.")] = None,
     engine: Annotated[
         str,

@@ -1,6 +1,6 @@
 """PiDog walks under a policy in randomised episodes: in Condyle's kernel, or in MuJoCo, recorded for the metrics of its gait.
 
-    for recording in episodes(file, Trial(1000, commands=((0.22, 0.0),))):
+    for recording in episodes(file, Trial(1000, commands=((0.21, 0.0),))):
         gait(recording).lift
 
 Every episode is a dog of its own: mass, friction, servos, IMU, slope and pushes as condyle/tasks/pidog_robot.py draws them, the
@@ -43,7 +43,7 @@ class Trial:
     count: int = 1000
     seconds: float = 20.0
     seed: int = 0
-    commands: tuple[tuple[float, float], ...] = ((0.22, 0.0),)
+    commands: tuple[tuple[float, float], ...] = ((0.21, 0.0),)
     randomize: bool = True
 
     def __post_init__(self) -> None:

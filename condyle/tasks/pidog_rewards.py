@@ -12,7 +12,7 @@ from condyle.tape.array import array, where
 from condyle.tasks.pidog_robot import GRAVITY, robot
 
 LOADED = 0.3  # N: a foot that carries more is on the ground
-CLEARANCE = 0.016  # m: how high a foot should be in the middle of its swing
+CLEARANCE = 0.014  # m: how high a foot should be in the middle of its swing
 SMOOTH = 0.08  # weight of one frame in the speed that is rewarded
 SPEED_WIDTH = 1.0 / 12.0  # m/s: an error of the speed at which its reward is 1/e
 # of a policy step; of m/s, rad, N m rad/s, ... as each term says
@@ -20,16 +20,16 @@ WEIGHTS = {
     "speed": 2.0,
     "heading": 1.0,
     "alive": 0.5,
-    "slip": 8.0,
+    "slip": 20.0,
     "lift": 300.0,
-    "tilt": 4.0,
-    "shake": 0.02,
+    "tilt": 6.0,
+    "shake": 0.03,
     "bounce": 0.5,
     "sideways": 1.0,
     "energy": 0.03,
     "action": 0.01,
     "change": 0.03,
-    "fall": 60.0,
+    "fall": 150.0,
 }
 
 

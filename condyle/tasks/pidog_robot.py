@@ -150,11 +150,16 @@ def dog_loop(
     tuned: Sequence[str] = (),
     module: ModuleType = controller,
     pushes: bool = True,
+    command: Callable[..., Any] | None = None,
+    **references: Any,
 ) -> Loop:
-    """Controller, servos, IMU, pushes around the dog, reference "action"; see the top of the file and `Controller`."""
+    """Controller, servos, IMU, pushes around the dog, reference "action"; see the top of the file and `Controller`.
+
+    `command`: a function of what the IMU measured and of further `references` that gives (speed, turn), in place of `Command`.
+    """
     simulation = world() if simulation is None else simulation
     every = round(EVERY * DT / simulation.dt)
-    control, command, horn = Controller(numbers, tuned, module, every=every), Command(every=every), HornOffset(every=every)
+    control, constant, horn = Controller(numbers, tuned, module, every=every), Command(every=every), HornOffset(every=every)
     servo = HobbyServo(
         JOINTS,
         effort=EFFORT,
@@ -171,16 +176,17 @@ def dog_loop(
     push = Pushes(every=every)
     damping = {f"{joint}.damping": 0.0 for joint in JOINTS}
 
-    def closed(x: Any, action: Any) -> Any:
+    def closed(x: Any, action: Any, **given: Any) -> Any:
         measured = imu(x)
-        angles = horn(control(action, measured["rate"], measured["acceleration"], command()))
+        wanted = constant() if command is None else command(measured, **given)
+        angles = horn(control(action, measured["rate"], measured["acceleration"], wanted))
         found = combined(servo(angles, x), {"parameters": damping})
         if pushes:
             force = push()
             found["wrenches"] = {"torso": np.concatenate([force, np.zeros(3)])}
         return found
 
-    return Loop(simulation, closed, action=len(module.ACTION))
+    return Loop(simulation, closed, action=len(module.ACTION), **references)
 
 
 def standing(numbers: Mapping[str, Any] | None = None) -> Array:

@@ -17,14 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from condyle.blocks.joints import combined
 from condyle.closed_loop.block import Block
 from condyle.closed_loop.loop import Loop
 from condyle.closed_loop.tick import current_tick
 from condyle.learn.env import Rollouts, VectorEnv
 from condyle.pidog import controller
-from condyle.pidog.kinematics import JOINTS
-from condyle.simulate.terrain import Terrain
 from condyle.tape.array import where
 from condyle.tasks import pidog_rewards as rewards
 from condyle.tasks import pidog_robot as dog
@@ -71,24 +68,14 @@ class Heading(Block):
 
 def turning_loop(task: str) -> Loop:
     """The dog of walking with a reference "asked" in place of its command: (speed, turn), or (speed, heading)."""
-    inner = dog.dog_loop(dog.world(Terrain(dog.rough, dog.FRICTION)), numbers=NUMBERS)
-    blocks = inner.plan.blocks
-    imu, control, horn, servo, push = (blocks[name] for name in ("imu", "controller", "horn", "servo", "push"))
-    follow, down = Heading(every=dog.EVERY), control.states["down"]
-    damping = {f"{joint}.damping": 0.0 for joint in JOINTS}
+    follow, down = Heading(every=dog.EVERY), controller.initial()["down"]
 
-    def closed(x: Any, action: Any, asked: Any) -> Any:
-        measured = imu(x)
-        if task == "heading":
-            tick = current_tick()
-            assert tick is not None
-            asked = follow(asked, measured["rate"], tick.state("controller.down", down))
-        angles = horn(control(action, measured["rate"], measured["acceleration"], asked))
-        found = combined(servo(angles, x), {"parameters": damping})
-        found["wrenches"] = {"torso": np.concatenate([push(), np.zeros(3)])}
-        return found
+    def command(measured: Any, asked: Any) -> Any:
+        tick = current_tick()
+        assert tick is not None
+        return asked if task == "turn" else follow(asked, measured["rate"], tick.state("controller.down", down))
 
-    return Loop(inner.world, closed, action=len(controller.ACTION), asked=2)
+    return dog.dog_loop(numbers=NUMBERS, command=command, asked=2)
 
 
 class Asked:
@@ -214,6 +201,7 @@ def _task(name: str, summary: str) -> Task:
         make=partial(make, task=name),
         iterations=400,
         training={},
+        hyperparameters={**WALK.hyperparameters, "anneal": (120, 360)},
         measure=partial(measured, name),
         record=RECORDS[name],
         controller=NUMBERS,
