@@ -32,6 +32,9 @@ class HobbyServo(JointBlock):
     `max_delay`. `source_resistance` in ohm, `current_per_torque` in A/(N m): the voltage is supply - source_resistance * current.
     """
 
+    # rounding has no slope, and a set point within the dead band or teeth within their gap do not answer small changes
+    smooth = {"dead_band": 0.0, "resolution": 0.0, "backlash": 0.0}
+
     def __init__(
         self,
         joints: str | Sequence[str],

@@ -39,6 +39,7 @@ def complete_tasks(incomplete: str) -> list[str]:
     "condyle train pidog --task walk -o walk.cdp",
     "condyle train cartpole --task balance -o balance.cdp --seconds 20",
     "condyle train pidog --task walk -o walk.cdp --resume --iterations 800",
+    "condyle train cartpole --task swing-up -o swing.cdp --algorithm shac",
 )
 def train(
     robot: Annotated[str, typer.Argument(metavar="ROBOT", help="A robot that has tasks: pidog, cartpole, ...")],
@@ -54,6 +55,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside the policy, with its seed.")] = False,
     init: Annotated[Path | None, typer.Option(help="Begin with the weights of this policy, .cdp.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="ppo (default), or shac, which uses gradients through the simulation.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Where to compute: cpu.")] = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the update; they do not change the weights.")] = None,
     every: Annotated[float, options.output_option("--checkpoint", help="Time between two checkpoints, s.")] = 10.0,
@@ -61,7 +65,7 @@ def train(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Learn a task by PPO, with progress, checkpoints and a report.
+    """Learn a task by PPO or SHAC, with progress, checkpoints and a report.
 
     Ctrl-C stops after the iteration and keeps everything. Checkpoints are written on the way: a training that was killed
     goes on with --resume, to the same weights.
@@ -79,9 +83,11 @@ def train(
         say(f"compiling {robot} {task}", 0, 1)
         if resume:
             training = Training.resume(checkpoint, chosen, threads=threads)
+            if algorithm not in (None, training.algorithm):
+                raise CondyleError(f"{checkpoint} is of a training by {training.algorithm}: leave --algorithm {algorithm} out")
         else:
-            training = Training(chosen, seed=seed, envs=envs, init=begin, threads=threads)
-    last = chosen.iterations if iterations is None else iterations
+            training = Training(chosen, seed=seed, envs=envs, init=begin, threads=threads, algorithm=algorithm or "ppo")
+    last = training.iterations if iterations is None else iterations
     interrupted = learn(training, last, seconds, console, out, checkpoint, every)
     file, curves = training.policy_file(), {name: training.curve(name) for name in training.names}
     path = None
@@ -183,7 +189,7 @@ def show(f: dict[str, Any], console: Console) -> None:
         Column(min_width=max(len(title) - 24, 0)), Column(justify="right"), title=title, title_justify="left", show_header=False
     )
     for name, value in last.items():
-        if name in ("samples", "simulating", "updating", "surrogate", "gradient_norm", "value_loss", "clipped"):
+        if name in ("samples", "simulating", "updating", "surrogate", "gradient_norm", "largest_gradient", "value_loss", "clipped"):
             continue
         label = f"reward: {name.removeprefix(TERM)}" if name.startswith(TERM) else name.replace("_", " ")
         table.add_row(label, f"{value:.4g}" if isfinite(value) else "-")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +35,8 @@ class Rollouts:
     belong to the step that the action began. `reward_terms`: mean of each term over all steps. `episode_returns` and
     `episode_lengths` (policy steps) are of the episodes that ended, in the order of robots, then time. `failed`: steps after
     which a robot was not finite or its solver did not converge; they are terminated, too. `records`: further values, after a
-    step and before a reset. `final_observations`: those at the end of a step before a reset, if they were asked for.
+    step and before a reset. `final_observations`: those at the end of a step before a reset, if they were asked for. `memory`:
+    what a policy with states remembered at the start, (num_envs, size).
     """
 
     observations: np.ndarray | None
@@ -53,6 +55,7 @@ class Rollouts:
     records: dict[str, np.ndarray] = field(default_factory=dict)
     final_observations: np.ndarray | None = None
     final_privileged: np.ndarray | None = None
+    memory: np.ndarray | None = None
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A record by name."""
@@ -222,6 +225,22 @@ class VectorEnv:
         self._state = given.copy()
         self._memory = (None, None)
 
+    @property
+    def memory(self) -> np.ndarray | None:
+        """What the last policy with states remembers of each robot, (num_envs, size): a copy; None before it acted."""
+        return None if self._memory[1] is None else self._memory[1].copy()
+
+    def remember(self, policy: Any, memory: Any) -> None:
+        """Continue with what `env.memory` gave for a policy of this form, after `restore`."""
+        key, plan = policy_form(policy_block(policy))
+        given = np.asarray(memory)
+        if given.shape != (self.num_envs, plan.memory_size) or not np.all(np.isfinite(given)):
+            raise ControlError(
+                f"this policy remembers {plan.memory_size} finite numbers of each of {self.num_envs} robots, got {given.shape}"
+            )
+        self._functions[key, "policy"] = plan
+        self._memory = (key, given.astype(self.dtype))
+
     def __getitem__(self, name: str) -> np.ndarray:
         """A part of the state of all robots by name: "q", states of blocks, randomised parameters, variables, "episode.step"."""
         layout = self.plan.layout
@@ -319,14 +338,19 @@ class VectorEnv:
             block = policy_block(policy)
             found = self._run((block, None if deterministic else std), np.zeros((count, 1), self.dtype), records, final)
             terms = found["term_sums"].sum(axis=0, dtype=float) / (self.num_envs * count)
-        ended = (found["terminated"] + found["truncated"]) > 0.5
         shapes = self._record(records)[0]
         lead, means = found["reward"].shape, found.get("means")
+        recorded = {name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records}
+        return self.rollouts(found, given if means is None else found["actions"], terms, recorded)
+
+    def rollouts(self, found: Mapping[str, Any], actions: np.ndarray, terms: Any, records: dict[str, np.ndarray]) -> Rollouts:
+        """What the outputs of a kernel, by name, say of all steps; `terms`: means of the terms of the reward."""
+        ended = (found["terminated"] + found["truncated"]) > 0.5
         return Rollouts(
             observations=found.get("observations"),
             privileged=found.get("privileged"),
-            actions=given if means is None else found["actions"],
-            means=means,
+            actions=actions,
+            means=found.get("means"),
             rewards=found["reward"],
             terminated=found["terminated"] > 0.5,
             truncated=found["truncated"] > 0.5,
@@ -336,15 +360,34 @@ class VectorEnv:
             last_privileged=found.get("last_privileged"),
             episode_returns=found["episode_return"][ended],
             episode_lengths=found["episode_length"][ended].astype(np.int64),
-            records={name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records},
+            records=records,
             final_observations=found.get("final_observation"),
             final_privileged=found.get("final_privileged"),
+            memory=found.get("first_memory"),
         )
 
     def without_randomization(self) -> VectorEnv:
         """The environment with the default of every parameter, from its next reset on; the same object, which is given back."""
         self.shared[RANDOMIZATION] = 0.0
         return self
+
+    def with_parameters(self, values: Mapping[str, Any]) -> VectorEnv:
+        """A new environment whose robots all have these parameters of the loop, in place of random or default ones."""
+        made = copy(self)
+        fixed = randomized(self.loop, {name: (value, value) for name, value in values.items()})
+        fixed = {name: replace(each, default=np.array(each.low)) for name, each in fixed.items()}
+        made.plan = replace(self.plan, randomized={**self.plan.randomized, **fixed})
+        made.shared = SharedValues(dict(self.shared))
+        made._functions, made._memory = {}, (None, None)
+        made._state = made._blank()
+        made._begin(np.ones(self.num_envs, bool))
+        return made
+
+    @property
+    def smooth_parameters(self) -> dict[str, float]:
+        """Parameters of the loop's blocks with which gradients pass them: a dead band of 0, ... (`Block.smooth`)."""
+        blocks = self.loop.plan.blocks.values()
+        return {f"{block.name}.{name}": value for block in blocks for name, value in block.smooth.items()}
 
     def __repr__(self) -> str:
         robot = "no robot" if self.loop.world is None else self.loop.world.robot.name
@@ -424,6 +467,8 @@ class VectorEnv:
                 arrays["memory"] = self._remembered(key, plan)
         outputs = self._functions[place](**arrays)
         found = dict(zip([p.name for p in self._functions[place].tape.outputs], outputs, strict=True))
+        if "memory" in arrays:
+            found["first_memory"] = arrays["memory"]
         self._state = found["row"]
         if "memory" in found:
             self._memory = (key, found["memory"])

@@ -44,7 +44,7 @@ class Task:
     progress, such as {"speed": 0.2, "falls": 0.0}. `mirror`: the symmetry of observations and actions, if there is one.
     `observation`: names and sizes of the parts of an observation; `action`: names. `controller`: numbers of the controller around
     the policy, for its file. `commands`: {name: (low, high)}. `hyperparameters`: of the training.
-    `training`: options of `make` in training only.
+    `training`: options of `make` in training only. `shac`: hyperparameters, `envs` and `iterations` of SHAC.
     `schedule(iteration)`: shared values of the environment from this iteration on, {name: value}.
     """
 
@@ -64,6 +64,7 @@ class Task:
     commands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     episode_seconds: float = 20.0
     training: Mapping[str, Any] = field(default_factory=dict)
+    shac: Mapping[str, Any] = field(default_factory=dict)
 
 
 def task_names(robot: str | None = None) -> list[tuple[str, str]]:

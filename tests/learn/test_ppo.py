@@ -13,7 +13,7 @@ from condyle.errors import ControlError
 from condyle.learn.mirror import Mirror, mirrored
 from condyle.learn.policy import Policy
 from condyle.learn.ppo import PPO, Settings, generalized_advantages
-from condyle.learn.ppo_tile import TILE
+from condyle.learn.actor import TILE
 
 OBSERVATIONS, PRIVILEGED, ACTIONS = 5, 3, 2
 
@@ -197,7 +197,7 @@ def test_it_begins_with_a_policy_and_its_normalisation() -> None:
     second.start_from(first.policy)
     x = np.random.default_rng(6).normal(size=(9, OBSERVATIONS))
     assert np.allclose(second.policy(x), first.policy(x), atol=1e-6)
-    with pytest.raises(ControlError, match=r"has sizes \(5, 16, 16, 2\) and elu, and the task trains \(5, 8, 2\)"):
+    with pytest.raises(ControlError, match=r"'mlp' with sizes \(5, 16, 16, 2\), and the task trains a perceptron with sizes \(5, 8, 2\)"):
         learner(hidden=(8,)).start_from(first.policy)
 
 

@@ -81,7 +81,7 @@ def test_schedules_and_initial_policies(trained: Training) -> None:
     training.step()
     assert seen == [0, 0] and training.env.shared["randomization"] == 0.5
     assert training.policy_file().training["init"] == file.hash
-    assert np.abs(training.ppo.policy.layers[0][0] - file.policy.layers[0][0]).max() < 0.2  # it began there
+    assert np.abs(training.learner.policy.layers[0][0] - file.policy.layers[0][0]).max() < 0.2  # it began there
     with pytest.raises(ControlError, match="trained for the robot 'dog', not for 'cartpole'"):
         Training(TASK, envs=ENVS, init=replace(file, robot="dog"))
 
@@ -126,7 +126,7 @@ def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
         Training.resume(checkpoint, load_task("cartpole", "swing-up"))
     trained.policy_file().save(out)
     assert "exists: give another name, --resume" in error(*COMMAND, "-o", out)
-    wrong = PolicyFile(trained.ppo.policy, "cartpole", "balance", 50.0, [("all", 5)], ["slide"])
+    wrong = PolicyFile(trained.learner.policy, "cartpole", "balance", 50.0, [("all", 5)], ["slide"])
     with pytest.raises(ControlError, match=r"names 6 observations, and its environment gives 5"):
         Training(replace(TASK, observation=(("x", 6),)), envs=ENVS)
     smaller = replace(wrong, policy=type(wrong.policy)(((np.ones((1, 4)), np.ones(1)),)), observation=[("all", 4)])
