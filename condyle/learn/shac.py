@@ -87,7 +87,8 @@ class SHAC:
         n, m, p = observations, actions, privileged
         first = initial_policy((n, *s.hidden, m), activation=s.activation, std=s.initial_std, seed=seed)
         self.actor, self.critic = Network(first.sizes, first.activation), Network((n + p, *s.hidden, 1), s.activation)
-        value = initial_policy(self.critic.sizes, activation=s.activation, gain=1.0, seed=seed + 1_000_003)
+        # small values at first: V is this times 1 / (1 - gamma), and the actor follows its gradient
+        value = initial_policy(self.critic.sizes, activation=s.activation, gain=0.01, seed=seed + 1_000_003)
         self.parameters = np.concatenate([self.actor.pack(first.layers), first.log_std])
         self.value = self.critic.pack(value.layers)
         self.target = self.value.copy()

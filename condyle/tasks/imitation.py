@@ -43,7 +43,8 @@ def imitation_task(gait: str) -> Task:
         summary=f"walk straight, beginning with a policy that imitates the {gait}",
         make=partial(pidog.make, numbers=guide.numbers, speed=SPEEDS[gait], turn=0.0),
         iterations=100,
-        hyperparameters={**pidog.WALK.hyperparameters, "envs": 1024, "initial_std": 0.1},
+        # a small rate at first: the steps of Adam begin at their full size, and would undo the imitation
+        hyperparameters={**pidog.WALK.hyperparameters, "envs": 1024, "initial_std": 0.1, "learning_rate": 1e-4},
         controller=guide.numbers,
         commands=guide.commands,
     )
