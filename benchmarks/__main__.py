@@ -39,6 +39,7 @@ ALL = (
     "trajectory_optimization",
     "four_limbed_walk",
     "network",
+    "imitation",
     "accuracy",
 )
 NAMES = [name for name in ALL if find_spec(f"benchmarks.{name}")]

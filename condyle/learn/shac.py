@@ -9,8 +9,8 @@ window goes on where the last one ended. The critic is fitted to TD(lambda) retu
 those of each robot are bounded by a multiple of their median, and then their mean is.
 
 What blocks gradients: a servo's dead band, its backlash and the resolution of its pulses (their derivative is zero nearly
-everywhere), and whatever saturates. The first three are zero while this algorithm trains (`VectorEnv.smooth_parameters`);
-`contact.smoothing` makes contact softer.
+everywhere), and whatever saturates. The first three are zero while this algorithm trains (`VectorEnv.smooth_parameters`), and
+contact is softer: through hard contact, gradients of longer windows are so large that their mean says nothing.
 """
 
 from __future__ import annotations
@@ -40,30 +40,31 @@ SMALLEST_VARIANCE = 1e-4
 class Settings:
     """Numbers of the algorithm."""
 
-    horizon: int = 24  # policy steps of a window
-    gamma: float = 0.99
+    horizon: int = 16  # policy steps of a window
+    gamma: float = 0.95  # a critic of what comes soon is learned soon, and its gradient is used
     lam: float = 0.95
     hidden: tuple[int, ...] = (64, 64)
     activation: str = "elu"
-    learning_rate: float = 2e-3  # of the policy; both rates fall linearly to a tenth in `decay` iterations, and stay there
+    learning_rate: float = 3e-4  # of the policy; both rates fall linearly to a tenth in `decay` iterations, and stay there
     critic_rate: float = 2e-3
-    decay: int = 500
-    critic_epochs: int = 8
+    decay: int = 1000
+    critic_epochs: int = 4
     minibatches: int = 4
     bootstrap: bool = True  # an episode that ends is worth what the critic says of its last state, as one that is cut, not zero
     target: float = 0.2  # part of the old target critic that stays
-    robot_bound: float = 3.0  # of a robot's gradient, in medians
+    robot_bound: float = 1.0  # of a robot's gradient, in medians
     max_gradient_norm: float = 1.0
     action_bound: float = 1.0  # actions beyond it cost bound_coefficient times the square of what is beyond, in a step
     bound_coefficient: float = 0.1
-    initial_std: float = 0.3
+    initial_std: float = 0.1
     min_std: float = 0.05
+    smoothing: float = 0.3  # of contact in training, "contact.smoothing", where the world has contact
 
     def __post_init__(self) -> None:
         for name in ("horizon", "critic_epochs", "minibatches", "decay"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ControlError(f"'{name}' of SHAC must be a whole number above zero, got {getattr(self, name)!r:.40}")
-        for name in ("learning_rate", "critic_rate", "robot_bound", "max_gradient_norm", "initial_std", "min_std"):
+        for name in ("learning_rate", "critic_rate", "robot_bound", "max_gradient_norm", "initial_std", "min_std", "smoothing"):
             if not getattr(self, name) > 0.0:
                 raise ControlError(f"'{name}' of SHAC must be above zero, got {getattr(self, name):g}")
         object.__setattr__(self, "hidden", tuple(self.hidden))

@@ -21,7 +21,8 @@ from condyle.tasks.registry import Task, load_task
 
 # of each algorithm: robots where the task does not say how many, and hyperparameters of PPO that it takes over
 ALGORITHMS = {"ppo": 2048, "shac": 256}
-TAKEN = ("hidden", "activation", "gamma", "initial_std", "min_std", "action_bound")
+TAKEN = ("hidden", "activation", "action_bound")
+SMOOTHING = "contact.smoothing"
 # numbers of every iteration, besides those of the task and the terms of the reward
 NUMBERS = ("reward", "return", "length", "falls", "kl", "std", "learning_rate", "value_loss", "simulating", "updating")
 TERM = "term "  # begins the name of a term of the reward
@@ -67,7 +68,7 @@ class Learner(Protocol):
 class Training:
     """A training of one task. `run` iterates; `save` and `resume` continue it later with the same bits.
 
-    `algorithm`: "ppo", or "shac", which trains with the loop's blocks made smooth (`VectorEnv.smooth_parameters`).
+    `algorithm`: "ppo", or "shac", which trains with smooth blocks (`VectorEnv.smooth_parameters`) and softer contact.
     `hyperparameters` replace those of the task; `init`: a policy file to begin with; `threads`: of the update. Nothing depends on
     the clock, so the weights depend on the seed, the numbers given here, and the iteration alone.
     """
@@ -101,17 +102,19 @@ class Training:
             raise ControlError(
                 f"task '{task.name}' names {sum(size for _, size in task.observation)} observations, and its environment gives {n}"
             )
-        self.smooth = self.env.smooth_parameters if algorithm == "shac" else {}
-        if self.smooth:
-            self.env = self.env.with_parameters(self.smooth)
         self.settings: ppo.Settings | shac.Settings
         self.learner: Learner
+        self.smooth: dict[str, float] = {}
         if algorithm == "ppo":
             self.settings = ppo.Settings.of(given)
             self.learner = ppo.PPO(n, m, p, self.settings, seed=seed, mirror=task.mirror, threads=threads)
         else:
             self.settings = shac.Settings.of(given)
             self.learner = shac.SHAC(n, m, p, self.settings, seed=seed)
+            world = self.env.loop.world
+            soft = {SMOOTHING: self.settings.smoothing} if world is not None and world.contact_names else {}
+            self.smooth = {**self.env.smooth_parameters, **soft}
+            self.env = self.env.with_parameters(self.smooth) if self.smooth else self.env
         self.names: list[str] = []
         self.curves: list[list[float]] = []
         self.steps, self.seconds = 0, 0.0
