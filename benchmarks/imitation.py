@@ -1,8 +1,8 @@
 """Imitation of PiDog's gaits: teacher, clones and clones fine-tuned by PPO in closed loop; and SHAC against PPO on its walk.
 
 Clones are a perceptron (mlp) and an LSTM, trained on demonstrations with noise. All of them walk with randomised dogs: error of
-the joint targets against the teacher's, falls, speed, slip and lift. SHAC and PPO train the same task for the same processor time,
-and the score is that of `condyle judge`.
+the joint targets against the teacher's, falls, speed, slip and lift. SHAC and PPO train the same task for the same processor
+time, and the score is that of `condyle judge`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _judged(training: Training, dogs: int) -> dict[str, Any]:
 
 
 def _show_algorithms(console: Console, rows: dict[str, dict[str, Any]]) -> None:
-    title = "PiDog's walk at 0.22 m/s; SHAC trains without dead band, steps and backlash, on softer ground, and is judged with all"
+    title = "PiDog's walk at 0.22 m/s; SHAC trains without dead band, steps, backlash, on soft ground, and is judged with all"
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for name in ("processor time, s", "policy steps", "score", "falls, %", "speed, m/s", "lift, mm", "slip, %"):

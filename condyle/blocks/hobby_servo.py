@@ -10,8 +10,8 @@ A tick passes these stages:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class HobbyServo(JointBlock):
     """
 
     # rounding has no slope, and a set point within the dead band or teeth within their gap do not answer small changes
-    smooth = {"dead_band": 0.0, "resolution": 0.0, "backlash": 0.0}
+    smooth: ClassVar[Mapping[str, float]] = {"dead_band": 0.0, "resolution": 0.0, "backlash": 0.0}
 
     def __init__(
         self,

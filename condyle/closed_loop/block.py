@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Block:
     `smooth`: {parameter: value} with which the block has derivatives that are not zero nearly everywhere; a class attribute.
     """
 
-    smooth: Mapping[str, float] = {}
+    smooth: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, *, name: str | None = None, every: int = 1) -> None:
         chosen = _snake_case(type(self).__name__) if name is None else name

@@ -28,6 +28,7 @@ from condyle.tasks.training import TERM, Iteration, Training
 SUFFIX = ".cdp"
 # columns of the progress, with the text of a number
 SHOWN = {"reward": "{:.3f}", "return": "{:.1f}", "speed": "{:.3f}", "falls": "{:.2f}", "std": "{:.2f}", "kl": "{:.4f}"}
+UNSHOWN = ("samples", "simulating", "updating", "surrogate", "gradient_norm", "largest_gradient", "value_loss", "clipped")
 
 
 def complete_tasks(incomplete: str) -> list[str]:
@@ -189,7 +190,7 @@ def show(f: dict[str, Any], console: Console) -> None:
         Column(min_width=max(len(title) - 24, 0)), Column(justify="right"), title=title, title_justify="left", show_header=False
     )
     for name, value in last.items():
-        if name in ("samples", "simulating", "updating", "surrogate", "gradient_norm", "largest_gradient", "value_loss", "clipped"):
+        if name in UNSHOWN:
             continue
         label = f"reward: {name.removeprefix(TERM)}" if name.startswith(TERM) else name.replace("_", " ")
         table.add_row(label, f"{value:.4g}" if isfinite(value) else "-")

@@ -48,7 +48,7 @@ class Perceptron:
         """Whether training may begin with this policy."""
         return isinstance(policy, Policy) and policy.sizes == self.sizes and policy.activation == self.settings.activation
 
-    def pack(self, policy: Policy) -> Array:
+    def pack(self, policy: Any) -> Array:
         """The parameters of a policy."""
         return self.network.pack(policy.layers)
 
@@ -90,7 +90,7 @@ class Recurrent:
         """Whether training may begin with this policy."""
         return isinstance(policy, LSTMPolicy) and policy.sizes == self.sizes
 
-    def pack(self, policy: LSTMPolicy) -> Array:
+    def pack(self, policy: Any) -> Array:
         """The parameters of a policy."""
         return np.concatenate([policy.parameters()[name].ravel() for name in self.packed.shapes])
 
@@ -144,7 +144,8 @@ class SequenceWorkspace:
     def __init__(self, packed: PackedLSTM, x: Array) -> None:
         self.packed, self.x = packed, x
         self.outputs = np.zeros((len(x), packed.shapes["b"][0], BLOCK), np.float32)
-        self.robots, self._kept = np.zeros(0, int), None
+        self.robots = np.zeros(0, int)
+        self._kept: lstm.Sequence | None = None
 
     def select(self, index: Array) -> None:
         """None; the samples have these numbers, all steps of one robot after those of another."""

@@ -158,7 +158,7 @@ class PPO:
     # ---- one iteration
 
     def begin(self, env: Any, init: Any = None) -> None:
-        """None; the normalisation begins with a first rollout, which trains nothing, and the actor with `init`, if it is given."""
+        """None; the normalisation begins with a first rollout, which trains nothing, and the actor with `init`, if given."""
         self.observe(env.rollout(self.policy if init is None else init, self.settings.steps))
         if init is not None:
             self.start_from(init)

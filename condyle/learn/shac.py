@@ -82,7 +82,9 @@ class Settings:
 class SHAC:
     """Actor, critic and their optimisers; `iterate(env)` is one window of all robots and one step of the policy."""
 
-    def __init__(self, observations: int, actions: int, privileged: int = 0, settings: Settings | None = None, *, seed: int = 0) -> None:
+    def __init__(
+        self, observations: int, actions: int, privileged: int = 0, settings: Settings | None = None, *, seed: int = 0
+    ) -> None:
         self.settings = s = settings or Settings()
         self.seed, self.iteration = seed, 0
         n, m, p = observations, actions, privileged
@@ -110,8 +112,8 @@ class SHAC:
         first = self.policy if init is None else init
         if not isinstance(first, Policy) or first.sizes != self.actor.sizes or first.activation != self.actor.activation:
             raise ControlError(
-                f"the policy to begin with is of the kind '{first.kind}' with sizes {first.sizes}, and SHAC trains a perceptron with "
-                f"sizes {self.actor.sizes} and {self.actor.activation}: give such a policy, or train by PPO"
+                f"the policy to begin with is of the kind '{first.kind}' with sizes {first.sizes}, and SHAC trains a perceptron "
+                f"with sizes {self.actor.sizes} and {self.actor.activation}: give such a policy, or train by PPO"
             )
         seen = env.rollout(first, self.settings.horizon)
         parts = [seen.observations, *([] if seen.privileged is None else [seen.privileged])]

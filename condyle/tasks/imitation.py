@@ -102,7 +102,7 @@ def walked(
         rollouts = env.rollout(policy, steps, deterministic=True, record=record)
         found, actions = rollouts, rollouts.actions
     guide = teacher(gait)
-    wanted = _labels(gait, found.observations) if found.observations is not None else actions
+    wanted = labels(gait, found.observations) if found.observations is not None else actions
     difference = servo_targets(guide.numbers, actions) - servo_targets(guide.numbers, wanted)
     ended = np.cumsum(found.terminated, axis=1) > 0
     fell = ended[:, -1]
@@ -135,7 +135,7 @@ def walked(
     }
 
 
-def _labels(gait: str, observations: Array) -> Array:
+def labels(gait: str, observations: Array) -> Array:
     """What the teacher would do at these observations: clock and command are among them."""
     guide, at = teacher(gait), {}
     start = 0

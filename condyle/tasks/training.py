@@ -98,10 +98,9 @@ class Training:
             given["units"] = init.policy.sizes[1]
         self.env = task.make(usual if envs is None else envs, seed=seed, randomize=randomize, **task.training)
         n, m, p = self.env.observation_size, self.env.action_size, self.env.privileged_size
-        if task.observation and sum(size for _, size in task.observation) != n:
-            raise ControlError(
-                f"task '{task.name}' names {sum(size for _, size in task.observation)} observations, and its environment gives {n}"
-            )
+        named = sum(size for _, size in task.observation)
+        if named not in (0, n):
+            raise ControlError(f"task '{task.name}' names {named} observations, and its environment gives {n}")
         self.settings: ppo.Settings | shac.Settings
         self.learner: Learner
         self.smooth: dict[str, float] = {}
@@ -123,9 +122,8 @@ class Training:
             init.require_robot(task.robot)
             init.require_observation(n)
             if init.policy.kind != "mlp" and algorithm == "shac":
-                raise ControlError(
-                    f"SHAC begins with a policy of the kind 'mlp', and this one is of the kind '{init.policy.kind}': train it by PPO"
-                )
+                kind = init.policy.kind
+                raise ControlError(f"SHAC begins with a policy of the kind 'mlp', and this one is of the kind '{kind}': use PPO")
 
     @property
     def iteration(self) -> int:

@@ -277,7 +277,8 @@ def test_it_begins_with_a_policy_and_its_normalisation() -> None:
     second.start_from(first.policy)
     x = np.random.default_rng(6).normal(size=(9, OBSERVATIONS))
     assert np.allclose(second.policy(x), first.policy(x), atol=1e-6)
-    with pytest.raises(ControlError, match=r"'mlp' with sizes \(5, 16, 16, 2\), and the task trains a perceptron with sizes \(5, 8, 2\)"):
+    wanted = r"'mlp' with sizes \(5, 16, 16, 2\), and the task trains a perceptron with sizes \(5, 8, 2\)"
+    with pytest.raises(ControlError, match=wanted):
         learner(hidden=(8,)).start_from(first.policy)
 
 

@@ -149,7 +149,7 @@ def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
     assert "no GPU backend yet" in error(*COMMAND, "-o", out, "--device", "cuda")
     assert "ends in .cdp" in error(*COMMAND, "-o", tmp_path / "p.txt")
     assert "--seconds must be above zero" in error(*COMMAND, "-o", out, "--seconds", "-1")
-    assert "an algorithm is one of ppo, shac; got 'sack' (did you mean 'shac'?)" in error(*COMMAND, "-o", out, "--algorithm", "sack")
+    assert "one of ppo, shac; got 'sack' (did you mean 'shac'?)" in error(*COMMAND, "-o", out, "--algorithm", "sack")
     checkpoint = tmp_path / "p.cdp.checkpoint"
     assert "cannot be read" in error(*COMMAND, "-o", out, "--resume")
     trained.save(checkpoint)
@@ -160,9 +160,7 @@ def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="is not a checkpoint file of Condyle"):
         Training.resume(checkpoint)
     checkpoint.write_bytes(content)
-    assert "is of a training by ppo: leave --algorithm shac out" in error(
-        *COMMAND, "-o", out, "--resume", "--algorithm", "shac"
-    )
+    assert "is of a training by ppo: leave --algorithm shac out" in error(*COMMAND, "-o", out, "--resume", "--algorithm", "shac")
     with pytest.raises(ControlError, match="is of a training of 'cartpole' for 'balance', not of 'cartpole' for 'swing-up'"):
         Training.resume(checkpoint, load_task("cartpole", "swing-up"))
     trained.policy_file().save(out)
