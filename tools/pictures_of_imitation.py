@@ -22,7 +22,8 @@ from condyle.tasks.training import Training
 
 GAIT, SHOWN = "walk", (4.0, 8.0)  # s
 WINDOWS, ROBOTS, SOFT = (2, 4, 8, 16, 32, 64), 64, 0.3
-STD, ITERATIONS = 0.1, {"ppo": 30, "shac": 100}
+ENVS = {"ppo": 512, "shac": 128}
+STD, EPISODES, ITERATIONS = 0.1, 128, {"ppo": 30, "shac": 100}
 
 
 def imitation(path: Path) -> None:
@@ -37,7 +38,7 @@ def imitation(path: Path) -> None:
 
 def _targets(ax: Any) -> None:
     """The left front hip of a dog with each clone, and what its teacher would have done there."""
-    data = collect(GAIT)
+    data = collect(GAIT, episodes=EPISODES)
     for network, color in (("mlp", ORANGE), ("lstm", BLUE)):
         env = IMITATION[GAIT].make(1, randomize=False)
         found = env.rollout(clone(data, network).policy, round(SHOWN[1] / env.dt), deterministic=True)
@@ -84,7 +85,7 @@ def _gradients(ax: Any) -> None:
 def _rewards(ax: Any) -> None:
     """Cart-pole, balance: reward of a step over processor time."""
     for algorithm, color in (("ppo", ORANGE), ("shac", BLUE)):
-        training = Training(load_task("cartpole", "balance"), algorithm=algorithm)
+        training = Training(load_task("cartpole", "balance"), algorithm=algorithm, envs=ENVS[algorithm])
         training.step()  # compiles
         begin, times, rewards = process_time(), [], []
         for done in training.run(ITERATIONS[algorithm]):

@@ -66,7 +66,7 @@ def train(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Learn a task by PPO or SHAC, with progress, checkpoints and a report.
+    """Learn a task by PPO or SHAC, with checkpoints and a report.
 
     Ctrl-C stops after the iteration and keeps everything. Checkpoints are written on the way: a training that was killed
     goes on with --resume, to the same weights.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,8 @@ from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, recor
 from condyle.learn.env_step import RANDOMIZATION
 from condyle.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block, policy_form
 from condyle.learn.randomize import randomized
+from condyle.learn.rollouts import Rollouts as Rollouts
+from condyle.learn.rollouts import rollouts_of
 from condyle.robot.names import nearest
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
@@ -25,43 +27,6 @@ from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
 
 TAKEN = ("x", "action", "step", "seed", "robot", "observation", "privileged", "episode.step", "episode.return", RANDOMIZATION)
-
-
-@dataclass(frozen=True)
-class Rollouts:
-    """What policy steps of all robots gave: arrays (num_envs, steps, ...), in the order of time.
-
-    `observations` and `privileged` are those that the `actions` answer; `means` are the actions without noise. Rewards and ends
-    belong to the step that the action began. `reward_terms`: mean of each term over all steps. `episode_returns` and
-    `episode_lengths` (policy steps) are of the episodes that ended, in the order of robots, then time. `failed`: steps after
-    which a robot was not finite or its solver did not converge; they are terminated, too. `records`: further values, after a
-    step and before a reset. `final_observations`: those at the end of a step before a reset, if they were asked for. `memory`:
-    what a policy with states remembered at the start, (num_envs, size).
-    """
-
-    observations: np.ndarray | None
-    privileged: np.ndarray | None
-    actions: np.ndarray
-    means: np.ndarray | None
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    failed: np.ndarray
-    reward_terms: dict[str, float]
-    last_observations: np.ndarray
-    last_privileged: np.ndarray | None
-    episode_returns: np.ndarray
-    episode_lengths: np.ndarray
-    records: dict[str, np.ndarray] = field(default_factory=dict)
-    final_observations: np.ndarray | None = None
-    final_privileged: np.ndarray | None = None
-    memory: np.ndarray | None = None
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """A record by name."""
-        if name not in self.records:
-            raise ControlError(f"'{name!s:.60}' was not recorded{nearest(name, list(self.records))}; give it in record=[...]")
-        return self.records[name]
 
 
 class SharedValues(MutableMapping[str, Any]):
@@ -341,30 +306,7 @@ class VectorEnv:
         shapes = self._record(records)[0]
         lead, means = found["reward"].shape, found.get("means")
         recorded = {name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records}
-        return self.rollouts(found, given if means is None else found["actions"], terms, recorded)
-
-    def rollouts(self, found: Mapping[str, Any], actions: np.ndarray, terms: Any, records: dict[str, np.ndarray]) -> Rollouts:
-        """What the outputs of a kernel, by name, say of all steps; `terms`: means of the terms of the reward."""
-        ended = (found["terminated"] + found["truncated"]) > 0.5
-        return Rollouts(
-            observations=found.get("observations"),
-            privileged=found.get("privileged"),
-            actions=actions,
-            means=found.get("means"),
-            rewards=found["reward"],
-            terminated=found["terminated"] > 0.5,
-            truncated=found["truncated"] > 0.5,
-            failed=found["failed"] > 0.5,
-            reward_terms={name: float(value) for name, value in zip(self.reward_names, terms, strict=True)},
-            last_observations=found["last_observation"],
-            last_privileged=found.get("last_privileged"),
-            episode_returns=found["episode_return"][ended],
-            episode_lengths=found["episode_length"][ended].astype(np.int64),
-            records=records,
-            final_observations=found.get("final_observation"),
-            final_privileged=found.get("final_privileged"),
-            memory=found.get("first_memory"),
-        )
+        return rollouts_of(found, self.reward_names, terms, given if means is None else found["actions"], recorded)
 
     def without_randomization(self) -> VectorEnv:
         """The environment with the default of every parameter, from its next reset on; the same object, which is given back."""

@@ -25,10 +25,11 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.learn.adam import Adam, clip_norm
 from condyle.learn.blas import single_threaded_blas
-from condyle.learn.env import Rollouts, VectorEnv
+from condyle.learn.env import VectorEnv
 from condyle.learn.gradients import rollout_vjp
 from condyle.learn.network import Network, Workspace
 from condyle.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
+from condyle.learn.rollouts import Rollouts, rollouts_of
 from condyle.learn.statistics import Running
 from condyle.robot.names import nearest
 
@@ -144,7 +145,7 @@ class SHAC:
         terms = found["term_sums"].sum(axis=0, dtype=float) / found["reward"].size
         numbers = {"learning_rate": s.learning_rate * left, "std": float(std.mean()), "value_loss": loss}
         numbers |= {"gradient_norm": norm, "largest_gradient": largest, "simulating": simulated}
-        return env.rollouts(found, found["actions"], terms, {}), numbers
+        return rollouts_of(found, env.reward_names, terms, found["actions"], {}), numbers
 
     def arrays(self) -> dict[str, Array]:
         """Everything that the next iteration depends on."""
