@@ -23,7 +23,7 @@ from condyle.tasks.training import Training
 GAIT, SHOWN = "walk", (4.0, 8.0)  # s
 WINDOWS, ROBOTS, SOFT = (2, 4, 8, 16, 32, 64), 64, 0.3
 ENVS = {"ppo": 512, "shac": 128}
-STD, EPISODES, ITERATIONS = 0.1, 128, {"ppo": 30, "shac": 100}
+STD, EPISODES, ITERATIONS = 0.1, 128, {"ppo": 80, "shac": 100}
 
 
 def imitation(path: Path) -> None:
