@@ -40,6 +40,7 @@ ALL = (
     "trajectory_optimization",
     "four_limbed_walk",
     "network",
+    "imitation",
     "accuracy",
 )
 NAMES = [name for name in ALL if find_spec(f"benchmarks.{name}")]

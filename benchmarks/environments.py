@@ -218,7 +218,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
             load(robot)
         except CondyleError:
             continue  # of the extra `robots`
-        policy = Training(task, seed=0, envs=robots).ppo.policy
+        policy = Training(task, seed=0, envs=robots).learner.policy
         others[f"{robot} {name}, untrained policy"] = Walking(task.make(robots), policy, steps, warm_up)
     calls |= {name: each.call for name, each in others.items()}
 

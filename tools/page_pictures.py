@@ -41,6 +41,7 @@ DRAWN_IN = {
     "deploy": "pictures_of_deployment",
     "training": "pictures_of_learning",
     "judging": "pictures_of_learning",
+    "imitation": "pictures_of_imitation",
     "flight": "pictures_of_flight",
     "flight_control": "pictures_of_flight_control",
     "birotor_models": "pictures_of_flight",

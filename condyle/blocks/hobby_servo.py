@@ -10,8 +10,8 @@ A tick passes these stages:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class HobbyServo(JointBlock):
     `kd` N m s/rad (default: effort / speed, the back EMF). `dead_band`, `resolution`, `backlash` in rad. `delay` in s, up to
     `max_delay`. `source_resistance` in ohm, `current_per_torque` in A/(N m): the voltage is supply - source_resistance * current.
     """
+
+    # rounding has no slope, and a set point within the dead band or teeth within their gap do not answer small changes
+    smooth: ClassVar[Mapping[str, float]] = {"dead_band": 0.0, "resolution": 0.0, "backlash": 0.0}
 
     def __init__(
         self,

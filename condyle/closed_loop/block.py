@@ -17,8 +17,9 @@ as "low_pass.y", and makes "low_pass.cutoff" a parameter that can be given with 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +37,11 @@ class Block:
 
     `name`: under which state, parameters and output appear in the loop; the class's name by default. `every`: ticks of the loop
     between two updates; state and output are held in between, and the work is skipped.
+
+    `smooth`: {parameter: value} with which the block has derivatives that are not zero nearly everywhere; a class attribute.
     """
+
+    smooth: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, *, name: str | None = None, every: int = 1) -> None:
         chosen = _snake_case(type(self).__name__) if name is None else name

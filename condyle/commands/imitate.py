@@ -153,5 +153,4 @@ def _show_imitated(f: dict[str, Any], console: Console) -> None:
     name = Path(f["file"])
     tuned = str(name.with_name(f"{name.stem}_tuned{POLICY}"))
     next_one = shell_command("train", f["robot"], "--task", f["task"], "--init", f["file"], "-o", tuned)
-    if f["network"] == "mlp":
-        console.print(f"Next:\n  {next_one}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Next:\n  {next_one}", highlight=False, markup=False, soft_wrap=True)

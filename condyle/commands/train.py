@@ -34,6 +34,7 @@ SUFFIX = ".cdp"
 LIBRARIES = ("condyle", "rsl-rl")
 # columns of the progress, with the text of a number
 SHOWN = {"reward": "{:.3f}", "return": "{:.1f}", "speed": "{:.3f}", "falls": "{:.2f}", "std": "{:.2f}", "kl": "{:.4f}"}
+UNSHOWN = ("samples", "simulating", "updating", "surrogate", "gradient_norm", "largest_gradient", "value_loss", "clipped")
 
 
 def complete_tasks(incomplete: str) -> list[str]:
@@ -46,6 +47,7 @@ def complete_tasks(incomplete: str) -> list[str]:
     "condyle train cartpole --task balance -o balance.cdp --seconds 20",
     "condyle train pidog --task walk -o walk.cdp --resume --iterations 800",
     "condyle train cartpole --task balance -o balance.cdp --library rsl-rl",
+    "condyle train cartpole --task swing-up -o swing.cdp --algorithm shac",
 )
 def train(
     robot: Annotated[str, typer.Argument(metavar="ROBOT", help="A robot that has tasks: pidog, cartpole, ...")],
@@ -61,6 +63,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside the policy, with its seed.")] = False,
     init: Annotated[Path | None, typer.Option(help="Begin with the weights of this policy, .cdp.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="ppo (default), or shac, which uses gradients through the simulation.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Where to compute: cpu.")] = "cpu",
     library: Annotated[
         str,
@@ -77,7 +82,7 @@ def train(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Learn a task by PPO, with progress, checkpoints and a report.
+    """Learn a task by PPO or SHAC, with checkpoints and a report.
 
     Ctrl-C stops after the iteration and keeps everything. Checkpoints are written on the way: a training that was killed
     goes on with --resume, to the same weights.
@@ -95,12 +100,16 @@ def train(
         say(f"compiling {robot} {task}", 0, 1)
         training: Training | RslRlTraining
         if library == "rsl-rl":
-            training = _by_rsl_rl(chosen, resume or init is not None, seed=seed, envs=envs, threads=threads)
+            training = _by_rsl_rl(
+                chosen, resume or init is not None or algorithm == "shac", seed=seed, envs=envs, threads=threads
+            )
         elif resume:
             training = Training.resume(checkpoint, chosen, threads=threads)
+            if algorithm not in (None, training.algorithm):
+                raise CondyleError(f"{checkpoint} is of a training by {training.algorithm}: leave --algorithm {algorithm} out")
         else:
-            training = Training(chosen, seed=seed, envs=envs, init=begin, threads=threads)
-    last = chosen.iterations if iterations is None else iterations
+            training = Training(chosen, seed=seed, envs=envs, init=begin, threads=threads, algorithm=algorithm or "ppo")
+    last = training.iterations if iterations is None else iterations
     interrupted = learn(training, last, seconds, console, out, checkpoint, every)
     file, curves = training.policy_file(), {name: training.curve(name) for name in training.names}
     path = None
@@ -122,10 +131,10 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
-def _by_rsl_rl(task: Task, goes_on: bool, **given: Any) -> RslRlTraining:
+def _by_rsl_rl(task: Task, impossible: bool, **given: Any) -> RslRlTraining:
     """A training by rsl-rl."""
-    if goes_on:
-        raise CondyleError("--library rsl-rl begins with new weights: leave --resume and --init out")
+    if impossible:
+        raise CondyleError("--library rsl-rl trains by PPO from new weights: leave --resume, --init and --algorithm shac out")
     from condyle.tasks.rsl_rl_training import RslRlTraining
 
     return RslRlTraining(task, **given)
@@ -228,7 +237,7 @@ def show(f: dict[str, Any], console: Console) -> None:
         Column(min_width=max(len(title) - 23, 0)), Column(justify="right"), title=title, title_justify="left", show_header=False
     )
     for name, value in last.items():
-        if name in ("samples", "simulating", "updating", "surrogate", "gradient_norm", "value_loss", "clipped"):
+        if name in UNSHOWN:
             continue
         label = f"reward: {name.removeprefix(TERM)}" if name.startswith(TERM) else name.replace("_", " ")
         table.add_row(label, f"{value:.4g}" if isfinite(value) else "-")

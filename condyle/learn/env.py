@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,46 +19,13 @@ from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, recor
 from condyle.learn.env_step import RANDOMIZATION
 from condyle.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block, policy_form
 from condyle.learn.randomize import randomized
+from condyle.learn.rollouts import Rollouts as Rollouts
+from condyle.learn.rollouts import rollouts_of
 from condyle.robot.names import nearest
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
-
-
-@dataclass(frozen=True)
-class Rollouts:
-    """What policy steps of all robots gave: arrays (num_envs, steps, ...), in the order of time.
-
-    `observations` and `privileged` are those that the `actions` answer; `means` are the actions without noise. Rewards and ends
-    belong to the step that the action began. `reward_terms`: mean of each term over all steps. `episode_returns` and
-    `episode_lengths` (policy steps) are of the episodes that ended, in the order of robots, then time. `failed`: steps after
-    which a robot was not finite or its solver did not converge; they are terminated, too. `records`: further values, after a
-    step and before a reset. `final_observations`: those at the end of a step before a reset, if they were asked for.
-    """
-
-    observations: np.ndarray | None
-    privileged: np.ndarray | None
-    actions: np.ndarray
-    means: np.ndarray | None
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    failed: np.ndarray
-    reward_terms: dict[str, float]
-    last_observations: np.ndarray
-    last_privileged: np.ndarray | None
-    episode_returns: np.ndarray
-    episode_lengths: np.ndarray
-    records: dict[str, np.ndarray] = field(default_factory=dict)
-    final_observations: np.ndarray | None = None
-    final_privileged: np.ndarray | None = None
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        """A record by name."""
-        if name not in self.records:
-            raise ControlError(f"'{name!s:.60}' was not recorded{nearest(name, list(self.records))}; give it in record=[...]")
-        return self.records[name]
 
 
 class SharedValues(MutableMapping[str, Any]):
@@ -221,6 +189,22 @@ class VectorEnv:
         self._state = given.copy()
         self._memory = (None, None)
 
+    @property
+    def memory(self) -> np.ndarray | None:
+        """What the last policy with states remembers of each robot, (num_envs, size): a copy; None before it acted."""
+        return None if self._memory[1] is None else self._memory[1].copy()
+
+    def remember(self, policy: Any, memory: Any) -> None:
+        """Continue with what `env.memory` gave for a policy of this form, after `restore`."""
+        key, plan = policy_form(policy_block(policy))
+        given = np.asarray(memory)
+        if given.shape != (self.num_envs, plan.memory_size) or not np.all(np.isfinite(given)):
+            raise ControlError(
+                f"this policy remembers {plan.memory_size} finite numbers of each of {self.num_envs} robots, got {given.shape}"
+            )
+        self._functions[key, "policy"] = plan
+        self._memory = (key, given.astype(self.dtype))
+
     def __getitem__(self, name: str) -> np.ndarray:
         """A part of the state of all robots by name: "q", states of blocks, randomised parameters, variables, "episode.step"."""
         layout = self.plan.layout
@@ -318,32 +302,33 @@ class VectorEnv:
             block = policy_block(policy)
             found = self._run((block, None if deterministic else std), np.zeros((count, 1), self.dtype), records, final)
             terms = found["term_sums"].sum(axis=0, dtype=float) / (self.num_envs * count)
-        ended = (found["terminated"] + found["truncated"]) > 0.5
         shapes = self._record(records)[0]
         lead, means = found["reward"].shape, found.get("means")
-        return Rollouts(
-            observations=found.get("observations"),
-            privileged=found.get("privileged"),
-            actions=given if means is None else found["actions"],
-            means=means,
-            rewards=found["reward"],
-            terminated=found["terminated"] > 0.5,
-            truncated=found["truncated"] > 0.5,
-            failed=found["failed"] > 0.5,
-            reward_terms={name: float(value) for name, value in zip(self.reward_names, terms, strict=True)},
-            last_observations=found["last_observation"],
-            last_privileged=found.get("last_privileged"),
-            episode_returns=found["episode_return"][ended],
-            episode_lengths=found["episode_length"][ended].astype(np.int64),
-            records={name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records},
-            final_observations=found.get("final_observation"),
-            final_privileged=found.get("final_privileged"),
-        )
+        recorded = {name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records}
+        return rollouts_of(found, self.reward_names, terms, given if means is None else found["actions"], recorded)
 
     def without_randomization(self) -> VectorEnv:
         """The environment with the default of every parameter, from its next reset on; the same object, which is given back."""
         self.shared[RANDOMIZATION] = 0.0
         return self
+
+    def with_parameters(self, values: Mapping[str, Any]) -> VectorEnv:
+        """A new environment whose robots all have these parameters of the loop, in place of random or default ones."""
+        made = copy(self)
+        fixed = randomized(self.loop, {name: (value, value) for name, value in values.items()})
+        fixed = {name: replace(each, default=np.array(each.low)) for name, each in fixed.items()}
+        made.plan = replace(self.plan, randomized={**self.plan.randomized, **fixed})
+        made.shared = SharedValues(dict(self.shared))
+        made._functions, made._memory = {}, (None, None)
+        made._state = made._blank()
+        made._begin(np.ones(self.num_envs, bool))
+        return made
+
+    @property
+    def smooth_parameters(self) -> dict[str, float]:
+        """Parameters of the loop's blocks with which gradients pass them: a dead band of 0, ... (`Block.smooth`)."""
+        blocks = self.loop.plan.blocks.values()
+        return {f"{block.name}.{name}": value for block in blocks for name, value in block.smooth.items()}
 
     def __repr__(self) -> str:
         robot = "no robot" if self.loop.world is None else self.loop.world.robot.name
@@ -423,6 +408,8 @@ class VectorEnv:
                 arrays["memory"] = self._remembered(key, plan)
         outputs = self._functions[place](**arrays)
         found = dict(zip([p.name for p in self._functions[place].tape.outputs], outputs, strict=True))
+        if "memory" in arrays:
+            found["first_memory"] = arrays["memory"]
         self._state = found["row"]
         if "memory" in found:
             self._memory = (key, found["memory"])

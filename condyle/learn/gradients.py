@@ -26,6 +26,7 @@ from condyle.tape.trace_cache import traced_function
 Array = np.ndarray
 PREFIX = "policy:"
 VALUES = ("reward", "observations", "privileged", "final_observation", "final_privileged", "actions")  # what has gradients
+LAST = ("last_observation", "last_privileged", "term_sums")  # after all steps
 KEPT = "gradients"  # among the compiled functions of an environment
 
 
@@ -45,7 +46,7 @@ def rollout_vjp(
     arrays |= policy_arrays(block, std, env.action_size, env.dtype)
     outputs = dict(zip([p.name for p in forward.tape.outputs], forward(**arrays), strict=True))
     kept = {name: value for name, value in outputs.items() if name not in function.outputs}
-    found = {name: outputs[name] for name in (*VALUES, "means") if name in outputs}
+    found = {name: outputs[name] for name in (*VALUES, "means", *LAST) if name in outputs}
     found |= {name: outputs["results"][..., k] for k, name in enumerate(RESULTS)}
     env.restore(np.where(np.isfinite(outputs["row"]), outputs["row"], 0.0))
 
@@ -71,7 +72,7 @@ def _function(env: VectorEnv, block: Any) -> tuple[Function, list[str]]:
     """(the compiled rollout, the names of the policy's arrays)."""
     key, plan = policy_form(block)
     if plan.states:
-        raise ControlError("gradients through a rollout are for policies without memory")
+        raise ControlError("gradients through a rollout are for policies without memory: give a perceptron, not an LSTM")
     names = [f"{PREFIX}{w.name}" for w in block.tables.values()] + [f"{PREFIX}std"]
     functions = env.__dict__.setdefault(KEPT, {})
     if key not in functions:

@@ -28,12 +28,13 @@ class State(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """What the backward pass needs of a sequence: inputs [x, h, 1], gates and cells of each step."""
+    """What the backward pass needs of a sequence: inputs [x, h, 1], gates and cells of each step, and what of a state is kept."""
 
     inputs: Array  # (steps, batch, observations + units + 1)
     gates: Array  # (steps, batch, units, 4), after their functions
     cells: Array  # (steps + 1, batch, units)
     h: Array  # (steps, batch, units)
+    keep: Array | None = None  # (steps, batch, 1): 0 where an episode begins, else 1
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,11 @@ def initial_lstm(
     return LSTMPolicy(gates, W, np.zeros(actions, np.float32), log_std=np.full(actions, np.log(deviation), np.float32), **options)
 
 
-def forward(weights: Mapping[str, Array], x: Array, state: State) -> tuple[Array, State, Sequence]:
-    """(actions (batch, steps, m), the last state, what the backward pass needs) of normalised observations (batch, steps, n)."""
+def forward(weights: Mapping[str, Array], x: Array, state: State, begins: Array | None = None) -> tuple[Array, State, Sequence]:
+    """(actions (batch, steps, m), the last state, what the backward pass needs) of normalised observations (batch, steps, n).
+
+    `begins`: (batch, steps), steps before which the state is forgotten, because an episode begins.
+    """
     batch, steps, n = x.shape
     units, one = len(weights["gates"]), x.dtype.type(1.0)
     rows = weights["gates"].reshape(4 * units, -1).T
@@ -163,17 +167,21 @@ def forward(weights: Mapping[str, Array], x: Array, state: State) -> tuple[Array
     inputs[:, :, :n], inputs[:, :, -1] = x.swapaxes(0, 1), one
     gates, cells = np.empty((steps, batch, units, 4), x.dtype), np.empty((steps + 1, batch, units), x.dtype)
     outputs = np.empty((steps, batch, units), x.dtype)
+    keep = None if begins is None else np.where(begins.T[:, :, None], x.dtype.type(0.0), one)
     h, cells[0] = state
     for t in range(steps):
+        c = cells[t]
+        if keep is not None:
+            h, c = h * keep[t], c * keep[t]
         inputs[t, :, n:-1] = h
         z = (inputs[t] @ rows).reshape(batch, units, 4)
         gates[t] = one / (one + np.exp(-z))
         gates[t, :, :, 2] = np.tanh(z[:, :, 2])
         i, f, g, o = np.moveaxis(gates[t], -1, 0)
-        cells[t + 1] = f * cells[t] + i * g
+        cells[t + 1] = f * c + i * g
         h = outputs[t] = o * np.tanh(cells[t + 1])
     actions = outputs.swapaxes(0, 1) @ weights["W"].T + weights["b"]
-    return actions, State(h, cells[-1]), Sequence(inputs, gates, cells, outputs)
+    return actions, State(h, cells[-1]), Sequence(inputs, gates, cells, outputs, keep)
 
 
 def backward(weights: Mapping[str, Array], kept: Sequence, gradient: Array) -> dict[str, Array]:
@@ -191,10 +199,13 @@ def backward(weights: Mapping[str, Array], kept: Sequence, gradient: Array) -> d
         i, f, g, o = np.moveaxis(kept.gates[t], -1, 0)
         dh, squashed = by_h[t] + h_next, np.tanh(kept.cells[t + 1])
         dc = c_next + dh * o * (one - squashed * squashed)
+        c = kept.cells[t] if kept.keep is None else kept.cells[t] * kept.keep[t]
         by_z[t, :, :, 0] = dc * g * i * (one - i)
-        by_z[t, :, :, 1] = dc * kept.cells[t] * f * (one - f)
+        by_z[t, :, :, 1] = dc * c * f * (one - f)
         by_z[t, :, :, 2] = dc * i * (one - g * g)
         by_z[t, :, :, 3] = dh * squashed * o * (one - o)
         c_next, h_next = dc * f, by_z[t].reshape(batch, -1) @ rows[:, n:-1]
+        if kept.keep is not None:
+            c_next, h_next = c_next * kept.keep[t], h_next * kept.keep[t]
     by_gates = by_z.reshape(steps * batch, -1).T @ kept.inputs.reshape(steps * batch, -1)
     return {"gates": by_gates.reshape(units, 4, width), "W": by_W, "b": by_b}

@@ -1,7 +1,8 @@
 """Proximal policy optimisation in NumPy float32 (Schulman et al. 2017), with the details of rsl-rl.
 
 Each minibatch is divided into tiles of fixed size; threads work on tiles, and sums over tiles are made in their order, so the
-weights do not depend on the number of threads.
+weights do not depend on the number of threads. The actor is a perceptron or an LSTM (actor.py); minibatches of an LSTM are of
+whole sequences.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import ControlError
+from condyle.learn.actor import TILE, actor_of
 from condyle.learn.adam import Adam, clip_norm
+from condyle.learn.blas import single_threaded_blas
+from condyle.learn.lstm import LSTMPolicy
 from condyle.learn.mirror import Mirror
 from condyle.learn.network import Network
 from condyle.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
-from condyle.learn.ppo_tile import TILE, Columns, Tile
+from condyle.learn.ppo_tile import Columns, Tile
 from condyle.learn.statistics import Running
 from condyle.learn.tile_network import PackedLayers
 from condyle.robot.names import nearest
@@ -35,6 +40,7 @@ class Settings:
     epochs: int = 4
     minibatches: int = 4
     hidden: tuple[int, ...] = (64, 64)  # of actor and critic
+    units: int = 0  # of an actor with memory, an LSTM; 0: the actor is a perceptron
     activation: str = "elu"
     gamma: float = 0.99  # discount of one policy step
     lam: float = 0.95  # of the generalised advantage estimate
@@ -53,12 +59,14 @@ class Settings:
     min_std: float = 0.05
     action_bound: float | None = 1.0  # means beyond it are penalised
     bound_coefficient: float = 0.01
-    mirror: bool = True  # use the symmetry of the task, if it has one
+    mirror: bool = True  # use the symmetry of the task, if it has one; a memory has no mirror image, so an LSTM does not
 
     def __post_init__(self) -> None:
         for name in ("steps", "epochs", "minibatches"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ControlError(f"'{name}' of PPO must be a whole number above zero, got {getattr(self, name)!r:.40}")
+        if not isinstance(self.units, int) or self.units < 0:
+            raise ControlError(f"'units' of PPO must be a whole number from 0 up, got {self.units!r:.40}")
         for name in ("gamma", "lam"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ControlError(f"'{name}' of PPO must be between 0 and 1, got {getattr(self, name):g}")
@@ -105,48 +113,48 @@ class PPO:
         self.settings = s = settings or Settings()
         self.seed, self.iteration = seed, 0
         self.columns = Columns(observations, privileged, actions)
-        self.actor = Network((observations, *s.hidden, actions), s.activation)
+        self.actor = actor_of(observations, actions, s)
         self.critic = Network((observations + privileged, *s.hidden, 1), s.activation)
-        self.mirror = _checked(mirror, self.columns) if s.mirror else None
+        self.mirror = _checked(mirror, self.columns) if s.mirror and not s.units else None
         self.threads = available_threads() if threads is None else max(1, threads)
         # one vector: the actor, log_std, the critic
         a = self.actor.count
         self.parameters = np.zeros(a + actions + self.critic.count, np.float32)
         self._split = a, a + actions
-        first = initial_policy(self.actor.sizes, activation=s.activation, std=s.initial_std, seed=seed)
+        first = self.actor.initial(seed)
         value = initial_policy(self.critic.sizes, activation=s.activation, gain=1.0, seed=seed + 1_000_003)
         parts = self._parts(self.parameters)
-        parts[0][:], parts[1][:], parts[2][:] = self.actor.pack(first.layers), first.log_std, self.critic.pack(value.layers)
+        parts[0][:], parts[1][:], parts[2][:] = self.actor.pack(first), first.log_std, self.critic.pack(value.layers)
         self.adam = Adam(len(self.parameters))
         self.learning_rate = s.learning_rate
         self.inputs, self.returns = Running(self.columns.critic.stop), Running(1)
-        self._packed = PackedLayers(self.actor), PackedLayers(self.critic)
-        self._tiles = [Tile(self.columns, *self._packed, s, self.mirror) for _ in range(self.threads)]
+        self._packed = self.actor.packed, PackedLayers(self.critic)
+        self._tiles = [Tile(self.columns, self.actor, self._packed[1], s, self.mirror) for _ in range(self.threads)]
 
     # ---- the policy
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Policy | LSTMPolicy:
         """The policy of now, with the present normalisation."""
         flat, log_std, _ = self._parts(self.parameters)
         mean, std = self._normalization()
         n = self.columns.observations
         try:
-            return Policy(self.actor.unpack(flat), self.settings.activation, mean[:n], std[:n], OBSERVATION_CLIP, log_std.copy())
+            return self.actor.policy(flat, mean[:n], std[:n], log_std.copy())
         except ControlError as error:
             raise ControlError(
                 f"training diverged in iteration {self.iteration}: {error}; try a smaller learning_rate, desired_kl or reward"
             ) from error
 
-    def start_from(self, policy: Policy) -> None:
+    def start_from(self, policy: Any) -> None:
         """None; the actor, its deviations and the normalisation of observations are those of `policy`; the critic stays."""
-        if policy.sizes != self.actor.sizes or policy.activation != self.settings.activation:
+        if not self.actor.fits(policy):
             raise ControlError(
-                f"the policy to begin with has sizes {policy.sizes} and {policy.activation}, and the task trains "
-                f"{self.actor.sizes} and {self.settings.activation}: give a policy of this task, or the same hidden sizes"
+                f"the policy to begin with is of the kind '{policy.kind}' with sizes {policy.sizes}, and the task trains "
+                f"{self.actor.form}: give a policy of this task, or the same hidden sizes"
             )
         flat, log_std, _ = self._parts(self.parameters)
-        flat[:], log_std[:] = self.actor.pack(policy.layers), np.maximum(policy.log_std, np.log(self.settings.min_std))
+        flat[:], log_std[:] = self.actor.pack(policy), np.maximum(policy.log_std, np.log(self.settings.min_std))
         n = self.columns.observations
         count = max(self.inputs.count, 1.0)
         mean, variance = self.inputs.mean.copy(), self.inputs.variance.copy()
@@ -162,19 +170,34 @@ class PPO:
 
     # ---- one iteration
 
+    def begin(self, env: Any, init: Any = None) -> None:
+        """None; the normalisation begins with a first rollout, which trains nothing, and the actor with `init`, if given."""
+        self.observe(env.rollout(self.policy if init is None else init, self.settings.steps))
+        if init is not None:
+            self.start_from(init)
+
+    def iterate(self, env: Any, record: Any = ()) -> tuple[Any, dict[str, float]]:
+        """(rollouts of all robots with these records, numbers of the iteration); actor and critic are improved."""
+        start = perf_counter()
+        rollouts = env.rollout(self.policy, self.settings.steps, record=record)
+        simulating = perf_counter() - start
+        return rollouts, self.update(rollouts) | {"simulating": simulating}
+
     def update(self, rollouts: Any) -> dict[str, float]:
         """Numbers of the iteration: KL divergence, learning rate, deviations, losses; actor and critic are improved."""
         s = self.settings
         self.iteration += 1
         rng = np.random.default_rng([self.seed, self.iteration])
-        with ThreadPoolExecutor(self.threads) as pool:
+        with single_threaded_blas(), ThreadPoolExecutor(self.threads) as pool:
             rows, sums, moments = self._rows(rollouts, pool)
-            samples = len(rows)
-            size = -(-samples // s.minibatches)
+            self.actor.begin(rollouts)
+            samples, group = len(rows), self.actor.group
+            size = -(-samples // (group * s.minibatches))
             for _ in range(s.epochs):
-                order = rng.permutation(samples)
-                for start in range(0, samples, size):
-                    sums += self._minibatch(rows, order[start : start + size], pool)
+                order = rng.permutation(samples // group)
+                for start in range(0, len(order), size):
+                    index = (group * order[start : start + size, None] + np.arange(group)).ravel()
+                    sums += self._minibatch(rows, index, pool)
         self._add_inputs(moments, samples)
         steps = s.epochs * s.minibatches
         seen = float(s.epochs * samples)
@@ -194,13 +217,14 @@ class PPO:
         s = self.settings
         self._load()
         log_std = self._parts(self.parameters)[1]
-        starts = range(0, len(index), TILE)
+        size = self.actor.tile // self.actor.group * self.actor.group
+        starts = range(0, len(index), size)
         a, c = (packed.count for packed in self._packed)
         padded = np.zeros((len(starts), a + c + len(log_std)), np.float32)  # products leave padding as it is
         sums = np.zeros((len(starts), 5))
 
         def work(tile: Tile, k: int) -> None:
-            part, row = index[starts[k] : starts[k] + TILE], padded[k]
+            part, row = index[starts[k] : starts[k] + size], padded[k]
             sums[k] = tile.gradient(rows, part, log_std, len(index), (row[:a], row[a : a + c], row[a + c :]))
 
         self._on_threads(pool, work, len(starts))

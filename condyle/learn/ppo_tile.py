@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from condyle.learn.actor import Perceptron, Recurrent
 from condyle.learn.mirror import Mirror
 from condyle.learn.tile_body import BLOCK, LANES
 from condyle.learn.tile_code import functions
 from condyle.learn.tile_loss import NUMBERS, SUMS
 from condyle.learn.tile_network import BlockWorkspace, PackedLayers, gather
 from condyle.tape.backends.cpu import address
-
-TILE = 512  # samples; sums over tiles are made in their order, so bits do not depend on the number of threads
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,13 @@ class Columns:
 class Tile:
     """Workspace of one thread."""
 
-    def __init__(self, columns: Columns, actor: PackedLayers, critic: PackedLayers, settings: Any, mirror: Mirror | None) -> None:
+    def __init__(
+        self, columns: Columns, actor: Perceptron | Recurrent, critic: PackedLayers, settings: Any, mirror: Mirror | None
+    ) -> None:
         self.columns, self.settings = columns, settings
-        self.rows = np.zeros((TILE // BLOCK, columns.width, BLOCK), np.float32)
-        self.actor, self.critic = BlockWorkspace(actor, self.rows), BlockWorkspace(critic, self.rows)
-        self.numbers = np.zeros(TILE, np.int64)
+        self.rows = np.zeros((actor.tile // BLOCK, columns.width, BLOCK), np.float32)
+        self.actor, self.critic = actor.workspace(self.rows), BlockWorkspace(critic, self.rows)
+        self.numbers = np.zeros(actor.tile, np.int64)
         self.shared = np.zeros(len(NUMBERS) + columns.actions + LANES * (len(SUMS) + columns.actions), np.float32)
         self.mirror = None if mirror is None else columns.mirror(mirror)
 
@@ -100,6 +101,7 @@ class Tile:
             order, signs = self.mirror
             self.rows[half:blocks] = self.rows[half:blocks, order] * signs[:, None]
             originals = min(half * BLOCK, n)
+        self.actor.select(index)
         means, values = self.actor.forward(blocks), self.critic.forward(blocks)
         bounded = s.action_bound is not None and s.bound_coefficient > 0.0
         start = len(NUMBERS)

@@ -8,14 +8,16 @@ by its gradient by the weights of the policy, in reverse mode through policy, ph
 window goes on where the last one ended. The critic is fitted to TD(lambda) returns. Gradients through contact are heavy-tailed:
 those of each robot are bounded by a multiple of their median, and then their mean is.
 
-What blocks gradients: a servo's dead band and the resolution of its pulses (their derivative is zero nearly everywhere), and
-whatever saturates. A task for this algorithm has none of them while it trains; `contact.smoothing` makes contact softer.
+What blocks gradients: a servo's dead band, its backlash and the resolution of its pulses (their derivative is zero nearly
+everywhere), and whatever saturates. The first three are zero while this algorithm trains (`VectorEnv.smooth_parameters`), and
+contact is softer: through hard contact, gradients of longer windows are so large that their mean says nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from condyle.learn.env import VectorEnv
 from condyle.learn.gradients import rollout_vjp
 from condyle.learn.network import Network, Workspace
 from condyle.learn.policy import OBSERVATION_CLIP, Policy, initial_policy
+from condyle.learn.rollouts import Rollouts, rollouts_of
 from condyle.learn.statistics import Running
 from condyle.robot.names import nearest
 
@@ -38,29 +41,31 @@ SMALLEST_VARIANCE = 1e-4
 class Settings:
     """Numbers of the algorithm."""
 
-    horizon: int = 24  # policy steps of a window
-    gamma: float = 0.99
+    horizon: int = 16  # policy steps of a window
+    gamma: float = 0.95  # a critic of what comes soon is learned soon, and its gradient is used
     lam: float = 0.95
     hidden: tuple[int, ...] = (64, 64)
     activation: str = "elu"
-    learning_rate: float = 2e-3  # of the policy; both rates fall linearly to a tenth
+    learning_rate: float = 3e-4  # of the policy; both rates fall linearly to a tenth in `decay` iterations, and stay there
     critic_rate: float = 2e-3
-    critic_epochs: int = 8
+    decay: int = 1000
+    critic_epochs: int = 4
     minibatches: int = 4
     bootstrap: bool = True  # an episode that ends is worth what the critic says of its last state, as one that is cut, not zero
     target: float = 0.2  # part of the old target critic that stays
-    robot_bound: float = 3.0  # of a robot's gradient, in medians
+    robot_bound: float = 1.0  # of a robot's gradient, in medians
     max_gradient_norm: float = 1.0
     action_bound: float = 1.0  # actions beyond it cost bound_coefficient times the square of what is beyond, in a step
     bound_coefficient: float = 0.1
-    initial_std: float = 0.3
+    initial_std: float = 0.1
     min_std: float = 0.05
+    smoothing: float = 0.3  # of contact in training, "contact.smoothing", where the world has contact
 
     def __post_init__(self) -> None:
-        for name in ("horizon", "critic_epochs", "minibatches"):
+        for name in ("horizon", "critic_epochs", "minibatches", "decay"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ControlError(f"'{name}' of SHAC must be a whole number above zero, got {getattr(self, name)!r:.40}")
-        for name in ("learning_rate", "critic_rate", "robot_bound", "max_gradient_norm", "initial_std", "min_std"):
+        for name in ("learning_rate", "critic_rate", "robot_bound", "max_gradient_norm", "initial_std", "min_std", "smoothing"):
             if not getattr(self, name) > 0.0:
                 raise ControlError(f"'{name}' of SHAC must be above zero, got {getattr(self, name):g}")
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -75,43 +80,24 @@ class Settings:
         return cls(**given)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """One iteration: mean reward of a step, episodes that ended badly per robot and step, gradients, loss of the critic."""
-
-    iteration: int
-    reward: float
-    falls: float
-    gradient: float  # norm before it was bounded
-    largest: float  # norm of the largest robot's gradient by the median
-    critic: float
-    std: float
-
-
 class SHAC:
-    """Actor, critic and their optimisers; `update(env)` is one window of all robots and one step of the policy."""
+    """Actor, critic and their optimisers; `iterate(env)` is one window of all robots and one step of the policy."""
 
     def __init__(
-        self, env: VectorEnv, settings: Settings | None = None, *, iterations: int, seed: int = 0, policy: Policy | None = None
+        self, observations: int, actions: int, privileged: int = 0, settings: Settings | None = None, *, seed: int = 0
     ) -> None:
         self.settings = s = settings or Settings()
-        self.iterations, self.iteration = iterations, 0
-        n, m, p = env.observation_size, env.action_size, env.privileged_size
-        first = policy or initial_policy((n, *s.hidden, m), activation=s.activation, std=s.initial_std, seed=seed)
-        if first.sizes[0] != n or first.sizes[-1] != m:
-            raise ControlError(f"the policy to begin with has sizes {first.sizes}, and the task {n} observations, {m} actions")
+        self.seed, self.iteration = seed, 0
+        n, m, p = observations, actions, privileged
+        first = initial_policy((n, *s.hidden, m), activation=s.activation, std=s.initial_std, seed=seed)
         self.actor, self.critic = Network(first.sizes, first.activation), Network((n + p, *s.hidden, 1), s.activation)
-        value = initial_policy(self.critic.sizes, activation=s.activation, gain=1.0, seed=seed + 1_000_003)
+        # small values at first: V is this times 1 / (1 - gamma), and the actor follows its gradient
+        value = initial_policy(self.critic.sizes, activation=s.activation, gain=0.01, seed=seed + 1_000_003)
         self.parameters = np.concatenate([self.actor.pack(first.layers), first.log_std])
         self.value = self.critic.pack(value.layers)
         self.target = self.value.copy()
         self.adam, self.critic_adam = Adam(len(self.parameters)), Adam(len(self.value))
         self.inputs = Running(n + p)
-        if policy is not None:
-            # as many observations as a window has, so that the given normalisation changes slowly
-            squares = np.concatenate([policy.std.astype(float) ** 2, np.ones(p)])
-            self.inputs.add(1e4, np.concatenate([policy.mean.astype(float), np.zeros(p)]), 1e4 * squares)
-        self.rng = np.random.default_rng([seed, 6])
         self.observations = n
 
     @property
@@ -122,14 +108,34 @@ class SHAC:
         layers = self.actor.unpack(self.parameters[:a])
         return Policy(layers, self.actor.activation, mean[:n], std[:n], OBSERVATION_CLIP, self.parameters[a:].copy())
 
-    def update(self, env: VectorEnv) -> Progress:
-        """One iteration."""
-        s, policy = self.settings, self.policy
+    def begin(self, env: VectorEnv, init: Policy | None = None) -> None:
+        """None; the normalisation of observations begins with those of a first rollout, the actor with `init`, if it is given."""
+        first = self.policy if init is None else init
+        if not isinstance(first, Policy) or first.sizes != self.actor.sizes or first.activation != self.actor.activation:
+            raise ControlError(
+                f"the policy to begin with is of the kind '{first.kind}' with sizes {first.sizes}, and SHAC trains a perceptron "
+                f"with sizes {self.actor.sizes} and {self.actor.activation}: give such a policy, or train by PPO"
+            )
+        seen = env.rollout(first, self.settings.horizon)
+        parts = [seen.observations, *([] if seen.privileged is None else [seen.privileged])]
+        self.inputs.add_rows(np.concatenate([np.asarray(part) for part in parts], axis=-1).reshape(-1, self.critic.sizes[0]))
+        if init is not None:
+            self.parameters[:] = np.concatenate([self.actor.pack(init.layers), init.log_std])
+            n = self.observations
+            variance = np.maximum(init.std.astype(float) ** 2 - SMALLEST_VARIANCE, 0.0)
+            self.inputs.mean[:n], self.inputs.squares[:n] = init.mean, variance * self.inputs.count
+
+    def iterate(self, env: VectorEnv, record: Any = ()) -> tuple[Rollouts, dict[str, float]]:
+        """(what the robots did, numbers of the iteration); actor and critic are improved."""
+        if record:
+            raise ControlError("this task measures values of every step, which rollouts with gradients do not keep: use PPO")
+        s, policy, start = self.settings, self.policy, perf_counter()
         std = np.exp(policy.log_std.astype(float))
+        left = 1.0 - 0.9 * min(self.iteration / s.decay, 1.0)
         found, pullback = rollout_vjp(env, policy, s.horizon, std)
         with single_threaded_blas():
             gradient, largest = self._actor_gradient(found, pullback, std)
-            left = 1.0 - 0.9 * self.iteration / max(self.iterations, 1)
+            simulated = perf_counter() - start
             norm = clip_norm(gradient, s.max_gradient_norm)
             if np.isfinite(norm):
                 self.adam.step(self.parameters, gradient, s.learning_rate * left)
@@ -138,8 +144,34 @@ class SHAC:
             loss = self._fit_critic(found, s.critic_rate * left)
         self.inputs.add_rows(_joined(found, "observations", "privileged").reshape(-1, self.critic.sizes[0]))
         self.iteration += 1
-        falls = float((found["terminated"] > 0.5).mean())
-        return Progress(self.iteration, float(found["reward"].mean()), falls, norm, largest, loss, float(std.mean()))
+        terms = found["term_sums"].sum(axis=0, dtype=float) / found["reward"].size
+        numbers = {"learning_rate": s.learning_rate * left, "std": float(std.mean()), "value_loss": loss}
+        numbers |= {"gradient_norm": norm, "largest_gradient": largest, "simulating": simulated}
+        return rollouts_of(found, env.reward_names, terms, found["actions"], {}), numbers
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything that the next iteration depends on."""
+        return {
+            "parameters": self.parameters,
+            "value": self.value,
+            "target": self.target,
+            "moments": np.stack([self.adam.m, self.adam.v]),
+            "critic_moments": np.stack([self.critic_adam.m, self.critic_adam.v]),
+            "inputs": self.inputs.arrays(),
+            "counters": np.array([self.iteration, self.adam.steps, self.critic_adam.steps, self.seed], np.int64),
+        }
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """None; the state is the one whose `arrays()` these are; a ControlError if they have other shapes."""
+        for name, own in self.arrays().items():
+            if name not in arrays or arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
+                raise ControlError(f"the checkpoint's '{name}' does not fit this task and network: train with its own settings")
+        self.parameters[:], self.value[:], self.target[:] = (arrays[name] for name in ("parameters", "value", "target"))
+        (self.adam.m[:], self.adam.v[:]), (self.critic_adam.m[:], self.critic_adam.v[:]) = (
+            arrays[name] for name in ("moments", "critic_moments")
+        )
+        self.inputs.restore(arrays["inputs"])
+        self.iteration, self.adam.steps, self.critic_adam.steps, self.seed = (int(each) for each in arrays["counters"])
 
     # ---- the policy
 
@@ -234,9 +266,9 @@ class SHAC:
         x, y = x[fine], y[fine]
         gradient = np.empty_like(self.value)
         layers, gradients = self.critic.views(self.value), self.critic.views(gradient)
-        work, first = Workspace(self.critic, len(x)), 0.0
+        work, first, rng = Workspace(self.critic, len(x)), 0.0, np.random.default_rng([self.seed, 6, self.iteration])
         for epoch in range(s.critic_epochs):
-            for chosen in np.array_split(self.rng.permutation(len(x)), s.minibatches):
+            for chosen in np.array_split(rng.permutation(len(x)), s.minibatches):
                 below = x[chosen]
                 error = work.forward(layers, below) - y[chosen]
                 first += float(np.mean(np.square(error))) / s.minibatches if epoch == 0 else 0.0

@@ -85,6 +85,9 @@ class BlockWorkspace:
         self._rows, self._offsets = (np.array(each, np.int64) for each in zip(*gradients, strict=True))
         self._run = code.run
 
+    def select(self, index: np.ndarray) -> None:
+        """None; the numbers of the samples do not matter to a perceptron."""
+
     def forward(self, blocks: int) -> np.ndarray:
         """Outputs (blocks, padded outputs + 1, 32), all blocks of this workspace."""
         self._forward[:, 6] = blocks

@@ -140,6 +140,7 @@ BALANCE = Task(
     iterations=30,
     hidden=(32, 32),
     mirror=MIRROR,
+    shac={"envs": 128, "iterations": 100, "horizon": 24, "gamma": 0.99, "initial_std": 0.3, "learning_rate": 2e-3, "decay": 500},
     measure=measure,
     observation=(("place", 1), ("direction", 2), ("speed", 1), ("rate", 1)),
     action=("slide",),
@@ -154,6 +155,9 @@ SWING_UP = Task(
     hidden=(64, 64),
     training={"anywhere": True},
     mirror=MIRROR,
+    # two seconds, so that a gradient reaches from the force to the pole above
+    shac={"envs": 128, "iterations": 500, "horizon": 96, "gamma": 0.99, "initial_std": 0.5, "learning_rate": 5e-3, "decay": 500}
+    | {"robot_bound": 3.0, "critic_epochs": 8},
     measure=measure,
     observation=(("place", 1), ("direction", 2), ("speed", 1), ("rate", 1)),
     action=("slide",),

@@ -43,7 +43,8 @@ def imitation_task(gait: str) -> Task:
         summary=f"walk straight, beginning with a policy that imitates the {gait}",
         make=partial(pidog.make, numbers=guide.numbers, speed=SPEEDS[gait], turn=0.0),
         iterations=100,
-        hyperparameters={**pidog.WALK.hyperparameters, "envs": 1024, "initial_std": 0.1},
+        # a small rate at first: the steps of Adam begin at their full size, and would undo the imitation
+        hyperparameters={**pidog.WALK.hyperparameters, "envs": 1024, "initial_std": 0.1, "learning_rate": 1e-4},
         controller=guide.numbers,
         commands=guide.commands,
     )
@@ -101,7 +102,7 @@ def walked(
         rollouts = env.rollout(policy, steps, deterministic=True, record=record)
         found, actions = rollouts, rollouts.actions
     guide = teacher(gait)
-    wanted = _labels(gait, found.observations) if found.observations is not None else actions
+    wanted = labels(gait, found.observations) if found.observations is not None else actions
     difference = servo_targets(guide.numbers, actions) - servo_targets(guide.numbers, wanted)
     ended = np.cumsum(found.terminated, axis=1) > 0
     fell = ended[:, -1]
@@ -134,7 +135,7 @@ def walked(
     }
 
 
-def _labels(gait: str, observations: Array) -> Array:
+def labels(gait: str, observations: Array) -> Array:
     """What the teacher would do at these observations: clock and command are among them."""
     guide, at = teacher(gait), {}
     start = 0

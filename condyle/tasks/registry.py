@@ -47,6 +47,7 @@ class Task:
     `observation`: names and sizes of the parts of an observation; `action`: names. `controller`: numbers of the controller around
     the policy, for its file. `commands`: {name: (low, high)}. `hyperparameters`: of the training.
     `training`: options of `make` in training only. `record`: {name: function of s} of every step that `measure` takes.
+    `shac`: hyperparameters, `envs` and `iterations` of SHAC.
     `schedule(iteration)`: shared values of the environment from this iteration on, {name: value}.
     """
 
@@ -67,6 +68,7 @@ class Task:
     episode_seconds: float = 20.0
     training: Mapping[str, Any] = field(default_factory=dict)
     record: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    shac: Mapping[str, Any] = field(default_factory=dict)
 
 
 def task_names(robot: str | None = None) -> list[tuple[str, str]]:

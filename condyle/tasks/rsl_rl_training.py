@@ -28,7 +28,7 @@ from condyle.learn.policy_file import PolicyFile
 from condyle.learn.ppo import Settings
 from condyle.learn.rsl_rl import rsl_rl_env
 from condyle.tasks.registry import Task
-from condyle.tasks.training import ENVS, Iteration, policy_facts, rollout_numbers
+from condyle.tasks.training import ALGORITHMS, Iteration, policy_facts, rollout_numbers
 
 UNBOUNDED = 1e6  # rsl-rl does not clip the normalised observations
 
@@ -52,7 +52,7 @@ class RslRlTraining:
         if threads is not None:
             torch.set_num_threads(threads)
         given = {"hidden": task.hidden, **task.hyperparameters, **(hyperparameters or {})}
-        usual = int(given.pop("envs", ENVS))
+        usual = int(given.pop("envs", ALGORITHMS["ppo"]))
         self.task, self.seed, self.randomize, self.settings = task, seed, randomize, Settings.of(given)
         self.env = task.make(usual if envs is None else envs, seed=seed, randomize=randomize, **task.training)
         self.collector = Collector(self.env, task.record)
@@ -63,11 +63,11 @@ class RslRlTraining:
             self.runner = runners.OnPolicyRunner(wrapped, configuration, log_dir=None, device="cpu")
         self.names: list[str] = []
         self.curves: list[list[float]] = []
-        self.iteration, self.steps, self.seconds = 0, 0, 0.0
+        self.iterations, self.iteration, self.steps, self.seconds = task.iterations, 0, 0, 0.0
 
     def run(self, iterations: int | None = None, seconds: float | None = None) -> Iterator[Iteration]:
         """Every iteration up to number `iterations`, or until `seconds` of training have passed."""
-        last = self.task.iterations if iterations is None else iterations
+        last = self.iterations if iterations is None else iterations
         while self.iteration < last and (seconds is None or self.seconds < seconds):
             yield self.step()
 

@@ -1,4 +1,4 @@
-"""Training of a task: rollouts in the kernel, updates by PPO, checkpoints; the same seed gives the same bits."""
+"""Training of a task: rollouts in the kernel, updates by PPO or SHAC, checkpoints; the same seed gives the same bits."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from condyle import __version__
 from condyle.errors import ControlError, FileError
+from condyle.learn import ppo, shac
 from condyle.learn.checkpoint import load_checkpoint, save_checkpoint
 from condyle.learn.policy_file import PolicyFile
-from condyle.learn.ppo import PPO, Settings
 from condyle.robot.model import digest
+from condyle.robot.names import nearest
 from condyle.tasks.registry import Task, load_task
 
-ENVS = 2048
+# of each algorithm: robots where the task does not say how many, and hyperparameters of PPO that it takes over
+ALGORITHMS = {"ppo": 2048, "shac": 256}
+TAKEN = ("hidden", "activation", "action_bound")
+SMOOTHING = "contact.smoothing"
 # numbers of every iteration, besides those of the task and the terms of the reward
 NUMBERS = ("reward", "return", "length", "falls", "kl", "std", "learning_rate", "value_loss", "simulating", "updating")
 TERM = "term "  # begins the name of a term of the reward
@@ -39,9 +43,32 @@ class Iteration:
         return self.numbers["samples"] / max(self.numbers["simulating"] + self.numbers["updating"], 1e-9)
 
 
+class Learner(Protocol):
+    """An algorithm with its networks. `arrays()` is everything that the next iteration depends on."""
+
+    iteration: int
+
+    @property
+    def policy(self) -> Any:
+        """The policy of now."""
+
+    def begin(self, env: Any, init: Any = None) -> None:
+        """None; a first rollout, which trains nothing; `init`: a policy to begin with."""
+
+    def iterate(self, env: Any, record: Any = ()) -> tuple[Any, dict[str, float]]:
+        """(rollouts with these records, numbers of the iteration, with the seconds of "simulating")."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For a checkpoint."""
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """None; as it was when `arrays()` gave these."""
+
+
 class Training:
     """A training of one task. `run` iterates; `save` and `resume` continue it later with the same bits.
 
+    `algorithm`: "ppo", or "shac", which trains with smooth blocks (`VectorEnv.smooth_parameters`) and softer contact.
     `hyperparameters` replace those of the task; `init`: a policy file to begin with; `threads`: of the update. Nothing depends on
     the clock, so the weights depend on the seed, the numbers given here, and the iteration alone.
     """
@@ -56,47 +83,56 @@ class Training:
         init: PolicyFile | None = None,
         randomize: bool = True,
         threads: int | None = None,
+        algorithm: str = "ppo",
     ) -> None:
-        given = {"hidden": task.hidden, **task.hyperparameters, **(hyperparameters or {})}
-        usual = int(given.pop("envs", ENVS))
-        count = usual if envs is None else envs
-        self.task, self.seed, self.randomize = task, seed, randomize
-        self.settings = Settings.of(given)
-        self.env = task.make(count, seed=seed, randomize=randomize, **task.training)
-        if task.observation and sum(size for _, size in task.observation) != self.env.observation_size:
-            raise ControlError(
-                f"task '{task.name}' names {sum(size for _, size in task.observation)} observations, and its environment gives "
-                f"{self.env.observation_size}"
-            )
-        self.ppo = PPO(
-            self.env.observation_size,
-            self.env.action_size,
-            self.env.privileged_size,
-            self.settings,
-            seed=seed,
-            mirror=task.mirror,
-            threads=threads,
-        )
+        if algorithm not in ALGORITHMS:
+            names = list(ALGORITHMS)
+            raise ControlError(f"an algorithm is one of {', '.join(names)}; got '{algorithm!s:.40}'{nearest(algorithm, names)}")
+        self.task, self.seed, self.randomize, self.algorithm = task, seed, randomize, algorithm
+        given = {"hidden": task.hidden, **task.hyperparameters}
+        if algorithm == "shac":
+            given = {name: value for name, value in given.items() if name in TAKEN} | dict(task.shac)
+        given |= hyperparameters or {}
+        usual, self.iterations = int(given.pop("envs", ALGORITHMS[algorithm])), int(given.pop("iterations", task.iterations))
+        if init is not None and init.policy.kind == "lstm" and algorithm == "ppo":
+            given["units"] = init.policy.sizes[1]
+        self.env = task.make(usual if envs is None else envs, seed=seed, randomize=randomize, **task.training)
+        n, m, p = self.env.observation_size, self.env.action_size, self.env.privileged_size
+        named = sum(size for _, size in task.observation)
+        if named not in (0, n):
+            raise ControlError(f"task '{task.name}' names {named} observations, and its environment gives {n}")
+        self.settings: ppo.Settings | shac.Settings
+        self.learner: Learner
+        self.smooth: dict[str, float] = {}
+        if algorithm == "ppo":
+            self.settings = ppo.Settings.of(given)
+            self.learner = ppo.PPO(n, m, p, self.settings, seed=seed, mirror=task.mirror, threads=threads)
+        else:
+            self.settings = shac.Settings.of(given)
+            self.learner = shac.SHAC(n, m, p, self.settings, seed=seed)
+            world = self.env.loop.world
+            soft = {SMOOTHING: self.settings.smoothing} if world is not None and world.contact_names else {}
+            self.smooth = {**self.env.smooth_parameters, **soft}
+            self.env = self.env.with_parameters(self.smooth) if self.smooth else self.env
         self.names: list[str] = []
         self.curves: list[list[float]] = []
         self.steps, self.seconds = 0, 0.0
         self.init, self.init_hash = init, "" if init is None else init.hash
         if init is not None:
             init.require_robot(task.robot)
-            init.require_observation(self.env.observation_size)
-            if init.policy.kind != "mlp":
-                raise ControlError(
-                    f"training begins with a policy of the kind 'mlp', and this one is of the kind '{init.policy.kind}'"
-                )
+            init.require_observation(n)
+            if init.policy.kind != "mlp" and algorithm == "shac":
+                kind = init.policy.kind
+                raise ControlError(f"SHAC begins with a policy of the kind 'mlp', and this one is of the kind '{kind}': use PPO")
 
     @property
     def iteration(self) -> int:
         """Iterations so far."""
-        return self.ppo.iteration
+        return self.learner.iteration
 
     def run(self, iterations: int | None = None, seconds: float | None = None) -> Iterator[Iteration]:
         """Every iteration up to number `iterations`, or until `seconds` of training have passed."""
-        last = self.task.iterations if iterations is None else iterations
+        last = self.iterations if iterations is None else iterations
         while self.iteration < last and (seconds is None or self.seconds < seconds):
             yield self.step()
 
@@ -107,12 +143,10 @@ class Training:
             self._begin()
         self._schedule()
         clock = perf_counter()
-        rollouts = self.env.rollout(self.ppo.policy, self.settings.steps, record=self.task.record)
-        simulated = perf_counter()
-        found = self.ppo.update(rollouts)
+        rollouts, found = self.learner.iterate(self.env, self.task.record)
         samples = rollouts.rewards.size
-        numbers = rollout_numbers(self.task, rollouts) | {name: found[name] for name in found}
-        numbers |= {"simulating": simulated - clock, "updating": perf_counter() - simulated, "samples": float(samples)}
+        numbers = rollout_numbers(self.task, rollouts) | found
+        numbers |= {"updating": perf_counter() - clock - found["simulating"], "samples": float(samples)}
         if not self.names:
             self.names = list(numbers)
         self.curves.append([float(numbers.get(name, np.nan)) for name in self.names])
@@ -127,9 +161,7 @@ class Training:
             rng = np.random.default_rng([self.seed, 0, 1])
             self.env.set("episode.step", rng.integers(0, limit, self.env.num_envs))
         self._schedule()
-        self.ppo.observe(self.env.rollout(self.ppo.policy, self.settings.steps))
-        if self.init is not None:
-            self.ppo.start_from(self.init.policy)
+        self.learner.begin(self.env, None if self.init is None else self.init.policy)
 
     def _schedule(self) -> None:
         """The shared values of the environment for this iteration."""
@@ -143,7 +175,7 @@ class Training:
         """The policy of now, with everything its use needs."""
         task, env = self.task, self.env
         training = {
-            "algorithm": "ppo",
+            "algorithm": self.algorithm,
             "seed": self.seed,
             "iterations": self.iteration,
             "envs": env.num_envs,
@@ -155,13 +187,16 @@ class Training:
         }
         if self.init_hash:
             training["init"] = self.init_hash
-        return PolicyFile(self.ppo.policy, training=training, score=score or {}, **policy_facts(task, env))
+        if self.smooth:
+            training["smooth"] = self.smooth
+        return PolicyFile(self.learner.policy, training=training, score=score or {}, **policy_facts(task, env))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """None; the checkpoint at `path` continues this training."""
         facts = {
             "robot": self.task.robot,
             "task": self.task.name,
+            "algorithm": self.algorithm,
             "robot_hash": _robot_hash(self.env),
             "seed": self.seed,
             "envs": self.env.num_envs,
@@ -173,7 +208,8 @@ class Training:
             "seconds": self.seconds,
         }
         curves = np.array(self.curves, float).reshape(-1, max(len(self.names), 1))
-        save_checkpoint(path, facts, {**self.ppo.arrays(), "env": self.env.state, "curves": curves})
+        memory = {} if self.env.memory is None else {"memory": self.env.memory}
+        save_checkpoint(path, facts, {**self.learner.arrays(), "env": self.env.state, "curves": curves, **memory})
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], task: Task | None = None, *, threads: int | None = None) -> Training:
@@ -184,17 +220,19 @@ class Training:
             seed, envs, randomize = int(facts["seed"]), int(facts["envs"]), bool(facts["randomize"])
             steps, seconds, names = int(facts["steps"]), float(facts["seconds"]), [str(each) for each in facts["names"]]
             env, curves, init = arrays["env"], arrays["curves"], str(facts["init"])
+            algorithm = str(facts["algorithm"])
         except (KeyError, TypeError, ValueError) as error:
             raise FileError(f"{path} is damaged ({error!s:.60}): train again.") from error
         if task is not None and (task.robot, task.name) != (robot, name):
             raise ControlError(f"{path} is of a training of '{robot}' for '{name}', not of '{task.robot}' for '{task.name}'")
-        training = cls(
-            task or load_task(robot, name), seed=seed, envs=envs, hyperparameters=settings, randomize=randomize, threads=threads
-        )
+        options: dict[str, Any] = {"seed": seed, "envs": envs, "randomize": randomize, "threads": threads, "algorithm": algorithm}
+        training = cls(task or load_task(robot, name), hyperparameters=settings, **options)
         if facts.get("robot_hash") != _robot_hash(training.env):
             raise ControlError(f"{path} was trained with another model of the robot '{robot}': train again.")
         training.env.restore(env)
-        training.ppo.restore(arrays)
+        training.learner.restore(arrays)
+        if "memory" in arrays:
+            training.env.remember(training.learner.policy, arrays["memory"])
         training.names, training.curves = names, curves.tolist()
         training.steps, training.seconds, training.init_hash = steps, seconds, init
         return training

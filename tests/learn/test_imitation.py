@@ -78,6 +78,7 @@ def test_gradients_through_an_environment_are_differences_and_shac_uses_them() -
         values.append((out["reward"] * weights).sum() + (out["final_observation"] * last).sum())
     along = sum(float((by[f"policy.layer{k}"] * d).sum()) for k, d in enumerate(direction))
     np.testing.assert_allclose(along, (values[0] - values[1]) / 2e-5, rtol=1e-4)  # the error of central differences
-    agent = SHAC(env, Settings(horizon=6, hidden=(8,), critic_epochs=1), iterations=2)
+    agent = SHAC(env.observation_size, env.action_size, settings=Settings(horizon=6, hidden=(8,), critic_epochs=1))
     before = agent.parameters.copy()
-    assert np.isfinite(agent.update(env).gradient) and not np.array_equal(before, agent.parameters)
+    _, numbers = agent.iterate(env)
+    assert np.isfinite(numbers["gradient_norm"]) and not np.array_equal(before, agent.parameters)

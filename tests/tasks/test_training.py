@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import condyle as cd
 from condyle.commands.app import app
 from condyle.errors import ControlError, FileError
 from condyle.learn.policy_file import PolicyFile
@@ -73,6 +74,42 @@ def test_a_killed_training_resumes_to_the_same_bits(trained: Training, tmp_path:
     assert PolicyFile.load(out).training["iterations"] >= first + 1 and '"hash"' in found.output
 
 
+@pytest.mark.parametrize("options", [{"hyperparameters": {"units": 8}}, {"algorithm": "shac"}], ids=["lstm", "shac"])
+def test_other_actors_and_algorithms_resume_to_the_same_bits(options: dict, tmp_path: Path) -> None:
+    whole, first = (Training(TASK, seed=2, envs=8, **options) for _ in range(2))
+    for _ in whole.run(4):
+        pass
+    for _ in first.run(2):
+        pass
+    first.save(tmp_path / "checkpoint")
+    resumed = Training.resume(tmp_path / "checkpoint", TASK, threads=1)
+    for done in resumed.run(4):
+        assert all(np.isfinite(done.numbers[name]) for name in ("reward", "std", "value_loss", "learning_rate", "term upright"))
+    file = resumed.policy_file()
+    assert file.hash == whole.policy_file().hash != first.policy_file().hash
+    assert np.array_equal(resumed.env.state, whole.env.state) and np.array_equal(resumed.curve("reward"), whole.curve("reward"))
+    assert file.training["algorithm"] == options.get("algorithm", "ppo")
+    file.save(tmp_path / "p.cdp")
+    loaded = PolicyFile.load(tmp_path / "p.cdp")
+    assert loaded.hash == file.hash
+    if loaded.policy.kind == "lstm":  # it goes on with an LSTM, and SHAC does not
+        assert Training(TASK, envs=8, init=loaded).settings.units == 8
+        with pytest.raises(ControlError, match="SHAC begins with a policy of the kind 'mlp', and this one is of the kind 'lstm'"):
+            Training(TASK, envs=8, init=loaded, algorithm="shac")
+
+
+def test_a_dead_band_is_zero_where_gradients_are_used() -> None:
+    world, servo = cd.Simulation(cd.load("cartpole"), 0.01), cd.blocks.HobbyServo(["slide"], name="servo")
+    loop = cd.Loop(world, lambda x, action: servo(action, x), action=1)
+    parts = (lambda s: s.x.q, lambda s: s.x.q[0], None, None)
+    env = cd.VectorEnv(loop, *parts, num_envs=2, randomize={"servo.dead_band": (0.1, 0.2), "slide.friction": (0.1, 0.2)})
+    smooth = env.with_parameters(env.smooth_parameters)
+    assert (env["servo.dead_band"] >= 0.1).all() and (smooth["servo.dead_band"] == 0.0).all()
+    assert (smooth["servo.resolution"] == 0.0).all() and (smooth["slide.friction"] >= 0.1).all()
+    smooth.without_randomization().reset(seed=1)
+    assert (smooth["servo.dead_band"] == 0.0).all()
+
+
 def test_schedules_and_initial_policies(trained: Training) -> None:
     seen = []
     file = trained.policy_file()
@@ -81,7 +118,7 @@ def test_schedules_and_initial_policies(trained: Training) -> None:
     training.step()
     assert seen == [0, 0] and training.env.shared["randomization"] == 0.5
     assert training.policy_file().training["init"] == file.hash
-    assert np.abs(training.ppo.policy.layers[0][0] - file.policy.layers[0][0]).max() < 0.2  # it began there
+    assert np.abs(training.learner.policy.layers[0][0] - file.policy.layers[0][0]).max() < 0.2  # it began there
     with pytest.raises(ControlError, match="trained for the robot 'dog', not for 'cartpole'"):
         Training(TASK, envs=ENVS, init=replace(file, robot="dog"))
 
@@ -129,7 +166,7 @@ def test_the_command_judges_shortly_and_knows_rsl_rl(tmp_path: Path, monkeypatch
     assert "Judged in 200 randomised episodes of 10 s" in out.with_suffix(".html").read_text()
     given = [*COMMAND, "--force", "-o", out, "--library"]
     assert "there is no such library to train with (did you mean 'rsl-rl'?)" in run(*given, "rsl-r").output
-    assert "begins with new weights" in run(*given, "rsl-rl", "--init", out).output
+    assert "from new weights" in run(*given, "rsl-rl", "--init", out).output
     import condyle.errors
 
     def absent(name: str) -> object:
@@ -154,6 +191,7 @@ def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
     assert "no GPU backend yet" in error(*COMMAND, "-o", out, "--device", "cuda")
     assert "ends in .cdp" in error(*COMMAND, "-o", tmp_path / "p.txt")
     assert "--seconds must be above zero" in error(*COMMAND, "-o", out, "--seconds", "-1")
+    assert "one of ppo, shac; got 'sack' (did you mean 'shac'?)" in error(*COMMAND, "-o", out, "--algorithm", "sack")
     checkpoint = tmp_path / "p.cdp.checkpoint"
     assert "cannot be read" in error(*COMMAND, "-o", out, "--resume")
     trained.save(checkpoint)
@@ -164,11 +202,12 @@ def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="is not a checkpoint file of Condyle"):
         Training.resume(checkpoint)
     checkpoint.write_bytes(content)
+    assert "is of a training by ppo: leave --algorithm shac out" in error(*COMMAND, "-o", out, "--resume", "--algorithm", "shac")
     with pytest.raises(ControlError, match="is of a training of 'cartpole' for 'balance', not of 'cartpole' for 'swing-up'"):
         Training.resume(checkpoint, load_task("cartpole", "swing-up"))
     trained.policy_file().save(out)
     assert "exists: give another name, --resume" in error(*COMMAND, "-o", out)
-    wrong = PolicyFile(trained.ppo.policy, "cartpole", "balance", 50.0, [("all", 5)], ["slide"])
+    wrong = PolicyFile(trained.learner.policy, "cartpole", "balance", 50.0, [("all", 5)], ["slide"])
     with pytest.raises(ControlError, match=r"names 6 observations, and its environment gives 5"):
         Training(replace(TASK, observation=(("x", 6),)), envs=ENVS)
     smaller = replace(wrong, policy=type(wrong.policy)(((np.ones((1, 4)), np.ones(1)),)), observation=[("all", 4)])
