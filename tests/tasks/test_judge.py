@@ -55,7 +55,7 @@ def test_command_judges_the_gait(tmp_path: Path) -> None:
     found = run("judge", tmp_path / "trot.cdp", "--episodes", 12, "--seconds", 4, "--json", "-o", tmp_path / "trot.png")
     assert found.exit_code == 0, found.output
     walk = json.loads(found.stdout)
-    assert walk["episodes"] == 12 and walk["commands"] == [[0.22, 0.0]] and len(walk["lift"]) == len(walk["duty"]) == 4
+    assert walk["episodes"] == 12 and walk["commands"] == [[0.21, 0.0]] and len(walk["lift"]) == len(walk["duty"]) == 4
     assert 0.05 < walk["speed"] < 0.3 and min(walk["lift"]) > 0.004
     assert (tmp_path / "trot.png").read_bytes().startswith(b"\x89PNG")
     assert "cost of transport" in shown(walk) and "condyle deploy" in shown(walk) and f"{walk['score']:.1f}" in shown(walk)
