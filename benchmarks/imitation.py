@@ -1,4 +1,4 @@
-"""Imitation of PiDog's gaits: teacher, clones and clones fine-tuned by PPO in closed loop; and SHAC against PPO on its walk.
+"""Imitation of PiDog's gaits: teacher, clones and clones fine-tuned by PPO in closed loop; and SHAC against PPO.
 
 Clones are a perceptron (mlp) and an LSTM, trained on demonstrations with noise. All of them walk with randomised dogs: error of
 the joint targets against the teacher's, falls, speed, slip and lift. SHAC and PPO train the same task for the same processor
@@ -18,6 +18,7 @@ from condyle.tasks.collect import collect
 from condyle.tasks.gait import Trial
 from condyle.tasks.imitation import IMITATION, SPEEDS, cloned_file, walked
 from condyle.tasks.judge import judge
+from condyle.tasks.judge_task import judge_task
 from condyle.tasks.registry import load_task
 from condyle.tasks.training import Training
 
@@ -30,8 +31,10 @@ def run(console: Console, *, tiny: bool) -> dict[str, Any]:
     gaits = ("trot",) if tiny else ("walk", "trot", "controller")
     found: dict[str, Any] = {"gaits": {gait: imitated(gait, tiny) for gait in gaits}}
     _show_gaits(console, found["gaits"])
-    found["algorithms"] = algorithms(1.0 if tiny else 60.0, 2 if tiny else 500, 64 if tiny else None)
+    found["algorithms"] = algorithms(0.1, 2, ("shac",), 16) if tiny else algorithms(60.0, 500)
     _show_algorithms(console, found["algorithms"])
+    found["swing_up"] = swing_up(0.1, 4, ("shac",), 8) if tiny else swing_up(43.0, 1000)
+    _show_swing_up(console, found["swing_up"])
     return found
 
 
@@ -44,7 +47,7 @@ def imitated(gait: str, tiny: bool = False) -> dict[str, dict[str, float]]:
     data = collect(gait, episodes=8 if tiny else 256, seconds=2.0 if tiny else 10.0)
     env = IMITATION[gait].make(robots, seed=1)
     found = {"teacher": walked(gait, None, seconds=seconds, env=env)}
-    for network in NETWORKS:
+    for network in NETWORKS[-1:] if tiny else NETWORKS:
         begin = process_time()
         made = clone(data, network, epochs=1 if tiny else EPOCHS)
         trained = process_time() - begin
@@ -80,20 +83,38 @@ def _show_gaits(console: Console, gaits: dict[str, dict[str, dict[str, float]]])
 # ---- gradients against samples
 
 
-def algorithms(seconds: float, dogs: int, envs: int | None = None) -> dict[str, dict[str, Any]]:
+def algorithms(
+    seconds: float, dogs: int, names: tuple[str, ...] = ("ppo", "shac"), envs: int | None = None, seed: int = 0
+) -> dict[str, dict[str, Any]]:
     """{algorithm: score of PiDog's walk} after so much processor time of training, compiling not counted."""
-    task, found = load_task("pidog", "walk"), {}
-    for algorithm in ("ppo", "shac"):
-        training = Training(task, algorithm=algorithm, envs=envs)
-        training.step()  # compiles
-        if not found:
+    task, found = load_task("pidog", "walk"), dict[str, dict[str, Any]]()
+    for algorithm in names:
+        training = Training(task, algorithm=algorithm, envs=envs, seed=seed)
+        training.step()  # compiles, and is not counted
+        if not found and len(names) > 1:
             found["before training"] = _judged(training, dogs) | {"processor_seconds": 0.0, "iterations": 1, "steps": 0}
-        begin = process_time()
-        while process_time() - begin < seconds:
-            training.step()
-        spent = {"processor_seconds": process_time() - begin, "iterations": training.iteration, "steps": training.steps}
-        found[algorithm] = _judged(training, dogs) | spent
+        found[algorithm] = _trained(training, seconds) | _judged(training, dogs)
     return found
+
+
+def swing_up(
+    seconds: float, episodes: int, names: tuple[str, ...] = ("ppo", "shac"), envs: int | None = None
+) -> dict[str, dict[str, Any]]:
+    """{algorithm: what `condyle judge` says of the cart-pole's swing-up} after so much processor time of training."""
+    task, found = load_task("cartpole", "swing-up"), {}
+    for algorithm in names:
+        training = Training(task, algorithm=algorithm, envs=envs)
+        training.step()
+        spent = _trained(training, seconds)
+        found[algorithm] = spent | judge_task(task, training.policy_file(), episodes)[1]
+    return found
+
+
+def _trained(training: Training, seconds: float) -> dict[str, Any]:
+    begin = process_time()
+    while process_time() - begin < seconds:
+        training.step()
+    return {"processor_seconds": process_time() - begin, "iterations": training.iteration, "steps": training.steps}
 
 
 def _judged(training: Training, dogs: int) -> dict[str, Any]:
@@ -112,4 +133,15 @@ def _show_algorithms(console: Console, rows: dict[str, dict[str, Any]]) -> None:
         table.add_row(
             name, f"{n['processor_seconds']:.0f}", f"{n['steps']:,}", f"{n['score']:.1f}", f"{100.0 * n['falls']:.1f}", *gait
         )
+    console.print(table)
+
+
+def _show_swing_up(console: Console, rows: dict[str, dict[str, Any]]) -> None:
+    table = Table(title="Cart-pole, swing-up; the largest return is below 500", title_justify="left")
+    table.add_column("")
+    for name in ("processor time, s", "policy steps", "return", "worst tenth, at most", "left the rail, %"):
+        table.add_column(name, justify="right")
+    for name, n in rows.items():
+        numbers = [f"{n['return']:.0f}", f"{n['return_worst_decile']:.0f}", f"{100.0 * n['falls']:.1f}"]
+        table.add_row(name, f"{n['processor_seconds']:.0f}", f"{n['steps']:,}", *numbers)
     console.print(table)
