@@ -31,6 +31,7 @@ Array = np.ndarray
 
 # m/s: the manufacturer's walk as it is; its trot at a part of its steps, with all of them it falls
 SPEEDS = {"walk": 0.0517, "trot": 0.2, "controller": 0.22}
+WIDTH = 0.4  # of the speed: an error at which fine-tuning is rewarded by 1/e
 SETTLED = 1.0  # s: what a dog does before is not measured
 
 
@@ -41,7 +42,7 @@ def imitation_task(gait: str) -> Task:
         pidog.WALK,
         name=f"imitate-{gait}",
         summary=f"walk straight, beginning with a policy that imitates the {gait}",
-        make=partial(pidog.make, numbers=guide.numbers, speed=SPEEDS[gait], turn=0.0),
+        make=partial(pidog.make, numbers=guide.numbers, speed=SPEEDS[gait], turn=0.0, width=WIDTH * SPEEDS[gait]),
         iterations=100,
         # a small rate at first: the steps of Adam begin at their full size, and would undo the imitation
         hyperparameters={**pidog.WALK.hyperparameters, "envs": 1024, "initial_std": 0.1, "learning_rate": 1e-4},

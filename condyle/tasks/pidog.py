@@ -42,9 +42,13 @@ def make(
     turn: float | None = None,
     roughness: float = ROUGHNESS,
     numbers: Mapping[str, Any] | None = None,
+    width: float = rewards.SPEED_WIDTH,
     **options: Any,
 ) -> VectorEnv:
-    """The environment; `speed`, `turn`: a command of all robots, in place of random ones. `roughness` of the ground, m."""
+    """The environment; `speed`, `turn`: a command of all robots, in place of random ones. `roughness` of the ground, m.
+
+    `width`: an error of the speed, m/s, which should be smaller than a slow command: else standing is rewarded, too.
+    """
     height = partial(rough, roughness=roughness)
     ground = Terrain(height, FRICTION) if roughness else flat()
     loop = dog_loop(world(ground), numbers=numbers)
@@ -67,7 +71,7 @@ def make(
     return VectorEnv(
         loop,
         lambda s: s["controller.seen"],
-        lambda s: rewards.terms(s, height),
+        lambda s: rewards.terms(s, height, width),
         rewards.fallen,
         reset,
         num_envs=num_envs,

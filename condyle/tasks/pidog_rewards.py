@@ -14,7 +14,7 @@ from condyle.tasks.pidog_robot import GRAVITY, robot
 LOADED = 0.3  # N: a foot that carries more is on the ground
 CLEARANCE = 0.014  # m: how high a foot should be in the middle of its swing
 SMOOTH = 0.08  # weight of one frame in the speed that is rewarded
-SPEED_WIDTH = 1.0 / 12.0  # m/s: an error of the speed at which its reward is 1/e
+SPEED_WIDTH = 1.0 / 12.0  # m/s
 # of a policy step; of m/s, rad, N m rad/s, ... as each term says
 WEIGHTS = {
     "speed": 2.0,
@@ -60,13 +60,16 @@ class Motion:
             self.slide.append(np.sqrt(along * along + left * left + 1e-8))
 
 
-def terms(s: Any, ground: Any) -> dict[str, Any]:
-    """The terms of the reward. "peak" is how high each foot has been since it left the ground."""
+def terms(s: Any, ground: Any, width: float = SPEED_WIDTH) -> dict[str, Any]:
+    """The terms of the reward; `width`: the error of the speed, m/s, at which its term is 1/e.
+
+    "peak" is how high each foot has been since it left the ground.
+    """
     m = Motion(s, ground)
     w = WEIGHTS
     wanted = s["controller.command"][0]
     moving = np.minimum(abs(s["command.speed"]) * 20.0, 1.0)
-    late = (s["velocity"][0] - wanted) * (1.0 / SPEED_WIDTH)
+    late = (s["velocity"][0] - wanted) * (1.0 / width)
     on_ground = [where(load > LOADED, 1.0, 0.0) for load in m.loads]
     slide = sum(c * v for c, v in zip(on_ground, m.slide, strict=True)) * 0.25
     # a foot comes down: how high it was
