@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,14 @@ from condyle.commands.hints import shell_command
 from condyle.commands.options import Force, control_option
 from condyle.commands.terminal import progress, terminal
 
+ENDED = "the time is over"  # why a run of dog.py ends that nothing has stopped
+
 
 @command(
     "condyle deploy policy.cdp -o dog",
     "condyle deploy policy.cdp -o dog --no-onnx",
     "condyle deploy policy.cdp -o dog --simulate 10",
+    "condyle deploy policy.cdp -o dog --simulate 10 --dogs 60 --force",
     "condyle deploy policy.cdp -o dog --check dog/log.csv",
 )
 def deploy(
@@ -30,10 +34,13 @@ def deploy(
         float | None,
         control_option(metavar="SECONDS", help="Then walk so long with dog.py on the simulated dog, and write its log.csv."),
     ] = None,
-    speed: Annotated[float, control_option(help="The simulated dog's command, m/s.")] = 0.22,
+    speed: Annotated[float, control_option(help="The simulated dog's command, m/s.")] = 0.21,
     turn: Annotated[float, control_option(help="The simulated dog's command, rad/s to the left.")] = 0.0,
     seed: Annotated[
         int | None, control_option(min=0, help="A random dog with pushes, as in training; by default the nominal one.")
+    ] = None,
+    dogs: Annotated[
+        int | None, control_option(min=1, help="So many random dogs, from the seed on (0 by default), without logs.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -50,10 +57,12 @@ def deploy(
     if check is None:
         for name, size in write(file, out, onnx=onnx, force=force).items():
             typer.echo(f"{out / name}: {size:,} bytes")
-        if simulate is not None:
+        if simulate is not None and dogs is not None:
+            _simulate_many(out, simulate, (speed, turn), range(seed or 0, (seed or 0) + dogs))
+        elif simulate is not None:
             _simulate(out, simulate, (speed, turn), seed)
             typer.echo(f"next: {shell_command('deploy', str(policy), '-o', str(out), '--check', str(out / 'log.csv'))}")
-        else:
+        if simulate is None:
             typer.echo(f"next: python3 {out / 'dog.py'} --dry-run")
         return
     found = check_log(file, check, out)
@@ -78,5 +87,26 @@ def _simulate(folder: Path, seconds: float, command: tuple[float, float], seed: 
         typer.echo(f"  a step takes {1e3 * times[len(times) // 2]:.2f} ms here, {1e3 * times[-1]:.2f} at most")
     typer.echo(f"  {folder / 'log.csv'}: {len(found.times)} frames")
     typer.echo(f"  off: {found.reason}")
-    if found.reason != "the time is over":
+    if found.reason != ENDED:
         raise typer.Exit(FAILED)
+
+
+def _simulate_many(folder: Path, seconds: float, command: tuple[float, float], seeds: range) -> None:
+    """Walk with dog.py on random dogs, and print how many walked to the end, at which speed, and why others stopped."""
+    from condyle.deploy.simulation import SimulatedPiDog, dog_program
+    from condyle.deploy.simulation import simulate as run
+
+    program, speeds, reasons = dog_program(folder / "dog.py"), [], Counter[str]()
+    with progress(terminal(stderr=True)) as say:
+        for k, seed in enumerate(seeds):
+            say("simulating PiDogs", k, len(seeds))
+            found = run(program, seconds, command, dog=SimulatedPiDog(seed))
+            if found.reason == ENDED:
+                speeds.append(found.speed)
+            else:
+                reasons[found.reason.partition(":")[0].partition(" by ")[0]] += 1
+    typer.echo(f"simulated: {len(seeds)} random dogs, {command[0]:g} m/s, {command[1]:g} rad/s, {seconds:g} s")
+    mean = f", at {sum(speeds) / len(speeds):.3f} m/s in the mean" if speeds else ""
+    typer.echo(f"  {len(speeds)} walked to the end{mean}")
+    for reason, count in reasons.most_common():
+        typer.echo(f"  {count} stopped: {reason}")

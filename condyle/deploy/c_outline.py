@@ -1,4 +1,4 @@
-"""Shorter C: stretches of statements that repeat become functions, and variables get short names. No operation changes.
+"""Shorter C: stretches of statements that repeat become functions, variables and numbers are short. No operation changes.
 
 Exported C is a list of `const double x12 = ...;`. The same leg four times, or the same sine eight times, are the same list with
 other names, and are written once.
@@ -16,6 +16,8 @@ STATEMENT = re.compile(r"( +)const (double|int) (\w+) = (.*);")
 TOKEN = re.compile(r"0x[0-9a-f.]+p[+-]\d+|[A-Za-z_]\w*\(|[A-Za-z_]\w*(?:\[\d+\])?|.")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\[\d+\])?")
 OWN = re.compile(r"\b[a-z]\d+(?:_\w+)?\b")
+HEXADECIMAL = re.compile(r"0x[0-9a-f.]+p[+-]\d+")
+NEGATIVE = re.compile(r"(?<=, )\((-[\w.+-]+)\)(?=[,)])")  # an argument of a function
 WORDS = frozenset(("NAN", "INFINITY"))
 LONGEST = 80  # statements of a function
 LEAST = 120  # letters that a function has to save
@@ -192,5 +194,11 @@ def renamed(lines: list[str]) -> list[str]:
 
 
 def _short(line: str) -> str:
-    text = line.lstrip().removeprefix("const ")
-    return " " * ((len(line) - len(line.lstrip())) // 2) + text
+    text = HEXADECIMAL.sub(_number, line.lstrip().removeprefix("const "))
+    return " " * ((len(line) - len(line.lstrip())) // 2) + NEGATIVE.sub(r"\1", text)
+
+
+def _number(found: re.Match[str]) -> str:
+    """A number as a decimal that rounds to it, where that is shorter."""
+    decimal = repr(float.fromhex(found[0]))
+    return decimal if len(decimal) < len(found[0]) and "e" not in decimal else found[0]

@@ -36,7 +36,7 @@ FASTEST_STEP = 36.0
 # (part of the time, degrees of front hip and knee, of hind hip and knee) of poses between lying and standing, found by search.
 # Straight from one to the other the hind feet are below the middle of the body and carry all of it, which weak servos cannot;
 # here hips turn first, and knees stretch then. Front knees and hind feet, which move in the same planes, stay apart.
-RISE = ((0.25, (55.0, -65.0, 85.0, -59.0)), (0.65, (81.0, -36.0, 66.0, -16.0)))
+RISE = ((0.25, (55.0, -65.0, 85.0, -59.0)), (0.6, (81.0, -36.0, 66.0, -16.0)))
 
 
 @dataclass(frozen=True)

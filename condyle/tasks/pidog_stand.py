@@ -38,6 +38,7 @@ NUMBERS: dict[str, Any] = {
     "balance": [0.0] * 6,
     "foot_scale": 0.015,
 }
+DT = 0.004  # s of a tick: longer than for walking, feet stay where they are
 KICK, KICK_TIME, KICK_START, PERIOD = 0.6, 0.05, 1.0, 3.0  # N s at most, s, s, s
 SLOW, SLOW_TIME, SLOW_START = 1.0, 1.0, 2.0  # N at most, s, s
 SECONDS, TRIAL = 6.0, 4.0  # s: of an episode of the training, of a trial
@@ -48,7 +49,7 @@ END = 25  # policy steps at the end in which all of that holds
 @cache
 def loop(balance: bool = False) -> Loop:
     """The standing dog with kicks and slow pushes of its torso; `balance`: gains of the controller's balance are a parameter."""
-    inner = dog.dog_loop(numbers=NUMBERS, tuned=("balance",) if balance else (), pushes=False)
+    inner = dog.dog_loop(dog.world(dt=DT), numbers=NUMBERS, tuned=("balance",) if balance else (), pushes=False)
     kick = WrenchPulse("torso", np.zeros(6), KICK_START, KICK_TIME, period=PERIOD, name="kick")
     slow = WrenchPulse("torso", np.zeros(6), SLOW_START, SLOW_TIME, period=PERIOD, name="slow")
     return Loop(
@@ -96,7 +97,7 @@ def make(
         fallen,
         reset,
         num_envs=num_envs,
-        every=dog.EVERY,
+        every=round(dog.EVERY * dog.DT / DT),
         time_limit=SECONDS,
         privileged=privileged,
         randomize=drawn,

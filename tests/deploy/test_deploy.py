@@ -216,7 +216,7 @@ def test_policies_that_cannot_be_deployed(policy_file):
     with pytest.raises(ControlError, match="lacks the number"):
         deployment(replace(policy_file(), controller={}))
     with pytest.raises(ControlError, match="must be like"):
-        deployment(replace(policy_file(), controller={**controller.NUMBERS, "duty": [1.0, 2.0]}))
+        deployment(replace(policy_file(), controller={**controller.NUMBERS, "frequency": [1.0, 2.0]}))
     with pytest.raises(ControlError, match="takes 2 commands, and the policy has none"):
         deployment(replace(policy_file(), commands={}))
 
