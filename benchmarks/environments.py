@@ -30,7 +30,7 @@ from condyle.tasks.training import Training
 from condyle.tasks.twin import Dogs
 
 HOW = (
-    "A policy step is 20 ms: five ticks with servos, IMU, pushes and contact on rough ground, the reward, privileged\n"
+    "A policy step is 20 ms: ten ticks with servos, IMU, pushes and contact on rough ground, the reward, privileged\n"
     "observations, ends of episodes, resets with all randomisation, the policy of 64 x 64 neurons and its exploration\n"
     "noise; observations, actions and rewards are written. mujoco.rollout has the physics only, of the same dogs under\n"
     "drives that are held: no policy, no servo law, no IMU, no reward, no resets. Competitors take turns; the smallest\n"
@@ -40,7 +40,7 @@ HOW = (
 ROBOTS, STEPS = 1024, 24
 WARM_UP = 100  # policy steps before anything is measured, so that robots are at all phases of their gait
 ITERATIONS = 150  # of PPO, for a policy that walks
-TIME_STEPS = (0.0005, 0.001, 0.002, 0.004)  # s, of MuJoCo
+TIME_STEPS = (0.0005, 0.001, 0.002)  # s, of MuJoCo; a tick of the servos is 2 ms
 FRAME = dog.DT * dog.EVERY  # s
 OTHERS = (("cartpole", "balance"), ("anymal_c", "walk"))
 
