@@ -157,5 +157,11 @@ def test_command(trained, tmp_path, monkeypatch):
     found = runner.invoke(app, ["deploy", str(path), "-o", "dog", "--no-onnx", "--simulate", "3", "--speed", "0.2"])
     assert found.exit_code == 0 and "off: the time is over" in found.output and "walked 3.0 s at 0." in found.output, found.output
     assert (tmp_path / "dog" / "log.csv").read_text().startswith("# condyle dog log 1")
+    many = ["deploy", str(path), "-o", "dogs", "--no-onnx", "--simulate", "1", "--dogs", "2", "--seed", "5"]
+    counted = runner.invoke(app, many)
+    assert counted.exit_code == 0 and "simulated: 2 random dogs" in counted.output, counted.output
+    assert (
+        sum(int(line.split()[0]) for line in counted.output.splitlines() if "walked to the end" in line or "stopped" in line) == 2
+    )
     wrong = runner.invoke(app, ["deploy", str(path), "-o", "dog", "--no-onnx", "--simulate", "-1"])
     assert wrong.exit_code == 2 and "a simulated run takes up to 600 s" in wrong.output, wrong.output

@@ -282,6 +282,15 @@ def test_it_begins_with_a_policy_and_its_normalisation() -> None:
         learner(hidden=(8,)).start_from(first.policy)
 
 
+def test_the_desired_divergence_falls_between_two_iterations() -> None:
+    settings = Settings(desired_kl=0.02, final_kl=0.004, anneal=(100, 300))
+    assert [settings.kl_at(k) for k in (1, 100, 200, 300, 900)] == pytest.approx([0.02, 0.02, 0.012, 0.004, 0.004])
+    assert Settings(desired_kl=None).kl_at(5) is None and Settings(desired_kl=0.01).kl_at(5) == 0.01
+    for given in ({"desired_kl": None}, {"anneal": (300, 300)}):
+        with pytest.raises(ControlError, match=r"'final_kl' of PPO needs desired_kl, and anneal=\(first, last iteration\)"):
+            Settings(**{"final_kl": 0.004, "anneal": (100, 300), **given})
+
+
 def test_errors_are_sentences() -> None:
     with pytest.raises(ControlError, match=r"no setting 'epoch'.*did you mean 'epochs'"):
         Settings.of({"epoch": 3})

@@ -9,7 +9,8 @@ import pytest
 
 from condyle.learn.mirror import mirrored
 from condyle.pidog import controller
-from condyle.pidog.kinematics import JOINTS
+from condyle.pidog.kinematics import FEET, JOINTS
+from condyle.robot.library.pidog import FOOT_RADIUS
 from condyle.tape.function import Function
 from condyle.tape.trace import trace
 from condyle.tasks import pidog_robot
@@ -102,3 +103,11 @@ def test_gait_walks_before_anything_is_learned() -> None:
             places.append(env["q"][:, 0].copy())
     speed = (places[1] - places[0]) / 2.5
     assert speed.mean() > 0.15, speed
+
+
+def test_the_dog_stands_on_all_feet() -> None:
+    """Front legs are longer than hind legs, so it is pitched; feet in the ground would throw it up in MuJoCo."""
+    q, robot = pidog_robot.standing(), pidog_robot.robot()
+    heights = [float(robot.frame_pose(q, foot)[1][2]) - FOOT_RADIUS for foot in FEET]
+    np.testing.assert_allclose(heights, 0.0, atol=1e-12)
+    assert controller.NUMBERS["depth"][0] > controller.NUMBERS["depth"][1] and q[4] < 0.0  # nose up

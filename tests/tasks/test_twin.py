@@ -1,9 +1,14 @@
-"""Servos and IMU of the twin in MuJoCo beside the blocks of a loop."""
+"""Servos and IMU of the twin in MuJoCo beside the blocks of a loop, and a trained walk in both engines."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import condyle as cd
+from condyle.learn.policy_file import PolicyFile
+from condyle.tasks.gait import Trial
+from condyle.tasks.judge import judge
 from condyle.tasks.mujoco_world import MujocoWorld
 from condyle.tasks.twin import Inertial, Line, Servos, rotation_vector
 
@@ -55,3 +60,12 @@ def test_imu_at_rest_and_mounted_askew() -> None:
     assert np.allclose(out["acceleration"][1], [0.0, 9.81 * np.sin(0.1), 9.81 * np.cos(0.1)])
     assert np.allclose(out["rate"], given["imu.rate_bias"])
     assert np.allclose(np.linalg.norm(rotation_vector(turn), axis=1), 1.0)
+
+
+def test_a_trained_walk_keeps_its_speed_in_mujoco() -> None:
+    file = PolicyFile.load(Path(__file__).parents[1] / "deploy" / "walk.cdp")
+    trial = Trial(16, 4.0, seed=3)
+    here, there = judge(file, trial), judge(file, trial, "mujoco")
+    assert here["falls"] == 0.0 and there["falls"] <= 1 / 16
+    assert there["speed"] > 0.7 * here["speed"] > 0.7 * 0.17
+    assert min(there["lift"]) > 0.008 and there["slip"] < 0.15
