@@ -87,8 +87,8 @@ def time_optimal(
     if not np.any(points.first):
         raise ControlError("the path does not move: all its points are equal")
     if robot is not None:
-        speed = _of_joints(robot, "velocity") if speed is None else speed
-        torque = _of_joints(robot, "effort") if torque is None else torque
+        speed = robot.velocity_limits if speed is None else speed
+        torque = robot.effort_limits if torque is None else torque
     rows = _rows(points, s[1] - s[0], speed, acceleration, torque, robot)
     x = _fastest(rows, s)
     times = np.concatenate([[0.0], np.cumsum(2.0 * np.diff(s) / (np.sqrt(x[1:]) + np.sqrt(x[:-1])))])
@@ -105,12 +105,6 @@ def _as_path(path: Any, s: Array) -> Path:
     if callable(path):
         return spline(np.array([np.asarray(path(float(each)), dtype=float) for each in s]), s)
     return spline(path)
-
-
-def _of_joints(robot: Robot, name: str) -> Array:
-    """A limit of every joint, infinite where there is none."""
-    found = [getattr(link.limits, name) for link in robot.reduced.links for _ in range(link.kind.nv)]
-    return np.array([np.inf if each is None else each for each in found])
 
 
 # -- limits as rows
