@@ -103,6 +103,29 @@ def test_jerk_limited_duration(limits: tuple[float, float, float], duration: flo
     assert move.duration == pytest.approx(duration, rel=ROUNDING)
 
 
+@pytest.mark.parametrize("limits", [(1.0, 1.0, 1.0), (1.0, 10.0, 1.0), (20.0, 20.0, 1.0), (20.0, 1.0, 1.0)])
+def test_no_jerks_reach_farther_in_the_same_time(limits: tuple[float, float, float]) -> None:
+    """The largest distance in the time of the seven phases, by a linear program over 120 intervals of constant jerk."""
+    optimize = pytest.importorskip("scipy.optimize")
+    speed, acceleration, jerk = limits
+    distance, N = 10.0, 120
+    h = jerk_limited([0.0], [distance], speed=speed, acceleration=acceleration, jerk=jerk).duration / N
+    age = np.arange(1, N + 1)[:, None] - np.arange(N)  # in intervals since the jerk of a column began
+    active = age > 0
+    a, v = h * active, h**2 * (age - 0.5) * active
+    x = h**3 * (age[-1] ** 2 / 2.0 - age[-1] / 2.0 + 1.0 / 6.0)
+    found = optimize.linprog(
+        -x,
+        A_ub=np.concatenate([a, -a, v]),
+        b_ub=np.repeat([acceleration, acceleration, speed], N),
+        A_eq=np.stack([a[-1], v[-1]]),
+        b_eq=np.zeros(2),
+        bounds=(-jerk, jerk),
+    )
+    # 120 intervals reach a little less; the speed between their ends may be a little more than its limit
+    assert found.status == 0 and 0.98 * distance < -found.fun < 1.001 * distance
+
+
 positive = st.floats(1e-3, 1e3)
 
 

@@ -1,4 +1,4 @@
-"""Time-optimal paths: straight ones against the trapezoid, a known bang-bang arm, torque limits of the UR3, infeasible paths."""
+"""Time-optimal paths: straight ones against the trapezoid, a linear program, torque limits of the UR3, infeasible paths."""
 
 from functools import cache
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from condyle.control.paths import line, spline
+from condyle.control.paths import PathPoint, line, spline
 from condyle.control.profiles import trapezoidal
-from condyle.control.time_optimal import TimeOptimal, time_optimal
+from condyle.control.time_optimal import TimeOptimal, _rows, time_optimal
 
 WAYPOINTS = np.array(
     [
@@ -67,6 +67,46 @@ def test_torque_limits_hold_and_one_is_active_nearly_everywhere() -> None:
     assert np.max(used) < 1.0 + 1e-4  # between points of the grid the limits hold to second order
     assert np.mean(used > 0.99) > 0.99
     assert np.max(torque) > 0.999 and np.max(speed) > 0.999
+
+
+def test_random_paths_keep_their_limits() -> None:
+    rng, h = np.random.default_rng(0), np.linspace(0.0, 1.0, 300)
+    for k in range(20):
+        path = spline(rng.uniform(-2.5, 2.5, (2 + k % 6, 6)), ends="clamped" if k % 3 == 0 else "natural")
+        rest = np.zeros((len(h), 6))
+        gravity = np.max(np.abs(arm().inverse_dynamics(path.at(h).position, rest, rest)), axis=0)
+        torque, acceleration = rng.uniform(1.05, 2.0, 6) * gravity + rng.uniform(0.2, 2.0, 6), rng.uniform(1.0, 10.0, 6)
+        found = time_optimal(path, robot=arm(), torque=torque, acceleration=acceleration)
+        q, v, a = found.at(np.linspace(0.0, found.duration, 2001))
+        for each, limit in ((arm().inverse_dynamics(q, v, a), torque), (a, acceleration), (v, SPEED)):
+            assert np.max(np.abs(each) / limit) < 1.01  # between points of the grid
+
+
+@pytest.mark.parametrize("seed", [None, 2, 3])
+def test_a_linear_program_over_the_whole_path_finds_nothing_faster(seed: int | None) -> None:
+    """The largest sum of x under the same rows, all points of the grid at once (HiGHS)."""
+    optimize = pytest.importorskip("scipy.optimize")
+    N = 80
+    points = WAYPOINTS if seed is None else np.random.default_rng(seed).uniform(-2.0, 2.0, (4, 6))
+    torque, s = TORQUE if seed is None else TORQUE + 3.0, np.linspace(0.0, 1.0, N + 1)
+    ds = 1.0 / N
+    found = time_optimal(points, robot=arm(), torque=torque, acceleration=4.0, grid=N)
+    a, b, c, limit = _rows(PathPoint(*spline(points).at(s)), ds, SPEED, 4.0, torque, arm())
+    # a (x[i+1] - x[i]) / (2 ds) + b x[i] + c
+    A = np.zeros((*a.shape, N + 1))
+    for i in range(N):
+        A[i, :, i], A[i, :, i + 1] = b[i] - a[i] / (2.0 * ds), a[i] / (2.0 * ds)
+    flat, offset = A.reshape(-1, N + 1), c.ravel()
+    assert np.max(np.abs(flat @ found.x + offset)) < 1.0 + 1e-12 and np.all(found.x <= limit)
+    ends = [(0.0, 0.0)]
+    best = optimize.linprog(
+        -np.ones(N + 1),
+        A_ub=np.concatenate([flat, -flat]),
+        b_ub=np.concatenate([1.0 - offset, 1.0 + offset]),
+        bounds=[*ends, *((0.0, most) for most in limit[1:-1]), *ends],
+    )
+    roots = np.sqrt(np.maximum(best.x, 0.0))
+    assert best.status == 0 and found.duration == pytest.approx(np.sum(2.0 * ds / (roots[1:] + roots[:-1])), rel=1e-3)
 
 
 def test_the_duration_converges_with_the_grid() -> None:
