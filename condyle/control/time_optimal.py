@@ -25,6 +25,7 @@ from condyle.multibody.robot import Robot
 Array = np.ndarray
 
 LARGEST = 1e12  # of x: where no limit bounds it
+BLOCK = 256  # intervals of the grid whose pairs of rows are in memory at once
 NEGLIGIBLE = 1e-9  # of a limit: a row to which the largest possible u adds less does not bound u
 
 
@@ -185,10 +186,8 @@ def _controllable(rows: Rows, s: Array) -> tuple[Array, Array]:
     """(low, high) of x at each point from which the end can be reached at rest."""
     N, ds = len(rows.a), float(s[1] - s[0])
     a, b, c, limit = rows
-    # without u:  lower bound of row j <= upper bound of row k,  x (b_k a_j - b_j a_k) <= (1 - c_k) a_j + (1 + c_j) a_k
-    factor = b[:, None, :] * a[:, :, None] - b[:, :, None] * a[:, None, :]
-    right = (1.0 - c)[:, None, :] * a[:, :, None] + (1.0 + c)[:, :, None] * a[:, None, :]
-    low, high = _interval(factor.reshape(N, -1), right.reshape(N, -1))
+    blocks = [_without_u(*(each[i : i + BLOCK] for each in (a, b, c))) for i in range(0, N, BLOCK)]
+    low, high = (np.concatenate(ends) for ends in zip(*blocks, strict=True))
     low, high = np.append(np.maximum(low, 0.0), 0.0), np.append(np.minimum(high, limit[:-1]), 0.0)
     # and with the rows  low[i+1] <= x + 2 ds u <= high[i+1]
     slope = a - 2.0 * ds * b
@@ -200,6 +199,16 @@ def _controllable(rows: Rows, s: Array) -> tuple[Array, Array]:
         if not low[i] <= high[i]:
             raise _infeasible(s[i])
     return low, high
+
+
+def _without_u(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """(low, high) of the x for which some u keeps all rows: the lower bound of u by any row j is below the upper by any row k,
+
+    x (b_k a_j - b_j a_k) <= (1 - c_k) a_j + (1 + c_j) a_k.
+    """
+    factor = b[:, None, :] * a[:, :, None] - b[:, :, None] * a[:, None, :]
+    right = (1.0 - c)[:, None, :] * a[:, :, None] + (1.0 + c)[:, :, None] * a[:, None, :]
+    return _interval(factor.reshape(len(a), -1), right.reshape(len(a), -1))
 
 
 def _interval(factor: Array, right: Array) -> tuple[Array, Array]:
