@@ -30,6 +30,7 @@ ALL = (
     "float32",
     "fourlimb",
     "closed_loop",
+    "motion",
     "environments",
     "constraints",
     "mpc",

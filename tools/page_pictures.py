@@ -49,6 +49,7 @@ DRAWN_IN = {
     "four_limbed_walk": "pictures_of_mpc",
     "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",
+    "motion": "pictures_of_motion",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",
