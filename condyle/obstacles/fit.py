@@ -1,21 +1,35 @@
-"""Capsules around the collision shapes of a robot's links: every point of a shape lies inside its capsule."""
+"""Capsules around the collision shapes of a robot's links: every point of a shape lies inside its capsule.
+
+The numbers come from operations that IEEE 754 fixes, in a written order: a fit has the same bits on every processor.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product as product_of
 
 import numpy as np
 
 from condyle.errors import RobotError
+from condyle.robot import ordered
 from condyle.robot.description import Shape
 from condyle.robot.mesh import read_mesh, read_vertices
 from condyle.robot.model import Model
-from condyle.robot.spatial import product
+from condyle.robot.spatial import cross, product
 
-DIRECTIONS = 600  # in which the outermost vertices of a mesh are taken for the search; the result contains all vertices
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    unit: np.ndarray = x / ordered.norm(x)
+    return unit
+
+
+GRID = 10  # by as many directions through each face of a cube, in which the outermost vertices are taken for the search
 RADII = 24  # tried between the least radius about an axis and that of a sphere
 STEPS = 40  # of the pattern search for axis and centre, each half as long where none is better
+# directions to start from: of the edges, the diagonals of faces and the diagonals of a cube
+AXES = [_unit(np.array([x, y, z], dtype=float)) for x, y, z in product_of((-1, 0, 1), repeat=3) if (x, y, z) > (0, 0, 0)]
 MARGIN = 1e-12  # m, that the radius of a fitted capsule is larger than the vertices ask for
 
 
@@ -41,7 +55,7 @@ class LinkCapsule:
 
 def capsule_volume(radius: float, length: float) -> float:
     """Of a capsule with a segment of this length."""
-    return float(np.pi * radius**2 * (length + 4.0 / 3.0 * radius))
+    return float(np.pi * radius * radius * (length + 4.0 / 3.0 * radius))
 
 
 def fit_capsules(model: Model, which: str = "collision") -> list[LinkCapsule]:
@@ -109,9 +123,9 @@ def _points(shape: Shape) -> np.ndarray:
 
 
 def _around_cylinder(radius: float, length: float) -> tuple[float, float]:
-    """(radius, half the length of the segment) of the least coaxial capsule among RADII of them."""
-    tried = np.linspace(radius, float(np.hypot(radius, 0.5 * length)), 50 * RADII)
-    half = np.maximum(0.5 * length - np.sqrt(np.maximum(tried**2 - radius**2, 0.0)), 0.0)
+    """(radius, half the length of the segment) of the least coaxial capsule among 50 RADII of them."""
+    tried = np.linspace(radius, math.sqrt(radius * radius + 0.25 * length * length), 50 * RADII)
+    half = np.maximum(0.5 * length - np.sqrt(np.maximum(tried * tried - radius * radius, 0.0)), 0.0)
     k = int(np.argmin([capsule_volume(float(r), 2.0 * float(h)) for r, h in zip(tried, half, strict=True)]))
     return float(tried[k]) + MARGIN, float(half[k])
 
@@ -123,30 +137,28 @@ def around_points(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """
     outer = _outermost(points)
     centre = 0.5 * (outer.min(axis=0) + outer.max(axis=0))
-    frames = [np.eye(3), np.linalg.eigh(np.cov((outer - centre).T))[1]]
-    axes = [frame[:, k] for frame in frames for k in range(3)]
-    start = min(((axis, centre) for axis in axes), key=lambda line: _volume(outer, *line))
+    start = min(((axis, centre) for axis in AXES), key=lambda line: _volume(outer, *line))
     axis, centre = _improved(lambda a, c: _volume(outer, a, c), *start, step=0.25 * float(np.ptp(outer, axis=0).max()))
     return _along(points, axis, centre, _radius(points, axis, centre, outer))
 
 
 def _outermost(points: np.ndarray) -> np.ndarray:
-    if len(points) <= DIRECTIONS:
+    """The points that decide the search; the result contains all."""
+    if len(points) <= 6 * GRID * GRID:
         return points
-    # a spiral of directions over the sphere
-    k = np.arange(DIRECTIONS) + 0.5
-    z, angle = 1.0 - 2.0 * k / DIRECTIONS, k * np.pi * (1.0 + 5.0**0.5)
-    ring = np.sqrt(1.0 - z * z)
-    directions = np.stack([ring * np.cos(angle), ring * np.sin(angle), z])
-    outer: np.ndarray = points[np.unique(np.argmax(points @ directions, axis=0))]
+    grid = np.linspace(-0.9, 0.9, GRID)
+    faces = [(k, side, u, v) for k in range(3) for side in (-1.0, 1.0) for u in grid for v in grid]
+    # through a grid on the faces of a cube
+    chosen = {int(np.argmax(side * points[:, k] + u * points[:, k - 1] + v * points[:, k - 2])) for k, side, u, v in faces}
+    outer: np.ndarray = points[sorted(chosen)]
     return outer
 
 
 def _split(points: np.ndarray, axis: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(positions along the axis, squared distances from it)."""
-    x = points - centre
-    along = x @ axis
-    return along, np.maximum(np.sum(x * x, axis=1) - along**2, 0.0)
+    x, y, z = (points - centre).T
+    along = x * axis[0] + y * axis[1] + z * axis[2]
+    return along, np.maximum(x * x + y * y + z * z - along * along, 0.0)
 
 
 def _ends(along: np.ndarray, beside: np.ndarray, radius: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -191,9 +203,10 @@ def _improved(
     """Axis and centre with a smaller volume, by steps beside the axis and by changes of its direction."""
     best, turn = volume(axis, centre), 0.3
     for _ in range(STEPS):
-        beside = np.linalg.svd(axis[None])[2][1:]
+        first = _unit(cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))]))
+        beside = (first, cross(axis, first))
         moves = [(axis, centre + sign * step * b) for b in beside for sign in (1.0, -1.0)]
-        moves += [((axis + sign * turn * b) / np.hypot(1.0, turn), centre) for b in beside for sign in (1.0, -1.0)]
+        moves += [(_unit(axis + sign * turn * b), centre) for b in beside for sign in (1.0, -1.0)]
         values = [volume(*move) for move in moves]
         k = int(np.argmin(values))
         if values[k] < best:

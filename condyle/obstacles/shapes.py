@@ -10,6 +10,8 @@ import numpy as np
 from condyle.errors import RobotError
 from condyle.obstacles import pairs
 from condyle.obstacles.pairs import Closest
+from condyle.robot import ordered
+from condyle.robot.spatial import cross
 
 
 def _vector(what: str, value: Any) -> np.ndarray:
@@ -123,13 +125,12 @@ class Plane(Obstacle):
     def through(point: Any, normal: Any, name: str = "") -> Plane:
         """The half-space with this outward normal, which need not have length 1, and this point on its surface."""
         n = _vector("the normal of a plane", normal)
-        if not np.linalg.norm(n) > 0.0:
+        if not ordered.norm(n) > 0.0:
             raise RobotError("the normal of a plane must not be zero: give its direction")
-        z = n / np.linalg.norm(n)
-        x = np.eye(3)[int(np.argmin(np.abs(z)))]
-        x = x - z * (x @ z)
-        x /= np.linalg.norm(x)
-        return Plane(position=point, rotation=np.column_stack([x, np.cross(z, x), z]), name=name)
+        z = n / ordered.norm(n)
+        x = cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
+        x = x / ordered.norm(x)
+        return Plane(position=point, rotation=np.column_stack([x, cross(z, x), z]), name=name)
 
 
 Solid = Sphere | Capsule | Box | Plane
