@@ -50,7 +50,7 @@ def obstacles(path: Path) -> None:
     right.axvline(time[at], color=INK, lw=0.8, ls=":")
     right.axhline(0.0, color=INK, lw=0.8)
     labelled(right, "least distance over the links", "part of the motion", "mm; below zero: overlap")
-    right.legend(frameon=False, ncols=2)
+    right.legend(frameon=False, ncols=5, loc="upper center", bbox_to_anchor=(0.5, -0.13), handlelength=1.2, columnspacing=1.2)
     save(figure, path)
 
 

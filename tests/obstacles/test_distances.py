@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import condyle as cd
-from benchmarks.distances import KINDS, batched, coal_configuration, compare, random_shapes, scene, wrench
+from benchmarks.distances import KINDS, CoalConfiguration, batched, compare, random_shapes, scene, wrench
 from condyle.errors import RobotError
 from condyle.obstacles import (
     Box,
@@ -148,7 +148,7 @@ def test_every_shape_is_inside_its_capsule(name: str, request: pytest.FixtureReq
 def test_robots_agree_with_coal(name: str, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("coal")
     distances: RobotDistances = request.getfixturevalue(name)
-    reference = coal_configuration(distances)
+    reference = CoalConfiguration(distances)
     q = distances.robot.random_configuration(np.random.default_rng(5), 20)
     robot, (ours, J), (p_a, p_b) = distances.robot, distances.with_jacobian(q), distances.witness_points(q)
     normals = (p_b - p_a) / ours[..., None]
