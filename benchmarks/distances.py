@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
@@ -73,7 +74,7 @@ class Coal:
     """coal's distances with the tolerances of its iterations at the limits of float64."""
 
     def __init__(self) -> None:
-        self.coal = require("coal", "dev", "distances of a reference library")
+        self.coal = require("coal", "peers", "distances of a reference library")
         self.request = self.coal.DistanceRequest()
         self.request.gjk_tolerance, self.request.epa_tolerance = 1e-13, 1e-12
         self.request.gjk_max_iterations = self.request.epa_max_iterations = 1000
@@ -190,7 +191,7 @@ def along_z(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 def coal_loop(distances: RobotDistances, q: np.ndarray) -> float:
     """Mean seconds per configuration of the same pairs in Pinocchio's loop over coal's distances, without kinematics."""
-    pin, reference = require("pinocchio", "dev", "a loop over pairs in C++"), CoalConfiguration(distances)
+    pin, reference = require("pinocchio", "peers", "a loop over pairs in C++"), CoalConfiguration(distances)
     geometry = pin.GeometryModel()
     shapes, count = reference.shapes, len(distances.capsules)
     for k, shape in enumerate(shapes):
@@ -238,9 +239,9 @@ def speed(tiny: bool) -> list[dict[str, Any]]:
 def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     """Print both tables and return their numbers."""
     rng, count = np.random.default_rng(0), 20 if tiny else PAIRS // len(KINDS)
-    accuracy = [compare(kind, rng, count) for kind in KINDS]
+    accuracy = [compare(kind, rng, count) for kind in KINDS] if find_spec("coal") else []
     timed = speed(tiny)
-    for rows in (accuracy, timed):
+    for rows in filter(None, (accuracy, timed)):
         table = Table()
         for column in rows[0]:
             table.add_column(column, justify="left" if column in ("pair", "what") else "right")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processors import OLD, elsewhere
 
 import condyle as cd
 from benchmarks.distances import KINDS, CoalConfiguration, batched, compare, random_shapes, scene, wrench
@@ -194,6 +196,19 @@ def test_same_bits_in_batches_and_lanes(ur3: RobotDistances) -> None:
     assert narrow[0].tobytes() == d.tobytes() and narrow[1].tobytes() == J.tobytes()
     plain = ur3.function.on("reference")(q[0])
     assert plain.tobytes() == ur3(q[0]).tobytes()
+
+
+def test_tapes_have_the_same_hash_on_an_older_processor(panda: RobotDistances, tmp_path: Path) -> None:
+    """Capsules of meshes, and an oblique plane."""
+    tilted = Plane.through((0.1, 0.2, -0.3), (0.1, 0.2, 0.9))
+    here = robot_distances(panda.robot, [tilted]).function_with_jacobian.tape.hash
+    code = """
+import condyle as cd
+from condyle.obstacles import Plane, robot_distances
+tilted = Plane.through((0.1, 0.2, -0.3), (0.1, 0.2, 0.9))
+print(robot_distances(cd.load("panda"), [tilted]).function_with_jacobian.tape.hash)
+"""
+    assert elsewhere(code, tmp_path / "cache", OLD).strip() == str(here)
 
 
 def test_obstacles_that_move() -> None:
