@@ -37,6 +37,10 @@ def dot(a: Array, b: Array) -> Any:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
+def _cross(a: Array, b: Array) -> Array:
+    return _components([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
 def clip(x: Any) -> Any:
     """x within [0, 1]."""
     return np.minimum(np.maximum(x, 0.0), 1.0)
@@ -65,11 +69,13 @@ def rounded(distance: Any, normal: Array, p_a: Array, p_b: Array, r_a: Any, r_b:
 def segment_segment(a0: Array, a1: Array, b0: Array, b1: Array) -> tuple[Any, Any]:
     """(s, t) of the closest points a0 + s (a1 - a0) and b0 + t (b1 - b0)  (Ericson 2005, section 5.1.9).
 
-    Of parallel segments, one of the closest pairs; segments may be points.
+    Of parallel segments, one of the closest pairs; segments may be points. Cross products in place of differences of products of
+    scalar products keep nearly parallel segments exact: the error of s is that of rounding over their angle, not over its square.
     """
     u, v, w = a1 - a0, b1 - b0, a0 - b0
     uu, vv, uv, uw, vw = dot(u, u), dot(v, v), dot(u, v), dot(u, w), dot(v, w)
-    s = clip(ratio(uv * vw - uw * vv, uu * vv - uv * uv))
+    across = _cross(u, v)
+    s = clip(ratio(dot(across, _cross(v, w)), dot(across, across)))
     t = clip(ratio(uv * s + vw, vv))
     # where t was clipped s changes, and where it was not s stays
     return clip(ratio(uv * t - uw, uu)), t

@@ -98,6 +98,19 @@ def test_derivatives_of_a_capsule_and_a_box(spread: float) -> None:
     assert np.abs(0.5 * (ahead + back) - J)[smooth].max() < BY_DIFFERENCES
 
 
+@pytest.mark.parametrize("angle", [1e-4, 1e-7, 1e-10])
+def test_nearly_parallel_segments_are_exact(angle: float) -> None:
+    """The same function in 200 bits is the reference."""
+    pytest.importorskip("gmpy2")
+    rng, n = np.random.default_rng(9), 40
+    a, u, turn, shift = rng.normal(size=(4, n, 3))
+    b = a + 0.3 * u + 1e-3 * shift
+    f = cd.function(lambda a, u, b, v: pairs.capsule_capsule(a, a + u, 0.1, b, b + v, 0.1).distance, a=3, u=3, b=3, v=3)
+    given = a, u, b, 0.8 * u + angle * turn
+    exact = np.asarray(f.on("mpfr:200")(*given), dtype=float)
+    assert np.abs(f(*given) - exact).max() < SAME
+
+
 def test_degenerate_pairs_are_finite() -> None:
     turned = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])  # its z axis is x
     rod = Capsule(0.1, 1.0)
