@@ -199,6 +199,18 @@ def test_jacobians_of_robots(name: str, request: pytest.FixtureRequest) -> None:
     assert np.abs((ahead - back) / (2.0 * EPS) - J)[smooth].max() < BY_DIFFERENCES
 
 
+def test_jacobians_of_a_free_base_are_by_v() -> None:
+    robot = cd.load("birotor")
+    distances = robot_distances(robot, scene()[:6])
+    q = robot.random_configuration(np.random.default_rng(10), 30)
+    d, J = distances.with_jacobian(q)
+    assert J.shape == (30, len(distances), robot.nv) and robot.nv != robot.nq
+    ahead, back = (np.stack([distances(robot.integrate(q, h * e)) for e in np.eye(robot.nv)], axis=-1) for h in (EPS, -EPS))
+    smooth = np.abs(ahead + back - 2.0 * d[..., None]).max(axis=-1) < 1e-3 * EPS
+    assert smooth.mean() > 0.99
+    assert np.abs((ahead - back) / (2.0 * EPS) - J)[smooth].max() < BY_DIFFERENCES
+
+
 def test_same_bits_in_batches_and_lanes(ur3: RobotDistances) -> None:
     q = ur3.robot.random_configuration(np.random.default_rng(7), 33)
     d, J = ur3.with_jacobian(q)
