@@ -25,6 +25,7 @@ ALL = (
     "random_numbers",
     "overhead",
     "robots",
+    "distances",
     "contact",
     "contact_points",
     "float32",

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from condyle import blocks as blocks
     from condyle import flight as flight
     from condyle import mpc as mpc
+    from condyle import obstacles as obstacles
     from condyle.closed_loop.block import Block as Block
     from condyle.closed_loop.episode import Episode as Episode
     from condyle.closed_loop.loop import Loop as Loop
@@ -104,7 +105,7 @@ _NAMES = {
     "control.stance": ("stance", "Stance"),
     "mpc.problem": ("ocp",),
     "learn.env": ("VectorEnv",),
-    "": ("blocks", "mpc", "flight"),
+    "": ("blocks", "mpc", "flight", "obstacles"),
     "connect": ("torch", "jax"),
     "view.window": ("open_window",),
     "view.notebook": ("show",),

@@ -20,6 +20,7 @@ LAYERS = [
     ["dynamics"],
     ["constraints"],
     ["multibody", "doctor"],
+    ["obstacles"],
     ["simulate"],
     ["closed_loop"],
     ["blocks"],

@@ -23,6 +23,7 @@ DRAWN_IN = {
     "elementary": "pictures_of_numbers",
     "backends": "pictures_of_numbers",
     "robots": "pictures_of_robots",
+    "obstacles": "pictures_of_obstacles",
     "conventions": "pictures_of_robots",
     "dynamics": "pictures_of_numbers",
     "notation": "pictures_of_ideas",

@@ -34,6 +34,11 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("Recorder", "Run", "read_run", "export_run", "import_run"),
     ),
     "control": ("Control", "Linear-quadratic regulators.", ("lqr", "dlqr")),
+    "obstacles": (
+        "Obstacles",
+        "Shapes, their distances, and those of a robot from them and from itself.",
+        ("obstacles", "condyle.obstacles:*"),
+    ),
     "mpc": ("Model-predictive control", "Optimal control problems, solvers and estimators.", ("ocp", "mpc", "condyle.mpc:*")),
     "learn": ("Learning", "Environments of many robots in one kernel.", ("VectorEnv",)),
     "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", ("flight", "condyle.flight:*")),
