@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from condyle.control.profiles import Profile, Sample, column, finite_array, is_traced, polynomial, select
+from condyle.control.profiles import Profile, Sample, column, finite_array, is_traced, polynomial
 from condyle.dynamics.rotations import quaternion_log, quaternion_product
 from condyle.errors import ControlError
+from condyle.tape.array import select
 from condyle.tape.table import table
 
 Array = np.ndarray

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condyle.errors import ControlError
-from condyle.tape.array import where
+from condyle.tape.array import select
 
 Array = np.ndarray
 
@@ -147,12 +147,6 @@ def jerk_limited(start: Any, end: Any, *, speed: Any, acceleration: Any, jerk: A
 def is_traced(x: Any) -> bool:
     """Whether x is a traced number, or an array of them."""
     return not isinstance(x, (float, int, np.generic)) and np.asarray(x).dtype.kind == "O"
-
-
-def select(condition: Any, a: Any, b: Any) -> Any:
-    """`a` where the condition holds, else `b`; traced if the condition is."""
-    plain = isinstance(condition, bool) or getattr(getattr(condition, "dtype", None), "kind", "O") == "b"
-    return np.where(condition, a, b) if plain else where(condition, a, b)
 
 
 def column(x: Any) -> Any:

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condyle.control.paths import Path, PathPoint, PiecewisePolynomial, chain, spline
-from condyle.control.profiles import Sample, finite_array, is_traced, positive, select
+from condyle.control.profiles import Sample, finite_array, is_traced, positive
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
+from condyle.tape.array import select
 
 Array = np.ndarray
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condyle.robot.spatial import Array
-from condyle.tape.array import stop_gradient, where
+from condyle.tape.array import select, stop_gradient
 
 
 class Closest(NamedTuple):
@@ -25,11 +25,6 @@ class Closest(NamedTuple):
     normal: Array
     point_a: Array
     point_b: Array
-
-
-def choose(condition: Any, a: Any, b: Any) -> Any:
-    """`a` where the condition holds, else `b`: of numbers or of traced scalars."""
-    return np.where(condition, a, b) if isinstance(condition, bool | np.bool_ | np.ndarray) else where(condition, a, b)
 
 
 def dot(a: Array, b: Array) -> Any:
@@ -49,16 +44,16 @@ def clip(x: Any) -> Any:
 def ratio(a: Any, b: Any) -> Any:
     """a / b, and zero where b is not positive."""
     ok = b > 0.0
-    return choose(ok, a / choose(ok, b, 1.0), 0.0)
+    return select(ok, a / select(ok, b, 1.0), 0.0)
 
 
 def length_and_direction(x: Array) -> tuple[Any, Array]:
     """(|x|, x / |x|), both zero for the zero vector."""
     squared = dot(x, x)
     ok = squared > 0.0
-    root = np.sqrt(choose(ok, squared, 1.0))
+    root = np.sqrt(select(ok, squared, 1.0))
     # a NaN stays one
-    return choose(ok, root, squared), x * choose(ok, 1.0 / root, 0.0)
+    return select(ok, root, squared), x * select(ok, 1.0 / root, 0.0)
 
 
 def rounded(distance: Any, normal: Array, p_a: Array, p_b: Array, r_a: Any, r_b: Any) -> Closest:
@@ -92,7 +87,7 @@ def capsule_capsule(a0: Array, a1: Array, r_a: Any, b0: Array, b1: Array, r_b: A
 def capsule_plane(a0: Array, a1: Array, r_a: Any, p: Array, n: Array) -> Closest:
     """Of a capsule and the half-space below the plane through p with the unit normal n. When they overlap, minus the depth."""
     first = dot(n, a0 - p) <= dot(n, a1 - p)
-    p_a = choose(first, a0, a1)
+    p_a = select(first, a0, a1)
     distance = dot(n, p_a - p)
     return rounded(distance, -n, p_a, p_a - n * distance, r_a, 0.0)
 
@@ -102,7 +97,7 @@ def box_plane(R: Array, c: Array, half: Array, p: Array, n: Array) -> Closest:
     corner = c
     for k in range(3):
         axis = R[:, k]
-        corner = corner + axis * choose(dot(axis, n) > 0.0, -half[k], half[k])
+        corner = corner + axis * select(dot(axis, n) > 0.0, -half[k], half[k])
     distance = dot(n, corner - p)
     return Closest(distance, -n, corner, corner - n * distance)
 
@@ -120,9 +115,9 @@ def capsule_box(a0: Array, a1: Array, r_a: Any, R: Array, c: Array, half: Array)
     apart, outward = length_and_direction(x - nearest)
     depth, inside_normal, deepest = _depth_in_box(x0, x1, half)
     inside = apart <= 0.0
-    distance = choose(inside, -depth, apart)
-    outward = choose(inside, inside_normal, outward)
-    p_a = choose(inside, deepest, x)
+    distance = select(inside, -depth, apart)
+    outward = select(inside, inside_normal, outward)
+    p_a = select(inside, deepest, x)
     # back to the world, where the normal goes from the capsule to the box
     to_world = [_components([R[i, 0] * y[0] + R[i, 1] * y[1] + R[i, 2] * y[2] for i in range(3)]) for y in (outward, p_a)]
     normal, point = -to_world[0], to_world[1] + c
@@ -149,18 +144,18 @@ def _closest_to_box(x0: Array, x1: Array, half: Array) -> Any:
     outside_low, outside_high = f_low >= 0.0, f_high <= 0.0
     for k in range(3):
         moves = u[k] * u[k] > 0.0
-        inverse = choose(moves, 1.0 / choose(moves, u[k], 1.0), 0.0)
+        inverse = select(moves, 1.0 / select(moves, u[k], 1.0), 0.0)
         for face in (-half[k], half[k]):
             t = clip((face - x0[k]) * inverse)
             f = derivative(t)
             below, above = (f <= 0.0) & (t > low), (f >= 0.0) & (t < high)
-            low, f_low = choose(below, t, low), choose(below, f, f_low)
-            high, f_high = choose(above, t, high), choose(above, f, f_high)
+            low, f_low = select(below, t, low), select(below, f, f_low)
+            high, f_high = select(above, t, high), select(above, f, f_high)
     rise = f_high - f_low
-    between = low + (high - low) * choose(rise > 0.0, ratio(-f_low, rise), 0.5)
+    between = low + (high - low) * select(rise > 0.0, ratio(-f_low, rise), 0.5)
     # the derivative does not change its sign on the segment: an end is closest, but for f = 0 at both, where all are
     flat = outside_low & outside_high
-    return choose(flat, between, choose(outside_low & (f_low > 0.0), 0.0, choose(outside_high & (f_high < 0.0), 1.0, between)))
+    return select(flat, between, select(outside_low & (f_low > 0.0), 0.0, select(outside_high & (f_high < 0.0), 1.0, between)))
 
 
 def _depth_in_box(x0: Array, x1: Array, half: Array) -> tuple[Any, Array, Array]:
@@ -170,24 +165,24 @@ def _depth_in_box(x0: Array, x1: Array, half: Array) -> tuple[Any, Array, Array]
     for k in range(3):
         # a face: the segment leaves through it when its deeper end does
         low_first = x0[k] <= x1[k]
-        low, high = choose(low_first, x0, x1), choose(low_first, x1, x0)
+        low, high = select(low_first, x0, x1), select(low_first, x1, x0)
         up, down = half[k] - low[k], half[k] + high[k]
         unit = np.eye(3)[k].reshape((3,) + (1,) * (np.ndim(u) - 1))
         rising = up <= down
-        sign = choose(rising, 1.0, -1.0)
-        best = _less(best, (choose(rising, up, down), unit * sign, choose(rising, low, high)))
+        sign = select(rising, 1.0, -1.0)
+        best = _less(best, (select(rising, up, down), unit * sign, select(rising, low, high)))
     for k in range(3):
         # an edge along axis k against the segment: n = e_k x u / |e_k x u|, on the side on which the segment is
         i, j = (k + 1) % 3, (k + 2) % 3
         squared = u[i] * u[i] + u[j] * u[j]
         ok = squared > 1e-24 * dot(u, u)
-        scale = choose(ok, 1.0 / np.sqrt(choose(ok, squared, 1.0)), 0.0)
+        scale = select(ok, 1.0 / np.sqrt(select(ok, squared, 1.0)), 0.0)
         n_i, n_j = -u[j] * scale, u[i] * scale
         across = n_i * x0[i] + n_j * x0[j]
-        sign = choose(across >= 0.0, 1.0, -1.0)
+        sign = select(across >= 0.0, 1.0, -1.0)
         n_i, n_j = n_i * sign, n_j * sign
-        v_i, v_j = choose(n_i >= 0.0, half[i], -half[i]), choose(n_j >= 0.0, half[j], -half[j])
-        depth = choose(ok, n_i * v_i + n_j * v_j - across * sign, np.inf)
+        v_i, v_j = select(n_i >= 0.0, half[i], -half[i]), select(n_j >= 0.0, half[j], -half[j])
+        depth = select(ok, n_i * v_i + n_j * v_j - across * sign, np.inf)
         t = stop_gradient(clip((u[i] * (v_i - x0[i]) + u[j] * (v_j - x0[j])) * scale * scale))
         entries: list[Any] = [0.0, 0.0, 0.0]
         entries[k], entries[i], entries[j] = 0.0 * n_i, n_i, n_j
@@ -200,7 +195,7 @@ def _less(best: Any, other: Any) -> Any:
     if best is None:
         return other
     less = other[0] < best[0]
-    return tuple(choose(less, b, a) for a, b in zip(best, other, strict=True))
+    return tuple(select(less, b, a) for a, b in zip(best, other, strict=True))
 
 
 def _components(entries: list[Any]) -> Array:

@@ -46,6 +46,12 @@ def where(condition: Any, a: Any, b: Any) -> Any:
         return _wrap(_where(_objects(condition), _objects(a), _objects(b)))
 
 
+def select(condition: Any, a: Any, b: Any) -> Any:
+    """`where` that stays with NumPy's numbers if the condition is one of numbers."""
+    plain = isinstance(condition, bool) or getattr(getattr(condition, "dtype", None), "kind", "O") == "b"
+    return np.where(condition, a, b) if plain else where(condition, a, b)
+
+
 def fma(a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once."""
     return _wrap(_fma(_objects(a), _objects(b), _objects(c)))

@@ -14,7 +14,7 @@ from condyle.pidog import controller
 from condyle.simulate.terrain import Terrain
 from condyle.tape.array import where
 from condyle.tasks import pidog_rewards as rewards
-from condyle.tasks.pidog_robot import EVERY, FRICTION, ROUGHNESS, dog_loop, flat, randomization, rough, standing, world
+from condyle.tasks.pidog_robot import EVERY, FRICTION, ROUGHNESS, anywhere, dog_loop, flat, randomization, rough, standing, world
 from condyle.tasks.registry import Task
 
 SPEEDS, TURNS = (0.0, 0.22), (-0.5, 0.5)  # m/s, rad/s
@@ -58,15 +58,11 @@ def make(
     q0 = standing(numbers)
 
     def reset(draw: Any) -> dict[str, Any]:
-        place = draw.uniform(-1.0, 1.0, 2)
-        q = np.concatenate([place, np.array([height(place[0], place[1]) + q0[2] + 0.003]), q0[3:]])
+        q = anywhere(draw, q0, height)
         return {"velocity": np.zeros(2), "peak": np.zeros(4), "q": q, "controller.phase": draw.uniform(0.0, 1.0, 1)}
 
     def update(s: Any, draw: Any) -> dict[str, Any]:
-        m = rewards.Motion(s, height)
-        now = np.array([m.along, m.left])
-        peaks = [where(load > rewards.LOADED, 0.0, np.maximum(s["peak"][k], m.clearance[k])) for k, load in enumerate(m.loads)]
-        return {"velocity": s["velocity"] + rewards.SMOOTH * (now - s["velocity"]), "peak": np.array(peaks)}
+        return rewards.followed(s, rewards.Motion(s, height))
 
     return VectorEnv(
         loop,

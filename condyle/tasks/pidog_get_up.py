@@ -70,7 +70,7 @@ def make(
         None,
         _dropped(*POSES[pose]),
         num_envs=num_envs,
-        every=round(dog.EVERY * dog.DT / DT),
+        every=dog.frame_ticks(DT),
         time_limit=get_up.WAIT + LIMIT,
         privileged=privileged,
         randomize=random if randomize else None,

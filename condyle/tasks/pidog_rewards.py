@@ -60,6 +60,13 @@ class Motion:
             self.slide.append(np.sqrt(along * along + left * left + 1e-8))
 
 
+def followed(s: Any, m: Motion) -> dict[str, Any]:
+    """The variables "velocity", smoothed along the commanded heading and to its left, and "peak", after a policy step."""
+    now = np.array([m.along, m.left])
+    peaks = [where(load > LOADED, 0.0, np.maximum(s["peak"][k], m.clearance[k])) for k, load in enumerate(m.loads)]
+    return {"velocity": s["velocity"] + SMOOTH * (now - s["velocity"]), "peak": np.array(peaks)}
+
+
 def terms(s: Any, ground: Any, width: float = SPEED_WIDTH) -> dict[str, Any]:
     """The terms of the reward; `width`: the error of the speed, m/s, at which its term is 1/e.
 

@@ -158,7 +158,7 @@ def dog_loop(
     `command`: a function of what the IMU measured and of further `references` that gives (speed, turn), in place of `Command`.
     """
     simulation = world() if simulation is None else simulation
-    every = round(EVERY * DT / simulation.dt)
+    every = frame_ticks(simulation.dt)
     control, constant, horn = Controller(numbers, tuned, module, every=every), Command(every=every), HornOffset(every=every)
     servo = HobbyServo(
         JOINTS,
@@ -196,6 +196,17 @@ def standing(numbers: Mapping[str, Any] | None = None) -> Array:
     angles, _ = controller.act(n, controller.initial(), np.zeros(len(controller.ACTION)))
     q[7:] = angles
     return on_feet(robot(), q)
+
+
+def frame_ticks(dt: float) -> int:
+    """Ticks of dt seconds in a frame of the servos' pulses."""
+    return round(EVERY * DT / dt)
+
+
+def anywhere(draw: Any, q: Array, height: Callable[[Any, Any], Any] = rough) -> Any:
+    """q of a dog somewhere on the ground, a little above it; `height` of the ground, m."""
+    place = draw.uniform(-1.0, 1.0, 2)
+    return np.concatenate([place, np.array([height(place[0], place[1]) + q[2] + 0.003]), q[3:]])
 
 
 # -- what is random

@@ -87,8 +87,7 @@ def make(
     q0 = dog.standing(NUMBERS)
 
     def reset(draw: Any) -> dict[str, Any]:
-        place = draw.uniform(-1.0, 1.0, 2)
-        return {"q": np.concatenate([place, np.array([dog.rough(place[0], place[1]) + q0[2] + 0.003]), q0[3:]])}
+        return {"q": dog.anywhere(draw, q0)}
 
     return VectorEnv(
         loop(balance is not None),
@@ -97,7 +96,7 @@ def make(
         fallen,
         reset,
         num_envs=num_envs,
-        every=round(dog.EVERY * dog.DT / DT),
+        every=dog.frame_ticks(DT),
         time_limit=SECONDS,
         privileged=privileged,
         randomize=drawn,

@@ -107,16 +107,13 @@ def make(
         return np.array([speed, turn])
 
     def reset(draw: Any) -> dict[str, Any]:
-        place = draw.uniform(-1.0, 1.0, 2)
-        q = np.concatenate([place, np.array([dog.rough(place[0], place[1]) + q0[2] + 0.003]), q0[3:]])
+        q = dog.anywhere(draw, q0)
         first = command(draw, 0.0)
         values = (first, first[1] if task == "heading" else 0.0, draw.uniform(*CHANGE[task]), 0.0)
         return {"q": q, "controller.phase": draw.uniform(0.0, 1.0, 1), **dict(zip(names, values, strict=True))}
 
     def update(s: Any, draw: Any) -> dict[str, Any]:
         m = rewards.Motion(Asked(s, task), dog.rough)
-        now = np.array([m.along, m.left])
-        peaks = [where(load > rewards.LOADED, 0.0, np.maximum(s["peak"][k], m.clearance[k])) for k, load in enumerate(m.loads)]
         due = s["rest"] <= 0.0
         asked = where(due, command(draw, s["asked"][1]), s["asked"])
         if task == "heading":
@@ -127,8 +124,7 @@ def make(
             target = s["target"] + m.heading + late
         values = (asked, target, where(due, draw.uniform(*CHANGE[task]), s["rest"] - s.dt), where(due, 0.0, s["since"] + s.dt))
         return {
-            "velocity": s["velocity"] + rewards.SMOOTH * (now - s["velocity"]),
-            "peak": np.array(peaks),
+            **rewards.followed(s, m),
             "turning": s["turning"] + SMOOTH * (m.angular[2] - s["turning"]),
             **dict(zip(names, values, strict=True)),
         }
