@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from time import perf_counter
 from typing import Any
 
@@ -427,11 +427,6 @@ def generalized_advantages(
         after = r[k] + goes_on * value_after - v[k] + goes_on * np.float32(lam) * after
         advantages[k], value_after = after, v[k]
     return np.ascontiguousarray(advantages.T)
-
-
-def settings_facts(settings: Settings) -> dict[str, Any]:
-    """The settings for a file."""
-    return asdict(settings) | {"hidden": list(settings.hidden), "anneal": list(settings.anneal)}
 
 
 def _flat(array: Any) -> np.ndarray:
