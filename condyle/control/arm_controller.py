@@ -3,7 +3,7 @@
     controller = ComputedTorque(world, kp=400.0, kd=40.0, every=4)
     loop = cd.Loop(world, lambda x: controller(x, move.at(x.t)))
 
-x is the state of the robot, or a measured one (`x.with_state(q, v)`). A reference of the joints is a `Sample` (position, velocity,
+x is the state of the robot, or a measured one (`x.with_state(q, v)`). Joint references are a `Sample` (position, velocity,
 acceleration), as motions give it; a reference of the tool is a `ToolSample`.
 """
 
