@@ -14,11 +14,13 @@ from condyle.errors import ShapeError
 from condyle.tape.backends.interface import FastCall, Kernel, Options, find_backend
 from condyle.tape.compose import any_traced, call_tape, traced_array, traced_table
 from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
+from condyle.tape.device import device_call, on_device
 from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
 from condyle.tape.parameter import Parameter
 from condyle.tape.passes import lower
 from condyle.tape.progress import compiling
+from condyle.tape.ptx import ptx_source
 from condyle.tape.table import is_recording
 from condyle.tape.tape import Operations, Port, Tape, run_time_rows
 from condyle.tape.trace import Shape
@@ -94,6 +96,9 @@ class Function:
                 return result
         if any_traced((*args, *named.values())) or (self._has_parameters and is_recording()):
             return self._inlined(args, named, out)
+        if on_device((*args, *named.values())):
+            results = device_call(self, self._arguments.values(args, named), self.tape.inputs, self.tape.outputs, out)
+            return results[0] if self._result is None else self._result(*results)
         inputs, lead, dtype = self._arguments.bind(args, named, objects=self._backend.takes_objects)
         outputs = self._arguments.outputs(lead, dtype, out, inputs)
         if len(outputs[0]):
@@ -173,12 +178,24 @@ class Function:
                 self._kernels[precision] = self._backend.compile(self.tape, precision, self._options)
         return self._kernels[precision]
 
+    def device_kernel(self, precision: str, number: int) -> Any:
+        """The compiled kernel on a GPU, by its number."""
+        from condyle.tape.backends.cuda import cuda_kernel
+
+        key = f"cuda:{number} {precision}"
+        if key not in self._kernels:
+            with compiling(self.label):
+                self._kernels[key] = cuda_kernel(self.tape, precision, number)
+        return self._kernels[key]
+
     def source(self, language: str, precision: str = "f64") -> str:
-        """The kernel as text: "tape", "c" (C99 for one state), or on the cpu backend "llvm" or "asm" (of this processor)."""
+        """The kernel as text: "tape", "c" (C99 for one state), on the cpu backend "llvm" or "asm" (of this processor), "ptx"."""
         if language == "tape":
             return str(self.lowered(precision))
         if language == "c":
             return c_source(self.lowered(precision), precision)
+        if language == "ptx":
+            return ptx_source(self.lowered(precision), precision)
         return self._backend.source(self.tape, language, precision, self._options)
 
     def casadi(self) -> Any:
@@ -273,11 +290,15 @@ class Arguments:
         last = [p.name for p in tape.inputs[len(tape.inputs) - len(self.parameters) :]] == list(self.parameters)
         self.trailing = tuple(p.default for p in self.parameters.values()) if last else None
 
+    def values(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        """One value per input; a parameter that is not given is itself."""
+        return self._match(args, named) if named or len(args) != len(self.ports) or self.parameters else list(args)
+
     def bind(
         self, args: tuple[Any, ...], named: dict[str, Any], *, objects: bool
     ) -> tuple[list[np.ndarray], tuple[int, ...], Dtype]:
         """(one array of rows per input, batch axes, dtype)."""
-        values = self._match(args, named) if named or len(args) != len(self.ports) or self.parameters else list(args)
+        values = self.values(args, named)
         given = [v for v, p in zip(values, self.ports, strict=True) if v is not p.parameter] if self.parameters else values
         if not objects and self.plain and (quick := self._contiguous(values)) is not None:
             return quick

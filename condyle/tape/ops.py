@@ -1,6 +1,6 @@
 """The operation table: every arithmetic operation a tape can hold, one row each.
 
-A row says what the operation means, its partial derivatives, and how LLVM and C write it. An operation without an `llvm`
+A row says what the operation means, its partial derivatives, and how LLVM, C and PTX write it. An operation without an `llvm`
 text is elementary (sin, exp, ...): `elementary.py` lowers it to the exact ones, except on backends that know the true function.
 
 Besides these rows a tape has structural operations, which every interpreter handles itself:
@@ -49,6 +49,7 @@ class Op:
     partials: Callable[..., tuple[Any, ...]] | None  # (result, *args, *data) -> one factor per argument, None for zero
     llvm: str | None = None
     c: str | None = None
+    ptx: str | None = None
 
     @property
     def exact(self) -> bool:
@@ -62,7 +63,7 @@ OPS: dict[str, Op] = {}
 def _row(name: str, signature: str, meaning: str, partials: Any, llvm: str | None = None, c: str | None = None) -> None:
     kinds = {"r": REAL, "b": BOOL, "i": INT}
     takes, gives = signature.split(">")
-    OPS[name] = Op(name, tuple(kinds[k] for k in takes), kinds[gives], meaning, partials, llvm, c)
+    OPS[name] = Op(name, tuple(kinds[k] for k in takes), kinds[gives], meaning, partials, llvm, c, _PTX.get(name))
 
 
 def _intrinsic(name: str, arity: int) -> str:
@@ -126,6 +127,48 @@ _TO_INT_LLVM = (
     "{r}.8 = select {B} {r}.4, {D} {r}.7, {D} zeroinitializer\n"
     "{r} = {trunc} {D} {r}.8 to {I}"
 )
+
+# PTX instructions: {r} the result, {a} {b} {c} operands, {T} the type of numbers, {X} their bits, {F} the type f64. Registers for
+# intermediate results are {p0} predicates, {v0} numbers, {x0} bits of numbers, {d0} doubles, {l0} 64 bits. No instruction here is
+# approximate, contracted or flushes subnormal numbers.
+_PTX = {
+    **{op: f"{op}.rn.{{T}} {{r}}, {{a}}, {{b}};" for op in ("add", "sub", "mul", "div")},
+    "neg": "neg.{T} {r}, {a};",
+    "fma": "fma.rn.{T} {r}, {a}, {b}, {c};",
+    "sqrt": "sqrt.rn.{T} {r}, {a};",
+    "abs": "abs.{T} {r}, {a};",
+    "copysign": "copysign.{T} {r}, {b}, {a};",
+    "rint": "cvt.rni.{T}.{T} {r}, {a};",
+    "floor": "cvt.rmi.{T}.{T} {r}, {a};",
+    **{
+        op: f"setp.{less}.{{T}} {{p0}}, {{a}}, {{b}};\nselp.{{T}} {{v0}}, {{a}}, {{b}}, {{p0}};\n"
+        "setp.nan.{T} {p1}, {b}, {b};\nselp.{T} {r}, {b}, {v0}, {p1};"
+        for op, less in (("min", "ltu"), ("max", "gtu"))
+    },
+    "pow2": "setp.gt.{T} {p0}, {a}, {pow2_low};\nselp.{T} {v0}, {a}, {pow2_low}, {p0};\n"
+    "setp.lt.{T} {p1}, {v0}, {pow2_high};\nselp.{T} {v1}, {v0}, {pow2_high}, {p1};\n"
+    "add.rn.{T} {v2}, {v1}, {pow2_magic};\nmov.{X} {x0}, {v2};\nadd.{I} {x1}, {x0}, {bias};\n"
+    "shl.{X} {x2}, {x1}, {digits};\nmov.{X} {r}, {x2};",
+    "logb": "mov.{X} {x0}, {a};\nshr.{U} {x1}, {x0}, {digits};\nand.{X} {x2}, {x1}, {exponent_mask};\n"
+    "or.{X} {x3}, {x2}, {logb_or};\nmov.{X} {v0}, {x3};\nsub.rn.{T} {r}, {v0}, {logb_minus};",
+    "stop_gradient": "mov.{T} {r}, {a};",
+    **{op: f"setp.{op}.{{T}} {{r}}, {{a}}, {{b}};" for op in ("lt", "le", "eq")},
+    **{op: f"{op}.pred {{r}}, {{a}}, {{b}};" for op in ("and", "or")},
+    "not": "not.pred {r}, {a};",
+    "select": "selp.{T} {r}, {b}, {c}, {a};",
+    **{f"i{op}": f"{op}.u32 {{r}}, {{a}}, {{b}};" for op in ("add", "sub")},
+    "imul": "mul.lo.u32 {r}, {a}, {b};",
+    "imulhi": "mul.hi.u32 {r}, {a}, {b};",
+    **{f"i{op}": f"{op}.b32 {{r}}, {{a}}, {{b}};" for op in ("and", "or", "xor")},
+    "ishl": "and.b32 {w0}, {b}, 31;\nshl.b32 {r}, {a}, {w0};",
+    "ishr": "and.b32 {w0}, {b}, 31;\nshr.u32 {r}, {a}, {w0};",
+    "ilt": "setp.lt.u32 {r}, {a}, {b};",
+    "ieq": "setp.eq.u32 {r}, {a}, {b};",
+    "iselect": "selp.b32 {r}, {b}, {c}, {a};",
+    "to_int": "{widen} {d0}, {a};\nabs.f64 {d1}, {d0};\nsetp.lt.f64 {p0}, {d1}, 0d4320000000000000;\n"
+    "add.rn.f64 {d2}, {d0}, 0d4338000000000000;\nmov.b64 {l0}, {d2};\ncvt.u32.u64 {w0}, {l0};\nselp.b32 {r}, {w0}, 0, {p0};",
+    "to_real": "cvt.rn.{T}.u32 {r}, {a};",
+}
 
 # fmt: off
 _row("add",      "rr>r",  "a + b",                        lambda y, a, b: (1.0, 1.0),           "{r} = fadd {V} {a}, {b}", "{a} + {b}")

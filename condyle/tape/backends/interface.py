@@ -20,7 +20,7 @@ from condyle.tape.tape import Tape
 FastCall = Callable[[tuple[Any, ...]], Any]  # arguments -> result, or None for arguments that it does not take
 
 # a backend's module, and the bits of its numbers: none to choose, to be given, or with a default
-NAME = re.compile(r"(cpu(?!:)|reference(?!:)|mpfr(?=:)|interval)(?::(\d*[1-9]\d*))?")
+NAME = re.compile(r"(cpu(?!:)|cuda(?!:)|reference(?!:)|mpfr(?=:)|interval)(?::(\d*[1-9]\d*))?")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def find_backend(name: str) -> Backend:
     match = NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         raise BackendError(
-            f"there is no backend {name!r:.60}; there are 'cpu', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
+            f"there is no backend {name!r:.60}; there are 'cpu', 'cuda', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
         )
     kind, bits = match.groups()
     backend: Any = getattr(import_module(f"condyle.tape.backends.{kind}"), f"{kind.capitalize()}Backend")

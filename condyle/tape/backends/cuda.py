@@ -1,0 +1,97 @@
+"""The cuda backend: PTX written from the tape, compiled by the driver of an NVIDIA GPU, one thread for each state.
+
+Given NumPy arrays it copies them to the GPU and the results back. Arrays that are on the GPU already need no copy: a function
+that is called with them runs there, whatever its backend (condyle/tape/device.py).
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+
+import numpy as np
+
+from condyle.tape.backends.interface import Backend, Kernel, Options
+from condyle.tape.backends.reference import check_golden, golden_tape
+from condyle.tape.cache import shared_cache
+from condyle.tape.cuda_driver import Buffer, Code, Device, device
+from condyle.tape.layout import weight
+from condyle.tape.passes import lower
+from condyle.tape.ptx import ENTRY, THREADS, ptx_source
+from condyle.tape.tape import Tape, run_time_rows
+from condyle.tape.trace_cache import source_hash
+
+LONG_STRAIGHT = 9000  # operations without loops above which the compiler's first level gives faster code, and in less time
+FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy all multiprocessors
+
+
+class CudaKernel(Kernel):
+    """A tape as code of a GPU, in two forms: entries of a row side by side, and anywhere."""
+
+    def __init__(self, tape: Tape, precision: str, on: Device) -> None:
+        self.tape, self.precision, self.device = tape, precision, on
+        self._code: dict[bool, Code] = {}
+
+    def code(self, *, strided: bool) -> Code:
+        """The loaded kernel, compiled now if it was never needed before."""
+        if strided not in self._code:
+            self._code[strided] = Code(self.device, cubin(self.tape, self.precision, self.device, strided), ENTRY)
+        return self._code[strided]
+
+    def launch(self, ports: list[tuple[int, int, int]], states: int, rows: int = 0, stream: int = 0) -> None:
+        """Queue the computation: address, bytes from state to state and from entry to entry of each input and output."""
+        size = 8 if self.precision == "f64" else 4
+        strided = any(entry != size for _, _, entry in ports)
+        threads = SMALL if states < FEW else THREADS
+        words = struct.pack(f"<{3 * len(ports)}q", *[word for port in ports for word in port])
+        self.code(strided=strided).launch(-(-states // threads), threads, words, (states, rows), stream)
+
+    def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
+        ports: list[tuple[int, int, int]] = []
+        buffers: list[Buffer] = []
+        for array in (*arrays, *out):
+            repeated = array.strides[0] == 0 and len(array) > 1
+            given = np.ascontiguousarray(array[:1] if repeated else array)
+            buffer = Buffer(self.device, given.nbytes)
+            if len(buffers) < len(arrays):
+                buffer.fill(given)
+            buffers.append(buffer)
+            ports.append((buffer.address, 0 if repeated else given.strides[0], given.itemsize))
+        self.launch(ports, len(out[0]), run_time_rows(self.tape.inputs, arrays))
+        for array, buffer in zip(out, buffers[len(arrays) :], strict=True):
+            found = np.empty(array.shape, array.dtype)
+            buffer.read(found)
+            array[...] = found
+
+
+def cubin(tape: Tape, precision: str, on: Device, strided: bool) -> bytes:
+    """Code of a GPU for a tape, from the cache if it was compiled before."""
+    lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
+    lowered = shared_cache().found(lowering, lambda: lower(tape, precision).hash.encode()).decode()
+    key = f"cuda {source_hash('condyle.tape.ptx')} {lowered} {precision} {strided} {on.capability}"
+
+    def compiled() -> bytes:
+        low = lower(tape, precision)
+        level = 1 if weight(low.block) > LONG_STRAIGHT and not any(n.op == "loop" for n in low.block.nodes) else 4
+        return on.compiled(ptx_source(low, precision, sm=on.capability, strided=strided), level)
+
+    return shared_cache().found(key, compiled)
+
+
+class CudaBackend(Backend):
+    """The first GPU; kernels for others are made where arrays lie on them."""
+
+    def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
+        """The kernel for this GPU, after the golden vector."""
+        return cuda_kernel(tape, precision, 0)
+
+
+def cuda_kernel(tape: Tape, precision: str, number: int) -> CudaKernel:
+    """The kernel of a tape on a GPU, which must have given the golden bits."""
+    _check_device(precision, number)
+    return CudaKernel(tape, precision, device(number))
+
+
+@cache
+def _check_device(precision: str, number: int) -> None:
+    check_golden(CudaKernel(golden_tape(), precision, device(number)), precision, f"cuda ({device(number).name})")

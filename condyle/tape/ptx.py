@@ -1,0 +1,558 @@
+"""A lowered tape as PTX: one kernel of an NVIDIA GPU, in which each thread computes one state of the batch.
+
+    .entry kernel(ports, states, rows)      ports: address, bytes from state to state, bytes from entry to entry, of each port
+
+The instructions are those of the operation table (ops.py): IEEE 754, never contracted, so the bits are those of every other
+backend. Numbers live in registers, tables in local memory, tables of constants in global memory. A loop stays a loop; a thread
+leaves it when its own state is done.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from condyle.errors import BackendError
+from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
+from condyle.tape.dead_code import dead_code
+from condyle.tape.interpret import Ieee
+from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
+from condyle.tape.passes import operations_used
+from condyle.tape.tape import RUN_TIME, Block, Loop, Tape, by_port, last_uses
+
+VERSION, ENTRY = "7.8", "kernel"
+THREADS = 128  # of a block, at most
+WORDS = 3  # of each port: address, bytes from state to state, bytes from entry to entry
+LOCAL = 480 * 1024  # bytes of local memory that a thread can have, about
+REGISTERS = {"pred": "%p", "f64": "%d", "f32": "%f", "b32": "%r", "b64": "%l"}
+
+Value = str | Callable[[], str]  # a register or constant, or what loads it when it is first used
+
+
+def ptx_source(tape: Tape, precision: str, *, sm: int = 70, strided: bool = False) -> str:
+    """PTX text of a lowered tape, for GPUs of compute capability `sm` / 10 and newer.
+
+    `strided`: entries of a row may lie anywhere, such as states side by side; otherwise they lie one after the other.
+    """
+    return PtxKernel(tape, precision, strided=strided).source(sm)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Where a column of a table lies: entry r at  base + (stride * r + offset) * (bytes of an entry)."""
+
+    base: str  # register with an address
+    space: str  # "local", "global.nc", or "global" for outputs
+    stride: int
+    offset: int
+    entry_bytes: str | None = None  # register with the bytes from entry to entry, if a constant does not do
+
+
+@dataclass(frozen=True)
+class PtxTable:
+    """A table: its columns, its number of rows, and whether it may be written to."""
+
+    columns: list[Column]
+    rows: int
+    mutable: bool = True
+
+    @property
+    def bases(self) -> set[str]:
+        """The areas of memory in which it lies."""
+        return {column.base for column in self.columns}
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is one stretch of memory, row after row."""
+        first, width = self.columns[0], len(self.columns)
+        return self.columns == [replace(first, stride=width, offset=first.offset + c) for c in range(width)]
+
+
+class PtxKernel:
+    """One kernel being written."""
+
+    def __init__(self, tape: Tape, precision: str, *, strided: bool) -> None:
+        if missing := ", ".join(sorted(operations_used(tape.block).intersection(ELEMENTARY))):
+            raise BackendError(f"{tape.name}: PTX has exact operations only; lower {missing} first (passes.lower)")
+        self.tape, self.type, self.strided = tape, precision, strided
+        self.bytes = 8 if precision == "f64" else 4
+        self.lines: list[str] = []
+        self.globals: list[str] = []
+        self.areas: list[str] = []  # declarations of local memory
+        self.local = 0  # bytes of it
+        self.counts = dict.fromkeys(REGISTERS, 0)
+        self.labels = 0
+        self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
+        self.templates = self._templates()
+        self.rows = self.state = ""
+        self._function(dead_code(tape.block))
+        if self.local > LOCAL:
+            raise BackendError(
+                f"{tape.name}: its tables need {self.local // 1024} kB of memory for each state, and a GPU gives a thread about "
+                f"{LOCAL // 1024} kB; use backend 'cpu', or fewer rows"
+            )
+
+    def source(self, sm: int) -> str:
+        """The whole module."""
+        words = WORDS * (len(self.tape.inputs) + len(self.tape.outputs))
+        head = [f".version {VERSION}", f".target sm_{sm}", ".address_size 64", *self.globals]
+        entry = f".visible .entry {ENTRY}(.param .align 8 .b8 ports[{8 * words}], .param .u64 states, .param .u64 rows)"
+        registers = [f".reg .{kind} {REGISTERS[kind]}<{n + 1}>;" for kind, n in self.counts.items()]
+        return "\n".join([*head, entry, f".maxntid {THREADS}", "{", *registers, *self.areas, *self.lines, "ret;", "}"]) + "\n"
+
+    # ---- instructions
+
+    def register(self, kind: str) -> str:
+        """A new register."""
+        self.counts[kind] += 1
+        return f"{REGISTERS[kind]}{self.counts[kind]}"
+
+    def put(self, text: str, kind: str) -> str:
+        """Write an instruction with a new register as its result: `text` has {r} for it."""
+        r = self.register(kind)
+        self.lines.append(text.format(r=r))
+        return r
+
+    def do(self, text: str) -> None:
+        """Write an instruction."""
+        self.lines.append(text)
+
+    def label(self) -> str:
+        """A new label."""
+        self.labels += 1
+        return f"L{self.labels}"
+
+    def number(self, value: float | int) -> str:
+        """A constant: its bits in hexadecimal, or a word."""
+        if isinstance(value, int):
+            return str(value)
+        exact = Ieee(single=self.type == "f32").number(value)
+        if self.type == "f32":
+            return f"0f{struct.pack('>f', exact).hex().upper()}"
+        return f"0d{struct.pack('>d', exact).hex().upper()}"
+
+    def _templates(self) -> dict[str, str]:
+        """PTX text of every exact operation, without what depends on its operands."""
+        digits, bias = (52, 1023) if self.type == "f64" else (23, 127)
+        fields = {
+            **{"T": self.type, "X": f"b{8 * self.bytes}", "I": f"s{8 * self.bytes}", "U": f"u{8 * self.bytes}"},
+            **{"bias": str(bias), "digits": str(digits), "exponent_mask": str(2 * bias + 1)},
+            "pow2_low": self.number(1.0 - bias),
+            "pow2_high": self.number(float(bias)),
+            "pow2_magic": self.number(float(2**digits + 2 ** (digits - 1))),
+            "logb_or": str((bias + digits) << digits),
+            "logb_minus": self.number(float(2**digits + bias)),
+            "widen": "mov.f64" if self.type == "f64" else "cvt.f64.f32",
+        }
+        return {
+            name: re.sub(r"\{(\w+)\}", lambda m: fields.get(m[1], m[0]), op.ptx) for name, op in OPS.items() if op.ptx is not None
+        }
+
+    def operation(self, op: str, operands: list[str]) -> str:
+        """Write an arithmetic operation; returns its register."""
+        kinds = {"p": "pred", "v": self.type, "x": f"b{8 * self.bytes}", "d": "f64", "l": "b64", "w": "b32"}
+        result = self.register({BOOL: "pred", INT: "b32"}.get(OPS[op].gives, self.type))
+        names = {"r": result, **dict(zip("abc", operands, strict=False))}
+
+        def name(match: re.Match[str]) -> str:
+            if match[1] not in names:
+                names[match[1]] = self.register(kinds[match[1][0]])
+            return names[match[1]]
+
+        self.lines += re.sub(r"\{(\w+)\}", name, self.templates[op]).split("\n")
+        return result
+
+    # ---- memory
+
+    def place(self, column: Column, row: int | str) -> str:
+        """The address of an entry, as an operand of a load or store: a row is a number, or a register with one."""
+        if column.entry_bytes is not None:
+            index = self.entry_index(column, row)
+            address = self.put(f"mad.lo.s64 {{r}}, {column.entry_bytes}, {index}, {column.base};", "b64")
+            return f"[{address}]"
+        if isinstance(row, int):
+            return f"[{column.base}+{(column.stride * row + column.offset) * self.bytes}]"
+        address = self.put(f"mad.lo.s64 {{r}}, {row}, {column.stride * self.bytes}, {column.base};", "b64")
+        return f"[{address}+{column.offset * self.bytes}]"
+
+    def entry_index(self, column: Column, row: int | str) -> str:
+        """stride * row + offset, a number or a register."""
+        if isinstance(row, int):
+            return str(column.stride * row + column.offset)
+        if column.stride == 1 and column.offset == 0:
+            return row
+        return self.put(f"mad.lo.s64 {{r}}, {row}, {column.stride}, {column.offset};", "b64")
+
+    def load(self, column: Column, row: int | str) -> str:
+        """The entry of a row."""
+        return self.put(f"ld.{column.space}.{self.type} {{r}}, {self.place(column, row)};", self.type)
+
+    def store(self, column: Column, row: int | str, value: str) -> None:
+        """Write the entry of a row."""
+        self.do(f"st.{column.space}.{self.type} {self.place(column, row)}, {value};")
+
+    def area(self, entries: int) -> str:
+        """Local memory for some entries: the register with its address."""
+        name = f"area{len(self.areas)}"
+        self.areas.append(f".local .align 8 .b8 {name}[{entries * self.bytes}];")
+        self.local += entries * self.bytes
+        return self.put(f"mov.u64 {{r}}, {name};", "b64")
+
+    def new_table(self, rows: int, columns: int) -> PtxTable:
+        """A table in memory of its own."""
+        base = self.area(rows * columns)
+        return PtxTable([Column(base, "local", columns, c) for c in range(columns)], rows)
+
+    def counted(self, count: int | str, write: Callable[[str], None]) -> None:
+        """A loop with a counter; `write` is given its register."""
+        i, label = self.put("mov.u64 {r}, 0;", "b64"), self.label()
+        self.do(f"{label}:")
+        write(i)
+        self.do(f"add.s64 {i}, {i}, 1;")
+        again = self.put(f"setp.lt.s64 {{r}}, {i}, {count};", "pred")
+        self.do(f"@{again} bra {label};")
+
+    def copy(self, source: PtxTable, target: list[Column]) -> None:
+        """Copy a table, row after row."""
+
+        def row(i: str) -> None:
+            for each, column in zip(target, source.columns, strict=True):
+                self.store(each, i, self.load(column, i))
+
+        self.counted(self.count(source.rows), row)
+
+    def count(self, rows: int) -> int | str:
+        """A number of rows, which may be known when the kernel runs."""
+        return self.rows if rows == RUN_TIME else rows
+
+    # ---- the kernel
+
+    def _function(self, block: Block) -> None:
+        self._begin()
+        ports = [self.port(p, output=p >= len(self.tape.inputs)) for p in range(len(self.tape.inputs) + len(self.tape.outputs))]
+        entries: list[Value] = []
+        inputs: dict[int, PtxTable] = {}
+        for column, port in zip(ports, self.tape.inputs, strict=False):
+            if port.table:
+                columns = [replace(column, stride=port.columns, offset=c) for c in range(port.columns)]
+                inputs[len(entries)] = PtxTable(columns, port.shape[0], mutable=False)
+                entries.append("")
+            else:
+                entries += [partial(self.load, replace(column, stride=1), k) for k in range(port.size)]
+        outputs = ports[len(self.tape.inputs) :]
+        places: dict[int, list[tuple[Column, int]]] = {}
+        stored: set[int] = set()
+        for p, (port, results) in enumerate(by_port(self.tape.outputs, block.results)):
+            if not port.table:
+                for k, r in enumerate(results):
+                    places.setdefault(r, []).append((replace(outputs[p], stride=1), k))
+            elif block.nodes[results[0]].op == "slice":
+                _, (loop,), (first, last) = block.nodes[results[0]]
+                keys = [(str(loop), c) for c in range(first, last)]
+                if not any(key in self.direct for key in keys):
+                    self.direct |= {key: replace(outputs[p], stride=last - first, offset=k) for k, key in enumerate(keys)}
+                    stored.add(p)
+        _, tables = self.block(block, entries, inputs, {}, "", places=places)
+        for p, (port, results) in enumerate(by_port(self.tape.outputs, block.results)):
+            if port.table and p not in stored:
+                width = port.columns
+                self.copy(tables[results[0]], [replace(outputs[p], stride=width, offset=c) for c in range(width)])
+
+    def _begin(self) -> None:
+        """The number of the thread's state; threads beyond the last state end here."""
+        ids = [self.put(f"mov.u32 {{r}}, {name};", "b32") for name in ("%ctaid.x", "%ntid.x", "%tid.x")]
+        wide = self.put(f"mul.wide.u32 {{r}}, {ids[0]}, {ids[1]};", "b64")
+        own = self.put(f"cvt.u64.u32 {{r}}, {ids[2]};", "b64")
+        self.state = self.put(f"add.u64 {{r}}, {wide}, {own};", "b64")
+        states = self.put("ld.param.u64 {r}, [states];", "b64")
+        beyond = self.put(f"setp.ge.u64 {{r}}, {self.state}, {states};", "pred")
+        self.do(f"@{beyond} ret;")
+        self.rows = self.put("ld.param.u64 {r}, [rows];", "b64")
+
+    def port(self, p: int, *, output: bool) -> Column:
+        """Where the entries of a port lie for the thread's state."""
+        words = [
+            self.put(f"ld.param.u64 {{r}}, [ports+{8 * (WORDS * p + k)}];", "b64") for k in range(WORDS if self.strided else 2)
+        ]
+        address = self.put(f"cvta.to.global.u64 {{r}}, {words[0]};", "b64")
+        base = self.put(f"mad.lo.s64 {{r}}, {self.state}, {words[1]}, {address};", "b64")
+        return Column(base, "global" if output else "global.nc", 1, 0, words[2] if self.strided else None)
+
+    def block(
+        self,
+        block: Block,
+        params: list[Value],
+        inputs: dict[int, PtxTable],
+        counters: dict[int, tuple[str, Range]],
+        path: str,
+        *,
+        done: int | None = None,
+        end: str = "",
+        places: dict[int, list[tuple[Column, int]]] | None = None,
+    ) -> tuple[dict[int, Value], dict[int, PtxTable]]:
+        """(every value, every table) of a block; `done`, once it is known, leaves the loop around it for the label `end`.
+
+        `inputs`: tables by param; `counters`: registers with integers and their ranges, by node; `places`: where results go.
+        """
+        values: dict[int, Value] = {}
+        tables: dict[int, PtxTable] = {}
+        used = used_as_numbers(block, {k: bounds for k, (_, bounds) in counters.items()})
+        for i, (op, args, data) in enumerate(block.nodes):
+            if op == "param":
+                values[i] = params[data]
+            elif op == "const":
+                values[i] = self.number(data)
+            elif op == "input":
+                tables[i] = inputs[data[0]]
+            elif op == "table":
+                tables[i] = self.table([self.value(values, a) for a in args], data[1])
+            elif op == "fill":
+                tables[i] = self.filled(0.0 if data[0] is None else data[0], data[1], data[2])
+            elif op == "reshape":
+                tables[i] = self.reshaped(tables[args[0]], data)
+            elif op == "update":
+                tables[i] = self.writable(block, i, args[0], tables)
+                row = self.row(block, data[0], args[2:], data[2], values, counters)
+                self.store(tables[i].columns[data[1]], row, self.value(values, args[1]))
+            elif op == "index":
+                table = tables[args[0]]
+                values[i] = self.load(table.columns[data[1]], self.row(block, data[0], args[1:], table.rows, values, counters))
+            elif op == "loop":
+                carry = self.loop_node(block, i, values, tables, counters, used, path)
+                for k, later in enumerate(block.nodes):
+                    if later.op == "after" and later.args[0] == i:
+                        tables[k] = carry[later.data[0]]
+                    elif later.op == "get" and later.args[0] == i:
+                        values[k] = carry[later.data]
+            elif op == "slice":
+                loop = block.nodes[args[0]].data
+                tables[i] = PtxTable(self.written[f"{path}{args[0]}"][data[0] : data[1]], loop.count)
+            elif op in OPS:
+                values[i] = self.operation(op, [self.value(values, a) for a in args]) if i in used else ""
+            if i == done:
+                self.do(f"@{self.value(values, i)} bra {end};")
+            for column, k in (places or {}).get(i, ()):
+                self.store(column, k, self.value(values, i))
+        return values, tables
+
+    def value(self, values: dict[int, Value], i: int) -> str:
+        """The register or constant of a node; an input is loaded when it is first used."""
+        found = values[i]
+        if not isinstance(found, str):
+            found = values[i] = found()
+        return found
+
+    # ---- rows of tables
+
+    def row(
+        self,
+        block: Block,
+        row: int,
+        offset: tuple[int, ...],
+        rows: int,
+        values: dict[int, Value],
+        counters: dict[int, tuple[str, Range]],
+    ) -> int | str:
+        """The row `row` + offset within the rows that there are: a number, or a register."""
+        if not offset:
+            return row
+        known = affine_offset(block, offset[0], {k: bounds for k, (_, bounds) in counters.items()})
+        if known is None:
+            return self.nearest_row(self.value(values, offset[0]), row, rows)
+        total = self.integer(known, row, counters)
+        if isinstance(total, int):
+            return min(max(total, 0), rows - 1) if rows != RUN_TIME else total
+        if known.low + row < 0:
+            total = self.put(f"max.s64 {{r}}, {total}, 0;", "b64")
+        if rows == RUN_TIME or known.high + row > rows - 1:
+            total = self.put(f"min.s64 {{r}}, {total}, {self.last_row(rows)};", "b64")
+        return total
+
+    def last_row(self, rows: int) -> int | str:
+        """The number of the last row."""
+        return rows - 1 if rows != RUN_TIME else self.put(f"sub.s64 {{r}}, {self.rows}, 1;", "b64")
+
+    def nearest_row(self, offset: str, row: int, rows: int) -> str:
+        """row + the whole number nearest to a number, clamped; zero for NaN."""
+        kind, zero = self.type, self.number(0.0)
+        nearest = self.operation("rint", [offset])
+        valid = self.put(f"setp.num.{kind} {{r}}, {nearest}, {nearest};", "pred")
+        nearest = self.put(f"selp.{kind} {{r}}, {nearest}, {zero}, {valid};", kind)
+        if row:
+            nearest = self.operation("add", [nearest, self.number(float(row))])
+        last = self.number(rows - 1.0)
+        for compare, bound in (("gt", zero), ("lt", last)):
+            within = self.put(f"setp.{compare}.{kind} {{r}}, {nearest}, {bound};", "pred")
+            nearest = self.put(f"selp.{kind} {{r}}, {nearest}, {bound}, {within};", kind)
+        return self.put(f"cvt.rzi.s64.{kind} {{r}}, {nearest};", "b64")
+
+    def integer(self, known: Affine, more: int, counters: dict[int, tuple[str, Range]]) -> int | str:
+        """A sum of multiples of counters, and `more`."""
+        total: int | str = known.constant + more
+        for node, factor in known.terms.items():
+            total = self.put(f"mad.lo.s64 {{r}}, {counters[node][0]}, {factor}, {total};", "b64")
+        return total
+
+    def derived_counter(self, block: Block, counters: dict[int, tuple[str, Range]], node: int) -> tuple[str, Range] | None:
+        """A sum of multiples of counters as a counter; None for anything else."""
+        known = affine_offset(block, node, {k: bounds for k, (_, bounds) in counters.items()})
+        if known is None or not known.terms:
+            return None
+        return str(self.integer(known, 0, counters)), (known.low, known.high)
+
+    # ---- tables
+
+    def table(self, entries: list[str], columns: int) -> PtxTable:
+        """A table of values: constants in global memory, anything else in local memory."""
+        rows = len(entries) // columns
+        if entries and all(x.startswith(("0d", "0f")) for x in entries):
+            name = f"constants{len(self.globals)}"
+            self.globals.append(f".global .align 8 .{self.type} {name}[{len(entries)}] = {{{', '.join(entries)}}};")
+            base = self.put(f"mov.u64 {{r}}, {name};", "b64")
+            return PtxTable([Column(base, "global.nc", columns, c) for c in range(columns)], rows, mutable=False)
+        made = self.new_table(rows, columns)
+        for k, entry in enumerate(entries):
+            self.store(made.columns[k % columns], k // columns, entry)
+        return made
+
+    def filled(self, value: float, rows: int, columns: int) -> PtxTable:
+        """A table with one number in every entry."""
+        made, number = self.new_table(rows, columns), self.number(value)
+        entries = replace(made.columns[0], stride=1, offset=0)
+        self.counted(rows * columns, lambda i: self.store(entries, i, number))
+        return made
+
+    def reshaped(self, table: PtxTable, size: tuple[int, int]) -> PtxTable:
+        """The same entries in rows of another length, copied if they do not lie side by side."""
+        if not table.contiguous:
+            source, table = table, self.new_table(table.rows, len(table.columns))
+            self.copy(source, table.columns)
+        first = table.columns[0]
+        columns = [replace(first, stride=size[1], offset=first.offset + c) for c in range(size[1])]
+        return replace(table, columns=columns, rows=size[0])
+
+    def writable(self, block: Block, i: int, table: int, tables: dict[int, PtxTable]) -> PtxTable:
+        """The table, or a copy of it if node i must not write into it: it is read later, or it is not ours."""
+        given, last = tables[table], last_uses(block)
+        overlapping = [t for t, other in tables.items() if other.bases & given.bases]
+        uses = [a for a in block.nodes[i].args if a in overlapping]
+        if given.mutable and len(uses) == 1 and all(last.get(t, -1) <= i for t in overlapping):
+            return given
+        own = self.new_table(given.rows, len(given.columns))
+        self.copy(given, own.columns)
+        return own
+
+    # ---- loops
+
+    def loop_node(
+        self,
+        block: Block,
+        i: int,
+        values: dict[int, Value],
+        tables: dict[int, PtxTable],
+        counters: dict[int, tuple[str, Range]],
+        used: set[int],
+        path: str,
+    ) -> list[str | PtxTable]:
+        """Write a loop; returns the carried values after it, numbers in registers and tables."""
+        loop: Loop = block.nodes[i].data
+        start, read, captured = loop.split(block.nodes[i].args)
+        carry: list[str | PtxTable] = []
+        for a in start:
+            if a in tables:
+                carry.append(self.writable(block, i, a, tables))
+            else:
+                carry.append(self.put(f"mov.{self.type} {{r}}, {self.value(values, a)};", self.type))
+        outside: list[Value | PtxTable] = []
+        for a in captured:
+            if a in tables:
+                outside.append(replace(tables[a], mutable=False))
+            else:
+                # loaded and computed before the loop, whatever happens inside
+                outside.append(self.value(values, a) if a in used else "")
+        count, counter = self.count(loop.count), self.register("b64")
+        known = body_counters(
+            loop, captured, counters, (counter, counter_range(loop)), partial(self.derived_counter, block, counters)
+        )
+        self._loop(loop, carry, [tables[t] for t in read], outside, known, (count, counter), f"{path}{i}")
+        return carry
+
+    def _loop(
+        self,
+        loop: Loop,
+        carry: list[str | PtxTable],
+        read: list[PtxTable],
+        outside: list[Value | PtxTable],
+        counters: dict[int, tuple[str, Range]],
+        counting: tuple[int | str, str],
+        here: str,
+    ) -> None:
+        (count, counter), body = counting, loop.body
+        written = self.written[here] = self.columns_written(loop, here)
+        first_row = f"mov.u64 {counter}, 0;"
+        if loop.reverse:
+            first_row = f"sub.s64 {counter}, {count}, 1;" if isinstance(count, str) else f"mov.u64 {counter}, {count - 1};"
+        self.do(first_row)
+        begin, end = self.label(), self.label()
+        self.do(f"{begin}:")
+        needed = {n.data for n in body.nodes if n.op == "param"}
+        first = 1 + loop.carries + loop.reads
+        entries = [column for table in read for column in table.columns]
+        params: list[Value] = [""] * (first + len(outside))
+        if 0 in needed:
+            params[0] = partial(self.put, f"cvt.rn.{self.type}.s64 {{r}}, {counter};", self.type)
+        for j, x in enumerate(carry):
+            params[1 + j] = x if isinstance(x, str) else ""
+        for k, column in enumerate(entries):
+            if 1 + loop.carries + k in needed:
+                params[1 + loop.carries + k] = self.load(column, counter)
+        for j, value in enumerate(outside):
+            params[first + j] = "" if isinstance(value, PtxTable) else value
+        inputs = {1 + j: x for j, x in enumerate(carry) if isinstance(x, PtxTable)}
+        inputs |= {first + j: x for j, x in enumerate(outside) if isinstance(x, PtxTable)}
+        values, made = self.block(body, params, inputs, counters, f"{here}_", done=loop.done, end=end)
+        for c, column in enumerate(written):
+            self.store(column, counter, self.value(values, body.results[loop.carries + c]))
+        self.move({x: self.value(values, body.results[j]) for j, x in enumerate(carry) if isinstance(x, str)})
+        self.carry_tables([(made[body.results[j]], x) for j, x in enumerate(carry) if isinstance(x, PtxTable)])
+        self.do(f"add.s64 {counter}, {counter}, {-1 if loop.reverse else 1};")
+        more = f"setp.ge.s64 {{r}}, {counter}, 0;" if loop.reverse else f"setp.lt.s64 {{r}}, {counter}, {count};"
+        self.do(f"@{self.put(more, 'pred')} bra {begin};")
+        self.do(f"{end}:")
+
+    @property
+    def written(self) -> dict[str, list[Column]]:
+        """Where each loop writes its columns, by its place in the tape."""
+        known: dict[str, list[Column]] = self.__dict__.setdefault("_written", {})
+        return known
+
+    def columns_written(self, loop: Loop, here: str) -> list[Column]:
+        """Outputs that a loop writes as it goes, and for what remains a table of its own."""
+        own = [c for c in range(loop.writes) if (here, c) not in self.direct]
+        if own and loop.count == RUN_TIME:
+            raise BackendError(f"{self.tape.name}: rows whose number is known at run time are written to outputs only")
+        base = self.area(loop.count * len(own)) if own else ""
+        return [self.direct.get((here, c)) or Column(base, "local", len(own), own.index(c)) for c in range(loop.writes)]
+
+    def move(self, pairs: dict[str, str]) -> None:
+        """Give registers their next values, all at once."""
+        late = {target: source for target, source in pairs.items() if source in pairs and source != target}
+        saved = {source: self.put(f"mov.{self.type} {{r}}, {source};", self.type) for source in dict.fromkeys(late.values())}
+        for target, source in pairs.items():
+            if source != target:
+                self.do(f"mov.{self.type} {target}, {saved.get(source, source)};")
+
+    def carry_tables(self, moves: list[tuple[PtxTable, PtxTable]]) -> None:
+        """Bring the tables that an iteration gave into the memory of the carried ones."""
+        carried = {base for _, old in moves for base in old.bases}
+        moves = [(new, old) for new, old in moves if new.columns != old.columns]
+        for k, (new, old) in enumerate(moves):
+            if new.bases & carried:  # it lies where another one is about to be written
+                apart = self.new_table(new.rows, len(new.columns))
+                self.copy(new, apart.columns)
+                moves[k] = apart, old
+        for new, old in moves:
+            self.copy(new, old.columns)
