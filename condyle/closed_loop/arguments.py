@@ -10,6 +10,7 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
+from condyle.tape.device import library_of, on_device
 
 References = Mapping[str, Any] | Any
 Inputs = dict[str, tuple[int, ...]]
@@ -19,9 +20,10 @@ TAKEN = ("x", "q", "v", "t", "tick", "count", "clock", "seed", "robot", "residua
 def state_array(x: Any, layout: Mapping[str, tuple[slice, tuple[int, ...]]]) -> np.ndarray:
     """States as an array of float32, or else of float64."""
     count = max(where.stop for where, _ in layout.values())
+    device = on_device((x,))
     try:
-        given = np.asarray(x)
-        given = given if given.dtype == np.float32 else given.astype(float, copy=False)
+        given = x if device else np.asarray(x)
+        given = given if device or given.dtype == np.float32 else given.astype(float, copy=False)
     except (TypeError, ValueError):
         raise ControlError(f"x must be an array of numbers, got {x!r:.60}") from None
     if given.ndim < 1 or given.shape[-1] != count:
@@ -51,7 +53,8 @@ def references_of(inputs: Inputs, references: References) -> dict[str, np.ndarra
     found = {}
     for name, (size,) in inputs.items():
         try:
-            value = np.asarray(references[name], dtype=float)
+            value = references[name]
+            value = value if on_device((value,)) else np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             raise ControlError(f"reference '{name}' must be an array of numbers, got {references[name]!r:.60}") from None
         if value.ndim < 1 or value.shape[-1] != size:
@@ -101,7 +104,8 @@ def rows_of(given: dict[str, np.ndarray], steps: int | None, every: int) -> tupl
     found = {}
     for name, value in given.items():
         value = value if value.ndim > 1 else value[None, :]
-        found[name] = np.broadcast_to(value, (*value.shape[:-2], rows, value.shape[-1]))
+        shape = (*value.shape[:-2], rows, value.shape[-1])
+        found[name] = library_of(value).repeated(value, shape) if on_device((value,)) else np.broadcast_to(value, shape)
     return count, found, count // rows
 
 

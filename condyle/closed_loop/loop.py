@@ -33,6 +33,7 @@ from condyle.simulate.solver import LIMIT
 from condyle.simulate.status import Status
 from condyle.simulate.world import World
 from condyle.tape.compose import any_traced, traced_array
+from condyle.tape.device import on_device
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.table import is_recording, table
@@ -349,7 +350,7 @@ class Loop:
         function = self._function(names, schedule, values, (backend, lanes, threads))
         arrays = {"x": x, **self._keys(x, seed, robots), **rows, **values, **self.tables(parameters)}
         x1, residual, *written = function(**_as_precise_as(x, arrays))
-        if count == 1 and backend == "cpu" and x.dtype == np.float64:
+        if count == 1 and backend == "cpu" and x.dtype == np.float64 and not on_device((x,)):
             self._keep_fast_call(function, (names, tuple(parameters or ())) if names or parameters else None)
         self.status = Status.of(residual)
         if not freeze:
@@ -485,7 +486,7 @@ class Loop:
 
     def _require_ok(self, x: np.ndarray, after: np.ndarray) -> None:
         assert self.status is not None
-        if np.all(self.status.ok):
+        if on_device((self.status.residual,)) or np.all(self.status.ok):
             return
         first = tuple(np.argwhere(~self.status.ok)[0]) if self.status.ok.ndim else ()
         where = f" of robot {list(map(int, first))}" if first else ""
@@ -502,4 +503,6 @@ class Loop:
 
 def _as_precise_as(x: np.ndarray, arrays: dict[str, Any]) -> dict[str, Any]:
     """The arrays in the precision of the states, which decide in what precision a call computes."""
+    if on_device((x,)):
+        return arrays  # those of the processor are moved and rounded on the way
     return {name: value.astype(x.dtype, copy=False) for name, value in arrays.items()}

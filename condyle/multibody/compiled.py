@@ -26,6 +26,7 @@ from condyle.tape.array import where
 from condyle.tape.backends.interface import find_backend
 from condyle.tape.compose import any_traced
 from condyle.tape.custom import custom_jvp
+from condyle.tape.device import on_device
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.trace import trace, with_finite_check
@@ -100,6 +101,8 @@ class Compiled:
                 raise ShapeError(f"{self.system.name}: `out` is an array, or a tuple of one per result, got {out!r:.60}")
             lead = given[0].shape[: given[0].ndim - len(compiled.tape.outputs[0].shape)]
             out = (*given, np.empty(lead, given[0].dtype))
+        if on_device(arrays):
+            return self._on_device(compiled, arrays, mask, out)
         *results, check = compiled(*arrays, out=out)
         float64 = getattr(check, "dtype", None) == np.float64
         if key not in self.quick and float64 and (fast := compiled.fast_call(guarded=True)) is not None:
@@ -110,6 +113,15 @@ class Compiled:
             return (*results, finite)
         if not np.all(finite):
             self._raise_not_valid(names, arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _on_device(self, compiled: Function, arrays: tuple[Any, ...], mask: bool, out: Any) -> Any:
+        """The results for arrays on a GPU, where the check stays: nothing waits for it, and `mask` gives it."""
+        if out is not None:
+            raise ShapeError(f"{self.system.name}: `out` is not taken for arrays on a GPU yet; leave it out")
+        *results, check = compiled(*arrays)
+        if mask:
+            return (*results, check == 0.0)
         return results[0] if len(results) == 1 else tuple(results)
 
     def write(self, key: Any, arrays: tuple[Any, ...], out: Any) -> bool:

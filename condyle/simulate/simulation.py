@@ -25,6 +25,7 @@ from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_opt
 from condyle.simulate.world import JointForces, World
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
+from condyle.tape.device import library_of, on_device
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
 from condyle.tape.progress import compiling
@@ -340,7 +341,7 @@ class Simulation:
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, arrays, arrays[0])
-        if simple and x1.ndim == 1 and x1.dtype == np.float64:
+        if simple and x1.ndim == 1 and x1.dtype == np.float64 and not on_device((x1,)):
             self._one_state.keep(function, tuple(given.values()), parameters, lanes)
         if not derivatives:
             return x1
@@ -372,6 +373,11 @@ class Simulation:
         given = self._parameters(parameters, x)
         if any_traced((x, us, *extra, *given.values())):
             return self._traced_rollout(x, us, extra, given, default_options(on), derivatives)
+        if on_device((x, us)):
+            rows, residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
+            self.status = Status.of(residual)
+            xs = library_of(rows).joined(x, rows)
+            return (xs, *self._jacobians((xs[..., :-1, :], us, *extra), given, on)) if derivatives else xs
         own = {"x": x.shape[:-1], "us": us.shape[:-2], "wrenches": extra[0].shape[:-2] if extra else ()}
         lead = self._lead(**own, **dict(zip(given, self._batch_axes(given), strict=True)))
         xs = np.empty((*lead, steps + 1, self.nx), x.dtype)
@@ -551,7 +557,7 @@ class Simulation:
     def _alike(self, *arrays: Any) -> tuple[Any, ...]:
         """The arrays in float32 if all are, else in float64."""
         out = in_one_precision(arrays)
-        if out[0].dtype == np.float32 and self.integrator == "backward_euler":
+        if not on_device(out) and out[0].dtype == np.float32 and self.integrator == "backward_euler":
             raise SimulationError(f"{self.robot.name}: backward_euler converges in float64 only; pass float64 arrays")
         return out
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from condyle.errors import SimulationError
 from condyle.simulate.solver import LIMIT, LIMIT_SINGLE, limit
+from condyle.tape.device import on_device
 from condyle.tape.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """The largest residual of the solver for each state of a call, and whether the state was stepped; inside a trace, traced."""
+    """The largest residual of the solver for each state of a call, and whether the state was stepped.
+
+    Both are traced values inside a trace, and arrays on the GPU for states there.
+    """
 
     residual: np.ndarray
     ok: np.ndarray
@@ -26,6 +30,8 @@ class Status:
     def of(residual: Any) -> Status:
         """The status after a call whose solver ended with these residuals."""
         enough = limit()
+        if on_device((residual,)):
+            return Status(residual, residual <= (LIMIT_SINGLE if "32" in str(residual.dtype) else LIMIT))
         if not isinstance(residual, Scalar):
             residual = np.asarray(residual)
             enough = LIMIT_SINGLE if residual.dtype == np.float32 else LIMIT
@@ -33,8 +39,11 @@ class Status:
 
 
 def require_ok(simulation: Simulation, status: Status, arrays: tuple[Any, ...], last: np.ndarray) -> None:
-    """Raise a SimulationError for the first state that was not stepped; `arrays`: the inputs, `last`: the states reached."""
-    if np.all(status.ok):
+    """Raise a SimulationError for the first state that was not stepped; `arrays`: the inputs, `last`: the states reached.
+
+    Nothing is asked of states on a GPU, which would have to be waited for: `status` says which were stepped.
+    """
+    if on_device((status.residual,)) or np.all(status.ok):
         return
     name, residual = simulation.robot.name, status.residual
     for what, array in zip(("the state", "the control", "the wrench"), arrays, strict=False):

@@ -11,6 +11,7 @@ import numpy as np
 from condyle.errors import SimulationError
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced
+from condyle.tape.device import on_device
 from condyle.tape.scalar import caller
 
 WEAKEST = np.dtype(np.float32)  # of arrays that were not given: the others decide the precision
@@ -70,6 +71,10 @@ def assign(instance: Any, **values: Any) -> None:
 
 def array_of(what: str, given: Any, size: int) -> np.ndarray:
     """The array given as `what`, of traced values, float32 or else float64, with `size` entries in its last axis."""
+    if on_device((given,)):  # it stays where it is
+        if given.ndim < 1 or given.shape[-1] != size:
+            raise SimulationError(f"{what} must have {size} entries in its last axis, got shape {tuple(given.shape)}")
+        return given  # type: ignore[no-any-return]
     try:
         single = getattr(given, "dtype", None) == np.float32
         out = array(given) if any_traced((given,)) else np.asarray(given, np.float32 if single else np.float64)
@@ -122,7 +127,7 @@ def _named_wrenches(what: str, frames: tuple[str, ...], wrenches: Mapping[str, A
 
 def in_one_precision(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arrays in float32 if all are, else in float64; as they are inside a trace."""
-    if any_traced(arrays):
+    if any_traced(arrays) or on_device(arrays):
         return arrays
     dtype = np.result_type(*arrays)
     return tuple([a.astype(dtype, copy=False) for a in arrays])

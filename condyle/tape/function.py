@@ -97,7 +97,7 @@ class Function:
         if any_traced((*args, *named.values())) or (self._has_parameters and is_recording()):
             return self._inlined(args, named, out)
         if on_device((*args, *named.values())):
-            results = device_call(self, self._arguments.values(args, named), self.tape.inputs, self.tape.outputs, out)
+            results = device_call(self, self._arguments.values(args, named), out)
             return results[0] if self._result is None else self._result(*results)
         inputs, lead, dtype = self._arguments.bind(args, named, objects=self._backend.takes_objects)
         outputs = self._arguments.outputs(lead, dtype, out, inputs)

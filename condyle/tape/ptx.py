@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,10 +32,11 @@ REGISTERS = {"pred": "%p", "f64": "%d", "f32": "%f", "b32": "%r", "b64": "%l"}
 Value = str | Callable[[], str]  # a register or constant, or what loads it when it is first used
 
 
-def ptx_source(tape: Tape, precision: str, *, sm: int = 70, strided: bool = False) -> str:
+def ptx_source(tape: Tape, precision: str, *, sm: int = 70, strided: Collection[int] = ()) -> str:
     """PTX text of a lowered tape, for GPUs of compute capability `sm` / 10 and newer.
 
-    `strided`: entries of a row may lie anywhere, such as states side by side; otherwise they lie one after the other.
+    `strided`: the ports, inputs before outputs, whose entries lie at equal distances, such as states side by side; those of the
+    others lie one after the other.
     """
     return PtxKernel(tape, precision, strided=strided).source(sm)
 
@@ -74,7 +75,7 @@ class PtxTable:
 class PtxKernel:
     """One kernel being written."""
 
-    def __init__(self, tape: Tape, precision: str, *, strided: bool) -> None:
+    def __init__(self, tape: Tape, precision: str, *, strided: Collection[int] = ()) -> None:
         if missing := ", ".join(sorted(operations_used(tape.block).intersection(ELEMENTARY))):
             raise BackendError(f"{tape.name}: PTX has exact operations only; lower {missing} first (passes.lower)")
         self.tape, self.type, self.strided = tape, precision, strided
@@ -85,6 +86,7 @@ class PtxKernel:
         self.local = 0  # bytes of it
         self.counts = dict.fromkeys(REGISTERS, 0)
         self.labels = 0
+        self.written: dict[str, list[Column]] = {}  # where each loop writes its columns, by its place in the tape
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
         self.templates = self._templates()
         self.rows = self.state = ""
@@ -275,11 +277,12 @@ class PtxKernel:
     def port(self, p: int, *, output: bool) -> Column:
         """Where the entries of a port lie for the thread's state."""
         words = [
-            self.put(f"ld.param.u64 {{r}}, [ports+{8 * (WORDS * p + k)}];", "b64") for k in range(WORDS if self.strided else 2)
+            self.put(f"ld.param.u64 {{r}}, [ports+{8 * (WORDS * p + k)}];", "b64")
+            for k in range(WORDS if p in self.strided else 2)
         ]
         address = self.put(f"cvta.to.global.u64 {{r}}, {words[0]};", "b64")
         base = self.put(f"mad.lo.s64 {{r}}, {self.state}, {words[1]}, {address};", "b64")
-        return Column(base, "global" if output else "global.nc", 1, 0, words[2] if self.strided else None)
+        return Column(base, "global" if output else "global.nc", 1, 0, words[2] if p in self.strided else None)
 
     def block(
         self,
@@ -522,12 +525,6 @@ class PtxKernel:
         more = f"setp.ge.s64 {{r}}, {counter}, 0;" if loop.reverse else f"setp.lt.s64 {{r}}, {counter}, {count};"
         self.do(f"@{self.put(more, 'pred')} bra {begin};")
         self.do(f"{end}:")
-
-    @property
-    def written(self) -> dict[str, list[Column]]:
-        """Where each loop writes its columns, by its place in the tape."""
-        known: dict[str, list[Column]] = self.__dict__.setdefault("_written", {})
-        return known
 
     def columns_written(self, loop: Loop, here: str) -> list[Column]:
         """Outputs that a loop writes as it goes, and for what remains a table of its own."""

@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_a_sentence(f, call, words):
 
 @pytest.mark.parametrize("backend", ["gpu", "mpfr", "mpfr:", "mpfr:abc", "cpu4", ""])
 def test_backends_are_listed_when_there_is_no_such_one(f, backend):
-    with pytest.raises(cd.BackendError, match="'cpu', 'reference', 'mpfr:BITS'"):
+    with pytest.raises(cd.BackendError, match="'cpu', 'cuda', 'reference', 'mpfr:BITS'"):
         f.on(backend)
 
 

@@ -26,13 +26,13 @@ FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy
 
 
 class CudaKernel(Kernel):
-    """A tape as code of a GPU, in two forms: entries of a row side by side, and anywhere."""
+    """A tape as code of a GPU, for each set of ports whose entries do not lie one after the other."""
 
     def __init__(self, tape: Tape, precision: str, on: Device) -> None:
         self.tape, self.precision, self.device = tape, precision, on
-        self._code: dict[bool, Code] = {}
+        self._code: dict[tuple[int, ...], Code] = {}
 
-    def code(self, *, strided: bool) -> Code:
+    def code(self, strided: tuple[int, ...] = ()) -> Code:
         """The loaded kernel, compiled now if it was never needed before."""
         if strided not in self._code:
             self._code[strided] = Code(self.device, cubin(self.tape, self.precision, self.device, strided), ENTRY)
@@ -41,10 +41,10 @@ class CudaKernel(Kernel):
     def launch(self, ports: list[tuple[int, int, int]], states: int, rows: int = 0, stream: int = 0) -> None:
         """Queue the computation: address, bytes from state to state and from entry to entry of each input and output."""
         size = 8 if self.precision == "f64" else 4
-        strided = any(entry != size for _, _, entry in ports)
+        strided = tuple([p for p, (_, _, entry) in enumerate(ports) if entry != size])
         threads = SMALL if states < FEW else THREADS
         words = struct.pack(f"<{3 * len(ports)}q", *[word for port in ports for word in port])
-        self.code(strided=strided).launch(-(-states // threads), threads, words, (states, rows), stream)
+        self.code(strided).launch(-(-states // threads), threads, words, (states, rows), stream)
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         ports: list[tuple[int, int, int]] = []
@@ -64,7 +64,7 @@ class CudaKernel(Kernel):
             array[...] = found
 
 
-def cubin(tape: Tape, precision: str, on: Device, strided: bool) -> bytes:
+def cubin(tape: Tape, precision: str, on: Device, strided: tuple[int, ...]) -> bytes:
     """Code of a GPU for a tape, from the cache if it was compiled before."""
     lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
     lowered = shared_cache().found(lowering, lambda: lower(tape, precision).hash.encode()).decode()

@@ -1,0 +1,238 @@
+"""A GPU in Python: it runs the PTX of condyle/tape/ptx.py, one thread after the other, on memory of this process.
+
+Only the instructions that are written there are known, and each means what the PTX manual says: an independent check of the
+emitter on computers without a GPU. `Code` and `Device` take the places of those of condyle/tape/cuda_driver.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from condyle.tape.interpret import Ieee
+
+WORD, LONG = 2**32, 2**64
+SIGNED = {"s64": 64, "s32": 32}
+TYPES: dict[str, Any] = {"f64": ctypes.c_double, "f32": ctypes.c_float, "u64": ctypes.c_uint64}
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a == b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "ltu": lambda a, b: not a >= b,
+    "gtu": lambda a, b: not a <= b,
+    "nan": lambda a, b: a != a or b != b,
+    "num": lambda a, b: a == a and b == b,
+}
+
+
+class Program:
+    """A parsed module: its kernel as a list of instructions, labels, sizes of local areas, and constant arrays in memory."""
+
+    def __init__(self, text: str) -> None:
+        self.constants = {
+            name: (TYPES[kind] * len(values.split(",")))(*[_number(x.strip()) for x in values.split(",")])
+            for kind, name, values in re.findall(r"\.global \.align 8 \.(f64|f32) (\w+)\[\d+\] = \{([^}]*)\};", text)
+        }
+        body = text[text.index("\n{") + 2 : text.rindex("}")]
+        self.areas = {name: int(size) for name, size in re.findall(r"\.local \.align 8 \.b8 (\w+)\[(\d+)\];", body)}
+        self.code: list[tuple[str | None, str, list[str]]] = []
+        self.labels: dict[str, int] = {}
+        for line in body.splitlines():
+            line = line.strip()
+            if not line or line.startswith("."):
+                continue
+            if line.endswith(":"):
+                self.labels[line[:-1]] = len(self.code)
+                continue
+            guard, rest = re.fullmatch(r"(?:@(%p\d+) )?(.*);", line).groups()  # type: ignore[union-attr]
+            name, _, operands = rest.partition(" ")
+            self.code.append((guard, name, [x.strip() for x in re.split(r",(?![^\[]*\])", operands)] if operands else []))
+
+
+def _number(text: str) -> Any:
+    if text.startswith("0d"):
+        return struct.unpack(">d", bytes.fromhex(text[2:]))[0]
+    if text.startswith("0f"):
+        return struct.unpack(">f", bytes.fromhex(text[2:]))[0]
+    return int(text)
+
+
+class Thread:
+    """One thread of a launch."""
+
+    def __init__(self, program: Program, ports: bytes, numbers: Sequence[int], state: int, threads: int) -> None:
+        self.program, self.r = program, {}
+        self.r |= {"%ctaid.x": state // threads, "%ntid.x": threads, "%tid.x": state % threads}
+        self.parameters = {"ports": ports, "states": struct.pack("<Q", numbers[0]), "rows": struct.pack("<Q", numbers[1])}
+        self.local = {name: ctypes.create_string_buffer(size) for name, size in program.areas.items()}
+
+    def run(self) -> None:
+        """All instructions until the end."""
+        at, code = 0, self.program.code
+        while at < len(code):
+            guard, name, operands = code[at]
+            at += 1
+            if guard is not None and not self.r[guard]:
+                continue
+            if name == "ret":
+                return
+            if name == "bra":
+                at = self.program.labels[operands[0]]
+            else:
+                self.step(name, operands)
+
+    def value(self, text: str) -> Any:
+        """A register, a constant, or the address of a variable."""
+        if text.startswith("%"):
+            return self.r[text]
+        if text in self.local:
+            return ctypes.addressof(self.local[text])
+        if text in self.program.constants:
+            return ctypes.addressof(self.program.constants[text])
+        return _number(text)
+
+    def address(self, text: str) -> int:
+        """[register + number]."""
+        base, _, offset = text[1:-1].partition("+")
+        return int(self.value(base)) + int(offset or 0)
+
+    def step(self, name: str, operands: list[str]) -> None:
+        """One instruction."""
+        op, *rest = name.split(".")
+        kind = rest[-1] if rest else ""
+        if op == "ld" and rest[0] == "param":
+            base, _, offset = operands[1][1:-1].partition("+")
+            self.r[operands[0]] = struct.unpack_from("<Q", self.parameters[base], int(offset or 0))[0]
+        elif op == "ld":
+            self.r[operands[0]] = TYPES[kind].from_address(self.address(operands[1])).value
+        elif op == "st":
+            TYPES[kind].from_address(self.address(operands[0])).value = self.value(operands[1])
+        else:
+            self.r[operands[0]] = self.computed(op, rest, kind, [self.value(x) for x in operands[1:]], operands)
+
+    def computed(self, op: str, rest: list[str], kind: str, v: list[Any], operands: list[str]) -> Any:
+        """What an instruction without memory gives."""
+        if kind in ("f64", "f32") and op not in ("cvt", "setp", "selp", "mov"):
+            return _float(op, rest, Ieee(single=kind == "f32"), v)
+        if op == "mov":
+            return _moved(kind, operands[0], v[0])
+        if op == "setp":
+            return COMPARE[rest[0]](*[x if kind[0] == "f" else _integer(kind, x) for x in v])
+        if op == "selp":
+            return v[0] if v[2] else v[1]
+        if kind == "pred":
+            return {"and": lambda: v[0] and v[1], "or": lambda: v[0] or v[1], "not": lambda: not v[0]}[op]()
+        if op == "cvta":
+            return v[0]
+        if op == "cvt":
+            return _converted(rest, v[0])
+        return _integers(op, rest, kind, v)
+
+
+def _float(op: str, rest: list[str], ieee: Ieee, v: list[Any]) -> float:
+    assert op in ("neg", "abs", "copysign") or rest[0] == "rn", f"{op} must be rounded to nearest"
+    if op == "copysign":
+        return math.copysign(v[1], v[0])  # the sign of the first operand
+    found: float = ieee.functions[op](*v)
+    return found
+
+
+def _moved(kind: str, target: str, value: Any) -> Any:
+    """mov between registers of one type, or the bits of a number."""
+    if kind in ("b64", "b32") and isinstance(value, float):
+        return struct.unpack("<Q" if kind == "b64" else "<I", struct.pack("<d" if kind == "b64" else "<f", value))[0]
+    if target.startswith("%d") and isinstance(value, int):
+        return struct.unpack("<d", struct.pack("<Q", value))[0]
+    if target.startswith("%f") and isinstance(value, int):
+        return struct.unpack("<f", struct.pack("<I", value))[0]
+    return value
+
+
+def _converted(rest: list[str], a: Any) -> Any:
+    to, of = rest[-2:]
+    if rest[0] == "rni":
+        return a if not math.isfinite(a) else math.copysign(float(round(a)), a)
+    if rest[0] == "rmi":
+        return a if not math.isfinite(a) or a == 0.0 else float(math.floor(a))
+    if rest[0] == "rzi":
+        return int(a)
+    if to in ("f64", "f32"):
+        number = float(a if of[0] == "f" else _integer(of, a))
+        return number if to == "f64" else float(np.float32(a if of[0] == "f" else _integer(of, a)))
+    return a % (WORD if to == "u32" else LONG)
+
+
+def _integer(kind: str, a: int) -> int:
+    bits = int(kind[1:])
+    a %= 2**bits
+    return a - 2**bits if kind in SIGNED and a >= 2 ** (bits - 1) else a
+
+
+def _integers(op: str, rest: list[str], kind: str, v: list[int]) -> int:
+    size = 2 ** int(kind[1:])
+    if op == "mad":
+        return (v[0] * v[1] + v[2]) % LONG
+    if op == "mul" and rest[0] == "wide":
+        return v[0] * v[1]
+    if op == "mul":
+        product = (v[0] % size) * (v[1] % size)
+        return product // size if rest[0] == "hi" else product % size
+    if op in ("min", "max"):
+        chosen = (min if op == "min" else max)(_integer(kind, v[0]), _integer(kind, v[1]))
+        return chosen % size
+    table: dict[str, Callable[[], int]] = {
+        "add": lambda: v[0] + v[1],
+        "sub": lambda: v[0] - v[1],
+        "and": lambda: v[0] & v[1],
+        "or": lambda: v[0] | v[1],
+        "xor": lambda: v[0] ^ v[1],
+        "shl": lambda: v[0] << v[1],
+        "shr": lambda: (v[0] % size) >> v[1],
+    }
+    return table[op]() % size
+
+
+class Code:
+    """A kernel, in the place of one loaded by the driver."""
+
+    def __init__(self, on: Any, cubin: bytes, entry: str) -> None:
+        self.program = Program(cubin.decode())
+
+    def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0) -> None:
+        """Run every thread of every block."""
+        for state in range(blocks * threads):
+            Thread(self.program, ports, numbers, state, threads).run()
+
+
+class Device:
+    """A GPU, in the place of a real one."""
+
+    name, capability = "interpreter", 90
+
+    def compiled(self, ptx: str, level: int) -> bytes:
+        """The text as it is."""
+        return ptx.encode()
+
+
+class Buffer:
+    """Memory of this process."""
+
+    def __init__(self, on: Any, size: int) -> None:
+        self.memory = np.full(max(size, 1), 0xA5, np.uint8)
+        self.address = self.memory.ctypes.data
+
+    def fill(self, source: np.ndarray) -> None:
+        """Copy an array to it."""
+        self.memory[: source.nbytes] = np.ascontiguousarray(source).reshape(-1).view(np.uint8)
+
+    def read(self, target: np.ndarray) -> None:
+        """Copy it to an array."""
+        target.reshape(-1).view(np.uint8)[...] = self.memory[: target.nbytes]
