@@ -29,6 +29,7 @@ ALL = (
     "contact",
     "contact_points",
     "float32",
+    "gpu",
     "fourlimb",
     "closed_loop",
     "motion",

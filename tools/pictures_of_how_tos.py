@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import tempfile
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -205,25 +205,19 @@ def how_to_rl(path: Path) -> None:
 
 
 def how_to_gpu(path: Path) -> None:
-    """Ticks per second over the batch."""
-    p = program("gpu")
-    figure = sheet("Ticks of the loop per second, on this processor", 10.0, 3.8)
-    left = figure.subplots()
-    sizes = [1, 4, 16, 64, 256, 1024]
-    for kind, color in ((np.float64, BLUE), (np.float32, ORANGE)):
-        rates = []
-        for size in sizes:
-            x, target = p["x"][:size].astype(kind), p["target"].astype(kind)
-            p["loop"].rollout(x, target, 200, every=200)
-            times = []
-            for _ in range(3):
-                start = perf_counter()
-                p["loop"].rollout(x, target, 200, every=200)
-                times.append(perf_counter() - start)
-            rates.append(200 * size / min(times))
-        left.loglog(sizes, rates, "o-", color=color, label=np.dtype(kind).name)
-    left.legend(frameon=False, fontsize=10)
-    labelled(left, "A double pendulum under PD control", "robots", "ticks per second")
+    """States per second over the batch on a GPU and on the processor beside it, as `python -m benchmarks gpu` measured them."""
+    measured = json.loads((Path(__file__).parents[1] / "benchmarks" / "results" / "h200.json").read_text())
+    figure = sheet(f"States per second, {measured['computer']}", 10.0, 4.2)
+    panels = {"forward dynamics": "ur3", "derivatives": "ur3", "step with contact": "pidog"}
+    for ax, (what, robot) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        for precision, color in (("f32", ORANGE), ("f64", BLUE)):
+            row = measured["cases"][f"{what}, {robot} {precision}"]
+            for where, line in (("cuda", "o-"), ("cpu", "o:")):
+                rates = [1e6 * rate for rate in row[where].values()]
+                name = f"{precision}, {'GPU' if where == 'cuda' else 'processor'}"
+                ax.loglog([int(n) for n in row[where]], rates, line, color=color, ms=4, lw=1.3, label=name)
+        ax.legend(frameon=False, fontsize=8.5)
+        labelled(ax, f"{what}, {robot}", "states in a batch", "states per second")
     save(figure, path)
 
 

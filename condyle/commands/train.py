@@ -262,5 +262,5 @@ def _check(out: Path, seconds: float | None, device: str, library: str) -> None:
         raise CondyleError(f"--library {library:.20}: there is no such library to train with{nearest(library, LIBRARIES)}")
     if device != "cpu":
         raise CondyleError(
-            f"--device {device:.20}: training runs on the processor only, there is no GPU backend yet; leave --device out"
+            f"--device {device:.20}: training runs on the processor only yet; leave --device out"
         )
