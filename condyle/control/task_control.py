@@ -1,7 +1,7 @@
 """Controllers of the tool: operational space, and Cartesian impedance.
 
-    impedance = CartesianImpedance(world, "tool", stiffness=[800, 800, 800, 20, 20, 20])
-    loop = cd.Loop(world, lambda x: impedance(x, ToolSample(R, p)))
+impedance = CartesianImpedance(world, "tool", stiffness=[800, 800, 800, 20, 20, 20])
+loop = cd.Loop(world, lambda x: impedance(x, ToolSample(R, p)))
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class CartesianImpedance(TaskController):
     """tau = J^T (K e + D e') + g + N^T M a0: the tool is held by springs and dampers, and yields to a push F by K^-1 F.
 
     `stiffness`: N/m and N m/rad for each of `axes`, in the axes of the task frame; by default the weight of the arm over SAG. The
-    spring is the gradient of e^T K e / 2, for rotations of any size. `damping`: D, constant, N s/m and N m s/rad. `damping_ratio`:
-    adds a D that gives every mode of  Lambda e'' + D e' + K e = 0  this ratio, at every pose:
+    spring is the gradient of e^T K e / 2, for rotations of any size. `damping`: D, constant, N s/m and N m s/rad.
+    `damping_ratio`: adds a D that gives every mode of  Lambda e'' + D e' + K e = 0  this ratio, at every pose:
 
         K^1/2 A K^1/2 = V diag(w^2) V^T,    D = 2 ratio K^1/2 V diag(1/w) V^T K^1/2
 
-    None adds nothing. `passive`: the null space is damped, by -null_kd M v, without a spring to the posture. Then for a reference at
-    rest the energy  v^T M v / 2 + e^T K e / 2  never grows by more than the work of external forces.
+    None adds nothing. `passive`: the null space is damped, by -null_kd M v, without a spring to the posture. Then for a reference
+    at rest the energy  v^T M v / 2 + e^T K e / 2  never grows by more than the work of external forces.
     `feedforward`: also c(q, v) and Lambda (a_d - Jdot v), so that a moving reference is followed; needs the model of the masses.
-    `inertia`: kg and kg m^2 of each axis, shapes the inertia: Lambda_d e'' + D e' + K e = -F_ext. It needs the measured wrench,
+    `shaped_inertia`: kg and kg m^2 of each axis, M in  M e'' + D e' + K e = -F_ext. It needs the measured wrench,
     `controller(x, reference, wrench=w)`, six numbers in world axes, of the environment on the tool.
     Output: {"u": (nu,), "error": (6,), "stored": energy of the spring, J}.
     """
@@ -93,21 +93,23 @@ class CartesianImpedance(TaskController):
         axes: Sequence[str] | str = AXES,
         passive: bool = False,
         feedforward: bool = False,
-        inertia: Any = None,
+        shaped_inertia: Any = None,
         **options: Any,
     ) -> None:
         super().__init__(simulation, frame, axes=axes, **options)
-        if passive and (feedforward or inertia is not None):
+        if passive and (feedforward or shaped_inertia is not None):
             raise ControlError(
-                f"controller '{self.name}': feedforward and inertia cancel parts of the dynamics, so they are not passive; leave "
-                "them out, or passive"
+                f"controller '{self.name}': feedforward and shaped_inertia cancel parts of the dynamics and are not passive; "
+                "leave them out, or passive"
             )
         if passive and self.null_kd.shape:
             raise ControlError(f"controller '{self.name}': a passive null space has one null_kd for all joints")
         self.K = self.axis_gain("stiffness", self._default() if stiffness is None else stiffness, "N/m, N m/rad")
         self.D = self.axis_gain("damping", damping, "N s/m, N m s/rad")
         self.ratio = None if damping_ratio is None else self.parameter("damping_ratio", damping_ratio, minimum=0.0)
-        self.inertia = None if inertia is None else self.axis_gain("inertia", inertia, "kg, kg m^2", minimum=1e-12)
+        self.inertia = (
+            None if shaped_inertia is None else self.axis_gain("shaped_inertia", shaped_inertia, "kg, kg m^2", minimum=1e-12)
+        )
         self.passive, self.feedforward = bool(passive), bool(feedforward)
 
     def _default(self) -> np.ndarray:
@@ -127,7 +129,8 @@ class CartesianImpedance(TaskController):
         if self.inertia is not None:
             if wrench is None:
                 raise ControlError(
-                    f"controller '{self.name}' shapes the inertia, so it needs the measured wrench: controller(x, reference, wrench=w)"
+                    f"controller '{self.name}' shapes the inertia, so it needs the measured wrench: "
+                    "controller(x, reference, wrench=w)"
                 )
             measured = tool.chosen(six(wrench))
             tau = tool.accelerating(tool.chosen(six(r.acceleration)) + (force + measured) / self.inertia)

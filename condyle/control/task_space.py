@@ -2,13 +2,13 @@
 
     V = J v,    A = J M^-1 J^T,    Lambda = A^-1,    N^T = 1 - J^T Lambda J M^-1      (Khatib 1987)
 
-Rows are chosen axes of a task frame: "x", "y", "z" and rotations "rx", "ry", "rz" about them. Near a singularity A loses rank, and
-Lambda would grow without bound. There A + mu S^-2 takes its place, with S = (1, 1, 1, l, l, l) for a length l of the arm:
+Rows are chosen axes of a task frame: "x", "y", "z" and rotations "rx", "ry", "rz" about them. Near a singularity A loses rank,
+and Lambda would grow without bound. There A + mu S^-2 takes its place, with S = (1, 1, 1, l, l, l) for a length l of the arm:
 
     sigma = 1 / trace((S A S)^-1),    mu = max(0, 1 - m sigma)^2 / m
 
-so that it is exact where sigma > 1 / m, and no effective mass is above 4/3 of m, the parameter `max_mass`. Where mu is not zero, the
-tool accelerates less than commanded along the lost directions, by the factor A / (A + mu), and null-space torques reach
+so that it is exact where sigma > 1 / m, and no effective mass is above 4/3 of m, the parameter `max_mass`. Where mu is not zero,
+the tool accelerates less than commanded along the lost directions, by the factor A / (A + mu), and null-space torques reach
 the tool by mu / (A + mu). An arm with fewer joints than rows is always there: then mu = 1 / m, and its tool accelerates with the
 least squared error, nearly.
 """
@@ -62,8 +62,9 @@ def arm_length(robot: Robot, frame: str) -> float:
 class TaskController(ArmController):
     """A controller of a frame of an arm, along chosen axes of a task frame.
 
-    `axes`: the rows. `task_frame`: a parameter, the rotation (3, 3) of these axes in the world. `posture`, `null_kp`, `null_kd`: where
-    the joints go, 1/s^2 and 1/s, as far as the tool leaves them free. `max_mass`: the damping of singularities, kg, see above.
+    `axes`: the rows. `task_frame`: a parameter, the rotation (3, 3) of these axes in the world. `posture`, `null_kp`, `null_kd`:
+    where the joints go, 1/s^2 and 1/s, as far as the tool leaves them free. `max_mass`: the damping of singularities, kg, see
+    above.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class ToolState:
         return self.into_task(six_rows)[list(self.owner.rows)]
 
     def error(self, R_d: Any, p_d: Any) -> Any:
-        """(p_d - p, log(R_d R^T)): displacement and rotation vector from the tool to the reference, (6,), axes of the task frame."""
+        """(p_d - p, log(R_d R^T)), (6,): displacement and rotation vector from tool to reference, in axes of the task frame."""
         R, p = self.pose
         turn = R @ quaternion_log(quaternion_of(R.T @ np.asarray(R_d)))
         return self.into_task(np.concatenate([p_d - p, turn]))

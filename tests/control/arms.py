@@ -46,7 +46,7 @@ def here(R: Any, p: Any) -> ToolSample:
 
 
 class EnergyBalance(cd.Block):
-    """Largest excess of energy over work, J: energy(t) - energy(0) - work of the wrench at the frame; and the largest work.
+    """Largest excess of energy, J: energy(t) - energy(0) - work of the wrench at the frame; and the largest energy(0) + work.
 
     Called as balance(x, energy, wrench). A constant wrench of the last tick does the work F . dp + T . log(dR).
     """
@@ -60,7 +60,7 @@ class EnergyBalance(cd.Block):
             self.state(name, 0.0)
 
     def step(self, state: dict[str, Any], x: Any, energy: Any, wrench: Any) -> tuple[Any, dict[str, Any]]:
-        """{"excess", "work"} so far."""
+        """{"excess", "supplied"} so far."""
         X = x.frame_pose(self.frame)
         begun = state["begun"] > 0.5
         turn = X.R @ quaternion_log(quaternion_of(state["R"].T @ X.R + cd.where(begun, 0.0, 1.0) * np.eye(3)))
@@ -68,9 +68,9 @@ class EnergyBalance(cd.Block):
         work = state["work"] + cd.where(begun, done, 0.0)
         first = cd.where(begun, state["first"], energy)
         excess = np.maximum(state["excess"], energy - first - work)
-        most = np.maximum(state["most"], work)
+        most = np.maximum(state["most"], first + work)
         after = {"p": X.p, "R": X.R, "wrench": np.zeros(6) + wrench, "first": first, "begun": 1.0, "work": work}
-        return {"excess": excess, "work": most}, {**after, "most": most, "excess": excess}
+        return {"excess": excess, "supplied": most}, {**after, "most": most, "excess": excess}
 
 
 def random_pushes(count: int, seed: int = 0) -> np.ndarray:
