@@ -17,7 +17,7 @@ import numpy as np
 
 from condyle.control.arm_controller import ToolSample
 from condyle.control.task_control import followed
-from condyle.control.task_space import AXES, TaskController, chosen_rows, six, tool_sample
+from condyle.control.task_space import AXES, TaskController, ToolController, ToolState, chosen_rows, six, tool_sample
 from condyle.dynamics.rotations import normalized, quaternion_exp, quaternion_log, quaternion_product
 from condyle.errors import ControlError
 from condyle.robot.joints import rotation_of
@@ -25,7 +25,11 @@ from condyle.simulate.simulation import Simulation
 from condyle.tape.array import array, where
 
 PERIOD = 0.5  # s of the default admittance's oscillation
-SOFT = 0.1  # rad or m: how far the arm's own weight at its length pushes into a default virtual wall or limit
+# of hand guiding, relative to the load of gravity of a joint, or to the weight of the arm
+JOINT_DAMPING = 0.02  # s/rad: damping of the joints
+LIMIT_ANGLE = 0.1  # rad: how far the load pushes a joint into its limit's spring
+FIXTURE_DEPTH = 0.01  # m: how far the weight pushes into a wall or a lock
+SPEED_DAMPING = 2.0  # s/m: above the limit of the speed
 
 
 class Admittance(TaskController):
@@ -144,9 +148,8 @@ class HybridForcePosition(TaskController):
         self.force_kp = self.axis_gain("force_kp", force_kp)
         self.force_ki = self.axis_gain("force_ki", force_ki, "1/s")
         self.force_damping = self.axis_gain("force_damping", force_damping, "1/s")
-        weight = self.robot.mass * float(np.linalg.norm(self.robot.model.gravity) or 9.81)
         self.integral_limit = self.parameter(
-            "integral_limit", weight if integral_limit is None else integral_limit, "N", minimum=0.0
+            "integral_limit", self.weight if integral_limit is None else integral_limit, "N", minimum=0.0
         )
         self.compensation = self.parameter("compensation", compensation, minimum=0.0, maximum=1.0)
         self.friction = bool(friction)
@@ -168,11 +171,11 @@ class HybridForcePosition(TaskController):
         return output, {"integral": integral}
 
 
-class HandGuiding(TaskController):
+class HandGuiding(ToolController):
     """tau = g - d v + virtual fixtures: the arm floats, and a hand can move it.
 
-    `damping`: d of each joint, N m s/rad; by default so that its own weight would move the arm through SOFT in a second.
-    Fixtures, each a spring with damping in the spring only, or damping alone, so that none of them adds energy:
+    `damping`: d of each joint, N m s/rad; by default JOINT_DAMPING times the load of gravity. Fixtures, each a spring with
+    damping inside of it, or damping alone, so that none of them adds energy:
 
     - `joint_stiffness`: of springs from `margin` rad before each limit of a joint on; 0 for none.
     - `walls`: planes (normal, offset), normal . p >= offset for the frame's position p, with `wall_stiffness`, N/m.
@@ -201,23 +204,22 @@ class HandGuiding(TaskController):
         **options: Any,
     ) -> None:
         super().__init__(simulation, frame, **options)
-        weight = self.robot.mass * float(np.linalg.norm(self.robot.model.gravity) or 9.81)
         loads = np.array([joint.load for joint in simulation.joint_forces], dtype=float)
-        self.damping = self.gain("damping", 0.02 * loads if damping is None else damping, "N m s/rad")
+        self.damping = self.gain("damping", JOINT_DAMPING * loads if damping is None else damping, "N m s/rad")
         self.joint_stiffness = self.gain(
-            "joint_stiffness", loads / SOFT if joint_stiffness is None else joint_stiffness, "N m/rad"
+            "joint_stiffness", loads / LIMIT_ANGLE if joint_stiffness is None else joint_stiffness, "N m/rad"
         )
         self.margin = self.parameter("margin", margin, "rad", minimum=0.0)
         self.walls = self._planes(walls)
         self.wall_stiffness = self.parameter(
-            "wall_stiffness", weight / 0.01 if wall_stiffness is None else wall_stiffness, "N/m", minimum=0.0
+            "wall_stiffness", self.weight / FIXTURE_DEPTH if wall_stiffness is None else wall_stiffness, "N/m", minimum=0.0
         )
         self.speed = None if speed is None else self.parameter("speed", speed, "m/s", minimum=0.0)
         self.speed_damping = self.parameter(
-            "speed_damping", 2.0 * weight if speed_damping is None else speed_damping, "N s/m", minimum=0.0
+            "speed_damping", SPEED_DAMPING * self.weight if speed_damping is None else speed_damping, "N s/m", minimum=0.0
         )
         self.locked = chosen_rows(self.name, locked) if locked else ()
-        stiff = np.array([1.0 if k < 3 else self.lever**2 for k in self.locked]) * weight / 0.01
+        stiff = np.array([1.0 if k < 3 else self.lever**2 for k in self.locked]) * self.weight / FIXTURE_DEPTH
         given = stiff if lock_stiffness is None else np.broadcast_to(np.asarray(lock_stiffness, dtype=float), (len(self.locked),))
         self.lock_stiffness = self.parameter("lock_stiffness", given, "N/m, N m/rad", minimum=0.0) if self.locked else None
         self.fixture_damping = self.parameter("fixture_damping", fixture_damping, "s", minimum=0.0)
@@ -271,7 +273,7 @@ class HandGuiding(TaskController):
             stored = stored + 0.5 * k[j] * (below * below + above * above)
         return tau + array(pushes), stored
 
-    def _locked(self, tool: Any, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+    def _locked(self, tool: ToolState, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
         """(wrench of the locks in world axes, their energy)."""
         if len(inputs) < 2 or inputs[1] is None:
             raise ControlError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from condyle.control.arm_controller import ToolSample
-from condyle.control.task_space import AXES, TaskController, ToolState, six, tool_sample
+from condyle.control.task_space import AXES, TaskController, TaskState, six, tool_sample
 from condyle.errors import ControlError
 from condyle.simulate.simulation import Simulation
 from condyle.tape.array import array
@@ -57,7 +57,7 @@ class OperationalSpace(TaskController):
         return {"u": tau, "error": tool.into_world(error)}, {}
 
 
-def followed(tool: ToolState, r: ToolSample, kp: Any, kd: Any) -> tuple[Any, Any]:
+def followed(tool: TaskState, r: ToolSample, kp: Any, kd: Any) -> tuple[Any, Any]:
     """(a_d + kd e' + kp e of the chosen rows, e of all six), in the axes of the task frame."""
     rows = list(tool.owner.rows)
     error = tool.error(r.R, r.p)
@@ -113,7 +113,7 @@ class CartesianImpedance(TaskController):
         self.passive, self.feedforward = bool(passive), bool(feedforward)
 
     def _default(self) -> np.ndarray:
-        along = self.robot.mass * float(np.linalg.norm(self.robot.model.gravity) or 9.81) / SAG
+        along = self.weight / SAG
         return np.array([along if k < 3 else along * self.lever**2 for k in self.rows])
 
     def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
@@ -142,7 +142,7 @@ class CartesianImpedance(TaskController):
         stored = 0.5 * (full @ (error * error))
         return {"u": tau, "error": tool.into_world(error), "stored": stored}, {}
 
-    def _damping(self, tool: ToolState, K: Any, rate: Any) -> Any:
+    def _damping(self, tool: TaskState, K: Any, rate: Any) -> Any:
         """D e' of the chosen rows."""
         constant = self.D * rate
         if self.ratio is None:
@@ -155,7 +155,7 @@ class CartesianImpedance(TaskController):
         least = np.maximum(w2, 1e-12 * w2[-1] + 1e-300)
         return constant + 2.0 * self.ratio * (root * (V @ ((V.T @ (root * rate)) / np.sqrt(least))))
 
-    def _null(self, tool: ToolState) -> Any:
+    def _null(self, tool: TaskState) -> Any:
         if not self.redundant:
             return np.zeros(self.size)
         a0 = -(self.null_kd * tool.v) if self.passive else tool.posture_acceleration()

@@ -26,12 +26,13 @@ MOST_STEPS = 200
 class ArmMPC(ArmController):
     """Torques that minimise, over a horizon of `steps` intervals, the weighted squares of
 
-        position (q_k - r_k),  velocity (v_k - r'_k),  effort (a_k - r''_k) / s      and at the end  terminal times the first two
+        q_k - r_k by `position`,    v_k - r'_k by `velocity`,    a_k - r''_k by `effort`,
 
-    with q'' = a constant in each interval, under lower <= q <= upper, |v| <= speed and |ID(q, v, a)| <= torque. Unknowns are the
-    accelerations, so the prediction is exact for any arm, and torques are constraints, affine in a. One real-time iteration is
-    made every `every` ticks; the torque ID(q, v, a_0) follows at every tick, and is clipped to the limits, which linearised
-    constraints may miss. Bounds of q and v are soft, so that a problem has a solution wherever the arm is.
+    and at the end `terminal` times the first two, with q'' = a constant in each interval, under lower <= q <= upper,
+    |v| <= speed and |ID(q, v, a)| <= torque. Unknowns are the accelerations, so the prediction is exact for any arm, and torques
+    are constraints, affine in a. One real-time iteration is made every `every` ticks; the torque ID(q, v, a_0) follows at every
+    tick, and is clipped to the limits, which linearised constraints may miss. Bounds of q and v are soft, so that a problem has a
+    solution wherever the arm is.
 
     `frame`: the position of this frame is tracked instead of the joints, and `posture` says how much the joints stay where they
     are. `speed`, `torque`: one number, or one for each joint; by default those of the robot. `friction`: whether torques include

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control.arms import READY, TOOL, EnergyBalance, arm, here, pose_rows, random_pushes, regular_poses
+from control.arms import READY, TOOL, arm, here, pose_rows, random_pushes, regular_poses
 
 import condyle as cd
 from condyle.blocks.force_sensors import ForceTorque
 from condyle.control.arm_controller import ToolSample
+from condyle.control.energy_balance import EnergyBalance
 from condyle.control.external_wrench import ExternalWrench
 from condyle.control.force_control import Admittance, HandGuiding, HybridForcePosition
 from condyle.control.task_control import CartesianImpedance

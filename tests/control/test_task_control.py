@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control.arms import READY, TOOL, EnergyBalance, arm, here, pose_rows, random_pushes, regular_poses
+from control.arms import READY, TOOL, arm, here, pose_rows, random_pushes, regular_poses
 
 import condyle as cd
 from condyle.control.arm_controller import ToolSample
+from condyle.control.energy_balance import EnergyBalance
 from condyle.control.force_control import Admittance, HandGuiding, HybridForcePosition
 from condyle.control.task_control import CartesianImpedance, OperationalSpace
 from condyle.dynamics.rotations import quaternion_exp
