@@ -28,7 +28,7 @@ PERIOD = 0.5  # s of the default admittance's oscillation
 # of hand guiding, relative to the load of gravity of a joint, or to the weight of the arm
 JOINT_DAMPING = 0.02  # s/rad: damping of the joints
 LIMIT_ANGLE = 0.1  # rad: how far the load pushes a joint into its limit's spring
-FIXTURE_DEPTH = 0.01  # m: how far the weight pushes into a wall or a lock
+FIXTURE_DEPTH = 0.02  # m: how far the weight pushes into a wall or a lock
 SPEED_DAMPING = 2.0  # s/m: above the limit of the speed
 
 
@@ -200,7 +200,7 @@ class HandGuiding(ToolController):
         speed_damping: float | None = None,
         locked: Sequence[str] | str = (),
         lock_stiffness: Any = None,
-        fixture_damping: float = 0.05,
+        fixture_damping: float = 0.02,
         **options: Any,
     ) -> None:
         super().__init__(simulation, frame, **options)

@@ -36,7 +36,8 @@ class ArmMPC(ArmController):
 
     `frame`: the position of this frame is tracked instead of the joints, and `posture` says how much the joints stay where they
     are. `speed`, `torque`: one number, or one for each joint; by default those of the robot. `friction`: whether torques include
-    damping and dry friction of the joints, as the model has them. The weights are parameters.
+    damping and dry friction of the joints, as the model has them. `start`: joint positions that the first plan stays at; from far
+    away the first three solves or so miss the torque limits, and their torques are clipped. The weights are parameters.
 
     The reference is a Sample, extrapolated over the horizon by its velocity and acceleration; or a motion with `at(t)`, whose
     preview is exact; with `frame`, a ToolSample or a motion of the position. Output: {"u": (nu,), "planned_acceleration": (nv,)};
@@ -59,6 +60,7 @@ class ArmMPC(ArmController):
         speed: Any = None,
         torque: Any = None,
         friction: bool = False,
+        start: Any = None,
         every: int = 1,
         model: Robot | None = None,
         name: str | None = None,
@@ -81,8 +83,11 @@ class ArmMPC(ArmController):
         self.speed = self._limits("speed", self.robot.velocity_limits if speed is None else speed)
         self.torque = self._limits("torque", simulation.effort_limits if torque is None else torque)
         self.problem = self._problem()
-        start = np.concatenate([self._inside(), np.zeros(self.size)])
-        self.solver = SolverBlock(self.problem.rti(**solver), start, name=f"{self.name}_solver", every=every)
+        pose = self._inside() if start is None else np.asarray(start, dtype=float)
+        if pose.shape != (self.size,) or not np.all(np.isfinite(pose)):
+            raise ControlError(f"controller '{self.name}': start must have {self.size} joint positions, got {start!r:.60}")
+        first = np.concatenate([pose, np.zeros(self.size)])
+        self.solver = SolverBlock(self.problem.rti(**solver), first, name=f"{self.name}_solver", every=every)
 
     # ---- the problem
 
