@@ -121,7 +121,7 @@ def response(name: str, steps: tuple[float, ...]) -> list[float]:
     errors = []
     for dt in steps:
         control = OperationalSpace(cd.Simulation(robot, dt=dt, ground=None), frame, kp=kp, friction=True)
-        loop, every = cd.Loop(control.simulation, partial(_held, control, goal)), round(0.02 / dt)
+        loop, every = cd.Loop(control.simulation, partial(_followed, control, goal)), round(0.02 / dt)
         # an error is that at the start of a tick: one more before
         x = loop.step(loop.state(q))
         errors.append(loop.rollout(x, steps=25 * every, record=["error"], every=every)["error"] - closed_form)
@@ -130,7 +130,7 @@ def response(name: str, steps: tuple[float, ...]) -> list[float]:
     return [float(np.max(np.abs(error) / np.abs(e0))) for error in errors]
 
 
-def _held(control: Any, goal: Any, x: Any) -> Any:
+def _followed(control: Any, goal: Any, x: Any) -> Any:
     return control(x, goal)
 
 
@@ -260,12 +260,12 @@ def speeds(console: Console, seconds: float) -> dict[str, float]:
     world = cd.Simulation(robot, dt=0.001, ground=None)
     R, p = robot.frame_pose(READY, frame)
     goal, wrench = ToolSample(R, p), np.zeros(6)
-    space, held = OperationalSpace(world, frame), CartesianImpedance(world, frame)
+    space, ratio = OperationalSpace(world, frame), CartesianImpedance(world, frame)
     plain, soft = CartesianImpedance(world, frame, damping_ratio=None, damping=20.0), Admittance(world, frame)
     hybrid, hand = HybridForcePosition(world, frame), HandGuiding(world, frame)
     loops: dict[str, Callable[..., Any]] = {
         "operational space": lambda x: space(x, goal),
-        "Cartesian impedance, damping by ratio": lambda x: held(x, goal),
+        "Cartesian impedance, damping by ratio": lambda x: ratio(x, goal),
         "Cartesian impedance, constant damping": lambda x: plain(x, goal),
         "admittance": lambda x: soft(x, goal, wrench=wrench),
         "hybrid force and position": lambda x: hybrid(x, goal, wrench=wrench),

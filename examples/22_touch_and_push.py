@@ -38,7 +38,9 @@ for control in (impedance, admittance):
     loop = cd.Loop(air, control)
     q = loop.rollout(loop.state(ready), steps=4000, record=["q"], every=4000)["q"][-1]
     moved[control.__name__] = robot.frame_pose(q, "tool")[1][2] - p[2]
-    print(f"{control.__name__}: 10 N down moves the tool by {1e3 * moved[control.__name__]:.4f} mm, F / K is {-1e4 / K[2]:.4f} mm")
+    print(
+        f"{control.__name__}: 10 N down moves the tool by {1e3 * moved[control.__name__]:.4f} mm, F / K is {-1e4 / K[2]:.4f} mm"
+    )
 
 # hybrid: 20 N on a table with friction 0.3, while the tool draws a line
 table = cd.Simulation(robot, dt=0.001, ground=cd.Plane(friction=0.3, offset=p[2] - 0.04), contacts={"tool": 0.02})

@@ -267,7 +267,7 @@ class TaskState(ToolState):
         return M @ a0 - self.J.T @ self.force(self.J @ a0)
 
     def accelerating(self, a: Any, *, friction: bool = False) -> Any:
-        """Joint forces that give the tool the acceleration a of the chosen rows, and the posture what is left:
+        """Joint forces that give the tool the acceleration a of the chosen rows, and the null space the acceleration a0:
 
         J^T (Lambda a + mu + p) + N^T (M a0 + c + g)  =  ID(q, v, a0) + J^T Lambda (a - Jdot v - J a0)
         """

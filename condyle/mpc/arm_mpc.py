@@ -41,8 +41,8 @@ class ArmMPC(ArmController):
 
     The reference is a Sample, extrapolated over the horizon by its velocity and acceleration; or a motion with `at(t)`, whose
     preview is exact; with `frame`, a ToolSample or a motion of the position. Output: {"u": (nu,), "planned_acceleration": (nv,)};
-    the plan is the state of a block inside, "NAME_solver". Compile time does not depend on the number of steps: one stage is
-    recorded.
+    the plan is the state of a block inside, "NAME_solver". One stage is recorded, so compile time grows little with the
+    number of steps.
     """
 
     def __init__(

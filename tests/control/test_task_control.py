@@ -19,7 +19,7 @@ TURN = rotation_of(quaternion_exp(np.array([0.3, -0.8, 0.5])))
 
 
 @pytest.fixture(scope="module", params=["ur3", "panda"])
-def held(request: Any) -> tuple[str, Any, Any]:
+def under_impedance(request: Any) -> tuple[str, Any, Any]:
     """(name, loop, controller): an arm under Cartesian impedance in turned axes, with its energy balance."""
     name = request.param
     frame, world = TOOL[name], cd.Simulation(arm(name), dt=0.001, ground=None)
@@ -34,9 +34,9 @@ def held(request: Any) -> tuple[str, Any, Any]:
     return name, cd.Loop(world, closed, R=9, p=3, push=6, counted=1), control
 
 
-def test_stiffness_by_a_push(held: Any) -> None:
+def test_stiffness_by_a_push(under_impedance: Any) -> None:
     """A constant wrench along each axis of the task frame moves the tool by F / K along it; the null space has no part in it."""
-    name, loop, _ = held
+    name, loop, _ = under_impedance
     q = np.repeat(regular_poses(name, 3, sigma=0.02), 6, axis=0)
     stiffness = np.array([900.0, 1200.0, 1500.0, 30.0, 40.0, 50.0]) * np.random.default_rng(1).uniform(0.7, 1.3, (len(q), 6))
     axes = np.kron(np.eye(2), TURN)  # columns: the six directions in the world
@@ -52,9 +52,9 @@ def test_stiffness_by_a_push(held: Any) -> None:
     assert np.abs(out["v"][:, -1]).max() < 1e-3
 
 
-def test_no_more_energy_than_was_put_in(held: Any) -> None:
+def test_no_more_energy_than_was_put_in(under_impedance: Any) -> None:
     """1,000 random pairs of pushes, one batch: kinetic energy and energy of the spring stay below the work of the pushes."""
-    name, loop, _ = held
+    name, loop, _ = under_impedance
     if name != "ur3":
         pytest.skip("the passive controller is that of the UR3 here")
     q = regular_poses(name, 1000, seed=3)
