@@ -77,6 +77,10 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
             found[key] = numbers = sliding(path, compensation, 200 if tiny else 6000)
             table.add_row(f"force on a plane along a {key}: largest error, at the end, error of the path, mm", "ur3",
                           f"{numbers[0]:.1e}, {numbers[1]:.1e}, {1e3 * numbers[2]:.3f}")  # fmt: skip
+    for inertia in () if tiny else (True, False):
+        key = f"line, sensor with noise of 0.1 N and a delay of 2 ms, {'inertia and weight' if inertia else 'weight'} taken out"
+        found[key] = numbers = sliding("line", 0.9, 6000, inertia=inertia, delay=0.002, force_noise=0.1, torque_noise=0.005)
+        table.add_row(f"force on a plane along a {key}", "ur3", f"{numbers[0]:.1e}, {numbers[1]:.1e}, {1e3 * numbers[2]:.3f}")
     console.print(table)
     found["energy"] = energies(console, tiny)
     found["seconds"] = speeds(console, 0.02 if tiny else 1.0)
@@ -148,9 +152,9 @@ def null_space(name: str, count: int) -> tuple[float, float]:
     return float(np.abs(tool).max()), float(np.abs(joints).max())
 
 
-def sensed(world: cd.Simulation, frame: str) -> Callable[..., Any]:
+def sensed(world: cd.Simulation, frame: str, inertia: bool = True, **errors: Any) -> Callable[..., Any]:
     """The external wrench as a sensor gives it."""
-    sensor, external = ForceTorque(frame), ExternalWrench(world, frame)
+    sensor, external = ForceTorque(frame, **errors), ExternalWrench(world, frame, inertia=inertia)
     return lambda x, wrenches=None: external(x, sensor(x, wrenches))
 
 
@@ -181,13 +185,13 @@ def rotation_vector(R: np.ndarray) -> np.ndarray:
     return np.asarray(quaternion_log(quaternion_of(R)), dtype=float)
 
 
-def sliding(path: str, compensation: float, ticks: int) -> tuple[float, float, float]:
+def sliding(path: str, compensation: float, ticks: int, **sensor: Any) -> tuple[float, float, float]:
     """(largest relative error of the force, that at the end, largest error along the plane in m), after the first third."""
     robot, frame = arm("ur3"), "tool"
     R, p = robot.frame_pose(READY, frame)
     world = cd.Simulation(robot, dt=0.001, ground=cd.Plane(friction=FRICTION, offset=p[2] - 0.04), contacts={frame: 0.02})
     control = HybridForcePosition(world, frame, compensation=compensation, friction=True)
-    measured, wrench = sensed(world, frame), np.array([0.0, 0.0, -FORCE, 0.0, 0.0, 0.0])
+    measured, wrench = sensed(world, frame, **sensor), np.array([0.0, 0.0, -FORCE, 0.0, 0.0, 0.0])
 
     def closed(x: Any) -> Any:
         radius, zero = 0.05, 0.0 * x.t

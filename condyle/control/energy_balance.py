@@ -27,9 +27,8 @@ class EnergyBalance(Block):
         for part in ("first", "begun", "work", "most", "most_excess"):
             self.state(part, 0.0)
 
-    def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, energy: Any, wrench: Any) -> tuple[Any, dict[str, Any]]:
         """Excess and supplied energy up to this tick."""
-        x, energy, wrench = inputs
         X, begun = x.frame_pose(self.frame), state["begun"] > 0.5
         # at the first tick there is no pose before; any rotation keeps the logarithm finite
         before = state["R"].T @ X.R + where(begun, 0.0, 1.0) * np.eye(3)

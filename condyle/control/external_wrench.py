@@ -27,9 +27,8 @@ class ExternalWrench(ArmController):
         if self.robot.model.frame(frame).link < 0:
             raise ControlError(f"block '{self.name}': frame '{frame}' is fixed in the world, so no sensor carries it")
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reading: Any) -> tuple[Any, dict[str, Any]]:
         """The external wrench at the state x of the loop."""
-        x, reading = inputs
         model, frame = self.robot.model, self.robot.model.frame(self.tool)
         zero = np.zeros(self.size)
         v, a = (x.v, x.acceleration) if self.inertia else (zero, zero)

@@ -78,9 +78,9 @@ class Admittance(TaskController):
         self.state("rotation", np.array([0.0, 0.0, 0.0, 1.0]))
         self.state("velocity", np.zeros(6))
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any, wrench: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool and the measured wrench."""
-        x, r, measured = inputs[0], tool_sample(self.name, inputs[1]), measured_wrench(self.name, named)
+        r, measured = tool_sample(self.name, reference), measured_wrench(self.name, wrench)
         tool, h = self.at(x), self.dt
         F = tool.into_task(measured + six(r.wrench))
         d = np.concatenate([state["displacement"], quaternion_log(state["rotation"])])
@@ -155,9 +155,9 @@ class HybridForcePosition(TaskController):
         self.friction = bool(friction)
         self.state("integral", np.zeros(len(self.rows)))
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any, wrench: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool and the measured wrench."""
-        x, r, measured = inputs[0], tool_sample(self.name, inputs[1]), measured_wrench(self.name, named)
+        r, measured = tool_sample(self.name, reference), measured_wrench(self.name, wrench)
         tool, rows, S = self.at(x), list(self.rows), self.selection
         a, error = followed(tool, r, self.kp, self.kd)
         w, wanted = tool.chosen(measured), tool.chosen(six(r.wrench))
@@ -237,9 +237,9 @@ class HandGuiding(ToolController):
             found.append((normal / size, offset / size))
         return found
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot."""
-        x, tool = inputs[0], self.at(inputs[0])
+        tool = self.at(x)
         tau, stored = self._joints(x)
         _, p = tool.pose
         V = tool.into_world(tool.velocity)
@@ -254,7 +254,7 @@ class HandGuiding(ToolController):
             force = force - self.speed_damping * np.maximum(fast - self.speed, 0.0) / fast * V[:3]
         wrench = np.concatenate([force, torque])
         if self.locked:
-            held, energy = self._locked(tool, inputs)
+            held, energy = self._locked(tool, reference)
             wrench, stored = wrench + held, stored + energy
         J = self.robot.jacobian(x.q, self.tool)
         return {"u": tau + J.T @ wrench, "stored": stored}, {}
@@ -273,14 +273,14 @@ class HandGuiding(ToolController):
             stored = stored + 0.5 * k[j] * (below * below + above * above)
         return tau + array(pushes), stored
 
-    def _locked(self, tool: ToolState, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+    def _locked(self, tool: ToolState, reference: Any) -> tuple[Any, Any]:
         """(wrench of the locks in world axes, their energy)."""
-        if len(inputs) < 2 or inputs[1] is None:
+        if reference is None:
             raise ControlError(
                 f"controller '{self.name}' has locked axes, so it needs a reference: controller(x, ToolSample(R, p))"
             )
         assert self.lock_stiffness is not None
-        r, K = tool_sample(self.name, inputs[1]), np.zeros(len(self.locked)) + self.lock_stiffness
+        r, K = tool_sample(self.name, reference), np.zeros(len(self.locked)) + self.lock_stiffness
         full = array([K[self.locked.index(k)] if k in self.locked else 0.0 * K[0] for k in range(6)])
         error = tool.error(r.R, r.p)
         rate = tool.into_task(six(r.velocity)) - tool.velocity
@@ -288,11 +288,11 @@ class HandGuiding(ToolController):
         return tool.into_world(wrench), 0.5 * (full @ (error * error))
 
 
-def measured_wrench(name: str, named: dict[str, Any]) -> Any:
-    """The keyword `wrench` of a call, six numbers."""
-    if set(named) != {"wrench"}:
+def measured_wrench(name: str, wrench: Any) -> Any:
+    """The wrench of a call, six numbers."""
+    if wrench is None:
         raise ControlError(
-            f"controller '{name}' needs the measured wrench, and nothing else by name: controller(x, reference, wrench=w), six "
+            f"controller '{name}' needs the measured wrench: controller(x, reference, wrench=w), six "
             "numbers of the environment on the tool in world axes, as ExternalWrench gives them"
         )
-    return six(named["wrench"])
+    return six(wrench)

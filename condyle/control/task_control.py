@@ -48,10 +48,9 @@ class OperationalSpace(TaskController):
         self.kd = self.axis_gain("kd", 2.0 * np.sqrt(kp) if kd is None else kd, "1/s")
         self.friction = bool(friction)
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool."""
-        x, r = inputs[0], tool_sample(self.name, inputs[1])
-        tool = self.at(x)
+        r, tool = tool_sample(self.name, reference), self.at(x)
         a, error = followed(tool, r, self.kp, self.kd)
         tau = tool.accelerating(a, friction=self.friction) + tool.torque(tool.chosen(six(r.wrench)))
         return {"u": tau, "error": tool.into_world(error)}, {}
@@ -116,10 +115,9 @@ class CartesianImpedance(TaskController):
         along = self.weight / SAG
         return np.array([along if k < 3 else along * self.lever**2 for k in self.rows])
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any, wrench: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool."""
-        x, r, wrench = inputs[0], tool_sample(self.name, inputs[1]), named.get("wrench")
-        tool, rows = self.at(x), list(self.rows)
+        r, tool, rows = tool_sample(self.name, reference), self.at(x), list(self.rows)
         K = np.zeros(len(rows)) + self.K
         error = tool.error(r.R, r.p)
         rate = (tool.into_task(six(r.velocity)) - tool.velocity)[rows]

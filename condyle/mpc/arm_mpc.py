@@ -137,9 +137,8 @@ class ArmMPC(ArmController):
 
     # ---- inside of a loop
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot."""
-        x, reference = inputs
         n, m, one = self.size, self.tracked, np.ones
         tracking = [self.position * one(m), self.velocity * one(m)]
         regular = [self.effort * one(n)] + ([] if self.tool is None else [self.posture * one(n)])

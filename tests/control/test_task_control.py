@@ -1,5 +1,6 @@
 """Controllers of the tool: stiffness by a push, energy, closed-form responses, null space, singularities, the same bits."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,11 @@ from condyle.robot.joints import rotation_of
 TURN = rotation_of(quaternion_exp(np.array([0.3, -0.8, 0.5])))
 
 
-@pytest.fixture(scope="module", params=["ur3", "panda"])
-def under_impedance(request: Any) -> tuple[str, Any, Any]:
-    """(name, loop, controller): an arm under Cartesian impedance in turned axes, with its energy balance."""
-    name = request.param
+@cache
+def impedance_loop(name: str, passive: bool) -> Any:
+    """An arm under Cartesian impedance in turned axes, with its energy balance; `counted` is the part of the work that counts."""
     frame, world = TOOL[name], cd.Simulation(arm(name), dt=0.001, ground=None)
-    control = CartesianImpedance(world, frame, task_frame=TURN, passive=name == "ur3", name="impedance")
+    control = CartesianImpedance(world, frame, task_frame=TURN, passive=passive, name="impedance")
     balance = EnergyBalance(frame)
 
     def closed(x: Any, R: Any, p: Any, push: Any, counted: Any) -> dict[str, Any]:
@@ -31,12 +31,13 @@ def under_impedance(request: Any) -> tuple[str, Any, Any]:
         ledger = balance(x, arm(name).kinetic_energy(x.q, x.v) + out["stored"], push * counted[0])
         return {**out, **ledger, "wrenches": {frame: push}}
 
-    return name, cd.Loop(world, closed, R=9, p=3, push=6, counted=1), control
+    return cd.Loop(world, closed, R=9, p=3, push=6, counted=1)
 
 
-def test_stiffness_by_a_push(under_impedance: Any) -> None:
+@pytest.mark.parametrize(("name", "passive"), [("ur3", True), ("panda", False)])
+def test_stiffness_by_a_push(name: str, passive: bool) -> None:
     """A constant wrench along each axis of the task frame moves the tool by F / K along it; the null space has no part in it."""
-    name, loop, _ = under_impedance
+    loop = impedance_loop(name, passive)
     q = np.repeat(regular_poses(name, 3, sigma=0.02), 6, axis=0)
     stiffness = np.array([900.0, 1200.0, 1500.0, 30.0, 40.0, 50.0]) * np.random.default_rng(1).uniform(0.7, 1.3, (len(q), 6))
     axes = np.kron(np.eye(2), TURN)  # columns: the six directions in the world
@@ -52,11 +53,9 @@ def test_stiffness_by_a_push(under_impedance: Any) -> None:
     assert np.abs(out["v"][:, -1]).max() < 1e-3
 
 
-def test_no_more_energy_than_was_put_in(under_impedance: Any) -> None:
+def test_no_more_energy_than_was_put_in() -> None:
     """1,000 random pairs of pushes, one batch: kinetic energy and energy of the spring stay below the work of the pushes."""
-    name, loop, _ = under_impedance
-    if name != "ur3":
-        pytest.skip("the passive controller is that of the UR3 here")
+    name, loop = "ur3", impedance_loop("ur3", True)
     q = regular_poses(name, 1000, seed=3)
     rows = {**pose_rows(name, q), "push": random_pushes(1000)}
     out = loop.rollout(loop.state(q), {**rows, "counted": np.ones(1)}, 400, record=["excess", "supplied"], every=400)
