@@ -33,6 +33,7 @@ ALL = (
     "fourlimb",
     "closed_loop",
     "motion",
+    "task_control",
     "environments",
     "constraints",
     "mpc",
