@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from condyle.tape.array import isfinite as isfinite
     from condyle.tape.array import stop_gradient as stop_gradient
     from condyle.tape.array import where as where
+    from condyle.tape.bundle import load_bundle as load_bundle
+    from condyle.tape.bundle import save_bundle as save_bundle
     from condyle.tape.custom import custom_jvp as custom_jvp
     from condyle.tape.function import Function as Function
     from condyle.tape.function import function as function
@@ -89,6 +91,7 @@ _NAMES = {
     "tape.linearize": ("linearize",),
     "tape.implicit": ("implicit", "fixed_point"),
     "tape.parameter": ("parameter", "Parameter"),
+    "tape.bundle": ("save_bundle", "load_bundle"),
     "robot.description": ("Description",),
     "doctor.diagnose": ("diagnose",),
     "multibody.robot": ("load", "Robot"),

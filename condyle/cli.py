@@ -6,6 +6,7 @@ import os
 
 from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     bench,
+    compile,
     demos,
     deploy,
     doctor,

@@ -261,6 +261,4 @@ def _check(out: Path, seconds: float | None, device: str, library: str) -> None:
     if library not in LIBRARIES:
         raise CondyleError(f"--library {library:.20}: there is no such library to train with{nearest(library, LIBRARIES)}")
     if device != "cpu":
-        raise CondyleError(
-            f"--device {device:.20}: training runs on the processor only yet; leave --device out"
-        )
+        raise CondyleError(f"--device {device:.20}: training runs on the processor only yet; leave --device out")

@@ -31,6 +31,11 @@ EXTRAS = {
     "jax": ("jax",),
     "learn": ("gymnasium", "torch", "rsl_rl", "stable_baselines3"),
     "onnx": ("onnx", "onnxruntime"),
+    "ros2": ("cyclonedds", "rosbags"),
+    "websocket": ("websockets",),
+    "tune": ("optuna",),
+    "cluster": ("ray", "dask", "distributed"),
+    "cuda": ("cupy",),
 }
 GIB = 2**30
 SHELLS = ("bash", "zsh", "fish")

@@ -140,12 +140,15 @@ class CpuKernel(Kernel):
         self.tape, self.scratch, self.lanes, self.threads = tape, scratch, lanes, threads
         self.block_seconds = expected_operations * SECONDS_PER_OPERATION  # of one lane block, or of one row of it; measured
         self.rows_vary = any(port.run_time for port in tape.inputs)
-        self._engine = load_object(code)
+        self._engine = self._load(code)
         number, pointer = ctypes.c_int64, ctypes.c_void_p
         batch = ctypes.CFUNCTYPE(None, pointer, number, number, number, pointer)  # other Python threads run meanwhile
         single = ctypes.PYFUNCTYPE(None, pointer)  # keeps Python's lock: for one state that is quicker
         self.batch = batch(self._address("kernel"))
         self.single = single(self._address("single"))
+
+    def _load(self, code: bytes) -> Any:
+        return load_object(code)
 
     def _address(self, name: str) -> int:
         address: int = self._engine.get_function_address(name)

@@ -27,12 +27,14 @@ FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy
 class CudaKernel(Kernel):
     """A tape as code of a GPU, for each set of ports whose entries do not lie one after the other."""
 
-    def __init__(self, tape: Tape, precision: str, on: Device) -> None:
-        self.tape, self.precision, self.device = tape, precision, on
+    def __init__(self, tape: Tape, precision: str, on: Device, any_layout: Code | None = None) -> None:
+        self.tape, self.precision, self.device, self.any_layout = tape, precision, on, any_layout
         self._code: dict[tuple[int, ...], Code] = {}
 
     def code(self, strided: tuple[int, ...] = ()) -> Code:
-        """The loaded kernel, compiled now if it was never needed before."""
+        """The loaded kernel, compiled now if it was never needed before; `any_layout` serves all layouts, where it is given."""
+        if self.any_layout is not None:
+            return self.any_layout
         if strided not in self._code:
             self._code[strided] = Code(self.device, cubin(self.tape, self.precision, self.device, strided), ENTRY)
         return self._code[strided]
