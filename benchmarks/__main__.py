@@ -32,6 +32,7 @@ ALL = (
     "fourlimb",
     "closed_loop",
     "motion",
+    "joint_control",
     "environments",
     "constraints",
     "mpc",
