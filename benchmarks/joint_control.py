@@ -58,7 +58,8 @@ def sampled(steps: np.ndarray, h: float) -> np.ndarray:
     return np.asarray((weights * powers ** steps[:, None]).sum(axis=1).real)
 
 
-def _as_force(law: ComputedTorque, model: Any, q: Any, v: Any) -> Any:
+def as_force(law: ComputedTorque, model: Any, q: Any, v: Any) -> Any:
+    """The law as the force of a simulation."""
     return law.torque(q, v, GOAL)
 
 
@@ -68,15 +69,15 @@ def responses(console: Console, robot: cd.Robot, ticks: tuple[float, ...]) -> li
     for h in ticks:
         world = cd.Simulation(robot, dt=h, damping=False, threads=1)
         law = ComputedTorque(world, frequency=OMEGA, damping_ratio=ZETA)
-        loop = cd.Loop(world, partial(_hold, law, GOAL))
+        loop = cd.Loop(world, partial(hold, law, GOAL))
         steps, every = round(SECONDS / h), max(round(SECONDS / h) // 500, 1)
         q = loop.rollout(loop.state(READY), steps=steps, record=["q"], every=every)["q"]
         k = np.arange(every, steps + 1, every)
-        row = {"dt": h, "sampled": _largest(q, sampled(k, h)), "continuous": _largest(q, continuous(h * k))}
+        row = {"dt": h, "sampled": largest(q, sampled(k, h)), "continuous": largest(q, continuous(h * k))}
         if h >= 1e-4:
-            exact = cd.Simulation(robot, dt=h, integrator="rk4", force=partial(_as_force, law), damping=False, threads=1)
+            exact = cd.Simulation(robot, dt=h, integrator="rk4", force=partial(as_force, law), damping=False, threads=1)
             xs = exact.rollout(exact.state(READY), np.zeros((steps, 6)))
-            row["runge_kutta"] = _largest(xs[1:, :6], continuous(h * np.arange(1, steps + 1)))
+            row["runge_kutta"] = largest(xs[1:, :6], continuous(h * np.arange(1, steps + 1)))
         rows.append(row)
     table = Table(
         "tick, s",
@@ -92,7 +93,8 @@ def responses(console: Console, robot: cd.Robot, ticks: tuple[float, ...]) -> li
     return rows
 
 
-def _largest(q: np.ndarray, response: np.ndarray) -> float:
+def largest(q: np.ndarray, response: np.ndarray) -> float:
+    """The largest distance of joints from a response, rad."""
     return float(np.abs(GOAL.position - q - response[:, None] * AWAY).max())
 
 
@@ -116,7 +118,7 @@ def tracking(console: Console, robot: cd.Robot, most: int | None) -> dict[str, t
         "time-varying LQR": TimeVaryingLQR(world, move),
     }
     for name, law in list(kinds.items())[:most]:
-        loop = cd.Loop(world, partial(_follow, law, move))
+        loop = cd.Loop(world, partial(follow, law, move))
         e = loop.rollout(loop.state(READY), steps=6000, record=["q"])["q"] - target
         rows[name] = (float(np.abs(e).max()), float(np.sqrt(np.mean(e[:2000] ** 2))), float(np.abs(e[-1]).max()))
     table = Table("a move of 2 s", "largest error, rad", "RMS", "4 s after the end")
@@ -126,11 +128,13 @@ def tracking(console: Console, robot: cd.Robot, most: int | None) -> dict[str, t
     return rows
 
 
-def _hold(law: Any, reference: Sample, x: Any) -> Any:
+def hold(law: Any, reference: Sample, x: Any) -> Any:
+    """The function of a loop: to a pose."""
     return law(x, reference)
 
 
-def _follow(law: Any, motion: Any, x: Any) -> Any:
+def follow(law: Any, motion: Any, x: Any) -> Any:
+    """The function of a loop: along a motion."""
     return law(x, motion.at(x.t))
 
 
@@ -231,7 +235,7 @@ def adaptation(console: Console, robot: cd.Robot, seconds: float) -> list[dict[s
     target = motion.rows(0.01 * np.arange(1, steps // 10 + 1))[0]
     for name, options in kinds.items():
         law = AdaptiveControl(world, model=robot, **options)
-        loop = cd.Loop(world, partial(_follow, law, motion))
+        loop = cd.Loop(world, partial(follow, law, motion))
         gains = np.array([0.0, 1.0, 10.0]) * float(law.adaptation.default)
         x0 = np.tile(loop.state(start.position, start.velocity), (3, 1))
         record = ["q", "adaptive_control.estimate"]
@@ -263,8 +267,8 @@ def costs(console: Console, count: int, tiny: bool) -> dict[str, Any]:
     direction = np.random.default_rng(0).normal(size=2 * n)
     for size in (1e-2, 1e-3, 1e-4, 1e-5):
         d = size * direction
-        X, U = _simulated(loop, loop.state(pose + d[:n], d[n:])[None], n, 4000)
-        total = _cost(law, X - np.concatenate([pose, np.zeros(n)]), U - law.u)[0]
+        X, U = simulated(loop, loop.state(pose + d[:n], d[n:])[None], n, 4000)
+        total = cost(law, X - np.concatenate([pose, np.zeros(n)]), U - law.u)[0]
         ratios[size] = float(total / (d @ law.cost_to_go @ d) - 1.0)
     table = Table("deviation", "cost / x^T P x - 1")
     for size, ratio in ratios.items():
@@ -301,16 +305,16 @@ def swing(world: cd.Simulation, q0: np.ndarray, q1: np.ndarray, T: float, count:
     expected = np.einsum("ni,ij,nj->n", d, law.cost_to_go[0], d)
     kinds = {
         "time-varying LQR": lambda x: law(x),
-        "LQR about the start, with inverse dynamics": partial(_follow, fixed, move),
+        "LQR about the start, with inverse dynamics": partial(follow, fixed, move),
         "PD, with inverse dynamics": with_feedforward,
-        "PID, with gravity and Coriolis": partial(_follow, pid, move),
+        "PID, with gravity and Coriolis": partial(follow, pid, move),
     }
     rows = {}
     for name, control in kinds.items():
         loop = cd.Loop(world, control)
-        X, U = _simulated(loop, loop.state(q0 + d[:, :n], d[:, n:]), n, steps)
+        X, U = simulated(loop, loop.state(q0 + d[:, :n], d[:, n:]), n, steps)
         X, U = X - law.states_table.default, U - law.controls_table.default[:-1]
-        total = _cost(law, X, U) + np.einsum("...i,ij,...j->...", X[..., -1, :], law.cost_to_go[-1], X[..., -1, :])
+        total = cost(law, X, U) + np.einsum("...i,ij,...j->...", X[..., -1, :], law.cost_to_go[-1], X[..., -1, :])
         rows[name] = (float(np.mean(total / expected)), float(np.sqrt(np.mean(X[..., :n] ** 2))))
     return rows
 
@@ -328,12 +332,14 @@ def acrobot(count: int) -> tuple[float, float]:
     return float(np.median(np.abs(lost).max(axis=1))), float(np.abs(kept).max())
 
 
-def _simulated(loop: cd.Loop, x0: np.ndarray, n: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def simulated(loop: cd.Loop, x0: np.ndarray, n: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """(states, controls) of a batch."""
     out = loop.rollout(x0, steps=steps, record=["q", "v", "u"])
     return np.concatenate([x0[:, None, : 2 * n], np.concatenate([out["q"], out["v"]], axis=-1)], axis=1), out["u"]
 
 
-def _cost(law: Any, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+def cost(law: Any, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """The cost of deviations X and U, without that of the end."""
     Z = X[:, :-1]
     return np.asarray(np.einsum("nki,ij,nkj->n", Z, law.Q, Z) + np.einsum("nki,ij,nkj->n", U, law.R, U))
 
@@ -357,7 +363,7 @@ def times(console: Console, robot: cd.Robot, seconds: float, most: int | None) -
     }
     rows = {}
     for name, law in list(kinds.items())[:most]:
-        loop = cd.Loop(world, partial(_follow, law, move))
+        loop = cd.Loop(world, partial(follow, law, move))
         one, many = loop.state(READY), np.tile(loop.state(READY), (1024, 1))
         steps = 500
         single = best(partial(loop.rollout, one, steps=steps, record=["q"], every=steps), seconds) / steps
