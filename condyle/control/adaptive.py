@@ -85,7 +85,8 @@ class AdaptiveControl(PassivityControl):
     1/2 s^T M s + 1/(2 gain) tr((P_0^-1 (P - P_true))^2) never grows (the metric of Lee, Kwon and Park 2018, at the model).
     By default an error of 0.03 rad in every joint may change each link by as much as it is. `limit`: how far the estimate of a
     link may be from the model in this metric, in multiples of the link; it is projected back to there, because sampled control
-    with a far too large inertia is unstable. By default 5, and 20 if `links` are chosen. `leakage`: 1/s, pulls the estimate back to the model where nothing excites it; 0 by default.
+    with a far too large inertia is unstable. By default 5, and 20 if `links` are chosen. `leakage`: 1/s, pulls the estimate back
+    to the model where nothing excites it; 0 by default.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class AdaptiveControl(PassivityControl):
         super().__init__(simulation, **options)
         model = self.robot.model
         self.links = _chosen(self.name, model, links)
-        stored = 0.5 * float(np.sum(self.kd.default * self.bandwidth.default)) * ADAPTING**2
+        stored = 0.5 * float(np.sum(np.zeros(self.size) + self.kd.default * self.bandwidth.default)) * ADAPTING**2
         gain = rounded(1.0 / max(stored, 1e-9), DIGITS) if gain is None else gain
         self.adaptation = self.parameter("gain", gain, "1/J", minimum=0.0)
         limit = (LIMIT if links is None else LIMIT_CHOSEN) if limit is None else limit
@@ -147,11 +148,12 @@ class AdaptiveControl(PassivityControl):
 
     def _projected(self, p: Any) -> Any:
         """The nearest estimate within `limit` of the model, in the metric of the adaptation."""
-        change, parts = p - self.start, []
+        change, limit, parts = p - self.start, self.limit.resolve(), []
         for k, inverse in enumerate(self.inverse_metrics):
             d = change[10 * k : 10 * (k + 1)]
-            parts.append(d * (self.limit / np.maximum(np.sqrt(np.maximum(d @ (inverse @ d), 0.0)), self.limit)))
-        bound = self.limit * np.sqrt(self.friction_metric)
+            # under one root, which has a derivative at the model, too
+            parts.append(d * (limit / np.sqrt(np.maximum(d @ (inverse @ d), limit * limit))))
+        bound = limit * np.sqrt(self.friction_metric)
         return self.start + np.concatenate([*parts, saturated(change[10 * len(self.links) :], -bound, bound)])
 
     def predicted(self, q: Any, v: Any, a: Any, estimate: Any) -> Array:
