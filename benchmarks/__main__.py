@@ -34,6 +34,7 @@ ALL = (
     "closed_loop",
     "motion",
     "task_control",
+    "joint_control",
     "environments",
     "constraints",
     "mpc",

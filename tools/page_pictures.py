@@ -52,6 +52,7 @@ DRAWN_IN = {
     "trajectories": "pictures_of_trajectories",
     "motion": "pictures_of_motion",
     "control_task": "pictures_of_task_control",
+    "control_joint": "pictures_of_joint_control",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",
