@@ -102,7 +102,7 @@ OTHERS = {
         Demo(
             "pick-and-place",
             "Pick and place",
-            "An arm of the UR3's size carries 0.5 kg from one place to another, by computed torque at 1 kHz that knows the payload.",
+            "An arm of the UR3's size carries 0.5 kg from one place to another, with and without knowledge of the payload.",
             "tool",
         ),
         Demo(
