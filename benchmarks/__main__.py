@@ -32,6 +32,7 @@ ALL = (
     "fourlimb",
     "closed_loop",
     "motion",
+    "inverse_kinematics",
     "environments",
     "constraints",
     "mpc",

@@ -158,15 +158,17 @@ def search(
         rest = start if posture is None else configurations(system, "posture", posture)
         rest = np.broadcast_to(rest, (*lead, system.nq)).reshape(-1, system.nq)
     kernel = _kernel(compiled, frame, poses, tolerance, iterations, name, rest, options)
-    # the same seeds for every pose: a row of a batch has the bits of a single call
-    rng = np.random.default_rng(0)
-    seeds = [random_configuration(system.coordinate_map.reduced, rng) for _ in range(restarts)]
+
+    def seeds() -> np.ndarray:
+        # the same for every pose: a row of a batch has the bits of a single call
+        return random_configuration(system.coordinate_map.reduced, np.random.default_rng(0), restarts)
+
     if choose == "first":
-        return _shaped(*_first(kernel, first, seeds, tolerance), lead, tolerance)
-    count, rows = 1 + restarts, np.repeat(np.arange(len(first)), 1 + restarts)
-    starts = np.tile(np.array([first[0], *seeds]) if len(first) else np.empty((count, system.nq)), (len(first), 1))
-    starts[::count] = first
-    q, residual = kernel(starts, rows)
+        return _shaped(*_first(kernel, first, seeds, restarts, tolerance), lead, tolerance)
+    count = 1 + restarts
+    starts = np.broadcast_to(np.concatenate([np.zeros((1, system.nq)), seeds()]), (len(first), count, system.nq)).copy()
+    starts[:, 0] = first
+    q, residual = kernel(starts.reshape(-1, system.nq), np.repeat(np.arange(len(first)), count))
     q, residual = q.reshape(-1, count, system.nq), residual.reshape(-1, count)
     if system.coordinate_map.identity:  # a joint that others follow is not the same after a turn
         q = nearer_turns(system, q, first[:, None])
@@ -199,16 +201,17 @@ def _kernel(
 def _first(
     kernel: Callable[[np.ndarray, Any], tuple[np.ndarray, np.ndarray]],
     first: np.ndarray,
-    seeds: list[np.ndarray],
+    seeds: Callable[[], np.ndarray],
+    restarts: int,
     tolerance: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(q, residual) of the first seed that converges, q0 before the random ones; else of the least residual."""
     q, residual = kernel(first, slice(None))
-    for begin in range(0, len(seeds), ROUND):
-        part = np.array(seeds[begin : begin + ROUND])
+    for begin in range(0, restarts, ROUND):
         rows = np.flatnonzero(~(residual <= tolerance))
         if not len(rows):
             break
+        part = seeds()[begin : begin + ROUND]
         found, left = kernel(np.tile(part, (len(rows), 1)), np.repeat(rows, len(part)))
         found, left = found.reshape(len(rows), len(part), -1), left.reshape(len(rows), len(part))
         ok = left <= tolerance
