@@ -1,7 +1,7 @@
 """The arm at work: a plan of its joints at 1 kHz, computed torque at 1 kHz on physics at 4 kHz, and a payload at the tool.
 
-The payload is attached and released by the plan: while it is held, mass, centre of mass and inertia of the last link are those of
-link and payload together, as parameters of each tick. The controller knows it by as much as `tracking.feed_forward` says.
+The plan grips and releases the payload. In between, mass, centre of mass and inertia of the last link are those of link and
+payload together, as parameters of each tick. The controller knows it by as much as `tracking.feed_forward` says.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def world() -> Simulation:
 
 @dataclass(frozen=True)
 class Plan:
-    """Joints, velocities, accelerations (n, 6), whether the payload is held, and the part that each row belongs to, at 1 kHz."""
+    """Joints, velocities, accelerations (n, 6), whether the payload is gripped, and the part of each row, at 1 kHz."""
 
     q: np.ndarray
     v: np.ndarray
     a: np.ndarray
-    held: np.ndarray
+    holding: np.ndarray  # 1 while the payload is gripped, else 0
     part: np.ndarray
 
     @property
@@ -63,16 +63,16 @@ class Plan:
     @property
     def references(self) -> dict[str, np.ndarray]:
         """The references of the loop, one row for each tick of the physics."""
-        rows = np.concatenate([self.q, self.v, self.a, self.held[:, None]], axis=1)
+        rows = np.concatenate([self.q, self.v, self.a, self.holding[:, None]], axis=1)
         return {"plan": np.repeat(rows, EVERY, axis=0)}
 
 
 def planned(parts: Sequence[tuple[str, Sample, float]]) -> Plan:
-    """The plan of (name, samples of the joints, whether the payload is held) one after another."""
+    """The plan of (name, samples of the joints, whether the payload is gripped) one after another."""
     q, v, a = (np.concatenate([getattr(sample, name) for _, sample, _ in parts]) for name in Sample._fields)
-    held = np.concatenate([np.full(len(sample.position), held) for _, sample, held in parts])
+    holding = np.concatenate([np.full(len(sample.position), holding) for _, sample, holding in parts])
     part = np.concatenate([np.full(len(sample.position), name) for name, sample, _ in parts])
-    return Plan(q, v, a, held, part)
+    return Plan(q, v, a, holding, part)
 
 
 def times(duration: float) -> np.ndarray:
@@ -126,17 +126,17 @@ class Tracking(ArmController):
         self.payload = self.parameter("payload", payload, "kg", minimum=0.0)
         self.feed_forward = self.parameter("feed_forward", 1.0, minimum=0.0)
 
-    def step(self, state: dict[str, Any], x: Any, reference: Sample, held: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Sample, holding: Any) -> tuple[Any, dict[str, Any]]:
         """(u, no state)."""
         q, v, a = reference
-        known = with_payload(self.robot.model, self.payload * self.feed_forward * held)
+        known = with_payload(self.robot.model, self.payload * self.feed_forward * holding)
         wanted = a + self.kp * (q - x.q) + self.kd * (v - x.v)
         return inverse_dynamics(with_parameters(self.robot.model, known), x.q, x.v, wanted) + FRICTION * v, {}
 
 
 @built_in("arm_tracking")
 def loop(simulation: Simulation, x0: Any, *, payload: float = 0.0) -> Loop:
-    """The arm follows its plan: references (q, v, a, held), 19 numbers; `payload`: kg, held where the plan says so."""
+    """The arm follows its plan: references (q, v, a, holding), 19 numbers; `payload`: kg, gripped where the plan says so."""
     tracking = Tracking(simulation, payload=payload, every=EVERY, name="tracking")
 
     def follow(x: Any, plan: Any) -> dict[str, Any]:

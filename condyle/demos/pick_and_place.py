@@ -121,7 +121,7 @@ def checks(run: Run) -> Iterator[Check]:
     yield Check("plan", "largest acceleration", largest(to.a), "rad/s^2", high=MAX_ACCELERATION + 1e-9, form=".2f")
     yield near("plan", "duration", len(to.q) / tracking.RATE, 9.5, 0.1, "s", ".2f")
     errors = 1e3 * tool_errors(run.q[:-1], to)
-    holding = to.held > 0.0
+    holding = to.holding > 0.0
     yield Check("tracking", "largest tool error, payload known", float(errors.max()), "mm", high=0.1, form=".3f")
     yield Check("tracking", "tool error when it is gripped", float(errors[at["grip"][-1]]), "mm", high=1e-3)
     yield Check("tracking", "tool error when it is released", float(errors[at["place"][-1]]), "mm", high=1e-3)
