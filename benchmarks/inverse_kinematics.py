@@ -19,9 +19,9 @@ from rich.table import Table
 import condyle as cd
 from benchmarks.measure import best
 from condyle.commands.bench import load_average
+from condyle.multibody.closed_form_kinematics import inverse_kinematics_solutions
 from condyle.multibody.inverse_kinematics import DAMPING, LESS, MORE, STALLED
 from condyle.multibody.inverse_kinematics_path import inverse_kinematics_path
-from condyle.multibody.parallel_axes import inverse_kinematics_solutions
 
 TOLERANCE = 1e-9
 STARTS, ITERATIONS = 101, 50

@@ -8,7 +8,7 @@ import numpy as np
 from picture_style import labelled, save, sheet
 
 import condyle as cd
-from condyle.multibody.parallel_axes import inverse_kinematics_solutions
+from condyle.multibody.closed_form_kinematics import inverse_kinematics_solutions
 from condyle.view.picture import picture
 from condyle.view.workspace import draw_slice, workspace_map
 

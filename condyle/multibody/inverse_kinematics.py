@@ -12,10 +12,10 @@ from condyle.constraints.reduced_dynamics import ROBOT_FUNCTIONS, RobotFunction,
 from condyle.dynamics.manifold import integrate, random_configuration
 from condyle.dynamics.solve import factor
 from condyle.errors import RobotError
+from condyle.multibody.closed_form_kinematics import analytic_solutions, nearer_turns
 from condyle.multibody.compiled import Compiled, check_frame
 from condyle.multibody.frame_task import FrameTask, damped_step, target, task_jacobian
 from condyle.multibody.null_space import objective, refined, require_objective
-from condyle.multibody.parallel_axes import analytic_solutions, nearer_turns
 from condyle.robot.spatial import Array
 from condyle.tape.array import where
 from condyle.tape.compose import any_traced

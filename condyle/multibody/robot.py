@@ -264,7 +264,7 @@ class Robot:
         squares begins at `q0`, `neutral()` by default, and at `restarts` random configurations, the same for every pose, so a row
         of a batch has the bits of a single call. `choose`: "first" that converges, "nearest" to q0, highest "manipulability".
         `null_space`: "posture" (near `posture`, or q0), "centre" of the limits, "manipulability", with the joints that a pose
-        leaves free. `method="analytic"`: the exact solutions of arms like a UR. `residual`: length of the error, m and rad
+        leaves free. `method="analytic"`: in closed form, for arms like a UR. `residual`: length of the error, m and rad
         together; where it is not `ok`, q is the best found. Limits of joints that follow others are not considered.
         """
         return inverse_kinematics.search(

@@ -15,8 +15,8 @@ import numpy as np
 
 from condyle.atomic_write import write_bytes
 from condyle.errors import RobotError, require
+from condyle.multibody.closed_form_kinematics import geometry, inverse_kinematics_solutions
 from condyle.multibody.manipulability import manipulability
-from condyle.multibody.parallel_axes import geometry, inverse_kinematics_solutions
 from condyle.multibody.robot import Robot
 
 CHUNK = 65536  # configurations of one kernel call

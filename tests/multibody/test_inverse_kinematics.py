@@ -9,9 +9,9 @@ import pytest
 
 import condyle as cd
 from condyle.multibody import inverse_kinematics as module
+from condyle.multibody.closed_form_kinematics import inverse_kinematics_solutions
 from condyle.multibody.inverse_kinematics_path import inverse_kinematics_path
 from condyle.multibody.manipulability import manipulability, manipulability_gradient
-from condyle.multibody.parallel_axes import inverse_kinematics_solutions
 
 TOLERANCE = 1e-9  # the default: m and rad together
 

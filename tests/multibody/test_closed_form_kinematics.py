@@ -1,4 +1,4 @@
-"""Analytic inverse kinematics of UR-type arms: all solutions, to 1e-10, near singularities too, from any file's frames."""
+"""Analytic inverse kinematics of UR-type arms and spherical wrists: all solutions, to 1e-10, near singularities too."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import condyle as cd
-from condyle.multibody.parallel_axes import inverse_kinematics_solutions
+from condyle.multibody.closed_form_kinematics import inverse_kinematics_solutions
 from condyle.robot.library import ur3
+from condyle.robot.spatial import Pose
 
 SAME = 1e-10  # of poses, m and rad
 NEAR = 1e-6  # rad: near a singularity the joints are found to the square root of rounding
@@ -45,6 +46,29 @@ def test_all_solutions_of_random_configurations(arm: cd.Robot) -> None:
     assert len(eight) > 1000
     apart = np.linalg.norm(np.exp(1j * eight[:, :, None]) - np.exp(1j * eight[:, None]), axis=-1)
     assert np.median(np.min(apart + 10.0 * np.eye(8), axis=(1, 2))) > 0.1
+
+
+@pytest.fixture(scope="module")
+def spherical() -> cd.Robot:
+    """An arm with the shoulder of the UR3 and a spherical wrist; its elbow turns the other way round."""
+    written = ur3.description()
+    joints = list(written.joints)
+    joints[2] = replace(joints[2], axis=np.array([0.0, -1.0, 0.0]))
+    for k, axis, place in ((3, (0.0, 0.0, 1.0), 0.21325), (4, (0.0, 1.0, 0.0), 0.0), (5, (0.0, 0.0, 1.0), 0.0)):
+        joints[k] = replace(joints[k], pose=Pose(np.eye(3), np.array([0.0, 0.0, place])), axis=np.array(axis))
+    return cd.load(replace(written, joints=tuple(joints)))
+
+
+def test_all_solutions_of_an_arm_with_a_spherical_wrist(spherical: cd.Robot) -> None:
+    rng = np.random.default_rng(5)
+    q = rng.uniform(-3.0, 3.0, (1000, 6))
+    assert solved(spherical, q) >= 2
+    found = inverse_kinematics_solutions(spherical, "tool", spherical.frame_pose(q, "tool"), q)
+    assert np.median(np.sum(found.ok, axis=1)) == 8
+    for size in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        q[:, 4] = size * rng.normal(size=1000)
+        found = inverse_kinematics_solutions(spherical, "tool", spherical.frame_pose(q, "tool"), q)
+        assert np.all(np.any(found.ok, axis=1)) and found.residual[found.ok].max() < SAME
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-12, 1e-9, 1e-7, 1e-5, 1e-3])
@@ -117,9 +141,12 @@ def test_other_arms_are_refused_in_a_sentence(arm: cd.Robot) -> None:
     skewed[2] = replace(skewed[2], axis=np.array([0.1, 1.0, 0.0]) / np.hypot(0.1, 1.0))
     apart = list(ur3.description().joints)
     apart[5] = moved(apart[5], (0.05, 0.0, 0.08535))
+    turned = list(ur3.description().joints)
+    turned[3] = replace(turned[3], axis=np.array([0.1, 1.0, 0.0]) / np.hypot(0.1, 1.0))
     for robot, words in (
-        (cd.load(replace(ur3.description(), joints=tuple(skewed))), "axes 2, 3 and 4 are not parallel"),
+        (cd.load(replace(ur3.description(), joints=tuple(skewed))), "axes 2 and 3 are not parallel"),
         (cd.load(replace(ur3.description(), joints=tuple(apart))), "axes 5 and 6 do not intersect"),
+        (cd.load(replace(ur3.description(), joints=tuple(turned))), "axis 4 is neither parallel"),
         (arm.couple("wrist_3_joint", "wrist_1_joint", -0.5, 0.1), "follows another"),
     ):
         with pytest.raises(cd.RobotError, match=f"has no analytic inverse kinematics: .*{words}.*method='numeric'"):

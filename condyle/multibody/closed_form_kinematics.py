@@ -1,20 +1,23 @@
-"""All solutions of the inverse kinematics of six-joint arms whose axes 2, 3, 4 are parallel and whose axes 5, 6 intersect.
+"""All solutions of the inverse kinematics of six-joint arms, up to eight, in closed form, for two kinds of arms:
 
-UR3, UR5, UR10, their e-series and arms of that shape have up to eight solutions: two shoulders, two wrists, two elbows. With the
-axes h_i and points o_i on them at q = 0, the intersection w of axes 5 and 6, h = h_2, and R_i the rotation about h_i by q_i:
+    parallel      axes 2, 3, 4 are parallel and axes 5, 6 intersect: UR3, UR5, UR10, the e-series
+    spherical     axes 2, 3 are parallel and axes 4, 5, 6 intersect in one point: most industrial arms
 
-    h . R_1^T (p_w - o_1) = h . (w - o_1)                       shoulder: the components along h do not turn with joints 2 to 4
-    h . R_5 h_6 = h . R_1^T R h_6                               wrist
-    R_6^T (R_5^T h) = R^T R_1 h                                 joint 6
-    R_2 R_3 R_4 = R_1^T R R_6^T R_5^T                           the sum of joints 2 to 4
-    |o_3 - o_2 + R_3 (o_4 - o_3)| = |m|                         elbow, m the place of axis 4 as seen from joint 2
+Two shoulders, two wrists, two elbows. With the axes h_i and points o_i on them at q = 0, the centre w of the wrist (where axes 5
+and 6 intersect), h = h_2, R_i the rotation about h_i by q_i, and R that of the frame from its rotation at q = 0:
 
-Each is  A cos q + B sin q = C  or the angle between two vectors (Paden 1986; Elias and Wen 2022). A few damped Gauss-Newton steps
-then remove what a file's rounded numbers leave, since no axes in it are quite parallel.
+    h . R_1^T (p_w - o_1) = h . (w - o_1)                       shoulder: components along h do not turn with joints 2, 3 (and 4)
+    |o_3 - o_2 + R_3 (b - o_3)| = |m|                           elbow: b is o_4 or w, and m its place as seen from joint 2
+    k . R_5 h_6 = k . Q h_6                                     wrist: k is h or h_4, and Q = R_k R_5 R_6 the rotation it makes
+    R_6^T (R_5^T k) = Q^T k,  R_k = Q R_6^T R_5^T               joint 6, and joint 4 or the sum of joints 2 to 4
+
+Each is  A cos q + B sin q = C  or the angle between two vectors (Pieper 1968; Paden 1986; Elias and Wen 2022). A few damped
+Gauss-Newton steps then remove what a file's rounded numbers leave, since no axes in it are quite parallel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +36,9 @@ from condyle.tape.loop import loop, scan
 if TYPE_CHECKING:
     from condyle.multibody.robot import Robot
 
-PARALLEL = 1e-6  # rad and m: how far axes 2, 3, 4 may be from parallel, and axes 5 and 6 from each other
+Turn = Callable[[Array], Array]
+
+PARALLEL = 1e-6  # rad and m: how far axes may be from parallel, and from each other where they should intersect
 DEGENERATE = 1e-22  # squared sine of joint 5 below which joints 4 and 6 turn about one line
 POLISH, NEAR = 1e-6, 1e-12  # damping of the last steps; the squared error above which a branch has no solution
 SIGNS = np.array([[a, b, c] for a in (1.0, -1.0) for b in (1.0, -1.0) for c in (1.0, -1.0)])  # shoulder, wrist, elbow
@@ -52,54 +57,55 @@ class Solutions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParallelAxes:
-    """The geometry at q = 0 in the world: unit axes h (6, 3), points on them o (6, 3), signs of axes 2, 3, 4 along axis 2."""
+class Axes:
+    """The geometry at q = 0 in the world: unit axes h (6, 3) and points on them o (6, 3)."""
 
     columns: tuple[int, ...]  # entries of the reduced q of the six joints
     h: np.ndarray
     o: np.ndarray
-    signs: tuple[float, float]  # of axes 3 and 4
     wrist: np.ndarray  # where axes 5 and 6 intersect
+    spherical: bool  # whether axis 4 passes there; else it is parallel to axes 2 and 3
     R: np.ndarray  # rotation of the frame
     p: np.ndarray  # position of the frame
 
 
-def geometry(system: System, frame: str) -> ParallelAxes:
+def geometry(system: System, frame: str) -> Axes:
     """The axes of the arm that carries a frame; an error that says why it has no solution of this kind."""
     model = system.model
     links = [model.links[i] for i in ancestors(model, model.frame(frame).link)]
     reduced = {link.joint: link for link in system.coordinate_map.reduced.links}
-    why = None
     if len(links) != 6 or any(not isinstance(link.kind, Revolute) for link in links):
         revolute = sum(isinstance(link.kind, Revolute) for link in links)
-        why = f"frame '{frame}' is moved by {len(links)} joints, {revolute} of them revolute"
-    elif any(link.joint not in reduced for link in links):
-        why = "one of its six joints follows another"
-    if why is None:
-        X, h, o = Pose.identity(), [], []
-        for link in links:
-            X = X @ link.pose(np.zeros(model.nq))
-            (axis,) = link.axes
-            h.append(np.asarray(X.R @ axis.angular, dtype=float))
-            o.append(np.asarray(X.p, dtype=float))
-        X = X @ model.frame(frame).pose
-        wrist, gap = _nearest(h[4], o[4], h[5], o[5])
-        parallel = max(_sine(h[1], h[2]), _sine(h[1], h[3]))
-        if parallel > PARALLEL:
-            why = f"its axes 2, 3 and 4 are not parallel, by {parallel:.2g} rad"
-        elif gap > PARALLEL:
-            why = f"its axes 5 and 6 do not intersect, by {gap:.2g} m"
-        elif min(_sine(h[0], h[1]), _sine(h[3], h[4]), _sine(h[4], h[5])) < 1e-3:
-            why = "neighbouring axes other than 2, 3 and 4 are parallel"
-    if why is not None:
-        raise RobotError(
-            f"robot '{system.name}' has no analytic inverse kinematics: {why}; it is for six revolute joints with axes 2, 3, 4 "
-            "parallel and axes 5, 6 intersecting, as a UR has them: use method='numeric'"
-        )
-    signs = tuple(float(np.sign(h[1] @ h[k])) for k in (2, 3))
+        raise _refused(system, f"frame '{frame}' is moved by {len(links)} joints, {revolute} of them revolute")
+    if any(link.joint not in reduced for link in links):
+        raise _refused(system, "one of its six joints follows another")
+    X, axes, points = Pose.identity(), [], []
+    for link in links:
+        X = X @ link.pose(np.zeros(model.nq))
+        (axis,) = link.axes
+        axes.append(np.asarray(X.R @ axis.angular, dtype=float))
+        points.append(np.asarray(X.p, dtype=float))
+    X = X @ model.frame(frame).pose
+    h, o = np.array(axes), np.array(points)
+    wrist, gap = _nearest(h[4], o[4], h[5], o[5])
+    spherical = _sine(h[1], h[3]) > PARALLEL and float(np.linalg.norm(np.cross(h[3], wrist - o[3]))) <= PARALLEL
+    if _sine(h[1], h[2]) > PARALLEL:
+        raise _refused(system, f"its axes 2 and 3 are not parallel, by {_sine(h[1], h[2]):.2g} rad")
+    if gap > PARALLEL:
+        raise _refused(system, f"its axes 5 and 6 do not intersect, by {gap:.2g} m")
+    if not spherical and _sine(h[1], h[3]) > PARALLEL:
+        raise _refused(system, "its axis 4 is neither parallel to axes 2 and 3 nor does it pass where axes 5 and 6 intersect")
+    if min(_sine(h[0], h[1]), _sine(h[3], h[4]), _sine(h[4], h[5])) < 1e-3:
+        raise _refused(system, "axes 1 and 2, 4 and 5, or 5 and 6 are parallel")
     columns = tuple(reduced[link.joint].q.start for link in links)
-    place = np.asarray(X.R, dtype=float), np.asarray(X.p, dtype=float)
-    return ParallelAxes(columns, np.array(h), np.array(o), (signs[0], signs[1]), wrist, *place)
+    return Axes(columns, h, o, wrist, spherical, np.asarray(X.R, dtype=float), np.asarray(X.p, dtype=float))
+
+
+def _refused(system: System, why: str) -> RobotError:
+    return RobotError(
+        f"robot '{system.name}' has no analytic inverse kinematics: {why}; it is for six revolute joints with axes 2, 3, 4 "
+        "parallel and 5, 6 intersecting, as a UR has them, or axes 2, 3 parallel and a spherical wrist: use method='numeric'"
+    )
 
 
 def _sine(a: np.ndarray, b: np.ndarray) -> float:
@@ -119,57 +125,78 @@ def _nearest(h: np.ndarray, o: np.ndarray, k: np.ndarray, r: np.ndarray) -> tupl
 # -- traced
 
 
-def rotated(h: Array, c: Any, s: Any, x: Array) -> Array:
-    """x turned about the unit vector h by the angle with cosine c and sine s (Rodrigues)."""
+def turned(h: Array, angle: Any, x: Array) -> Array:
+    """x turned about the unit vector h by an angle (Rodrigues)."""
     along = h * (h @ x)
-    return along + (x - along) * c + cross(h, x) * s
+    return along + (x - along) * np.cos(angle) + cross(h, x) * np.sin(angle)
 
 
-def branch(axes: ParallelAxes, p: Array, R: Array, q6: Any, signs: Array) -> Array:
+def branch(axes: Axes, p: Array, R: Array, q6: Any, signs: Array) -> Array:
     """The six angles of one branch; where it has no solution, those that come nearest in each equation."""
-    h1, h, h5, h6 = axes.h[0], axes.h[1], axes.h[4], axes.h[5]
-    o, w = axes.o, axes.wrist
+    h, o, w = axes.h, axes.o, axes.wrist
     R06 = R @ axes.R.T
     r = p - R06 @ (axes.p - w) - o[0]
+    q1 = _shoulder(h[0], h[1], h[1] @ (w - o[0]), r, signs[0])
+    m = turned(h[0], -q1, r) - (o[1] - o[0])
+    s3, s4 = (np.sign(h[1] @ h[k]) for k in (2, 3))
+    if axes.spherical:
+        q2, q3 = _elbow(h[1], o[2] - o[1], w - o[2], m, signs[2])
 
-    def turn(axis: Array, angle: Any, x: Array) -> Array:
-        return rotated(axis, np.cos(angle), np.sin(angle), x)
+        def ahead(x: Array) -> Array:
+            return turned(h[1], -(q2 + q3), turned(h[0], -q1, R06 @ x))
 
-    # joint 1
+        def back(x: Array) -> Array:
+            return R06.T @ turned(h[0], q1, turned(h[1], q2 + q3, x))
+
+        q4, q5, q6 = _wrist(h[3], h[4], h[5], ahead, back, q6, signs[1])
+    else:
+        total, q5, q6 = _wrist(
+            h[1],
+            h[4],
+            h[5],
+            lambda x: turned(h[0], -q1, R06 @ x),
+            lambda x: R06.T @ turned(h[0], q1, x),
+            q6,
+            signs[1],
+        )
+        q2, q3 = _elbow(h[1], o[2] - o[1], o[3] - o[2], m - turned(h[1], total, w - o[3]), signs[2])
+        q4 = s4 * (total - q2 - q3)
+    return np.array([_wrapped(each) for each in (q1, q2, s3 * q3, q4, q5, q6)], dtype=object)
+
+
+def _shoulder(h1: Array, h: Array, d: Any, r: Array, sign: Any) -> Any:
+    """q1 of  h . R_1^T r = d."""
     away = r - h1 * (h1 @ r)
-    A, B, C = h @ away, -(h @ cross(h1, r)), h @ (w - o[0]) - (h @ h1) * (h1 @ r)
-    q1 = _circle(A, B, C, A * A + B * B - C * C, signs[0])
+    A, B, C = h @ away, -(h @ cross(h1, r)), d - (h @ h1) * (h1 @ r)
+    return _circle(A, B, C, A * A + B * B - C * C, sign)
 
-    def back(x: Array) -> Array:
-        return turn(h1, -q1, x)
 
-    # joint 5: 1 - (h . x)^2 = |h x x|^2 keeps its digits where the wrist is straight
-    x = back(R06 @ h6)
-    k = (h @ h5) * (h5 @ h6)
-    A5, B5 = float(h @ (h6 - h5 * (h5 @ h6))), float(h @ np.cross(h5, h6))
-    side, c = cross(h, x), h @ x
-    q5 = _circle(A5, B5, c - k, side @ side + (A5 * A5 + B5 * B5 - 1.0 - k * k) + 2.0 * c * k, signs[1])
-    # joint 6, free where axes 4 and 6 are one line
-    a, b = turn(h5, -q5, h), R06.T @ turn(h1, q1, h)
+def _elbow(h: Array, upper: Array, lower: Array, m: Array, sign: Any) -> tuple[Any, Any]:
+    """(q2, q3), both about h, of  R_2 (upper + R_3 lower) = m  in the plane across h."""
+    upper, lower, m = (x - h * (h @ x) for x in (upper, lower, m))
+    A, B = float(upper @ lower), float(upper @ np.cross(h, lower))
+    C = 0.5 * (m @ m - (upper @ upper + lower @ lower))
+    q3 = _circle(A, B, C, A * A + B * B - C * C, sign)
+    return _angle(h, upper + turned(h, q3, lower), m), q3
+
+
+def _wrist(k: Array, h5: Array, h6: Array, ahead: Turn, back: Turn, q6: Any, sign: Any) -> tuple[Any, Any, Any]:
+    """(angle about k, q5, q6) of  R_k R_5 R_6 = Q, given as  ahead(x) = Q x  and  back(x) = Q^T x.
+
+    q6: taken where k and axis 6 are one line, and only the sum of two angles is known.
+    """
+    # 1 - (k . x)^2 = |k x x|^2 keeps its digits where the wrist is straight
+    x = ahead(h6)
+    along = float((k @ h5) * (h5 @ h6))
+    A, B = float(k @ (h6 - h5 * (h5 @ h6))), float(k @ np.cross(h5, h6))
+    side, c = cross(k, x), k @ x
+    q5 = _circle(A, B, c - along, side @ side + (A * A + B * B - 1.0 - along * along) + 2.0 * c * along, sign)
+    a = turned(h5, -q5, k)
     across = a - h6 * (h6 @ a)
-    q6 = where(across @ across < DEGENERATE, q6, -_angle(h6, a, b))
-    # the sum of joints 2, 3 and 4, from a vector across their axis
-    u = np.cross(h, np.eye(3)[int(np.argmin(np.abs(h)))])
-
-    def all_three(x: Array) -> Array:
-        return back(R06 @ turn(h6, -q6, turn(h5, -q5, x)))
-
-    total = _angle(h, u, all_three(u))
-    # joints 3 and 2, in the plane across h
-    m = back(r) - (o[1] - o[0]) - turn(h, total, w - o[3])
-    m = m - h * (h @ m)
-    upper, lower = ((x - h * (h @ x)) for x in (o[2] - o[1], o[3] - o[2]))
-    A3, B3 = float(upper @ lower), float(upper @ np.cross(h, lower))
-    C3 = 0.5 * (m @ m - (upper @ upper + lower @ lower))
-    q3 = _circle(A3, B3, C3, A3 * A3 + B3 * B3 - C3 * C3, signs[2])
-    q2 = _angle(h, upper + turn(h, q3, lower), m)
-    q4 = total - q2 - q3
-    return np.array([_wrapped(each) for each in (q1, q2, axes.signs[0] * q3, axes.signs[1] * q4, q5, q6)], dtype=object)
+    q6 = where(across @ across < DEGENERATE, q6, -_angle(h6, a, back(k)))
+    # from a vector across k
+    u = np.cross(k, np.eye(3)[int(np.argmin(np.abs(k)))])
+    return _angle(k, u, ahead(turned(h6, -q6, turned(h5, -q5, u)))), q5, q6
 
 
 def _circle(A: Any, B: Any, C: Any, discriminant: Any, sign: Any) -> Any:
@@ -263,7 +290,7 @@ def nearer_turns(system: System, q: np.ndarray, q0: np.ndarray) -> np.ndarray:
 def inverse_kinematics_solutions(
     robot: Robot, frame: str, pose: Any, q0: Any = None, *, tolerance: float = 1e-9, threads: int | None = None
 ) -> Solutions:
-    """All configurations that bring a frame to a pose, up to eight, for arms with the axes of a UR; see `Solutions`.
+    """All configurations that bring a frame to a pose, up to eight, for arms like a UR or with a spherical wrist.
 
     `pose`: (R, p) or a 4 x 4 matrix, with leading axes for batches. `q0`: whole turns are added to joints so that they
     are near to it, within the limits, and it has joint 6 where axes 4 and 6 are one line; `robot.neutral()` by default.
