@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Turn = Callable[[Array], Array]
 
 PARALLEL = 1e-6  # rad and m: how far axes may be from parallel, and from each other where they should intersect
-DEGENERATE = 1e-22  # squared sine of joint 5 below which joints 4 and 6 turn about one line
+DEGENERATE = 1e-22  # squared sine of joint 5 below which axes 4 and 6 count as parallel
 POLISH, NEAR = 1e-6, 1e-12  # damping of the last steps; the squared error above which a branch has no solution
 SIGNS = np.array([[a, b, c] for a in (1.0, -1.0) for b in (1.0, -1.0) for c in (1.0, -1.0)])  # shoulder, wrist, elbow
 
@@ -183,7 +183,7 @@ def _elbow(h: Array, upper: Array, lower: Array, m: Array, sign: Any) -> tuple[A
 def _wrist(k: Array, h5: Array, h6: Array, ahead: Turn, back: Turn, q6: Any, sign: Any) -> tuple[Any, Any, Any]:
     """(angle about k, q5, q6) of  R_k R_5 R_6 = Q, given as  ahead(x) = Q x  and  back(x) = Q^T x.
 
-    q6: taken where k and axis 6 are one line, and only the sum of two angles is known.
+    q6: taken where k and axis 6 are parallel, and only the sum of two angles is known.
     """
     # 1 - (k . x)^2 = |k x x|^2 keeps its digits where the wrist is straight
     x = ahead(h6)
@@ -293,7 +293,7 @@ def inverse_kinematics_solutions(
     """All configurations that bring a frame to a pose, up to eight, for arms like a UR or with a spherical wrist.
 
     `pose`: (R, p) or a 4 x 4 matrix, with leading axes for batches. `q0`: whole turns are added to joints so that they
-    are near to it, within the limits, and it has joint 6 where axes 4 and 6 are one line; `robot.neutral()` by default.
+    are near to it, within the limits, and it has joint 6 where axes 4 and 6 are parallel; `robot.neutral()` by default.
     """
     check_frame(robot.model, frame)
     p, R = target(pose)
