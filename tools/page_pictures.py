@@ -52,6 +52,7 @@ DRAWN_IN = {
     "trajectories": "pictures_of_trajectories",
     "motion": "pictures_of_motion",
     "inverse_kinematics": "pictures_of_kinematics",
+    "arm_tasks": "pictures_of_kinematics",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

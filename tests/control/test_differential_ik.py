@@ -116,6 +116,22 @@ def test_free_joints_go_downhill(world: cd.Simulation, objective: str) -> None:
     assert left(q) < 0.1 * left(Q0)
 
 
+def test_the_elbow_of_a_redundant_arm_moves_while_its_tool_stays() -> None:
+    pytest.importorskip("pinocchio")
+    robot = cd.load("panda").lock("panda_finger")
+    world = cd.Simulation(robot, dt=DT)
+    q0 = np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8])
+    R, p = robot.frame_pose(q0, "panda_hand")
+    ik = DifferentialIK(world, "panda_hand", gain=50.0, posture=q0 + 0.3 * np.eye(7)[0], posture_gain=2.0)
+    loop = cd.Loop(world, lambda x: {"u": 0.0 * x.q, "q_ref": ik(x, ToolSample(R, p)).position})
+    q = loop.rollout(loop.state(q0), None, 3000, record=["q_ref"], every=10)["q_ref"]
+    R1, p1 = robot.frame_pose(q, "panda_hand")
+    assert np.abs(p1 - p).max() < 1e-4 and np.abs(R1 - R).max() < 1e-3 and np.abs(q[-1] - q0).max() > 0.05
+    # the same posture by inverse kinematics
+    found = robot.inverse_kinematics("panda_hand", (R, p), q0, posture=q0 + 0.3 * np.eye(7)[0])
+    assert found.ok and np.abs(found.q - q[-1]).max() < 0.01
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
