@@ -134,29 +134,23 @@ def search(
             "call it outside of the trace, or use condyle.control.differential_ik in a loop"
         )
     (p, R), system = target(pose), compiled.system
-    _check(system, choose, method, restarts, tolerance, null_space if posture is None else null_space or "posture", R)
+    name = objective_name(system, null_space, posture, 3 if R is None else 6)
+    _check(choose, method, restarts, tolerance, name, R)
     start = configurations(system, "q0", q0)
-    lead = np.broadcast_shapes(p.shape[:-1], () if R is None else R.shape[:-2], start.shape[:-1])
-    poses: list[Any] = [np.broadcast_to(p, (*lead, 3)).reshape(-1, 3)]
-    poses += [] if R is None else [np.broadcast_to(R, (*lead, 3, 3)).reshape(-1, 3, 3)]
-    first = np.broadcast_to(start, (*lead, system.nq)).reshape(-1, system.nq)
+    rest = None if name != "posture" else start if posture is None else configurations(system, "posture", posture)
+    lead = np.broadcast_shapes(
+        p.shape[:-1], () if R is None else R.shape[:-2], start.shape[:-1], () if rest is None else rest.shape[:-1]
+    )
+
+    def rows(array: np.ndarray, axes: int) -> np.ndarray:
+        tail = array.shape[array.ndim - axes :]
+        return np.broadcast_to(array, (*lead, *tail)).reshape(-1, *tail)
+
+    poses = [rows(p, 1)] if R is None else [rows(p, 1), rows(R, 2)]
+    first = rows(start, 1)
     if method == "analytic":
-        if R is None:
-            raise RobotError("method='analytic' needs a whole pose, (R, p): a position alone leaves infinitely many solutions")
-        q, residual, ok = analytic_solutions(compiled, frame, poses[0], poses[1], first, tolerance, options)
-        residual = np.where(ok, residual, np.inf)
-        found = _best(compiled, frame, R, q, residual, first, tolerance, "nearest" if choose == "first" else choose)
-        if not np.all(np.isfinite(found[1])):
-            # out of reach in every branch: the least residual is that of the search from q0
-            missing = np.flatnonzero(~np.isfinite(found[1]))
-            kernel = _kernel(compiled, frame, [each[missing] for each in poses], tolerance, iterations, None, None, options)
-            found[0][missing], found[1][missing] = kernel(first[missing], slice(None))
-        return _shaped(*found, lead, tolerance)
-    name = null_space or (None if posture is None else "posture")
-    rest = None
-    if name == "posture":
-        rest = start if posture is None else configurations(system, "posture", posture)
-        rest = np.broadcast_to(rest, (*lead, system.nq)).reshape(-1, system.nq)
+        return _shaped(*_analytic(compiled, frame, poses, first, tolerance, iterations, choose, options), lead, tolerance)
+    rest = None if rest is None else rows(rest, 1)
     kernel = _kernel(compiled, frame, poses, tolerance, iterations, name, rest, options)
 
     def seeds() -> np.ndarray:
@@ -172,7 +166,29 @@ def search(
     q, residual = q.reshape(-1, count, system.nq), residual.reshape(-1, count)
     if system.coordinate_map.identity:  # a joint that others follow is not the same after a turn
         q = nearer_turns(system, q, first[:, None])
-    return _shaped(*_best(compiled, frame, R, q, residual, first, tolerance, choose), lead, tolerance)
+    return _shaped(*_best(compiled, frame, poses, q, residual, first, tolerance, choose), lead, tolerance)
+
+
+def _analytic(
+    compiled: Compiled,
+    frame: str,
+    poses: list[np.ndarray],
+    first: np.ndarray,
+    tolerance: float,
+    iterations: int,
+    choose: str,
+    options: dict[str, Any],
+) -> tuple[np.ndarray, np.ndarray]:
+    """(q, residual) of the closed form's solution that is nearest to q0, or chosen otherwise."""
+    q, residual, ok = analytic_solutions(compiled, frame, poses[0], poses[1], first, tolerance, options)
+    wanted = "nearest" if choose == "first" else choose
+    q, residual = _best(compiled, frame, poses, q, np.where(ok, residual, np.inf), first, tolerance, wanted)
+    missing = np.flatnonzero(~np.isfinite(residual))
+    if len(missing):
+        # no branch reaches the pose: the best is that of the search from q0
+        kernel = _kernel(compiled, frame, [each[missing] for each in poses], tolerance, iterations, None, None, options)
+        q[missing], residual[missing] = kernel(first[missing], slice(None))
+    return q, residual
 
 
 def _kernel(
@@ -226,7 +242,7 @@ def _first(
 def _best(
     compiled: Compiled,
     frame: str,
-    R: Any,
+    poses: list[np.ndarray],
     q: np.ndarray,
     residual: np.ndarray,
     first: np.ndarray,
@@ -240,7 +256,7 @@ def _best(
         dv = compiled.run("difference", ROBOT_FUNCTIONS["difference"], (np.broadcast_to(first[:, None], q.shape), finite), {})
         score = np.max(np.abs(dv), axis=-1, initial=0.0)
     else:
-        task = "position" if R is None else "pose"
+        task = "position" if len(poses) == 1 else "pose"
         score = -compiled.run(("determinant", frame, task), DETERMINANT, (finite,), {}, (frame, task))
     # where none converged, the least residual
     score = np.where(np.any(ok, axis=1)[:, None], np.where(ok, score, np.inf), residual)
@@ -260,18 +276,26 @@ def _shaped(q: np.ndarray, residual: np.ndarray, lead: tuple[int, ...], toleranc
     return InverseKinematics(q.reshape(*lead, -1), residual.reshape(lead), (residual <= tolerance).reshape(lead))
 
 
-def _check(
-    system: System, choose: str, method: str, restarts: int, tolerance: float, null_space: str | None, R: np.ndarray | None
-) -> None:
+def objective_name(system: System, null_space: str | None, posture: Any, rows: int) -> str | None:
+    """The objective in the null space of so many rows, or None; an error if it is none, or if posture= has no use."""
+    name = null_space or (None if posture is None else "posture")
+    if name is not None:
+        require_objective(system, name, rows)
+    if posture is not None and name != "posture":
+        raise RobotError(f"posture= is for null_space='posture'; with null_space={name!r:.40} leave it out")
+    return name
+
+
+def _check(choose: str, method: str, restarts: int, tolerance: float, name: str | None, R: np.ndarray | None) -> None:
     """None; an error for an option that is none."""
-    for name, given, known in (("choose", choose, CHOICES), ("method", method, METHODS)):
+    for what, given, known in (("choose", choose, CHOICES), ("method", method, METHODS)):
         if given not in known:
-            raise RobotError(f"inverse_kinematics: {name} is {' or '.join(map(repr, known))}; got {given!r:.40}")
+            raise RobotError(f"inverse_kinematics: {what} is {' or '.join(map(repr, known))}; got {given!r:.40}")
     if isinstance(restarts, bool) or not isinstance(restarts, (int, np.integer)) or restarts < 0:
         raise RobotError(f"inverse_kinematics: restarts is a whole number from 0 up; got {restarts!r:.40}")
     if not isinstance(tolerance, (int, float, np.floating)) or not 0.0 < float(tolerance) < np.inf:
         raise RobotError(f"inverse_kinematics: the tolerance is a positive number; got {tolerance!r:.40}")
-    if null_space is not None:
-        require_objective(system, null_space, 3 if R is None else 6)
-        if method == "analytic":
-            raise RobotError("method='analytic' is for arms with six joints, which have no null space; leave null_space out")
+    if method == "analytic" and R is None:
+        raise RobotError("method='analytic' needs a whole pose, (R, p): a position alone leaves infinitely many solutions")
+    if method == "analytic" and name is not None:
+        raise RobotError("method='analytic' is for arms with six joints, which have no null space; leave null_space out")

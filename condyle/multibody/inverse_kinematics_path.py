@@ -18,8 +18,8 @@ from condyle.constraints.reduced_dynamics import ROBOT_FUNCTIONS, System
 from condyle.errors import RobotError
 from condyle.multibody.compiled import check_frame
 from condyle.multibody.frame_task import FrameTask, target
-from condyle.multibody.inverse_kinematics import configurations, damped_least_squares
-from condyle.multibody.null_space import objective, refined, require_objective
+from condyle.multibody.inverse_kinematics import configurations, damped_least_squares, objective_name
+from condyle.multibody.null_space import objective, refined
 from condyle.multibody.robot import Robot
 from condyle.robot.spatial import Array
 from condyle.tape.array import where
@@ -66,9 +66,7 @@ def inverse_kinematics_path(
     points, rotations = target(np.asarray(p, dtype=float) if R is None else (np.asarray(R), np.asarray(p)))
     if points.ndim < 2 or points.shape[-2] == 0:
         raise RobotError(f"the positions of a path are an array (..., points, 3) with at least one point; got {points.shape}")
-    name = null_space or (None if posture is None else "posture")
-    if name is not None:
-        require_objective(system, name, 3 if rotations is None else 6)
+    name = objective_name(system, null_space, posture, 3 if rotations is None else 6)
     if not isinstance(jump, (int, float, np.floating)) or not float(jump) > 0.0:
         raise RobotError(f"jump is the largest change of a joint between two points, above zero; got {jump!r:.40}")
     start = configurations(system, "q0", q0)

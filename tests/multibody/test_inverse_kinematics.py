@@ -166,9 +166,9 @@ def test_free_joints_minimise_a_secondary_objective(arm: cd.Robot, objective: st
     before = np.linalg.norm((np.eye(6) - np.linalg.pinv(J0) @ J0) @ g(plain.q))
     # stationary within the null space, and it was not before
     assert np.linalg.norm(project @ g(found.q)) < 1e-3 * before
-    many = arm.inverse_kinematics("tool", np.array([p, p + 0.01]), q0, null_space=objective, posture=rest)
-    if objective == "posture":
-        assert many.q[0].tobytes() == found.q.tobytes()
+    postures = np.array([rest, q0]) if objective == "posture" else None
+    many = arm.inverse_kinematics("tool", p, q0, null_space=objective, posture=postures)
+    assert np.reshape(many.q, (-1, 6))[0].tobytes() == found.q.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,7 @@ def test_free_joints_minimise_a_secondary_objective(arm: cd.Robot, objective: st
         ({"null_space": "centre"}, "has 6 joints and the pose takes 6: none is left"),
         ({"null_space": "elbow up"}, "null_space is 'posture', 'centre' or 'manipulability'"),
         ({"posture": np.zeros(6)}, "none is left for null_space"),
+        ({"null_space": "centre", "posture": np.zeros(6), "pose": np.zeros(3)}, "posture= is for null_space='posture'"),
         ({"method": "analytic", "pose": np.zeros(3)}, "needs a whole pose"),
         ({"null_space": "posture", "posture": np.zeros(5), "pose": np.zeros(3)}, "posture must have 6 entries"),
     ],
