@@ -35,6 +35,7 @@ ALL = (
     "motion",
     "task_control",
     "joint_control",
+    "inverse_kinematics",
     "environments",
     "constraints",
     "mpc",

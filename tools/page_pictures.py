@@ -53,6 +53,8 @@ DRAWN_IN = {
     "motion": "pictures_of_motion",
     "control_task": "pictures_of_task_control",
     "control_joint": "pictures_of_joint_control",
+    "inverse_kinematics": "pictures_of_kinematics",
+    "arm_tasks": "pictures_of_kinematics",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

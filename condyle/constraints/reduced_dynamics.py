@@ -314,7 +314,7 @@ def reactions(system: System, y: Array, w: Array, tau: Array) -> Array:
 
 
 SIZES: dict[str, Callable[[System], Any]] = {
-    **dict.fromkeys(("q", "q0", "q1"), lambda system: system.nq),
+    **dict.fromkeys(("q", "q0", "q1", "posture"), lambda system: system.nq),
     **dict.fromkeys(("v", "a", "tau", "dv"), lambda system: system.nv),
     "tau_full": lambda system: system.model.nv,
     "p": lambda system: 3,

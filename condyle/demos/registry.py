@@ -99,6 +99,15 @@ DEMOS = {
 OTHERS = {
     demo.name: demo
     for demo in (
+        Demo(
+            "pick-and-place",
+            "Pick and place",
+            "An arm of the UR3's size carries 0.5 kg from one place to another, with and without knowledge of the payload.",
+            "tool",
+        ),
+        Demo(
+            "welding", "Welding", "The arm's tool goes round a rectangle with rounded corners at 50 mm/s, pointing down.", "tool"
+        ),
         Demo("two-wheeled", "Robot on two wheels", "It balances and drives a figure of eight without slipping."),
         Demo("compiler", "The compiler", "The same bits for every lane width, batch size and backend; derivatives; intervals."),
     )

@@ -124,6 +124,12 @@ class Compiled:
             return (*results, check == 0.0)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def kept(self, key: tuple[Any, ...], make: Callable[[], Function]) -> Function:
+        """The function of this key, made when first asked for."""
+        if key not in self._functions:
+            self._functions[key] = make()
+        return self._functions[key]
+
     def write(self, key: Any, arrays: tuple[Any, ...], out: Any) -> bool:
         """Whether the result of one state was written into the array `out` by the fast call; not if a check is needed."""
         quick = self.quick.get(key)

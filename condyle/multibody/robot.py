@@ -22,6 +22,7 @@ from condyle.dynamics.passive import FRICTION_SPEED
 from condyle.errors import RobotError
 from condyle.multibody import inverse_kinematics
 from condyle.multibody.compiled import CallOptions, Compiled, DynamicsOptions, Wrenches, check_frame, smooth_below, wrench_axes
+from condyle.multibody.frame_task import joint_limits
 from condyle.multibody.html import robot_html
 from condyle.multibody.inverse_kinematics import InverseKinematics
 from condyle.multibody.scatter import scattered
@@ -31,9 +32,7 @@ from condyle.robot.description import Description, Keyframe
 from condyle.robot.load import Source, load_model
 from condyle.robot.model import Model, digest
 from condyle.robot.parameters import Parameters, geometric, model_parameters, with_parameters
-from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
-from condyle.tape.scalar import caller
 from condyle.tape.trace_cache import traced_function
 
 FUNCTIONS = physics.ROBOT_FUNCTIONS | physics.CONSTRAINT_FUNCTIONS
@@ -98,8 +97,8 @@ class Robot:
         self.coordinate_map = CoordinateMap(model) if coordinate_map is None else coordinate_map
         self.reduced = self.coordinate_map.reduced
         self.system = physics.System(model, self.coordinate_map)
-        self._compiled = Compiled(self.system, f"{digest(model)} {self.coordinate_map.key()}", self.explain)
-        self._quick = self._compiled.quick
+        self.compiled = Compiled(self.system, f"{digest(model)} {self.coordinate_map.key()}", self.explain)
+        self._quick = self.compiled.quick
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the robot depends on."""
@@ -149,12 +148,12 @@ class Robot:
     @property
     def lower(self) -> np.ndarray:
         """The lower limit of every entry of q, (nq,): rad or m, -inf where there is none and for free and ball joints."""
-        return inverse_kinematics.limits(self.system)[0]
+        return joint_limits(self.system)[0]
 
     @property
     def upper(self) -> np.ndarray:
         """The upper limit of every entry of q, (nq,): rad or m, inf where there is none and for free and ball joints."""
-        return inverse_kinematics.limits(self.system)[1]
+        return joint_limits(self.system)[1]
 
     @property
     def velocity_limits(self) -> np.ndarray:
@@ -250,30 +249,29 @@ class Robot:
         q0: Any = None,
         *,
         tolerance: float = 1e-9,
-        iterations: int = 100,
-        restarts: int = 20,
+        iterations: int = 50,
+        restarts: int = 100,
+        choose: str = "first",
+        null_space: str | None = None,
+        posture: Any = None,
+        method: str = "numeric",
         backend: str = "cpu",
         threads: int | None = None,
     ) -> InverseKinematics:
         """(q, residual, ok): a configuration within the limits that brings a frame to a pose in the world.
 
-        `pose`: (R, p), a 4 x 4 matrix, or a position alone, which leaves the orientation free; batches of poses and of q0 have
-        leading axes that broadcast. `q0`: where the search begins, `neutral()` by default. Damped least squares (Levenberg and
-        Marquardt) with joints stopped at their limits, in one compiled loop; where it does not converge, it is repeated from
-        `restarts` configurations drawn at random, the same ones for every pose, so a row of a batch has the bits of a single
-        call. `residual`: the length of the error, m and rad together; `ok`: whether it is within the tolerance. Where it is not,
-        q is the best configuration found, which does not reach the pose. The limits of joints that follow others, of a
-        constrained robot, are not looked at.
+        `pose`: (R, p), a 4 x 4 matrix, or a position alone; poses, q0 and posture have leading axes that broadcast. Damped least
+        squares begins at `q0`, `neutral()` by default, and at `restarts` random configurations, the same for every pose, so a row
+        of a batch has the bits of a single call. `choose`: "first" that converges, "nearest" to q0, highest "manipulability".
+        `null_space`: "posture" (near `posture`, or q0), "centre" of the limits, "manipulability", with the joints that a pose
+        leaves free. `method="analytic"`: in closed form, for arms like a UR. `residual`: length of the error, m and rad
+        together; where it is not `ok`, q is the best found. Limits of joints that follow others are not considered.
         """
-        check_frame(self.model, frame)
-        if any_traced((q0, pose)):
-            raise RobotError(
-                f"{caller()}: inverse_kinematics repeats its search until it converges, which needs values: "
-                "call it outside of the trace, or iterate with robot.jacobian in condyle.loop"
-            )
-        start = self.neutral() if q0 is None else q0
-        options = {"backend": backend, "threads": threads}
-        return inverse_kinematics.search(self._compiled, frame, pose, start, tolerance, int(iterations), restarts, options)
+        return inverse_kinematics.search(
+            self.compiled, frame, pose, self.neutral() if q0 is None else q0, tolerance=tolerance, iterations=int(iterations),
+            restarts=restarts, choose=choose, null_space=null_space, posture=posture, method=method,
+            options={"backend": backend, "threads": threads},
+        )  # fmt: skip
 
     # ---- dynamics
 
@@ -546,13 +544,13 @@ class Robot:
                 quick = self._quick.get(key)
                 if quick is not None and (result := quick(arrays)) is not None:
                     return result
-            elif (out := options.get("out")) is not None and len(options) == 1 and self._compiled.write(key, arrays, out):
+            elif (out := options.get("out")) is not None and len(options) == 1 and self.compiled.write(key, arrays, out):
                 return out
         function = physics.PASSIVE_FUNCTIONS[name] if static else FUNCTIONS[name]
         if not wrenches:
-            return self._compiled.run(key, function, arrays, options, static)
+            return self.compiled.run(key, function, arrays, options, static)
         where = wrench_axes(self.model, wrenches)
-        return self._compiled.run((key, where), function, (*arrays, *wrenches.values()), options, static, where)
+        return self.compiled.run((key, where), function, (*arrays, *wrenches.values()), options, static, where)
 
     def _call_frame(self, name: str, arrays: tuple[Any, ...], options: CallOptions, *static: str) -> Any:
         """A function of a frame: its name, and the reference but for poses, are compiled in."""
@@ -565,7 +563,7 @@ class Robot:
             if quick is not None and (result := quick(arrays)) is not None:
                 return result
         check_frame(self.model, *static)
-        return self._compiled.run(key, physics.FRAME_FUNCTIONS[name], arrays, options, static)
+        return self.compiled.run(key, physics.FRAME_FUNCTIONS[name], arrays, options, static)
 
     def _limits(self, what: str) -> np.ndarray:
         found = {link.joint: getattr(link.limits, what) or np.inf for link in self.reduced.links if link.kind.nv == 1}

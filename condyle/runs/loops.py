@@ -25,7 +25,10 @@ BUILT_IN = {
     "sim": "condyle.demos.loops",
     "flight": "condyle.flight.scenarios",
     "pidog": "condyle.pidog.plant",
-    **{name: f"condyle.demos.{name}" for name in ("arm", "birotor", "fourlimb", "two_wheeled", "wheeled_pendulum")},
+    **{
+        name: f"condyle.demos.{name}"
+        for name in ("arm", "arm_tracking", "birotor", "fourlimb", "two_wheeled", "wheeled_pendulum")
+    },
 }
 OPEN = "parameters."  # begins the names of signals that are parameters of the world for one tick
 _builders: dict[str, Callable[..., Loop]] = {}
