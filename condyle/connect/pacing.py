@@ -78,8 +78,8 @@ class Pacing:
         found = self.summary()
         late = found["late"]
         return (
-            f"{found['periods']:,} periods of {1e3 * self.period:g} ms: {self.overruns:,} late commands, {self.slips:,} periods left "
-            f"out; a period begins {1e6 * late['median']:.0f} us late (median), {1e6 * late['p99']:.0f} us (99 %), "
+            f"{found['periods']:,} periods of {1e3 * self.period:g} ms: {self.overruns:,} late commands, {self.slips:,} periods "
+            f"left out; a period begins {1e6 * late['median']:.0f} us late (median), {1e6 * late['p99']:.0f} us (99 %), "
             f"{1e6 * late['max']:.0f} us (at most)"
         )
 

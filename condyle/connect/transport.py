@@ -1,7 +1,7 @@
 """What an external program and a simulation exchange, and the interface of everything that transmits it.
 
-A transport is one way to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a tick and gets
-the command that answers them; nothing else passes.
+A transport is one way to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a tick and
+gets the command that answers them; nothing else passes.
 """
 
 from __future__ import annotations

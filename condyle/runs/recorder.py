@@ -129,7 +129,8 @@ class Recorder:
         """The state after some ticks of a loop, one after the other, under references that are held; few ticks take less time
         so than in a rollout, and have the same bits.
 
-        `clock`: numbers of the computer's clock to keep with each of these ticks, as signals "clock.NAME" that no replay computes.
+        `clock`: numbers of the computer's clock to keep with each of these ticks, as signals "clock.NAME", which no replay
+        computes.
         """
         self._require_open()
         loop = self.loop
