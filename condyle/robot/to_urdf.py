@@ -104,7 +104,9 @@ def _joint(robot: Element, link: Link, parent: str, taken: set[str]) -> None:
     if isinstance(link.kind, Ball):
         raise RobotError([f"joint '{link.joint}': URDF has no ball joints, so this robot cannot be written as URDF"])
     kind = "floating" if isinstance(link.kind, Free) else "prismatic" if isinstance(link.kind, Prismatic) else "continuous"
-    element = _placed(robot, link.joint, "revolute" if kind == "continuous" and limited else kind, parent, link.name, link.placement)
+    element = _placed(
+        robot, link.joint, "revolute" if kind == "continuous" and limited else kind, parent, link.name, link.placement
+    )
     if isinstance(link.kind, Free):
         return
     assert isinstance(link.kind, Revolute | Prismatic)

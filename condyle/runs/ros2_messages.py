@@ -20,7 +20,12 @@ from condyle.robot.to_urdf import WORLD, fixed_frames, root_of
 
 Message = Any  # of a class that `message_class` gives
 
-JOINT_STATE, CLOCK, TF, STRING = "sensor_msgs/msg/JointState", "rosgraph_msgs/msg/Clock", "tf2_msgs/msg/TFMessage", "std_msgs/msg/String"
+JOINT_STATE, CLOCK, TF, STRING = (
+    "sensor_msgs/msg/JointState",
+    "rosgraph_msgs/msg/Clock",
+    "tf2_msgs/msg/TFMessage",
+    "std_msgs/msg/String",
+)
 WRENCH, NUMBERS = "geometry_msgs/msg/WrenchStamped", "std_msgs/msg/Float64MultiArray"
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 
@@ -217,5 +222,10 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     x, y, z, w = a.tolist()
     i, j, k, r = b.tolist()
     return np.array(
-        [w * i + x * r + y * k - z * j, w * j - x * k + y * r + z * i, w * k + x * j - y * i + z * r, w * r - x * i - y * j - z * k]
+        [
+            w * i + x * r + y * k - z * j,
+            w * j - x * k + y * r + z * i,
+            w * k + x * j - y * i + z * r,
+            w * r - x * i - y * j - z * k,
+        ]
     )
