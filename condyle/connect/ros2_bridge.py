@@ -62,10 +62,10 @@ class Ros2Bridge(Transport):
     """The topics and services of one robot, which take the place of a program that commands its loop.
 
     `loop`: one of `commanded_loop`, or any other, whose commanded references are then std_msgs/msg/Float64MultiArray on
-    /NAME/commands. `frame`: where the wrench is measured and acts. `description`: the URDF text, by default written from the model.
-    `profile`: the quality of service of /joint_states and of commands. In lock-step a state is answered by the next effort or position
-    command, or by a JointState on /joint_commands with the state's stamp; one with another stamp is ignored. In real time the latest
-    command acts. What cannot be used is ignored, counted in `rejections` and explained in `rejected`.
+    /NAME/commands. `frame`: where the wrench is measured and acts. `description`: the URDF text, by default written from the
+    model. `profile`: the quality of service of /joint_states and of commands. In lock-step a state is answered by the next
+    effort or position command, or by a JointState on /joint_commands with the state's stamp; one with another stamp is ignored.
+    In real time the latest command acts. What cannot be used is ignored, counted in `rejections` and explained in `rejected`.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class LastTick(Block):
 
 
 def sensor_frame(robot: Robot) -> str | None:
-    """Where an arm's force-torque sensor is and wrenches act: the frame of the last link that is farthest out; None for others."""
+    """Where an arm's force-torque sensor is and wrenches act: the frame of the last link farthest from it; None for others."""
     links = robot.model.links
     if not links or not robot.coordinate_map.identity or robot.model.base_coordinates:
         return None
@@ -52,10 +52,10 @@ def sensor_frame(robot: Robot) -> str | None:
 def commanded_loop(simulation: Simulation, *, frame: str | None = None, gains: tuple[Any, Any] | None = None) -> Loop:
     """The loop of a robot that topics command:  u = effort + active * (P (position - q) + D (velocity - v) + g).
 
-    References effort and active (nu,), position and velocity of the motors (n,), and wrench (6,): force, then torque, on the robot
-    at the frame, in world axes. P and D by default hold each joint against gravity (`Motors.gains`), and act implicitly, so that
-    they are stable for any dt; g are the gravity forces of a robot on a fixed base. With a frame that a joint carries (by default the
-    tip of an arm), "ft_sensor.force" and "ft_sensor.torque" are what a force-torque sensor there measures.
+    References effort and active (nu,), position and velocity of the motors (n,), and wrench (6,): force, then torque, on the
+    robot at the frame, in world axes. P and D by default hold each joint against gravity (`Motors.gains`), and act implicitly,
+    so that they are stable for any dt; g are the gravity forces of a robot on a fixed base. With a frame that a joint carries
+    (by default the tip of an arm), "ft_sensor.force" and "ft_sensor.torque" are what a force-torque sensor there measures.
     """
     robot = simulation.robot
     at = motors(simulation)

@@ -137,7 +137,7 @@ class Ros2Node:
         return made
 
     def _identifier(self) -> str:
-        """The id of a service or client of this node, as rmw_cyclonedds_cpp writes it: 16 bytes in hexadecimal with dots between."""
+        """The id of a service or client, as rmw_cyclonedds_cpp writes it: 16 bytes in hexadecimal with dots between."""
         self._services += 1
         data = self.participant.guid.bytes[:12] + struct.pack(">I", self._services)
         return ".".join(f"{byte:x}" for byte in data)
@@ -291,7 +291,7 @@ def checked_service(kind: str) -> str:
 
 
 def wrapped(identity: bytes, message: Message) -> bytes:
-    """A request or reply: the CDR header, guid and sequence number (16 bytes), then the message; alignment stays, 16 is a multiple of 8."""
+    """A request or reply: the CDR header, guid and sequence number, then the message, whose alignment 16 bytes do not change."""
     return CDR + identity + encoded(message)[4:]
 
 

@@ -1,9 +1,10 @@
 """ROS 2 (Jazzy) as it is on the wire of DDS: names of topics and types, quality of service, and the network it uses.
 
-A topic /joint_states of sensor_msgs/msg/JointState is the DDS topic rt/joint_states of type sensor_msgs::msg::dds_::JointState_, final,
-in XCDR1, and its USER_DATA is typehash=RIHS01_...; A service /reset of std_srvs/srv/Trigger is a pair of topics, rq/resetRequest and
-rr/resetReply, in the encoding of rmw_cyclonedds_cpp: guid (uint64) and sequence number (int64) of the request come before its fields,
-and before those of the reply. rmw_fastrtps_cpp sends the two in the sample identity instead, so its services do not match.
+A topic /joint_states of sensor_msgs/msg/JointState is the DDS topic rt/joint_states of type sensor_msgs::msg::dds_::JointState_,
+final, in XCDR1, and its USER_DATA is typehash=RIHS01_...; A service /reset of std_srvs/srv/Trigger is a pair of topics,
+rq/resetRequest and rr/resetReply, in the encoding of rmw_cyclonedds_cpp: guid (uint64) and sequence number (int64) of the
+request come before its fields, and before those of the reply. rmw_fastrtps_cpp sends the two in the sample identity instead, so
+its services do not match.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def domain_of(domain: int | None) -> int:
 def configuration(interface: str) -> str | None:
     """The configuration of Cyclone DDS for one network interface; None for ENVIRONMENT, where CYCLONEDDS_URI decides.
 
-    On the loopback interface nothing leaves the computer: no multicast, and discovery asks the other participants on 127.0.0.1, as
-    rmw_cyclonedds_cpp does for ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
+    On the loopback interface nothing leaves the computer: no multicast, and discovery asks the other participants on 127.0.0.1,
+    as rmw_cyclonedds_cpp does for ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
     """
     if interface == ENVIRONMENT:
         return None

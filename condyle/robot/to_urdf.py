@@ -20,10 +20,10 @@ UNLIMITED = 1e6  # N m or N, rad/s or m/s: URDF demands numbers for effort and v
 
 
 def to_urdf(model: Model) -> str:
-    """The URDF text of a model: every moving link with the inertia of all that is fixed to it, every frame as a link without mass.
+    """The URDF text of a model: every moving link with the inertia of all that is fixed to it, every frame as a massless link.
 
-    Numbers are the shortest decimals that give the same floats; rotations become roll, pitch and yaw, and centres of mass are
-    h / m, so that dynamics of the text agree to about 1e-15 relative. Coordinates come in the order of names, as for every URDF. A
+    Numbers are the shortest decimals that give the same floats; rotations become roll, pitch and yaw, and centres of mass are h
+    / m, so that dynamics of the text agree to about 1e-15 relative. Coordinates come in the order of names, as for every URDF. A
     base that moves freely is left out: load the text with base="free". Armatures, springs, compensated weights and closed loops
     have no element in URDF; a comment names what is missing. RobotError for a ball joint, which URDF does not have either.
     """

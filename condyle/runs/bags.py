@@ -33,7 +33,6 @@ from condyle.runs.ros2_messages import (
     encoded,
     nanoseconds,
     text,
-    type_hash,
     typestore,
 )
 from condyle.runs.run import Run
@@ -54,9 +53,10 @@ def write_bag(
 ) -> None:
     """None; the folder `path` is a bag of the run, complete or not there at all.
 
-    /joint_states, /clock and, if the run has them, /wrench (geometry_msgs/msg/WrenchStamped: measured by the loop's "ft_sensor", or
-    else what acted at the first frame with wrenches) at every state; /tf at most at `tf_rate`; /robot_description and /tf_static once.
-    `description`: the URDF text, by default written from the model. Times are those of the simulation, from 0 on.
+    /joint_states, /clock and, if the run has them, /wrench (geometry_msgs/msg/WrenchStamped: measured by the loop's "ft_sensor",
+    or else what acted at the first frame with wrenches) at every state; /tf at most at `tf_rate`; /robot_description and
+    /tf_static once. `description`: the URDF text, by default written from the model. Times are those of the simulation, from 0
+    on.
     """
     robot = run.robot
     messages = RobotMessages(robot, [str(row[0]).partition(".")[2] for row in run.about["columns"]["u"]])
@@ -97,9 +97,7 @@ def _write(run: Run, messages: RobotMessages, description: str | None, folder: P
         wrench = wrench_rows(run)
         left_out = {"/robot_description": description is None, "/wrench": wrench is None}
         topics = {
-            topic: bag.add_connection(
-                topic, kind, typestore=typestore(), rihs01=type_hash(kind), offered_qos_profiles=[_qos(topic)]
-            )
+            topic: bag.add_connection(topic, kind, typestore=typestore(), offered_qos_profiles=[_qos(topic)])
             for topic, kind in kinds.items()
             if not left_out.get(topic)
         }
@@ -194,9 +192,8 @@ def _log(rows: Iterable[Row], where: str) -> JointLog:
         names = names or joints
         if joints not in order:
             if sorted(joints) != sorted(names) or len(set(joints)) != len(joints) or not joints:
-                raise FileError(
-                    f"{where}: message {k} names the joints {', '.join(joints)[:80] or 'none'}, the first {', '.join(names)[:80]}."
-                )
+                named = ", ".join(joints)[:80] or "none"
+                raise FileError(f"{where}: message {k} names the joints {named}, the first {', '.join(names)[:80]}.")
             order[joints] = [joints.index(name) for name in names]
         if (len(t) + 1) * (3 * len(names) + 1) > MOST_NUMBERS:
             raise FileError(f"{where} has more than {MOST_NUMBERS:,} numbers.")
@@ -249,8 +246,5 @@ def _json_rows(path: Path, topic: str) -> Iterator[Row]:
             velocities, positions, efforts = data["velocities"], data["positions"], data["efforts"]
             # joints with one coordinate have the same name in both
             names = [name for name in velocities if name in positions]
-            parts = [
-                [of.get(name, np.nan if of is positions else 0.0) for name in names] if of else []
-                for of in (positions, velocities, efforts)
-            ]
-            yield float(data["time"]), names, *parts
+            effort = [efforts.get(name, 0.0) for name in names] if efforts else []
+            yield float(data["time"]), names, [positions[name] for name in names], [velocities[name] for name in names], effort

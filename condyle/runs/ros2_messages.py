@@ -103,8 +103,9 @@ def header(now: int, frame: str = "") -> Message:
 class RobotMessages:
     """The messages that describe the state of a robot: joint states, transforms between its frames, measured wrenches.
 
-    Joint states have the joints with one coordinate, those that follow others too. /tf has the moving links, each in the link that
-    carries it, /tf_static all frames that are fixed to one; "world" is the inertial frame. `motors`: the joint of each entry of u.
+    Joint states have the joints with one coordinate, those that follow others too. /tf has the moving links, each in the link
+    that carries it, /tf_static all frames that are fixed to one; "world" is the inertial frame. `motors`: the joint of each
+    entry of u.
     """
 
     def __init__(self, robot: Robot, motors: list[str]) -> None:
