@@ -24,7 +24,7 @@ TRACEBACK = "CONDYLE_TRACEBACK"  # environment variable: set, errors print their
 # all commands by group, in the order of --help
 GROUPS = {
     "See": ("demo", "view", "info", "robots", "plot", "video"),
-    "Run": ("sim", "pidog", "fly", "replay", "export", "import"),
+    "Run": ("sim", "pidog", "fly", "ros2", "replay", "export", "import"),
     "Learn": ("collect", "imitate", "train", "judge", "deploy"),
     "Check": ("doctor", "verify", "gradcheck"),
     "Measure": ("bench",),

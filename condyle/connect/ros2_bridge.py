@@ -19,7 +19,7 @@ from condyle.closed_loop.loop import Loop
 from condyle.connect.external import ExternalControl
 from condyle.connect.ros2_commands import MEASURED, REFERENCES, JointCommands, commanded_loop, sensor_frame
 from condyle.connect.ros2_node import Publisher, Ros2Node, Service, Subscription
-from condyle.connect.ros2_wire import DYNAMIC_TF, LATCHED, LOOPBACK, Profile
+from condyle.connect.ros2_wire import DYNAMIC_TF, LATCHED, LOOPBACK, Profile, checked_name
 from condyle.connect.transport import LOCKSTEP, Command, Exchange, Requests, Transport
 from condyle.errors import ConnectError
 from condyle.robot.to_urdf import to_urdf
@@ -63,9 +63,10 @@ class Ros2Bridge(Transport):
 
     `loop`: one of `commanded_loop`, or any other, whose commanded references are then std_msgs/msg/Float64MultiArray on
     /NAME/commands. `frame`: where the wrench is measured and acts. `description`: the URDF text, by default written from the
-    model. `profile`: the quality of service of /joint_states and of commands. In lock-step a state is answered by the next
-    effort or position command, or by a JointState on /joint_commands with the state's stamp; one with another stamp is ignored.
-    In real time the latest command acts. What cannot be used is ignored, counted in `rejections` and explained in `rejected`.
+    model. `namespace`, such as /left, comes before all names but /clock, /tf and /tf_static. `profile`: the quality of service
+    of /joint_states and of commands. In lock-step a state is answered by the next effort or position command, or by a JointState
+    on /joint_commands with the state's stamp; one with another stamp is ignored. In real time the latest command acts. What
+    cannot be used is ignored, counted in `rejections` and explained in `rejected`.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Ros2Bridge(Transport):
         loop: Loop,
         *,
         name: str = "condyle",
+        namespace: str = "",
         domain: int | None = None,
         interface: str = LOOPBACK,
         frame: str | None = None,
@@ -82,6 +84,7 @@ class Ros2Bridge(Transport):
     ) -> None:
         self.loop, self.simulation = loop, plant(loop)
         self.name, self.domain, self.interface = name, domain, interface
+        self.namespace = checked_name(namespace) if namespace else ""
         self.profile, self.tf_rate = profile or Profile(), float(tf_rate)
         robot = self.simulation.robot
         self.messages = RobotMessages(robot, list(self.simulation.control_names))
@@ -105,21 +108,24 @@ class Ros2Bridge(Transport):
         """None; the node exists from now on, with /robot_description and /tf_static."""
         self._exchange, self._requests = exchange, requests
         self.node = node = Ros2Node(self.name, domain=self.domain, interface=self.interface)
+        own = self.namespace
         try:
-            self._states = node.publisher("/joint_states", JOINT_STATE, self.profile)
+            self._states = node.publisher(f"{own}/joint_states", JOINT_STATE, self.profile)
             self._clock = node.publisher("/clock", CLOCK)
             self._tf = node.publisher("/tf", TF, DYNAMIC_TF)
-            self._wrench: Publisher | None = node.publisher("/wrench", WRENCH) if self.signals else None
+            self._wrench: Publisher | None = node.publisher(f"{own}/wrench", WRENCH) if self.signals else None
             latched = [("/tf_static", TF, self.messages.static_transforms())]
             if self.description:
-                latched.append(("/robot_description", STRING, text(self.description)))
+                latched.append((f"{own}/robot_description", STRING, text(self.description)))
             for topic, kind, message in latched:
                 node.publisher(topic, kind, LATCHED).publish(message)
             self._inputs: dict[str, Subscription] = {}
             if self.joint_control:
-                self._inputs = {name: node.subscription(topic, KINDS[name], self.profile) for name, topic in TOPICS.items()}
+                self._inputs = {name: node.subscription(own + topic, KINDS[name], self.profile) for name, topic in TOPICS.items()}
             else:
-                self._inputs = {name: node.subscription(f"/{name}/commands", NUMBERS, self.profile) for name in exchange.commands}
+                self._inputs = {
+                    name: node.subscription(f"{own}/{name}/commands", NUMBERS, self.profile) for name in exchange.commands
+                }
             self._services = self._make_services(node)
             self._tf_every = max(1, round(1.0 / max(self.tf_rate, 1e-9) / exchange.period))
         except BaseException:
@@ -305,12 +311,13 @@ class Ros2Bridge(Transport):
             requests.resume()
             return {}
 
+        own = self.namespace
         return [
-            (node.service(f"/{self.name}/reset", "std_srvs/srv/Trigger"), reset),
-            (node.service(f"/{self.name}/pause", "std_srvs/srv/SetBool"), hold),
-            (node.service("/reset_simulation", "std_srvs/srv/Empty"), reset),
-            (node.service("/pause_physics", "std_srvs/srv/Empty"), pause),
-            (node.service("/unpause_physics", "std_srvs/srv/Empty"), resume),
+            (node.service(f"{own}/{self.name}/reset", "std_srvs/srv/Trigger"), reset),
+            (node.service(f"{own}/{self.name}/pause", "std_srvs/srv/SetBool"), hold),
+            (node.service(f"{own}/reset_simulation", "std_srvs/srv/Empty"), reset),
+            (node.service(f"{own}/pause_physics", "std_srvs/srv/Empty"), pause),
+            (node.service(f"{own}/unpause_physics", "std_srvs/srv/Empty"), resume),
         ]
 
     def _serve(self) -> None:
