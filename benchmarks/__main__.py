@@ -32,6 +32,7 @@ ALL = (
     "fourlimb",
     "closed_loop",
     "motion",
+    "ros2",
     "environments",
     "constraints",
     "mpc",

@@ -43,7 +43,7 @@ from condyle.simulate.simulation import Simulation
 
 TF_RATE = 50.0  # Hz
 REPEAT = 0.25  # s after which a first state is sent again, while nobody has answered
-SETTLE = 0.1  # s in which answers to such repetitions are discarded
+SETTLE = 1.0  # s in which answers to such repetitions are awaited and discarded
 MOST_REJECTED = 20  # reasons that are kept
 
 # topics of commands, and what answers a state in lock-step
@@ -153,7 +153,7 @@ class Ros2Bridge(Transport):
         published = time.monotonic()
         while True:
             if self._take(tick) == tick:
-                self._settle(tick)
+                self._settle()
                 return self._command(tick, tick)
             if self._requests.urgent or self._requests.paused or (rest := deadline - time.monotonic()) <= 0.0:
                 return None
@@ -161,7 +161,8 @@ class Ros2Bridge(Transport):
             if self.received == 0 and time.monotonic() - published > REPEAT:
                 # a subscription may be matched on one side only when the first state is sent
                 self._states.publish(self._state(tick, now, signals))
-                published, self._repeated = time.monotonic(), True
+                published = time.monotonic()
+                self._repeated += 1
 
     def check(self) -> None:
         """None; requests of services are served, while a run is paused."""
@@ -180,7 +181,7 @@ class Ros2Bridge(Transport):
         """None; the robot holds its first configuration until a command comes."""
         for subscription in self._inputs.values():
             subscription.take_bytes()
-        self._stamped, self._repeated, self._last_tick = False, False, -1
+        self._stamped, self._repeated, self._last_tick = False, 0, -1
         self.received = 0
         if self.joints is not None:
             self.joints.begin(np.asarray(signals["q"]))
@@ -220,13 +221,13 @@ class Ros2Bridge(Transport):
             self._serve()
             time.sleep(min(rest, 0.01))
 
-    def _settle(self, tick: int) -> None:
+    def _settle(self) -> None:
         """None; answers to a state that was sent more than once are discarded, but for the first."""
-        if self._repeated:
-            self._repeated = False
-            time.sleep(SETTLE)
-            for name in self._answers():
-                self._inputs[name].take_bytes()
+        end = time.monotonic() + SETTLE
+        while self._repeated > 0 and (rest := end - time.monotonic()) > 0.0:
+            self._wait(rest)
+            self._repeated -= sum(len(self._inputs[name].take_bytes()) for name in self._answers())
+        self._repeated = 0
 
     def _answers(self) -> tuple[str, ...]:
         return ANSWERS if self.joint_control else tuple(self._inputs)

@@ -173,6 +173,8 @@ def read_joint_states(path: PathLike, topic: str = STATES) -> JointLog:
     try:
         if not source.exists():
             raise FileError(f"{path} does not exist: give a bag of ROS 2 or an .mcap log.")
+        if source.is_dir() and not (source / "metadata.yaml").is_file():
+            raise FileError(f"{path} is not a bag or log with joint states: the folder has no metadata.yaml.")
         rows = _json_rows(source, topic) if _is_json_log(source) else _bag_rows(source, topic)
         return _log(rows, f"{path}, topic {topic}")
     except (CondyleError, MemoryError):
@@ -223,7 +225,7 @@ def _bag_rows(path: Path, topic: str) -> Iterator[Row]:
         for connection, recorded, data in reader.messages(connections=chosen):
             message: Any = reader.deserialize(data, connection.msgtype)
             when = nanoseconds(message.header.stamp) or recorded
-            yield 1e-9 * when, message.name, message.position, message.velocity, message.effort
+            yield when / 1e9, message.name, message.position, message.velocity, message.effort
 
 
 def _is_json_log(path: Path) -> bool:
