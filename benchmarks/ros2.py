@@ -1,4 +1,4 @@
-"""Messages of ROS 2 that a second process receives at 1 kHz, their delay, and the speed of a robot in lock-step with a controller."""
+"""Messages of ROS 2 that a second process receives at 1 kHz, their delay, and steps in lock-step with a controller per second."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ import re
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -42,7 +43,8 @@ GRAPH = "rmw_dds_common/msg/ParticipantEntitiesInfo"
 
 # one configuration per domain and process: Cyclone DDS takes it when the first participant of a domain is created
 _domains: dict[int, tuple[Any, str, int]] = {}
-_domains_lock = threading.Lock()
+# cyclonedds builds the description of a type when it is used first, which two threads must not do at once
+_creation = threading.RLock()
 
 
 class Ros2Node:
@@ -76,32 +78,41 @@ class Ros2Node:
         self._services = 0
         self._writers: list[Any] = []
         self._readers: list[Any] = []
-        self._graph = Publisher(self, "ros_discovery_info", GRAPH, LATCHED, announced=False)
+        try:
+            with self._creating("ros_discovery_info"):
+                self._graph = Publisher(self, "ros_discovery_info", GRAPH, LATCHED, announced=False)
+        except BaseException:
+            self.close()
+            raise
 
     # ---- what a node has
 
     def publisher(self, name: str, kind: str, profile: Profile = DEFAULT) -> Publisher:
         """The publisher of messages of type `kind` on the topic `name`."""
-        made = Publisher(self, topic_name(name), kind, profile)
-        self._announce()
+        with self._creating(name):
+            made = Publisher(self, topic_name(name), kind, profile)
+            self._announce()
         return made
 
     def subscription(self, name: str, kind: str, profile: Profile = DEFAULT) -> Subscription:
         """The subscription to messages of type `kind` on the topic `name`."""
-        made = Subscription(self, topic_name(name), kind, profile)
-        self._announce()
+        with self._creating(name):
+            made = Subscription(self, topic_name(name), kind, profile)
+            self._announce()
         return made
 
     def service(self, name: str, kind: str) -> Service:
         """The server of a service, such as "/reset" of "std_srvs/srv/Trigger"."""
-        made = Service(self, name, kind)
-        self._announce()
+        with self._creating(name):
+            made = Service(self, name, kind)
+            self._announce()
         return made
 
     def client(self, name: str, kind: str) -> Client:
         """The client of a service."""
-        made = Client(self, name, kind)
-        self._announce()
+        with self._creating(name):
+            made = Client(self, name, kind)
+            self._announce()
         return made
 
     def wait(self, seconds: float) -> None:
@@ -110,6 +121,15 @@ class Ros2Node:
             self._waitset.wait(int(min(seconds, 3600.0) * 1e9))
 
     # ---- inside
+
+    @contextmanager
+    def _creating(self, what: str) -> Iterator[None]:
+        """Entities are made inside by one thread at a time; what Cyclone DDS refuses is a ConnectError."""
+        with _creation:
+            try:
+                yield
+            except self._errors as error:
+                raise ConnectError(f"'{what}' cannot be made in DDS domain {self.domain}: {error!s:.150}") from None
 
     def _topic(self, name: str, kind: str, request: bool) -> Any:
         topic = require("cyclonedds.topic", "ros2", "topics of ROS 2").Topic(self.participant, name, wire_type(kind, request))
@@ -326,7 +346,7 @@ def _taken(reader: Any) -> list[bytes]:
 
 def _open_domain(number: int, interface: str, config: str | None, make: Any, error: Any) -> None:
     """None; the domain has this configuration in this process, which all its nodes share."""
-    with _domains_lock:
+    with _creation:
         entity, known, nodes = _domains.get(number, (None, interface, 0))
         if known != interface:
             raise ConnectError(
@@ -343,7 +363,7 @@ def _open_domain(number: int, interface: str, config: str | None, make: Any, err
 
 
 def _close_domain(number: int) -> None:
-    with _domains_lock:
+    with _creation:
         entity, interface, nodes = _domains[number]
         if nodes > 1:
             _domains[number] = (entity, interface, nodes - 1)
