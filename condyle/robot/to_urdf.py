@@ -75,7 +75,7 @@ def roll_pitch_yaw(R: np.ndarray) -> tuple[float, float, float]:
     R = np.asarray(R, dtype=float)
     yaw = math.atan2(R[1, 0], R[0, 0])
     c, s = math.cos(yaw), math.sin(yaw)
-    # in axes turned by yaw what is left is Ry(pitch) Rx(roll), whatever yaw is where R[0, 0] and R[1, 0] vanish
+    # Rz(-yaw) R = Ry(pitch) Rx(roll), for any yaw where R[0, 0] and R[1, 0] vanish
     pitch = math.atan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])
     roll = math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1])
     return roll, pitch, yaw

@@ -160,7 +160,7 @@ class JointLog:
         return JointLog(self.t, tuple(joints), self.position[:, at], self.velocity[:, at], self.effort[:, at])
 
 
-Row = tuple[float, Sequence[str], Any, Any, Any]  # t, names, position, velocity, effort
+Sampled = tuple[float, Sequence[str], Any, Any, Any]  # t, names, position, velocity, effort
 
 
 def read_joint_states(path: PathLike, topic: str = STATES) -> JointLog:
@@ -185,7 +185,7 @@ def read_joint_states(path: PathLike, topic: str = STATES) -> JointLog:
         raise FileError(f"{path} is not a bag or log with joint states: {error!s:.200}.") from None
 
 
-def _log(rows: Iterable[Row], where: str) -> JointLog:
+def _log(rows: Iterable[Sampled], where: str) -> JointLog:
     names: tuple[str, ...] = ()
     order: dict[tuple[str, ...], list[int]] = {}
     t, columns = list[float](), (list[np.ndarray](), list[np.ndarray](), list[np.ndarray]())
@@ -213,7 +213,7 @@ def _log(rows: Iterable[Row], where: str) -> JointLog:
     return JointLog(times, names, *(np.array(column) for column in columns))
 
 
-def _bag_rows(path: Path, topic: str) -> Iterator[Row]:
+def _bag_rows(path: Path, topic: str) -> Iterator[Sampled]:
     highlevel = require("rosbags.highlevel", "ros2", "bags of ROS 2")
     with highlevel.AnyReader([path], default_typestore=typestore()) as reader:
         chosen = [connection for connection in reader.connections if connection.topic == topic]
@@ -238,7 +238,7 @@ def _is_json_log(path: Path) -> bool:
     return start.startswith(MCAP_MAGIC) and start[17:21] == bytes(4)
 
 
-def _json_rows(path: Path, topic: str) -> Iterator[Row]:
+def _json_rows(path: Path, topic: str) -> Iterator[Sampled]:
     reading = require("mcap.reader", "export", "MCAP logs")
     with open(path, "rb") as stream:
         for _, channel, message in reading.make_reader(stream, validate_crcs=True).iter_messages(topics=[topic]):
