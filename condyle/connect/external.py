@@ -5,7 +5,7 @@
 
 In lock-step the simulation waits for the command of every control period, so that the run depends on the program's numbers
 alone. In real time a period begins by the clock; a command that is not there in time is an overrun, and the last one is held.
-Either way the commands are recorded as references of the loop: `run.check(loop)` repeats the run bit for bit, without the program.
+Either way the commands are recorded as references of the loop: `run.check(loop)` repeats the run bit for bit, without it.
 """
 
 from __future__ import annotations
