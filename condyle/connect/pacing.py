@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import time
 from collections.abc import Iterator
@@ -86,10 +87,12 @@ class Pacing:
 
 @contextmanager
 def precise_sleep() -> Iterator[None]:
-    """Inside, this thread wakes up from a sleep within some microseconds, where the system can (Linux), and gets the
-    interpreter from other threads after 0.1 ms."""
-    interval, slack = sys.getswitchinterval(), None
+    """Inside, this thread wakes up from a sleep within some microseconds, where the system can (Linux), gets the interpreter
+    from other threads after 0.1 ms, and the garbage collector rests."""
+    interval, slack, collects = sys.getswitchinterval(), None, gc.isenabled()
     sys.setswitchinterval(SWITCH_INTERVAL)
+    gc.collect()
+    gc.disable()
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     if libc is not None:
         slack = int(libc.prctl(GET_TIMERSLACK, 0, 0, 0, 0))
@@ -97,6 +100,8 @@ def precise_sleep() -> Iterator[None]:
     try:
         yield
     finally:
+        if collects:
+            gc.enable()
         sys.setswitchinterval(interval)
         if libc is not None and slack is not None and slack > 0:
             libc.prctl(SET_TIMERSLACK, slack, 0, 0, 0)
