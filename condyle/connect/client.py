@@ -14,6 +14,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from types import TracebackType
@@ -246,19 +247,15 @@ class SocketLink(Link):
     def close(self, reason: str = "") -> None:
         """None; see Link."""
         if not self.ended:
-            try:
+            with suppress(self._closed):
                 self._socket.send(json.dumps({"type": "stop", "reason": reason[:200]}))
-            except self._closed:
-                pass
         self._socket.close()
         self.ended = self.ended or "this program closed the connection"
 
     def _send(self, message: str | bytes) -> None:
-        try:
+        # of a closed connection the end, if there is one, is among the messages that have come
+        with suppress(self._closed):
             self._socket.send(message)
-        except self._closed:
-            # the end, if there is one, is among the messages that have come
-            pass
 
     def _next(self) -> Any:
         try:

@@ -59,8 +59,9 @@ class ExternalControl:
     `command`: the name of one reference, or of several; by default the only one. `references`: the other ones, {name: (size,) or
     (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by the names
     that a loop can record; states are those at the tick, outputs those of the tick before it. `timeout` and `connect_time` are in
-    s; in real time, `deadline` is the part of a period after which a command is late. A program that does not connect or respond,
-    or ends without a word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
+    s. In real time, `deadline` is the part of a period after which a command is late, and `priority` (1 to 99) puts this thread
+    above other processes, where the system allows it. A program that does not connect or respond, or ends without a word, is a
+    ConnectError; the run up to there is complete, in its file and in `runs`.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class ExternalControl:
         timeout: float = TIMEOUT,
         connect_time: float = CONNECT_TIME,
         deadline: float = DEADLINE,
+        priority: int = 0,
         urdf: str = "",
     ) -> None:
         self.loop = effort_loop(loop) if isinstance(loop, Simulation) else loop
@@ -87,6 +89,7 @@ class ExternalControl:
             raise ConnectError(f"deadline is a part of a control period, above 0 and at most 1; got {deadline!r:.40}")
         self.transport, self.mode, self.every = transport, mode, whole_number("every", every, 1)
         self.timeout, self.connect_time, self.deadline = float(timeout), float(connect_time), float(deadline)
+        self.priority = whole_number("priority", priority, 0)
         self.simulation = plant(self.loop)
         names = self._command_names(command)
         self._rows = self._other_references(names, references or {})
@@ -143,7 +146,7 @@ class ExternalControl:
         try:
             self.transport.open(self.exchange, self.requests)
             again = True
-            with precise_sleep() if self.mode == REALTIME else nullcontext():
+            with precise_sleep(self.priority) if self.mode == REALTIME else nullcontext():
                 while again:
                     with begun as recorder:
                         again = self._periods(recorder, steps, progress, monitors)

@@ -1,9 +1,9 @@
 """A file in memory that two programs share: its layout, blocks that are read consistently while they are written, and waiting.
 
-Every block has a sequence number, a 32-bit word: odd while the block is written, even when it is complete, and another one after each
-write (a seqlock). A reader copies the block between two equal even numbers. The word is also a futex of Linux: who waits for a
-change sleeps in the kernel and is woken by the writer. A side is alive as long as it holds the lock on its byte of the file (an open
-file description lock), which the kernel releases when the process ends, however it ends.
+Every block has a sequence number, a 32-bit word: odd while the block is written, even when it is complete, and another one after
+each write (a seqlock). A reader copies the block between two equal even numbers. The word is also a futex of Linux: who waits for
+a change sleeps in the kernel and is woken by the writer. A side is alive as long as it holds the lock on its byte of the file (an
+open file description lock), which the kernel releases when the process ends, however it ends.
 
 Needs NumPy and the standard library only; the same in C is in examples/external/condyle_link.h.
 """
@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -242,10 +243,9 @@ class Block:
         self._words.release()
         if self._futex is not None:
             self._futex.release()
-        try:
+        # if somebody keeps an array of it, it is unmapped with that
+        with suppress(BufferError):
             self._map.close()
-        except BufferError:  # somebody keeps an array of it: it is unmapped with that
-            pass
         os.close(self._descriptor)
 
 
@@ -274,7 +274,12 @@ def create(path: Path, signals: Shapes, commands: Shapes, mode: int, dt: float, 
         raise ConnectError(f"there is no room for {size:,} bytes in {path.parent} ({error.strerror})") from None
     block.lock(SERVER)
     facts = {"version": VERSION, "mode": mode, "file_bytes": size, "dt": dt, "every": every, "server_pid": os.getpid()}
-    facts |= {"table_rows": len(rows) // ROW.size, "table_offset": table_offset, "text_offset": text_offset, "text_bytes": len(data)}
+    facts |= {
+        "table_rows": len(rows) // ROW.size,
+        "table_offset": table_offset,
+        "text_offset": text_offset,
+        "text_bytes": len(data),
+    }
     facts |= {"state_offset": state_offset, "state_count": sizes["state"]}
     facts |= {"command_offset": command_offset, "command_count": sizes["command"]}
     for name, value in facts.items():
@@ -295,7 +300,9 @@ def attach(path: Path, *, read_only: bool = False) -> Block:
         descriptor = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
         why = "no simulation serves there" if error.errno == errno.ENOENT else str(error.strerror)
-        raise ConnectError(f"{path} cannot be opened ({why}): start the server first, or give the name it was started with") from None
+        raise ConnectError(
+            f"{path} cannot be opened ({why}): start the server first, or give the name it was started with"
+        ) from None
     try:
         block = Block(descriptor, path, writable=not read_only)
     except BaseException:
@@ -326,16 +333,18 @@ def path_of(name: str | os.PathLike[str]) -> Path:
     return Path(text) if "/" in text else FOLDER / f"condyle-{text}"
 
 
+FUTEX = {"x86_64": 202, "aarch64": 98}  # number of the system call
+
+
 class Futex:
     """Sleeping until a 32-bit word of shared memory changes, by the system call futex of Linux."""
 
-    NUMBERS = {"x86_64": 202, "aarch64": 98}  # of the system call
     WAIT, WAKE, ALL = 0, 1, 2**31 - 1
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._anchor: Any = ctypes.c_char.from_buffer(memory)
         self._start = ctypes.addressof(self._anchor)
-        self._number = self.NUMBERS.get(platform.machine())
+        self._number = FUTEX.get(platform.machine())
         self._call = ctypes.CDLL(None, use_errno=True).syscall
         self._time = Timespec()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -35,9 +34,7 @@ class SharedMemory(Transport):
         self._lockstep = exchange.mode == LOCKSTEP
         mode = 0 if self._lockstep else 1
         text = description_of(exchange)
-        self._block = memory_block.create(
-            self.path, exchange.signals, exchange.commands, mode, exchange.dt, exchange.every, text
-        )
+        self._block = memory_block.create(self.path, exchange.signals, exchange.commands, mode, exchange.dt, exchange.every, text)
         self._node = os.stat(self.path).st_ino
 
     def exchange(self, tick: int, signals: Mapping[str, np.ndarray], deadline: float) -> Command | None:
@@ -58,8 +55,7 @@ class SharedMemory(Transport):
                 # an answer to an earlier tick is the newest command in real time, and nothing in lock-step
                 older = None if self._lockstep else command
             if requests.urgent or not block.wait("command", self._seen, deadline, self._alive, self.spin):
-                if older is not None or requests.urgent or time.monotonic() >= deadline:
-                    return older
+                return older
 
     def publish(self, tick: int, signals: Mapping[str, np.ndarray]) -> None:
         """None; the signals of a tick are in the file, for the program and for those who watch."""
