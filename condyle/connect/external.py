@@ -23,6 +23,7 @@ from condyle.closed_loop.arguments import whole_number
 from condyle.closed_loop.kernel import recordable
 from condyle.closed_loop.loop import Loop
 from condyle.connect.pacing import Pacing, precise_sleep
+from condyle.connect.served_loop import served
 from condyle.connect.transport import LOCKSTEP, MODES, REALTIME, Command, Exchange, Requests, Transport
 from condyle.errors import ConnectError
 from condyle.robot.names import nearest
@@ -33,7 +34,7 @@ from condyle.runs.run import Run
 from condyle.runs.serialize import encode_simulation
 from condyle.simulate.simulation import Simulation
 
-__all__ = ["Command", "Exchange", "ExternalControl", "Requests", "Transport", "effort_loop"]
+__all__ = ["Command", "Exchange", "ExternalControl", "Requests", "Transport"]
 
 TIMEOUT = 10.0  # s that a command may take in lock-step
 CONNECT_TIME = 60.0  # s that the program has to connect
@@ -42,26 +43,15 @@ DEADLINE = 0.8  # of a control period: when a command is late; the rest is for t
 GIVEN = ("q", "v")  # signals that every program gets, before those that are named
 
 
-def effort_loop(simulation: Simulation) -> Loop:
-    """A loop whose reference "effort" (nu,) are the joint forces: u = effort."""
-    if not simulation.nu:
-        raise ConnectError(f"robot '{simulation.robot.name}' has no motors that an external program could command")
-
-    def passed_on(x: Any, effort: Any) -> Any:
-        return effort
-
-    return Loop(simulation, passed_on, effort=simulation.nu)
-
-
 class ExternalControl:
     """Runs a loop whose reference `command` comes from another program by a transport, once in `every` ticks.
 
-    `command`: the name of one reference, or of several; by default the only one. `references`: the other ones, {name: (size,) or
-    (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by the names
-    that a loop can record; states are those at the tick, outputs those of the tick before it. `timeout` and `connect_time` are in
-    s. In real time, `deadline` is the part of a period after which a command is late, and `priority` (1 to 99) puts this thread
-    above other processes, where the system allows it. A program that does not connect or respond, or ends without a word, is a
-    ConnectError; the run up to there is complete, in its file and in `runs`.
+    `command`: the name of one reference, or of several; by default all that are not given. `references`: the other ones, {name:
+    (size,) or (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by
+    the names that a loop can record, or of other references; states are those at the tick, outputs those of the tick before it.
+    `timeout` and `connect_time` are in s. In real time, `deadline` is the part of a period after which a command is late, and
+    `priority` (1 to 99) puts this thread above other processes, where the system allows it. A program that does not connect or
+    respond, or ends without a word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
     """
 
     def __init__(
@@ -80,7 +70,7 @@ class ExternalControl:
         priority: int = 0,
         urdf: str = "",
     ) -> None:
-        self.loop = effort_loop(loop) if isinstance(loop, Simulation) else loop
+        self.loop = served(loop, None) if isinstance(loop, Simulation) else loop
         if not isinstance(self.loop, Loop):
             raise ConnectError(f"an external program controls a cd.Loop or a cd.Simulation, got {type(loop).__name__}")
         if mode not in MODES:
@@ -91,7 +81,7 @@ class ExternalControl:
         self.timeout, self.connect_time, self.deadline = float(timeout), float(connect_time), float(deadline)
         self.priority = whole_number("priority", priority, 0)
         self.simulation = plant(self.loop)
-        names = self._command_names(command)
+        names = self._command_names(command, references or {})
         self._rows = self._other_references(names, references or {})
         self._signals = self._signal_names(tuple(signals))
         self.exchange = Exchange(
@@ -99,7 +89,7 @@ class ExternalControl:
             mode=mode,
             dt=self.loop.dt,
             every=self.every,
-            signals=recordable(self.loop, self._signals),
+            signals=self._signal_shapes(self._signals),
             commands={name: self.loop.inputs[name] for name in names},
             joints=tuple(self.simulation.control_names),
             coordinates=tuple(name for name, _ in _columns(self.simulation, 0)),
@@ -247,28 +237,26 @@ class ExternalControl:
 
     def _first_signals(self, recorder: Recorder) -> dict[str, np.ndarray]:
         """The signals at the initial state: outputs are zero, since no tick has made them."""
-        parts = self.loop.unpacked(recorder.x)
+        parts = {**self.loop.unpacked(recorder.x), **self._others(0)}
         return {
             name: np.asarray(parts[name]) if name in parts else np.zeros(shape) for name, shape in self.exchange.signals.items()
         }
 
     def _signals_of(self, recorder: Recorder) -> dict[str, np.ndarray]:
         """The signals at the present state, and the outputs of the last tick."""
-        parts = self.loop.unpacked(recorder.x)
+        parts = {**self.loop.unpacked(recorder.x), **self._others(recorder.k)}
         return {name: np.asarray(parts[name] if name in parts else recorder.last[name]) for name in self.exchange.signals}
 
     def _others(self, tick: int) -> dict[str, np.ndarray]:
         return {name: rows[min(tick, len(rows) - 1)] for name, rows in self._rows.items()}
 
-    def _command_names(self, command: str | Sequence[str] | None) -> tuple[str, ...]:
+    def _command_names(self, command: str | Sequence[str] | None, references: Mapping[str, Any]) -> tuple[str, ...]:
         inputs = self.loop.inputs
-        if command is None and len(inputs) == 1:
-            return tuple(inputs)
-        names = () if command is None else (command,) if isinstance(command, str) else tuple(command)
+        if command is None:
+            command = [name for name in inputs if name not in references]
+        names = (command,) if isinstance(command, str) else tuple(command)
         if not names:
-            raise ConnectError(
-                f"name the reference that the program commands, command=...: the loop has {', '.join(inputs) or 'none'}"
-            )
+            raise ConnectError("an external program needs a reference of the loop to command, and this loop has none left for it")
         for name in names:
             if name not in inputs:
                 raise ConnectError(f"the loop has no reference '{name!s:.60}' to command{nearest(str(name), list(inputs))}")
@@ -293,9 +281,11 @@ class ExternalControl:
     def _signal_names(self, signals: tuple[str, ...]) -> tuple[str, ...]:
         """The names of what is sent: q, v, u, wrenches if there are any, and those that are given."""
         own = [name for name in ("u", "wrenches") if name in self.loop.plan.signals]
-        names = tuple(dict.fromkeys([*GIVEN, *own, *signals]))
-        recordable(self.loop, names)
-        return names
+        return tuple(dict.fromkeys([*GIVEN, *own, *signals]))
+
+    def _signal_shapes(self, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+        known = recordable(self.loop, tuple(name for name in names if name not in self._rows))
+        return {name: self.loop.inputs[name] if name in self._rows else known[name] for name in names}
 
 
 def _columns(simulation: Simulation, which: int) -> list[tuple[str, str]]:

@@ -110,7 +110,7 @@ class Block:
         if not HEADER_BYTES <= size <= LIMIT:
             raise ConnectError(f"{path} is no shared memory of Condyle: it has {size:,} bytes")
         self._map = mmap.mmap(descriptor, size, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
-        self._words = memoryview(self._map).cast("I")
+        self._words = memoryview(self._map)[:HEADER_BYTES].cast("I")
         self._at = {name: field.offset // 4 for name, field in HEADER.items()}
         self._futex = Futex(self._map) if writable else None
         self.state = self.command = np.zeros(0)
