@@ -22,7 +22,8 @@ def served(simulation: Simulation, x0: Any, *, command: str = "effort", frame: s
     """A loop with the reference "effort" (nu,), u = effort, or "position" (nu,), u = P (position - q) - D v + g.
 
     P and D hold every joint against gravity, critically damped; the joint forces of gravity are added for a fixed base. `frame`:
-    where the reference "wrench" (6,) acts, force then torque in world axes.
+    where the reference "wrench" (6,) acts, force then torque in world axes. The output "gravity" (nu,) are the joint forces that
+    hold the robot against gravity.
     """
     robot = simulation.robot
     if command not in COMMANDS:
@@ -31,7 +32,7 @@ def served(simulation: Simulation, x0: Any, *, command: str = "effort", frame: s
         raise ConnectError(f"robot '{robot.name}' has no motors that an external program could command")
     if frame and frame not in robot.frame_names:
         raise ConnectError(f"robot '{robot.name}' has no frame '{frame:.60}' for a wrench{nearest(frame, robot.frame_names)}")
-    pd = None
+    pd, actuated = None, list(simulation.actuated)
     if command == "position":
         at = motors(simulation)
         if len(at.names) != simulation.nu:
@@ -48,6 +49,8 @@ def served(simulation: Simulation, x0: Any, *, command: str = "effort", frame: s
             follower = copy(pd)
             follower.reference = lambda t: (wanted, np.zeros(simulation.nu))
             found = follower(x)
+        # an output: computed only where a program asks for it
+        found["gravity"] = robot.gravity_forces(x.q)[actuated]
         return {**found, "wrenches": {frame: given["wrench"]}} if frame else found
 
     sizes: dict[str, Any] = {command: simulation.nu, **({"wrench": 6} if frame else {})}
