@@ -40,7 +40,7 @@ TIMEOUT = 10.0  # s that a command may take in lock-step
 CONNECT_TIME = 60.0  # s that the program has to connect
 PAUSE = 0.05  # s between signs of life while a run is paused
 DEADLINE = 0.8  # of a control period: when a command is late; the rest is for the simulation
-GIVEN = ("q", "v")  # signals that every program gets, before those that are named
+GIVEN, OWN = ("q", "v"), ("u", "wrenches")  # signals that every program gets, before those that are named
 
 
 class ExternalControl:
@@ -48,7 +48,7 @@ class ExternalControl:
 
     `command`: the name of one reference, or of several; by default all that are not given. `references`: the other ones, {name:
     (size,) or (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by
-    the names that a loop can record, or of other references; states are those at the tick, outputs those of the tick before it.
+    the names that a loop can record, or of other references: those that a controller in the loop would have at this tick.
     `timeout` and `connect_time` are in s. In real time, `deadline` is the part of a period after which a command is late, and
     `priority` (1 to 99) puts this thread above other processes, where the system allows it. A program that does not connect or
     respond, or ends without a word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
@@ -169,7 +169,7 @@ class ExternalControl:
     ) -> bool:
         """Whether a reset ended the run; otherwise `ended` says why it is over."""
         paced, last, requests = self.mode == REALTIME, None, self.requests
-        signals = self._first_signals(recorder)
+        signals = self._signals_of(recorder, {name: np.zeros(shape) for name, shape in self.exchange.commands.items()})
         self.pacing.restart()
         while steps is None or recorder.k < steps:
             tick = recorder.k
@@ -202,9 +202,8 @@ class ExternalControl:
                 clock = {"late": float(late), "lateness": 0.0 if first else self.pacing.last}
                 if first:
                     self.pacing.restart()
-            given = {**self._others(tick), **last.values}
-            recorder.hold({name: given[name] for name in self.loop.inputs}, self.every, **clock)
-            signals = self._signals_of(recorder)
+            recorder.hold(self._references(tick, last.values), self.every, **clock)
+            signals = self._signals_of(recorder, last.values)
             for monitor in monitors:
                 monitor(recorder.k, signals)
             if progress is not None:
@@ -235,17 +234,18 @@ class ExternalControl:
         parameters = recorder.parameters or None
         self.loop.step(recorder.x, {**zeros, **self._others(0)}, record=recorder.recorded, parameters=parameters, freeze=True)
 
-    def _first_signals(self, recorder: Recorder) -> dict[str, np.ndarray]:
-        """The signals at the initial state: outputs are zero, since no tick has made them."""
-        parts = {**self.loop.unpacked(recorder.x), **self._others(0)}
-        return {
-            name: np.asarray(parts[name]) if name in parts else np.zeros(shape) for name, shape in self.exchange.signals.items()
-        }
+    def _signals_of(self, recorder: Recorder, last: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The signals at the present state: states, other references, u and wrenches of the last tick, and the outputs of this
+        one, which noise and sensors make as they will in the tick itself; an output that depends on a command has the last one."""
+        shapes, parts = self.exchange.signals, {**self.loop.unpacked(recorder.x), **self._others(recorder.k)}
+        parts |= {name: recorder.last.get(name, np.zeros(shapes[name])) for name in OWN if name in shapes}
+        if any(name not in parts for name in shapes):
+            parts = {**recorder.outputs(self._references(recorder.k, last)), **parts}
+        return {name: np.asarray(parts[name]) for name in shapes}
 
-    def _signals_of(self, recorder: Recorder) -> dict[str, np.ndarray]:
-        """The signals at the present state, and the outputs of the last tick."""
-        parts = {**self.loop.unpacked(recorder.x), **self._others(recorder.k)}
-        return {name: np.asarray(parts[name] if name in parts else recorder.last[name]) for name in self.exchange.signals}
+    def _references(self, tick: int, commands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        given = {**self._others(tick), **commands}
+        return {name: given[name] for name in self.loop.inputs}
 
     def _others(self, tick: int) -> dict[str, np.ndarray]:
         return {name: rows[min(tick, len(rows) - 1)] for name, rows in self._rows.items()}
@@ -280,7 +280,7 @@ class ExternalControl:
 
     def _signal_names(self, signals: tuple[str, ...]) -> tuple[str, ...]:
         """The names of what is sent: q, v, u, wrenches if there are any, and those that are given."""
-        own = [name for name in ("u", "wrenches") if name in self.loop.plan.signals]
+        own = [name for name in OWN if name in self.loop.plan.signals]
         return tuple(dict.fromkeys([*GIVEN, *own, *signals]))
 
     def _signal_shapes(self, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
