@@ -30,7 +30,7 @@ RATES = {"commander": 50_000.0, "watcher": 50.0}  # messages per second that are
 WATCH_RATE = 30.0  # states per second for a watcher
 MAX_ERRORS = 100  # messages of a connection that are refused before it is closed
 SLICE = 0.1  # s between two looks at requests while waiting
-CLOSE_TIME = 2.0  # s that clients have to take the last message
+CLOSE_TIME = 1.0  # s that clients have to take the last message
 POLICY_VIOLATION, TRY_AGAIN = 1008, 1013  # close codes
 
 
@@ -136,6 +136,7 @@ class WebSocket(Transport):
             "compression": None,
             "process_request": self._admit,
             "open_timeout": HELLO_TIME,
+            "close_timeout": CLOSE_TIME,
         }
         # errors of a handshake are the client's, and need no log
         server = await serve(self._handle, self.host, self.port, logger=_silent(), **options)
@@ -187,7 +188,7 @@ class WebSocket(Transport):
             async for received in connection:
                 if not client.allowance():
                     await connection.send(messages.message("error", message="too many messages: wait between them"))
-                    await connection.close(POLICY_VIOLATION, "too many messages")
+                    await _refuse(connection, "too many messages")
                     return
                 try:
                     await self._receive(client, received)
@@ -195,7 +196,7 @@ class WebSocket(Transport):
                     client.errors += 1
                     await connection.send(messages.message("error", message=str(error)))
                     if client.errors > MAX_ERRORS:
-                        await connection.close(POLICY_VIOLATION, "too many messages that cannot be used")
+                        await _refuse(connection, "too many messages that cannot be used")
                         return
         except ConnectionClosed:
             pass
@@ -312,6 +313,14 @@ class _Client:
         self._since = now
         self._left -= 1.0
         return self._left >= 0.0
+
+
+async def _refuse(connection: Any, why: str) -> None:
+    """None; the connection is closed. What it still sends is read, since its answer to the closing comes after that."""
+    closing = asyncio.ensure_future(connection.close(POLICY_VIOLATION, why))
+    async for _ in connection:
+        pass
+    await closing
 
 
 def _silent() -> Any:

@@ -115,7 +115,9 @@ def test_one_server_at_a_time(block: memory_block.Block, tmp_path: Path) -> None
     assert other.read_text() == "these are notes of mine"
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"CDYLLINK" + b"\x02" + b"\0" * 4096, b"CDYLLINK\x01\0\0\0" + b"\xff" * 4096])
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 4096, b"CDYLLINK" + b"\x02" + b"\0" * 4096, b"CDYLLINK\x01\0\0\0" + b"\xff" * 4096]
+)
 def test_other_files_are_refused_in_one_sentence(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -187,7 +189,18 @@ def test_the_layout_in_c_is_the_layout_in_python(tmp_path: Path) -> None:
 
 @needs_gcc
 def test_a_program_in_c_gives_the_bits_of_one_in_python(pendulum: cd.Loop, tmp_path: Path) -> None:
-    build = ["gcc", "-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "pd", EXTERNAL / "pd.c"]
+    build = [
+        "gcc",
+        "-std=c11",
+        "-O2",
+        "-ffp-contract=off",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        tmp_path / "pd",
+        EXTERNAL / "pd.c",
+    ]
     subprocess.run(build, check=True)
     goal, runs = np.array([0.3, -0.4]), []
 
@@ -220,6 +233,9 @@ def test_a_program_in_c_says_what_is_wrong(tmp_path: Path) -> None:
     )
     subprocess.run(["gcc", "-std=c11", "-o", tmp_path / "connects", source], check=True)
     (tmp_path / "zeros").write_bytes(b"\0" * 4096)
-    for name, sentence in (("nosuch-robot", "no simulation serves at /dev/shm/condyle-nosuch-robot"), (tmp_path / "zeros", "no shared")):
+    for name, sentence in (
+        ("nosuch-robot", "no simulation serves at /dev/shm/condyle-nosuch-robot"),
+        (tmp_path / "zeros", "no shared"),
+    ):
         done = subprocess.run([tmp_path / "connects", name], capture_output=True, text=True, timeout=20)
         assert done.returncode == 1 and sentence in done.stdout

@@ -170,13 +170,19 @@ def test_one_commander_and_many_watchers(gateway: WebSocket) -> None:
     for watcher in watchers:
         welcome, state = watcher.hear(), watcher.hear()
         assert welcome["name"] == ["shoulder", "elbow"] and welcome["commands"] == {"effort": [2]}
-        assert state["tick"] == 40 and state["t"] == 0.04 and state["position"] == [0.25, 0.25] and state["effort"] == [0.25, 0.25]
+        assert (
+            state["tick"] == 40 and state["t"] == 0.04 and state["position"] == [0.25, 0.25] and state["effort"] == [0.25, 0.25]
+        )
         assert state["signals"]["measured"] == [0.25, 0.25]
         for message in ({"type": "command", "values": {"effort": [0, 0]}}, {"type": "reset"}, b"\0" * 24):
             watcher.say(message)
             assert "a watcher cannot send" in watcher.hear("error")["message"]
         watcher.say({"type": "describe"})
-        assert watcher.hear("description") == {"type": "description", "robot": "double_pendulum", "urdf": "<robot name='pendulum'/>"}
+        assert watcher.hear("description") == {
+            "type": "description",
+            "robot": "double_pendulum",
+            "urdf": "<robot name='pendulum'/>",
+        }
     # wrong messages are refused, and a good one still is a command
     for wrong in ("{", "[]", '{"type": "command"}', b"123", {"type": "command", "values": {"effort": [0, "1"]}}):
         first.say(wrong)
