@@ -236,7 +236,7 @@ class ExternalControl:
 
     def _signals_of(self, recorder: Recorder, last: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The signals at the present state: states, other references, u and wrenches of the last tick, and the outputs of this
-        one, which noise and sensors make as they will in the tick itself; an output that depends on a command has the last one."""
+        one, which sensors and their noise make as they will in the tick itself; a command in an output is the last one."""
         shapes, parts = self.exchange.signals, {**self.loop.unpacked(recorder.x), **self._others(recorder.k)}
         parts |= {name: recorder.last.get(name, np.zeros(shapes[name])) for name in OWN if name in shapes}
         if any(name not in parts for name in shapes):

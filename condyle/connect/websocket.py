@@ -188,7 +188,7 @@ class WebSocket(Transport):
             async for received in connection:
                 if not client.allowance():
                     await connection.send(messages.message("error", message="too many messages: wait between them"))
-                    await _refuse(connection, "too many messages")
+                    await connection.close(POLICY_VIOLATION, "too many messages")
                     return
                 try:
                     await self._receive(client, received)
@@ -196,7 +196,7 @@ class WebSocket(Transport):
                     client.errors += 1
                     await connection.send(messages.message("error", message=str(error)))
                     if client.errors > MAX_ERRORS:
-                        await _refuse(connection, "too many messages that cannot be used")
+                        await connection.close(POLICY_VIOLATION, "too many messages that cannot be used")
                         return
         except ConnectionClosed:
             pass
@@ -313,14 +313,6 @@ class _Client:
         self._since = now
         self._left -= 1.0
         return self._left >= 0.0
-
-
-async def _refuse(connection: Any, why: str) -> None:
-    """None; the connection is closed. What it still sends is read, since its answer to the closing comes after that."""
-    closing = asyncio.ensure_future(connection.close(POLICY_VIOLATION, why))
-    async for _ in connection:
-        pass
-    await closing
 
 
 def _silent() -> Any:

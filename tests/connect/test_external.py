@@ -265,7 +265,7 @@ def test_positions_are_held_against_gravity() -> None:
     goal = np.array([0.6, 0.4])
     out = loop.rollout(loop.state(START), {"position": goal, "wrench": np.zeros(6)}, 4000)
     assert np.abs(out["q"][-1] - goal).max() < 1e-6
-    with pytest.raises(ConnectError, match="no frame 'tipp' for a wrench.*tip"):
+    with pytest.raises(ConnectError, match=r"no frame 'tipp' for a wrench.*tip"):
         served(world, None, frame="tipp")
     with pytest.raises(ConnectError, match="effort or position, not 'torque'"):
         served(world, None, command="torque")

@@ -79,7 +79,7 @@ def test_the_simulation_is_killed(kind: int, tmp_path: Path) -> None:
     server = start(SERVER, where, str(tmp_path / "run.cdl"))
     try:
         with (
-            pytest.raises(ConnectError, match="simulation .*without a word after tick"),
+            pytest.raises(ConnectError, match=r"simulation .*without a word after tick"),
             connect(where, wait=40.0, timeout=10.0) as link,
         ):
             for state in link:

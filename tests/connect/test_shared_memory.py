@@ -99,14 +99,14 @@ def test_who_waits_is_woken(block: memory_block.Block) -> None:
 
 def test_one_program_at_a_time(block: memory_block.Block) -> None:
     first = MemoryLink(block.path)
-    with pytest.raises(ConnectError, match="^another program .process .* is connected"):
+    with pytest.raises(ConnectError, match=r"^another program .process .* is connected"):
         connect(str(block.path), wait=0.0)
     first.close()
     MemoryLink(block.path).close()
 
 
 def test_one_server_at_a_time(block: memory_block.Block, tmp_path: Path) -> None:
-    with pytest.raises(ConnectError, match="^another simulation serves at"):
+    with pytest.raises(ConnectError, match=r"^another simulation serves at"):
         memory_block.create(block.path, SIGNALS, COMMANDS, 0, 0.001, 4, {})
     other = tmp_path / "notes.txt"
     other.write_text("these are notes of mine")
