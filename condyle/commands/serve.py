@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,9 +44,10 @@ link_option = partial(typer.Option, rich_help_panel="Connection")
 
 @dataclass(frozen=True)
 class Served:
-    """What is served: the loop, its initial state, the names that the program commands and gets, and other references."""
+    """What is served: options of ExternalControl, signals to send, the loop, its initial state and length, options of the run."""
 
     external: dict[str, Any]
+    signals: tuple[str, ...]
     simulation: Simulation
     loop: Any
     x0: np.ndarray
@@ -59,7 +61,10 @@ class Served:
     "condyle serve ur3 --signal gravity --view",
 )
 def serve(
-    source: options.Source,
+    source: Annotated[
+        str,
+        options.robot_argument(metavar="ROBOT|EXPERIMENT", help="A robot, or an experiment, lab.toml, with controller external."),
+    ],
     transport: Annotated[
         str, link_option(help="shm (shared memory) or websocket.", autocompletion=completion.one_of(*TRANSPORTS))
     ] = "shm",
@@ -111,22 +116,24 @@ def serve(
     The program connects over shared memory or a WebSocket, in C, Python or any other language: docs/software_in_the_loop.md.
     """
     _check(transport, mode, seconds, dt, timeout, out, force=force)
-    scene = Scene(Origin(source, base, package_dir, arg), dt, ground, friction, contacts)
-    found = _robot(scene, Plan(joints=joint, height=height), commanded, wrench, seconds, every)
+    if Path(source).suffix == ".toml":
+        found = _experiment(source)
+    else:
+        scene = Scene(Origin(source, base, package_dir, arg), dt, ground, friction, contacts)
+        found = _robot(scene, Plan(joints=joint, height=height, seed=seed), commanded, wrench, seconds, every)
     link = _transport(transport, name, port, token)
     external = ExternalControl(
         found.loop,
         link,
         mode=mode,
-        every=every,
-        signals=signals or (),
+        signals=[*found.signals, *(signals or ())],
         timeout=timeout,
         connect_time=connect_time,
         priority=priority,
         urdf=_urdf(source),
         **found.external,
     )
-    run, error = _serve(external, found, out, seed, name, show_it=show_it, force=force)
+    run, error = _serve(external, found, out, name, show_it=show_it, force=force)
     report(facts(external, run), as_json, show)
     if error is not None:
         typer.echo(f"condyle: {error}", err=True)
@@ -158,7 +165,24 @@ def _robot(scene: Scene, plan: Plan, commanded: str, wrench: str, seconds: float
     simulation = begun.simulation
     loop = served(simulation, simulation.state(begun.q), command=commanded, frame=wrench)
     steps = None if seconds is None else max(round(seconds / (every * simulation.dt)), 1) * every
-    return Served({}, simulation, loop, loop.state(begun.q), steps, {"title": f"{simulation.robot.name}, external"})
+    about = {"title": f"{simulation.robot.name}, external", "seed": plan.seed}
+    return Served({"every": every}, (), simulation, loop, loop.state(begun.q), steps, about)
+
+
+def _experiment(source: str) -> Served:
+    """An experiment of the lab whose controller is external: the program gets its reference and what its sensors measure."""
+    experiment = import_module("condyle.lab.experiment").Experiment.read(source)
+    setup = experiment.setup()
+    if "u_external" not in setup.loop.inputs:
+        raise CondyleError(f'{source}: its controller is {experiment.controller.name!r:.40}: write name = "external" to serve it')
+    every = int(experiment.rates.control_ticks)
+    # its rows are those of control periods
+    rows = {"reference": np.repeat(setup.rows, every, axis=0)}
+    measured = [name for name in ("sensors.position", "sensors.velocity") if name in setup.loop.plan.signals]
+    options = {"seed": experiment.seed, "parameters": experiment.parameters, "about": {"experiment": experiment.data()}}
+    options |= {"title": experiment.title or f"{experiment.arm.name}: external", "record": list(experiment.record)}
+    given = {"command": "u_external", "references": rows, "every": every}
+    return Served(given, ("reference", *measured), setup.simulation, setup.loop, setup.x0, setup.ticks, options)
 
 
 def _transport(kind: str, name: str, port: int, token: str) -> Transport:
@@ -178,7 +202,7 @@ def _urdf(source: str) -> str:
 
 
 def _serve(
-    external: ExternalControl, found: Served, out: Path | None, seed: int, name: str, *, show_it: bool, force: bool
+    external: ExternalControl, found: Served, out: Path | None, name: str, *, show_it: bool, force: bool
 ) -> tuple[Run | None, ConnectError | None]:
     """The run, and the error that ended it, if one did."""
     link, console = external.transport, terminal(stderr=True)
@@ -196,9 +220,7 @@ def _serve(
                 say(found.simulation.robot.name, k, total)
 
         try:
-            run = external.run(
-                found.x0, steps, out, seed=seed, overwrite=force, progress=moved, monitors=monitors, **found.options
-            )
+            run = external.run(found.x0, steps, out, overwrite=force, progress=moved, monitors=monitors, **found.options)
             return run, None
         except ConnectError as error:
             return external.runs[-1] if external.runs else None, error

@@ -23,7 +23,7 @@ def served(simulation: Simulation, x0: Any, *, command: str = "effort", frame: s
 
     P and D hold every joint against gravity, critically damped; the joint forces of gravity are added for a fixed base. `frame`:
     where the reference "wrench" (6,) acts, force then torque in world axes. The output "gravity" (nu,) are the joint forces that
-    hold the robot against gravity.
+    hold the robot against gravity, and "inertia" (nu,) what each joint moves, the diagonal of the mass matrix.
     """
     robot = simulation.robot
     if command not in COMMANDS:
@@ -49,8 +49,9 @@ def served(simulation: Simulation, x0: Any, *, command: str = "effort", frame: s
             follower = copy(pd)
             follower.reference = lambda t: (wanted, np.zeros(simulation.nu))
             found = follower(x)
-        # an output: computed only where a program asks for it
+        # outputs are computed only where a program asks for them
         found["gravity"] = robot.gravity_forces(x.q)[actuated]
+        found["inertia"] = np.diagonal(robot.mass_matrix(x.q))[actuated]
         return {**found, "wrenches": {frame: given["wrench"]}} if frame else found
 
     sizes: dict[str, Any] = {command: simulation.nu, **({"wrench": 6} if frame else {})}

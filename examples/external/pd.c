@@ -1,7 +1,7 @@
-/* PD control of every joint to a pose, with gravity compensation, over shared memory.
+/* PD control of every joint to a pose, with gravity compensation, over shared memory: u = g + m (100 (target - q) - 20 v).
  *
  *     gcc -O2 -o pd examples/external/pd.c
- *     condyle serve ur3 --signal gravity --seconds 5 -o run.cdl &
+ *     condyle serve ur3 --signal gravity --signal inertia --seconds 5 -o run.cdl &
  *     ./pd robot 0 -1.2 1.2 -1.57 0 0
  */
 #include "condyle_link.h"
@@ -13,11 +13,12 @@ int main(int count, char **words)
         fprintf(stderr, "%s\n", link.message);
         return 1;
     }
-    const double *q = condyle_signal(&link, "q"), *v = condyle_signal(&link, "v"), *gravity = condyle_signal(&link, "gravity");
+    const double *q = condyle_signal(&link, "q"), *v = condyle_signal(&link, "v");
+    const double *gravity = condyle_signal(&link, "gravity"), *inertia = condyle_signal(&link, "inertia");
     const struct condyle_row *row = condyle_find(&link, "effort", 1);
-    if (!gravity || !row) {
-        fprintf(stderr, "the simulation must send the signal gravity and take the command effort\n");
-        condyle_close(&link, "it needs the signal gravity and the command effort");
+    if (!gravity || !inertia || !row) {
+        fprintf(stderr, "the simulation must send the signals gravity and inertia, and take the command effort\n");
+        condyle_close(&link, "it needs the signals gravity and inertia, and the command effort");
         return 1;
     }
     double *u = link.command + row->first;
@@ -25,7 +26,7 @@ int main(int count, char **words)
     while ((over = condyle_receive(&link)) > 0) {
         for (uint32_t i = 0; i < row->count; i++) {
             const double target = (int)i + 2 < count ? atof(words[i + 2]) : 0.0;
-            u[i] = gravity[i] + 20.0 * (target - q[i]) - 2.0 * v[i];
+            u[i] = gravity[i] + inertia[i] * (100.0 * (target - q[i]) - 20.0 * v[i]);
         }
         condyle_send(&link);
     }
