@@ -5,7 +5,7 @@
 
 In lock-step the simulation waits for the command of every control period, so that the run depends on the program's numbers
 alone. In real time a period begins by the clock; a command that is not there in time is an overrun, and the last one is held.
-Either way the commands are recorded as references of the loop: `run.check(loop)` repeats the run bit for bit, without the program.
+Either way the commands are recorded as references of the loop: `run.check(loop)` repeats the run bit for bit, without it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from condyle.closed_loop.arguments import whole_number
 from condyle.closed_loop.kernel import recordable
 from condyle.closed_loop.loop import Loop
 from condyle.connect.pacing import Pacing, precise_sleep
+from condyle.connect.served_loop import served
 from condyle.connect.transport import LOCKSTEP, MODES, REALTIME, Command, Exchange, Requests, Transport
 from condyle.errors import ConnectError
 from condyle.robot.names import nearest
@@ -33,34 +34,24 @@ from condyle.runs.run import Run
 from condyle.runs.serialize import encode_simulation
 from condyle.simulate.simulation import Simulation
 
-__all__ = ["Command", "Exchange", "ExternalControl", "Requests", "Transport", "effort_loop"]
+__all__ = ["Command", "Exchange", "ExternalControl", "Requests", "Transport"]
 
 TIMEOUT = 10.0  # s that a command may take in lock-step
 CONNECT_TIME = 60.0  # s that the program has to connect
 PAUSE = 0.05  # s between signs of life while a run is paused
 DEADLINE = 0.8  # of a control period: when a command is late; the rest is for the simulation
-GIVEN = ("q", "v")  # signals that every program gets, before those that are named
-
-
-def effort_loop(simulation: Simulation) -> Loop:
-    """A loop whose reference "effort" (nu,) are the joint forces: u = effort."""
-    if not simulation.nu:
-        raise ConnectError(f"robot '{simulation.robot.name}' has no motors that an external program could command")
-
-    def passed_on(x: Any, effort: Any) -> Any:
-        return effort
-
-    return Loop(simulation, passed_on, effort=simulation.nu)
+GIVEN, OWN = ("q", "v"), ("u", "wrenches")  # signals that every program gets, before those that are named
 
 
 class ExternalControl:
     """Runs a loop whose reference `command` comes from another program by a transport, once in `every` ticks.
 
-    `command`: the name of one reference, or of several; by default the only one. `references`: the other ones, {name: (size,) or
-    (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by the names
-    that a loop can record; states are those at the tick, outputs those of the tick before it. `timeout` and `connect_time` are in
-    s; in real time, `deadline` is the part of a period after which a command is late. A program that does not connect or respond,
-    or ends without a word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
+    `command`: the name of one reference, or of several; by default all that are not given. `references`: the other ones, {name:
+    (size,) or (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by
+    the names that a loop can record, or of other references: those that a controller in the loop would have at this tick.
+    `timeout` and `connect_time` are in s. In real time, `deadline` is the part of a period after which a command is late, and
+    `priority` (1 to 99) puts this thread above other processes, where the system allows it. A program that does not connect or
+    respond, or ends without a word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
     """
 
     def __init__(
@@ -76,9 +67,10 @@ class ExternalControl:
         timeout: float = TIMEOUT,
         connect_time: float = CONNECT_TIME,
         deadline: float = DEADLINE,
+        priority: int = 0,
         urdf: str = "",
     ) -> None:
-        self.loop = effort_loop(loop) if isinstance(loop, Simulation) else loop
+        self.loop = served(loop, None) if isinstance(loop, Simulation) else loop
         if not isinstance(self.loop, Loop):
             raise ConnectError(f"an external program controls a cd.Loop or a cd.Simulation, got {type(loop).__name__}")
         if mode not in MODES:
@@ -87,8 +79,9 @@ class ExternalControl:
             raise ConnectError(f"deadline is a part of a control period, above 0 and at most 1; got {deadline!r:.40}")
         self.transport, self.mode, self.every = transport, mode, whole_number("every", every, 1)
         self.timeout, self.connect_time, self.deadline = float(timeout), float(connect_time), float(deadline)
+        self.priority = whole_number("priority", priority, 0)
         self.simulation = plant(self.loop)
-        names = self._command_names(command)
+        names = self._command_names(command, references or {})
         self._rows = self._other_references(names, references or {})
         self._signals = self._signal_names(tuple(signals))
         self.exchange = Exchange(
@@ -96,7 +89,7 @@ class ExternalControl:
             mode=mode,
             dt=self.loop.dt,
             every=self.every,
-            signals=recordable(self.loop, self._signals),
+            signals=self._signal_shapes(self._signals),
             commands={name: self.loop.inputs[name] for name in names},
             joints=tuple(self.simulation.control_names),
             coordinates=tuple(name for name, _ in _columns(self.simulation, 0)),
@@ -143,7 +136,7 @@ class ExternalControl:
         try:
             self.transport.open(self.exchange, self.requests)
             again = True
-            with precise_sleep() if self.mode == REALTIME else nullcontext():
+            with precise_sleep(self.priority) if self.mode == REALTIME else nullcontext():
                 while again:
                     with begun as recorder:
                         again = self._periods(recorder, steps, progress, monitors)
@@ -176,7 +169,7 @@ class ExternalControl:
     ) -> bool:
         """Whether a reset ended the run; otherwise `ended` says why it is over."""
         paced, last, requests = self.mode == REALTIME, None, self.requests
-        signals = self._first_signals(recorder)
+        signals = self._signals_of(recorder, {name: np.zeros(shape) for name, shape in self.exchange.commands.items()})
         self.pacing.restart()
         while steps is None or recorder.k < steps:
             tick = recorder.k
@@ -209,9 +202,8 @@ class ExternalControl:
                 clock = {"late": float(late), "lateness": 0.0 if first else self.pacing.last}
                 if first:
                     self.pacing.restart()
-            given = {**self._others(tick), **last.values}
-            recorder.hold({name: given[name] for name in self.loop.inputs}, self.every, **clock)
-            signals = self._signals_of(recorder)
+            recorder.hold(self._references(tick, last.values), self.every, **clock)
+            signals = self._signals_of(recorder, last.values)
             for monitor in monitors:
                 monitor(recorder.k, signals)
             if progress is not None:
@@ -242,30 +234,29 @@ class ExternalControl:
         parameters = recorder.parameters or None
         self.loop.step(recorder.x, {**zeros, **self._others(0)}, record=recorder.recorded, parameters=parameters, freeze=True)
 
-    def _first_signals(self, recorder: Recorder) -> dict[str, np.ndarray]:
-        """The signals at the initial state: outputs are zero, since no tick has made them."""
-        parts = self.loop.unpacked(recorder.x)
-        return {
-            name: np.asarray(parts[name]) if name in parts else np.zeros(shape) for name, shape in self.exchange.signals.items()
-        }
+    def _signals_of(self, recorder: Recorder, last: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The signals at the present state: states, other references, u and wrenches of the last tick, and the outputs of this
+        one, which sensors and their noise make as they will in the tick itself; a command in an output is the last one."""
+        shapes, parts = self.exchange.signals, {**self.loop.unpacked(recorder.x), **self._others(recorder.k)}
+        parts |= {name: recorder.last.get(name, np.zeros(shapes[name])) for name in OWN if name in shapes}
+        if any(name not in parts for name in shapes):
+            parts = {**recorder.outputs(self._references(recorder.k, last)), **parts}
+        return {name: np.asarray(parts[name]) for name in shapes}
 
-    def _signals_of(self, recorder: Recorder) -> dict[str, np.ndarray]:
-        """The signals at the present state, and the outputs of the last tick."""
-        parts = self.loop.unpacked(recorder.x)
-        return {name: np.asarray(parts[name] if name in parts else recorder.last[name]) for name in self.exchange.signals}
+    def _references(self, tick: int, commands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        given = {**self._others(tick), **commands}
+        return {name: given[name] for name in self.loop.inputs}
 
     def _others(self, tick: int) -> dict[str, np.ndarray]:
         return {name: rows[min(tick, len(rows) - 1)] for name, rows in self._rows.items()}
 
-    def _command_names(self, command: str | Sequence[str] | None) -> tuple[str, ...]:
+    def _command_names(self, command: str | Sequence[str] | None, references: Mapping[str, Any]) -> tuple[str, ...]:
         inputs = self.loop.inputs
-        if command is None and len(inputs) == 1:
-            return tuple(inputs)
-        names = () if command is None else (command,) if isinstance(command, str) else tuple(command)
+        if command is None:
+            command = [name for name in inputs if name not in references]
+        names = (command,) if isinstance(command, str) else tuple(command)
         if not names:
-            raise ConnectError(
-                f"name the reference that the program commands, command=...: the loop has {', '.join(inputs) or 'none'}"
-            )
+            raise ConnectError("an external program needs a reference of the loop to command, and this loop has none left for it")
         for name in names:
             if name not in inputs:
                 raise ConnectError(f"the loop has no reference '{name!s:.60}' to command{nearest(str(name), list(inputs))}")
@@ -289,10 +280,12 @@ class ExternalControl:
 
     def _signal_names(self, signals: tuple[str, ...]) -> tuple[str, ...]:
         """The names of what is sent: q, v, u, wrenches if there are any, and those that are given."""
-        own = [name for name in ("u", "wrenches") if name in self.loop.plan.signals]
-        names = tuple(dict.fromkeys([*GIVEN, *own, *signals]))
-        recordable(self.loop, names)
-        return names
+        own = [name for name in OWN if name in self.loop.plan.signals]
+        return tuple(dict.fromkeys([*GIVEN, *own, *signals]))
+
+    def _signal_shapes(self, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+        known = recordable(self.loop, tuple(name for name in names if name not in self._rows))
+        return {name: self.loop.inputs[name] if name in self._rows else known[name] for name in names}
 
 
 def _columns(simulation: Simulation, which: int) -> list[tuple[str, str]]:

@@ -161,6 +161,14 @@ class Recorder:
                 self._append_rows(np.array([state for state, _ in part]), rows, repeated)
         return self.x
 
+    def outputs(self, references: Any = None) -> dict[str, np.ndarray]:
+        """The signals that the next tick of a loop would have under these references, by name; nothing is recorded."""
+        self._require_open()
+        if self.loop is None or not self._recorded:
+            return {}
+        found: dict[str, np.ndarray] = self.loop.step(self.x, references, record=self._recorded, freeze=True, **self._keys())[1]
+        return found
+
     def rollout(self, references: Any = None, steps: int | None = None) -> np.ndarray:
         """The state after some ticks of a loop, in one kernel for each block of the file; references as in Loop.rollout."""
         self._require_open()
