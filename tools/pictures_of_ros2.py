@@ -26,7 +26,7 @@ SECONDS = 3.2
 def ros2(path: Path) -> None:
     """Draw the page's picture from a run in real time, commanded by a node in a thread."""
     run, names = commanded_run()
-    figure = sheet("A simulated UR3 on topics of ROS 2: what goes out, what comes in, and a run", 12.0, 6.2)
+    figure = sheet("A simulated UR3 on topics of ROS 2: what goes out, what comes in, and a run", 11.2, 5.8)
     left, right = figure.subfigures(1, 2, width_ratios=[1.15, 1.0])
     wires(left.subplots(1, 1))
     upper, lower = right.subplots(2, 1, sharex=True)
@@ -38,7 +38,7 @@ def ros2(path: Path) -> None:
     labelled(upper, "/joint_states, position; grey: the trajectory", "", "rad")
     force = run.extras["ft_sensor.force"]
     for k, color in enumerate((RED, GREEN, BLUE)):
-        lower.plot(run.t[:-1], force[:, k], color=color, lw=1.3, label=f"force {'xyz'[k]}")
+        lower.plot(run.t[:-1], force[:, k], color=color, lw=1.3, label="xyz"[k])
     pushed = run.t[:-1][run.extras["wrench"].any(axis=1)]
     lower.axvspan(pushed[0], pushed[-1], color=WASH)
     lower.text(
@@ -53,7 +53,7 @@ def ros2(path: Path) -> None:
     lower.legend(frameon=False, fontsize=9, loc="upper left", ncols=3)
     low, high = float(force.min()), float(force.max())
     lower.set_ylim(low - 1.0, high + 0.45 * (high - low))
-    labelled(lower, "/wrench: what the sensor at the tool measures, in its axes", "time, s", "N")
+    labelled(lower, "/wrench: measured at the tool, in its axes", "time, s", "force, N")
     save(figure, path)
 
 

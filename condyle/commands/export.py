@@ -64,7 +64,7 @@ def export(
     arg: Arguments = None,
     lock: Lock = None,
 ) -> None:
-    """A run as CSV, Parquet, MCAP or a bag of ROS 2; a robot's function as C.
+    """A run as CSV, Parquet, MCAP or ROS 2 bag; a robot's function as C.
 
     Tables keep every bit, and `condyle import` makes them runs again. C is C99 without dependencies, with the same bits as
     the compiled function. Parquet and MCAP need the extra `export`, bags `ros2`.
