@@ -73,8 +73,8 @@ def ros2(
 
     /joint_states, /clock, /tf, /tf_static, /robot_description and /wrench go out; /effort_controller/commands,
     /position_controller/commands, /joint_commands, /joint_trajectory_controller/joint_trajectory and /apply_wrench come in;
-    services reset and pause. All are those of ROS 2 Jazzy. Until a first command the robot holds its position. Ctrl-C ends it and keeps what was recorded.
-    Needs the extra `ros2`.
+    services reset and pause. All are those of ROS 2 Jazzy. Until a first command the robot holds its position. Ctrl-C ends it
+    and keeps what was recorded. Needs the extra `ros2`.
     """
     from condyle.connect.ros2_bridge import ros2_control
     from condyle.connect.ros2_wire import domain_of

@@ -21,7 +21,8 @@ from condyle.connect.ros2_commands import MEASURED, REFERENCES, JointCommands, c
 from condyle.connect.ros2_node import Publisher, Ros2Node, Service, Subscription
 from condyle.connect.ros2_wire import DYNAMIC_TF, LATCHED, LOOPBACK, Profile, checked_name
 from condyle.connect.transport import LOCKSTEP, Command, Exchange, Requests, Transport
-from condyle.errors import ConnectError
+from condyle.errors import ConnectError, RobotError
+from condyle.multibody.robot import Robot
 from condyle.robot.to_urdf import to_urdf
 from condyle.runs.loops import plant
 from condyle.runs.ros2_messages import (
@@ -88,7 +89,7 @@ class Ros2Bridge(Transport):
         self.profile, self.tf_rate = profile or Profile(), float(tf_rate)
         robot = self.simulation.robot
         self.messages = RobotMessages(robot, list(self.simulation.control_names))
-        self.description = to_urdf(robot.model) if description is None else description
+        self.description = _written(robot) if description is None else description
         self.joint_control = tuple(loop.inputs) == REFERENCES
         self.commands = list(loop.inputs)
         self.signals = [name for name in MEASURED if name in loop.plan.signals]
@@ -326,6 +327,14 @@ class Ros2Bridge(Transport):
         for service, handle in self._services:
             for identity, request in service.take():
                 service.reply(identity, **handle(request))
+
+
+def _written(robot: Robot) -> str:
+    """The URDF text of a robot; empty for one that URDF cannot describe, which then has no /robot_description."""
+    try:
+        return to_urdf(robot.model)
+    except RobotError:
+        return ""
 
 
 def ros2_control(
