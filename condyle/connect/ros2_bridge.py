@@ -17,13 +17,14 @@ import numpy as np
 
 from condyle.closed_loop.loop import Loop
 from condyle.connect.external import ExternalControl
-from condyle.connect.ros2_commands import MEASURED, REFERENCES, JointCommands, commanded_loop, sensor_frame
+from condyle.connect.ros2_commands import REFERENCES, JointCommands, commanded_loop, sensor_frame
 from condyle.connect.ros2_node import Publisher, Ros2Node, Service, Subscription
 from condyle.connect.ros2_wire import DYNAMIC_TF, LATCHED, LOOPBACK, Profile, checked_name
 from condyle.connect.transport import LOCKSTEP, Command, Exchange, Requests, Transport
 from condyle.errors import ConnectError, RobotError
 from condyle.multibody.robot import Robot
 from condyle.robot.to_urdf import to_urdf
+from condyle.runs.bags import MEASURED
 from condyle.runs.loops import plant
 from condyle.runs.ros2_messages import (
     CLOCK,

@@ -18,11 +18,11 @@ from condyle.errors import ConnectError
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Free
 from condyle.robot.names import nearest
+from condyle.runs.bags import MEASURED
 from condyle.runs.ros2_messages import Message, nanoseconds
 from condyle.simulate.simulation import Simulation
 
-SENSOR = "ft_sensor"  # the name of the force-torque sensor in the loop
-MEASURED = (f"{SENSOR}.force", f"{SENSOR}.torque")
+SENSOR = MEASURED[0].partition(".")[0]  # the name of the force-torque sensor in the loop
 REFERENCES = ("effort", "position", "velocity", "active", "wrench")
 
 

@@ -39,7 +39,6 @@ class Profile:
 
 
 DEFAULT = Profile()  # of rclcpp and rclpy
-SENSOR = Profile(5, reliable=False)
 LATCHED = Profile(1, transient_local=True)  # /robot_description, /tf_static
 DYNAMIC_TF = Profile(100)
 SERVICE = Profile(10)
