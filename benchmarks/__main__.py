@@ -36,6 +36,7 @@ ALL = (
     "task_control",
     "joint_control",
     "inverse_kinematics",
+    "ros2",
     "environments",
     "constraints",
     "mpc",

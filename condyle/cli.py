@@ -20,6 +20,8 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     pidog,
     replay,
     robots,
+    ros2,
+    serve,
     sim,
     train,
     version,

@@ -44,7 +44,7 @@ def test_verbs_are_grouped_in_order():
     assert places == sorted(places)
     for group, end in zip(GROUPS, [*places[1:], len(text)], strict=True):
         part = text[text.index(f"─ {group} ─") : end]
-        assert set(re.findall(r"^│ ([a-z]+) ", part, re.MULTILINE)) == set(GROUPS[group])
+        assert set(re.findall(r"^│ ([a-z0-9]+) ", part, re.MULTILINE)) == set(GROUPS[group])
     assert set(VERBS) == set(COMMAND.commands)
 
 

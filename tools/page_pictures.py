@@ -55,6 +55,7 @@ DRAWN_IN = {
     "control_joint": "pictures_of_joint_control",
     "inverse_kinematics": "pictures_of_kinematics",
     "arm_tasks": "pictures_of_kinematics",
+    "ros2": "pictures_of_ros2",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

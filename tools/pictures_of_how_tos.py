@@ -222,15 +222,20 @@ def how_to_gpu(path: Path) -> None:
 
 
 def how_to_ros2(path: Path) -> None:
-    """Joint positions read back from the log."""
+    """Topics of the bag, and joint positions and efforts read back from it."""
     p = program("ros2")
-    figure = sheet("A run read back from its MCAP log", 10.0, 3.6)
-    left, right = figure.subplots(1, 2)
-    t = 0.01 * np.arange(len(p["states"]))
-    for ax, key, unit in ((left, "positions", "rad"), (right, "efforts", "N m")):
-        for name, color in (("shoulder", BLUE), ("elbow", ORANGE)):
-            rows = [state[key].get(name, np.nan) for state in p["states"]]
-            ax.plot(t, rows, color=color, lw=1.5, label=name)
+    log, topics = p["log"], p["topics"]
+    figure = sheet("A run as a bag of ROS 2, read back by ROS tools", 11.0, 3.6)
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.2, 1.2])
+    names = list(topics)[::-1]
+    left.barh(names, [topics[name] for name in names], color=BLUE, height=0.55)
+    for k, name in enumerate(names):
+        left.text(topics[name] + 4, k, str(topics[name]), va="center", fontsize=10)
+    left.set_xlim(0, 245)
+    labelled(left, "Messages by topic", "number", "")
+    for ax, key, unit in ((middle, "position", "rad"), (right, "effort", "N m")):
+        for k, (name, color) in enumerate(zip(log.names, (BLUE, ORANGE), strict=True)):
+            ax.plot(log.t, getattr(log, key)[:, k], color=color, lw=1.5, label=name)
         ax.legend(frameon=False, fontsize=10)
         labelled(ax, f"/joint_states, {key}", "time, s", unit)
     save(figure, path)

@@ -23,8 +23,8 @@ TRACEBACK = "CONDYLE_TRACEBACK"  # environment variable: set, errors print their
 
 # all commands by group, in the order of --help
 GROUPS = {
-    "See": ("demo", "view", "info", "robots", "plot", "video"),
-    "Run": ("sim", "pidog", "fly", "replay", "export", "import", "compile"),
+    "See": ("demo", "view", "watch", "info", "robots", "plot", "video"),
+    "Run": ("sim", "serve", "ros2", "pidog", "fly", "replay", "export", "import", "compile"),
     "Learn": ("collect", "imitate", "train", "judge", "deploy"),
     "Check": ("doctor", "verify", "gradcheck"),
     "Measure": ("bench",),

@@ -24,7 +24,7 @@ from condyle.runs.json_codec import printable
 from condyle.runs.run import Run, read_run
 from condyle.tape.export.c import c_header, c_source
 
-KINDS = {"csv": "a CSV table", "parquet": "a Parquet table", "mcap": "an MCAP log"}
+KINDS = {"csv": "a CSV table", "parquet": "a Parquet table", "mcap": "an MCAP log", "bag": "a bag of ROS 2"}
 RUN = ".cdl"
 code_option = partial(typer.Option, rich_help_panel="C code of a robot")
 
@@ -33,6 +33,7 @@ code_option = partial(typer.Option, rich_help_panel="C code of a robot")
     "condyle export run.cdl --csv",
     "condyle export run.cdl --csv --parquet --mcap",
     "condyle export run.cdl --csv -o table.csv",
+    "condyle export run.cdl --bag",
     "condyle export ur3 --c ur3.c --header ur3.h --kernel forward_dynamics",
 )
 def export(
@@ -44,7 +45,8 @@ def export(
     ],
     csv: Annotated[bool, typer.Option("--csv", help="Write a CSV table, run.csv next to the run.")] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write a Parquet table, run.parquet.")] = False,
-    mcap: Annotated[bool, typer.Option("--mcap", help="Write a log for Foxglove and ROS tools, run.mcap.")] = False,
+    mcap: Annotated[bool, typer.Option("--mcap", help="Write a log for Foxglove, run.mcap.")] = False,
+    bag: Annotated[bool, typer.Option("--bag", help="Write a bag of ROS 2, the folder run_bag.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Name of the file, if only one is written.")] = None,
     c: Annotated[Path | None, code_option("--c", help="Write a function of the robot into this C file.")] = None,
     kernel: Annotated[
@@ -62,14 +64,16 @@ def export(
     arg: Arguments = None,
     lock: Lock = None,
 ) -> None:
-    """A run as CSV, Parquet or MCAP; a robot's function as C.
+    """A run as CSV, Parquet, MCAP or ROS 2 bag; a robot's function as C.
 
     Tables keep every bit, and `condyle import` makes them runs again. C is C99 without dependencies, with the same bits as
-    the compiled function. Parquet and MCAP need the extra `export`.
+    the compiled function. Parquet and MCAP need the extra `export`, bags `ros2`.
     """
-    kinds = [kind for kind, wanted in (("csv", csv), ("parquet", parquet), ("mcap", mcap)) if wanted]
+    kinds = [kind for kind, wanted in (("csv", csv), ("parquet", parquet), ("mcap", mcap), ("bag", bag)) if wanted]
     if c is not None and (kinds or out is not None):
-        raise CondyleError("--c is for robots, and --csv, --parquet, --mcap and -o are for runs: leave one or the other out")
+        raise CondyleError(
+            "--c is for robots, and --csv, --parquet, --mcap, --bag and -o are for runs: leave one or the other out"
+        )
     if c is not None:
         robot = Origin(source, base, package_dir, arg, lock).load()
         lines = export_c(robot, kernel, c, header, single=float32, force=force)
@@ -120,7 +124,7 @@ def export_run(source: str, kinds: Sequence[str], out: Path | None, *, force: bo
     """Write a run as tables of these kinds, next to it or as `out`; one line about each file."""
     if not kinds:
         if out is None:
-            raise CondyleError("no format was given: add --csv, --parquet or --mcap for a run, or --c FILE for a robot")
+            raise CondyleError("no format was given: add --csv, --parquet, --mcap or --bag for a run, or --c FILE for a robot")
         kinds = [out.suffix[1:].lower()]
     if out is not None and len(kinds) > 1:
         raise CondyleError(f"-o names one file, and {len(kinds)} formats were given: leave -o out, or give one format")
@@ -130,14 +134,15 @@ def export_run(source: str, kinds: Sequence[str], out: Path | None, *, force: bo
     if not path.exists() and (library.meant(source) in library.ROBOTS):
         recorded = shell_command("sim", source, "-o", f"{source}.cdl")
         raise CondyleError(f"{source} is a robot, and tables are of runs: record one with {recorded}")
-    targets = [out or path.with_suffix(f".{kind}") for kind in kinds]
+    targets = [out or (path.with_name(f"{path.stem}_bag") if kind == "bag" else path.with_suffix(f".{kind}")) for kind in kinds]
     run = read_run(path)
-    for target in targets:
-        _check_target(target, force)
+    for kind, target in zip(kinds, targets, strict=True):
+        _check_target(target, force, folder=kind == "bag")
     lines = []
     for kind, target in zip(kinds, targets, strict=True):
         convert.export_run(run, target, kind)
-        lines.append(f"{target}: {run.steps:,} steps as {KINDS[kind]}, {target.stat().st_size:,} bytes")
+        size = sum(each.stat().st_size for each in ([target] if target.is_file() else target.iterdir()))
+        lines.append(f"{target}: {run.steps:,} steps as {KINDS[kind]}, {size:,} bytes")
     return lines + _lost(run)
 
 
@@ -157,9 +162,9 @@ def _lost(run: Run) -> list[str]:
     return [] if run.lost is None else [f"note: {run.lost}"]
 
 
-def _check_target(path: Path, force: bool) -> None:
-    """CondyleError if the file cannot be written, or exists and `force` is not given."""
-    if path.is_dir():
+def _check_target(path: Path, force: bool, *, folder: bool = False) -> None:
+    """CondyleError if the file, or folder, cannot be written, or exists and `force` is not given."""
+    if path.is_dir() and not folder:
         raise CondyleError(f"{path} is a folder; give the name of a file to write")
     if os.path.lexists(path) and not force:  # also a link that leads nowhere yet
         raise CondyleError(f"{path} exists already: --force overwrites it")

@@ -22,6 +22,7 @@ EXTRAS = {
     "viewer": ("viser", "trimesh", "collada"),
     "plot": ("matplotlib", "PIL", "imageio_ffmpeg"),
     "export": ("pyarrow", "mcap"),
+    "ros2": ("cyclonedds", "rosbags"),
     "notebook": ("ipykernel",),
     "mjcf": ("mujoco",),
     "precision": ("gmpy2", "flint"),

@@ -23,6 +23,7 @@ import numpy as np
 from condyle.atomic_write import READ_ADVICE, PathLike, atomic_file, file_errors
 from condyle.errors import CondyleError, FileError, require
 from condyle.runs import file
+from condyle.runs.bags import write_bag
 from condyle.runs.json_codec import DecodeError, decode_text, dumps, loads, printable
 from condyle.runs.run import Run, check_about, made_run, read_run, run_of
 from condyle.runs.signals import extra_names
@@ -41,11 +42,16 @@ CHANGED = (
 
 
 def export_run(run: Run, path: PathLike, kind: str | None = None) -> None:
-    """None; the file holds the run as "csv", "parquet" or "mcap", by default what its name ends in."""
+    """None; the file holds the run as "csv", "parquet" or "mcap", by default what its name ends in.
+
+    kind="bag": the folder is a bag of ROS 2, see `condyle.runs.bags.write_bag`.
+    """
+    if kind == "bag":
+        return write_bag(run, path, overwrite=True)
     chosen = Path(path).suffix[1:].lower() if kind is None else kind
     if chosen not in FORMATS:
         what = f"its name ends in '.{chosen}'" if kind is None else f"the kind is {kind!r:.20}"
-        raise FileError(f"{path} cannot be exported, {what}: take .csv, .parquet or .mcap.")
+        raise FileError(f"{path} cannot be exported, {what}: take .csv, .parquet or .mcap, or kind='bag'.")
     with atomic_file(path) as temporary:
         FORMATS[chosen][1](run, temporary)
 

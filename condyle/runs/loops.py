@@ -25,12 +25,14 @@ BUILT_IN = {
     "sim": "condyle.demos.loops",
     "flight": "condyle.flight.scenarios",
     "pidog": "condyle.pidog.plant",
+    "served": "condyle.connect.served_loop",
     **{
         name: f"condyle.demos.{name}"
         for name in ("arm", "arm_tracking", "birotor", "fourlimb", "two_wheeled", "wheeled_pendulum")
     },
 }
 OPEN = "parameters."  # begins the names of signals that are parameters of the world for one tick
+CLOCK = "clock."  # begins the names of signals that come from the clock of the computer, which no replay computes again
 _builders: dict[str, Callable[..., Loop]] = {}
 
 

@@ -14,3 +14,14 @@ def test_the_extra_is_named(library: str, name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=rf"^{library} is needed for functions of {name}: .*\[{library}\]"):
         getattr(cd, library).function(compiled_network())
+
+
+@pytest.mark.parametrize(("library", "purpose"), [("cyclonedds", "topics"), ("rosbags", "messages")])
+def test_the_extra_of_ros_2_is_named(library: str, purpose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from condyle.connect.ros2_node import Ros2Node
+    from condyle.runs.ros2_messages import typestore
+
+    for module in ("", ".core", ".typesys"):
+        monkeypatch.setitem(sys.modules, library + module, None)
+    with pytest.raises(MissingExtraError, match=rf"^{library} is needed for {purpose} of ROS 2: .*\[ros2\]"):
+        Ros2Node() if library == "cyclonedds" else typestore.__wrapped__()
