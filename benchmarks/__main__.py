@@ -32,6 +32,7 @@ ALL = (
     "fourlimb",
     "closed_loop",
     "motion",
+    "software_in_the_loop",
     "environments",
     "constraints",
     "mpc",

@@ -19,7 +19,7 @@ from condyle.errors import ConnectError
 class SharedMemory(Transport):
     """A file in memory, /dev/shm/condyle-NAME or at a path, that one program reads signals from and writes commands to.
 
-    `spin`: s of looking for a command before sleeping; it takes the processor from others, and saves the time of waking up.
+    `spin`: s of looking for a command before sleeping, which takes the processor from others.
     """
 
     def __init__(self, name: str | os.PathLike[str] = "robot", *, spin: float = memory_block.SPIN) -> None:
