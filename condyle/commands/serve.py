@@ -193,11 +193,11 @@ def _transport(kind: str, name: str, port: int, token: str) -> Transport:
     return WebSocket(port, token=token)
 
 
-def _urdf(source: str) -> str:
-    """The text of a URDF file; empty for other robots."""
+def _urdf(source: str) -> str | None:
+    """The text of a URDF file; None for other robots."""
     path = Path(source)
     if path.suffix.lower() != ".urdf" or not path.is_file():
-        return ""
+        return None
     return path.read_text(encoding="utf-8", errors="replace")
 
 

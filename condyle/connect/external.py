@@ -25,8 +25,9 @@ from condyle.closed_loop.loop import Loop
 from condyle.connect.pacing import Pacing, precise_sleep
 from condyle.connect.served_loop import served
 from condyle.connect.transport import LOCKSTEP, MODES, REALTIME, Command, Exchange, Requests, Transport
-from condyle.errors import ConnectError
+from condyle.errors import ConnectError, RobotError
 from condyle.robot.names import nearest
+from condyle.robot.to_urdf import to_urdf
 from condyle.runs.json_codec import EncodeError
 from condyle.runs.loops import plant
 from condyle.runs.recorder import Recorder
@@ -50,8 +51,9 @@ class ExternalControl:
     (size,) or (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by
     the names that a loop can record, or of other references: those that a controller in the loop would have at this tick.
     `timeout` and `connect_time` are in s. In real time, `deadline` is the part of a period after which a command is late, and
-    `priority` (1 to 99) puts this thread above other processes, where the system allows it. A program that does not connect or
-    respond, or ends without a word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
+    `priority` (1 to 99) puts this thread above other processes, where the system allows it. `urdf`: the text that clients get as
+    the robot's description, by default written from its model. A program that does not connect or respond, or ends without a
+    word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class ExternalControl:
         connect_time: float = CONNECT_TIME,
         deadline: float = DEADLINE,
         priority: int = 0,
-        urdf: str = "",
+        urdf: str | None = None,
     ) -> None:
         self.loop = served(loop, None) if isinstance(loop, Simulation) else loop
         if not isinstance(self.loop, Loop):
@@ -94,7 +96,7 @@ class ExternalControl:
             joints=tuple(self.simulation.control_names),
             coordinates=tuple(name for name, _ in _columns(self.simulation, 0)),
             velocities=tuple(name for name, _ in _columns(self.simulation, 1)),
-            urdf=urdf,
+            urdf=_urdf_of(self.simulation) if urdf is None else urdf,
             simulation_data=_data_of(self.simulation),
         )
         self.requests = Requests()
@@ -296,6 +298,12 @@ def _columns(simulation: Simulation, which: int) -> list[tuple[str, str]]:
     nq, nv = simulation.robot.nq, simulation.robot.nv
     found = columns[:nq] if which == 0 else columns[nq : nq + nv]
     return [(name.partition(".")[2], unit) for name, unit in found]
+
+
+def _urdf_of(simulation: Simulation) -> str:
+    with suppress(RobotError):
+        return to_urdf(simulation.robot.model)
+    return ""
 
 
 def _data_of(simulation: Simulation) -> Any:
