@@ -76,8 +76,8 @@ class Inside(Transport):
         """None."""
 
 
-class Ways:
-    """The ways to a program: a transport, and the command line of the program that uses it."""
+class Connections:
+    """The connections to a program: a transport, and the command line of the program that uses it."""
 
     def __init__(self, folder: str) -> None:
         self.name = f"benchmark-{os.getpid()}"
@@ -122,8 +122,8 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     periods, seconds = (20, 0.02) if tiny else (10_000, 10.0)
     console.print(f"load of the computer, 1, 5 and 15 minutes: {' '.join(f'{x:.2f}' for x in os.getloadavg())}")
     with TemporaryDirectory() as folder:
-        ways = Ways(folder).all()
-        lockstep = {label: round_trips(loop, way, periods) for label, way in ways.items()}
+        connections = Connections(folder).all()
+        lockstep = {label: round_trips(loop, connection, periods) for label, connection in connections.items()}
         table = Table("lock-step, 4 ticks of 0.25 ms each", "round trips per s", "median, us", "99 %, us", "times real time")
         for label, times in lockstep.items():
             mean = float(np.mean(times))
@@ -131,11 +131,11 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
             table.add_row(label, f"{1.0 / mean:,.0f}", *quantiles, f"{DT * EVERY / mean:.1f}")
         console.print(table)
         paced: dict[str, Any] = {}
-        for label, way in ways.items():
+        for label, connection in connections.items():
             if label.endswith(("20 us", "JSON")) or (tiny and "WebSocket" in label):
                 continue
             for priority in (0, PRIORITY):
-                found = in_real_time(loop, way, seconds, priority)
+                found = in_real_time(loop, connection, seconds, priority)
                 if found is not None:
                     paced[f"{label}, priority {priority}" if priority else label] = found
     head = ("real time, 1 kHz", "periods", "late commands", "left out", "median, us", "99 %", "99.9 %", "latest")
@@ -159,9 +159,9 @@ def started(command: list[str] | None, priority: int = 0) -> subprocess.Popen[by
     return program
 
 
-def round_trips(loop: cd.Loop, way: Callable[[], tuple[Transport, list[str] | None]], periods: int) -> np.ndarray:
+def round_trips(loop: cd.Loop, connection: Callable[[], tuple[Transport, list[str] | None]], periods: int) -> np.ndarray:
     """Seconds of every control period in lock-step, with simulation and recording in a file."""
-    transport, command = way()
+    transport, command = connection()
     external = ExternalControl(loop, transport, every=EVERY)
     program, marks = started(command), []
     with TemporaryDirectory() as folder:
@@ -173,9 +173,11 @@ def round_trips(loop: cd.Loop, way: Callable[[], tuple[Transport, list[str] | No
     return np.diff(marks)
 
 
-def in_real_time(loop: cd.Loop, way: Callable[[], tuple[Transport, list[str] | None]], seconds: float, priority: int) -> Any:
+def in_real_time(
+    loop: cd.Loop, connection: Callable[[], tuple[Transport, list[str] | None]], seconds: float, priority: int
+) -> Any:
     """The statistics of a run by the clock; None if the system does not allow the priority."""
-    transport, command = way()
+    transport, command = connection()
     external = ExternalControl(loop, transport, every=EVERY, mode="realtime", priority=priority)
     program = started(command, priority)
     with TemporaryDirectory() as folder:

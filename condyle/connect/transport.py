@@ -1,6 +1,6 @@
 """What an external program and a simulation exchange, and the interface of everything that transmits it.
 
-A transport is one way to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a tick and
+A transport is a connection to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a tick and
 gets the command that answers them; nothing else passes.
 """
 
@@ -185,7 +185,7 @@ class Requests:
 
 
 class Transport(ABC):
-    """One way to an external program. `exchange` is all that a run needs; times are those of time.monotonic()."""
+    """A connection to an external program. `exchange` is all that a run needs; times are those of time.monotonic()."""
 
     @abstractmethod
     def open(self, exchange: Exchange, requests: Requests) -> None:
