@@ -131,8 +131,9 @@ class ExternalControl:
         facts = {"external": {"mode": self.mode, "every": self.every, "commands": list(self.exchange.commands)}}
         options: dict[str, Any] = {"seed": seed, "robot": robot, "parameters": parameters, "record": kept, "overwrite": overwrite}
         options |= {"title": title, "controller": "external", "about": {**facts, **(about or {})}}
-        begun = self._recorder(x0, path, options)
-        self._compile(begun)
+        # compile first: a program does not wait for that, and no file is left behind by an error
+        self._compile(self._recorder(x0, None, options))
+        begun: Recorder | None = None
         self.runs, self.pacing, self.ended = [], Pacing(self.exchange.period), ""
         reason = "the server ended with an error"
         try:
@@ -140,22 +141,23 @@ class ExternalControl:
             again = True
             with precise_sleep(self.priority) if self.mode == REALTIME else nullcontext():
                 while again:
+                    begun = self._recorder(x0, _numbered(path, len(self.runs) + 1), options)
                     with begun as recorder:
                         again = self._periods(recorder, steps, progress, monitors)
                         complete = not again and recorder.k == steps
                         recorder.finish(None if complete else "reset" if again else self.ended)
                     self.runs.append(begun.finish())
-                    if again:
-                        begun = self._recorder(x0, _numbered(path, len(self.runs) + 1), options)
+                    begun = None
             reason = self.ended
         except BaseException as error:
             # a recorder that an error left has finished its run
-            if begun.run is not None:
+            if begun is not None and begun.run is not None:
                 self.runs.append(begun.run)
             reason = str(error) or type(error).__name__
             raise
         finally:
             self.ended = reason
+            self.requests.clear()
             with suppress(ConnectError):
                 self.transport.close(reason)
         return self.runs[-1]
@@ -314,7 +316,7 @@ def _data_of(simulation: Simulation) -> Any:
 
 def _numbered(path: PathLike | None, number: int) -> Path | None:
     """run.cdl, run-2.cdl, run-3.cdl."""
-    if path is None:
-        return None
+    if path is None or number == 1:
+        return None if path is None else Path(path)
     whole = Path(path)
     return whole.with_name(f"{whole.stem}-{number}{whole.suffix}")

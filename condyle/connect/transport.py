@@ -1,7 +1,7 @@
 """What an external program and a simulation exchange, and the interface of everything that transmits it.
 
-A transport is a connection to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a tick and
-gets the command that answers them; nothing else passes.
+A transport is a connection to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a
+tick and gets the command that answers them; nothing else passes.
 """
 
 from __future__ import annotations
@@ -149,6 +149,11 @@ class Requests:
         with self._changed:
             self._stop = self._stop or reason
             self._changed.notify_all()
+
+    def clear(self) -> None:
+        """Forget all that was asked for, for another run."""
+        with self._changed:
+            self._paused, self._steps, self._reset, self._stop = False, 0, False, ""
 
     @property
     def paused(self) -> bool:
