@@ -37,6 +37,7 @@ ALL = (
     "joint_control",
     "inverse_kinematics",
     "ros2",
+    "software_in_the_loop",
     "environments",
     "constraints",
     "mpc",

@@ -57,8 +57,7 @@ external = ExternalControl(world, SharedMemory(name), every=EVERY, signals=["gra
 
 def served(program, *arguments):
     """(run, last words) of a program that commands the arm."""
-    folder = str(Path(cd.__file__).resolve().parent.parent)
-    environment = {**os.environ, "PYTHONPATH": folder}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     started = subprocess.Popen([*program, name, *map(str, arguments)], stdout=subprocess.PIPE, text=True, env=environment)
     run = external.run(external.loop.state(READY), STEPS)
     said, _ = started.communicate(timeout=30)

@@ -56,6 +56,7 @@ DRAWN_IN = {
     "inverse_kinematics": "pictures_of_kinematics",
     "arm_tasks": "pictures_of_kinematics",
     "ros2": "pictures_of_ros2",
+    "software_in_the_loop": "pictures_of_connections",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

@@ -170,7 +170,7 @@ class MemoryLink(Link):
     def transmit(self, numbers: np.ndarray) -> None:
         """None; see Link."""
         if not self.ended:
-            self._block.beat(CLIENT)
+            self._block.heartbeat(CLIENT)
             self._block.write_block("command", self._tick, numbers)
 
     def close(self, reason: str = "") -> None:
@@ -185,7 +185,7 @@ class MemoryLink(Link):
 
     def _alive(self) -> bool:
         block = self._block
-        block.beat(CLIENT)
+        block.heartbeat(CLIENT)
         if not block.locked(SERVER) and block.read_block("state", self._seen) is None:
             process = block.number("server_pid")
             raise ConnectError(f"the simulation (process {process}) ended without a word after tick {self._tick:,}")

@@ -25,8 +25,9 @@ from condyle.closed_loop.loop import Loop
 from condyle.connect.pacing import Pacing, precise_sleep
 from condyle.connect.served_loop import served
 from condyle.connect.transport import LOCKSTEP, MODES, REALTIME, Command, Exchange, Requests, Transport
-from condyle.errors import ConnectError
+from condyle.errors import ConnectError, RobotError
 from condyle.robot.names import nearest
+from condyle.robot.to_urdf import to_urdf
 from condyle.runs.json_codec import EncodeError
 from condyle.runs.loops import plant
 from condyle.runs.recorder import Recorder
@@ -50,8 +51,9 @@ class ExternalControl:
     (size,) or (T, size)}, a row for each tick, of which the last is held. `signals`: what the program gets besides q, v and u, by
     the names that a loop can record, or of other references: those that a controller in the loop would have at this tick.
     `timeout` and `connect_time` are in s. In real time, `deadline` is the part of a period after which a command is late, and
-    `priority` (1 to 99) puts this thread above other processes, where the system allows it. A program that does not connect or
-    respond, or ends without a word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
+    `priority` (1 to 99) puts this thread above other processes, where the system allows it. `urdf`: the text that clients get as
+    the robot's description, by default written from its model. A program that does not connect or respond, or ends without a
+    word, is a ConnectError; the run up to there is complete, in its file and in `runs`.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class ExternalControl:
         connect_time: float = CONNECT_TIME,
         deadline: float = DEADLINE,
         priority: int = 0,
-        urdf: str = "",
+        urdf: str | None = None,
     ) -> None:
         self.loop = served(loop, None) if isinstance(loop, Simulation) else loop
         if not isinstance(self.loop, Loop):
@@ -94,7 +96,7 @@ class ExternalControl:
             joints=tuple(self.simulation.control_names),
             coordinates=tuple(name for name, _ in _columns(self.simulation, 0)),
             velocities=tuple(name for name, _ in _columns(self.simulation, 1)),
-            urdf=urdf,
+            urdf=_urdf_of(self.simulation) if urdf is None else urdf,
             simulation_data=_data_of(self.simulation),
         )
         self.requests = Requests()
@@ -129,31 +131,34 @@ class ExternalControl:
         facts = {"external": {"mode": self.mode, "every": self.every, "commands": list(self.exchange.commands)}}
         options: dict[str, Any] = {"seed": seed, "robot": robot, "parameters": parameters, "record": kept, "overwrite": overwrite}
         options |= {"title": title, "controller": "external", "about": {**facts, **(about or {})}}
-        begun = self._recorder(x0, path, options)
-        self._compile(begun)
+        # compile first: a program does not wait for that, and no file is left behind by an error
+        self._compile(self._recorder(x0, None, options))
+        begun: Recorder | None = None
         self.runs, self.pacing, self.ended = [], Pacing(self.exchange.period), ""
         reason = "the server ended with an error"
         try:
-            self.transport.open(self.exchange, self.requests)
             again = True
             with precise_sleep(self.priority) if self.mode == REALTIME else nullcontext():
+                # inside: threads of the transport have the same priority
+                self.transport.open(self.exchange, self.requests)
                 while again:
+                    begun = self._recorder(x0, _numbered(path, len(self.runs) + 1), options)
                     with begun as recorder:
                         again = self._periods(recorder, steps, progress, monitors)
                         complete = not again and recorder.k == steps
                         recorder.finish(None if complete else "reset" if again else self.ended)
                     self.runs.append(begun.finish())
-                    if again:
-                        begun = self._recorder(x0, _numbered(path, len(self.runs) + 1), options)
+                    begun = None
             reason = self.ended
         except BaseException as error:
             # a recorder that an error left has finished its run
-            if begun.run is not None:
+            if begun is not None and begun.run is not None:
                 self.runs.append(begun.run)
             reason = str(error) or type(error).__name__
             raise
         finally:
             self.ended = reason
+            self.requests.clear()
             with suppress(ConnectError):
                 self.transport.close(reason)
         return self.runs[-1]
@@ -298,6 +303,12 @@ def _columns(simulation: Simulation, which: int) -> list[tuple[str, str]]:
     return [(name.partition(".")[2], unit) for name, unit in found]
 
 
+def _urdf_of(simulation: Simulation) -> str:
+    with suppress(RobotError):
+        return to_urdf(simulation.robot.model)
+    return ""
+
+
 def _data_of(simulation: Simulation) -> Any:
     with suppress(EncodeError):
         return encode_simulation(simulation)
@@ -306,7 +317,7 @@ def _data_of(simulation: Simulation) -> Any:
 
 def _numbered(path: PathLike | None, number: int) -> Path | None:
     """run.cdl, run-2.cdl, run-3.cdl."""
-    if path is None:
-        return None
+    if path is None or number == 1:
+        return None if path is None else Path(path)
     whole = Path(path)
     return whole.with_name(f"{whole.stem}-{number}{whole.suffix}")

@@ -39,7 +39,7 @@ RUNNING, OVER = 0, 1  # of server_end and client_end
 SERVER, CLIENT = 0, 1  # the byte of the file that each side locks
 SIGNAL, COMMAND = 0, 1  # of a row of the table
 SLICE = 0.02  # s between two looks at whether the other side is alive
-SPIN = 2e-5  # s of looking at the word before sleeping
+SPIN = 0.0  # s of looking at the word before sleeping; from Python, sleeping at once is faster
 LIMIT = 1 << 30  # bytes of a file that is opened
 REASON = 256  # bytes of a sentence
 
@@ -212,7 +212,7 @@ class Block:
         found = fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK, side))
         return bool(struct.unpack_from("h", found)[0] != fcntl.F_UNLCK)
 
-    def beat(self, side: int) -> None:
+    def heartbeat(self, side: int) -> None:
         """None; a sign of life of this side."""
         self.write("server_heartbeat" if side == SERVER else "client_heartbeat", time.monotonic_ns())
 
@@ -256,9 +256,9 @@ def create(path: Path, signals: Shapes, commands: Shapes, mode: int, dt: float, 
     rows = _table(signals, SIGNAL) + _table(commands, COMMAND)
     sizes = {"state": sum(map(prod, signals.values())), "command": sum(map(prod, commands.values()))}
     table_offset = HEADER_BYTES
-    state_offset = _aligned(table_offset + len(rows))
-    command_offset = _aligned(state_offset + 8 * sizes["state"])
-    text_offset = _aligned(command_offset + 8 * sizes["command"])
+    state_offset = _padded(table_offset + len(rows))
+    command_offset = _padded(state_offset + 8 * sizes["state"])
+    text_offset = _padded(command_offset + 8 * sizes["command"])
     size = text_offset + len(data)
     _remove_old(path)
     try:
@@ -286,7 +286,7 @@ def create(path: Path, signals: Shapes, commands: Shapes, mode: int, dt: float, 
         block.write(name, value)
     block._map[table_offset : table_offset + len(rows)] = rows
     block._map[text_offset:size] = data
-    block.beat(SERVER)
+    block.heartbeat(SERVER)
     block.arrays()
     fence()
     block.write("magic", MAGIC)
@@ -321,7 +321,7 @@ def attach(path: Path, *, read_only: bool = False) -> Block:
         raise
     if not read_only:
         block.write("client_pid", os.getpid())
-        block.beat(CLIENT)
+        block.heartbeat(CLIENT)
     return block
 
 
@@ -408,7 +408,7 @@ def _table(shapes: Shapes, kind: int) -> bytes:
     return rows
 
 
-def _aligned(offset: int) -> int:
+def _padded(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 

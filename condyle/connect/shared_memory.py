@@ -19,7 +19,7 @@ from condyle.errors import ConnectError
 class SharedMemory(Transport):
     """A file in memory, /dev/shm/condyle-NAME or at a path, that one program reads signals from and writes commands to.
 
-    `spin`: s of looking for a command before sleeping; it takes the processor from others, and saves the time of waking up.
+    `spin`: s of looking for a command before sleeping, which takes the processor from others.
     """
 
     def __init__(self, name: str | os.PathLike[str] = "robot", *, spin: float = memory_block.SPIN) -> None:
@@ -60,12 +60,12 @@ class SharedMemory(Transport):
     def publish(self, tick: int, signals: Mapping[str, np.ndarray]) -> None:
         """None; the signals of a tick are in the file, for the program and for those who watch."""
         block = self._opened()
-        block.beat(SERVER)
+        block.heartbeat(SERVER)
         block.write_block("state", tick, self._exchange.flat(signals), ("state_time", tick * self._exchange.dt))
 
     def check(self) -> None:
         """None; a sign of life, and a ConnectError if the program has ended."""
-        self._opened().beat(SERVER)
+        self._opened().heartbeat(SERVER)
         self._alive()
 
     def close(self, reason: str) -> None:
@@ -89,7 +89,7 @@ class SharedMemory(Transport):
     def _alive(self) -> bool:
         """Whether to go on waiting; a ConnectError if the program was connected and has ended without a word."""
         block = self._opened()
-        block.beat(SERVER)
+        block.heartbeat(SERVER)
         process = int(block.number("client_pid"))
         if process and not block.locked(CLIENT):
             # its last command may have come before it ended

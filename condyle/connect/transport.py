@@ -1,7 +1,7 @@
 """What an external program and a simulation exchange, and the interface of everything that transmits it.
 
-A transport is one way to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a tick and
-gets the command that answers them; nothing else passes.
+A transport is a connection to a program: shared memory, a WebSocket, topics of ROS 2. The simulation sends the signals of a
+tick and gets the command that answers them; nothing else passes.
 """
 
 from __future__ import annotations
@@ -150,6 +150,11 @@ class Requests:
             self._stop = self._stop or reason
             self._changed.notify_all()
 
+    def clear(self) -> None:
+        """Forget all that was asked for, for another run."""
+        with self._changed:
+            self._paused, self._steps, self._reset, self._stop = False, 0, False, ""
+
     @property
     def paused(self) -> bool:
         """Whether the next period waits."""
@@ -185,7 +190,7 @@ class Requests:
 
 
 class Transport(ABC):
-    """One way to an external program. `exchange` is all that a run needs; times are those of time.monotonic()."""
+    """A connection to an external program. `exchange` is all that a run needs; times are those of time.monotonic()."""
 
     @abstractmethod
     def open(self, exchange: Exchange, requests: Requests) -> None:

@@ -155,6 +155,24 @@ def test_a_program_that_hangs_or_never_comes_is_one_sentence() -> None:
         external(SharedMemory(fresh()), connect_time=0.05).run(noisy_loop().state(START), STEPS)
 
 
+def test_an_error_before_the_first_tick_leaves_no_file(tmp_path: Path) -> None:
+    name = fresh()
+    first = SharedMemory(name)
+    first.open(external(Inside()).exchange, Requests())
+    control = external(SharedMemory(name))
+    with pytest.raises(ConnectError, match="another simulation serves at"):
+        control.run(noisy_loop().state(START), 8, tmp_path / "run.cdl")
+    first.close("")
+    assert not (tmp_path / "run.cdl").exists() and control.runs == []
+
+
+def test_what_was_asked_of_a_run_does_not_end_the_next() -> None:
+    control = external(Inside())
+    control.requests.stop("not yet")
+    assert control.run(noisy_loop().state(START), 8).steps == 0 and control.ended == "not yet"
+    assert control.run(noisy_loop().state(START), 8).steps == 8
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

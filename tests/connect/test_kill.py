@@ -61,13 +61,16 @@ def test_the_program_is_killed(kind: int, tmp_path: Path) -> None:
     where = places()[kind]
     program = start(CLIENT, where)
     control = external(transport_of(where), connect_time=40.0)
-    sentence = "process .* ended without a word at tick 304" if kind == 0 else "closed its connection without a word at tick 304"
+    # the kernel may drop what a killed process has just sent over a socket
+    sentence = (
+        r"process .* ended without a word at tick 304" if kind == 0 else r"closed its connection without a word at tick 30[04]"
+    )
     with pytest.raises(ConnectError, match=sentence):
         control.run(noisy_loop().state(START), 10_000, tmp_path / "run.cdl", seed=3)
     assert program.wait(20.0) == -signal.SIGKILL
     run = cd.read_run(tmp_path / "run.cdl")
     # complete up to the last command, and it says why it ended
-    assert run.steps == LAST + 4 and run.lost is None and run.check(noisy_loop()).identical
+    assert LAST + 4 * (kind == 0) <= run.steps <= LAST + 4 and run.lost is None and run.check(noisy_loop()).identical
     assert "without a word" in run.about["stopped"]
 
 
