@@ -47,11 +47,11 @@ def _row(S: Motion, A: Motion, w: Array) -> Array:
     """S . F as a row over the ten parameters:  F = (m a + D h, h x a + I w' + w x I w),  D = [w'] + [w]^2."""
     D = skew(A.angular) + cross_squared(w)
     # S . (I w' + w x I w) = w'^T I s + w^T I (s x w), s the angular part of S
-    on_inertia = _by_inertia(A.angular, S.angular) + _by_inertia(w, cross(S.angular, w))
+    on_inertia = by_inertia(A.angular, S.angular) + by_inertia(w, cross(S.angular, w))
     return np.concatenate([[product(S.linear, A.linear)], product(S.linear, D) + cross(A.linear, S.angular), on_inertia])
 
 
-def _by_inertia(x: Array, y: Array) -> Array:
+def by_inertia(x: Array, y: Array) -> Array:
     """x^T I y as a row over (Ixx, Ixy, Iyy, Ixz, Iyz, Izz)."""
     xy, xz, yz = x[0] * y[1] + x[1] * y[0], x[0] * y[2] + x[2] * y[0], x[1] * y[2] + x[2] * y[1]
     return np.array([x[0] * y[0], xy, x[1] * y[1], xz, yz, x[2] * y[2]])
