@@ -52,7 +52,7 @@ CONTROLLERS: dict[str, Entry] = {
     "lqr": Entry(_LQR, "LQRControl", summary="linear-quadratic regulator about the final pose"),
     "time_varying_lqr": Entry(_LQR, "TimeVaryingLQR", summary="linear-quadratic regulator along the reference"),
     "operational_space": Entry(_TASK, "OperationalSpace", "tool", summary="operational space control with null space"),
-    "cartesian_impedance": Entry(_TASK, "CartesianImpedance", "tool", summary="stiffness and damping of the tool"),
+    "cartesian_impedance": Entry(_TASK, "CartesianImpedance", "tool", True, "stiffness and damping of the tool"),
     "admittance": Entry(_FORCE, "Admittance", "tool", True, "a virtual mass, damper and spring moved by the measured force"),
     "hybrid_force_position": Entry(_FORCE, "HybridForcePosition", "tool", True, "force along some axes, position along others"),
     "hand_guiding": Entry(_FORCE, "HandGuiding", "tool", True, "the tool follows the hand that pushes it"),

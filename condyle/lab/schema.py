@@ -177,9 +177,9 @@ def _meant(name: str, known: Sequence[str]) -> str:
 
 
 class Table:
-    """A table of an experiment: every field has a rule, and is checked when it is made. `table`: its name in the file."""
+    """A table of an experiment: every field has a rule, and is checked when it is made. `header`: its name in the file."""
 
-    table: ClassVar[str] = ""
+    header: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ class Table:
             try:
                 value = rule.checked(getattr(self, each.name))
             except ControlError as error:
-                raise placed(error, self.table, each.name, rule) from None
+                raise placed(error, self.header, each.name, rule) from None
             object.__setattr__(self, each.name, value)
         self.check()
 
@@ -221,7 +221,7 @@ T = TypeVar("T")
 
 def read(kind: type[T], data: Mapping[str, Any], table: str | None = None) -> T:
     """The table of a class from plain data; ControlError for names that it does not have."""
-    name = getattr(kind, "table", "") if table is None else table
+    name = getattr(kind, "header", "") if table is None else table
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
     rest = getattr(kind, "rest", None)  # the field that takes all other keys
     free = [key for key in data if key not in known or key == rest]

@@ -33,7 +33,7 @@ class Payload(Table):
     `known`: whether the controller's model has it.
     """
 
-    table: ClassVar[str] = "robot.payload"
+    header: ClassVar[str] = "robot.payload"
     mass: float = number(low=0.0, unit="kg")
     frame: str | None = text(None)  # the tool by default
     position: Any = numbers((0.0, 0.0, 0.0), size=3, unit="m")
@@ -45,7 +45,7 @@ class Payload(Table):
 class RobotTable(Table):
     """The robot: a built-in or published name or a file, its base, where it starts, its tool, and its load."""
 
-    table: ClassVar[str] = "robot"
+    header: ClassVar[str] = "robot"
     name: str = text("ur3")
     base: str | None = text(None, choices=("fixed", "free", "planar", "euler", "auto"))
     q: Any = numbers(None, unit="rad or m")  # where it starts; by default where the reference starts
@@ -55,12 +55,16 @@ class RobotTable(Table):
     joint_limits: bool = flag(True)
     payload: Payload | None = table(Payload)
 
+    def data(self) -> dict[str, Any]:
+        """The table as plain data, with the name in any case."""
+        return {"name": self.name, **super().data()}
+
 
 @dataclass(frozen=True)
 class Rates(Table):
     """Updates per second. A tick is one step of the physics; control and planner are updated at every n-th tick."""
 
-    table: ClassVar[str] = "rates"
+    header: ClassVar[str] = "rates"
     physics: int = integer(4000, low=1, high=1_000_000, unit="Hz")
     control: int = integer(1000, low=1, high=1_000_000, unit="Hz")
     planner: int = integer(50, low=1, high=1_000_000, unit="Hz")
@@ -89,7 +93,7 @@ class Rates(Table):
 class ControllerTable(Table):
     """A controller by its name in `condyle.lab.controllers`; all other keys are its options and gains."""
 
-    table: ClassVar[str] = "controller"
+    header: ClassVar[str] = "controller"
     rest: ClassVar[str] = "options"
     name: str = text("pid")
     rate: str = text("control", choices=("control", "planner"))
@@ -108,7 +112,7 @@ class Reference(Table):
     `speed`, `acceleration` and `jerk` are limits of joints (rad), or of the tool along its path (m).
     """
 
-    table: ClassVar[str] = "reference"
+    header: ClassVar[str] = "reference"
     kind: str = text("hold", choices=(*JOINT_KINDS, *TOOL_KINDS))
     sampled: str = text("control", choices=("control", "planner"))
     wrench: Any = numbers(None, size=6, unit="N, N m")  # that the tool should exert, for force control
@@ -150,7 +154,7 @@ class Reference(Table):
 class Friction(Table):
     """Coulomb, viscous and Stribeck friction of the joints (`condyle.blocks.JointFriction`)."""
 
-    table: ClassVar[str] = "friction"
+    header: ClassVar[str] = "friction"
     coulomb: Any = numbers(0.0, low=0.0, unit="N m")
     viscous: Any = numbers(0.0, low=0.0, unit="N m s/rad")
     static: Any = numbers(None, low=0.0, unit="N m")
@@ -161,7 +165,7 @@ class Friction(Table):
 class Flexibility(Table):
     """Motors that drive their joints through springs (`condyle.blocks.SeriesElastic`)."""
 
-    table: ClassVar[str] = "flexibility"
+    header: ClassVar[str] = "flexibility"
     stiffness: Any = numbers(low=0.0, unit="N m/rad")
     motor_inertia: Any = numbers(above=0.0, unit="kg m^2")
     damping: Any = numbers(0.0, low=0.0, unit="N m s/rad")
@@ -172,7 +176,7 @@ class Flexibility(Table):
 class Sensors(Table):
     """Encoders of all joints (`condyle.blocks.Encoders`), read at the rate of the controller."""
 
-    table: ClassVar[str] = "sensors"
+    header: ClassVar[str] = "sensors"
     position_noise: Any = numbers(None, low=0.0, unit="rad")
     velocity_noise: Any = numbers(None, low=0.0, unit="rad/s")
     position_bias: Any = numbers(None, unit="rad")
@@ -188,7 +192,7 @@ class Sensors(Table):
 class ForceSensor(Table):
     """A sensor of the wrench at the tool (`condyle.blocks.Measurement`); without this table it has no errors."""
 
-    table: ClassVar[str] = "force_sensor"
+    header: ClassVar[str] = "force_sensor"
     noise: Any = numbers(None, low=0.0, unit="N, N m")
     bias: Any = numbers(None, unit="N, N m")
     resolution: Any = numbers(None, low=0.0, unit="N, N m")
@@ -201,7 +205,7 @@ class ForceSensor(Table):
 class Actuators(Table):
     """Between the controller's torque and the joint's: a limit, a delay and a first-order lag, in this order."""
 
-    table: ClassVar[str] = "actuators"
+    header: ClassVar[str] = "actuators"
     effort: Any = numbers(None, low=0.0, unit="N m")  # the limits of the robot act in any case
     delay: float | None = number(None, low=0.0, unit="s")
     max_delay: float | None = number(None, above=0.0, unit="s")
@@ -212,7 +216,7 @@ class Actuators(Table):
 class Wrench(Table):
     """A wrench at a frame by schedule: pulse, sine or random pushes (`condyle.blocks.disturbances`)."""
 
-    table: ClassVar[str] = "wrenches"
+    header: ClassVar[str] = "wrenches"
     name: str = text()
     kind: str = text("pulse", choices=("pulse", "sine", "random"))
     frame: str | None = text(None)  # the tool by default
@@ -243,7 +247,7 @@ class Wrench(Table):
 class Wall(Table):
     """An elastic wall that the tool can touch: force = stiffness depth + damping speed along the normal, never pulling."""
 
-    table: ClassVar[str] = "wall"
+    header: ClassVar[str] = "wall"
     point: Any = numbers(size=3, unit="m")
     normal: Any = numbers((0.0, 0.0, 1.0), size=3)
     stiffness: float = number(1e4, low=0.0, unit="N/m")

@@ -25,6 +25,7 @@ BUILT_IN = {
     "sim": "condyle.demos.loops",
     "flight": "condyle.flight.scenarios",
     "pidog": "condyle.pidog.plant",
+    "lab": "condyle.lab.experiment",
     **{name: f"condyle.demos.{name}" for name in ("arm", "birotor", "fourlimb", "two_wheeled", "wheeled_pendulum")},
 }
 OPEN = "parameters."  # begins the names of signals that are parameters of the world for one tick
