@@ -329,8 +329,6 @@ def loop(simulation: Simulation, x0: Any, *, experiment: Mapping[str, Any]) -> L
             out = controller(measured, sample, **more)
             u = out["u"] if isinstance(out, Mapping) else out
         signals["command"] = u + np.zeros(simulation.nu)
-        if space == "tool":
-            signals["tool"] = x.frame_pose(tool).p
         torque = u if actuators is None else actuators(u)
         moved = {"u": torque} if flexible is None else flexible(torque, x)
         if flexible is not None:
