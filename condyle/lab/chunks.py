@@ -53,7 +53,7 @@ class Plan:
         return json.dumps(self._with(own).data(), sort_keys=True)
 
     def _with(self, own: Mapping[str, Any]) -> Experiment:
-        whole = {path: round(value) if _is_whole(self.base, path) else value for path, value in own.items()}
+        whole = {path: round(value) if is_whole(path) else value for path, value in own.items()}
         return self.base.with_values(whole) if own else self.base
 
     def job(self, group: str, runs: Sequence[Values]) -> dict[str, Any]:
@@ -77,7 +77,8 @@ class Plan:
         return int(min(max(MEMORY // (row * self.base.control_updates), 8), MOST))
 
 
-def _is_whole(experiment: Experiment, path: str) -> bool:
+def is_whole(path: str) -> bool:
+    """Whether a path takes whole numbers."""
     return path.startswith("rates.") or path == "seed"
 
 
@@ -90,7 +91,9 @@ def compute(job: Mapping[str, Any]) -> tuple[list[bool], list[list[float]]]:
     for name, given in job["parameters"].items():
         shape = loop.parameters[name].shape
         values = np.asarray(given, dtype=float)
-        parameters[name] = values if not shape else np.broadcast_to(values[:, None], (count, *shape)).copy()
+        if shape and values.ndim == 1:
+            values = np.broadcast_to(values[:, None], (count, *shape)).copy()
+        parameters[name] = values
     rows = np.stack([_rows(text) for text in job["references"]]) if "references" in job else setup.rows
     seeds = np.array(job["seeds"]) if "seeds" in job else experiment.seed
     out = loop.rollout(

@@ -27,7 +27,7 @@ import numpy as np
 from condyle.atomic_write import PathLike, write_bytes
 from condyle.errors import ControlError
 from condyle.lab import engines
-from condyle.lab.chunks import Plan, Values
+from condyle.lab.chunks import Plan, Values, is_whole
 from condyle.lab.experiment import Experiment, toml_data
 from condyle.lab.metrics import NAMES
 from condyle.lab.sweep_table import TableFile, csv_text, write_parquet
@@ -115,7 +115,8 @@ class SweepSpec:
         for point in itertools.product(*self.grid.values()):
             for sample in range(self.samples):
                 own = dict(zip(self.grid, point, strict=True))
-                found.append(own | {path: draw.value(self.seed, sample, path) for path, draw in self.random.items()})
+                own |= {path: draw.value(self.seed, sample, path) for path, draw in self.random.items()}
+                found.append({path: float(round(value)) if is_whole(path) else value for path, value in own.items()})
         return found
 
     def data(self) -> dict[str, Any]:
@@ -253,7 +254,7 @@ def _check_first(experiment: Experiment, spec: SweepSpec, runs: Sequence[Values]
                 raise ControlError(f"'{path}': {error}") from None
             continue
         value = runs[0][path]
-        whole = round(value) if path == "seed" or path.startswith("rates.") else value
+        whole = round(value) if is_whole(path) else value
         try:
             experiment.with_values({path: whole})
         except ControlError as error:

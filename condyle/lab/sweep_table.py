@@ -126,7 +126,7 @@ def parsed(content: bytes, where: str) -> tuple[bytes | None, np.ndarray, int, b
     while at < len(content):
         payload, after, problem = _next(content, at, checksum)
         if payload is None:
-            lost = f"the file {problem} after {sum(map(len, parts)):,} runs; they are computed again"
+            lost = f"the file {problem} after {sum(map(len, parts)):,} runs; the rest is computed again"
             break
         kind, data = payload
         rows = _rows(data) if kind == b"ROWS" else None
