@@ -9,7 +9,7 @@ acceleration), as motions give it; a reference of the tool is a `ToolSample`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,10 @@ class ArmController(Block):
     """A controller of a robot on a fixed base, with a motor in every joint and one coordinate in each.
 
     `model`: the robot as the controller knows it, by default that of the simulation; another one shows what wrong masses do.
+    `underactuated`: whether joints without a motor are allowed; a class attribute.
     """
+
+    underactuated: ClassVar[bool] = False
 
     def __init__(self, simulation: Simulation, *, model: Robot | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -46,7 +49,8 @@ class ArmController(Block):
                 f"controller '{self.name}' needs the condyle.Simulation it controls, got {type(simulation).__name__}"
             )
         robot = simulation.robot
-        if robot.nq != robot.nv or simulation.nu != robot.nv or not robot.coordinate_map.identity:
+        motors = 1 <= simulation.nu <= robot.nv if self.underactuated else simulation.nu == robot.nv
+        if robot.nq != robot.nv or not motors or not robot.coordinate_map.identity:
             raise ControlError(
                 f"controller '{self.name}' is for arms, with a motor in every joint and one coordinate in each; robot "
                 f"'{robot.name}' has {simulation.nu} motors, nq {robot.nq} and nv {robot.nv}"

@@ -18,14 +18,13 @@ from condyle.blocks.limiters import saturated
 from condyle.blocks.pid import ANTI_WINDUP, integrated
 from condyle.control.arm_controller import ArmController
 from condyle.control.controllers import SAG
-from condyle.control.joint_gains import default_frequency, default_gains, joint_sample
+from condyle.control.joint_gains import YIELD, default_frequency, default_gains, joint_sample
 from condyle.errors import ControlError
 from condyle.simulate.simulation import Simulation
 from condyle.tape.array import where
 from condyle.tape.linalg import eigh
 
 UNLIMITED = 1e9  # N m or N: the clamp where a joint has no effort limit
-YIELD = 0.1  # rad or m: the deflection under the load of gravity that the default stiffness gives
 DESIGNS = ("diagonal", "factorised")
 
 

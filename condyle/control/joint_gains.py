@@ -15,6 +15,7 @@ Array = np.ndarray
 
 CONFIGURATIONS = 64  # over which inertias are averaged
 SAMPLING = 0.1  # largest natural frequency of default gains, in radians per update of the controller
+YIELD = 0.1  # rad or m: the deflection under the load of gravity that default gains of compliant controllers allow
 FREQUENCY = 20.0  # rad/s: the default of controllers that cancel the dynamics, if the rate of updates allows
 DIGITS = 3  # of default gains: the last bits of a mean depend on the processor
 
