@@ -77,6 +77,8 @@ class Commands(TyperGroup):
             _discard_output()
             raise typer.Exit(BROKEN_PIPE) from None
         except (Exception, KeyboardInterrupt) as error:
+            if is_help(error):
+                raise
             self._report_usage(error, ctx.invoked_subcommand)
             code, text = failure(error)
             if os.environ.get(TRACEBACK) and code != INTERRUPTED:
@@ -193,7 +195,12 @@ BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "a
 
 def is_usage_error(error: BaseException) -> bool:
     """Whether the parser of the command line raised it, and not only to print the help."""
-    return hasattr(error, "exit_code") and hasattr(error, "format_message") and type(error).__name__ != "NoArgsIsHelpError"
+    return hasattr(error, "exit_code") and hasattr(error, "format_message") and not is_help(error)
+
+
+def is_help(error: BaseException) -> bool:
+    """Whether the parser raised it to print the help of a group without arguments."""
+    return type(error).__name__ == "NoArgsIsHelpError"
 
 
 def usage_text(error: Any, command: Any, name: str | None, example: str) -> str:

@@ -31,6 +31,8 @@ EXTRAS = {
     "jax": ("jax",),
     "learn": ("gymnasium", "torch", "rsl_rl", "stable_baselines3"),
     "onnx": ("onnx", "onnxruntime"),
+    "tune": ("optuna",),
+    "cluster": ("ray", "dask", "distributed"),
 }
 GIB = 2**30
 SHELLS = ("bash", "zsh", "fish")

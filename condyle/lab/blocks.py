@@ -53,7 +53,8 @@ class TorquePath(Block):
 
     def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
         """The torque over this update for the command u."""
-        u, after = inputs[0], {}
+        u: Any = inputs[0]
+        after: dict[str, Any] = {}
         if self.effort is not None:
             u = saturated(u, -self.effort, +self.effort)
         u = u + np.zeros(self.size)

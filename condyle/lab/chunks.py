@@ -95,7 +95,7 @@ def compute(job: Mapping[str, Any]) -> tuple[list[bool], list[list[float]]]:
             values = np.broadcast_to(values[:, None], (count, *shape)).copy()
         parameters[name] = values
     rows = np.stack([_rows(text) for text in job["references"]]) if "references" in job else setup.rows
-    seeds = np.array(job["seeds"]) if "seeds" in job else experiment.seed
+    seeds: Any = np.array(job["seeds"]) if "seeds" in job else experiment.seed
     out = loop.rollout(
         np.repeat(setup.x0[None], count, axis=0),
         {"reference": rows},
@@ -118,8 +118,8 @@ def compute(job: Mapping[str, Any]) -> tuple[list[bool], list[list[float]]]:
         v = np.concatenate([setup.x0[None, n : 2 * n], out["v"][k, :-1]])
         records = {"q": q, "v": v, "reference": rows[k] if rows.ndim == 3 else rows, "command": out["command"][k]}
         s = signals_of(experiment, arm, records)
-        values = metrics(s.t, s.reference, s.response, velocity=s.velocity, torque=s.torque)
-        found.append([values[name] for name in NAMES])
+        measured = metrics(s.t, s.reference, s.response, velocity=s.velocity, torque=s.torque)
+        found.append([measured[name] for name in NAMES])
     return [bool(ok) for ok in out.status.ok], found
 
 

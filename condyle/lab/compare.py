@@ -67,14 +67,22 @@ def compare_page(of: Comparison, title: str = "") -> str:
     names = list(of.runs)
     heading = title or (f"{len(names)} runs compared" if len(names) > 1 else next(iter(of.runs.values())).title)
     header = f"<h1>{escape(heading)}</h1><p>{escape(', '.join(names))}</p>"
+    overview, responses = (
+        "".join(chart_html(chart) for chart in charts) for charts in (overview_charts(of), response_charts(of))
+    )
     parts = [
         f"<section><h2>Metrics</h2>{_metrics_table(of)}</section>",
-        f'<section><h2>Errors and torques</h2><div class="charts">{"".join(map(chart_html, overview_charts(of)))}</div></section>',
-        f'<section><h2>Responses</h2><div class="charts">{"".join(map(chart_html, response_charts(of)))}</div></section>',
+        f'<section><h2>Errors and torques</h2><div class="charts">{overview}</div></section>',
+        f'<section><h2>Responses</h2><div class="charts">{responses}</div></section>',
     ]
     for name, run in of.runs.items():
         experiment = experiment_of(run)
-        facts = {"robot": run.about["robot"], "steps": f"{run.steps:,} of {run.dt * 1e3:g} ms", "seed": run.about["seed"], "sha256": run.hash}
+        facts = {
+            "robot": run.about["robot"],
+            "steps": f"{run.steps:,} of {run.dt * 1e3:g} ms",
+            "seed": run.about["seed"],
+            "sha256": run.hash,
+        }
         text = toml_text(experiment.data())
         parts.append(f"<section><h2>{escape(name)}</h2>{facts_html(facts)}<pre>{escape(text)}</pre></section>")
     return html_page(heading, header, "\n".join(parts))
@@ -96,7 +104,9 @@ def overview_charts(of: Comparison) -> list[Chart]:
     """The norms of error and torque of every run over time."""
     t = _times(of)
     return [
-        Chart(f"norm of the error, {of.unit}", t, {n: _over(t, s.t, _norm(s.reference - s.response)) for n, s in of.signals.items()}),
+        Chart(
+            f"norm of the error, {of.unit}", t, {n: _over(t, s.t, _norm(s.reference - s.response)) for n, s in of.signals.items()}
+        ),
         Chart("norm of the torque, N m", t, {n: _over(t, s.t, _norm(s.torque)) for n, s in of.signals.items()}),
     ]
 

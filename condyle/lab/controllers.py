@@ -23,7 +23,7 @@ from condyle.robot.names import nearest, quoted
 from condyle.simulate.simulation import Simulation
 
 EXTERNAL = "external"
-GIVEN = ("self", "simulation", "frame", "model", "name", "every", "options", "reference")  # by the lab, not by the file
+GIVEN = ("self", "simulation", "frame", "model", "name", "every", "options", "motion")  # by the lab, not by the file
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ CONTROLLERS: dict[str, Entry] = {
     "admittance": Entry(_FORCE, "Admittance", "tool", True, "a virtual mass, damper and spring moved by the measured force"),
     "hybrid_force_position": Entry(_FORCE, "HybridForcePosition", "tool", True, "force along some axes, position along others"),
     "hand_guiding": Entry(_FORCE, "HandGuiding", "tool", True, "the tool follows the hand that pushes it"),
-    "mpc": Entry("condyle.mpc.arm_mpc", "ArmMPC", summary="model-predictive control"),
+    "mpc": Entry("condyle.mpc.arm_mpc", "ArmMPC", summary="model-predictive control under torque limits"),
+    "tool_mpc": Entry("condyle.mpc.arm_mpc", "ArmMPC", "tool", summary="the same, of the tool's position"),
 }
 
 
@@ -67,7 +68,7 @@ def names() -> list[str]:
 
 def canonical(name: str) -> str:
     """The name in the registry; names of classes are understood, too."""
-    by_class = {entry.name: key for key, entry in CONTROLLERS.items()}
+    by_class = {entry.name: key for key, entry in reversed(CONTROLLERS.items())}
     found = by_class.get(name, name)
     if found != EXTERNAL and found not in CONTROLLERS:
         raise ControlError(f"[controller] name {quoted(name)} is not known{nearest(name, names())}")
@@ -88,9 +89,9 @@ def options_of(cls: Any) -> list[str]:
 
 
 def build(
-    name: str, simulation: Simulation, tool: str, options: Mapping[str, Any], every: int, reference: Any = None
+    name: str, simulation: Simulation, tool: str, options: Mapping[str, Any], every: int, motion: Any = None
 ) -> tuple[Any, Entry]:
-    """(the controller's block, its entry) for a simulation; `reference`: the motion, for classes that need it when they are made."""
+    """(the controller's block, its entry) for a simulation; `motion`: for classes that need it when they are made."""
     entry = CONTROLLERS[canonical(name)]
     cls = entry.cls()
     known = options_of(cls)
@@ -99,17 +100,22 @@ def build(
             raise ControlError(f"[controller] {entry.name} has no option {quoted(str(key))}{nearest(str(key), known)}")
     arguments: dict[str, Any] = {"name": "controller", "every": every}
     parameters = inspect.signature(cls.__init__).parameters
-    if "frame" in parameters:
+    if entry.space == "tool":
         arguments["frame"] = tool
-    if "reference" in parameters:
-        arguments["reference"] = reference
+    if "motion" in parameters:
+        arguments["motion"] = motion
+    if "q" in parameters and "q" not in options:
+        # a regulator about a pose: that in which the reference ends
+        arguments["q"] = motion.at(np.array([motion.duration])).position[0]
     given = {key: np.array(value, dtype=float) if _is_array(value) else value for key, value in options.items()}
     try:
         return cls(simulation, **arguments, **given), entry
     except ControlError as error:
         raise ControlError(f"[controller] {error}") from None
     except (TypeError, ValueError) as error:
-        raise ControlError(f"[controller] {entry.name} cannot be made with {', '.join(options) or 'no options'}: {error!s:.200}") from None
+        raise ControlError(
+            f"[controller] {entry.name} cannot be made with {', '.join(options) or 'no options'}: {error!s:.200}"
+        ) from None
 
 
 def _is_array(value: Any) -> bool:

@@ -63,7 +63,7 @@ def _one_thread() -> None:
 
 
 def ray(jobs: Jobs, workers: int, address: str | None = None) -> Done:
-    """On a Ray cluster: that at `address`, or one of this computer with so many workers. Ray repeats tasks of workers that die."""
+    """On a Ray cluster: that at `address`, or one of this computer; Ray repeats the tasks of workers that die."""
     library = require("ray", "cluster", "sweeps on a Ray cluster")
     started = not library.is_initialized()
     if started:
@@ -71,7 +71,8 @@ def ray(jobs: Jobs, workers: int, address: str | None = None) -> Done:
         library.init(log_to_driver=False, configure_logging=False, **more)
     try:
         remote = library.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=True)(compute_safely)
-        waiting, running = list(jobs), {}
+        waiting = list(jobs)
+        running: dict[Any, int] = {}
         while waiting or running:
             while waiting and len(running) < AHEAD * workers:
                 number, job = waiting.pop(0)
@@ -87,7 +88,11 @@ def ray(jobs: Jobs, workers: int, address: str | None = None) -> Done:
 def dask(jobs: Jobs, workers: int, address: str | None = None) -> Done:
     """With Dask: the scheduler at `address`, or a local cluster with so many workers."""
     library = require("distributed", "cluster", "sweeps with Dask")
-    options = {"address": address} if address is not None else {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    options = (
+        {"address": address}
+        if address is not None
+        else {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    )
     with library.Client(**options) as client:
         waiting = list(jobs)
         queue = library.as_completed()

@@ -8,6 +8,8 @@ The loop is one of `condyle.runs.loops.BUILT_IN`, with the experiment as its opt
 `condyle replay --check` builds it again from the file alone.
 """
 
+# ruff: noqa: RUF009 (the fields of tables are made by functions that add their rules)
+
 from __future__ import annotations
 
 import tomllib
@@ -28,6 +30,7 @@ from condyle.blocks.measurement import Measurement
 from condyle.blocks.motors import SeriesElastic
 from condyle.closed_loop.loop import Loop
 from condyle.control.arm_controller import ToolSample
+from condyle.control.profiles import Sample
 from condyle.errors import ControlError
 from condyle.lab import controllers
 from condyle.lab.blocks import ElasticWall, TorquePath
@@ -202,7 +205,9 @@ class Experiment(Table):
         if name is None:
             return self.tool
         if name not in self.arm.frame_names:
-            raise ControlError(f"[wrenches] frame '{name:.60}' is no frame of {self.arm.name}{nearest(name, self.arm.frame_names)}")
+            raise ControlError(
+                f"[wrenches] frame '{name:.60}' is no frame of {self.arm.name}{nearest(name, self.arm.frame_names)}"
+            )
         return name
 
     @property
@@ -335,7 +340,7 @@ def loop(simulation: Simulation, x0: Any, *, experiment: Mapping[str, Any]) -> L
             moved = {key: value for key, value in moved.items() if key in ("u", "parameters")}
         return combined(moved, *([] if friction is None else [friction(x)]), *commands, signals)
 
-    sizes = {"reference": rows.size if space == "joint" else TOOL_ROW}
+    sizes: dict[str, Any] = {"reference": rows.size if space == "joint" else TOOL_ROW}
     if external:
         sizes["u_external"] = simulation.nu
         return Loop(simulation, closed, **sizes)
@@ -354,9 +359,18 @@ class Motion:
     experiment: Experiment
     robot: Robot
 
-    def rows(self) -> np.ndarray:
-        """The rows of the reference at the rate of the controller."""
-        return self.experiment.rows(self.robot)
+    @property
+    def duration(self) -> float:
+        """The time of the experiment with its warm-up, s."""
+        return self.experiment.warm_up + self.experiment.duration
+
+    def at(self, t: Any) -> Sample:
+        """Position, velocity and acceleration of the joints at times (rows,), s."""
+        of = self.experiment
+        since = np.asarray(t, dtype=float) - (of.warm_up + of.reference.start)
+        return JointRows(self.robot.nv).sample(
+            joint_rows(of.reference, self.robot, of.start(self.robot), of.tool_of(self.robot), since)
+        )
 
 
 def _given(of: Table) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""References of experiments, as rows at the rate of the controller: of the joints (position, velocity, acceleration) or of the tool.
+"""References of experiments, as rows at the rate of the controller: of the joints, or of the tool.
 
 A joint reference has rows of 3 n numbers. A tool reference has rows of 30: R (9, row by row), p (3), velocity (6), acceleration
 (6), linear then angular at the tool in world axes, and the wrench that the tool should exert (6). Joint kinds become tool rows by
@@ -10,12 +10,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from condyle.control.paths import Circle, Path as Curve, circle, line, spline
+from condyle.control.paths import Circle, circle, line, spline
+from condyle.control.paths import Path as Curve
 from condyle.control.profiles import Profile, Sample, jerk_limited, quintic, trapezoidal
 from condyle.errors import ControlError
 from condyle.lab.tables import TOOL_KINDS, Reference
@@ -61,7 +63,7 @@ def joint_motion(reference: Reference, robot: Robot, q0: Array) -> Motion:
     if kind == "table":
         return _table_motion(Path(str(reference.path)), robot)
     rows = [np.asarray(q0), *[_joints(list(point), "waypoints", n) for point in reference.waypoints]]
-    moves = [_profile(reference, a, b, robot, None) for a, b in zip(rows[:-1], rows[1:], strict=True)]
+    moves = [_profile(reference, a, b, robot, None) for a, b in pairwise(rows)]
     return _sequence([(move.at, float(move.duration)) for move in moves], reference.pause)
 
 
@@ -199,7 +201,7 @@ def tool_motion(reference: Reference, p0: Array) -> Motion:
     if kind == "spline":
         length = float(np.sum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
         return _timed(reference, spline(points, ends="natural"), length)
-    parts = [_timed_part(reference, line(a, b), None) for a, b in zip(points[:-1], points[1:], strict=True)]
+    parts = [_timed_part(reference, line(a, b), None) for a, b in pairwise(points)]
     return _sequence(parts, reference.pause)
 
 
@@ -234,7 +236,7 @@ def _points(curve: Curve, s: Array) -> Any:
 
 
 def control_times(reference: Reference, count: int, control: int, planner: int, begin: float) -> Array:
-    """The times (count,) of rows at the rate of the controller, s after the reference begins; held by the planner if it says so."""
+    """The times (count,) of rows at the rate of the controller, s after the reference begins; or those of the planner."""
     k = np.arange(count)
     if reference.sampled == "planner":
         k = (k // (control // planner)) * (control // planner)
@@ -276,7 +278,7 @@ def _solved(robot: Robot, tool: str, R: Array, positions: Array, guess: Array) -
     if not np.all(ok):
         bad = int(np.argmax(residual))
         raise ControlError(
-            f"[reference] the tool '{tool}' cannot reach {np.round(positions[bad], 4).tolist()} m with the rotation it starts with "
+            f"[reference] the tool '{tool}' cannot reach {np.round(positions[bad], 4).tolist()} m with its first rotation "
             f"(residual {float(np.max(residual)):.2g}): choose another path, or another [robot] q"
         )
     found: Array = q

@@ -42,7 +42,7 @@ class Outcome:
 
 
 def split_values(setup: Setup, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(parameters of the loop, values of the file) of given paths: a path that is a parameter of the loop needs no compilation."""
+    """(parameters of the loop, values of the file) of given paths; parameters of the loop need no compilation."""
     inside: dict[str, Any] = {}
     outside: dict[str, Any] = {}
     for path, value in values.items():
@@ -87,7 +87,8 @@ class Session:
         while not session.finished:
             session.advance(controller(session.q, session.v))
 
-    For an experiment with an external controller; with any other one, `advance()` takes no command. `path=None` keeps it in memory.
+    For an experiment with an external controller; with any other one, `advance()` takes no command. Without a path it is kept in
+    memory.
     """
 
     def __init__(
@@ -267,8 +268,11 @@ def run_signals(run: Run) -> Signals:
     for name in known:
         if name not in run.extras:
             raise FileError(f"{run.path or run.title} has no signal '{name}'{nearest(name, list(run.extras))}")
-    records = {name: run.extras[name][::every] for name in known}
+    # the reference at the first tick of an update, the command at its last
+    records = {"reference": run.extras["reference"][::every], "command": run.extras["command"][every - 1 :: every]}
+    whole = len(records["command"])
     records |= {"q": run.q[:-1][::every], "v": run.v[:-1][::every]}
+    records = {name: value[:whole] for name, value in records.items()}
     return signals_of(experiment, run.robot, records)
 
 

@@ -3,8 +3,8 @@
     found = sweep(experiment, grid={"controller.kp": np.linspace(100, 400, 7)}, path="kp.cds")
     found.values, found["rms_error"]
 
-Every run has an id, the hash of its inputs. Rows are appended to a file as they are computed; the same sweep started again goes on
-where it was killed, and the final table does not depend on engine, number of workers, batch size or interruptions.
+Every run has an id, the hash of its inputs. Rows are appended to a file as they are computed; the same sweep started again goes
+on where it was killed, and the final table does not depend on engine, number of workers, batch size or interruptions.
 """
 
 from __future__ import annotations
@@ -178,7 +178,9 @@ def sweep(
     overwrite: bool = False,
     say: Say | None = None,
 ) -> SweepResult:
-    """The table of all runs. `path`: the file in which rows are kept (.cds); the same call goes on from it, and writes a CSV beside it.
+    """The table of all runs. `path`: the file in which rows are kept (.cds); the same call goes on from it.
+
+    A CSV is written beside it.
 
     `engine`: "local", "ray" or "dask", with so many `workers` (all cores by default). `batch`: runs in one kernel call.
     """
@@ -219,9 +221,9 @@ def run_sweep(
         done = len(runs) - len(todo)
         if say is not None:
             say("compiling", 0, 1)
-        for number, (ok, rows) in compute(jobs, workers, address):
-            table.append(members[number], ok, np.array(rows))
-            done += len(ok)
+        for number, (reached, measured) in compute(jobs, workers, address):
+            table.append(members[number], reached, np.array(measured))
+            done += len(reached)
             if say is not None:
                 rate = (done - len(runs) + len(todo)) / max(monotonic() - begin, 1e-9)
                 say(f"{rate:,.0f} runs/s", done, len(runs))
@@ -236,9 +238,7 @@ def run_sweep(
         )
     ok = np.array([bool(rows[k]["ok"]) for k in order])
     found = np.array([rows[k]["metrics"] for k in order])
-    return SweepResult(
-        experiment, spec, [ids[k] for k in order], values, ok, found, text, lost, len(todo), monotonic() - begin
-    )
+    return SweepResult(experiment, spec, [ids[k] for k in order], values, ok, found, text, lost, len(todo), monotonic() - begin)
 
 
 def _check_first(experiment: Experiment, spec: SweepSpec, runs: Sequence[Values]) -> None:
@@ -274,11 +274,12 @@ def _jobs(plan: Plan, runs: Sequence[Values], todo: Sequence[int], size: int) ->
             texts[key] = plan.group(runs[k])
             if len(texts) > MAX_BUILDS:
                 raise ControlError(
-                    f"the sweep needs more than {MAX_BUILDS} different loops to be compiled, because {', '.join(plan.built)} is no "
+                    f"the sweep needs more than {MAX_BUILDS} loops to be compiled, because {', '.join(plan.built)} is no "
                     "parameter of the loop: sweep fewer values of it"
                 )
         groups.setdefault(texts[key], []).append(k)
-    jobs, members = [], {}
+    jobs: list[tuple[int, dict[str, Any]]] = []
+    members: dict[int, list[int]] = {}
     for group, own in groups.items():
         for first in range(0, len(own), size):
             part = own[first : first + size]
@@ -319,7 +320,7 @@ def grid_values(text: str) -> tuple[float, ...]:
             found = [float(x) for x in text.split(",")]
         else:
             low, high, count = float(parts[0]), float(parts[1]), int(parts[2])
-            if len(parts) != 3 or count < 1 or (logarithmic and not 0.0 < low):
+            if len(parts) != 3 or count < 1 or (logarithmic and not low > 0.0):
                 raise ValueError
             low, high = (float(x) for x in _log()(np.array([low, high]))) if logarithmic else (low, high)
             found = [low + (high - low) * k / max(count - 1, 1) for k in range(count)]

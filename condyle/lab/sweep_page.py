@@ -105,13 +105,15 @@ def _axis_names(x: str, y: str) -> str:
 
 def _color_bar(low: float, high: float) -> str:
     x, steps = WIDTH - RIGHT + 24, 40
-    h = (HEIGHT - TOP - BOTTOM) / steps
+    tall = HEIGHT - TOP - BOTTOM
+    h = tall / steps
     cells = [
-        f'<rect x="{x}" y="{HEIGHT - BOTTOM - (k + 1) * h:.1f}" width="16" height="{h + 0.4:.1f}" fill="{color((k + 0.5) / steps)}"/>'
+        f'<rect x="{x}" y="{HEIGHT - BOTTOM - (k + 1) * h:.1f}" width="16" height="{h + 0.4:.1f}" '
+        f'fill="{color((k + 0.5) / steps)}"/>'
         for k in range(steps)
     ]
     marks = [
-        f'<text x="{x + 22}" y="{HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM) + 4:.1f}">{low + part * (high - low):.3g}</text>'
+        f'<text x="{x + 22}" y="{HEIGHT - BOTTOM - part * tall + 4:.1f}">{low + part * (high - low):.3g}</text>'
         for part in (0.0, 0.5, 1.0)
     ]
     return "".join(cells + marks)
@@ -134,7 +136,9 @@ def sweep_page(found: SweepResult, metric: str = "score") -> str:
     runs = len(found.ids)
     failed = int(runs - found.ok.sum())
     title = found.experiment.title or found.experiment.arm.name
-    header = f"<h1>{escape(title)}: {runs:,} runs</h1><p>{escape(', '.join(found.values))}; {failed:,} did not reach their end.</p>"
+    header = (
+        f"<h1>{escape(title)}: {runs:,} runs</h1><p>{escape(', '.join(found.values))}; {failed:,} did not reach their end.</p>"
+    )
     extra = [name for name in ("rms_error", "effort") if name != metric]
     charts = "".join(part for name in (metric, *extra) for part in plots(found, name))
     order = np.argsort(np.where(found.ok & np.isfinite(found[metric]), found[metric], np.inf), kind="stable")[:MOST_ROWS]

@@ -1,4 +1,4 @@
-"""The table of a sweep, written while it runs: records with length and checksum, read up to the first that is incomplete or wrong.
+"""The table of a sweep, written while it runs: records with length and checksum, read up to the first that is wrong.
 
     magic, version | HEAD (JSON: what is swept) | ROWS | ROWS | ...
 
@@ -25,7 +25,7 @@ from condyle.atomic_write import READ_ADVICE, WRITE_ADVICE, PathLike, file_error
 from condyle.errors import FileError
 from condyle.lab.metrics import NAMES
 from condyle.runs.file import CHECKSUM_BYTES, CRC, FRONT, RECORD, record
-from condyle.runs.json_codec import DecodeError, dumps, loads
+from condyle.runs.json_codec import dumps, loads
 
 MAGIC, VERSION = b"\x89CDS\r\n\x1a\n", 1
 PREFIX = struct.Struct("<8sI")

@@ -1,5 +1,7 @@
 """The tables of an experiment file, with their keys, defaults, units and ranges."""
 
+# ruff: noqa: RUF009 (the fields of tables are made by functions that add their rules)
+
 from __future__ import annotations
 
 import re

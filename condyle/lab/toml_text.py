@@ -32,8 +32,8 @@ planner = 50
 
 [controller]                     # pid, computed_torque, joint_impedance, passivity, adaptive, lqr, operational_space, ...
 name = "computed_torque"
-kp = 400.0                       # 1/s^2; one number, or one for each joint
-kd = 40.0
+kp = 900.0                       # 1/s^2; one number, or one for each joint
+kd = 60.0
 
 [reference]                      # hold, step, sine, point_to_point, table; of the tool: line, circle, spline
 kind = "point_to_point"
@@ -42,8 +42,8 @@ profile = "quintic"              # trapezoidal, jerk_limited
 acceleration = 2.0
 
 [friction]                       # of the joints; the controller does not know it
-coulomb = 0.1
-viscous = 0.1
+coulomb = [0.2, 0.2, 0.1, 0.02, 0.02, 0.01]
+viscous = 0.01
 
 # [flexibility]                  # motors behind springs
 # stiffness = 2000.0

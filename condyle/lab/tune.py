@@ -52,7 +52,8 @@ class Variable:
 
     def value(self, factors: np.ndarray) -> np.ndarray:
         """(..., *shape): the parameter for factors (..., size)."""
-        return self.base * (factors if self.each else factors[..., :1] if self.base.ndim else factors[..., 0])
+        found: np.ndarray = self.base * (factors if self.each else factors[..., :1] if self.base.ndim else factors[..., 0])
+        return found
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a search found. `values`: {path: value} of the best trial; `trials`: all of them, in their order; the first is the file's."""
+    """What a search found. `values`: {path: value} of the best trial; `trials`: all of them; the first is the file's."""
 
     method: str
     experiment: Experiment
@@ -140,7 +141,9 @@ class Objective:
         given = {name: value.tolist() for name, value in self.parameters(factors).items()}
         ok, rows = compute_safely({"experiment": self.text, "count": len(factors), "parameters": given})
         column = NAMES.index("score")
-        scores = np.array([row[column] if good and math.isfinite(row[column]) else math.inf for good, row in zip(ok, rows, strict=True)])
+        scores = np.array(
+            [row[column] if good and math.isfinite(row[column]) else math.inf for good, row in zip(ok, rows, strict=True)]
+        )
         self.trials += [Trial(tuple(map(float, f)), float(s)) for f, s in zip(factors, scores, strict=True)]
         return scores
 
@@ -204,8 +207,8 @@ def _grid(objective: Objective, trials: int, seed: int, say: Say) -> None:
     count = max(int(trials ** (1.0 / objective.size) + 1e-9), 1)
     if count < 2:
         raise ControlError(
-            f"a grid of {objective.size} numbers with two values each has {2**objective.size:,} points, more than {trials} trials: "
-            "take --method optuna or gradient, or more trials"
+            f"a grid of {objective.size} numbers with two values each has {2**objective.size:,} points, more than {trials} "
+            "trials: take --method optuna or gradient, or more trials"
         )
     axes = [np.linspace(a, b, count) for a, b in zip(objective.low, objective.high, strict=True)]
     points = np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
@@ -237,7 +240,7 @@ def _optuna(objective: Objective, trials: int, seed: int, say: Say) -> None:
 
 
 def _gradient(objective: Objective, trials: int, seed: int, say: Say) -> None:
-    """None; steps of Adam (Kingma and Ba 2015) in the logarithms, from STARTS points at once, along gradients of a smooth score."""
+    """None; steps of Adam (Kingma and Ba 2015) in the logarithms, from STARTS points at once, for the smooth score."""
     starts = min(STARTS, trials)
     rng = np.random.default_rng(seed)
     low, high = objective.low, objective.high
@@ -302,7 +305,7 @@ class SmoothScore:
 
 def _by_factor(variable: Variable, slope: np.ndarray, count: int) -> np.ndarray:
     """The gradient by the factors of a variable (count, size), from that by the parameter."""
-    whole = (slope * variable.base).reshape(count, -1)
+    whole: np.ndarray = (slope * variable.base).reshape(count, -1)
     return whole if variable.each else whole.sum(axis=1, keepdims=True)
 
 
