@@ -31,6 +31,8 @@ ALL = (
     "float32",
     "fourlimb",
     "closed_loop",
+    "arm_lab",
+    "sweep",
     "motion",
     "environments",
     "constraints",
