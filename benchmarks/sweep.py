@@ -94,7 +94,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
         (folder / "lab.toml").write_text(EXPERIMENT)
         ways = [
             ("one process, uninterrupted", "local", 1, 512, False),
-            ("two processes, killed twice", "local", WORKERS, batch, True),
+            ("processes, killed twice", "local", 1 if tiny else WORKERS, batch, True),
         ]
         if not tiny:
             ways += [

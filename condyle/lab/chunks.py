@@ -118,7 +118,7 @@ def compute(job: Mapping[str, Any]) -> tuple[list[bool], list[list[float]]]:
         v = np.concatenate([setup.x0[None, n : 2 * n], out["v"][k, :-1]])
         records = {"q": q, "v": v, "reference": rows[k] if rows.ndim == 3 else rows, "command": out["command"][k]}
         s = signals_of(experiment, arm, records)
-        measured = metrics(s.t, s.reference, s.response, velocity=s.velocity, torque=s.torque)
+        measured = metrics(s.t, s.reference, s.response, velocity=s.velocity, torque=s.torque, start=s.start)
         found.append([measured[name] for name in NAMES])
     return [bool(ok) for ok in out.status.ok], found
 

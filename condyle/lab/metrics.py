@@ -52,10 +52,13 @@ METRICS = (
 NAMES = tuple(metric.name for metric in METRICS)
 
 
-def metrics(t: Any, reference: Any, response: Any, *, velocity: Any = None, torque: Any = None) -> dict[str, float]:
+def metrics(
+    t: Any, reference: Any, response: Any, *, velocity: Any = None, torque: Any = None, start: Any = None
+) -> dict[str, float]:
     """{name: value} of METRICS; nan where there is nothing to measure, such as the rise time of a reference that does not move.
 
     t: (rows,), s, equally spaced; reference and response: (rows, n). velocity: (rows, joints), torque: (rows, motors).
+    start: (n,), the reference before the first row, by default that of the first row.
     """
     t, r, y = (np.ascontiguousarray(each, dtype=float) for each in (t, reference, response))
     if t.ndim != 1 or len(t) < 2 or r.ndim != 2 or r.shape != y.shape or len(r) != len(t):
@@ -70,7 +73,7 @@ def metrics(t: Any, reference: Any, response: Any, *, velocity: Any = None, torq
     found["itae"] = total(size * (t - t[0])[:, None]) * h / n
     found["rms_error"] = float(np.sqrt(total(e * e) / e.size))
     found["max_error"], found["final_error"] = float(size.max()), float(size[-1].max())
-    found |= step_metrics(t, r, y)
+    found |= step_metrics(t, r, y, r[0] if start is None else np.asarray(start, dtype=float))
     if velocity is not None:
         v = np.ascontiguousarray(velocity, dtype=float)
         found["mean_speed"] = total(np.abs(v)) / v.size
@@ -89,14 +92,14 @@ def metrics(t: Any, reference: Any, response: Any, *, velocity: Any = None, torq
     return found
 
 
-def step_metrics(t: Array, r: Array, y: Array) -> dict[str, float]:
-    """Overshoot, rise time and settling time of columns whose reference goes from one value to another; the worst column counts.
+def step_metrics(t: Array, r: Array, y: Array, start: Array) -> dict[str, float]:
+    """Overshoot, rise time and settling time of columns whose reference goes from `start` to another value; the worst one counts.
 
     The time counts from when the reference of the column begins to change.
     """
     overshoot, rise, settling = [], [], []
     for k in range(r.shape[1]):
-        first, last = float(r[0, k]), float(r[-1, k])
+        first, last = float(start[k]), float(r[-1, k])
         change = last - first
         if abs(change) < MOVES:
             continue

@@ -31,6 +31,7 @@ JOINT_SPEED, JOINT_ACCELERATION = 1.0, 2.0  # rad/s, rad/s^2: limits where neith
 TOOL_SPEED, TOOL_ACCELERATION = 0.2, 0.5  # m/s, m/s^2
 TOOL_ROW = 30
 KNOTS = 50  # Hz, at which inverse kinematics follows a path step by step
+BEYOND = 20  # rows after the end of a reference of the tool, which its spline takes in
 MAX_TABLE_ROWS = 1_000_000
 
 
@@ -250,14 +251,18 @@ def joint_rows(reference: Reference, robot: Robot, q0: Array, tool: str, t: Arra
         return np.concatenate(joint_motion(reference, robot, q0)(t), axis=1)
     R0, p0 = robot.frame_pose(q0, tool)
     motion = tool_motion(reference, p0)
-    span = max(float(t[-1]), 1e-6)
+    # the spline is at rest at its ends: some rows more, so that a reference that is cut while it moves keeps its velocity
+    spacing = max(float(np.max(np.diff(t), initial=0.0)), 1e-4)
+    span = max(float(t[-1]), 0.0) + BEYOND * spacing
     count = max(int(np.ceil(span * KNOTS)) + 1, 4)
     knots = np.linspace(0.0, span, count)
     q = followed(robot, tool, R0, motion(knots).position, q0)
     curve = spline(q, knots / span, ends="clamped")
     # the joints of every row, from the nearest knots on, then their derivatives by the spline through all of them
     inside = np.clip(t, 0.0, span)
-    unique, back = np.unique(inside, return_inverse=True)
+    unique = np.unique(np.concatenate([[0.0], inside, inside[-1] + spacing * np.arange(1, BEYOND + 1)]))
+    unique[-1] = span
+    back = np.searchsorted(unique, inside)
     exact = _solved(robot, tool, R0, motion(unique).position, curve.at(unique / span).position)
     fine = spline(exact, unique / span, ends="clamped") if len(unique) > 3 else curve
     p, first, second = (each[back] for each in fine.at(unique / span))

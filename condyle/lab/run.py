@@ -242,6 +242,7 @@ class Signals:
     response: np.ndarray
     velocity: np.ndarray
     torque: np.ndarray
+    start: np.ndarray  # the reference before the first row
     names: list[str]
     unit: str
 
@@ -254,8 +255,10 @@ def signals_of(experiment: Experiment, arm: Robot, records: Mapping[str, np.ndar
     t = np.arange(len(q)) / rate
     if experiment.space == "tool":
         p = arm.frame_pose(q, experiment.tool_of(arm))[1] if len(q) else np.zeros((0, 3))
-        return Signals(t, rows[:, 9:12], p, v, u, ["x", "y", "z"], "m")
-    return Signals(t, rows[:, :n], q, v, u, list(arm.joint_names), "rad")
+        before = p[0] if first == 0 and len(p) else records["reference"][first - 1, 9:12]
+        return Signals(t, rows[:, 9:12], p, v, u, before, ["x", "y", "z"], "m")
+    before = q[0] if first == 0 and len(q) else records["reference"][first - 1, :n]
+    return Signals(t, rows[:, :n], q, v, u, before, list(arm.joint_names), "rad")
 
 
 def run_signals(run: Run) -> Signals:
@@ -281,4 +284,4 @@ def run_metrics(run: Run) -> dict[str, float]:
     s = run_signals(run)
     if len(s.t) < 2:
         raise FileError(f"{run.path or run.title} ends within the warm-up: there is nothing to measure.")
-    return metrics(s.t, s.reference, s.response, velocity=s.velocity, torque=s.torque)
+    return metrics(s.t, s.reference, s.response, velocity=s.velocity, torque=s.torque, start=s.start)

@@ -59,7 +59,8 @@ class Draw:
 
     def value(self, seed: int, sample: int, path: str) -> float:
         """The value of a sample: a function of the seed, the number of the sample and the path alone."""
-        rng = np.random.Generator(np.random.Philox(key=[seed, (crc32(path.encode()) << 32) | sample]))
+        key = np.array([seed, (crc32(path.encode()) << 32) | sample], dtype=np.uint64)
+        rng = np.random.Generator(np.random.Philox(key=key))
         if self.kind == "normal":
             return float(self.a + self.b * rng.standard_normal())
         part = rng.random()
@@ -256,7 +257,7 @@ def _check_first(experiment: Experiment, spec: SweepSpec, runs: Sequence[Values]
         value = runs[0][path]
         whole = round(value) if is_whole(path) else value
         try:
-            experiment.with_values({path: whole})
+            experiment.with_values({path: whole}).setup()
         except ControlError as error:
             known = [n for n in setup.loop.parameters if n.partition(".")[0] not in ("dt", "contact")]
             near = nearest(path, known)

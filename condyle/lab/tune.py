@@ -289,12 +289,13 @@ class SmoothScore:
         )
         first = round(experiment.warm_up * experiment.rates.control)
         r, h = setup.rows[first:, :n], 1.0 / experiment.rates.control
+        before = setup.x0[:n] if first == 0 else setup.rows[first - 1, :n]
         wq, wv, scores = np.zeros_like(out["q"]), np.zeros_like(out["v"]), np.zeros(count)
         for k in range(count):
             # state i of the metrics is recorded as row i - 1
             q = np.concatenate([setup.x0[None, :n], out["q"][k, :-1]])[first:]
             v = np.concatenate([setup.x0[None, n : 2 * n], out["v"][k, :-1]])[first:]
-            scores[k], dq, dv = smooth_score(r, q, v, h)
+            scores[k], dq, dv = smooth_score(r, q, v, h, before)
             begin = max(first - 1, 0)
             wq[k, begin:-1], wv[k, begin:-1] = dq[1 if first == 0 else 0 :], dv[1 if first == 0 else 0 :]
         slopes = pullback(q=wq, v=wv)
@@ -315,8 +316,13 @@ def _checkpoint(rows: int) -> int:
     return next(k for k in range(max(wanted, 1), 0, -1) if rows % k == 0)
 
 
-def smooth_score(r: np.ndarray, q: np.ndarray, v: np.ndarray, h: float) -> tuple[float, np.ndarray, np.ndarray]:
-    """(score, its gradient by q, by v) of rows (T, n): 3 IAE + 0.2 mean|v| + final error + overshoot terms, all smooth."""
+def smooth_score(
+    r: np.ndarray, q: np.ndarray, v: np.ndarray, h: float, start: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """(score, its gradient by q, by v) of rows (T, n): 3 IAE + 0.2 mean|v| + final error + overshoot terms, all smooth.
+
+    start: (n,), the reference before the first row.
+    """
     e = r - q
     size = np.sqrt(e * e + EPSILON**2)
     n, entries = e.shape[1], e.size
@@ -326,10 +332,10 @@ def smooth_score(r: np.ndarray, q: np.ndarray, v: np.ndarray, h: float) -> tuple
     final = math.sqrt(float(e[-1] @ e[-1]) + EPSILON**2)
     score += final
     dq[-1] += -e[-1] / final
-    change = r[-1] - r[0]
+    change = r[-1] - start
     moving = np.abs(change) > MOVES
     if np.any(moving):
-        part = (q[:, moving] - r[0, moving]) / change[moving] - 1.0
+        part = (q[:, moving] - start[moving]) / change[moving] - 1.0
         over, weights = _soft_maximum(part)
         above, slope = _soft_plus(over)
         excess, steep = _soft_plus(over - 0.1)
