@@ -33,7 +33,7 @@ from condyle.control.arm_controller import ToolSample
 from condyle.control.profiles import Sample
 from condyle.errors import ControlError
 from condyle.lab import controllers
-from condyle.lab.blocks import ElasticWall, TorquePath
+from condyle.lab.elastic_wall import ElasticWall
 from condyle.lab.references import TOOL_ROW, JointRows, control_times, joint_rows, tool_rows
 from condyle.lab.schema import Table, integer, number, options, read, table, tables, text, texts
 from condyle.lab.tables import (
@@ -50,6 +50,7 @@ from condyle.lab.tables import (
     Wall,
     Wrench,
 )
+from condyle.lab.torque_path import TorquePath
 from condyle.multibody.robot import Robot, load
 from condyle.robot.model import Model
 from condyle.robot.names import nearest

@@ -26,38 +26,38 @@ RANDOM = {
 
 
 @pytest.fixture(scope="module")
-def whole():
+def complete():
     """Eighteen runs in one batch, in memory."""
     return sweep(small(), grid=GRID, random=RANDOM, samples=6, workers=1)
 
 
-def test_the_table_does_not_depend_on_the_batch(whole):
+def test_the_table_does_not_depend_on_the_batch(complete):
     other = sweep(small(), grid=GRID, random=RANDOM, samples=6, workers=1, batch=5)
-    assert other.hash == whole.hash and whole.ids == sorted(whole.ids) and len(set(whole.ids)) == 18
-    assert np.all(whole.ok) and whole.csv.count("\n") == 19
+    assert other.hash == complete.hash and complete.ids == sorted(complete.ids) and len(set(complete.ids)) == 18
+    assert np.all(complete.ok) and complete.csv.count("\n") == 19
 
 
-def test_a_row_is_the_run_with_its_values(whole):
+def test_a_row_is_the_run_with_its_values(complete):
     k = 7
-    values = {path: float(column[k]) for path, column in whole.values.items()}
+    values = {path: float(column[k]) for path, column in complete.values.items()}
     alone = run_experiment(small(seed=round(values.pop("seed"))), values=values)
-    assert alone.metrics["rms_error"] == whole["rms_error"][k] and alone.metrics["effort"] == whole["effort"][k]
+    assert alone.metrics["rms_error"] == complete["rms_error"][k] and alone.metrics["effort"] == complete["effort"][k]
 
 
-def test_it_goes_on_from_its_file(tmp_path, whole):
+def test_it_goes_on_from_its_file(tmp_path, complete):
     path = tmp_path / "s.cds"
     first = sweep(small(), grid=GRID, random=RANDOM, samples=6, workers=1, batch=4, path=path)
     data = path.read_bytes()
-    assert first.hash == whole.hash and first.computed == 18
+    assert first.hash == complete.hash and first.computed == 18
     for cut in (len(data) * 2 // 3, len(data) - 5):
         path.write_bytes(data[:cut])
         again = sweep(small(), grid=GRID, random=RANDOM, samples=6, workers=1, batch=7, path=path)
-        assert again.hash == whole.hash and 0 < again.computed < 18 and "ends in the middle of a record" in again.lost
-        assert (tmp_path / "s.csv").read_text() == whole.csv
+        assert again.hash == complete.hash and 0 < again.computed < 18 and "ends in the middle of a record" in again.lost
+        assert (tmp_path / "s.csv").read_text() == complete.csv
     flipped = bytearray(data)
     flipped[len(data) * 2 // 3] ^= 1
     path.write_bytes(flipped)
-    assert sweep(small(), grid=GRID, random=RANDOM, samples=6, workers=1, path=path).hash == whole.hash
+    assert sweep(small(), grid=GRID, random=RANDOM, samples=6, workers=1, path=path).hash == complete.hash
     with pytest.raises(FileError, match="another sweep"):
         sweep(small(), grid={"controller.kp": [100.0]}, workers=1, path=path)
     path.write_text("x,y\n")
@@ -142,8 +142,8 @@ def test_a_sweep_file(tmp_path):
         read_sweep(file)
 
 
-def test_pages(whole):
-    assert sweep_page(whole).count("<circle") > 18
+def test_pages(complete):
+    assert sweep_page(complete).count("<circle") > 18
     two = sweep(small(sensors=None), grid={"controller.kp": [100.0, 400.0], "controller.kd": [20.0, 40.0]}, workers=1)
     page = sweep_page(two, "rms_error")
     assert "controller.kd" in page and page.count("<title>") >= 4 and "http:" not in page

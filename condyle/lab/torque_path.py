@@ -1,4 +1,4 @@
-"""Blocks of experiments that `condyle.blocks` does not have: actuators between controller and joints, and an elastic wall."""
+"""What lies between the torque that a controller commands and that of the motor: a limit, a delay and a lag."""
 
 from __future__ import annotations
 
@@ -70,31 +70,3 @@ class TorquePath(Block):
         if "started" in state:
             after["started"] = 1.0
         return u, after
-
-
-class ElasticWall(Block):
-    """The wrench of a wall on a frame's origin:  f = max(0, k d - b s) n  while the depth d = (point - p) . n is positive.
-
-    s is the speed along the normal. `stiffness` k in N/m, `damping` b in N s/m, `point` in m; the normal points out
-    of the wall. No friction.
-    """
-
-    def __init__(self, frame: str, point: Any, normal: Any, stiffness: Any, damping: Any, **options: Any) -> None:
-        super().__init__(**options)
-        length = float(np.linalg.norm(normal))
-        if length == 0.0:
-            raise ControlError("[wall] normal must not be zero: give the direction out of the wall")
-        self.frame, self.normal_vector = frame, np.asarray(normal, dtype=float) / length
-        self.point = self.parameter("point", point, "m")
-        self.stiffness = self.parameter("stiffness", stiffness, "N/m", minimum=0.0)
-        self.damping = self.parameter("damping", damping, "N s/m", minimum=0.0)
-
-    def step(self, state: dict[str, Any], *inputs: Any) -> tuple[Any, dict[str, Any]]:
-        """Six numbers, force then torque, at the frame in world axes."""
-        x = inputs[0]
-        n = self.normal_vector
-        depth = (self.point.resolve() - x.frame_pose(self.frame).p) @ n
-        speed = x.frame_velocity(self.frame).linear @ n
-        force = np.maximum(self.stiffness * depth - self.damping * speed, 0.0)
-        force = where(depth > 0.0, force, 0.0)
-        return np.concatenate([force * n, np.zeros(3)]), {}
