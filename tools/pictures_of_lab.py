@@ -56,7 +56,7 @@ def lab(path: Path) -> None:
         ax.axvspan(2.3, 2.4, color=VIOLET, alpha=0.18, lw=0)
     labelled(left, "the lift joint", "time, s", "rad")
     labelled(middle, "norm of the error of all joints", "time, s", "mrad")
-    left.legend(*[each[:1] for each in left.get_legend_handles_labels()], frameon=False, fontsize=9.5, loc="lower center")
+    left.legend(*[each[:1] for each in left.get_legend_handles_labels()], frameon=False, fontsize=9.5, loc="upper right")
     middle.legend(frameon=False, fontsize=9.5, loc="upper left")
     middle.set_ylim(bottom=0.0)
     shown = {
