@@ -116,8 +116,8 @@ def response_charts(of: Comparison) -> list[Chart]:
     t, first = _times(of), next(iter(of.signals.values()))
     found = []
     for k, name in enumerate(first.names[:MOST_COLUMNS]):
-        lines = {"reference": _over(t, first.t, first.reference[:, k])}
-        lines |= {n: _over(t, s.t, s.response[:, k]) for n, s in of.signals.items() if k < s.response.shape[1]}
+        lines = {n: _over(t, s.t, s.response[:, k]) for n, s in of.signals.items() if k < s.response.shape[1]}
+        lines["reference"] = _over(t, first.t, first.reference[:, k])
         found.append(Chart(f"{name}, {of.unit}", t, lines))
     return found
 
