@@ -34,6 +34,7 @@ ALL = (
     "arm_lab",
     "sweep",
     "motion",
+    "joint_control",
     "environments",
     "constraints",
     "mpc",

@@ -53,6 +53,7 @@ DRAWN_IN = {
     "motion": "pictures_of_motion",
     "lab": "pictures_of_lab",
     "sweeps": "pictures_of_lab",
+    "control_joint": "pictures_of_joint_control",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from condyle.blocks.limiters import saturated
 from condyle.control.arm_controller import ArmController
 from condyle.control.controllers import motors
-from condyle.control.joint_gains import DIGITS, YIELD, default_gains, joint_sample, rounded
-from condyle.dynamics.passive import FRICTION_SPEED
+from condyle.control.joint_gains import DIGITS, FRICTION_SPEED, YIELD, PassiveForces, default_gains, joint_sample, rounded
 from condyle.dynamics.reference_motion import reference_forces, reference_regressor
 from condyle.dynamics.regressor import inertial_parameters, inverse_dynamics_regressor
 from condyle.errors import ControlError
@@ -30,7 +30,9 @@ from condyle.simulate.simulation import Simulation
 
 Array = np.ndarray
 
+ADAPTING = 0.03  # rad or m: an error whose storage may change a link by as much as it is, by default
 FRICTION_PART = 0.02  # of a joint's load: the size of friction forces, for the adaptation of friction
+METRIC_DIGITS = 9
 SMALLEST = 1e-3  # of the largest eigenvalue of a pseudo-inertia: floor of the others, for links modelled as points or rods
 
 
@@ -38,15 +40,19 @@ class PassivityControl(ArmController):
     """u = M a_r + C(q, v) v_r + g + Kd s  with  v_r = v_d + Lambda e,  s = v_r - v;  {"u": joint forces, "s": s}.
 
     `bandwidth`: Lambda, 1/s: e' + Lambda e = s. `kd`: Kd, N m s/rad. Both are positive, one for all joints or one for each; the
-    storage 1/2 s^T M s of the error grows by no more than the work of pushes on -s. By default Lambda is 10 1/s and Kd is that
-    times the mean inertia of each joint.
+    storage 1/2 s^T M s of the error grows by no more than the work of pushes on -s. By default Lambda is the frequency at which
+    a joint yields by 0.1 rad to its load, and Kd is that times its mean inertia. `friction`: whether damping, dry friction and
+    springs in the joints of the model are made up for, at v_r: what is left of them then damps s.
     """
 
-    def __init__(self, simulation: Simulation, *, bandwidth: Any = None, kd: Any = None, **options: Any) -> None:
+    def __init__(
+        self, simulation: Simulation, *, bandwidth: Any = None, kd: Any = None, friction: bool = True, **options: Any
+    ) -> None:
         super().__init__(simulation, **options)
         P, D = default_gains(self, YIELD)
         self.bandwidth = self.gain("bandwidth", rounded(2.0 * P / D, DIGITS) if bandwidth is None else bandwidth, "1/s")
         self.kd = self.gain("kd", 0.5 * D if kd is None else kd, "N m s/rad")
+        self.friction = PassiveForces(self) if friction else None
 
     def reference(self, q: Any, v: Any, reference: Any) -> tuple[Any, Any, Any]:
         """(v_r, a_r, s)."""
@@ -61,62 +67,67 @@ class PassivityControl(ArmController):
     def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:
         """The joint forces."""
         v_r, a_r, s = self.reference(x.q, x.v, reference)
-        return {"u": reference_forces(self.robot.model, x.q, x.v, v_r, a_r) + self.kd * s, "s": s}, {}
+        u = reference_forces(self.robot.model, x.q, x.v, v_r, a_r) + self.kd * s
+        return {"u": u if self.friction is None else u + self.friction(x.q, v_r), "s": s}, {}
 
 
 class AdaptiveControl(PassivityControl):
     """u = Y(q, v, v_r, a_r) p + Kd s  with  p' = gain Gamma Y^T s - leakage (p - p_0);  {"u", "s", "model"}, model = Y p.
 
     The estimate p is the block's state "estimate": mass, first moments and inertia of each link of `links` (by default all), ten
-    numbers each as in `inertial_parameters`, so a load in the gripper is part of the last link; with friction=True then a viscous
-    coefficient and a dry friction of each joint, for the force  b v_r + f v_r / sqrt(v_r^2 + friction_speed^2).  p starts at the
-    controller's model, friction at zero. The other links are as in the model.
+    numbers each as in `inertial_parameters`, so a load in the gripper is part of the last link; with
+    estimate_friction=True then a viscous coefficient b and a dry friction f of each joint, in addition to those of the model, for
+    the force  b v_r + f v_r / sqrt(v_r^2 + 0.01^2).  p starts at the controller's model; the other links are as in the model.
 
-    `gain` (1/J) scales Gamma, one number for all robots and arms: with the pseudo-inertia P_0 of a link in the model, its
+    `gain` (1/J) scales Gamma, one number for links of any size: with the pseudo-inertia P_0 of a link in the model, its
     pseudo-inertia P moves by  gain P_0 L P_0  for the symmetric L with tr(L P) = s^T Y p. So no units and no frames enter, and
     1/2 s^T M s + 1/(2 gain) tr((P_0^-1 (P - P_true))^2) never grows (the metric of Lee, Kwon and Park 2018, at the model).
-    `leakage`: 1/s, pulls the estimate back to the model where nothing excites it; 0 by default.
+    By default an error of 0.03 rad in every joint may change each link by as much as it is. `limit`: how far the estimate of a
+    link may be from the model in this metric, times the link; it is projected back to there, because a sampled controller cannot
+    follow any estimate. `leakage`: 1/s, pulls the estimate back to the model where nothing excites it; 0 by default.
     """
 
     def __init__(
         self,
         simulation: Simulation,
         *,
-        gain: Any = 1.0,
+        gain: Any = None,
         leakage: Any = 0.0,
-        friction: bool = False,
-        friction_speed: float = FRICTION_SPEED,
+        limit: Any = 50.0,
+        estimate_friction: bool = False,
         links: Any = None,
         **options: Any,
     ) -> None:
         super().__init__(simulation, **options)
         model = self.robot.model
         self.links = _chosen(self.name, model, links)
+        stored = 0.5 * float(np.sum(self.kd.default * self.bandwidth.default)) * ADAPTING**2
+        gain = rounded(1.0 / max(stored, 1e-9), DIGITS) if gain is None else gain
         self.adaptation = self.parameter("gain", gain, "1/J", minimum=0.0)
+        self.limit = self.parameter("limit", limit, "1", minimum=1e-9)
         self.leakage = self.parameter("leakage", leakage, "1/s", minimum=0.0)
-        self.friction, self.friction_speed = bool(friction), float(friction_speed)
+        self.estimate_friction = bool(estimate_friction)
         nominal = inertial_parameters(model).astype(float)
         self.columns = np.concatenate([np.arange(10 * k, 10 * (k + 1)) for k in self.links])
         # what is not adapted: the other links, and armature
         self.fixed = np.setdiff1d(np.arange(10 * len(model.links)), self.columns)
         self.known = nominal[self.fixed]
         self.armature = np.array([link.armature for link in model.links], dtype=float)
-        self.start = np.concatenate([nominal[self.columns], np.zeros(2 * self.size if self.friction else 0)])
-        self.metrics = [natural_metric(nominal[10 * k : 10 * (k + 1)]) for k in self.links]
-        self.friction_metric = (FRICTION_PART * motors(simulation).load) ** 2
+        self.start = np.concatenate([nominal[self.columns], np.zeros(2 * self.size if self.estimate_friction else 0)])
+        metrics = [natural_metric(nominal[10 * k : 10 * (k + 1)]) for k in self.links]
+        self.metrics, self.inverse_metrics = [G for G, _ in metrics], [inverse for _, inverse in metrics]
+        size = rounded((FRICTION_PART * motors(simulation).load) ** 2, DIGITS)
+        self.friction_metric = np.concatenate([size, size]) if self.estimate_friction else np.zeros(0)
         self.state("estimate", self.start)
 
     def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> tuple[Any, Any]:
         """(Y of the estimate, the joint forces of what is not estimated)."""
         Y = reference_regressor(self.robot.model, q, v, v_r, a_r)
-        rest = Y[:, self.fixed] @ self.known + self.armature * a_r if len(self.known) else self.armature * a_r
-        return self._with_friction(Y[:, self.columns], v_r), rest
-
-    def _with_friction(self, Y: Any, v_r: Any) -> Any:
-        if not self.friction:
-            return Y
-        dry = v_r / np.sqrt(v_r * v_r + self.friction_speed**2)
-        return np.concatenate([Y, np.diag(v_r), np.diag(dry)], axis=1)
+        rest = self.armature * a_r
+        rest = rest + Y[:, self.fixed] @ self.known if len(self.known) else rest
+        rest = rest if self.friction is None else rest + self.friction(q, v_r)
+        Y = Y[:, self.columns]
+        return np.concatenate([Y, np.diag(v_r), np.diag(_direction(v_r))], axis=1) if self.estimate_friction else Y, rest
 
     def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:
         """The joint forces, and the estimate after the update."""
@@ -125,49 +136,56 @@ class AdaptiveControl(PassivityControl):
         p = state["estimate"]
         model = Y @ p + rest
         rate = self.adaptation * self._scaled(Y.T @ s) - self.leakage * (p - self.start)
-        return {"u": model + self.kd * s, "s": s, "model": model}, {"estimate": p + rate * self.dt}
+        return {"u": model + self.kd * s, "s": s, "model": model}, {"estimate": self._projected(p + rate * self.dt)}
 
     def _scaled(self, gradient: Any) -> Any:
         """Gamma times a gradient by the parameters."""
         parts = [G @ gradient[10 * k : 10 * (k + 1)] for k, G in enumerate(self.metrics)]
-        if self.friction:
-            n = 10 * len(self.links)
-            parts += [self.friction_metric * gradient[n : n + self.size], self.friction_metric * gradient[n + self.size :]]
-        return np.concatenate(parts)
+        return np.concatenate([*parts, self.friction_metric * gradient[10 * len(self.links) :]])
+
+    def _projected(self, p: Any) -> Any:
+        """The nearest estimate within `limit` of the model, in the metric of the adaptation."""
+        change, parts = p - self.start, []
+        for k, inverse in enumerate(self.inverse_metrics):
+            d = change[10 * k : 10 * (k + 1)]
+            parts.append(d * (self.limit / np.maximum(np.sqrt(np.maximum(d @ (inverse @ d), 0.0)), self.limit)))
+        bound = self.limit * np.sqrt(self.friction_metric)
+        return self.start + np.concatenate([*parts, saturated(change[10 * len(self.links) :], -bound, bound)])
 
     def predicted(self, q: Any, v: Any, a: Any, estimate: Any) -> Array:
         """The joint forces of an estimate for motions (..., nv), in NumPy:  Y(q, v, a) p."""
-        model, shape = self.robot.model, np.shape(q)[:-1]
-        if not hasattr(self, "_regressor"):
-            self._regressor = self.robot.function(lambda model, q, v, a: inverse_dynamics_regressor(model, q, v, a))
-        Y = np.asarray(self._regressor(q, v, a)).reshape(*shape, self.size, 10 * len(model.links))
+        shape = np.shape(q)[:-1]
+        Y = np.asarray(self.robot.function(inverse_dynamics_regressor)(q, v, a)).reshape(*shape, self.size, -1)
         p, v = np.asarray(estimate, dtype=float), np.asarray(v, dtype=float)
         n = len(self.columns)
         tau = np.einsum("...ij,...j->...i", Y[..., self.columns], p[..., :n])
         tau = tau + Y[..., self.fixed] @ self.known + self.armature * a
-        if self.friction:
-            dry = v / np.sqrt(v * v + self.friction_speed**2)
-            tau = tau + p[..., n : n + self.size] * v + p[..., n + self.size :] * dry
+        tau = tau if self.friction is None else tau + self.friction(q, v)
+        if self.estimate_friction:
+            tau = tau + p[..., n : n + self.size] * v + p[..., n + self.size :] * _direction(v)
         return np.asarray(tau)
 
 
-def natural_metric(parameters: Array) -> Array:
-    """G (10, 10) with  G y  the parameters of  P_0 L P_0:  P_0 the pseudo-inertia of `parameters`, L that with tr(L P) = y . p.
+def natural_metric(parameters: Array) -> tuple[Array, Array]:
+    """(G, G^-1), 10 x 10: G y are the parameters of  P_0 L P_0,  L that with tr(L P) = y . p, and  d . G^-1 d = tr((P_0^-1 D)^2).
 
-    The pseudo-inertia is  [[1/2 tr(I) - I, h], [h^T, m]],  4 x 4, positive definite for a body of positive density.
+    P_0 is the pseudo-inertia of `parameters`,  [[1/2 tr(I) - I, h], [h^T, m]],  positive definite for a body of positive density.
     """
     basis = np.array([pseudo_inertia(e) for e in np.eye(10)])
     w, V = np.linalg.eigh(pseudo_inertia(parameters))
     P = V @ np.diag(np.maximum(w, SMALLEST * max(float(w[-1]), 1e-12))) @ V.T
-    # the 10 x 10 matrix of <A, B> = tr(P^-1 A P^-1 B); its inverse takes gradients to rates
     scaled = np.linalg.solve(P, basis)
-    metric = np.einsum("aij,bji->ab", scaled, scaled)
-    found = np.linalg.inv((metric + metric.T) / 2.0)
-    # the last bits of LAPACK depend on the processor
-    size = np.sqrt(np.diag(found))
-    return np.round((found + found.T) / (2.0 * np.outer(size, size)), 9) * np.array(
-        [[float(f"{a:.8e}") * float(f"{b:.8e}") for b in size] for a in size]
-    )
+    inverse = np.einsum("aij,bji->ab", scaled, scaled)
+    return _without_last_bits(np.linalg.inv(inverse)), _without_last_bits(inverse)
+
+
+def _without_last_bits(A: Array) -> Array:
+    """A symmetric positive definite matrix without the last bits of LAPACK, which depend on the processor."""
+    size = rounded(np.sqrt(np.diag(A)), METRIC_DIGITS)
+    scale: Array = size[:, None] * size[None, :]
+    # relative to the diagonal, small entries are rounding errors
+    symmetric: Array = np.round((A + A.T) / (2.0 * scale), METRIC_DIGITS) * scale
+    return symmetric
 
 
 def pseudo_inertia(parameters: Array) -> Array:
@@ -176,6 +194,11 @@ def pseudo_inertia(parameters: Array) -> Array:
     I = np.array([[Ixx, Ixy, Ixz], [Ixy, Iyy, Iyz], [Ixz, Iyz, Izz]])
     h = np.array([[hx], [hy], [hz]])
     return np.block([[0.5 * np.trace(I) * np.eye(3) - I, h], [h.T, np.array([[m]])]])
+
+
+def _direction(v: Any) -> Any:
+    """v / |v|, smooth below FRICTION_SPEED."""
+    return v / np.sqrt(v * v + FRICTION_SPEED**2)
 
 
 def _chosen(name: str, model: Model, links: Any) -> list[int]:

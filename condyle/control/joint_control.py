@@ -4,7 +4,8 @@
     loop = cd.Loop(world, lambda x: controller(x, move.at(x.t)))
 
 The error is e = q_d - q. All gains are parameters of the loop: one for all joints, or one for each. Gains that are not given
-come from the inertia and the load of the joints.
+come from the inertia and the load of the joints. With friction=True, the default, all of them also make up for the damping, the
+dry friction and the springs that the model has in its joints, at the velocity of the reference.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from condyle.blocks.limiters import saturated
 from condyle.blocks.pid import ANTI_WINDUP, integrated
 from condyle.control.arm_controller import ArmController
 from condyle.control.controllers import SAG
-from condyle.control.joint_gains import YIELD, default_frequency, default_gains, joint_sample
+from condyle.control.joint_gains import YIELD, PassiveForces, default_frequency, default_gains, joint_sample
 from condyle.errors import ControlError
 from condyle.simulate.simulation import Simulation
 from condyle.tape.array import where
@@ -31,10 +32,11 @@ DESIGNS = ("diagonal", "factorised")
 class JointPID(ArmController):
     """u = clip(kp e + I + clip(kd e') + g(q) + C(q, v) v),  I' = ki e with anti-windup, within its clamp.
 
-    `gravity`, `coriolis`: whether these terms of the model are fed forward. `derivative_lag`: None takes e' = v_d - v from the
-    measured velocity; a number (s) takes the filtered derivative of the position error instead. `integral_limit`,
-    `derivative_limit`: clamps of these two terms, `torque_limit`: of u, N m; by default the effort limits. `anti_windup`:
-    "clamping" stops the integral where u is at its clamp, "back_calculation" feeds the excess back within `tracking_time` (s).
+    `gravity`, `coriolis`, `friction`: whether these terms of the model are fed forward. `derivative_lag`: None takes
+    e' = v_d - v from the measured velocity; a number (s) takes the filtered derivative of the position error instead.
+    `integral_limit`, `derivative_limit`: clamps of these two terms, `torque_limit`: of u, N m; by default the effort limits.
+    `anti_windup`: "clamping" stops the integral where u is at its clamp, "back_calculation" feeds the excess back within
+    `tracking_time` (s), "none" leaves it.
     By default P lets a joint sag by 0.02 rad under its load without feed-forward, D is critical, and ki = 0.
     """
 
@@ -47,6 +49,7 @@ class JointPID(ArmController):
         kd: Any = None,
         gravity: bool = True,
         coriolis: bool = True,
+        friction: bool = True,
         derivative_lag: Any = None,
         integral_limit: Any = None,
         derivative_limit: Any = None,
@@ -69,6 +72,7 @@ class JointPID(ArmController):
         self.derivative_limit = self.gain("derivative_limit", effort if derivative_limit is None else derivative_limit, "N m")
         self.torque_limit = self.gain("torque_limit", effort if torque_limit is None else torque_limit, "N m")
         self.gravity, self.coriolis, self.anti_windup = bool(gravity), bool(coriolis), anti_windup
+        self.friction = PassiveForces(self) if friction else None
         self.tracking_time = (
             self.parameter("tracking_time", tracking_time, "s", minimum=1e-9) if anti_windup == "back_calculation" else 1.0
         )
@@ -93,6 +97,8 @@ class JointPID(ArmController):
         integral = saturated(state["integral"], -limit, limit)
         derivative = saturated(self.kd * rate, -self.derivative_limit, +self.derivative_limit)
         wanted = self.kp * e + integral + derivative + self.feedforward(x.q, x.v)
+        if self.friction is not None:
+            wanted = wanted + self.friction(x.q, v_d)
         u = saturated(wanted, -self.torque_limit, +self.torque_limit)
         after["integral"] = saturated(
             integrated(integral, self.ki * e, u - wanted, self.dt, self.anti_windup, self.tracking_time), -limit, limit
@@ -111,8 +117,8 @@ class ComputedTorque(ArmController):
     """u = M(q) (a_d + kd e' + kp e) + C(q, v) v + g(q):  with the right model  e'' + kd e' + kp e = 0  in every joint.
 
     Gains: `frequency` (rad/s) and `damping_ratio`, with kp = frequency^2 and kd = 2 damping_ratio frequency, or kp and kd
-    themselves (1/s^2 and 1/s; kd = 2 sqrt(kp) by default). `passive`: whether the damping, springs and friction of the model's
-    joints are made up for; a number is the speed below which dry friction is smooth.
+    themselves (1/s^2 and 1/s; kd = 2 sqrt(kp) by default). `friction`: whether damping, dry friction and springs in the joints
+    of the model are made up for, damping at the measured velocity.
     """
 
     def __init__(
@@ -123,7 +129,7 @@ class ComputedTorque(ArmController):
         kd: Any = None,
         frequency: Any = None,
         damping_ratio: Any = None,
-        passive: bool | float = False,
+        friction: bool = True,
         **options: Any,
     ) -> None:
         super().__init__(simulation, **options)
@@ -138,7 +144,7 @@ class ComputedTorque(ArmController):
         else:
             self.kp = self.gain("kp", kp, "1/s^2")
             self.kd = self.gain("kd", 2.0 * np.sqrt(np.asarray(kp, dtype=float)) if kd is None else kd, "1/s")
-        self.passive = passive
+        self.friction = PassiveForces(self) if friction else None
 
     def gains(self) -> tuple[Any, Any]:
         """(kp, kd) as they are now."""
@@ -151,7 +157,8 @@ class ComputedTorque(ArmController):
         """The law itself, of any q and v: also for `Simulation(force=...)`, where it acts in continuous time."""
         q_d, v_d, a_d = joint_sample(self, reference)
         kp, kd = self.gains()
-        return self.robot.inverse_dynamics(q, v, a_d + kd * (v_d - v) + kp * (q_d - q), passive=self.passive)
+        u = self.robot.inverse_dynamics(q, v, a_d + kd * (v_d - v) + kp * (q_d - q))
+        return u if self.friction is None else u + self.friction(q, v_d) + self.friction.damping * (v - v_d)
 
     def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:
         """The joint forces."""
@@ -177,6 +184,7 @@ class JointImpedance(ArmController):
         damping_ratio: Any = None,
         design: str = DESIGNS[0],
         gravity: bool = True,
+        friction: bool = True,
         **options: Any,
     ) -> None:
         super().__init__(simulation, **options)
@@ -194,6 +202,7 @@ class JointImpedance(ArmController):
         if self.damping_ratio is not None and design == DESIGNS[1] and self.damping_ratio.shape:
             raise ControlError(f"controller '{self.name}': the factorised design has one damping_ratio for all modes")
         self.design, self.gravity = design, bool(gravity)
+        self.friction = PassiveForces(self) if friction else None
 
     def damping_force(self, q: Any, rate: Any) -> Any:
         """D(q) rate."""
@@ -218,6 +227,7 @@ class JointImpedance(ArmController):
         """The law itself, of any q and v: also for `Simulation(force=...)`, where it acts in continuous time."""
         q_d, v_d, _ = joint_sample(self, reference)
         u = self.stiffness * (q_d - q) + self.damping_force(q, v_d - v)
+        u = u if self.friction is None else u + self.friction(q, v_d)
         return u + self.robot.gravity_forces(q) if self.gravity else u
 
     def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:

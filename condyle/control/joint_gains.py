@@ -1,7 +1,8 @@
-"""Default gains of joint controllers for any arm, from the inertia and the load of its joints, and joint references."""
+"""What controllers of joints share: default gains for any arm, forces that make up for those in its joints, references."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from condyle.control.arm_controller import ArmController
 from condyle.control.controllers import motors
 from condyle.control.profiles import Sample
 from condyle.errors import ControlError
+from condyle.multibody.robot import Robot
 
 Array = np.ndarray
 
@@ -17,6 +19,7 @@ CONFIGURATIONS = 64  # over which inertias are averaged
 SAMPLING = 0.1  # largest natural frequency of default gains, in radians per update of the controller
 YIELD = 0.1  # rad or m: the deflection under the load of gravity that default gains of compliant controllers allow
 FREQUENCY = 20.0  # rad/s: the default of controllers that cancel the dynamics, if the rate of updates allows
+FRICTION_SPEED = 0.01  # rad/s or m/s: below it the dry friction that is fed forward is smooth
 DIGITS = 3  # of default gains: the last bits of a mean depend on the processor
 
 
@@ -43,14 +46,38 @@ def default_frequency(controller: ArmController, most: float = FREQUENCY) -> flo
 
 
 def default_gains(controller: ArmController, sag: float) -> tuple[Array, Array]:
-    """(P, D): P lets a joint sag by `sag` (rad or m) under its load, D = 2 sqrt(P I) is critical damping; slower if sampled slowly.
+    """(P, D): P = load / sag lets a joint yield by `sag` (rad or m) to its load, D = 2 sqrt(P I) is critical damping.
 
-    The load is  g sqrt(I m)  with the inertia I of `joint_inertia` and the mass m beyond the joint (`Motors.gains`).
+    The load is  g sqrt(I m)  with the inertia I of `joint_inertia` and the mass m beyond the joint (`Motors.gains`). Where the
+    controller is updated slowly, P is less: the natural frequency is at most SAMPLING per update.
     """
     inertia, at = joint_inertia(controller), motors(controller.simulation)
     load = at.load * np.sqrt(inertia / at.inertia)
     omega = np.minimum(np.sqrt((load + at.friction) / (sag * inertia)), SAMPLING / update_time(controller))
     return rounded(inertia * omega**2, DIGITS), rounded(2.0 * inertia * omega, DIGITS)
+
+
+class PassiveForces:
+    """Joint forces that make up for damping, dry friction and springs of the joints of a controller's model.
+
+    Only those that act in its simulation: without `damping` or `joint_friction` there, they are none here. Dry friction needs the
+    velocity that is wanted, not the measured one, which is zero while a joint sticks.
+    """
+
+    def __init__(self, controller: ArmController) -> None:
+        config, model = controller.simulation.config, controller.robot.model
+        springs = {joint: (stiffness, rest) for joint, stiffness, rest in config.springs}
+        links = []
+        for link in model.links:
+            stiffness, rest = springs.get(link.joint, (link.stiffness, link.rest))
+            damping, friction = link.damping * config.damping, link.friction * config.joint_friction
+            links.append(replace(link, damping=damping, friction=friction, stiffness=stiffness, rest=rest))
+        self.robot = Robot(replace(model, links=tuple(links)))
+        self.damping = np.array([link.damping for link in links], dtype=float)
+
+    def __call__(self, q: Any, v: Any) -> Any:
+        """Their negative at q and the wanted velocity v, (..., nv)."""
+        return -self.robot.passive_forces(q, v, FRICTION_SPEED)
 
 
 def joint_sample(controller: ArmController, reference: Any) -> Sample:

@@ -20,7 +20,7 @@ import numpy as np
 from condyle.closed_loop.block import Weights
 from condyle.control.arm_controller import ArmController
 from condyle.control.controllers import motors
-from condyle.control.joint_gains import joint_sample, rounded, update_time
+from condyle.control.joint_gains import PassiveForces, joint_sample, rounded, update_time
 from condyle.control.lqr import dlqr
 from condyle.errors import ControlError, ShapeError
 from condyle.simulate.simulation import Simulation
@@ -49,6 +49,7 @@ class LinearRegulator(ArmController):
         # dry friction holds a joint at rest, where no torque would seem to move it; limits end a linear law
         config = replace(simulation.config, joint_friction=False, limits=False, torque_limits=False, wrenches=())
         self.linear = Simulation.from_config(self.robot, config, simulation.threads)
+        self.passive = PassiveForces(self)
 
     def _cost(self, name: str, given: Any, size: int) -> Array:
         """A symmetric matrix: of one number, a diagonal, or the matrix itself."""
@@ -64,7 +65,11 @@ class LinearRegulator(ArmController):
     def along(self, reference: Any) -> tuple[Any, Any]:
         """(state, controls) of a reference: its inverse dynamics, with damping and friction of the joints."""
         q, v, a = joint_sample(self, reference)
-        return np.concatenate([q, v]), self.robot.inverse_dynamics(q, v, a, passive=True)[list(self.simulation.actuated)]
+        return np.concatenate([q, v]), self.forces(q, v, a)[list(self.simulation.actuated)]
+
+    def forces(self, q: Any, v: Any, a: Any) -> Any:
+        """The joint forces of a motion, with damping, friction and springs of the joints, (..., nv)."""
+        return self.robot.inverse_dynamics(q, v, a) + self.passive(q, v)
 
     def linearised(self, X: Array, U: Array) -> tuple[Array, Array]:
         """(A, B) of the updates that begin at the states X (N, every, 2 nv) under the controls U (N, nu), held for an update.
@@ -73,9 +78,7 @@ class LinearRegulator(ArmController):
         """
         (N, every), n = X.shape[:2], self.size
         ticks = X.reshape(N * every, 2 * n)
-        _, A, B = self.linear.step(
-            self.linear.state(ticks[:, :n], ticks[:, n:]), np.repeat(U, every, axis=0), derivatives=True
-        )
+        _, A, B = self.linear.step(self.linear.state(ticks[:, :n], ticks[:, n:]), np.repeat(U, every, axis=0), derivatives=True)
         A, B = (np.asarray(each).reshape(N, every, *each.shape[1:]) for each in (A, B))
         total, by_u = A[:, 0], B[:, 0]
         for k in range(1, every):
@@ -100,7 +103,7 @@ class LQRControl(LinearRegulator):
         if self.q.shape != (self.size,):
             raise ShapeError(f"controller '{self.name}': the pose has {self.size} joints, got shape {self.q.shape}")
         at_rest = np.zeros(self.size)
-        hold = self.robot.inverse_dynamics(self.q, at_rest, at_rest, passive=True)
+        hold = self.forces(self.q, at_rest, at_rest)
         self.u = hold[list(simulation.actuated)]
         free = np.setdiff1d(np.arange(self.size), simulation.actuated)
         load = motors(simulation).load.max()
@@ -127,8 +130,8 @@ class TimeVaryingLQR(LinearRegulator):
 
     `motion`: one with `at(t)` and `duration` (see `condyle.control.profiles`), whose controls are its inverse dynamics with
     damping and friction; or (states (T + 1, 2 nv), controls (T, nu)) at every tick, as an optimiser or a rollout gives them, for
-    which joints without a motor are allowed. `terminal_cost`: Q of the end, by default that of the regulator at rest there where it
-    exists, else `state_cost`. After the end the last gains hold the last state. The tables "gains" (N, nu, 2 nv), "states" and
+    which joints without a motor are allowed. `terminal_cost`: Q of the end, by default that of the regulator about the end where
+    it exists, else `state_cost`. After the end its regulator goes on. The tables "gains" (N + 1, nu, 2 nv), "states" and
     "controls" are shared by all robots and looked up by the tick; `cost_to_go[k]` is P_k: from update k on, a deviation d
     costs d^T P_k d. Called with a reference, x_k is its position and velocity, and u_k its inverse dynamics.
     """
@@ -147,7 +150,11 @@ class TimeVaryingLQR(LinearRegulator):
         X, U = self._sampled(motion) if hasattr(motion, "at") else self._given(motion)
         A, B = self.linearised(X[:-1].reshape(-1, self.every, 2 * self.size), U)
         N = len(A)
-        end = self._terminal(X[-1], U[-1]) if terminal_cost is None else self._cost("terminal_cost", terminal_cost, 2 * self.size)
+        q, v, at_rest = X[-1, : self.size], X[-1, self.size :], np.zeros(self.size)
+        last = U[-1] if self.simulation.nu < self.size else self.forces(q, v, at_rest)
+        end, hold = self._regulator(X[-1], last)
+        if terminal_cost is not None:
+            end = self._cost("terminal_cost", terminal_cost, 2 * self.size)
         Q = np.concatenate([np.broadcast_to(self.Q, (N, *self.Q.shape)), end[None]])
         found = riccati(A, B, Q, np.ascontiguousarray(np.broadcast_to(self.R, (N, *self.R.shape))))
         gains, self.cost_to_go = -np.asarray(found.K), np.concatenate([np.asarray(found.P), end[None]])
@@ -157,9 +164,9 @@ class TimeVaryingLQR(LinearRegulator):
                 "state_cost and terminal_cost positive semidefinite"
             )
         # one more row: what holds the end
-        self.gains = self.weights("gains", np.concatenate([gains, gains[-1:]]))
+        self.gains = self.weights("gains", np.concatenate([gains, gains[-1:] if hold is None else hold[None]]))
         self.states_table = self.weights("states", X[:: self.every])
-        self.controls_table = self.weights("controls", np.concatenate([U, U[-1:]]))
+        self.controls_table = self.weights("controls", np.concatenate([U, last[None]]))
 
     def _sampled(self, motion: Any) -> tuple[Array, Array]:
         """States at every tick and controls of every update of a motion."""
@@ -173,8 +180,7 @@ class TimeVaryingLQR(LinearRegulator):
         X = np.concatenate([q, v], axis=-1)
         # the mean acceleration over an update, which a semi-implicit step turns into the velocity after it
         a = np.diff(v[:: self.every], axis=0) / update_time(self)
-        U = self.robot.inverse_dynamics(q[:-1:self.every], v[:-1:self.every], a, passive=True)
-        return X, U
+        return X, self.forces(q[: -1 : self.every], v[: -1 : self.every], a)
 
     def _given(self, motion: Any) -> tuple[Array, Array]:
         """States at every tick and controls of every update, given as arrays."""
@@ -188,18 +194,19 @@ class TimeVaryingLQR(LinearRegulator):
         n, T = 2 * self.size, len(U)
         if U.ndim != 2 or X.shape != (T + 1, n) or U.shape[1] != self.simulation.nu or T == 0 or T % self.every:
             raise ShapeError(
-                f"controller '{self.name}': states must have shape (T + 1, {n}) and controls (T, {self.simulation.nu}), T ticks and a "
-                f"multiple of every={self.every}; got {X.shape} and {U.shape}"
+                f"controller '{self.name}': states must have shape (T + 1, {n}) and controls (T, {self.simulation.nu}), T a "
+                f"multiple of every={self.every} ticks; got {X.shape} and {U.shape}"
             )
         return X, U[:: self.every]
 
-    def _terminal(self, x: Array, u: Array) -> Array:
-        """The cost of the end: that of the regulator about it, or Q where there is none."""
+    def _regulator(self, x: Array, u: Array) -> tuple[Array, Array | None]:
+        """(P, K) of the regulator about a state; (Q, None) where there is none."""
         A, B = self.linearised(np.tile(x, (1, self.every, 1)), u[None])
         try:
-            return dlqr(A[0], B[0], self.Q, self.R)[1]
+            K, P = dlqr(A[0], B[0], self.Q, self.R)
         except ControlError:
-            return self.Q
+            return self.Q, None
+        return rounded(P, GAIN_DIGITS), rounded(K, GAIN_DIGITS)
 
     def step(self, state: dict[str, Any], x: Any, reference: Any = None) -> tuple[Any, dict[str, Any]]:
         """The controls of the update that begins at this tick."""

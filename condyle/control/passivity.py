@@ -14,7 +14,7 @@ class EnergyMeter(Block):
     """{"stored", "supplied", "excess", "gain", "input"} of a storage V and a force f that acts on a velocity v, J.
 
     Called as meter(V, f, v) at every tick, with V and v at its start and f (n,), constant over it. `supplied` is the work
-    sum of h f . (v + v1) / 2 with the velocity v1 after the tick, `excess` = V - V(0) - supplied: negative by what was dissipated.
+    sum of h f . (v + v1) / 2 with the velocity v1 after the tick, `excess` = V - V(0) - supplied, what was dissipated below zero.
     A passive system has  excess(t2) <= excess(t1)  for all t1 < t2; `gain` is the largest violation so far, the maximum of
     excess(t2) - excess(t1). `input`: the work of the ticks in which f puts energy in.
     """

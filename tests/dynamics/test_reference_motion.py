@@ -34,4 +34,6 @@ def test_reference_forces_and_their_regressor(seed: int) -> None:
     np.testing.assert_allclose(Y @ inertial_parameters(model) + armature * a_r, expected, rtol=0.0, atol=scale)
     # at the actual velocity it is the regressor of inverse dynamics
     plain = floats(inverse_dynamics_regressor(model, q, v, a_r))
-    np.testing.assert_allclose(floats(reference_regressor(model, q, v, v, a_r)), plain, rtol=0.0, atol=1e-12 * np.abs(plain).max())
+    np.testing.assert_allclose(
+        floats(reference_regressor(model, q, v, v, a_r)), plain, rtol=0.0, atol=1e-12 * np.abs(plain).max()
+    )
