@@ -35,6 +35,7 @@ ALL = (
     "sweep",
     "motion",
     "joint_control",
+    "task_control",
     "environments",
     "constraints",
     "mpc",

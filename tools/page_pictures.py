@@ -54,6 +54,7 @@ DRAWN_IN = {
     "lab": "pictures_of_lab",
     "sweeps": "pictures_of_lab",
     "control_joint": "pictures_of_joint_control",
+    "control_task": "pictures_of_task_control",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

@@ -17,8 +17,8 @@ class ExternalWrench(ArmController):
     """(6,) = R F - load: the force and torque of the environment on the tool, at a frame, in world axes.
 
     Called as `external(x, reading)` with the output of `ForceTorque(frame)`. The load is what the sensor would read without an
-    environment: by Newton and Euler on the links beyond the sensor's joint, with the masses of `model`. `inertia`: with the motion
-    of these links, by x.acceleration, as an accelerometer beside the sensor gives it; their weight alone otherwise.
+    environment: by Newton and Euler on the links beyond the sensor's joint, with the masses of `model`. `inertia`: with the
+    motion of these links, by x.acceleration, as an accelerometer beside the sensor gives it; their weight alone otherwise.
     """
 
     def __init__(self, simulation: Simulation, frame: str, *, inertia: bool = True, **options: Any) -> None:
@@ -27,9 +27,8 @@ class ExternalWrench(ArmController):
         if self.robot.model.frame(frame).link < 0:
             raise ControlError(f"block '{self.name}': frame '{frame}' is fixed in the world, so no sensor carries it")
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reading: Any) -> tuple[Any, dict[str, Any]]:
         """The external wrench at the state x of the loop."""
-        x, reading = inputs
         model, frame = self.robot.model, self.robot.model.frame(self.tool)
         zero = np.zeros(self.size)
         v, a = (x.v, x.acceleration) if self.inertia else (zero, zero)

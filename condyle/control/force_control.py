@@ -4,8 +4,8 @@
     hybrid = HybridForcePosition(world, "tool", force_axes="z")
     loop = cd.Loop(world, lambda x: hybrid(x, ToolSample(R, p, wrench=push), wrench=external(x, sensor(x))))
 
-A measured wrench is that of the environment on the tool; the wrench of a reference is what the tool exerts on the environment. Both
-are force, then torque, at the tool in world axes.
+A measured wrench is that of the environment on the tool; the wrench of a reference is what the tool exerts on the environment.
+Both are force, then torque, at the tool in world axes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from condyle.control.arm_controller import ToolSample
 from condyle.control.task_control import followed
-from condyle.control.task_space import AXES, TaskController, chosen_rows, six, tool_sample
+from condyle.control.task_space import AXES, TaskController, ToolController, ToolState, chosen_rows, six, tool_sample
 from condyle.dynamics.rotations import normalized, quaternion_exp, quaternion_log, quaternion_product
 from condyle.errors import ControlError
 from condyle.robot.joints import rotation_of
@@ -25,16 +25,21 @@ from condyle.simulate.simulation import Simulation
 from condyle.tape.array import array, where
 
 PERIOD = 0.5  # s of the default admittance's oscillation
-SOFT = 0.1  # rad or m: how far the arm's own weight at its length pushes into a default virtual wall or limit
+# of hand guiding, relative to the load of gravity of a joint, or to the weight of the arm
+JOINT_DAMPING = 0.02  # s/rad: damping of the joints
+LIMIT_ANGLE = 0.1  # rad: how far the load pushes a joint into its limit's spring
+FIXTURE_DEPTH = 0.02  # m: how far the weight pushes into a wall or a lock
+SPEED_DAMPING = 2.0  # s/m: above the limit of the speed
 
 
 class Admittance(TaskController):
     """M d'' + D d' + K d = F: the measured force F moves a virtual body by d from the reference, and the tool follows it.
 
-    d is a displacement and a rotation, the latter a quaternion in the block's state, in the axes of the task frame; `mass`, `damping`,
-    `stiffness` are of the six axes (or one number each). With no stiffness the tool goes where it is pushed. A wrench in the
-    reference is what should be exerted: F + wrench takes the place of F. Steps of the virtual body are implicit, so any numbers
-    are stable by themselves. By default the mass is that of the arm, the damping critical, the stiffness mass (2 pi / PERIOD)^2.
+    d is a displacement and a rotation, the latter a quaternion in the block's state, in the axes of the task frame; `mass`,
+    `damping`, `stiffness` are of the six axes (or one number each). With no stiffness the tool goes where it is pushed. A wrench
+    in the reference is what should be exerted: F + wrench takes the place of F. Steps of the virtual body are implicit, so any
+    numbers are stable by themselves. By default the mass is that of the arm, the damping critical, the stiffness mass (2 pi /
+    PERIOD)^2.
 
     The inner loop is computed torque of the tool, `kp` and `kd` in 1/s^2 and 1/s, which cancels the measured force
     (`compensate`); without that it yields by Lambda^-1 F / kp. `friction` as in `OperationalSpace`.
@@ -63,7 +68,9 @@ class Admittance(TaskController):
         D = np.where(K > 0.0, 2.0 * np.sqrt(K * M), 2.0 * np.pi * M / PERIOD) if damping is None else damping
         self.mass = self.parameter("mass", M, "kg, kg m^2", minimum=1e-12)
         self.stiffness = self.parameter("stiffness", K, "N/m, N m/rad", minimum=0.0)
-        self.damping = self.parameter("damping", np.broadcast_to(np.asarray(D, dtype=float), (6,)), "N s/m, N m s/rad", minimum=0.0)
+        self.damping = self.parameter(
+            "damping", np.broadcast_to(np.asarray(D, dtype=float), (6,)), "N s/m, N m s/rad", minimum=0.0
+        )
         self.kp = self.axis_gain("kp", kp, "1/s^2")
         self.kd = self.axis_gain("kd", 2.0 * np.sqrt(kp) if kd is None else kd, "1/s")
         self.compensate, self.friction = bool(compensate), bool(friction)
@@ -71,9 +78,9 @@ class Admittance(TaskController):
         self.state("rotation", np.array([0.0, 0.0, 0.0, 1.0]))
         self.state("velocity", np.zeros(6))
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any, wrench: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool and the measured wrench."""
-        x, r, measured = inputs[0], tool_sample(self.name, inputs[1]), measured_wrench(self.name, named)
+        r, measured = tool_sample(self.name, reference), measured_wrench(self.name, wrench)
         tool, h = self.at(x), self.dt
         F = tool.into_task(measured + six(r.wrench))
         d = np.concatenate([state["displacement"], quaternion_log(state["rotation"])])
@@ -107,10 +114,11 @@ class HybridForcePosition(TaskController):
         F = Lambda (S (a_d + kd e' + kp e) - (1 - S) force_damping V) + (1 - S) f + mu + p
         f = f_d + force_kp (f_d - f_m) + force_ki integral of (f_d - f_m)
 
-    S is 1 on axes of motion and 0 on `force_axes`. f_d is the wrench of the reference, what the tool exerts on the environment, and
-    f_m = -wrench the measured one. The integral is at most `integral_limit`, N and N m. Before contact the tool moves along a force
-    axis with about f_d / (Lambda force_damping). `compensation` (0 to 1): part of the measured wrench that is cancelled on axes of
-    motion, against friction. Output: {"u": (nu,), "error": (6,), "force_error": (6,) of f_d - f_m, zero on axes of motion}.
+    S is 1 on axes of motion and 0 on `force_axes`. f_d is the wrench of the reference, what the tool exerts on the environment,
+    and f_m = -wrench the measured one. The integral is at most `integral_limit`, N and N m. Before contact the tool moves along a
+    force axis with about f_d / (Lambda force_damping). `compensation` (0 to 1): part of the measured wrench that is cancelled on
+    axes of motion, against friction. Output: {"u": (nu,), "error": (6,), "force_error": (6,) of f_d - f_m, zero on axes of
+    motion}.
     """
 
     def __init__(
@@ -140,15 +148,16 @@ class HybridForcePosition(TaskController):
         self.force_kp = self.axis_gain("force_kp", force_kp)
         self.force_ki = self.axis_gain("force_ki", force_ki, "1/s")
         self.force_damping = self.axis_gain("force_damping", force_damping, "1/s")
-        weight = self.robot.mass * float(np.linalg.norm(self.robot.model.gravity) or 9.81)
-        self.integral_limit = self.parameter("integral_limit", weight if integral_limit is None else integral_limit, "N", minimum=0.0)
+        self.integral_limit = self.parameter(
+            "integral_limit", self.weight if integral_limit is None else integral_limit, "N", minimum=0.0
+        )
         self.compensation = self.parameter("compensation", compensation, minimum=0.0, maximum=1.0)
         self.friction = bool(friction)
         self.state("integral", np.zeros(len(self.rows)))
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any, wrench: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool and the measured wrench."""
-        x, r, measured = inputs[0], tool_sample(self.name, inputs[1]), measured_wrench(self.name, named)
+        r, measured = tool_sample(self.name, reference), measured_wrench(self.name, wrench)
         tool, rows, S = self.at(x), list(self.rows), self.selection
         a, error = followed(tool, r, self.kp, self.kd)
         w, wanted = tool.chosen(measured), tool.chosen(six(r.wrench))
@@ -162,19 +171,19 @@ class HybridForcePosition(TaskController):
         return output, {"integral": integral}
 
 
-class HandGuiding(TaskController):
+class HandGuiding(ToolController):
     """tau = g - d v + virtual fixtures: the arm floats, and a hand can move it.
 
-    `damping`: d of each joint, N m s/rad; by default so that its own weight would move the arm through SOFT in a second. Fixtures,
-    each a spring with damping in the spring only, or damping alone, so that none of them adds energy:
+    `damping`: d of each joint, N m s/rad; by default JOINT_DAMPING times the load of gravity. Fixtures, each a spring with
+    damping inside of it, or damping alone, so that none of them adds energy:
 
     - `joint_stiffness`: of springs from `margin` rad before each limit of a joint on; 0 for none.
     - `walls`: planes (normal, offset), normal . p >= offset for the frame's position p, with `wall_stiffness`, N/m.
     - `speed`: m/s of the frame, above which a force `speed_damping` (|v| - speed) opposes it; None for no limit.
     - `locked`: axes of the task frame along which the frame stays at the reference, with `lock_stiffness`.
 
-    Dampings of walls and locks are `fixture_damping` times their stiffness, s. The reference may be left out where no axis is locked.
-    Output: {"u": (nu,), "stored": energy of the springs, J}.
+    Dampings of walls and locks are `fixture_damping` times their stiffness, s. The reference may be left out where no axis is
+    locked. Output: {"u": (nu,), "stored": energy of the springs, J}.
     """
 
     def __init__(
@@ -191,21 +200,26 @@ class HandGuiding(TaskController):
         speed_damping: float | None = None,
         locked: Sequence[str] | str = (),
         lock_stiffness: Any = None,
-        fixture_damping: float = 0.05,
+        fixture_damping: float = 0.02,
         **options: Any,
     ) -> None:
         super().__init__(simulation, frame, **options)
-        weight = self.robot.mass * float(np.linalg.norm(self.robot.model.gravity) or 9.81)
         loads = np.array([joint.load for joint in simulation.joint_forces], dtype=float)
-        self.damping = self.gain("damping", 0.02 * loads if damping is None else damping, "N m s/rad")
-        self.joint_stiffness = self.gain("joint_stiffness", loads / SOFT if joint_stiffness is None else joint_stiffness, "N m/rad")
+        self.damping = self.gain("damping", JOINT_DAMPING * loads if damping is None else damping, "N m s/rad")
+        self.joint_stiffness = self.gain(
+            "joint_stiffness", loads / LIMIT_ANGLE if joint_stiffness is None else joint_stiffness, "N m/rad"
+        )
         self.margin = self.parameter("margin", margin, "rad", minimum=0.0)
         self.walls = self._planes(walls)
-        self.wall_stiffness = self.parameter("wall_stiffness", weight / 0.01 if wall_stiffness is None else wall_stiffness, "N/m", minimum=0.0)
+        self.wall_stiffness = self.parameter(
+            "wall_stiffness", self.weight / FIXTURE_DEPTH if wall_stiffness is None else wall_stiffness, "N/m", minimum=0.0
+        )
         self.speed = None if speed is None else self.parameter("speed", speed, "m/s", minimum=0.0)
-        self.speed_damping = self.parameter("speed_damping", 2.0 * weight if speed_damping is None else speed_damping, "N s/m", minimum=0.0)
+        self.speed_damping = self.parameter(
+            "speed_damping", SPEED_DAMPING * self.weight if speed_damping is None else speed_damping, "N s/m", minimum=0.0
+        )
         self.locked = chosen_rows(self.name, locked) if locked else ()
-        stiff = np.array([1.0 if k < 3 else self.lever**2 for k in self.locked]) * weight / 0.01
+        stiff = np.array([1.0 if k < 3 else self.lever**2 for k in self.locked]) * self.weight / FIXTURE_DEPTH
         given = stiff if lock_stiffness is None else np.broadcast_to(np.asarray(lock_stiffness, dtype=float), (len(self.locked),))
         self.lock_stiffness = self.parameter("lock_stiffness", given, "N/m, N m/rad", minimum=0.0) if self.locked else None
         self.fixture_damping = self.parameter("fixture_damping", fixture_damping, "s", minimum=0.0)
@@ -223,9 +237,9 @@ class HandGuiding(TaskController):
             found.append((normal / size, offset / size))
         return found
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot."""
-        x, tool = inputs[0], self.at(inputs[0])
+        tool = self.at(x)
         tau, stored = self._joints(x)
         _, p = tool.pose
         V = tool.into_world(tool.velocity)
@@ -240,7 +254,7 @@ class HandGuiding(TaskController):
             force = force - self.speed_damping * np.maximum(fast - self.speed, 0.0) / fast * V[:3]
         wrench = np.concatenate([force, torque])
         if self.locked:
-            held, energy = self._locked(tool, inputs)
+            held, energy = self._locked(tool, reference)
             wrench, stored = wrench + held, stored + energy
         J = self.robot.jacobian(x.q, self.tool)
         return {"u": tau + J.T @ wrench, "stored": stored}, {}
@@ -259,12 +273,14 @@ class HandGuiding(TaskController):
             stored = stored + 0.5 * k[j] * (below * below + above * above)
         return tau + array(pushes), stored
 
-    def _locked(self, tool: Any, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+    def _locked(self, tool: ToolState, reference: Any) -> tuple[Any, Any]:
         """(wrench of the locks in world axes, their energy)."""
-        if len(inputs) < 2 or inputs[1] is None:
-            raise ControlError(f"controller '{self.name}' has locked axes, so it needs a reference: controller(x, ToolSample(R, p))")
+        if reference is None:
+            raise ControlError(
+                f"controller '{self.name}' has locked axes, so it needs a reference: controller(x, ToolSample(R, p))"
+            )
         assert self.lock_stiffness is not None
-        r, K = tool_sample(self.name, inputs[1]), np.zeros(len(self.locked)) + self.lock_stiffness
+        r, K = tool_sample(self.name, reference), np.zeros(len(self.locked)) + self.lock_stiffness
         full = array([K[self.locked.index(k)] if k in self.locked else 0.0 * K[0] for k in range(6)])
         error = tool.error(r.R, r.p)
         rate = tool.into_task(six(r.velocity)) - tool.velocity
@@ -272,11 +288,11 @@ class HandGuiding(TaskController):
         return tool.into_world(wrench), 0.5 * (full @ (error * error))
 
 
-def measured_wrench(name: str, named: dict[str, Any]) -> Any:
-    """The keyword `wrench` of a call, six numbers."""
-    if set(named) != {"wrench"}:
+def measured_wrench(name: str, wrench: Any) -> Any:
+    """The wrench of a call, six numbers."""
+    if wrench is None:
         raise ControlError(
-            f"controller '{name}' needs the measured wrench, and nothing else by name: controller(x, reference, wrench=w), six numbers "
-            "of the environment on the tool in world axes, as ExternalWrench gives them"
+            f"controller '{name}' needs the measured wrench: controller(x, reference, wrench=w), six "
+            "numbers of the environment on the tool in world axes, as ExternalWrench gives them"
         )
-    return six(named["wrench"])
+    return six(wrench)

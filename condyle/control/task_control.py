@@ -1,7 +1,7 @@
 """Controllers of the tool: operational space, and Cartesian impedance.
 
-    impedance = CartesianImpedance(world, "tool", stiffness=[800, 800, 800, 20, 20, 20])
-    loop = cd.Loop(world, lambda x: impedance(x, ToolSample(R, p)))
+impedance = CartesianImpedance(world, "tool", stiffness=[800, 800, 800, 20, 20, 20])
+loop = cd.Loop(world, lambda x: impedance(x, ToolSample(R, p)))
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from condyle.control.arm_controller import ToolSample
-from condyle.control.task_space import AXES, TaskController, ToolState, six, tool_sample
+from condyle.control.task_space import AXES, TaskController, TaskState, six, tool_sample
 from condyle.errors import ControlError
 from condyle.simulate.simulation import Simulation
 from condyle.tape.array import array
@@ -48,16 +48,15 @@ class OperationalSpace(TaskController):
         self.kd = self.axis_gain("kd", 2.0 * np.sqrt(kp) if kd is None else kd, "1/s")
         self.friction = bool(friction)
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool."""
-        x, r = inputs[0], tool_sample(self.name, inputs[1])
-        tool = self.at(x)
+        r, tool = tool_sample(self.name, reference), self.at(x)
         a, error = followed(tool, r, self.kp, self.kd)
         tau = tool.accelerating(a, friction=self.friction) + tool.torque(tool.chosen(six(r.wrench)))
         return {"u": tau, "error": tool.into_world(error)}, {}
 
 
-def followed(tool: ToolState, r: ToolSample, kp: Any, kd: Any) -> tuple[Any, Any]:
+def followed(tool: TaskState, r: ToolSample, kp: Any, kd: Any) -> tuple[Any, Any]:
     """(a_d + kd e' + kp e of the chosen rows, e of all six), in the axes of the task frame."""
     rows = list(tool.owner.rows)
     error = tool.error(r.R, r.p)
@@ -69,15 +68,15 @@ class CartesianImpedance(TaskController):
     """tau = J^T (K e + D e') + g + N^T M a0: the tool is held by springs and dampers, and yields to a push F by K^-1 F.
 
     `stiffness`: N/m and N m/rad for each of `axes`, in the axes of the task frame; by default the weight of the arm over SAG. The
-    spring is the gradient of e^T K e / 2, for rotations of any size. `damping`: D, constant, N s/m and N m s/rad. `damping_ratio`:
-    adds a D that gives every mode of  Lambda e'' + D e' + K e = 0  this ratio, at every pose:
+    spring is the gradient of e^T K e / 2, for rotations of any size. `damping`: D, constant, N s/m and N m s/rad.
+    `damping_ratio`: adds a D that gives every mode of  Lambda e'' + D e' + K e = 0  this ratio, at every pose:
 
         K^1/2 A K^1/2 = V diag(w^2) V^T,    D = 2 ratio K^1/2 V diag(1/w) V^T K^1/2
 
-    None adds nothing. `passive`: the null space is damped, by -null_kd M v, without a spring to the posture. Then for a reference at
-    rest the energy  v^T M v / 2 + e^T K e / 2  never grows by more than the work of external forces.
+    None adds nothing. `passive`: the null space is damped, by -null_kd M v, without a spring to the posture. Then for a reference
+    at rest the energy  v^T M v / 2 + e^T K e / 2  never grows by more than the work of external forces.
     `feedforward`: also c(q, v) and Lambda (a_d - Jdot v), so that a moving reference is followed; needs the model of the masses.
-    `inertia`: kg and kg m^2 of each axis, shapes the inertia: Lambda_d e'' + D e' + K e = -F_ext. It needs the measured wrench,
+    `shaped_inertia`: kg and kg m^2 of each axis, M in  M e'' + D e' + K e = -F_ext. It needs the measured wrench,
     `controller(x, reference, wrench=w)`, six numbers in world axes, of the environment on the tool.
     Output: {"u": (nu,), "error": (6,), "stored": energy of the spring, J}.
     """
@@ -93,31 +92,32 @@ class CartesianImpedance(TaskController):
         axes: Sequence[str] | str = AXES,
         passive: bool = False,
         feedforward: bool = False,
-        inertia: Any = None,
+        shaped_inertia: Any = None,
         **options: Any,
     ) -> None:
         super().__init__(simulation, frame, axes=axes, **options)
-        if passive and (feedforward or inertia is not None):
+        if passive and (feedforward or shaped_inertia is not None):
             raise ControlError(
-                f"controller '{self.name}': feedforward and inertia cancel parts of the dynamics, so they are not passive; leave "
-                "them out, or passive"
+                f"controller '{self.name}': feedforward and shaped_inertia cancel parts of the dynamics and are not passive; "
+                "leave them out, or passive"
             )
         if passive and self.null_kd.shape:
             raise ControlError(f"controller '{self.name}': a passive null space has one null_kd for all joints")
         self.K = self.axis_gain("stiffness", self._default() if stiffness is None else stiffness, "N/m, N m/rad")
         self.D = self.axis_gain("damping", damping, "N s/m, N m s/rad")
         self.ratio = None if damping_ratio is None else self.parameter("damping_ratio", damping_ratio, minimum=0.0)
-        self.inertia = None if inertia is None else self.axis_gain("inertia", inertia, "kg, kg m^2", minimum=1e-12)
+        self.inertia = (
+            None if shaped_inertia is None else self.axis_gain("shaped_inertia", shaped_inertia, "kg, kg m^2", minimum=1e-12)
+        )
         self.passive, self.feedforward = bool(passive), bool(feedforward)
 
     def _default(self) -> np.ndarray:
-        along = self.robot.mass * float(np.linalg.norm(self.robot.model.gravity) or 9.81) / SAG
+        along = self.weight / SAG
         return np.array([along if k < 3 else along * self.lever**2 for k in self.rows])
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any, wrench: Any = None) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot, for the reference of the tool."""
-        x, r, wrench = inputs[0], tool_sample(self.name, inputs[1]), named.get("wrench")
-        tool, rows = self.at(x), list(self.rows)
+        r, tool, rows = tool_sample(self.name, reference), self.at(x), list(self.rows)
         K = np.zeros(len(rows)) + self.K
         error = tool.error(r.R, r.p)
         rate = (tool.into_task(six(r.velocity)) - tool.velocity)[rows]
@@ -127,7 +127,8 @@ class CartesianImpedance(TaskController):
         if self.inertia is not None:
             if wrench is None:
                 raise ControlError(
-                    f"controller '{self.name}' shapes the inertia, so it needs the measured wrench: controller(x, reference, wrench=w)"
+                    f"controller '{self.name}' shapes the inertia, so it needs the measured wrench: "
+                    "controller(x, reference, wrench=w)"
                 )
             measured = tool.chosen(six(wrench))
             tau = tool.accelerating(tool.chosen(six(r.acceleration)) + (force + measured) / self.inertia)
@@ -139,7 +140,7 @@ class CartesianImpedance(TaskController):
         stored = 0.5 * (full @ (error * error))
         return {"u": tau, "error": tool.into_world(error), "stored": stored}, {}
 
-    def _damping(self, tool: ToolState, K: Any, rate: Any) -> Any:
+    def _damping(self, tool: TaskState, K: Any, rate: Any) -> Any:
         """D e' of the chosen rows."""
         constant = self.D * rate
         if self.ratio is None:
@@ -152,7 +153,7 @@ class CartesianImpedance(TaskController):
         least = np.maximum(w2, 1e-12 * w2[-1] + 1e-300)
         return constant + 2.0 * self.ratio * (root * (V @ ((V.T @ (root * rate)) / np.sqrt(least))))
 
-    def _null(self, tool: ToolState) -> Any:
+    def _null(self, tool: TaskState) -> Any:
         if not self.redundant:
             return np.zeros(self.size)
         a0 = -(self.null_kd * tool.v) if self.passive else tool.posture_acceleration()

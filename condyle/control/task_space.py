@@ -2,15 +2,15 @@
 
     V = J v,    A = J M^-1 J^T,    Lambda = A^-1,    N^T = 1 - J^T Lambda J M^-1      (Khatib 1987)
 
-Rows are chosen axes of a task frame: "x", "y", "z" and rotations "rx", "ry", "rz" about them. Near a singularity A loses rank, and
-Lambda would grow without bound. There A + mu S^-2 takes its place, with S = (1, 1, 1, l, l, l) for a length l of the arm:
+Rows are chosen axes of a task frame: "x", "y", "z" and rotations "rx", "ry", "rz" about them. Near a singularity A loses rank,
+and Lambda would grow without bound. There A + d S^-2 takes its place, with S = (1, 1, 1, l, l, l) for a length l of the arm:
 
-    sigma = 1 / trace((S A S)^-1),    mu = max(0, 1 - m sigma)^2 / m
+    sigma = 1 / trace((S A S)^-1),    d = max(0, 1 - m sigma)^2 / m
 
-so that it is exact where sigma > 1 / m, and no effective mass is above 4/3 of m, the parameter `max_mass`. Where mu is not zero, the
-tool accelerates less than commanded along the lost directions, by the factor A / (A + mu), and null-space torques reach
-the tool by mu / (A + mu). An arm with fewer joints than rows is always there: then mu = 1 / m, and its tool accelerates with the
-least squared error, nearly.
+so that it is exact where sigma > 1 / m, and no effective mass is above 4/3 of m, the parameter `max_mass`. Where d is not zero,
+the tool accelerates less than commanded along the lost directions, by the factor A / (A + d), and null-space torques reach the
+tool by d / (A + d). An arm with fewer joints than rows is always there: then d = 1 / m, and its tool accelerates with nearly the
+least squared error.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from condyle.multibody.robot import Robot
 from condyle.robot.names import nearest
 from condyle.robot.spatial import length as norm
 from condyle.robot.spatial import skew
+from condyle.simulate.simulation import Simulation
+from condyle.simulate.world import EARTH
 from condyle.tape.array import array
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
@@ -59,41 +61,20 @@ def arm_length(robot: Robot, frame: str) -> float:
     return sum(norm(np.asarray(p, dtype=float)) for p in [*path, found.pose.p])
 
 
-class TaskController(ArmController):
+class ToolController(ArmController):
     """A controller of a frame of an arm, along chosen axes of a task frame.
 
-    `axes`: the rows. `task_frame`: a parameter, the rotation (3, 3) of these axes in the world. `posture`, `null_kp`, `null_kd`: where
-    the joints go, 1/s^2 and 1/s, as far as the tool leaves them free. `max_mass`: the damping of singularities, kg, see above.
+    `axes`: the rows. `task_frame`: a parameter, the rotation (3, 3) of these axes in the world.
     """
 
     def __init__(
-        self,
-        simulation: Any,
-        frame: str,
-        *,
-        axes: Sequence[str] | str = AXES,
-        task_frame: Any = None,
-        posture: Any = None,
-        null_kp: Any = 25.0,
-        null_kd: Any = None,
-        max_mass: float | None = None,
-        **options: Any,
+        self, simulation: Simulation, frame: str, *, axes: Sequence[str] | str = AXES, task_frame: Any = None, **options: Any
     ) -> None:
         super().__init__(simulation, **options)
         self.tool = self.frame(frame)
         self.rows = chosen_rows(self.name, axes)
         self.task_frame = self.parameter("task_frame", self._rotation(task_frame))
-        self.posture = self.gain("posture", self._middle() if posture is None else posture, "rad", minimum=None)
-        self.null_kp = self.gain("null_kp", null_kp, "1/s^2")
-        self.null_kd = self.gain("null_kd", 2.0 * np.sqrt(null_kp) if null_kd is None else null_kd, "1/s")
-        heavy = HEAVY * self.robot.mass if max_mass is None else max_mass
-        self.max_mass = self.parameter("max_mass", heavy, "kg", minimum=1e-9)
         self.lever = arm_length(self.robot, self.tool) / LEVER
-
-    @property
-    def redundant(self) -> bool:
-        """Whether there are more joints than rows, so that there is a null space."""
-        return self.size > len(self.rows)
 
     def axis_gain(self, name: str, value: Any, unit: str = "", *, minimum: float | None = 0.0) -> Any:
         """A parameter with one value for all rows, or one for each."""
@@ -104,6 +85,11 @@ class TaskController(ArmController):
             )
         return self.parameter(name, value, unit, minimum=minimum)
 
+    @property
+    def weight(self) -> float:
+        """Mass times gravity, N; 9.81 m/s^2 where the model has none."""
+        return self.robot.mass * float(np.linalg.norm(self.robot.model.gravity) or EARTH)
+
     def at(self, x: Any) -> ToolState:
         """The tool at the state x."""
         return ToolState(self, x.q, x.v)
@@ -113,6 +99,41 @@ class TaskController(ArmController):
         if R.shape != (3, 3) or not np.abs(R @ R.T - np.eye(3)).max() < 1e-9 or np.linalg.det(R) < 0.0:
             raise ControlError(f"controller '{self.name}': task_frame must be a rotation matrix (3, 3)")
         return R
+
+
+class TaskController(ToolController):
+    """A controller that knows the inertia at the tool, and moves the joints in the null space.
+
+    `posture`, `null_kp`, `null_kd`: where the joints go, 1/s^2 and 1/s, as far as the tool leaves them free. `max_mass`: the
+    damping of singularities, kg, see above. Other options as `ToolController`.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        frame: str,
+        *,
+        posture: Any = None,
+        null_kp: Any = 25.0,
+        null_kd: Any = None,
+        max_mass: float | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(simulation, frame, **options)
+        self.posture = self.gain("posture", self._middle() if posture is None else posture, "rad", minimum=None)
+        self.null_kp = self.gain("null_kp", null_kp, "1/s^2")
+        self.null_kd = self.gain("null_kd", 2.0 * np.sqrt(null_kp) if null_kd is None else null_kd, "1/s")
+        heavy = HEAVY * self.robot.mass if max_mass is None else max_mass
+        self.max_mass = self.parameter("max_mass", heavy, "kg", minimum=1e-9)
+
+    @property
+    def redundant(self) -> bool:
+        """Whether there are more joints than rows, so that there is a null space."""
+        return self.size > len(self.rows)
+
+    def at(self, x: Any) -> TaskState:
+        """The tool and its inertia at the state x."""
+        return TaskState(self, x.q, x.v)
 
     def _middle(self) -> np.ndarray:
         """The middle of the joints' ranges; zero without limits."""
@@ -142,7 +163,7 @@ def tool_sample(name: str, reference: Any) -> ToolSample:
 class ToolState:
     """The tool at (q, v), in the axes of the task frame; what is not used is not computed."""
 
-    owner: TaskController
+    owner: ToolController
     q: Any
     v: Any
 
@@ -188,7 +209,7 @@ class ToolState:
         return self.into_task(six_rows)[list(self.owner.rows)]
 
     def error(self, R_d: Any, p_d: Any) -> Any:
-        """(p_d - p, log(R_d R^T)): displacement and rotation vector from the tool to the reference, (6,), axes of the task frame."""
+        """(p_d - p, log(R_d R^T)), (6,): displacement and rotation vector from tool to reference, in axes of the task frame."""
         R, p = self.pose
         turn = R @ quaternion_log(quaternion_of(R.T @ np.asarray(R_d)))
         return self.into_task(np.concatenate([p_d - p, turn]))
@@ -205,11 +226,20 @@ class ToolState:
         t = turn @ turn
         return np.concatenate([wrench[:3], torque - 0.5 * turned + inverse_jacobian_term(t) * (W @ turned)])
 
-    # ---- inertia
+    def torque(self, wrench: Any) -> Any:
+        """J^T F of a wrench along the chosen rows."""
+        return self.J.T @ wrench
+
+
+@dataclass(frozen=True)
+class TaskState(ToolState):
+    """The tool with its inertia and its null space."""
+
+    owner: TaskController
 
     @cached_property
     def A(self) -> Any:
-        """J M^-1 J^T, or what takes its place near a singularity: A + mu S^-2."""
+        """J M^-1 J^T, or what takes its place near a singularity: A + d S^-2."""
         J, m = self.J, self.owner.max_mass
         A = J @ self.owner.robot.inverse_mass_matrix(self.q) @ J.T
         n, S = len(self.owner.rows), np.array([1.0 if k < 3 else self.owner.lever for k in self.owner.rows])
@@ -231,17 +261,13 @@ class ToolState:
         at = self.owner
         return at.null_kp * (at.posture - self.q) - at.null_kd * self.v
 
-    def torque(self, wrench: Any) -> Any:
-        """J^T F of a wrench along the chosen rows."""
-        return self.J.T @ wrench
-
     def projected(self, a0: Any) -> Any:
         """N^T M a0 = M a0 - J^T Lambda J a0: joint forces for the accelerations a0 that leave the tool where it is."""
         M = self.owner.robot.mass_matrix(self.q)
         return M @ a0 - self.J.T @ self.force(self.J @ a0)
 
     def accelerating(self, a: Any, *, friction: bool = False) -> Any:
-        """Joint forces that give the tool the acceleration a of the chosen rows, and the posture what is left:
+        """Joint forces that give the tool the acceleration a of the chosen rows, and the null space the acceleration a0:
 
         J^T (Lambda a + mu + p) + N^T (M a0 + c + g)  =  ID(q, v, a0) + J^T Lambda (a - Jdot v - J a0)
         """

@@ -1,7 +1,7 @@
 """Model-predictive control of an arm's joints, as a block: `controller(x, reference)` gives the torques.
 
-    mpc = ArmMPC(world, horizon=0.4, steps=16, every=10, torque=0.5 * robot.effort_limits)
-    loop = cd.Loop(world, lambda x: mpc(x, move.at(x.t)))
+mpc = ArmMPC(world, horizon=0.4, steps=16, every=10, torque=0.5 * robot.effort_limits)
+loop = cd.Loop(world, lambda x: mpc(x, move.at(x.t)))
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ MOST_STEPS = 200
 class ArmMPC(ArmController):
     """Torques that minimise, over a horizon of `steps` intervals, the weighted squares of
 
-        position (q_k - r_k),  velocity (v_k - r'_k),  effort (a_k - r''_k) / s      and at the end  terminal times the first two
+        q_k - r_k by `position`,    v_k - r'_k by `velocity`,    a_k - r''_k by `effort`,
 
-    with q'' = a constant in each interval, under lower <= q <= upper, |v| <= speed and |ID(q, v, a)| <= torque. Unknowns are the
-    accelerations, so the prediction is exact for any arm, and torques are constraints, affine in a. One real-time iteration is made
-    every `every` ticks; the torque ID(q, v, a_0) follows at every tick, and is clipped to the limits, which linearised constraints
-    may miss. Bounds of q and v are soft, so that a problem has a solution wherever the arm is.
+    and at the end `terminal` times the first two, with q'' = a constant in each interval, under lower <= q <= upper,
+    |v| <= speed and |ID(q, v, a)| <= torque. Unknowns are the accelerations, so the prediction is exact for any arm, and torques
+    are constraints, affine in a. One real-time iteration is made every `every` ticks; the torque ID(q, v, a_0) follows at every
+    tick, and is clipped to the limits, which linearised constraints may miss. Bounds of q and v are soft, so that a problem has a
+    solution wherever the arm is.
 
-    `frame`: the position of this frame is tracked instead of the joints, and `posture` says how much the joints stay where they are.
-    `speed`, `torque`: one number, or one for each joint; by default those of the robot. `friction`: whether torques include damping
-    and dry friction of the joints, as the model has them. The weights are parameters.
+    `frame`: the position of this frame is tracked instead of the joints, and `posture` says how much the joints stay where they
+    are. `speed`, `torque`: one number, or one for each joint; by default those of the robot. `friction`: whether torques include
+    damping and dry friction of the joints, as the model has them. `start`: joint positions that the first plan stays at; from far
+    away the first three solves or so miss the torque limits, and their torques are clipped. The weights are parameters.
 
     The reference is a Sample, extrapolated over the horizon by its velocity and acceleration; or a motion with `at(t)`, whose
-    preview is exact; with `frame`, a ToolSample or a motion of the position. Output: {"u": (nu,), "planned_acceleration": (nv,)}; the plan
-    is the state of a block inside, "NAME_solver". Compile time does not depend on the number of steps: one stage is recorded.
+    preview is exact; with `frame`, a ToolSample or a motion of the position. Output: {"u": (nu,), "planned_acceleration": (nv,)};
+    the plan is the state of a block inside, "NAME_solver". One stage is recorded, so compile time grows little with the
+    number of steps.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class ArmMPC(ArmController):
         speed: Any = None,
         torque: Any = None,
         friction: bool = False,
+        start: Any = None,
         every: int = 1,
         model: Robot | None = None,
         name: str | None = None,
@@ -64,7 +68,9 @@ class ArmMPC(ArmController):
     ) -> None:
         super().__init__(simulation, model=model, name=name)
         if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or not 2 <= steps <= MOST_STEPS:
-            raise ControlError(f"controller '{self.name}': steps must be a whole number from 2 to {MOST_STEPS}, got {steps!r:.40}")
+            raise ControlError(
+                f"controller '{self.name}': steps must be a whole number from 2 to {MOST_STEPS}, got {steps!r:.40}"
+            )
         if not np.isfinite(horizon) or horizon <= 0.0:
             raise ControlError(f"controller '{self.name}': horizon must be a time above zero, s; got {horizon!r:.40}")
         self.tool = None if frame is None else self.frame(frame)
@@ -77,8 +83,11 @@ class ArmMPC(ArmController):
         self.speed = self._limits("speed", self.robot.velocity_limits if speed is None else speed)
         self.torque = self._limits("torque", simulation.effort_limits if torque is None else torque)
         self.problem = self._problem()
-        start = np.concatenate([self._inside(), np.zeros(self.size)])
-        self.solver = SolverBlock(self.problem.rti(**solver), start, name=f"{self.name}_solver", every=every)
+        pose = self._inside() if start is None else np.asarray(start, dtype=float)
+        if pose.shape != (self.size,) or not np.all(np.isfinite(pose)):
+            raise ControlError(f"controller '{self.name}': start must have {self.size} joint positions, got {start!r:.60}")
+        first = np.concatenate([pose, np.zeros(self.size)])
+        self.solver = SolverBlock(self.problem.rti(**solver), first, name=f"{self.name}_solver", every=every)
 
     # ---- the problem
 
@@ -124,13 +133,12 @@ class ArmMPC(ArmController):
 
     def _inside(self) -> np.ndarray:
         """Zero, or the nearest position within the limits."""
-        return np.minimum(np.maximum(np.zeros(self.size), self.robot.lower), self.robot.upper)
+        return np.asarray(np.minimum(np.maximum(np.zeros(self.size), self.robot.lower), self.robot.upper))
 
     # ---- inside of a loop
 
-    def step(self, state: dict[str, Any], *inputs: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
+    def step(self, state: dict[str, Any], x: Any, reference: Any) -> tuple[Any, dict[str, Any]]:
         """The joint forces at the state x of the robot."""
-        x, reference = inputs
         n, m, one = self.size, self.tracked, np.ones
         tracking = [self.position * one(m), self.velocity * one(m)]
         regular = [self.effort * one(n)] + ([] if self.tool is None else [self.posture * one(n)])
@@ -140,8 +148,13 @@ class ArmMPC(ArmController):
             weights=np.concatenate([*tracking, *regular]),
             terminal_weights=self.terminal * np.concatenate(tracking),
         )
-        tau = self.robot.inverse_dynamics(x.q, x.v, a, passive=True) if self.friction else self.robot.inverse_dynamics(x.q, x.v, a)
-        clipped = [np.minimum(np.maximum(t, -limit), limit) if np.isfinite(limit) else t for t, limit in zip(tau, self.torque, strict=True)]
+        tau = (
+            self.robot.inverse_dynamics(x.q, x.v, a, passive=True) if self.friction else self.robot.inverse_dynamics(x.q, x.v, a)
+        )
+        clipped = [
+            np.minimum(np.maximum(t, -limit), limit) if np.isfinite(limit) else t
+            for t, limit in zip(tau, self.torque, strict=True)
+        ]
         return {"u": array(clipped), "planned_acceleration": a}, {}
 
     def _preview(self, x: Any, reference: Any) -> Any:

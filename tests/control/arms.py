@@ -1,4 +1,4 @@
-"""Two arms and what the tests of their controllers share: poses away from singularities, references, an energy balance."""
+"""Two arms and what the tests of their controllers share: poses away from singularities, references, pushes."""
 
 from functools import cache
 from typing import Any
@@ -7,7 +7,6 @@ import numpy as np
 
 import condyle as cd
 from condyle.control.arm_controller import ToolSample
-from condyle.dynamics.rotations import quaternion_log, quaternion_of
 
 READY = np.array([0.3, -1.2, 1.6, -2.0, -1.57, 0.2])
 TOOL = {"ur3": "tool", "panda": "panda_hand_tcp"}
@@ -43,34 +42,6 @@ def pose_rows(name: str, q: np.ndarray) -> dict[str, np.ndarray]:
 def here(R: Any, p: Any) -> ToolSample:
     """The reference of two arrays of a loop."""
     return ToolSample(R.reshape(3, 3), p)
-
-
-class EnergyBalance(cd.Block):
-    """Largest excess of energy over work, J: energy(t) - energy(0) - work of the wrench at the frame; and the largest work.
-
-    Called as balance(x, energy, wrench). A constant wrench of the last tick does the work F . dp + T . log(dR).
-    """
-
-    def __init__(self, frame: str) -> None:
-        super().__init__(name="balance")
-        self.frame = frame
-        for name, shape in {"p": 3, "R": (3, 3), "wrench": 6}.items():
-            self.state(name, np.zeros(shape))
-        for name in ("first", "begun", "work", "most", "excess"):
-            self.state(name, 0.0)
-
-    def step(self, state: dict[str, Any], x: Any, energy: Any, wrench: Any) -> tuple[Any, dict[str, Any]]:
-        """{"excess", "work"} so far."""
-        X = x.frame_pose(self.frame)
-        begun = state["begun"] > 0.5
-        turn = X.R @ quaternion_log(quaternion_of(state["R"].T @ X.R + cd.where(begun, 0.0, 1.0) * np.eye(3)))
-        done = state["wrench"][:3] @ (X.p - state["p"]) + state["wrench"][3:] @ turn
-        work = state["work"] + cd.where(begun, done, 0.0)
-        first = cd.where(begun, state["first"], energy)
-        excess = np.maximum(state["excess"], energy - first - work)
-        most = np.maximum(state["most"], work)
-        after = {"p": X.p, "R": X.R, "wrench": np.zeros(6) + wrench, "first": first, "begun": 1.0, "work": work}
-        return {"excess": excess, "work": most}, {**after, "most": most, "excess": excess}
 
 
 def random_pushes(count: int, seed: int = 0) -> np.ndarray:
