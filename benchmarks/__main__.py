@@ -36,6 +36,7 @@ ALL = (
     "motion",
     "joint_control",
     "task_control",
+    "software_in_the_loop",
     "environments",
     "constraints",
     "mpc",

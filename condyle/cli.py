@@ -20,6 +20,7 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     pidog,
     replay,
     robots,
+    serve,
     sim,
     train,
     tune,

@@ -44,6 +44,10 @@ class FileError(CondyleError, OSError):
     """A file cannot be read or written, or its content is wrong."""
 
 
+class ConnectError(CondyleError, RuntimeError):
+    """Another program cannot be reached, has ended, does not respond, or sends what cannot be used."""
+
+
 class MissingExtraError(CondyleError, ImportError):
     """An optional package is not installed; the message holds the pip command that installs it."""
 

@@ -55,6 +55,7 @@ DRAWN_IN = {
     "sweeps": "pictures_of_lab",
     "control_joint": "pictures_of_joint_control",
     "control_task": "pictures_of_task_control",
+    "software_in_the_loop": "pictures_of_connections",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",

@@ -23,8 +23,8 @@ TRACEBACK = "CONDYLE_TRACEBACK"  # environment variable: set, errors print their
 
 # all commands by group, in the order of --help
 GROUPS = {
-    "See": ("demo", "view", "info", "robots", "plot", "video"),
-    "Run": ("sim", "pidog", "fly", "replay", "export", "import"),
+    "See": ("demo", "view", "watch", "info", "robots", "plot", "video"),
+    "Run": ("sim", "serve", "pidog", "fly", "replay", "export", "import"),
     "Arm lab": ("lab", "tune"),
     "Learn": ("collect", "imitate", "train", "judge", "deploy"),
     "Check": ("doctor", "verify", "gradcheck"),

@@ -267,12 +267,13 @@ def run_signals(run: Run) -> Signals:
     if not run.steps:
         raise FileError(f"{run.path or run.title} holds no step: record a longer run.")
     every = experiment.rates.control_ticks
-    known = ["reference", "command"]
-    for name in known:
+    # a run that was served to another program holds its commands as references
+    command = "command" if "command" in run.extras else "u_external"
+    for name in ("reference", command):
         if name not in run.extras:
             raise FileError(f"{run.path or run.title} has no signal '{name}'{nearest(name, list(run.extras))}")
     # the reference at the first tick of an update, the command at its last
-    records = {"reference": run.extras["reference"][::every], "command": run.extras["command"][every - 1 :: every]}
+    records = {"reference": run.extras["reference"][::every], "command": run.extras[command][every - 1 :: every]}
     whole = len(records["command"])
     records |= {"q": run.q[:-1][::every], "v": run.v[:-1][::every]}
     records = {name: value[:whole] for name, value in records.items()}

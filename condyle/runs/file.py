@@ -20,6 +20,7 @@ import json
 import math
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -196,6 +197,7 @@ class Writer:
         first, checksum = beginning(about, start)
         self.handle = -1
         self.failed: FileError | None = None
+        self._syncing: threading.Thread | None = None
         self.written = Written(0, checksum, 0)
         exists = False
         with file_errors(path, "written", WRITE_ADVICE):
@@ -216,15 +218,18 @@ class Writer:
         first = self.written.steps
         columns = [] if first else [(b"COLS", signals(extras))]
         self._append(*chain(self.written.checksum, *columns, (b"DATA", rows(first, arrays))), first + len(arrays[0]))
-        if monotonic() - self.synced > SYNC_SECONDS:
-            with suppress(OSError):
-                os.fsync(self.handle)
+        if monotonic() - self.synced > SYNC_SECONDS and not (self._syncing and self._syncing.is_alive()):
+            # a disk may take milliseconds, which a loop in real time does not have
+            self._syncing = threading.Thread(target=_sync, args=(os.dup(self.handle),), name="condyle fsync", daemon=True)
+            self._syncing.start()
             self.synced = monotonic()
 
     def close(self, payload: bytes | None) -> None:
         """None; the file has its END record, if there is a payload for it, and is on the disk."""
         if self.handle < 0:
             return
+        if self._syncing is not None:
+            self._syncing.join()
         try:
             if payload is not None and self.failed is None:
                 self._append(*record(b"END ", payload, self.written.checksum), self.written.steps)
@@ -277,6 +282,13 @@ class Writer:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self.handle, rest) :]
+
+
+def _sync(handle: int) -> None:
+    """None; the file is on the disk, and this handle of it closed."""
+    with suppress(OSError):
+        os.fsync(handle)
+    os.close(handle)
 
 
 # ---- reading

@@ -26,9 +26,11 @@ BUILT_IN = {
     "flight": "condyle.flight.scenarios",
     "pidog": "condyle.pidog.plant",
     "lab": "condyle.lab.experiment",
+    "served": "condyle.connect.served_loop",
     **{name: f"condyle.demos.{name}" for name in ("arm", "birotor", "fourlimb", "two_wheeled", "wheeled_pendulum")},
 }
 OPEN = "parameters."  # begins the names of signals that are parameters of the world for one tick
+CLOCK = "clock."  # begins the names of signals that come from the clock of the computer, which no replay computes again
 _builders: dict[str, Callable[..., Loop]] = {}
 
 

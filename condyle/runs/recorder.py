@@ -20,7 +20,7 @@ from condyle.errors import SimulationError
 from condyle.robot.model import digest
 from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, EncodeError
-from condyle.runs.loops import OPEN, data_of, plant, state_columns
+from condyle.runs.loops import CLOCK, OPEN, data_of, plant, state_columns
 from condyle.runs.polylines import Polylines, check_source, encoded, sources_of
 from condyle.runs.run import Run, check_about, made_run
 from condyle.runs.serialize import encode_robot, encode_simulation
@@ -88,6 +88,7 @@ class Recorder:
         except DecodeError as error:
             raise SimulationError(f"a run of robot '{simulation.robot.name:.60}' cannot be recorded: {error}") from None
         self.run: Run | None = None
+        self.last: dict[str, np.ndarray] = {}  # outputs of the last tick that `hold` made
         self._start = self._rows(start[None])[0]
         self._now = 0, start  # (k, x) in one assignment, so that an interrupt sees the old pair or the new
         self._layout = file.Layout(len(self._start), simulation.nu, len(simulation.wrench_frames))
@@ -106,6 +107,11 @@ class Recorder:
         """The present state."""
         return self._now[1]
 
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The names of the signals of a loop that are kept, besides its states and references."""
+        return self._recorded if self.loop is not None else ()
+
     def step(self, u: Any = None, wrenches: Any = None, **extras: Any) -> np.ndarray:
         """The state after one step under the control u, (nu,), and wrenches, (frames, 6); none are zeros. Of a loop: after one
         tick under the references u.
@@ -118,6 +124,50 @@ class Recorder:
                 raise SimulationError("a step of a loop takes its references alone; record=[...] names further signals to keep")
             return self._loop_step(self.loop, u)
         return self.append(self.simulation.step(self.x, u, wrenches=wrenches), u, wrenches, **extras)
+
+    def hold(self, references: Any = None, ticks: int = 1, **clock: float) -> np.ndarray:
+        """The state after some ticks of a loop, one after the other, under references that are held; few ticks take less time
+        so than in a rollout, and have the same bits.
+
+        `clock`: numbers of the computer's clock to keep with each of these ticks, as signals "clock.NAME", which no replay
+        computes.
+        """
+        self._require_open()
+        loop = self.loop
+        if loop is None:
+            raise SimulationError(
+                "references are held in a loop; step a simulation, or make a loop of it, cd.Loop(simulation, ...)"
+            )
+        given = references_of(loop.inputs, references)
+        # one reference alone is passed as an array, which is faster
+        one: Any = next(iter(given.values())) if len(given) == 1 else given or None
+        done: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
+        x, keys = self.x, self._keys()
+        try:
+            for _ in range(ticks):
+                found = loop.step(x, one, record=self._recorded, **keys)
+                x, records = found if self._recorded else (found, {})
+                done.append((x, records))
+                self.last = records
+        finally:
+            # what was made before an error is kept
+            extra = {f"{CLOCK}{name}": float(value) for name, value in clock.items()}
+            while done:
+                n = min(file.BLOCK - self.k % file.BLOCK, len(done))
+                part, done = done[:n], done[n:]
+                rows = {name: np.array([records[name] for _, records in part]) for name in self._recorded}
+                rows |= {name: np.full(n, value) for name, value in extra.items()}
+                repeated = {name: np.broadcast_to(value, (n, *value.shape)) for name, value in given.items()}
+                self._append_rows(np.array([state for state, _ in part]), rows, repeated)
+        return self.x
+
+    def outputs(self, references: Any = None) -> dict[str, np.ndarray]:
+        """The signals that the next tick of a loop would have under these references, by name; nothing is recorded."""
+        self._require_open()
+        if self.loop is None or not self._recorded:
+            return {}
+        found: dict[str, np.ndarray] = self.loop.step(self.x, references, record=self._recorded, freeze=True, **self._keys())[1]
+        return found
 
     def rollout(self, references: Any = None, steps: int | None = None) -> np.ndarray:
         """The state after some ticks of a loop, in one kernel for each block of the file; references as in Loop.rollout."""
@@ -181,9 +231,9 @@ class Recorder:
         given = {name: np.atleast_2d(references[name]) for name in self.loop.inputs}
         self._append_rows(x1[None], {name: records[name][None] for name in self._recorded}, given)
 
-    def finish(self) -> Run:
-        """The run; its file, if there is one, is complete and closed."""
-        return self._finished()
+    def finish(self, stopped: str | None = None) -> Run:
+        """The run; its file, if there is one, is complete and closed. `stopped`: why it ended early, for about["stopped"]."""
+        return self._finished(stopped)
 
     def __enter__(self) -> Recorder:
         return self

@@ -11,7 +11,7 @@ import numpy as np
 
 from condyle.closed_loop.loop import Loop
 from condyle.errors import FileError
-from condyle.runs.loops import OPEN, open_loop, plant
+from condyle.runs.loops import CLOCK, OPEN, open_loop, plant
 from condyle.runs.signals import extra_names
 from condyle.simulate.status import Status
 
@@ -121,7 +121,9 @@ def _loop_steps(run: Run, loop: Loop, options: Mapping[str, Any]) -> Steps:
 
     # what the recorder records: its kernel is compiled already
     signals = {**({"u": run.u} if run.u.shape[1] else {}), **({"wrenches": run.wrenches} if run.wrenches.shape[1] else {})}
-    signals |= {name: values for name, values in run.extras.items() if name not in rows}
+    known = loop.plan.signals
+    timed = {name for name in run.extras if name.startswith(CLOCK) and name not in known}
+    signals |= {name: values for name, values in run.extras.items() if name not in rows and name not in timed}
     record = ["x", *signals]
 
     def step(part: slice) -> tuple[np.ndarray, Status]:

@@ -1,4 +1,4 @@
-"""The only module that opens a port: a viser server on the loopback address, closed to other sites, without a tunnel.
+"""The port of the viewer: a viser server on the loopback address, closed to other sites, without a tunnel.
 
 viser itself binds to every address, can open a tunnel to a public server when a page asks for it, and talks to any page that
 knows its port. Here it listens at the given address (127.0.0.1), there is no tunnel, and pages of other sites are refused.

@@ -18,6 +18,7 @@ from condyle.view.window.live_view import LiveView
 from condyle.view.window.panel import Panel, short
 from condyle.view.window.pose_view import PoseView
 from condyle.view.window.run_view import RunView
+from condyle.view.window.watch_view import Watched, WatchView
 
 if TYPE_CHECKING:
     from condyle.control.controllers import Control
@@ -204,6 +205,24 @@ def open_gallery(runs: Sequence[Run], *, dark: bool = False, host: str = servers
         window.view.play()
 
     return _or_close(window, lambda: choose(names[0]))
+
+
+def watch_window(
+    simulation: Simulation,
+    source: Callable[[], Watched | str | None],
+    *,
+    title: str = "",
+    dark: bool = False,
+    host: str = servers.LOOPBACK,
+    port: int = 8080,
+) -> Window:
+    """A window that shows a simulation which runs elsewhere: `source()` gives its newest state; options as of `open_window`."""
+    window = Window(f"{short(simulation.robot.name, 50)}, watched", host, port)
+
+    def build(server: Any, panel: Panel) -> WatchView:
+        return WatchView(server, panel, simulation, source, title=title, dark=dark)
+
+    return _or_close(window, lambda: window.show(build))
 
 
 def _or_close(window: Window, act: Callable[[], None]) -> Window:
