@@ -1,0 +1,315 @@
+"""A safety filter around any controller: the least change of its joint forces that keeps the robot away from obstacles.
+
+    safety = SafetyFilter(world, distances, margin=0.02, every=4)
+    loop = cd.Loop(world, lambda x, goal: safety(x, controller(x, goal)))
+
+A robot that brakes by  a = -alpha v  moves on the straight line from q to its stop at q + v / alpha. The state is safe if all of this
+line is:  H_i(q, v) = min over s in [0, 1] of  d_i(q + s v / alpha) - margin  is not negative for any pair i. From a safe state braking
+leads to safe states only, so that this set is a control-invariant one, found without a search. H is a barrier function of relative
+degree one, and to first order in v it is  (hd + alpha h) / alpha  of the exponential barrier function of h = d - margin. The filter
+asks for  H(x+) >= (1 - gamma) H(x)  at the next tick, gamma = 1 - exp(-decay T), which for small T is
+
+    hdd + (alpha + decay) hd + alpha decay h >= 0
+
+without a second derivative of the distance: rows  d(q_s) + J(q_s) dq_s/da (a - a_brake)  are exact distances and derivatives at the
+configurations of the next tick's line, linearised at the braking motion, which meets them. Among the accelerations that do, and that
+keep the limits of position, speed, acceleration and torque, it takes the one nearest to the controller's in the metric of M:
+
+    min (a - a_c)^T M (a - a_c)    u = u_c + M (a - a_c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from condyle.control.arm_controller import ArmController
+from condyle.control.least_change import Rows, least_change
+from condyle.dynamics.rotations import quaternion_exp
+from condyle.errors import ControlError
+from condyle.multibody.robot import Robot
+from condyle.obstacles.motion_bound import core_radii, lever_arms
+from condyle.obstacles.robot_distances import RobotDistances
+from condyle.robot.joints import rotation_of
+from condyle.simulate.simulation import Simulation
+from condyle.tape import linalg
+from condyle.tape.array import array, where
+from condyle.tape.loop import scan
+from condyle.tape.table import table
+
+BRAKING = 20.0  # 1/s, at most, by default
+CONFIGURATIONS = 500  # at random, for defaults and checks
+# of an exact penalty: limits of position, speed and acceleration give way first, then distances, then torques
+WEIGHT_LIMITS, WEIGHT_DISTANCES, WEIGHT_TORQUES = 1e2, 1e3, 1e4
+NO_ROW = -1e30  # right side of a row that bounds nothing
+
+
+class SafetyFilter(ArmController):
+    """Joint forces near those given, such that no pair of `distances` comes closer than `margin`: called (x, u).
+
+    The output is a dict: "u" (nu,); "barrier": the least H over the pairs when the robot brakes, m; "slack": by how much the
+    distances of the next tick are short of their condition, m, zero while the program has a solution; "change": the length of
+    a - a_c in the metric of M. Where u is safe and within all limits, "u" is u, to the last bit.
+
+    `margin`: m, one for all pairs or one for each. `alpha`: 1/s, rate of braking, by default 20 or what the torques allow.
+    `decay`: 1/s, at which H may fall to zero, alpha by default. `speed`, `acceleration`: limits of the joints, by default those of
+    the robot and 2 alpha speed; `torque`: by default those of the robot. `samples`: points on the line at which distances are
+    computed. `robustness`: m, added to the margin for what happens within a tick, computed by default (`tick_error`).
+
+    With moving obstacles (`moving=True`) call (x, u, poses, velocities): 4 x 4 poses (obstacles, 4, 4), and velocities
+    (obstacles, 6), linear at the origin of the pose, then angular, in world axes; the parameter "poses" where none are given.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        distances: RobotDistances,
+        *,
+        margin: Any = 0.02,
+        alpha: float | None = None,
+        decay: float | None = None,
+        speed: Any = None,
+        acceleration: Any = None,
+        torque: Any = None,
+        samples: int = 2,
+        robustness: Any = None,
+        model: Robot | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(simulation, model=model, **options)
+        if not isinstance(distances, RobotDistances) or distances.robot.joint_names != self.robot.joint_names:
+            raise ControlError(f"controller '{self.name}' needs the robot_distances of its own robot '{self.robot.name}'")
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise ControlError(f"controller '{self.name}': samples must be a whole number from 1 up, got {samples!r:.40}")
+        self.distances, self.samples = distances, samples
+        self.lever_arms, self.radii = lever_arms(distances), core_radii(distances)
+        self.revolute = np.array([1.0 if np.any(link.axes[0].angular) else 0.0 for link in self.robot.model.links])
+        speeds = self._limit("speed", self.robot.velocity_limits if speed is None else speed)
+        torques = np.broadcast_to(np.asarray(self.robot.effort_limits if torque is None else torque, dtype=float), self.size)
+        rate = braking_rate(self.robot, speeds, torques) if alpha is None else float(alpha)
+        accelerations = self._limit("acceleration", 2.0 * rate * speeds if acceleration is None else acceleration)
+        self._check_margin(margin)
+        self.margin = self.parameter("margin", margin, "m", minimum=0.0)
+        self.alpha = self.parameter("alpha", rate, "1/s", minimum=1e-3)
+        self.decay = self.parameter("decay", rate if decay is None else decay, "1/s", minimum=0.0)
+        self.speed = self.parameter("speed", speeds, "rad/s", minimum=0.0)
+        self.acceleration = self.parameter("acceleration", accelerations, "rad/s^2", minimum=0.0)
+        self.torque = self.parameter("torque", np.minimum(torques, 1e9), "N m", minimum=0.0)
+        T = simulation.dt * self.every
+        chosen = tick_error(distances, accelerations, T, rate) if robustness is None else robustness
+        self.robustness = self.parameter("robustness", chosen, "m", minimum=0.0)
+        if distances.moving:
+            self.poses = self.parameter("poses", np.array([each.pose for each in distances.obstacles]), "m")
+
+    def _limit(self, name: str, value: Any) -> np.ndarray:
+        found = np.broadcast_to(np.asarray(value, dtype=float), self.size)
+        if not np.all(np.isfinite(found)) or not np.all(found > 0.0):
+            raise ControlError(f"controller '{self.name}' needs a positive, finite {name} for each joint: give {name}=")
+        return np.array(found)
+
+    def _check_margin(self, margin: Any) -> None:
+        """Raise if a pair can never be as far apart as its margin."""
+        count = len(self.distances)
+        if np.shape(margin) not in ((), (count,)):
+            raise ControlError(f"controller '{self.name}': margin must be one number, or {count} for the pairs; got {np.shape(margin)}")
+        if self.distances.moving:
+            apart = np.array([each.pose for each in self.distances.obstacles])
+            apart = np.broadcast_to(apart, (CONFIGURATIONS, *apart.shape))
+            d = self.distances(_random(self.robot), apart)
+        else:
+            d = self.distances(_random(self.robot))
+        most, least = np.max(d, axis=0), np.min(d, axis=0)
+        for k, (pair, high, wanted) in enumerate(zip(self.distances.pairs, most, np.broadcast_to(margin, count), strict=True)):
+            if pair.other >= 0 and high <= wanted + 1e-3 and high - least[k] > 1e-6:
+                a, b = self.distances.names[k]
+                raise ControlError(
+                    f"controller '{self.name}': the links '{a}' and '{b}' are never farther apart than {1e3 * high:.1f} mm, so that "
+                    f"a margin of {1e3 * wanted:.1f} mm cannot hold: leave them out by skip=, or give one margin for each pair"
+                )
+        # a pair of links whose distance never changes bounds nothing
+        self.constant = most - least <= 1e-6
+
+    # ---- one tick
+
+    def step(self, state: dict[str, Any], x: Any, u: Any, poses: Any = None, velocities: Any = None) -> tuple[Any, dict[str, Any]]:
+        """({"u", "barrier", "slack", "change"}, {}): the joint forces of this tick."""
+        q, v, T, n = array(x.q), array(x.v), self.dt, self.size
+        u = array(u)
+        a_c = self.robot.forward_dynamics(q, v, u, passive=True)
+        M = array(self.robot.mass_matrix(q))
+        L = linalg.cholesky(M)
+        alpha = array([self.alpha + 0.0])[0]
+        tau = 1.0 / alpha
+        brake = -v / (tau + 0.5 * T)
+
+        def row(c: Any, right: Any) -> Any:
+            """(g of length 1, right side, length) of c (a - a_c) >= right over z = L^T (a - a_c)."""
+            g = _forward(L, c)
+            squared = sum((each * each for each in g), 0.0)
+            ok = squared > 1e-24
+            length = np.sqrt(where(ok, squared, 1.0))
+            by = where(ok, 1.0 / length, 0.0)
+            return array([*(each * by for each in g), where(ok, right * by, NO_ROW), length])
+
+        lines, barrier = self._distance_rows(x, q, v, brake, a_c, (T, tau), row, poses, velocities)
+        limits = table(self._limit_rows(q, v, brake, a_c, (T, tau), row))
+        forces = table(self._torque_rows(L, u))
+        parts = [
+            Rows(_columns(each, 0, n), _column(each, n), weight)
+            for each, weight in ((lines, WEIGHT_DISTANCES), (limits, WEIGHT_LIMITS), (forces, WEIGHT_TORQUES))
+        ]
+        z = least_change(parts).z
+        short = scan(lambda _, most, e: (np.maximum(most, (e[n] - e[:n] @ z) * e[n + 1] * e[n + 2]), None), 0.0, lines)[0]
+        safe = u + L @ z
+        change = np.sqrt(sum((each * each for each in z), 0.0))
+        limit = self.torque + 0.0
+        return {"u": np.minimum(np.maximum(safe, -limit), limit), "barrier": barrier, "slack": short, "change": change}, {}
+
+    def _distance_rows(
+        self, x: Any, q: Any, v: Any, brake: Any, a_c: Any, times: Any, row: Any, poses: Any, velocities: Any
+    ) -> tuple[Any, Any]:
+        """(rows (samples pairs, n + 3): g, right side, length, m per unit of it; the least barrier)."""
+        T, tau = times
+        count, K = len(self.distances), self.samples
+        gamma = 1.0 - np.exp(-self.decay * T)
+        margin = np.broadcast_to(np.asarray(self.margin + self.robustness, dtype=object), count)
+        obstacles, rates = self._obstacles(poses, velocities)
+
+        def sample(_: Any, least: Any, s: Any) -> Any:
+            # what the acceleration moves, and the configuration if the robot brakes
+            reach = T * (0.5 * T + s * tau)
+            q_s = q + v * (T + s * tau) + brake * reach
+            d, J = self.distances.function_with_jacobian(q_s, *self._moved(obstacles, rates, T + s * tau))
+            room = array([d[i] - margin[i] - self._curvature(v * tau, rates, tau, i) for i in range(count)])
+            rows = []
+            for i in range(count):
+                right = where(self.constant[i], NO_ROW, -gamma * room[i] / reach + J[i] @ (brake - a_c))
+                rows.append(array([*row(J[i], right), reach]))
+                least = least if self.constant[i] else np.minimum(least, room[i])
+            return least, array(rows)
+
+        least, written = scan(sample, 1e9, np.arange(1, K + 1) / K)
+        return written.reshape(K * count, self.size + 3), least
+
+    def _curvature(self, line: Any, rates: Any, tau: Any, pair: int) -> Any:
+        """How far the distance may be below its chord between two samples, and from q to the first, m.
+
+        Along a line of length 1 in the parameter, d'' <= D^2 / r + W D for points that move by D and turn by W, and axes at least
+        r apart; the part of it that matters is half of that over the square of the number of samples.
+        """
+        D = sum((float(R) * np.abs(each) for R, each in zip(self.lever_arms[pair], line, strict=True) if R > 0.0), 0.0)
+        W = sum((float(r) * np.abs(each) for r, each in zip(self.revolute, line, strict=True)), 0.0)
+        k = self.distances.pairs[pair].obstacle
+        if rates is not None and k >= 0:
+            D = D + tau * np.sqrt(sum((each * each for each in rates[k][:3]), 0.0))
+        r = float(self.radii[pair])
+        bend = W * D if np.isinf(r) else D * D / (r + array([self.margin + 0.0]).ravel()[0]) + W * D
+        return 0.5 / self.samples**2 * bend
+
+    def _obstacles(self, poses: Any, velocities: Any) -> tuple[Any, Any]:
+        if not self.distances.moving:
+            if poses is not None:
+                raise ControlError(f"controller '{self.name}': its obstacles do not move; make the distances with moving=True")
+            return None, None
+        count = len(self.distances.obstacles)
+        given = self.poses + 0.0 if poses is None else np.asarray(poses, dtype=object).reshape(count, 4, 4)
+        return given, None if velocities is None else np.asarray(velocities, dtype=object).reshape(count, 6)
+
+    def _moved(self, poses: Any, rates: Any, time: Any) -> tuple[Any, ...]:
+        """The poses of the obstacles after a time."""
+        if poses is None:
+            return ()
+        if rates is None:
+            return (array(poses),)
+        found = np.array(poses, dtype=object)
+        for k, rate in enumerate(rates):
+            found[k, :3, 3] = found[k, :3, 3] + rate[:3] * time
+            found[k, :3, :3] = rotation_of(quaternion_exp(array(rate[3:]) * time)) @ found[k, :3, :3]
+        return (array(found),)
+
+    def _limit_rows(self, q: Any, v: Any, brake: Any, a_c: Any, times: Any, row: Any) -> list[Any]:
+        """Both sides of the interval that limits of position, speed and acceleration leave each acceleration."""
+        T, tau = times
+        reach = T * (0.5 * T + tau)
+        ahead = q + v * (T + tau)
+        speed, most = (np.broadcast_to(np.asarray(p + 0.0, dtype=object), self.size) for p in (self.speed, self.acceleration))
+        lower, upper = self.robot.lower, self.robot.upper
+        rows = []
+        for i in range(self.size):
+            low = np.maximum(-most[i], (-speed[i] - v[i]) / T)
+            high = np.minimum(most[i], (speed[i] - v[i]) / T)
+            if np.isfinite(lower[i]):
+                low = np.maximum(low, (lower[i] - ahead[i]) / reach)
+            if np.isfinite(upper[i]):
+                high = np.minimum(high, (upper[i] - ahead[i]) / reach)
+            # braking is always allowed
+            unit = np.eye(self.size)[i]
+            rows += [row(unit, np.minimum(low, brake[i]) - a_c[i]), row(-unit, a_c[i] - np.maximum(high, brake[i]))]
+        return rows
+
+    def _torque_rows(self, L: Any, u: Any) -> list[Any]:
+        """|u + L z| <= torque, since M (a - a_c) = L z."""
+        limit = np.broadcast_to(np.asarray(self.torque + 0.0, dtype=object), self.size)
+        rows = []
+        for i in range(self.size):
+            length = np.sqrt(sum((each * each for each in L[i, : i + 1]), 0.0))
+            by = 1.0 / length
+            for sign in (1.0, -1.0):
+                rows.append(array([*(sign * each * by for each in L[i]), (-limit[i] - sign * u[i]) * by, length]))
+        return rows
+
+
+def _forward(L: Any, c: Any) -> list[Any]:
+    """L^-1 c."""
+    found: list[Any] = []
+    for i in range(len(c)):
+        found.append((c[i] - sum((L[i, j] * found[j] for j in range(i)), 0.0)) / L[i, i])
+    return found
+
+
+def _columns(rows: Any, first: int, last: int) -> Any:
+    return scan(lambda _, state, row: (state, row[first:last]), (), rows)[1]
+
+
+def _column(rows: Any, k: int) -> Any:
+    return scan(lambda _, state, row: (state, row[k]), (), rows)[1]
+
+
+def _random(robot: Robot) -> np.ndarray:
+    found: np.ndarray = robot.random_configuration(np.random.default_rng(0), CONFIGURATIONS)
+    return found
+
+
+def braking_rate(robot: Robot, speed: np.ndarray, torque: np.ndarray) -> float:
+    """The alpha with which the robot brakes from its largest speeds within its torques, at most 20 1/s.
+
+    |M| alpha speed + |c(q, v)| <= torque at random configurations, and speeds of random signs.
+    """
+    rng = np.random.default_rng(1)
+    q = _random(robot)
+    v = np.where(rng.uniform(size=q.shape) < 0.5, -1.0, 1.0) * speed
+    bias = np.abs(np.asarray(robot.bias_forces(q, v)))
+    inertia = np.abs(np.asarray(robot.mass_matrix(q))) @ speed
+    rate = float(np.min((np.asarray(torque) - bias) / inertia))
+    if not rate > 0.0:
+        raise ControlError(
+            f"robot '{robot.name}' cannot brake from its largest speeds within its torques: give speed= or torque=, or alpha="
+        )
+    return min(rate, BRAKING)
+
+
+def tick_error(distances: RobotDistances, acceleration: Any, T: float, alpha: float) -> np.ndarray:
+    """(pairs,): what is added to the margin, m: motion within a tick, and what the linearisation of a tick leaves out.
+
+    sum_j R_ij a_j T^2 / 2  +  W D / 2,  W and D: rotation and motion by the largest change of the stop in one tick, a T / alpha.
+    """
+    R, a = lever_arms(distances), np.asarray(acceleration, dtype=float)
+    turn = a * T / alpha
+    revolute = np.array([1.0 if np.any(link.axes[0].angular) else 0.0 for link in distances.robot.model.links])
+    found: np.ndarray = R @ a * (0.5 * T * T) + 0.5 * (R @ turn) * float(np.sum(turn * revolute))
+    return found
+
+
+__all__: Sequence[str] = ["SafetyFilter", "braking_rate", "tick_error"]
