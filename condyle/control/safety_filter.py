@@ -30,7 +30,7 @@ from condyle.control.least_change import Rows, least_change
 from condyle.dynamics.rotations import quaternion_exp
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
-from condyle.obstacles.motion_bound import core_radii, lever_arms
+from condyle.obstacles.motion_bound import core_radii, curvature_bounds, lever_arms, revolute
 from condyle.obstacles.robot_distances import RobotDistances
 from condyle.robot.joints import rotation_of
 from condyle.simulate.simulation import Simulation
@@ -84,8 +84,7 @@ class SafetyFilter(ArmController):
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ControlError(f"controller '{self.name}': samples must be a whole number from 1 up, got {samples!r:.40}")
         self.distances, self.samples = distances, samples
-        self.lever_arms, self.radii = lever_arms(distances), core_radii(distances)
-        self.revolute = np.array([1.0 if np.any(link.axes[0].angular) else 0.0 for link in self.robot.model.links])
+        self.radii, self.curvatures = core_radii(distances), curvature_bounds(distances)
         speeds = self._limit("speed", self.robot.velocity_limits if speed is None else speed)
         torques = np.broadcast_to(np.asarray(self.robot.effort_limits if torque is None else torque, dtype=float), self.size)
         rate = braking_rate(self.robot, speeds, torques) if alpha is None else float(alpha)
@@ -129,7 +128,7 @@ class SafetyFilter(ArmController):
                     f"a margin of {1e3 * wanted:.1f} mm cannot hold: leave them out by skip=, or give one margin for each pair"
                 )
         # a pair of links whose distance never changes bounds nothing
-        self.constant = most - least <= 1e-6
+        self.constant = np.array([pair.other >= 0 for pair in self.distances.pairs]) & (most - least <= 1e-6)
 
     # ---- one tick
 
@@ -182,31 +181,31 @@ class SafetyFilter(ArmController):
             reach = T * (0.5 * T + s * tau)
             q_s = q + v * (T + s * tau) + brake * reach
             d, J = self.distances.function_with_jacobian(q_s, *self._moved(obstacles, rates, T + s * tau))
-            room = array([d[i] - margin[i] - self._curvature(v * tau, rates, tau, i) for i in range(count)])
             rows = []
             for i in range(count):
-                right = where(self.constant[i], NO_ROW, -gamma * room[i] / reach + J[i] @ (brake - a_c))
-                rows.append(array([*row(J[i], right), reach]))
-                least = least if self.constant[i] else np.minimum(least, room[i])
+                if self.constant[i]:
+                    rows.append(array([*np.zeros(self.size), NO_ROW, 0.0, 0.0]))
+                    continue
+                dip, by_v = self._dip(i, v + brake * T, tau, rates)
+                room = d[i] - margin[i] - dip
+                c = J[i] * reach - by_v * T
+                rows.append(array([*row(c, -gamma * room + c @ (brake - a_c)), 1.0]))
+                least = np.minimum(least, room)
             return least, array(rows)
 
-        least, written = scan(sample, 1e9, np.arange(1, K + 1) / K)
+        least, written = scan(sample, 1e9, np.arange(1, 2 * K, 2) / (2 * K - 1))
         return written.reshape(K * count, self.size + 3), least
 
-    def _curvature(self, line: Any, rates: Any, tau: Any, pair: int) -> Any:
-        """How far the distance may be below its chord between two samples, and from q to the first, m.
-
-        Along a line of length 1 in the parameter, d'' <= D^2 / r + W D for points that move by D and turn by W, and axes at least
-        r apart; the part of it that matters is half of that over the square of the number of samples.
-        """
-        D = sum((float(R) * np.abs(each) for R, each in zip(self.lever_arms[pair], line, strict=True) if R > 0.0), 0.0)
-        W = sum((float(r) * np.abs(each) for r, each in zip(self.revolute, line, strict=True)), 0.0)
-        k = self.distances.pairs[pair].obstacle
-        if rates is not None and k >= 0:
-            D = D + tau * np.sqrt(sum((each * each for each in rates[k][:3]), 0.0))
-        r = float(self.radii[pair])
-        bend = W * D if np.isinf(r) else D * D / (r + array([self.margin + 0.0]).ravel()[0]) + W * D
-        return 0.5 / self.samples**2 * bend
+    def _dip(self, pair: int, v: Any, tau: Any, rates: Any) -> tuple[Any, Any]:
+        """(how far the distance may be below its values at the samples, m; its derivative by v)  (`curvature_bounds`)."""
+        scale = tau * tau * (0.5 / (2 * self.samples - 1) ** 2)
+        by_v = array([scale * float(c) * each for c, each in zip(self.curvatures[pair], v, strict=True)])
+        dip, k = by_v @ v, self.distances.pairs[pair].obstacle
+        if rates is not None and k >= 0 and np.isfinite(self.radii[pair]):
+            # the motion of an obstacle adds to that of the points: (a + b)^2 <= 2 a^2 + 2 b^2
+            dip = 2.0 * dip + 2.0 * scale / float(self.radii[pair]) * sum((each * each for each in rates[k][:3]), 0.0)
+            return dip, 4.0 * by_v
+        return dip, 2.0 * by_v
 
     def _obstacles(self, poses: Any, velocities: Any) -> tuple[Any, Any]:
         if not self.distances.moving:
@@ -307,8 +306,7 @@ def tick_error(distances: RobotDistances, acceleration: Any, T: float, alpha: fl
     """
     R, a = lever_arms(distances), np.asarray(acceleration, dtype=float)
     turn = a * T / alpha
-    revolute = np.array([1.0 if np.any(link.axes[0].angular) else 0.0 for link in distances.robot.model.links])
-    found: np.ndarray = R @ a * (0.5 * T * T) + 0.5 * (R @ turn) * float(np.sum(turn * revolute))
+    found: np.ndarray = R @ a * (0.5 * T * T) + 0.5 * (R @ turn) * float(np.sum(turn * revolute(distances.robot)))
     return found
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from condyle.dynamics.kinematics import ancestors
 from condyle.errors import RobotError
+from condyle.multibody.robot import Robot
 from condyle.obstacles.fit import LinkCapsule
 from condyle.obstacles.robot_distances import RobotDistances
 from condyle.obstacles.shapes import Box, Plane, Solid
@@ -75,3 +76,22 @@ def core_radii(distances: RobotDistances) -> np.ndarray:
 
 def _radius(solid: Solid) -> float:
     return float("inf") if isinstance(solid, Plane) else 0.0 if isinstance(solid, Box) else solid.radius
+
+
+def revolute(robot: Robot) -> np.ndarray:
+    """(nv,): 1 for revolute joints, 0 for prismatic ones."""
+    return np.array([1.0 if isinstance(link.kind, Revolute) else 0.0 for link in robot.model.links])
+
+
+def curvature_bounds(distances: RobotDistances) -> np.ndarray:
+    """c (pairs, nv):  d_i'' <= sum_j c_ij dq_j^2  along  q + s dq, wherever the pair is apart.
+
+    A distance is the least over pairs of points a and b of |b - a| less both radii. Points move by at most D = sum_j R_ij |dq_j|, and
+    on curves with |p''| <= W D, W = sum |dq_j| over revolute joints, so that the second derivative of |b - a| is at most
+    D^2 / r + W D with the sum r of the radii (no D^2 / r for planes). Products are bounded by squares:  D^2 <= (sum R) sum R dq^2.
+    Only from above: where the closest points jump, the derivative of the distance falls.
+    """
+    R, radii, w = lever_arms(distances), core_radii(distances), revolute(distances.robot)
+    total = R.sum(axis=1, keepdims=True)
+    found: np.ndarray = total / radii[:, None] * R + 0.5 * (total * w + float(w.sum()) * R)
+    return found
