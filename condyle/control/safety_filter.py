@@ -21,7 +21,7 @@ keep the limits of position, speed, acceleration and torque, it takes the one ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,13 +36,15 @@ from condyle.robot.joints import rotation_of
 from condyle.simulate.simulation import Simulation
 from condyle.tape import linalg
 from condyle.tape.array import array, where
-from condyle.tape.loop import scan
+from condyle.tape.loop import loop, scan
 from condyle.tape.table import table
 
 BRAKING = 20.0  # 1/s, at most, by default
 CONFIGURATIONS = 500  # at random, for defaults and checks
 # of an exact penalty: limits of position, speed and acceleration give way first, then distances, then torques
 WEIGHT_LIMITS, WEIGHT_DISTANCES, WEIGHT_TORQUES = 1e2, 1e3, 1e4
+ROUNDS = 2  # of the program with rows at its own solution, where the first one does not keep the barrier
+TOLERANCE = 2e-5  # m, of the barrier of the next tick
 NO_ROW = -1e30  # right side of a row that bounds nothing
 
 
@@ -134,67 +136,70 @@ class SafetyFilter(ArmController):
 
     def step(self, state: dict[str, Any], x: Any, u: Any, poses: Any = None, velocities: Any = None) -> tuple[Any, dict[str, Any]]:
         """({"u", "barrier", "slack", "change"}, {}): the joint forces of this tick."""
-        q, v, T, n = array(x.q), array(x.v), self.dt, self.size
+        q, v, n = array(x.q), array(x.v), self.size
         u = array(u)
         a_c = self.robot.forward_dynamics(q, v, u, passive=True)
-        M = array(self.robot.mass_matrix(q))
-        L = linalg.cholesky(M)
-        alpha = array([self.alpha + 0.0])[0]
-        tau = 1.0 / alpha
-        brake = -v / (tau + 0.5 * T)
-
-        def row(c: Any, right: Any) -> Any:
-            """(g of length 1, right side, length) of c (a - a_c) >= right over z = L^T (a - a_c)."""
-            g = _forward(L, c)
-            squared = sum((each * each for each in g), 0.0)
-            ok = squared > 1e-24
-            length = np.sqrt(where(ok, squared, 1.0))
-            by = where(ok, 1.0 / length, 0.0)
-            return array([*(each * by for each in g), where(ok, right * by, NO_ROW), length])
-
-        lines, barrier = self._distance_rows(x, q, v, brake, a_c, (T, tau), row, poses, velocities)
-        limits = table(self._limit_rows(q, v, brake, a_c, (T, tau), row))
-        forces = table(self._torque_rows(L, u))
-        parts = [
-            Rows(_columns(each, 0, n), _column(each, n), weight)
-            for each, weight in ((lines, WEIGHT_DISTANCES), (limits, WEIGHT_LIMITS), (forces, WEIGHT_TORQUES))
+        L = linalg.cholesky(array(self.robot.mass_matrix(q)))
+        tau = 1.0 / array([self.alpha + 0.0])[0]
+        at = _Tick(q, v, self.dt, tau, -v / (tau + 0.5 * self.dt), a_c, L, *self._obstacles(poses, velocities))
+        braking, barrier = self._distance_rows(at, at.brake, 1e9)
+        fixed = [
+            _rows(table(self._limit_rows(at)), n, WEIGHT_LIMITS),
+            _rows(table(self._torque_rows(L, u)), n, WEIGHT_TORQUES),
         ]
-        z = least_change(parts).z
-        short = scan(lambda _, most, e: (np.maximum(most, (e[n] - e[:n] @ z) * e[n + 1] * e[n + 2]), None), 0.0, lines)[0]
-        safe = u + L @ z
-        change = np.sqrt(sum((each * each for each in z), 0.0))
-        limit = self.torque + 0.0
-        return {"u": np.minimum(np.maximum(safe, -limit), limit), "barrier": barrier, "slack": short, "change": change}, {}
+        z = least_change([_rows(braking, n, WEIGHT_DISTANCES), *fixed]).z
+        wanted = np.minimum(barrier * np.exp(-self.decay * at.T), -TOLERANCE)
 
-    def _distance_rows(
-        self, x: Any, q: Any, v: Any, brake: Any, a_c: Any, times: Any, row: Any, poses: Any, velocities: Any
-    ) -> tuple[Any, Any]:
-        """(rows (samples pairs, n + 3): g, right side, length, m per unit of it; the least barrier)."""
-        T, tau = times
+        def again(_: Any, last: Any) -> Any:
+            """The program with the rows at the solution, too: where closest points jump, those on both sides."""
+            z = least_change([_rows(each, n, WEIGHT_DISTANCES) for each in (braking, last["rows"])] + fixed).z
+            rows, found = self._distance_rows(at, a_c + _backward(L, z), 1e9)
+            return {"z": z, "rows": rows, "barrier": found, "rounds": last["rounds"] + 1.0}
+
+        rows, found = self._distance_rows(at, a_c + _backward(L, z), 1e9)
+        first = {"z": z, "rows": rows, "barrier": found, "rounds": 0.0}
+        end = loop(again, first, ROUNDS, until=lambda last: last["barrier"] >= wanted)
+        # what does not keep the barrier is replaced by braking, which does
+        ok = end["barrier"] >= wanted
+        stop = _multiplied(L, at.brake - a_c)
+        z = where(ok, end["z"], stop)
+        safe = u + L @ z
+        limit = self.torque + 0.0
+        output = {
+            "u": np.minimum(np.maximum(safe, -limit), limit),
+            "barrier": barrier,
+            "slack": np.maximum(wanted - end["barrier"], 0.0),
+            "change": np.sqrt(sum((each * each for each in z), 0.0)),
+            "brakes": where(ok, 0.0, 1.0),
+        }
+        return output, {}
+
+    def _distance_rows(self, at: _Tick, a: Any, most: float) -> tuple[Any, Any]:
+        """(rows (samples pairs, n + 1) over z, linearised at the acceleration a; the least barrier there, m)."""
         count, K = len(self.distances), self.samples
-        gamma = 1.0 - np.exp(-self.decay * T)
+        gamma = 1.0 - np.exp(-self.decay * at.T)
         margin = np.broadcast_to(np.asarray(self.margin + self.robustness, dtype=object), count)
-        obstacles, rates = self._obstacles(poses, velocities)
+        dips = [self._dip(i, at.v + a * at.T, at.tau, at.rates) for i in range(count)]
 
         def sample(_: Any, least: Any, s: Any) -> Any:
-            # what the acceleration moves, and the configuration if the robot brakes
-            reach = T * (0.5 * T + s * tau)
-            q_s = q + v * (T + s * tau) + brake * reach
-            d, J = self.distances.function_with_jacobian(q_s, *self._moved(obstacles, rates, T + s * tau))
+            # what the acceleration moves within a tick
+            reach = at.T * (0.5 * at.T + s * at.tau)
+            q_s = at.q + at.v * (at.T + s * at.tau) + a * reach
+            d, J = self.distances.function_with_jacobian(q_s, *self._moved(at.poses, at.rates, at.T + s * at.tau))
             rows = []
             for i in range(count):
                 if self.constant[i]:
-                    rows.append(array([*np.zeros(self.size), NO_ROW, 0.0, 0.0]))
+                    rows.append(array([*np.zeros(self.size), NO_ROW]))
                     continue
-                dip, by_v = self._dip(i, v + brake * T, tau, rates)
+                dip, by_v = dips[i]
                 room = d[i] - margin[i] - dip
-                c = J[i] * reach - by_v * T
-                rows.append(array([*row(c, -gamma * room + c @ (brake - a_c)), 1.0]))
+                c = J[i] * reach - by_v * at.T
+                rows.append(_row(at.L, c, c @ (a - at.a_c) - gamma * room))
                 least = np.minimum(least, room)
             return least, array(rows)
 
-        least, written = scan(sample, 1e9, np.arange(1, 2 * K, 2) / (2 * K - 1))
-        return written.reshape(K * count, self.size + 3), least
+        least, written = scan(sample, most, np.arange(1, 2 * K, 2) / (2 * K - 1))
+        return written.reshape(K * count, self.size + 1), least
 
     def _dip(self, pair: int, v: Any, tau: Any, rates: Any) -> tuple[Any, Any]:
         """(how far the distance may be below its values at the samples, m; its derivative by v)  (`curvature_bounds`)."""
@@ -228,24 +233,24 @@ class SafetyFilter(ArmController):
             found[k, :3, :3] = rotation_of(quaternion_exp(array(rate[3:]) * time)) @ found[k, :3, :3]
         return (array(found),)
 
-    def _limit_rows(self, q: Any, v: Any, brake: Any, a_c: Any, times: Any, row: Any) -> list[Any]:
+    def _limit_rows(self, at: _Tick) -> list[Any]:
         """Both sides of the interval that limits of position, speed and acceleration leave each acceleration."""
-        T, tau = times
-        reach = T * (0.5 * T + tau)
-        ahead = q + v * (T + tau)
+        reach = at.T * (0.5 * at.T + at.tau)
+        ahead = at.q + at.v * (at.T + at.tau)
         speed, most = (np.broadcast_to(np.asarray(p + 0.0, dtype=object), self.size) for p in (self.speed, self.acceleration))
         lower, upper = self.robot.lower, self.robot.upper
         rows = []
         for i in range(self.size):
-            low = np.maximum(-most[i], (-speed[i] - v[i]) / T)
-            high = np.minimum(most[i], (speed[i] - v[i]) / T)
+            low = np.maximum(-most[i], (-speed[i] - at.v[i]) / at.T)
+            high = np.minimum(most[i], (speed[i] - at.v[i]) / at.T)
             if np.isfinite(lower[i]):
                 low = np.maximum(low, (lower[i] - ahead[i]) / reach)
             if np.isfinite(upper[i]):
                 high = np.minimum(high, (upper[i] - ahead[i]) / reach)
             # braking is always allowed
             unit = np.eye(self.size)[i]
-            rows += [row(unit, np.minimum(low, brake[i]) - a_c[i]), row(-unit, a_c[i] - np.maximum(high, brake[i]))]
+            low, high = np.minimum(low, at.brake[i]), np.maximum(high, at.brake[i])
+            rows += [_row(at.L, unit, low - at.a_c[i]), _row(at.L, -unit, at.a_c[i] - high)]
         return rows
 
     def _torque_rows(self, L: Any, u: Any) -> list[Any]:
@@ -256,24 +261,53 @@ class SafetyFilter(ArmController):
             length = np.sqrt(sum((each * each for each in L[i, : i + 1]), 0.0))
             by = 1.0 / length
             for sign in (1.0, -1.0):
-                rows.append(array([*(sign * each * by for each in L[i]), (-limit[i] - sign * u[i]) * by, length]))
+                rows.append(array([*(sign * each * by for each in L[i]), (-limit[i] - sign * u[i]) * by]))
         return rows
 
 
-def _forward(L: Any, c: Any) -> list[Any]:
-    """L^-1 c."""
-    found: list[Any] = []
+class _Tick(NamedTuple):
+    """The state of the robot, the length T of a tick, the time 1 / alpha, accelerations, the factor of M, and the obstacles."""
+
+    q: Any
+    v: Any
+    T: Any
+    tau: Any
+    brake: Any
+    a_c: Any
+    L: Any
+    poses: Any
+    rates: Any
+
+
+def _row(L: Any, c: Any, right: Any) -> Any:
+    """(g of length 1, right side) over z = L^T (a - a_c) of  c (a - a_c) >= right; one that bounds nothing where c is zero."""
+    g: list[Any] = []
     for i in range(len(c)):
-        found.append((c[i] - sum((L[i, j] * found[j] for j in range(i)), 0.0)) / L[i, i])
-    return found
+        g.append((c[i] - sum((L[i, j] * g[j] for j in range(i)), 0.0)) / L[i, i])
+    squared = sum((each * each for each in g), 0.0)
+    ok = squared > 1e-24
+    by = where(ok, 1.0 / np.sqrt(where(ok, squared, 1.0)), 0.0)
+    return array([*(each * by for each in g), where(ok, right * by, NO_ROW)])
 
 
-def _columns(rows: Any, first: int, last: int) -> Any:
-    return scan(lambda _, state, row: (state, row[first:last]), (), rows)[1]
+def _rows(written: Any, n: int, weight: float) -> Rows:
+    g, h = scan(lambda _, state, row: (state, (row[:n], row[n])), (), written)[1]
+    return Rows(g, h, weight)
 
 
-def _column(rows: Any, k: int) -> Any:
-    return scan(lambda _, state, row: (state, row[k]), (), rows)[1]
+def _backward(L: Any, z: Any) -> Any:
+    """L^-T z."""
+    n = len(z)
+    found: list[Any] = [0.0] * n
+    for i in reversed(range(n)):
+        found[i] = (z[i] - sum((L[j, i] * found[j] for j in range(i + 1, n)), 0.0)) / L[i, i]
+    return array(found)
+
+
+def _multiplied(L: Any, a: Any) -> Any:
+    """L^T a."""
+    n = len(a)
+    return array([sum((L[j, i] * a[j] for j in range(i, n)), 0.0) for i in range(n)])
 
 
 def _random(robot: Robot) -> np.ndarray:
