@@ -41,10 +41,9 @@ from condyle.tape.table import table
 
 BRAKING = 20.0  # 1/s, at most, by default
 CONFIGURATIONS = 500  # at random, for defaults and checks
-# of an exact penalty: limits of position, speed and acceleration give way first, then distances, then torques
-WEIGHT_LIMITS, WEIGHT_DISTANCES, WEIGHT_TORQUES = 1e2, 1e3, 1e4
-ROUNDS = 2  # of the program with rows at its own solution, where the first one does not keep the barrier
-TOLERANCE = 2e-5  # m, of the barrier of the next tick
+# of an exact penalty: distances give way first, which they need for obstacles that move alone, then limits, then torques
+WEIGHT_DISTANCES, WEIGHT_LIMITS, WEIGHT_TORQUES = 1e3, 1e4, 1e5
+ROUNDS = 3  # of the program with rows at its own solution, where the first one does not keep the barrier
 NO_ROW = -1e30  # right side of a row that bounds nothing
 
 
@@ -148,7 +147,7 @@ class SafetyFilter(ArmController):
             _rows(table(self._torque_rows(L, u)), n, WEIGHT_TORQUES),
         ]
         z = least_change([_rows(braking, n, WEIGHT_DISTANCES), *fixed]).z
-        wanted = np.minimum(barrier * np.exp(-self.decay * at.T), -TOLERANCE)
+        wanted = np.minimum(barrier * np.exp(-self.decay * at.T), 0.0)
 
         def again(_: Any, last: Any) -> Any:
             """The program with the rows at the solution, too: where closest points jump, those on both sides."""
@@ -159,8 +158,8 @@ class SafetyFilter(ArmController):
         rows, found = self._distance_rows(at, a_c + _backward(L, z), 1e9)
         first = {"z": z, "rows": rows, "barrier": found, "rounds": 0.0}
         end = loop(again, first, ROUNDS, until=lambda last: last["barrier"] >= wanted)
-        # what does not keep the barrier is replaced by braking, which does
-        ok = end["barrier"] >= wanted
+        # what does not keep the barrier is replaced by braking, where that keeps more of it
+        ok = end["barrier"] >= np.minimum(wanted, barrier)
         stop = _multiplied(L, at.brake - a_c)
         z = where(ok, end["z"], stop)
         safe = u + L @ z
@@ -178,7 +177,7 @@ class SafetyFilter(ArmController):
         """(rows (samples pairs, n + 1) over z, linearised at the acceleration a; the least barrier there, m)."""
         count, K = len(self.distances), self.samples
         gamma = 1.0 - np.exp(-self.decay * at.T)
-        margin = np.broadcast_to(np.asarray(self.margin + self.robustness, dtype=object), count)
+        margin, robustness = (np.broadcast_to(np.asarray(p + 0.0, dtype=object), count) for p in (self.margin, self.robustness))
         dips = [self._dip(i, at.v + a * at.T, at.tau, at.rates) for i in range(count)]
 
         def sample(_: Any, least: Any, s: Any) -> Any:
@@ -192,10 +191,12 @@ class SafetyFilter(ArmController):
                     rows.append(array([*np.zeros(self.size), NO_ROW]))
                     continue
                 dip, by_v = dips[i]
-                room = d[i] - margin[i] - dip
+                # rows ask for all of the robustness, and half of it is for their errors
+                kept = d[i] - margin[i] - 0.5 * robustness[i] - dip
+                room = kept - 0.5 * robustness[i]
                 c = J[i] * reach - by_v * at.T
                 rows.append(_row(at.L, c, c @ (a - at.a_c) - gamma * room))
-                least = np.minimum(least, room)
+                least = np.minimum(least, kept)
             return least, array(rows)
 
         least, written = scan(sample, most, np.arange(1, 2 * K, 2) / (2 * K - 1))
@@ -336,11 +337,11 @@ def braking_rate(robot: Robot, speed: np.ndarray, torque: np.ndarray) -> float:
 def tick_error(distances: RobotDistances, acceleration: Any, T: float, alpha: float) -> np.ndarray:
     """(pairs,): what is added to the margin, m: motion within a tick, and what the linearisation of a tick leaves out.
 
-    sum_j R_ij a_j T^2 / 2  +  W D / 2,  W and D: rotation and motion by the largest change of the stop in one tick, a T / alpha.
+    2 (sum_j R_ij a_j T^2 / 2  +  W D / 2),  W and D: rotation and motion by the largest change of the stop in one tick, a T / alpha.
     """
     R, a = lever_arms(distances), np.asarray(acceleration, dtype=float)
     turn = a * T / alpha
-    found: np.ndarray = R @ a * (0.5 * T * T) + 0.5 * (R @ turn) * float(np.sum(turn * revolute(distances.robot)))
+    found: np.ndarray = R @ a * (T * T) + (R @ turn) * float(np.sum(turn * revolute(distances.robot)))
     return found
 
 
