@@ -30,7 +30,7 @@ from condyle.control.least_change import Rows, least_change
 from condyle.dynamics.rotations import quaternion_exp
 from condyle.errors import ControlError
 from condyle.multibody.robot import Robot
-from condyle.obstacles.motion_bound import core_radii, curvature_bounds, lever_arms, revolute
+from condyle.obstacles.motion_bound import core_radii, curvature_bounds, extent, lever_arms, revolute
 from condyle.obstacles.robot_distances import RobotDistances
 from condyle.robot.joints import rotation_of
 from condyle.simulate.simulation import Simulation
@@ -195,7 +195,8 @@ class SafetyFilter(ArmController):
                 kept = d[i] - margin[i] - 0.5 * robustness[i] - dip
                 room = kept - 0.5 * robustness[i]
                 c = J[i] * reach - by_v * at.T
-                rows.append(_row(at.L, c, c @ (a - at.a_c) - gamma * room))
+                lost = (1.0 - gamma) * at.T * self._obstacle_speed(i, at.rates)
+                rows.append(_row(at.L, c, c @ (a - at.a_c) - gamma * room + lost))
                 least = np.minimum(least, kept)
             return least, array(rows)
 
@@ -206,12 +207,20 @@ class SafetyFilter(ArmController):
         """(how far the distance may be below its values at the samples, m; its derivative by v)  (`curvature_bounds`)."""
         scale = tau * tau * (0.5 / (2 * self.samples - 1) ** 2)
         by_v = array([scale * float(c) * each for c, each in zip(self.curvatures[pair], v, strict=True)])
-        dip, k = by_v @ v, self.distances.pairs[pair].obstacle
-        if rates is not None and k >= 0 and np.isfinite(self.radii[pair]):
+        dip = by_v @ v
+        if rates is not None and self.distances.pairs[pair].obstacle >= 0 and np.isfinite(self.radii[pair]):
             # the motion of an obstacle adds to that of the points: (a + b)^2 <= 2 a^2 + 2 b^2
-            dip = 2.0 * dip + 2.0 * scale / float(self.radii[pair]) * sum((each * each for each in rates[k][:3]), 0.0)
-            return dip, 4.0 * by_v
+            speed = self._obstacle_speed(pair, rates)
+            return 2.0 * (dip + scale / float(self.radii[pair]) * speed * speed), 4.0 * by_v
         return dip, 2.0 * by_v
+
+    def _obstacle_speed(self, pair: int, rates: Any) -> Any:
+        """The largest speed of a point of the obstacle of a pair, m/s: what its distance loses by itself, which rows make up for."""
+        k = self.distances.pairs[pair].obstacle
+        if rates is None or k < 0:
+            return 0.0
+        linear, angular = (np.sqrt(sum((each * each for each in part), 0.0)) for part in (rates[k][:3], rates[k][3:]))
+        return linear + extent(self.distances.obstacles[k]) * angular
 
     def _obstacles(self, poses: Any, velocities: Any) -> tuple[Any, Any]:
         if not self.distances.moving:

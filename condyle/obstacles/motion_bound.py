@@ -15,7 +15,7 @@ from condyle.errors import RobotError
 from condyle.multibody.robot import Robot
 from condyle.obstacles.fit import LinkCapsule
 from condyle.obstacles.robot_distances import RobotDistances
-from condyle.obstacles.shapes import Box, Plane, Solid
+from condyle.obstacles.shapes import Box, Capsule, Plane, Solid
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Model
 
@@ -72,6 +72,13 @@ def core_radii(distances: RobotDistances) -> np.ndarray:
         own = distances.capsules[pair.capsule].radius
         radii.append(own + (distances.capsules[pair.other].radius if pair.other >= 0 else _radius(distances.obstacles[pair.obstacle])))
     return np.array(radii)
+
+
+def extent(solid: Solid) -> float:
+    """The largest distance of a point of an obstacle from its position, m; 1 m for planes, which have none."""
+    if isinstance(solid, Box):
+        return 0.5 * float(np.linalg.norm(solid.size))
+    return 1.0 if isinstance(solid, Plane) else solid.radius + (0.5 * solid.length if isinstance(solid, Capsule) else 0.0)
 
 
 def _radius(solid: Solid) -> float:
