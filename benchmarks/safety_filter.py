@@ -1,4 +1,4 @@
-"""The safety filter in random trials, its least distance from the margin, how often it needs slack, and what it costs in time and path."""
+"""The safety filter in random trials: its least distance from the margin, its slack, and what it costs in time and path."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OBSTACLES = (
     Box((0.15, 0.2, 0.25), name="box"),
     Plane(position=(0.0, 0.0, -0.02), name="floor"),
 )
-# links that cannot meet, with capsules as near as the margin or nearer: never, at least 20.05 mm apart, always 25.35 mm
+# links that cannot meet, but whose capsules are nearer than the margin, or as near
 SKIP = (("base", "lift"), ("elbow", "wrist_2"), ("elbow", "wrist_3"), ("wrist_1", "wrist_3"))
 
 
 class Towards(cd.Block):
-    """Computed torque towards a goal: speeds proportional to the errors, in one proportion for all joints, at most 0.8 of the limits."""
+    """Computed torque towards a goal: speeds proportional to the errors, in one proportion, at most 0.8 of the limits."""
 
     def __init__(self, robot: cd.Robot, **options: Any) -> None:
         super().__init__(**options)
@@ -88,6 +88,24 @@ class Score(cd.Block):
         return 0.0, after
 
 
+def scored(towards: Towards, motion: Motion, score: Score, safety: SafetyFilter | None) -> Any:
+    """The function of a loop with its score."""
+
+    def control(x: Any, goal: Any) -> Any:
+        poses, velocities = motion(x.t)
+        u = towards(x, goal)
+        filtered = None if safety is None else safety(x, u, poses, velocities)
+        score(x, goal, poses, filtered)
+        return u if filtered is None else filtered["u"]
+
+    return control
+
+
+def filtered_by(towards: Towards, safety: SafetyFilter | None) -> Any:
+    """The function of a loop alone."""
+    return lambda x, goal: towards(x, goal) if safety is None else safety(x, towards(x, goal))
+
+
 def loops(robot: cd.Robot, distances: RobotDistances) -> dict[bool, cd.Loop]:
     """{whether with the filter: loop}, with the score as states."""
     world = cd.Simulation(robot, dt=DT)
@@ -96,13 +114,7 @@ def loops(robot: cd.Robot, distances: RobotDistances) -> dict[bool, cd.Loop]:
         towards, motion, score = Towards(robot, every=EVERY), Motion(), Score(distances)
         safety = SafetyFilter(world, distances, margin=MARGIN, every=EVERY) if with_filter else None
 
-        def control(x: Any, goal: Any, towards=towards, motion=motion, score=score, safety=safety) -> Any:  # type: ignore[no-untyped-def]
-            poses, velocities = motion(x.t)
-            u = towards(x, goal)
-            filtered = None if safety is None else safety(x, u, poses, velocities)
-            score(x, goal, poses, filtered)
-            return u if filtered is None else filtered["u"]
-
+        control = scored(towards, motion, score, safety)
         found[with_filter] = cd.Loop(world, control, goal=robot.nv)
     return found
 
@@ -134,7 +146,7 @@ def judged(loop: cd.Loop, trials: dict[str, np.ndarray], seconds: float, progres
     for k in range(0, len(trials["q"]), CHUNK):
         part = {name: value[k : k + CHUNK] for name, value in trials.items()}
         parameters = {f"motion.{name}": part[name] for name in ("poses", "velocities")}
-        steps = int(round(seconds / DT))
+        steps = round(seconds / DT)
         out = loop.rollout(
             loop.state(part["q"]), part["goal"][:, None], steps, parameters=parameters, record=["tick"], every=steps, freeze=True
         )
@@ -183,9 +195,7 @@ def cost(robot: cd.Robot, distances: RobotDistances, seconds: float, tiny: bool)
         towards = Towards(robot, every=EVERY)
         safety = SafetyFilter(world, distances, margin=MARGIN, every=EVERY) if with_filter else None
 
-        def control(x: Any, goal: Any, towards=towards, safety=safety) -> Any:  # type: ignore[no-untyped-def]
-            return towards(x, goal) if safety is None else safety(x, towards(x, goal))
-
+        control = filtered_by(towards, safety)
         loop = cd.Loop(world, control, goal=robot.nv)
         for name, count in (("one arm", 1), (f"{len(trials['q'])} arms, one thread", len(trials["q"]))):
             x, goal = loop.state(trials["q"][:count]), trials["goal"][:count, None]

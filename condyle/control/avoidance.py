@@ -6,8 +6,8 @@
     arm = NullSpaceAvoidance(world, "tool", distances)
     loop = cd.Loop(world, lambda x: arm(x, ToolSample(R, p)))
 
-Neither is a guarantee: a potential field can be overcome by a controller or by inertia, and a null space may have no motion away from an
-obstacle. `SafetyFilter` is one.
+Neither is a guarantee: a potential field can be overcome by a controller or by inertia, and a null space may have no motion
+away from an obstacle. `SafetyFilter` is one.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class _Avoidance(ArmController):
 class PotentialField(_Avoidance):
     """Joint forces  sum_i J_i^T f_i  away from obstacles (Khatib 1986), to be added to those of a controller: called (x).
 
-    f_i = gain (1/d - 1/d0)^2 / d^2  for d < d0 = `influence`, and zero beyond: the gradient of gain (1/d - 1/d0)^3 / 3, whose third
-    power, in place of Khatib's second, makes the force continuously differentiable at d0. Below d0 / 10 it does not grow any
-    more. While a pair comes closer, it is damped by  damping (1 - d/d0)^2 |dd/dt|.
+    f_i = gain (1/d - 1/d0)^2 / d^2  for d < d0 = `influence`, and zero beyond: the gradient of gain (1/d - 1/d0)^3 / 3, whose
+    third power, in place of Khatib's second, makes the force continuously differentiable at d0. Below d0 / 10 it does not grow
+    any more. While a pair comes closer, it is damped by  damping (1 - d/d0)^2 |dd/dt|.
 
     `gain`: N m^4, by default such that a link at a quarter of the influence distance is pushed by the weight of the robot.
     `damping`: N s/m, by default the weight at 1 m/s. With moving obstacles, called (x, poses).
@@ -106,13 +106,14 @@ class NullSpaceAvoidance(_Avoidance):
 
         qd = J^+ xd + N (N A N + e I)^-1 N sum_i w_i J_i^T (v_i - J_i J^+ xd),     A = sum_i w_i J_i^T J_i,   N = I - J^+ J
 
-    with J of the tool, J_i = dd_i/dq, xd = reference velocity + gain * error, the speed v_i = escape w_i at which pair i should come
-    apart, and the weight w_i = (1 - d_i / influence)^2, which grows from zero as the distance falls: all pairs within the influence
-    distance count, so that nothing jumps when another one becomes the closest. The output is a dict: "velocity" (nv,), the reference
-    qd, and "u" (nu,), the joint forces  inverse_dynamics(q, v, rate (qd - v))  that follow it.
+    with J of the tool, J_i = dd_i/dq, xd = reference velocity + gain * error, the speed v_i = escape w_i at which pair i should
+    come apart, and the weight w_i = (1 - d_i / influence)^2, which grows from zero as the distance falls: all pairs within the
+    influence distance count, so that nothing jumps when another one becomes the closest. The output is a dict: "velocity"
+    (nv,), the reference qd, and "u" (nu,), the joint forces  inverse_dynamics(q, v, rate (qd - v))  that follow it.
 
-    `task`: "position" of the tool (three rows), or its "pose" (six). An arm with as many joints as rows has no null space. `gain`: 1/s.
-    `escape`: m/s. `rate`: 1/s. Near singularities J^+ is damped. With moving obstacles, called (x, reference, poses).
+    `task`: "position" of the tool (three rows), or its "pose" (six). An arm with as many joints as rows has no null space.
+    `gain`: 1/s. `escape`: m/s. `rate`: 1/s. Near singularities J^+ is damped. With moving obstacles, called (x, reference,
+    poses).
     """
 
     def __init__(
@@ -135,8 +136,8 @@ class NullSpaceAvoidance(_Avoidance):
             raise ControlError(f"controller '{self.name}': task is 'position' or 'pose', got {task!r:.40}")
         if TASKS[task] >= self.size:
             raise ControlError(
-                f"controller '{self.name}': robot '{self.robot.name}' has {self.size} joints and the {task} {TASKS[task]} rows, which "
-                "leaves no null space: take task='position', or an arm with more joints"
+                f"controller '{self.name}': robot '{self.robot.name}' has {self.size} joints and the {task} {TASKS[task]} rows, "
+                "which leaves no null space: take task='position', or an arm with more joints"
             )
         self.tool, self.task = self.frame(frame), task
         self.position_gain = self.parameter("gain", gain, "1/s", minimum=0.0)

@@ -2,19 +2,22 @@
 
     min  |z|^2 / 2 + sum_i w_i t_i      G z + t >= h,  t >= 0
 
-n is that of an arm's joints, rows may be many. A row is exceeded by t_i only where its multiplier would be larger than its weight w_i
-(an exact penalty), so that the program has a solution for any rows, and rows of small weight give way first. On the central path
-s l = mu and t (w - l) = mu for s = G z + t - h and the multipliers l. With D = 1 / (s / l + t / (w - l)) Newton's step is
+n is that of an arm's joints, rows may be many. A row is exceeded by t_i only where its multiplier would be larger than its
+weight w_i (an exact penalty), so that the program has a solution for any rows, and rows of small weight give way first. On the
+central path s l = mu and t (w - l) = mu for s = G z + t - h and the multipliers l. With D = 1 / (s / l + t / (w - l)) Newton's
+step is
 
     (I + G^T D G) dz = -z + G^T (l + D r),    dl = D (r - G dz)
 
-Rows are tables, so that the length of the code does not depend on their number. z = 0 that meets all rows is the solution at once,
-exactly; else the loop ends for a lane when mu and the residual are below the tolerance (Mehrotra 1992; Nocedal and Wright 2006, 16.6).
+Rows are tables, so that the length of the code does not depend on their number. z = 0 that meets all rows is the solution at
+once, exactly; else the loop ends for a lane when mu and the residual are below the tolerance (Mehrotra 1992; Nocedal and Wright
+2006, 16.6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,7 +113,7 @@ def _iteration(parts: Sequence[Rows], state: Any, count: float, done: Any) -> An
         return {"A": A, "b": sums["b"] + g * l + scaled * _residual(g, h, z, 0.0, 0.0)}, None
 
     for part, dual in zip(parts, duals, strict=True):
-        sums = scan(lambda i, sums, row, w=part.weight: assembled(i, sums, row, w), sums, (part.g, part.h, dual))[0]
+        sums = scan(partial(assembled, w=part.weight), sums, (part.g, part.h, dual))[0]
     A = np.zeros((n, n), dtype=object)
     for a, (i, j) in zip(sums["A"], lower, strict=True):
         A[i, j] = A[j, i] = a
@@ -132,7 +135,7 @@ def _iteration(parts: Sequence[Rows], state: Any, count: float, done: Any) -> An
         }, None
 
     for part, dual in zip(parts, duals, strict=True):
-        ahead = scan(lambda i, a, row, w=part.weight: looked(i, a, row, w), ahead, (part.g, part.h, dual))[0]
+        ahead = scan(partial(looked, w=part.weight), ahead, (part.g, part.h, dual))[0]
     alpha = _step_length(ahead["most"], 1.0)
     mu_ahead = mu + alpha * (ahead["linear"] + alpha * ahead["square"]) * (1.0 / count)
     ratio = mu_ahead / mu
@@ -150,7 +153,7 @@ def _iteration(parts: Sequence[Rows], state: Any, count: float, done: Any) -> An
 
     b, products = -z, []
     for part, dual in zip(parts, duals, strict=True):
-        b, written = scan(lambda i, b, row, w=part.weight: corrected(i, b, row, w), b, (part.g, part.h, dual))
+        b, written = scan(partial(corrected, w=part.weight), b, (part.g, part.h, dual))
         products.append(written)
     dz = linalg.cholesky_solve(L, b)
     most: Any = 0.0

@@ -3,17 +3,19 @@
     safety = SafetyFilter(world, distances, margin=0.02, every=4)
     loop = cd.Loop(world, lambda x, goal: safety(x, controller(x, goal)))
 
-A robot that brakes by  a = -alpha v  moves on the straight line from q to its stop at q + v / alpha. The state is safe if all of this
-line is:  H_i(q, v) = min over s in [0, 1] of  d_i(q + s v / alpha) - margin  is not negative for any pair i. From a safe state braking
-leads to safe states only, so that this set is a control-invariant one, found without a search. H is a barrier function of relative
-degree one, and to first order in v it is  (hd + alpha h) / alpha  of the exponential barrier function of h = d - margin. The filter
-asks for  H(x+) >= (1 - gamma) H(x)  at the next tick, gamma = 1 - exp(-decay T), which for small T is
+A robot that brakes by  a = -alpha v  moves on the straight line from q to its stop at q + v / alpha. The state is safe if all
+of this line is:  H_i(q, v) = min over s in [0, 1] of  d_i(q + s v / alpha) - margin  is not negative for any pair i. From a
+safe state braking leads to safe states only, so that this set is a control-invariant one, found without a search. H is a
+barrier function of relative degree one, and to first order in v it is  (hd + alpha h) / alpha  of the exponential barrier
+function of h = d - margin. The filter asks for  H(x+) >= (1 - gamma) H(x)  at the next tick, gamma = 1 - exp(-decay T), which
+for small T is
 
     hdd + (alpha + decay) hd + alpha decay h >= 0
 
-without a second derivative of the distance: rows  d(q_s) + J(q_s) dq_s/da (a - a_brake)  are exact distances and derivatives at the
-configurations of the next tick's line, linearised at the braking motion, which meets them. Among the accelerations that do, and that
-keep the limits of position, speed, acceleration and torque, it takes the one nearest to the controller's in the metric of M:
+without a second derivative of the distance: rows  d(q_s) + J(q_s) dq_s/da (a - a_brake)  are exact distances and derivatives at
+the configurations of the next tick's line, linearised at the braking motion, which meets them. Among the accelerations that do,
+and that keep the limits of position, speed, acceleration and torque, it takes the one nearest to the controller's in the metric
+of M:
 
     min (a - a_c)^T M (a - a_c)    u = u_c + M (a - a_c)
 """
@@ -52,12 +54,12 @@ class SafetyFilter(ArmController):
 
     The output is a dict: "u" (nu,); "barrier": the least H over the pairs when the robot brakes, m; "slack": by how much the
     distances of the next tick are short of their condition, m, zero while the program has a solution; "change": the length of
-    a - a_c in the metric of M. Where u is safe and within all limits, "u" is u, to the last bit.
+    a - a_c in the metric of M; "brakes": 1 where it brakes instead. Where u is safe and within all limits, "u" is u, to the last bit.
 
     `margin`: m, one for all pairs or one for each. `alpha`: 1/s, rate of braking, by default 20 or what the torques allow.
-    `decay`: 1/s, at which H may fall to zero, alpha by default. `speed`, `acceleration`: limits of the joints, by default those of
-    the robot and 2 alpha speed; `torque`: by default those of the robot. `samples`: points on the line at which distances are
-    computed. `robustness`: m, added to the margin for what happens within a tick, computed by default (`tick_error`).
+    `decay`: 1/s, at which H may fall to zero, alpha by default. `speed`, `acceleration`: limits of the joints, by default those
+    of the robot and 2 alpha speed; `torque`: by default those of the robot. `samples`: points on the line at which distances
+    are computed. `robustness`: m, added to the margin for what happens within a tick, computed by default (`tick_error`).
 
     With moving obstacles (`moving=True`) call (x, u, poses, velocities): 4 x 4 poses (obstacles, 4, 4), and velocities
     (obstacles, 6), linear at the origin of the pose, then angular, in world axes; the parameter "poses" where none are given.
@@ -113,7 +115,9 @@ class SafetyFilter(ArmController):
         """Raise if a pair can never be as far apart as its margin."""
         count = len(self.distances)
         if np.shape(margin) not in ((), (count,)):
-            raise ControlError(f"controller '{self.name}': margin must be one number, or {count} for the pairs; got {np.shape(margin)}")
+            raise ControlError(
+                f"controller '{self.name}': margin must be one number, or {count} for the pairs; got {np.shape(margin)}"
+            )
         if self.distances.moving:
             apart = np.array([each.pose for each in self.distances.obstacles])
             apart = np.broadcast_to(apart, (CONFIGURATIONS, *apart.shape))
@@ -125,15 +129,17 @@ class SafetyFilter(ArmController):
             if pair.other >= 0 and high <= wanted + 1e-3 and high - least[k] > 1e-6:
                 a, b = self.distances.names[k]
                 raise ControlError(
-                    f"controller '{self.name}': the links '{a}' and '{b}' are never farther apart than {1e3 * high:.1f} mm, so that "
-                    f"a margin of {1e3 * wanted:.1f} mm cannot hold: leave them out by skip=, or give one margin for each pair"
+                    f"controller '{self.name}': '{a}' and '{b}' are never farther apart than {1e3 * high:.1f} mm, so "
+                    f"that a margin of {1e3 * wanted:.1f} mm cannot hold: leave them out by skip=, or give one margin for each pair"
                 )
         # a pair of links whose distance never changes bounds nothing
         self.constant = np.array([pair.other >= 0 for pair in self.distances.pairs]) & (most - least <= 1e-6)
 
     # ---- one tick
 
-    def step(self, state: dict[str, Any], x: Any, u: Any, poses: Any = None, velocities: Any = None) -> tuple[Any, dict[str, Any]]:
+    def step(
+        self, state: dict[str, Any], x: Any, u: Any, poses: Any = None, velocities: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
         """({"u", "barrier", "slack", "change"}, {}): the joint forces of this tick."""
         q, v, n = array(x.q), array(x.v), self.size
         u = array(u)
@@ -215,7 +221,7 @@ class SafetyFilter(ArmController):
         return dip, 2.0 * by_v
 
     def _obstacle_speed(self, pair: int, rates: Any) -> Any:
-        """The largest speed of a point of the obstacle of a pair, m/s: what its distance loses by itself, which rows make up for."""
+        """The largest speed of a point of the obstacle of a pair, m/s: what the distance may lose without the robot."""
         k = self.distances.pairs[pair].obstacle
         if rates is None or k < 0:
             return 0.0
@@ -346,7 +352,8 @@ def braking_rate(robot: Robot, speed: np.ndarray, torque: np.ndarray) -> float:
 def tick_error(distances: RobotDistances, acceleration: Any, T: float, alpha: float) -> np.ndarray:
     """(pairs,): what is added to the margin, m: motion within a tick, and what the linearisation of a tick leaves out.
 
-    2 (sum_j R_ij a_j T^2 / 2  +  W D / 2),  W and D: rotation and motion by the largest change of the stop in one tick, a T / alpha.
+    2 (sum_j R_ij a_j T^2 / 2  +  W D / 2),  W and D: rotation and motion by the largest change of the stop in one tick, a T /
+    alpha.
     """
     R, a = lever_arms(distances), np.asarray(acceleration, dtype=float)
     turn = a * T / alpha

@@ -2,8 +2,8 @@
 
     |d_i(q + dq) - d_i(q)| <= sum_j R_ij |dq_j|
 
-R_ij is an upper bound, over all configurations, of the speed of any point on the axis of a capsule of pair i, relative to the other
-side of the pair, at unit speed of joint j.
+R_ij is an upper bound, over all configurations, of the speed of any point on the axis of a capsule of pair i, relative to the
+other side of the pair, at unit speed of joint j.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def lever_arms(distances: RobotDistances) -> np.ndarray:
     """
     robot = distances.robot
     if not robot.coordinate_map.identity or any(not isinstance(x.kind, Revolute | Prismatic) for x in robot.model.links):
-        raise RobotError(f"lever arms are those of revolute and prismatic joints without constraints; robot '{robot.name}' has others")
+        raise RobotError(
+            f"lever arms are those of revolute and prismatic joints without constraints; robot '{robot.name}' has others"
+        )
     R = np.zeros((len(distances), robot.nv))
     arms = [_arms(robot.model, each) for each in distances.capsules]
     for row, pair in enumerate(distances.pairs):
@@ -70,7 +72,9 @@ def core_radii(distances: RobotDistances) -> np.ndarray:
     radii = []
     for pair in distances.pairs:
         own = distances.capsules[pair.capsule].radius
-        radii.append(own + (distances.capsules[pair.other].radius if pair.other >= 0 else _radius(distances.obstacles[pair.obstacle])))
+        radii.append(
+            own + (distances.capsules[pair.other].radius if pair.other >= 0 else _radius(distances.obstacles[pair.obstacle]))
+        )
     return np.array(radii)
 
 
@@ -93,10 +97,10 @@ def revolute(robot: Robot) -> np.ndarray:
 def curvature_bounds(distances: RobotDistances) -> np.ndarray:
     """c (pairs, nv):  d_i'' <= sum_j c_ij dq_j^2  along  q + s dq, wherever the pair is apart.
 
-    A distance is the least over pairs of points a and b of |b - a| less both radii. Points move by at most D = sum_j R_ij |dq_j|, and
-    on curves with |p''| <= W D, W = sum |dq_j| over revolute joints, so that the second derivative of |b - a| is at most
-    D^2 / r + W D with the sum r of the radii (no D^2 / r for planes). Products are bounded by squares:  D^2 <= (sum R) sum R dq^2.
-    Only from above: where the closest points jump, the derivative of the distance falls.
+    A distance is the least over pairs of points a and b of |b - a| less both radii. Points move by at most D = sum_j R_ij
+    |dq_j|, and on curves with |p''| <= W D, W = sum |dq_j| over revolute joints, so that the second derivative of |b - a| is at
+    most D^2 / r + W D with the sum r of the radii (no D^2 / r for planes). Products are bounded by squares:  D^2 <= (sum R) sum
+    R dq^2. Only from above: where the closest points jump, the derivative of the distance falls.
     """
     R, radii, w = lever_arms(distances), core_radii(distances), revolute(distances.robot)
     total = R.sum(axis=1, keepdims=True)

@@ -1,16 +1,17 @@
 """Lines and splines in joint space that keep a clearance, certified between samples (conservative advancement).
 
-The distance of pair i changes by at most  m_i = sum_j R_ij |dq_j|  between two configurations (`lever_arms`). With its values at both
-ends of an interval it is nowhere below
+The distance of pair i changes by at most  m_i = sum_j R_ij |dq_j|  between two configurations (`lever_arms`). With its values
+at both ends of an interval it is nowhere below
 
     (d_a + d_b - m_i) / 2
 
-so that an interval is free when this is at least the clearance for all pairs; others are halved, all of a batch in one call of the
-compiled distances. What is still open when m_i is below `resolution` counts as not free.
+so that an interval is free when this is at least the clearance for all pairs; others are halved, all of a batch in one call of
+the compiled distances. What is still open when m_i is below `resolution` counts as not free.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ DENSE = 20  # samples of each piece of a spline to begin with
 class Clearance:
     """Whether a robot is at least `clearance` away, m, from everything that `distances` knows.
 
-    `poses`: (obstacles, 4, 4), of distances with moving=True. `evaluations` counts the configurations whose distances were computed.
+    `poses`: (obstacles, 4, 4), of distances with moving=True. `evaluations` counts the configurations whose distances were
+    computed.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class Clearance:
         length of the interval times the largest |q''|, which is linear on each piece.
         """
         knots = curve.knots
-        s = np.unique(np.concatenate([np.linspace(a, b, DENSE + 1) for a, b in zip(knots[:-1], knots[1:], strict=True)]))
+        s = np.unique(np.concatenate([np.linspace(a, b, DENSE + 1) for a, b in pairwise(knots)]))
         low, high = s[:-1], s[1:]
         d = self.all_distances(curve.at(s).position)
         d_low, d_high = d[:-1], d[1:]
@@ -141,7 +143,9 @@ class Clearance:
             middle, width = 0.5 * (low + high), (high - low)[:, None]
             q, first, second = curve.at(middle)
             # the ends of an interval belong to the piece of its middle
-            bend = np.maximum(np.abs(curve.at(low + 1e-9 * (high - low)).second), np.abs(curve.at(high - 1e-9 * (high - low)).second))
+            bend = np.maximum(
+                np.abs(curve.at(low + 1e-9 * (high - low)).second), np.abs(curve.at(high - 1e-9 * (high - low)).second)
+            )
             moved = (np.abs(first) + 0.5 * width * np.maximum(bend, np.abs(second))) * width @ self.R.T
             certain = np.all(d_low + d_high - moved >= 2.0 * self.clearance, axis=1)
             if np.any(~certain & (np.max(moved, axis=1) < self.resolution)):

@@ -1,7 +1,7 @@
 """Motion planning in one call: a certified smooth joint path from a configuration to another, or the reason why there is none.
 
-    plan = plan_motion(robot, distances, start, goal, seed=0)
-    motion = time_optimal(plan.path, robot=robot, acceleration=2.0)
+plan = plan_motion(robot, distances, start, goal, seed=0)
+motion = time_optimal(plan.path, robot=robot, acceleration=2.0)
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Plan:
         if not self.ok:
             return f"<condyle plan: none, {self.reason}>"
         lengths = ", ".join(f"{each:.2f}" for each in self.lengths)
-        return f"<condyle plan: {len(self.points)} points; {lengths} rad searched, shortened, smoothed; {self.evaluations} evaluations>"
+        return f"<condyle plan: {len(self.points)} points; {lengths} rad searched, shortened, smoothed>"
 
 
 def plan_motion(
@@ -73,12 +73,13 @@ def plan_motion(
     resolution: float = RESOLUTION,
     progress: Progress | None = None,
 ) -> Plan:
-    """A joint path from `start` (nv,) to `goal` that keeps `clearance`, m, from all pairs of `distances`, certified between samples.
+    """A joint path from `start` (nv,) to `goal` that keeps `clearance`, m, from all pairs, certified between samples.
 
     `goal`: (nv,), or several (k, nv), such as solutions of inverse kinematics, of which any will do; those that are not free are
-    left out. `poses`: (obstacles, 4, 4), of distances with moving=True. `iterations`, `seconds`: limits of the search; only without
-    `seconds` is the result a function of the arguments alone. `shortcuts`: attempts to shorten. `points`: of the spline.
-    `resolution`: m, of motion, at which an interval that is not certified counts as not free. `progress`: called with a sentence.
+    left out. `poses`: (obstacles, 4, 4), of distances with moving=True. `iterations`, `seconds`: limits of the search; only
+    without `seconds` is the result a function of the arguments alone. `shortcuts`: attempts to shorten. `points`: of the
+    spline. `resolution`: m, of motion, at which an interval that is not certified counts as not free. `progress`: called with a
+    sentence.
     """
     space = Clearance(distances, clearance, poses=poses, resolution=resolution)
     start, goals = _configurations(robot, start, goal)
@@ -122,7 +123,9 @@ def _none(reason: str, space: Clearance, iterations: int, nodes: int, lines: Any
 def _configurations(robot: Robot, start: Any, goal: Any) -> tuple[Array, Array]:
     """start (nv,) and goals (k, nv), checked."""
     if robot.nq != robot.nv:
-        raise ControlError(f"a plan is for joints with one coordinate each; robot '{robot.name}' has nq {robot.nq}, nv {robot.nv}")
+        raise ControlError(
+            f"a plan is for joints with one coordinate each; robot '{robot.name}' has nq {robot.nq}, nv {robot.nv}"
+        )
     found = []
     for name, value in (("start", start), ("goal", goal)):
         try:
@@ -132,7 +135,9 @@ def _configurations(robot: Robot, start: Any, goal: Any) -> tuple[Array, Array]:
         wanted = (1,) if name == "start" else (1, 2)
         if given.ndim not in wanted or given.shape[-1] != robot.nv or not given.size or not np.all(np.isfinite(given)):
             more = "" if name == "start" else f", or of several, (k, {robot.nv})"
-            raise ControlError(f"the {name} of a plan is a configuration ({robot.nv},) of finite numbers{more}; got {given.shape}")
+            raise ControlError(
+                f"the {name} of a plan is a configuration ({robot.nv},) of finite numbers{more}; got {given.shape}"
+            )
         found.append(given)
     return found[0], np.atleast_2d(found[1])
 
@@ -156,7 +161,9 @@ def _reason_at_once(robot: Robot, space: Clearance, start: Array, goals: Array) 
 
     wrong = beyond(start) or collides(start)
     if wrong:
-        return f"the start does not keep the clearance of {1e3 * space.clearance:g} mm and the limits: {wrong}", np.zeros(0, dtype=int)
+        return f"the start does not keep the clearance of {1e3 * space.clearance:g} mm and the limits: {wrong}", np.zeros(
+            0, dtype=int
+        )
     problems = [beyond(q) or collides(q) for q in goals]
     usable = np.flatnonzero([not each for each in problems])
     if len(usable):

@@ -1,8 +1,8 @@
 """RRT-Connect: two trees of collision-free lines from start and goal, which grow towards random configurations and each other.
 
-Kuffner and LaValle (2000). Each iteration draws `batch` configurations: one tree makes a step towards each of them, the other goes
-towards each new node as far as it is free. The lines of a batch are certified together by the compiled distances. The result is a
-function of the generator alone.
+Kuffner and LaValle (2000). Each iteration draws `batch` configurations: one tree makes a step towards each of them, the other
+goes towards each new node as far as it is free. The lines of a batch are certified together by the compiled distances. The
+result is a function of the generator alone.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def rrt_connect(
 ) -> Search:
     """A path of certified lines from `start` (nv,) to one of `goals` (k, nv), both free.
 
-    `lower`, `upper`: the box in which configurations are drawn. `step`: m, of motion (`Clearance.motion`). With `seconds` the result
-    depends on the speed of the computer; without, on the generator alone.
+    `lower`, `upper`: the box in which configurations are drawn. `step`: m, of motion (`Clearance.motion`). With `seconds` the
+    result depends on the speed of the computer; without, on the generator alone.
     """
     trees = [Tree(start[None]), Tree(goals)]
     begin = perf_counter()

@@ -19,8 +19,8 @@ def length(points: Array, weights: Array | float = 1.0) -> float:
 def shortcut(space: Clearance, path: Array, rng: np.random.Generator, *, attempts: int = 200) -> Array:
     """A path of certified lines with the same ends, not longer than `path` (k, nv) in the metric of `space`.
 
-    Each of `attempts` lines joins two random points of the path (Geraerts and Overmars 2007); a batch is certified in one call, and
-    the free line that saves most is taken.
+    Each of `attempts` lines joins two random points of the path (Geraerts and Overmars 2007); a batch is certified in one call,
+    and the free line that saves most is taken.
     """
     points = np.asarray(path, dtype=float)
     for _ in range(-(-attempts // BATCH)):

@@ -1,13 +1,16 @@
 """Smooth paths: a spline near a path of lines, with small second derivatives, that keeps the clearance.
 
-    min  sum_k |q_{k+1} - q_k|^2 N  +  sum_k |q_{k+1} - 2 q_k + q_{k-1}|^2 N^3 c  +  w sum_{k, i} max(0, clearance + pad - d_i(q_k))^2
+    min  sum_k |q_{k+1} - q_k|^2 N  +  sum_k |q_{k+1} - 2 q_k + q_{k-1}|^2 N^3 c  +  w sum_{k, i} max(0, clearance + pad -
+    d_i(q_k))^2
 
-over the N - 1 inner points, by Gauss-Newton steps with the exact derivatives of the distances, Levenberg's damping where a step does not
-lower the cost, and growing w. The spline through the points is certified (`Clearance.curve_free`); if it is not free, the points are
-taken closer to the lines, and then more of them.
+over the N - 1 inner points, by Gauss-Newton steps with the exact derivatives of the distances, Levenberg's damping where a step
+does not lower the cost, and growing w. The spline through the points is certified (`Clearance.curve_free`); if it is not free,
+the points are taken closer to the lines, and then more of them.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,8 +33,10 @@ def resampled(points: Array, count: int, weights: Array) -> Array:
     return np.stack([np.interp(at, ends, column) for column in points.T], axis=1)
 
 
-def smooth(space: Clearance, path: Array, *, points: int = 32, lower: Array, upper: Array) -> tuple[PiecewisePolynomial, Array] | None:
-    """(spline, its points) from the first to the last point of a free path of lines (k, nv), certified free; None if none is found."""
+def smooth(
+    space: Clearance, path: Array, *, points: int = 32, lower: Array, upper: Array
+) -> tuple[PiecewisePolynomial, Array] | None:
+    """(spline, its points) with the ends of a free path of lines (k, nv), certified free; None if none is found."""
     path = np.asarray(path, dtype=float)
     for count in (points, 2 * points, 4 * points):
         first = resampled(path, count, space.weights)
@@ -42,16 +47,16 @@ def smooth(space: Clearance, path: Array, *, points: int = 32, lower: Array, upp
             curve = spline(chosen)
             if space.curve_free(curve):
                 return curve, chosen
-    dense = _dense(path, space.weights)
+    dense = _dense(path)
     curve = spline(dense)
     return (curve, dense) if space.curve_free(curve) else None
 
 
-def _dense(path: Array, weights: Array) -> Array:
-    """Points of the lines, close together towards their ends, so that the spline leaves the lines at the corners alone and little."""
+def _dense(path: Array) -> Array:
+    """Points of the lines, close together towards their ends, so that the spline leaves them at the corners alone."""
     s = np.concatenate([np.geomspace(1e-4, 0.5, 16), 1.0 - np.geomspace(1e-4, 0.5, 16)[::-1][1:]])
     parts = [path[:1]]
-    for a, b in zip(path[:-1], path[1:], strict=True):
+    for a, b in pairwise(path):
         parts.append(np.concatenate([a + s[:, None] * (b - a), b[None]]))
     return np.concatenate(parts)
 
