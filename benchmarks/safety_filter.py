@@ -17,7 +17,8 @@ from condyle.obstacles import Box, Capsule, Plane, RobotDistances, Sphere, robot
 
 MARGIN = 0.02  # m
 DT, EVERY = 0.00025, 4  # s: physics at 4 kHz, control at 1 kHz
-SECONDS = 5.0  # of a trial
+SECONDS = 3.0  # of a trial
+TRAVEL = 2.0  # rad, of a joint from start to goal, at most
 TRIALS, MOVING, CHUNK = 10_000, 1_000, 500
 REACHED = 0.02  # rad, of every joint
 OBSTACLES = (
@@ -132,7 +133,8 @@ def random_trials(distances: RobotDistances, rng: np.random.Generator, count: in
         velocities = np.zeros((n, len(OBSTACLES), 6))
         direction = rng.normal(size=(n, 3))
         velocities[:, 0, :3] = speed * direction / np.linalg.norm(direction, axis=1, keepdims=True)
-        q, goal = (np.clip(robot.random_configuration(rng, n), -np.pi, np.pi) for _ in range(2))
+        q = rng.uniform(-np.pi, np.pi, (n, robot.nv))
+        goal = np.clip(q + rng.uniform(-TRAVEL, TRAVEL, q.shape), -np.pi, np.pi)
         ok = np.ones(n, dtype=bool)
         for each in (q, goal):
             ok &= np.min(distances(each, poses), axis=1) > MARGIN + 0.005 + speed * 0.1

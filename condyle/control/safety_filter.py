@@ -54,7 +54,8 @@ class SafetyFilter(ArmController):
 
     The output is a dict: "u" (nu,); "barrier": the least H over the pairs when the robot brakes, m; "slack": by how much the
     distances of the next tick are short of their condition, m, zero while the program has a solution; "change": the length of
-    a - a_c in the metric of M; "brakes": 1 where it brakes instead. Where u is safe and within all limits, "u" is u, to the last bit.
+    a - a_c in the metric of M; "brakes": 1 where it brakes instead. Where u is safe and within all limits, "u" is u, to the
+    last bit. Pairs of links whose distance never changes are left out.
 
     `margin`: m, one for all pairs or one for each. `alpha`: 1/s, rate of braking, by default 20 or what the torques allow.
     `decay`: 1/s, at which H may fall to zero, alpha by default. `speed`, `acceleration`: limits of the joints, by default those
@@ -130,7 +131,7 @@ class SafetyFilter(ArmController):
                 a, b = self.distances.names[k]
                 raise ControlError(
                     f"controller '{self.name}': '{a}' and '{b}' are never farther apart than {1e3 * high:.1f} mm, so "
-                    f"that a margin of {1e3 * wanted:.1f} mm cannot hold: leave them out by skip=, or give one margin for each pair"
+                    f"that a margin of {1e3 * wanted:.1f} mm cannot hold: leave them out by skip=, or give a margin for each pair"
                 )
         # a pair of links whose distance never changes bounds nothing
         self.constant = np.array([pair.other >= 0 for pair in self.distances.pairs]) & (most - least <= 1e-6)
