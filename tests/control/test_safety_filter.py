@@ -174,7 +174,7 @@ def test_random_obstacles_are_never_closer_than_the_margin(loops: Loops, distanc
     q, goal, poses = q[ok], goal[ok], poses[ok]
     out = loops.run(q, goal, poses, record=RECORD)
     d = distances(out["q"], np.broadcast_to(poses[:, None], (*out["q"].shape[:2], *poses.shape[1:])))
-    assert np.min(d) >= MARGIN and np.min(d) < MARGIN + 1e-3
+    assert np.min(d) >= MARGIN and np.min(d) < MARGIN + 3e-3
     assert np.all(np.abs(out["v"]) <= 1.001 * robot.velocity_limits)
     alone = loops.plain.rollout(loops.plain.state(q), goal[:, None], 6000, every=4, record=["q"])["q"]
     free = distances(alone, np.broadcast_to(poses[:, None], (*alone.shape[:2], *poses.shape[1:])))
