@@ -26,6 +26,8 @@ ALL = (
     "overhead",
     "robots",
     "distances",
+    "planning",
+    "safety_filter",
     "contact",
     "contact_points",
     "float32",

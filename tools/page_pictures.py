@@ -24,6 +24,7 @@ DRAWN_IN = {
     "backends": "pictures_of_numbers",
     "robots": "pictures_of_robots",
     "obstacles": "pictures_of_obstacles",
+    "avoidance": "pictures_of_avoidance",
     "conventions": "pictures_of_robots",
     "dynamics": "pictures_of_numbers",
     "notation": "pictures_of_ideas",
