@@ -31,6 +31,7 @@ from condyle.blocks.motors import SeriesElastic
 from condyle.closed_loop.loop import Loop
 from condyle.control.arm_controller import ToolSample
 from condyle.control.profiles import Sample
+from condyle.control.safety_filter import SafetyFilter
 from condyle.errors import ControlError
 from condyle.lab import controllers
 from condyle.lab.elastic_wall import ElasticWall
@@ -42,16 +43,19 @@ from condyle.lab.tables import (
     Flexibility,
     ForceSensor,
     Friction,
+    ObstacleTable,
     Payload,
     Rates,
     Reference,
     RobotTable,
+    Safety,
     Sensors,
     Wall,
     Wrench,
 )
 from condyle.lab.torque_path import TorquePath
 from condyle.multibody.robot import Robot, load
+from condyle.obstacles.robot_distances import robot_distances
 from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.parameters import body_values
@@ -86,13 +90,17 @@ class Experiment(Table):
     force_sensor: ForceSensor | None = table(ForceSensor)
     actuators: Actuators | None = table(Actuators)
     wall: Wall | None = table(Wall)
+    safety: Safety | None = table(Safety)
+    obstacles: tuple[ObstacleTable, ...] = tables(ObstacleTable)
     wrenches: tuple[Wrench, ...] = tables(Wrench)
     plant: Any = options()
 
     def check(self) -> None:
         """Names are known and unique."""
         controllers.canonical(self.controller.name)
-        taken = ["controller", "friction", "flexibility", "sensors", "force_sensor", "actuators", "wall"]
+        if self.obstacles and self.safety is None:
+            raise ControlError("[obstacles] only the safety filter sees obstacles: add a table [safety]")
+        taken = ["safety", "controller", "friction", "flexibility", "sensors", "force_sensor", "actuators", "wall"]
         for each in self.wrenches:
             if each.name in taken:
                 raise ControlError(f"[wrenches] name '{each.name}' is taken: give this wrench a name of its own")
@@ -303,6 +311,7 @@ def loop(simulation: Simulation, x0: Any, *, experiment: Mapping[str, Any]) -> L
         controller, entry = controllers.build(name, simulation, tool, of.controller.options, slow, motion)
     elif of.controller.options:
         raise ControlError(f"[controller] an external controller has no options; leave out {', '.join(of.controller.options)}")
+    safety = None if of.safety is None else _safety_filter(simulation, of.safety, of.obstacles, every)
     pushes = [_disturbance(each, each.frame or tool) for each in of.wrenches]
     wall = None if of.wall is None else ElasticWall(tool, **_given(of.wall), name="wall")
     sensors = None if of.sensors is None else Encoders(joints, name="sensors", every=every, **_given(of.sensors))
@@ -334,6 +343,8 @@ def loop(simulation: Simulation, x0: Any, *, experiment: Mapping[str, Any]) -> L
             sample = rows.sample(reference) if space == "joint" else tool_sample(reference)
             out = controller(measured, sample, **more)
             u = out["u"] if isinstance(out, Mapping) else out
+        if safety is not None:
+            u = safety(measured, u + np.zeros(simulation.nu))["u"]
         signals["command"] = u + np.zeros(simulation.nu)
         torque = u if actuators is None else actuators(u)
         moved = {"u": torque} if flexible is None else flexible(torque, x)
@@ -378,6 +389,15 @@ def _given(of: Table) -> dict[str, Any]:
     """The keys of a table that are not None, as keywords of a block; lists are arrays."""
     found = {name: value for name, value in vars(of).items() if value is not None}
     return {name: np.array(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def _safety_filter(simulation: Simulation, of: Safety, obstacles: tuple[ObstacleTable, ...], every: int) -> SafetyFilter:
+    solids = [each.solid() for each in obstacles]
+    if not solids and not of.self_collision:
+        raise ControlError("[safety] has nothing to keep away from: add [[obstacles]], or self_collision = true")
+    given = {name: value for name, value in _given(of).items() if name != "self_collision"}
+    distances = robot_distances(simulation.robot, solids, self_collision=of.self_collision)
+    return SafetyFilter(simulation, distances, name="safety", every=every, **given)
 
 
 def _disturbance(of: Wrench, frame: str) -> Any:

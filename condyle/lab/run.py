@@ -202,9 +202,7 @@ def run_experiment(
     """
     session = Session(experiment, path, values=values, overwrite=overwrite)
     if session.external and commands is None:
-        raise ControlError(
-            "[controller] external: the commands of this experiment come from outside; pass commands=, or name a controller"
-        )
+        raise ControlError("[controller] external: its commands come from outside: `condyle serve` the file, or pass commands=")
     rates, count = session.experiment.rates, session.experiment.control_updates
     # whole blocks of the file at a time
     block = max(BLOCK // rates.control_ticks, 1) * 16 if commands is None else 1

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from condyle.errors import ControlError
 from condyle.lab.schema import NAME, Table, flag, integer, number, numbers, options, points, table, text
+from condyle.obstacles.shapes import Box, Capsule, Plane, Sphere
 from condyle.robot.names import quoted
 
 JOINT_KINDS = ("hold", "step", "sine", "point_to_point", "table")
@@ -254,3 +255,47 @@ class Wall(Table):
     normal: Any = numbers((0.0, 0.0, 1.0), size=3)
     stiffness: float = number(1e4, low=0.0, unit="N/m")
     damping: float = number(50.0, low=0.0, unit="N s/m")
+
+
+@dataclass(frozen=True)
+class ObstacleTable(Table):
+    """A solid that the safety filter keeps the arm away from: sphere, capsule, box or plane (`condyle.obstacles`)."""
+
+    header: ClassVar[str] = "obstacles"
+    kind: str = text(choices=("sphere", "capsule", "box", "plane"))
+    position: Any = numbers((0.0, 0.0, 0.0), size=3, unit="m")
+    axis: Any = numbers((0.0, 0.0, 1.0), size=3)  # of a capsule, or the normal of a plane
+    radius: Any = number(None, above=0.0, unit="m")
+    length: Any = number(None, low=0.0, unit="m")
+    size: Any = numbers(None, size=3, above=0.0, unit="m")
+
+    def check(self) -> None:
+        """Every kind has its sizes."""
+        needed = {"sphere": ("radius",), "capsule": ("radius", "length"), "box": ("size",), "plane": ()}[self.kind]
+        for key in ("radius", "length", "size"):
+            if (getattr(self, key) is None) == (key in needed):
+                what = "is missing" if key in needed else "has no use"
+                raise ControlError(f"[obstacles] {key} {what} for the kind '{self.kind}'")
+
+    def solid(self) -> Any:
+        """The obstacle."""
+        if self.kind == "sphere":
+            return Sphere(position=self.position, radius=self.radius)
+        if self.kind == "box":
+            return Box(position=self.position, size=self.size)
+        plane = Plane.through(self.position, self.axis)
+        if self.kind == "plane":
+            return plane
+        return Capsule(position=self.position, rotation=plane.rotation, radius=self.radius, length=self.length)
+
+
+@dataclass(frozen=True)
+class Safety(Table):
+    """A safety filter around the controller (`condyle.control.safety_filter`): no link comes closer than `margin`."""
+
+    header: ClassVar[str] = "safety"
+    margin: float = number(0.02, low=0.0, unit="m")
+    alpha: float | None = number(None, above=0.0, unit="1/s")
+    decay: float | None = number(None, above=0.0, unit="1/s")
+    samples: int = integer(2, low=1, high=10)
+    self_collision: bool = flag(False)  # whether pairs of links are watched, too

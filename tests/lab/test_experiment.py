@@ -8,10 +8,12 @@ import condyle as cd
 from condyle.errors import ControlError
 from condyle.lab.chunks import Plan, compute
 from condyle.lab.compare import compare, compare_page, named_runs
+from condyle.lab.experiment import Experiment
 from condyle.lab.metrics import NAMES
 from condyle.lab.references import control_times, joint_rows, tool_rows
 from condyle.lab.run import Session, run_experiment, run_metrics
 from condyle.lab.tables import Reference
+from condyle.obstacles.robot_distances import robot_distances
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,23 @@ def test_comparison_has_a_table_and_a_page(recorded):
     page = compare_page(compare(runs))
     assert page.count("<svg") == 4 and "rms error" in page and "http" not in page.replace("http-equiv", "")
     assert run_metrics(recorded.run) == recorded.metrics or np.isnan(recorded.metrics["settling_time"])
+
+
+def test_a_safety_filter_keeps_the_arm_away(ur3):
+    data = {
+        "duration": 1.0,
+        "robot": {"name": "ur3", "q": Q0},
+        "rates": {"physics": 1000, "control": 500},
+        "controller": {"name": "computed_torque", "kp": 100.0},
+        "reference": {"kind": "point_to_point", "waypoints": [Q0 + np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])]},
+        "safety": {"margin": 0.02},
+        "obstacles": [{"kind": "sphere", "position": [0.2477, 0.3126, 0.2915], "radius": 0.05}],
+    }
+    made = Experiment.from_data(data)
+    distances = robot_distances(ur3, [each.solid() for each in made.obstacles], self_collision=False)
+    safe = run_experiment(made).run
+    through = run_experiment(Experiment.from_data({k: v for k, v in data.items() if k not in ("safety", "obstacles")})).run
+    assert np.min(distances(through.q)) < -0.05 and np.min(distances(safe.q)) > 0.02 and safe.check()
 
 
 # -- references

@@ -47,6 +47,9 @@ from condyle.lab.toml_text import STARTING_FILE, toml_text
         ({"wrenches": {"name": "push"}}, "wrenches must be a list of tables"),
         ({"robot": {"name": "ur3", "payload": {"mass": -1.0}}}, r"\[robot.payload\] mass must be"),
         ({"plant": {"wrist_3.mass": float("nan")}}, "must be a finite number"),
+        ({"obstacles": [{"kind": "sphere", "radius": 0.1}]}, r"\[obstacles\] only the safety filter sees obstacles"),
+        ({"safety": {}, "obstacles": [{"kind": "sphere"}]}, r"\[obstacles\] radius is missing for the kind 'sphere'"),
+        ({"safety": {}, "obstacles": [{"kind": "plane", "radius": 0.1}]}, r"\[obstacles\] radius has no use"),
         ({"record": "q"}, "record must be a list of texts"),
     ],
 )
@@ -72,6 +75,7 @@ def test_wrong_data_is_one_sentence(change, sentence):
         ({"plant": {"rod_2.masss": 1.0}}, r"\[plant\] the loop has no parameter 'rod_2.masss'.*did you mean"),
         ({"reference": {"kind": "step", "target": [0.1, 0.2, 0.3]}}, r"\[reference\] target must be one number, or 2"),
         ({"reference": {"kind": "table", "path": "nosuch.csv"}}, r"\[reference\] path nosuch.csv cannot be read"),
+        ({"safety": {}}, r"\[safety\] has nothing to keep away from"),
         ({"wrenches": [{"name": "p", "wrench": [0] * 6, "frame": "nose"}]}, r"\[wrenches\] frame 'nose' is no frame"),
     ],
 )
