@@ -89,7 +89,7 @@ def with_mujoco(at: Setup) -> Callable[[], np.ndarray]:
     data, model_data = mujoco.MjData(twin), mujoco.MjData(twin)
     rows, every, ticks = at.rows, PHYSICS // CONTROL, at.ticks
     log_q, log_v, log_u = np.zeros((ticks, 6)), np.zeros((ticks, 6)), np.zeros((ticks, 6))
-    damping = np.array(twin.dof_damping)
+    twin.dof_damping[:] = [link.damping for link in at.experiment.arm.model.links]
 
     def run() -> np.ndarray:
         mujoco.mj_resetData(twin, data)
@@ -100,7 +100,7 @@ def with_mujoco(at: Setup) -> Callable[[], np.ndarray]:
             model_data.qpos, model_data.qvel = q, v
             model_data.qacc = row[12:] + KD * (row[6:12] - v) + KP * (row[:6] - q)
             mujoco.mj_inverse(twin, model_data)
-            u = model_data.qfrc_inverse - damping * v
+            u = np.array(model_data.qfrc_inverse)  # with the damping that the arm has
             data.qfrc_applied = u
             for _ in range(every):
                 mujoco.mj_step(twin, data)
@@ -126,7 +126,7 @@ def with_pinocchio(at: Setup) -> Callable[[], np.ndarray]:
         q, v = START.copy(), np.zeros(6)
         k = 0
         for row in rows:
-            u = pin.rnea(twin, data, q, v, row[12:] + KD * (row[6:12] - v) + KP * (row[:6] - q))
+            u = pin.rnea(twin, data, q, v, row[12:] + KD * (row[6:12] - v) + KP * (row[:6] - q)) + damping * v
             for _ in range(every):
                 v = v + h * pin.aba(twin, data, q, v, u - damping * v)
                 q = q + h * v

@@ -104,7 +104,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
         for k, (name, engine, workers, size, kills) in enumerate(ways):
             path = folder / f"sweep{k}.cds"
             words = command(folder, path.stem, runs, engine, workers, size)
-            kept = [interrupted(words, path, runs * part // 10) for part in ((3, 6) if kills else ())]
+            kept = [interrupted(words, path, runs * part // 10) for part in ((), (5,), (3, 6))[kills * (1 if tiny else 2)]]
             sha, seconds = finished(words, path)
             found[name] = {"sha256": sha, "seconds": seconds, "kept": kept}
             table.add_row(name, ", ".join(f"{x:,}" for x in kept) or "-", f"{seconds:.1f}", sha[:16])

@@ -1,7 +1,7 @@
 """Where the chunks of a sweep are computed: in this process, in processes of this computer, on a Ray cluster, or with Dask.
 
-An engine takes jobs, which are plain data, and yields (job, result) in the order in which they end. A worker that dies, or a job
-that fails by anything but wrong values, is repeated; after RETRIES times the sweep ends with an error, and what is done is kept.
+An engine takes jobs, which are plain data, and yields (number, result) in the order in which they end. A job whose worker dies,
+or that fails by anything but wrong values, is repeated; after RETRIES times the sweep ends with an error; what is done is kept.
 """
 
 from __future__ import annotations
@@ -25,35 +25,49 @@ Done = Iterator[tuple[int, Result]]
 
 
 def local(jobs: Jobs, workers: int, address: str | None = None) -> Done:
-    """On processes of this computer; one worker computes in this process. If one is killed, all are started again."""
+    """On processes of this computer; one worker, or one job, is computed in this process.
+
+    A job that fails is repeated. If a process is killed, all are started again.
+    """
     if address is not None:
         raise ControlError("the engine 'local' takes no address: it is this computer; choose --engine ray or dask")
-    if workers == 1:
+    if workers == 1 or len(jobs) < 2:
         for number, job in jobs:
             yield number, compute_safely(job)
         return
-    failures = 0
-    waiting = list(jobs)
+    waiting, failures = list(jobs), 0
+    cause: Exception | None = None
     while waiting:
         running: dict[Future[Result], tuple[int, dict[str, Any]]] = {}
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
-            try:
-                while waiting or running:
+            while (waiting or running) and failures <= RETRIES:
+                try:
                     while waiting and len(running) < AHEAD * workers:
-                        each = waiting.pop(0)
-                        running[pool.submit(compute_safely, each[1])] = each
+                        running[pool.submit(compute_safely, waiting[0][1])] = waiting[0]
+                        del waiting[0]
                     ended, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in ended:
-                        result = future.result()  # raises if a worker died
+                        result = future.result()
                         yield running.pop(future)[0], result
-            except BrokenProcessPool as error:
-                failures += 1
-                waiting = [*running.values(), *waiting]
-                if failures > RETRIES:
-                    raise ControlError(
-                        f"workers of the sweep ended {failures} times, perhaps for lack of memory: give --batch a smaller number "
-                        "and run it again; what is done is kept"
-                    ) from error
+                except BrokenProcessPool as error:
+                    failures, cause = failures + 1, error
+                    waiting = [*running.values(), *waiting]
+                    break
+                except (OSError, MemoryError, RuntimeError) as error:
+                    failures, cause = failures + 1, error
+                    failed = [each for each in ended if each in running and each.exception() is not None]
+                    waiting = [*(running.pop(each) for each in failed), *waiting]
+        if failures > RETRIES:
+            raise given_up(cause) from cause
+
+
+def given_up(cause: BaseException | None) -> ControlError:
+    """The error after a job has failed too often."""
+    why = "" if cause is None else f" ({type(cause).__name__}: {' '.join(str(cause).split())[:120]})"
+    return ControlError(
+        f"a job of the sweep failed {RETRIES + 1} times{why}, perhaps for lack of memory: give --batch a smaller number and "
+        "run it again; what is done is kept"
+    )
 
 
 def _one_thread() -> None:
@@ -79,7 +93,11 @@ def ray(jobs: Jobs, workers: int, address: str | None = None) -> Done:
                 running[remote.remote(job)] = number
             ended, _ = library.wait(list(running), num_returns=1)
             for each in ended:
-                yield running.pop(each), library.get(each)
+                try:
+                    result = library.get(each)
+                except library.exceptions.RayError as error:
+                    raise given_up(error) from error
+                yield running.pop(each), result
     finally:
         if started:
             library.shutdown()
@@ -107,6 +125,8 @@ def dask(jobs: Jobs, workers: int, address: str | None = None) -> Done:
         for _ in range(min(AHEAD * workers, len(waiting))):
             hand_out()
         for future in queue:
+            if future.status == "error":
+                raise given_up(future.exception())
             yield numbers.pop(future.key), future.result()
             if waiting:
                 hand_out()
