@@ -174,10 +174,12 @@ class Experiment(Table):
         """The robot as the controller knows it: with the payload if that is known."""
         of = self.robot
         robot = load(of.name, of.base, of.gravity)
+        if of.lock:
+            robot = robot.lock(list(of.lock))
         if robot.nq != robot.nv or not robot.coordinate_map.identity:
             raise ControlError(
-                f"[robot] name '{of.name}' has joints with several coordinates or a moving base; the lab is for arms on a fixed "
-                "base with one coordinate in each joint"
+                f"[robot] name '{of.name}' has coupled joints, joints with several coordinates, or a moving base; the lab is for "
+                "arms on a fixed base with one coordinate in each joint; lock = [...] fixes the joints of a gripper"
             )
         if of.payload is not None and of.payload.known:
             robot = Robot(with_payload(robot.model, of.payload, self.tool_of(robot)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from condyle.errors import ControlError
-from condyle.lab.schema import NAME, Table, flag, integer, number, numbers, options, points, table, text
+from condyle.lab.schema import NAME, Table, flag, integer, number, numbers, options, points, table, text, texts
 from condyle.obstacles.shapes import Box, Capsule, Plane, Sphere
 from condyle.robot.names import quoted
 
@@ -51,6 +51,7 @@ class RobotTable(Table):
     header: ClassVar[str] = "robot"
     name: str = text("ur3")
     base: str | None = text(None, choices=("fixed", "free", "planar", "euler", "auto"))
+    lock: tuple[str, ...] = texts()  # joints that are fixed at zero, or the beginnings of their names, as of a gripper
     q: Any = numbers(None, unit="rad or m")  # where it starts; by default where the reference starts
     tool: str | None = text(None)  # a frame; by default 'tool', or the last frame
     gravity: Any = numbers(None, size=3, unit="m/s^2")

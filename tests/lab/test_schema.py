@@ -71,7 +71,7 @@ def test_wrong_data_is_one_sentence(change, sentence):
         ({"controller": {"name": "external", "kp": 4.0}}, r"\[controller\] an external controller has no options"),
         ({"robot": {"name": "double_pendulum", "q": [0.1]}}, r"\[robot\] q must be a list of 2 numbers"),
         ({"robot": {"name": "double_pendulum", "tool": "tipp"}}, r"\[robot\] tool 'tipp' is no frame .*did you mean 'tip'"),
-        ({"robot": {"name": "pidog"}}, r"\[robot\] name 'pidog' has joints with several coordinates or a moving base"),
+        ({"robot": {"name": "pidog"}}, r"\[robot\] name 'pidog' has coupled joints"),
         ({"plant": {"rod_2.masss": 1.0}}, r"\[plant\] the loop has no parameter 'rod_2.masss'.*did you mean"),
         ({"reference": {"kind": "step", "target": [0.1, 0.2, 0.3]}}, r"\[reference\] target must be one number, or 2"),
         ({"reference": {"kind": "table", "path": "nosuch.csv"}}, r"\[reference\] path nosuch.csv cannot be read"),
