@@ -31,9 +31,10 @@ from condyle.simulate.simulation import Simulation
 Array = np.ndarray
 
 ADAPTING = 0.03  # rad or m: an error whose storage may change a link by as much as it is, by default
+LIMIT, LIMIT_CHOSEN = 5.0, 20.0  # of the estimate, by default: of all links, and of those that are chosen
 FRICTION_PART = 0.02  # of a joint's load: the size of friction forces, for the adaptation of friction
 METRIC_DIGITS = 9
-SMALLEST = 1e-3  # of the largest eigenvalue of a pseudo-inertia: floor of the others, for links modelled as points or rods
+LEAST_MASS, LEAST_RADIUS = 1e-3, 0.01  # kg, m: of a link in the metric, radius of gyration along every axis: no points and rods
 
 
 class PassivityControl(ArmController):
@@ -42,7 +43,7 @@ class PassivityControl(ArmController):
     `bandwidth`: Lambda, 1/s: e' + Lambda e = s. `kd`: Kd, N m s/rad. Both are positive, one for all joints or one for each; the
     storage 1/2 s^T M s of the error grows by no more than the work of pushes on -s. By default Lambda is the frequency at which
     a joint yields by 0.1 rad to its load, and Kd is that times its mean inertia. `friction`: whether damping, dry friction and
-    springs in the joints of the model are made up for, at v_r: what is left of them then damps s.
+    springs in the joints of the model are made up for, at v_r, and their difference from those at v damps s.
     """
 
     def __init__(
@@ -83,8 +84,9 @@ class AdaptiveControl(PassivityControl):
     pseudo-inertia P moves by  gain P_0 L P_0  for the symmetric L with tr(L P) = s^T Y p. So no units and no frames enter, and
     1/2 s^T M s + 1/(2 gain) tr((P_0^-1 (P - P_true))^2) never grows (the metric of Lee, Kwon and Park 2018, at the model).
     By default an error of 0.03 rad in every joint may change each link by as much as it is. `limit`: how far the estimate of a
-    link may be from the model in this metric, times the link; it is projected back to there, because a sampled controller cannot
-    follow any estimate. `leakage`: 1/s, pulls the estimate back to the model where nothing excites it; 0 by default.
+    link may be from the model in this metric, in multiples of the link; it is projected back to there, because sampled control
+    with a far too large inertia is unstable. By default 5, and 20 if `links` are chosen. `leakage`: 1/s, pulls the estimate back
+    to the model where nothing excites it; 0 by default.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class AdaptiveControl(PassivityControl):
         *,
         gain: Any = None,
         leakage: Any = 0.0,
-        limit: Any = 50.0,
+        limit: Any = None,
         estimate_friction: bool = False,
         links: Any = None,
         **options: Any,
@@ -101,9 +103,10 @@ class AdaptiveControl(PassivityControl):
         super().__init__(simulation, **options)
         model = self.robot.model
         self.links = _chosen(self.name, model, links)
-        stored = 0.5 * float(np.sum(self.kd.default * self.bandwidth.default)) * ADAPTING**2
+        stored = 0.5 * float(np.sum(np.zeros(self.size) + self.kd.default * self.bandwidth.default)) * ADAPTING**2
         gain = rounded(1.0 / max(stored, 1e-9), DIGITS) if gain is None else gain
         self.adaptation = self.parameter("gain", gain, "1/J", minimum=0.0)
+        limit = (LIMIT if links is None else LIMIT_CHOSEN) if limit is None else limit
         self.limit = self.parameter("limit", limit, "1", minimum=1e-9)
         self.leakage = self.parameter("leakage", leakage, "1/s", minimum=0.0)
         self.estimate_friction = bool(estimate_friction)
@@ -145,11 +148,12 @@ class AdaptiveControl(PassivityControl):
 
     def _projected(self, p: Any) -> Any:
         """The nearest estimate within `limit` of the model, in the metric of the adaptation."""
-        change, parts = p - self.start, []
+        change, limit, parts = p - self.start, self.limit.resolve(), []
         for k, inverse in enumerate(self.inverse_metrics):
             d = change[10 * k : 10 * (k + 1)]
-            parts.append(d * (self.limit / np.maximum(np.sqrt(np.maximum(d @ (inverse @ d), 0.0)), self.limit)))
-        bound = self.limit * np.sqrt(self.friction_metric)
+            # under one root, which has a derivative at the model, too
+            parts.append(d * (limit / np.sqrt(np.maximum(d @ (inverse @ d), limit * limit))))
+        bound = limit * np.sqrt(self.friction_metric)
         return self.start + np.concatenate([*parts, saturated(change[10 * len(self.links) :], -bound, bound)])
 
     def predicted(self, q: Any, v: Any, a: Any, estimate: Any) -> Array:
@@ -172,8 +176,11 @@ def natural_metric(parameters: Array) -> tuple[Array, Array]:
     P_0 is the pseudo-inertia of `parameters`,  [[1/2 tr(I) - I, h], [h^T, m]],  positive definite for a body of positive density.
     """
     basis = np.array([pseudo_inertia(e) for e in np.eye(10)])
-    w, V = np.linalg.eigh(pseudo_inertia(parameters))
-    P = V @ np.diag(np.maximum(w, SMALLEST * max(float(w[-1]), 1e-12))) @ V.T
+    P = pseudo_inertia(parameters)
+    P[3, 3] = max(P[3, 3], LEAST_MASS)
+    about_origin = np.outer(P[:3, 3], P[:3, 3]) / P[3, 3]
+    w, V = np.linalg.eigh(P[:3, :3] - about_origin)
+    P[:3, :3] = V @ np.diag(np.maximum(w, P[3, 3] * LEAST_RADIUS**2)) @ V.T + about_origin
     scaled = np.linalg.solve(P, basis)
     inverse = np.einsum("aij,bji->ab", scaled, scaled)
     return _without_last_bits(np.linalg.inv(inverse)), _without_last_bits(inverse)

@@ -68,11 +68,11 @@ def _loop(world: cd.Simulation, law: Any, motion: Any) -> cd.Loop:
 
 
 def test_the_storage_of_adaptive_control_never_grows() -> None:
-    """1/2 s^T M s + 1/(2 gain) tr((P_0^-1 (P - P_true))^2), for a pendulum of two links that is heavier than its model."""
-    nominal = cd.load("double_pendulum")
-    true = with_load(nominal, "rod_2", 0.8, (0.05, 0.0, -0.6), 0.01)
-    world = cd.Simulation(true, dt=2e-4, threads=1)
-    law, motion = AdaptiveControl(world, model=nominal), Sines(np.array([0.3, -0.4]), 2, 0.5)
+    """1/2 s^T M s + 1/(2 gain) tr((P_0^-1 (P - P_true))^2), summed over the links of an arm with a load."""
+    nominal = cd.load("ur3")
+    true = with_load(nominal, "wrist_3", 0.3, (0.0, 0.05, 0.0), 1e-4)
+    world = cd.Simulation(true, dt=2e-4, damping=False, threads=1)
+    law, motion = AdaptiveControl(world, model=nominal), Sines(READY, 2, 0.35)
     loop, start = _loop(world, law, motion), motion.at(0.0)
     record = ["q", "v", "adaptive_control.s", "adaptive_control.estimate"]
     out = loop.rollout(loop.state(start.position, start.velocity), steps=10_000, record=record)
@@ -80,7 +80,7 @@ def test_the_storage_of_adaptive_control_never_grows() -> None:
     away = p - inertial_parameters(true.model).astype(float)
     parameters = sum(
         np.einsum("ni,ij,nj->n", away[:, 10 * k : 10 * k + 10], law.inverse_metrics[k], away[:, 10 * k : 10 * k + 10])
-        for k in range(2)
+        for k in range(6)
     )
     V = true.kinetic_energy(q, s) + parameters / (2.0 * float(law.adaptation.default))
     lost = np.cumsum((law.kd.default * s * s).sum(axis=1)) * world.dt
@@ -138,12 +138,13 @@ def pendulum() -> cd.Simulation:
 def test_the_estimate_stays_within_its_limit_and_leaks_back(pendulum: cd.Simulation) -> None:
     law = AdaptiveControl(pendulum, links="rod_2", limit=3.0)
     loop = cd.Loop(pendulum, lambda x: law(x, Sample(np.array([1.0, -0.5]), 0.0, 0.0)))
+    assert AdaptiveControl(pendulum).limit.default == 5.0
     gains = {"adaptive_control.gain": np.array([1e3, 1e3]), "adaptive_control.leakage": np.array([0.0, 1e2])}
     x0 = np.tile(loop.state(), (2, 1))
     away = loop.rollout(x0, steps=500, parameters=gains, record=["adaptive_control.estimate"])["adaptive_control.estimate"]
     away = away - law.start
     sizes = np.sqrt(np.einsum("rni,ij,rnj->rn", away, law.inverse_metrics[0], away))
-    assert away.shape[-1] == 10 and 2.9 < sizes[0].max() < 3.0 + 1e-9
+    assert away.shape[-1] == 10 and 2.9 < sizes[0].max() < 3.0 + 1e-5
     assert sizes[1, -1] < 0.1 * sizes[0, -1]
 
 
