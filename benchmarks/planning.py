@@ -41,7 +41,8 @@ Scene = tuple[np.ndarray, np.ndarray, np.ndarray]  # poses, start, goal
 
 def scenes(distances: RobotDistances, rng: np.random.Generator, count: int) -> list[Scene]:
     """Floor and two to six obstacles each, start and goal free, and no straight line between them."""
-    robot, found = distances.robot, []
+    robot = distances.robot
+    found: list[Scene] = []
     while len(found) < count:
         poses = np.array([each.pose for each in OBSTACLES])
         chosen = rng.permutation(np.arange(1, len(OBSTACLES)))[: rng.integers(2, 7)]

@@ -221,7 +221,7 @@ def test_a_resting_arm_gives_way_to_a_moving_ball(loops: Loops, distances: Robot
 
 def test_braking_is_within_the_torques(robot: cd.Robot) -> None:
     assert braking_rate(robot, robot.velocity_limits, robot.effort_limits) == 20.0
-    weak = np.array([30.0, 60.0, 30.0, 10.0, 10.0, 5.0])
+    weak = np.array([20.0, 50.0, 25.0, 8.0, 8.0, 4.0])
     assert 0.0 < braking_rate(robot, robot.velocity_limits, weak) < 20.0
     with pytest.raises(ControlError, match="cannot brake"):
         braking_rate(robot, robot.velocity_limits, 0.1 * weak)
