@@ -39,6 +39,7 @@ from condyle.simulate.simulation import Simulation
 DT, EVERY = 0.00025, 4  # 4 kHz physics, 1 kHz control
 TRANSPORTS = ("shm", "websocket")
 SUFFIX = ".cdl"
+STANDARD_ERROR = 2  # file descriptor
 link_option = partial(typer.Option, rich_help_panel="Connection")
 
 
@@ -252,7 +253,8 @@ def _shown(external: ExternalControl, name: str, *, show_it: bool) -> Iterator[l
     link = external.transport
     memory = link if isinstance(link, SharedMemory) else SharedMemory(f"{name}-watch-{os.getpid()}")
     arguments = [sys.executable, "-m", "condyle", "watch", str(memory.path), "--wait", "600"]
-    viewer = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, start_new_session=True)
+    # its address goes to the standard error, so that --json stays alone on the other
+    viewer = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=STANDARD_ERROR)
     try:
         if memory is link:
             yield []
@@ -262,7 +264,8 @@ def _shown(external: ExternalControl, name: str, *, show_it: bool) -> Iterator[l
     finally:
         if memory is not link:
             memory.close(external.ended or "the run is over")
-        typer.echo(f"the viewer goes on until Ctrl-C, or kill {viewer.pid}", err=True)
+        viewer.terminate()
+        viewer.wait()
 
 
 def facts(external: ExternalControl, run: Run | None) -> dict[str, Any]:

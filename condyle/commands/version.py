@@ -27,6 +27,7 @@ EXTRAS = {
     "precision": ("gmpy2", "flint"),
     "casadi": ("casadi",),
     "control": ("scipy",),
+    "websocket": ("websockets",),
     "torch": ("torch",),
     "jax": ("jax",),
     "learn": ("gymnasium", "torch", "rsl_rl", "stable_baselines3"),

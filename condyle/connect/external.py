@@ -137,9 +137,10 @@ class ExternalControl:
         self.runs, self.pacing, self.ended = [], Pacing(self.exchange.period), ""
         reason = "the server ended with an error"
         try:
-            self.transport.open(self.exchange, self.requests)
             again = True
             with precise_sleep(self.priority) if self.mode == REALTIME else nullcontext():
+                # inside: threads of the transport have the same priority
+                self.transport.open(self.exchange, self.requests)
                 while again:
                     begun = self._recorder(x0, _numbered(path, len(self.runs) + 1), options)
                     with begun as recorder:

@@ -93,14 +93,15 @@ def precise_sleep(priority: int = 0) -> Iterator[None]:
     """Inside, this thread wakes up from a sleep within some microseconds, where the system can (Linux), gets the interpreter
     from other threads after 0.1 ms, and the garbage collector rests.
 
-    `priority` from 1 to 99 is that of SCHED_FIFO, above all other processes; the system must allow it.
+    `priority` from 1 to 99 is that of SCHED_FIFO, above all other processes, also for threads that start inside; the system
+    must allow it.
     """
     if not 0 <= priority <= 99:
         raise ConnectError(f"priority is a number from 0 (that of other processes) to 99, got {priority!r:.40}")
     policy, before = os.sched_getscheduler(0), os.sched_getparam(0)
     if priority:
         try:
-            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
         except PermissionError:
             raise ConnectError(f"the system does not allow the priority {priority}: leave it out, or see ulimit -r") from None
     interval, slack, collects = sys.getswitchinterval(), None, gc.isenabled()

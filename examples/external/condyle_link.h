@@ -167,7 +167,8 @@ static inline int condyle_connect(struct condyle_link *link, const char *name, d
     return 0;
 }
 
-/* 1 with the next state; 0 when the run is over; -1 if the simulation ended without a word. The reason is in link->message. */
+/* 1 with the next state; 0 when the run is over; -1 if the simulation ended without a word. The reason is in link->message.
+ * It waits as long as the simulation lives. */
 static inline int condyle_receive(struct condyle_link *link)
 {
     struct condyle_header *h = link->header;

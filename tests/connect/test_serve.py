@@ -18,6 +18,7 @@ from condyle.cli import app
 from condyle.connect.external import Requests
 from condyle.connect.shared_memory import SharedMemory
 from condyle.connect.transport import Exchange, Transport
+from condyle.connect.watch import Watch
 from condyle.errors import ConnectError
 from condyle.view.server import free_port
 
@@ -65,6 +66,37 @@ def test_a_served_robot_is_recorded_and_repeats(tmp_path: Path) -> None:
     assert again.exit_code == 0 and "bit-identical: 100 steps" in again.output
 
 
+EXPERIMENT = """
+duration = 0.05
+[robot]
+name = "double_pendulum"
+[controller]
+name = "NAME"
+[sensors]
+position_noise = 1e-3
+delay = 0.002
+dropout = 0.1
+"""
+
+
+def test_an_experiment_of_the_lab_is_served(tmp_path: Path) -> None:
+    pytest.importorskip("condyle.lab.experiment", reason="the lab is another part of the package")
+    name, file, run = fresh(), tmp_path / "lab.toml", tmp_path / "run.cdl"
+
+    def act(link: Any) -> None:
+        link.control(lambda state: {"u_external": 2.0 * (state["reference"][:2] - state["sensors.position"])})
+
+    file.write_text(EXPERIMENT.replace("NAME", "external"))
+    program = Program(name, act)
+    done = invoke("serve", str(file), "--name", name, "-o", str(run))
+    assert done.exit_code == 0 and not program.done().error, done.output
+    again = invoke("replay", str(run), "--check")
+    assert again.exit_code == 0 and "bit-identical" in again.output
+    file.write_text(EXPERIMENT.replace("NAME", "pid"))
+    done = invoke("serve", str(file), "--name", name)
+    assert done.exit_code == 2 and 'write name = "external" to serve it' in done.stderr
+
+
 def test_in_real_time_over_a_websocket() -> None:
     port = free_port("127.0.0.1", 0)
     program = Program(f"ws://127.0.0.1:{port}", damp, token="abc")
@@ -108,6 +140,39 @@ def test_wrong_options_are_one_sentence(words: list[str], sentence: str) -> None
     assert done.exit_code == 2 and sentence in done.stderr and done.stderr.count("\n") <= 2
 
 
+def test_the_viewer_is_another_process_that_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    class Viewer:
+        def __init__(self, arguments: list[str], **_: Any) -> None:
+            self.name, self.seen, self.ended = arguments[4], [], False
+            started.append(self)
+
+        def terminate(self) -> None:
+            self.ended = True
+
+        def wait(self) -> None:
+            pass
+
+    monkeypatch.setattr("condyle.commands.serve.subprocess.Popen", Viewer)
+    port = free_port("127.0.0.1", 0)
+
+    def act(link: Any) -> None:
+        for state in link:
+            if state.tick == 8:
+                watch = Watch(started[0].name)
+                started[0].seen.append(watch.newest())
+                watch.close()
+            link.send(effort=np.zeros(2))
+
+    program = Program(f"ws://127.0.0.1:{port}", act)
+    words = ["--transport", "websocket", "--port", str(port), "--dt", "0.001", "--seconds", "0.02", "--view"]
+    done = invoke("serve", "double_pendulum", *words)
+    assert done.exit_code == 0 and not program.done().error, done.output
+    (viewer,) = started
+    assert viewer.ended and viewer.seen[0].t == 0.008 and not Path(viewer.name).exists()
+
+
 def test_nothing_to_watch() -> None:
     done = invoke("watch", fresh(), "--wait", "0")
     assert done.exit_code == 2 and "no simulation serves there" in done.stderr
@@ -138,8 +203,6 @@ def test_a_window_shows_the_newest_state() -> None:
 
 
 def test_what_cannot_be_shown_is_one_sentence() -> None:
-    from condyle.connect.watch import Watch
-
     memory = SharedMemory(fresh())
     described = external(memory).exchange
     memory.open(Exchange(**{**vars(described), "simulation_data": None}), Requests())
