@@ -39,9 +39,7 @@ CONTROLLERS = {
 
 def lab(path: Path) -> None:
     """One joint of three runs, the error of all joints, and metrics."""
-    figure = sheet(
-        "One experiment, three controllers: an unknown payload of 0.5 kg, and a push at 2.3 s", 11.0, 4.6
-    )
+    figure = sheet("One experiment, three controllers: an unknown payload of 0.5 kg, and a push at 2.3 s", 11.0, 4.6)
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.25, 1.25, 1.0])
     names, bars = list(CONTROLLERS), {}
     for k, (name, (table, color)) in enumerate(CONTROLLERS.items()):
