@@ -24,9 +24,18 @@ END = np.array([0.5, -1.0, 1.0, -1.4, -1.3, 0.5])
 LOGGED = ["q", "v", "u"]
 
 
-def experiment(seconds: float, *, limits: bool) -> Experiment:
+FAULTS: dict[str, Any] = {
+    "sensors": {"position_noise": 1e-4},
+    "actuators": {"effort": 60.0},
+    "wrenches": [{"name": "push", "wrench": [0.0, 20.0, 0.0, 0.0, 0.0, 0.0], "start": 1.2}],
+}
+COULOMB = [0.2, 0.2, 0.1, 0.02, 0.02, 0.01]  # N m
+
+
+def experiment(seconds: float, *, limits: bool, **more: Any) -> Experiment:
     """A quintic move of the UR3; `limits`: whether the solver watches the limits of its joints."""
     return Experiment(
+        **more,
         duration=seconds,
         robot={"name": "ur3", "q": START, "joint_limits": limits},
         rates={"physics": PHYSICS, "control": CONTROL},
@@ -142,11 +151,18 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     seconds, arms = (0.02, 16) if tiny else (2.0, 1024)
     short = 0.02 if tiny else 0.2
     free, limited = setup(seconds, False), setup(seconds, True)
+    noisy = experiment(seconds, limits=False, **FAULTS).setup(threads=1)
+    smooth = {"coulomb": COULOMB, "viscous": 0.01, "smooth_speed": 0.05}
+    rubbing = experiment(seconds, limits=False, friction=smooth, **FAULTS).setup(threads=1)
+    sticking = experiment(seconds, limits=False, friction={"coulomb": COULOMB, "viscous": 0.01}, **FAULTS).setup(threads=1)
     with TemporaryDirectory(prefix="condyle-bench-") as folder:
         calls: dict[str, tuple[Callable[[], np.ndarray], float]] = {
             "loop.step from Python, every tick logged": (from_python(free), seconds),
             "one kernel, every tick logged": (in_the_kernel(free), seconds),
             "one kernel, joint limits, every tick logged": (in_the_kernel(limited), seconds),
+            "one kernel, noise, torque limits, a push": (in_the_kernel(noisy), seconds),
+            "one kernel, these and smooth friction": (in_the_kernel(rubbing), seconds),
+            "one kernel, these and friction that sticks": (in_the_kernel(sticking), seconds),
             "condyle lab run -o, with its file": (
                 into_a_file(experiment(seconds, limits=False), Path(folder) / "run.cdl"),
                 seconds,
@@ -165,7 +181,11 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
         table.add_row(name, f"{1e6 * times[name] / (simulated * PHYSICS):.3f}", f"{simulated / times[name]:,.0f}")
     console.print(table)
     reference = ends["one kernel, every tick logged"]
-    apart = {name: float(np.abs(end - reference).max()) for name, end in ends.items() if "arms" not in name}
+    apart = {
+        name: float(np.abs(end - reference).max())
+        for name, end in ends.items()
+        if "arms" not in name and "these" not in name and "noise" not in name
+    }
     found["apart"] = apart
     console.print(
         "largest difference of a joint at the end from the kernel, rad: " + ", ".join(f"{n} {x:.1e}" for n, x in apart.items())

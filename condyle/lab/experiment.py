@@ -37,6 +37,7 @@ from condyle.lab import controllers
 from condyle.lab.elastic_wall import ElasticWall
 from condyle.lab.references import TOOL_ROW, JointRows, control_times, joint_rows, tool_rows
 from condyle.lab.schema import Table, integer, number, options, read, table, tables, text, texts
+from condyle.lab.smooth_friction import SmoothFriction
 from condyle.lab.tables import (
     Actuators,
     ControllerTable,
@@ -321,7 +322,7 @@ def loop(simulation: Simulation, x0: Any, *, experiment: Mapping[str, Any]) -> L
     if of.force_sensor is not None:
         force_sensor = Measurement(6, "N", name="force_sensor", every=every, **_given(of.force_sensor))
     actuators = None if of.actuators is None else TorquePath(simulation.nu, name="actuators", **_given(of.actuators))
-    friction = None if of.friction is None else JointFriction(joints, name="friction", **_given(of.friction))
+    friction = None if of.friction is None else _friction(joints, of.friction)
     flexible = None if of.flexibility is None else SeriesElastic(joints, name="flexibility", **_given(of.flexibility))
     rows = JointRows(simulation.robot.nv)
     space = "joint" if entry is None else entry.space
@@ -391,6 +392,13 @@ def _given(of: Table) -> dict[str, Any]:
     """The keys of a table that are not None, as keywords of a block; lists are arrays."""
     found = {name: value for name, value in vars(of).items() if value is not None}
     return {name: np.array(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def _friction(joints: list[str], of: Friction) -> JointFriction | SmoothFriction:
+    given = _given(of)
+    if of.smooth_speed is None:
+        return JointFriction(joints, name="friction", **given)
+    return SmoothFriction(joints, given["coulomb"], given["viscous"], given["smooth_speed"], name="friction")
 
 
 def _safety_filter(simulation: Simulation, of: Safety, obstacles: tuple[ObstacleTable, ...], every: int) -> SafetyFilter:

@@ -156,13 +156,22 @@ class Reference(Table):
 
 @dataclass(frozen=True)
 class Friction(Table):
-    """Coulomb, viscous and Stribeck friction of the joints (`condyle.blocks.JointFriction`)."""
+    """Coulomb, viscous and Stribeck friction of the joints (`condyle.blocks.JointFriction`), which sticks at rest.
+
+    With `smooth_speed` it is the torque -viscous v - coulomb tanh(v / smooth_speed) instead, which needs no solver.
+    """
 
     header: ClassVar[str] = "friction"
     coulomb: Any = numbers(0.0, low=0.0, unit="N m")
     viscous: Any = numbers(0.0, low=0.0, unit="N m s/rad")
     static: Any = numbers(None, low=0.0, unit="N m")
     stribeck_speed: Any = numbers(0.1, above=0.0, unit="rad/s")
+    smooth_speed: Any = numbers(None, above=0.0, unit="rad/s")
+
+    def check(self) -> None:
+        """Smooth friction has no static friction."""
+        if self.smooth_speed is not None and self.static is not None:
+            raise ControlError("[friction] static has no use with smooth_speed, which makes friction smooth: leave one out")
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,15 @@ def test_comparison_has_a_table_and_a_page(recorded):
     assert run_metrics(recorded.run) == recorded.metrics or np.isnan(recorded.metrics["settling_time"])
 
 
+def test_smooth_friction_is_its_formula_and_close_to_dry_friction():
+    held = {"sensors": None, "actuators": None, "wrenches": []}
+    smooth = run_experiment(small(friction={"coulomb": 0.3, "viscous": 0.05, "smooth_speed": 0.01}, **held)).run
+    dry = run_experiment(small(friction={"coulomb": 0.3, "viscous": 0.05}, **held)).run
+    v = smooth.v[:-1]
+    assert np.allclose(smooth.u - smooth.extras["command"], -0.05 * v - 0.3 * np.tanh(v / 0.01), atol=1e-12)
+    assert smooth.check() and np.abs(smooth.q - dry.q).max() < 0.02 * np.abs(smooth.q - smooth.q[0]).max()
+
+
 def test_a_safety_filter_keeps_the_arm_away(ur3):
     data = {
         "duration": 1.0,

@@ -26,6 +26,7 @@ from condyle.lab.toml_text import STARTING_FILE, toml_text
         ({"rates": 3}, "rates must be a table"),
         ({"controller": {"name": "pidd"}}, r"\[controller\] name 'pidd' is not known \(did you mean 'pid'\?\)"),
         ({"controller": {"name": "pid", "rate": "slow"}}, r"\[controller\] rate must be one of control, planner, got 'slow'"),
+        ({"friction": {"static": 1.0, "smooth_speed": 0.1}}, r"\[friction\] static has no use with smooth_speed"),
         ({"sensors": {"dropout": 1.5}}, r"\[sensors\] dropout must be a number from 0 up to 1, got '1.5'"),
         ({"sensors": {"position_noise": [0.1, "x"]}}, r"\[sensors\] position_noise must be a number, or a list"),
         ({"reference": {"kind": "stepp"}}, r"\[reference\] kind must be one of .*did you mean 'step'"),
