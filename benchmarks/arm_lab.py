@@ -181,11 +181,8 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
         table.add_row(name, f"{1e6 * times[name] / (simulated * PHYSICS):.3f}", f"{simulated / times[name]:,.0f}")
     console.print(table)
     reference = ends["one kernel, every tick logged"]
-    apart = {
-        name: float(np.abs(end - reference).max())
-        for name, end in ends.items()
-        if "arms" not in name and "these" not in name and "noise" not in name
-    }
+    same = [name for name in ends if not any(word in name for word in ("arms", "these", "noise"))]
+    apart = {name: float(np.abs(ends[name] - reference).max()) for name in same}
     found["apart"] = apart
     console.print(
         "largest difference of a joint at the end from the kernel, rad: " + ", ".join(f"{n} {x:.1e}" for n, x in apart.items())
