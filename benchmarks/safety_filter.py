@@ -174,8 +174,11 @@ def summary(with_filter: dict[str, np.ndarray], without: dict[str, np.ndarray], 
     clean = both & (without["least"] >= 0.0)
     met = both & (without["least"] < 0.0)
 
+    def mean(values: np.ndarray, chosen: np.ndarray) -> float:
+        return float(np.mean(values[chosen])) if np.any(chosen) else float("nan")
+
     def ratio(name: str, chosen: np.ndarray) -> float:
-        return float(np.mean(with_filter[name][chosen] / without[name][chosen])) if np.any(chosen) else float("nan")
+        return mean(with_filter[name] / np.maximum(without[name], 1e-12), chosen)
 
     return {
         "trials": len(without["least"]),
@@ -188,7 +191,7 @@ def summary(with_filter: dict[str, np.ndarray], without: dict[str, np.ndarray], 
         "largest slack, mm": 1e3 * float(np.max(with_filter["slack"])),
         "ticks in which it brakes": float(np.sum(with_filter["brakes"]) / (ticks * len(without["least"]))),
         "ticks in which it changes the torque": float(np.sum(with_filter["changed"]) / (ticks * len(without["least"]))),
-        "goals reached where the path is free without": float(np.mean(with_filter["time"][without["least"] >= 0.0] < seconds)),
+        "goals reached where the path is free without": mean(with_filter["time"] < seconds, without["least"] >= 0.0),
         "goals reached": float(np.mean(with_filter["time"] < seconds)),
         "goals reached without": float(np.mean(without["time"] < seconds)),
         "time to goal over that without, path free": ratio("time", clean),
