@@ -227,7 +227,8 @@ def sweep(
     Rows are kept as they are computed: the same command after a kill goes on, and the final table is the same, whatever the
     engine, the number of workers and the batch. A run that diverges has ok = 0.
     """
-    from condyle.lab.experiment import Experiment, toml_data
+    from condyle.lab.experiment import Experiment
+    from condyle.lab.experiment_data import toml_data
     from condyle.lab.sweep import SweepSpec, draw_of, grid_values, read_sweep, run_sweep
     from condyle.lab.sweep_page import sweep_page
 

@@ -12,7 +12,6 @@ The loop is one of `condyle.runs.loops.BUILT_IN`, with the experiment as its opt
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.atomic_write import READ_ADVICE, PathLike, file_errors
+from condyle.atomic_write import PathLike
 from condyle.blocks.disturbances import RandomPushes, SineWrench, WrenchPulse
 from condyle.blocks.encoders import Encoders
 from condyle.blocks.friction import JointFriction
@@ -35,6 +34,8 @@ from condyle.control.safety_filter import SafetyFilter
 from condyle.errors import ControlError
 from condyle.lab import controllers
 from condyle.lab.elastic_wall import ElasticWall
+from condyle.lab.experiment_data import flat, put, toml_data
+from condyle.lab.payload import with_payload
 from condyle.lab.references import TOOL_ROW, JointRows, control_times, joint_rows, tool_rows
 from condyle.lab.schema import Table, integer, number, options, read, table, tables, text, texts
 from condyle.lab.smooth_friction import SmoothFriction
@@ -45,7 +46,6 @@ from condyle.lab.tables import (
     ForceSensor,
     Friction,
     ObstacleTable,
-    Payload,
     Rates,
     Reference,
     RobotTable,
@@ -57,15 +57,12 @@ from condyle.lab.tables import (
 from condyle.lab.torque_path import TorquePath
 from condyle.multibody.robot import Robot, load
 from condyle.obstacles.robot_distances import robot_distances
-from condyle.robot.model import Model
 from condyle.robot.names import nearest
 from condyle.robot.parameters import body_values
-from condyle.robot.spatial import Inertia
 from condyle.runs.loops import built_in
 from condyle.simulate.simulation import Simulation
 
 MAX_SECONDS = 100_000.0
-MAX_FILE = 1 << 22  # bytes of a file of experiments
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ class Experiment(Table):
         """The experiment with other values at these paths, such as {"controller.kp": 300.0, "wrenches.push.start": 0.5}."""
         data = self.data()
         for path, value in values.items():
-            _put(data, path, value)
+            put(data, path, value)
         return Experiment.from_data(data)
 
     # ---- sizes
@@ -432,72 +429,3 @@ def _wrench_at(x: Any, commands: list[dict[str, Any]], tool: str) -> Any:
             six = np.concatenate([R @ six[0][:3], R @ six[0][3:]])
         total = total + six
     return total
-
-
-def with_payload(model: Model, payload: Payload, tool: str) -> Model:
-    """The model with a body fixed to a frame."""
-    name = payload.frame or tool
-    frames = [frame.name for frame in model.frames]
-    if name not in frames:
-        raise ControlError(f"[robot.payload] frame '{name:.60}' is no frame of {model.name}{nearest(name, frames)}")
-    frame = model.frame(name)
-    if frame.link < 0:
-        raise ControlError(f"[robot.payload] frame '{name}' is fixed to the world: choose one that moves")
-    R, p = np.asarray(frame.pose.R, dtype=float), np.asarray(frame.pose.p, dtype=float)
-    com = p + R @ np.array(payload.position)
-    added = Inertia.about_com(payload.mass, com, R @ np.diag(payload.inertia) @ R.T)
-    link = model.links[frame.link]
-    links = list(model.links)
-    links[frame.link] = replace(link, inertia=link.inertia + added)
-    return replace(model, links=tuple(links))
-
-
-# ---- plain data
-
-
-def toml_data(path: PathLike) -> dict[str, Any]:
-    """The data of a TOML file; ControlError with file and line if it cannot be parsed."""
-    with file_errors(path, "read", READ_ADVICE):
-        content = Path(path).read_bytes()
-    if len(content) > MAX_FILE:
-        raise ControlError(f"{path} has {len(content):,} bytes, more than {MAX_FILE:,}: it is no experiment")
-    try:
-        return tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ControlError(f"{path} is not valid TOML: {error!s:.200}") from None
-
-
-def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """{"wrist_3.mass": 0.5} of {"wrist_3": {"mass": 0.5}}, which is what TOML makes of a dotted key."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{before}{key}.")
-        else:
-            found[f"{before}{key}"] = value
-    return found
-
-
-def _put(data: dict[str, Any], path: str, value: Any) -> None:
-    """None; the value is at a path of the data."""
-    parts = path.split(".")
-    at: Any = data
-    if parts[0] == "plant":
-        data.setdefault("plant", {})
-        plant = flat(data["plant"])
-        plant[".".join(parts[1:])] = value
-        data["plant"] = plant
-        return
-    for k, part in enumerate(parts[:-1]):
-        if isinstance(at, list):
-            named = [each for each in at if each.get("name") == part]
-            if not named:
-                raise ControlError(f"'{path}': there is no [[wrenches]] with the name '{part}'")
-            at = named[0]
-        else:
-            at = at.setdefault(part, {})
-        if not isinstance(at, dict | list):
-            raise ControlError(f"'{path}': {'.'.join(parts[: k + 1])} is not a table")
-    if isinstance(at, list):
-        raise ControlError(f"'{path}' names no key of a table")
-    at[parts[-1]] = value

@@ -28,7 +28,8 @@ from condyle.atomic_write import PathLike, write_bytes
 from condyle.errors import ControlError
 from condyle.lab import engines
 from condyle.lab.chunks import Plan, Values, is_whole
-from condyle.lab.experiment import Experiment, toml_data
+from condyle.lab.experiment import Experiment
+from condyle.lab.experiment_data import flat, toml_data
 from condyle.lab.metrics import NAMES
 from condyle.lab.sweep_table import TableFile, csv_text, write_parquet
 from condyle.robot.names import nearest, quoted
@@ -377,8 +378,6 @@ def read_sweep(path: PathLike) -> tuple[Experiment, SweepSpec]:
 
 
 def _flat_table(data: Mapping[str, Any], key: str) -> dict[str, Any]:
-    from condyle.lab.experiment import flat
-
     found = data.get(key, {})
     if not isinstance(found, Mapping):
         raise ControlError(f"[{key}] must be a table, got {quoted(repr(found))}")

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from lab.experiments import DATA, small
 
 from condyle.errors import ControlError
-from condyle.lab.experiment import Experiment, toml_data
+from condyle.lab.experiment import Experiment
+from condyle.lab.experiment_data import toml_data
 from condyle.lab.toml_text import STARTING_FILE, toml_text
 
 
