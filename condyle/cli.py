@@ -16,6 +16,7 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     imitate,
     info,
     judge,
+    lab,
     pictures,
     pidog,
     replay,
@@ -24,6 +25,7 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     serve,
     sim,
     train,
+    tune,
     version,
     view,
 )

@@ -71,6 +71,25 @@ def test_every_help_fits_and_has_examples_that_parse(verb):
         COMMAND.commands[verb].make_context(verb, words[2:])  # parsed, not run: wrong options raise
 
 
+INSIDE = [(verb, word) for verb in VERBS for word in getattr(COMMAND.commands[verb], "commands", {})]
+
+
+@pytest.mark.parametrize(("verb", "word"), INSIDE)
+def test_every_help_inside_of_a_group_fits_and_has_examples_that_parse(verb, word):
+    done = condyle(verb, word, "--help")
+    assert done.exit_code == 0 and max(map(len, done.output.splitlines())) <= 80
+    said = " ".join(done.output.split())
+    for example in program.EXAMPLES[f"{verb} {word}"]:
+        words = shlex.split(example)
+        assert " ".join(example.split()) in said and words[:3] == ["condyle", verb, word]
+        COMMAND.commands[verb].commands[word].make_context(word, words[3:])
+
+
+def test_a_group_without_a_command_shows_its_help():
+    done = condyle("lab")
+    assert "Usage: condyle lab" in done.output and "bug" not in done.output
+
+
 def test_summaries_are_short():
     for verb in VERBS:
         first = COMMAND.commands[verb].help.partition("\n")[0]

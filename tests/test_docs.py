@@ -227,6 +227,11 @@ def command_faults(command: str) -> str:
         return ""  # about condyle itself, or a placeholder
     if words[0] not in known:
         return f"there is no `condyle {words[0]}`"
+    inside = getattr(known[words[0]], "commands", {})
+    if inside and len(words) > 1 and words[1].islower():
+        if words[1] not in inside:
+            return f"there is no `condyle {words[0]} {words[1]}`"
+        known, words = inside, words[1:]
     options = {name for option in known[words[0]].params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
     given = [word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)]
     wrong = [word for word in given if word not in options]

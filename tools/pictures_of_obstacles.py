@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from picture_style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, labelled, save,
 
 import condyle as cd
 from condyle.obstacles import Box, Capsule, Plane, Sphere, robot_distances
+from condyle.obstacles.shapes import Solid
 from condyle.robot.description import Shape
 from condyle.robot.library.ur3 import description
 from condyle.robot.spatial import Pose
@@ -54,11 +56,11 @@ def obstacles(path: Path) -> None:
     save(figure, path)
 
 
-def shown() -> cd.Robot:
+def shown(solids: Sequence[Solid] = SCENE, colors: Mapping[str, str] = COLORS) -> cd.Robot:
     """The UR3 with the obstacles as shapes of its base."""
     shapes = []
-    for each in SCENE:
-        rgb = tuple(int(COLORS[each.name][k : k + 2], 16) / 255.0 for k in (1, 3, 5))
+    for each in solids:
+        rgb = tuple(int(colors[each.name][k : k + 2], 16) / 255.0 for k in (1, 3, 5))
         size = tuple(each.size) if isinstance(each, Box) else (each.radius,) if isinstance(each, Sphere) else ()
         if isinstance(each, Capsule):
             size = (each.radius, each.length)

@@ -39,6 +39,11 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Shapes, their distances, and those of a robot from them and from itself.",
         ("obstacles", "condyle.obstacles:*"),
     ),
+    "avoidance": (
+        "Avoidance and planning",
+        "Potential fields, null spaces, the safety filter, and joint paths between obstacles.",
+        ("condyle.control.avoidance:*", "condyle.control.safety_filter:*", "condyle.planning:*"),
+    ),
     "mpc": ("Model-predictive control", "Optimal control problems, solvers and estimators.", ("ocp", "mpc", "condyle.mpc:*")),
     "learn": ("Learning", "Environments of many robots in one kernel.", ("VectorEnv",)),
     "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", ("flight", "condyle.flight:*")),

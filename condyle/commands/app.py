@@ -25,6 +25,7 @@ TRACEBACK = "CONDYLE_TRACEBACK"  # environment variable: set, errors print their
 GROUPS = {
     "See": ("demo", "view", "watch", "info", "robots", "plot", "video"),
     "Run": ("sim", "serve", "ros2", "pidog", "fly", "replay", "export", "import", "compile"),
+    "Arm lab": ("lab", "tune"),
     "Learn": ("collect", "imitate", "train", "judge", "deploy"),
     "Check": ("doctor", "verify", "gradcheck"),
     "Measure": ("bench",),
@@ -76,6 +77,8 @@ class Commands(TyperGroup):
             _discard_output()
             raise typer.Exit(BROKEN_PIPE) from None
         except (Exception, KeyboardInterrupt) as error:
+            if is_help(error):
+                raise
             self._report_usage(error, ctx.invoked_subcommand)
             code, text = failure(error)
             if os.environ.get(TRACEBACK) and code != INTERRUPTED:
@@ -88,6 +91,10 @@ class Commands(TyperGroup):
         if is_usage_error(error):
             known = name if name in self.commands else None
             command: Any = self.commands.get(known or "", self)
+            # an error of a command inside of a group
+            inside = getattr(getattr(error, "ctx", None), "command", None)
+            if known and inside is not None and inside in getattr(command, "commands", {}).values():
+                command, known = inside, f"{known} {inside.name}"
             example = EXAMPLES[known][0] if known else ""
             typer.echo(f"condyle: {usage_text(error, command, known, example)}", err=True)
             raise typer.Exit(WRONG_INPUT) from None
@@ -104,20 +111,52 @@ app = typer.Typer(
 )
 
 
-def command(*examples: str) -> Callable[[CommandFunction], CommandFunction]:
-    """Decorator that adds a function to the program by its name; its help is its docstring followed by the examples."""
+def command(*examples: str, of: typer.Typer | None = None) -> Callable[[CommandFunction], CommandFunction]:
+    """Decorator that adds a function to the program by its name; its help is its docstring followed by the examples.
+
+    `of`: the group of commands that it belongs to, as `group` makes it.
+    """
 
     def add(function: CommandFunction) -> CommandFunction:
         word = function.__name__.rstrip("_")  # import_ is the command `import`
-        group = next(group for group, names in GROUPS.items() if word in names)
-        EXAMPLES[word] = examples
-        text = "\n".join(f"  [not dim bold]{escape(example)}[/]" for example in examples)
-        help_text = "\n".join(line.strip() for line in (function.__doc__ or "").strip().splitlines())
-        full_help = f"{help_text}\n\nExample{'s' * (len(examples) > 1)}:\n{text}"
-        app.command(word, rich_help_panel=group, help=full_help, epilog=None)(function)
+        full_help = help_text(function.__doc__ or "", examples)
+        if of is None:
+            EXAMPLES[word] = examples
+            app.command(word, rich_help_panel=panel(word), help=full_help, epilog=None)(function)
+        else:
+            EXAMPLES[f"{of.info.name} {word}"] = examples
+            of.command(word, help=full_help, epilog=None)(function)
         return function
 
     return add
+
+
+def group(name: str, summary: str, *examples: str) -> typer.Typer:
+    """A command with commands of its own, such as `condyle lab run`; their functions are added by command(..., of=group)."""
+    EXAMPLES[name] = examples
+    made = typer.Typer(
+        name=name,
+        help=help_text(summary, examples),
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.add_typer(made, name=name, rich_help_panel=panel(name))
+    return made
+
+
+def panel(word: str) -> str:
+    """The box of the --help that a command is in."""
+    return next(box for box, names in GROUPS.items() if word in names)
+
+
+def help_text(text: str, examples: tuple[str, ...]) -> str:
+    """The help of a command: its text, followed by examples."""
+    lines = "\n".join(line.strip() for line in text.strip().splitlines())
+    shown = "\n".join(f"  [not dim bold]{escape(example)}[/]" for example in examples)
+    return f"{lines}\n\nExample{'s' * (len(examples) > 1)}:\n{shown}"
 
 
 # ---- errors
@@ -156,7 +195,12 @@ BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "a
 
 def is_usage_error(error: BaseException) -> bool:
     """Whether the parser of the command line raised it, and not only to print the help."""
-    return hasattr(error, "exit_code") and hasattr(error, "format_message") and type(error).__name__ != "NoArgsIsHelpError"
+    return hasattr(error, "exit_code") and hasattr(error, "format_message") and not is_help(error)
+
+
+def is_help(error: BaseException) -> bool:
+    """Whether the parser raised it to print the help of a group without arguments."""
+    return type(error).__name__ == "NoArgsIsHelpError"
 
 
 def usage_text(error: Any, command: Any, name: str | None, example: str) -> str:
@@ -173,9 +217,10 @@ def usage_text(error: Any, command: Any, name: str | None, example: str) -> str:
         return f"{_arity(option, command)}; {more}"
     if kind == "BadParameter" and error.param is not None:
         return f"{_label(error.param)} {_invalid(error)}; {more}"
-    if "No such command" in error.message and name is None:
+    if "No such command" in error.message and hasattr(command, "commands"):
         word = error.message.partition("'")[2].partition("'")[0]
-        return f"there is no command '{word:.60}'{nearest(word, list(command.commands))}; {more}"
+        whole = f"{name} {word}" if name else word
+        return f"there is no command '{whole:.60}'{nearest(word, list(command.commands))}; {more}"
     extra = re.fullmatch(r"(?s)Got unexpected extra argument\S* \((.*)\)", error.message)
     if extra:
         return f"{typed} does not take '{extra[1]:.60}': leave it out, or try {example}; {more}"

@@ -31,12 +31,12 @@ def robots(incomplete: str) -> Completions:
     built_in = [(name, "a built-in robot") for name in one_of(*ROBOTS, *ALSO)(incomplete)]
     known = {name: preset.package for name, preset in presets().items() if preset.path is not None and incomplete}
     published = [(name, f"of {known[name]}") for name in one_of(*known)(incomplete)]
-    return built_in + published + _files(incomplete, (".urdf", ".xacro", ".xml", ".mjcf"))
+    return built_in + published + files(incomplete, (".urdf", ".xacro", ".xml", ".mjcf"))
 
 
 def runs(incomplete: str) -> Completions:
     """Files that may be runs."""
-    return _files(incomplete, (".cdl",))
+    return files(incomplete, (".cdl",))
 
 
 def robots_and_runs(incomplete: str) -> Completions:
@@ -46,7 +46,7 @@ def robots_and_runs(incomplete: str) -> Completions:
 
 def tables(incomplete: str) -> Completions:
     """Exported tables, which can be imported as runs."""
-    return _files(incomplete, (".csv", ".parquet", ".mcap"))
+    return files(incomplete, (".csv", ".parquet", ".mcap"))
 
 
 def joints(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -71,7 +71,7 @@ def _joint_names(ctx: typer.Context) -> Iterable[str]:
         return ()
 
 
-def _files(incomplete: str, suffixes: tuple[str, ...]) -> Completions:
+def files(incomplete: str, suffixes: tuple[str, ...]) -> Completions:
     """Files with one of the suffixes, and folders."""
     folder, slash, start = incomplete.rpartition("/")
     before = folder + slash

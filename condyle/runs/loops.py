@@ -25,6 +25,7 @@ BUILT_IN = {
     "sim": "condyle.demos.loops",
     "flight": "condyle.flight.scenarios",
     "pidog": "condyle.pidog.plant",
+    "lab": "condyle.lab.experiment",
     "served": "condyle.connect.served_loop",
     **{
         name: f"condyle.demos.{name}"
