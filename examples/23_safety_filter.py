@@ -1,6 +1,6 @@
 """A safety filter around a controller that knows no obstacles, a plan that does, and the fastest motion along it.
 
-python examples/25_safety_filter.py
+python examples/23_safety_filter.py
 """
 
 import numpy as np
