@@ -154,7 +154,7 @@ def test_what_is_completed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "option", "start", "word"),
     [
-        ("verify", "name", "pi", "pidog"),
+        ("verify", "name", "pid", "pidog"),
         ("demo", "robots", "bi", "birotor"),
         ("sim", "controller", "sw", "swing"),
         ("sim", "integrator", "rk4", "rk4"),

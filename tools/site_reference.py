@@ -87,6 +87,8 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "implicit",
             "fixed_point",
             "parameter",
+            "save_bundle",
+            "load_bundle",
             "Parameter",
         ),
     ),
