@@ -23,7 +23,7 @@ ENCODER = 2e-5  # rad: an encoder of 18 bits
 SPEED = 2e-3  # rad/s: of the velocity that the controller uses
 TORQUE = np.array([0.3, 0.3, 0.2, 0.05, 0.03, 0.02])  # N m: noise of the measured joint forces, of every sample
 TICK, EVERY = 0.00025, 4  # s: physics at 4 kHz, control and log at 1 kHz
-LEAD = 0.5 * TICK * EVERY  # s: a held force acts half a sample after its row
+LEAD = 0.5 * TICK * (EVERY - 1)  # s: semi-implicit Euler has the first force of a sample at its row, and the last three ticks later
 
 
 class Controller(cd.Block):
@@ -149,7 +149,8 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     console.print(table)
     return {
         "coverage": float(inside.mean()),
-        "coverage_of_parameters": per_parameter.tolist(),
+        "coverage_of_parameters": dict(zip(found.names, per_parameter.tolist(), strict=True)),
+        "mean_score_of_parameters": dict(zip(found.names, z.mean(axis=0).tolist(), strict=True)),
         "joint_coverage": jointly,
         "prediction": errors,
         "prediction_of_joints": np.array(joints).tolist(),

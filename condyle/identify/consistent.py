@@ -23,9 +23,9 @@ from condyle.identify.pseudo_inertia import body, bregman_residuals, pseudo_iner
 from condyle.identify.regressor import Array
 from condyle.tape.function import Function, function
 
-ITERATIONS = 200
+ITERATIONS = 1000
 LOOSE = 10.0  # standard errors: beyond this distance of beta, a fit with a smaller weight comes first
-CONVERGED = 1e-9  # relative decrease of the sum of squares at which the search ends
+CONVERGED, IN_A_ROW = 1e-6, 3  # decrease of the sum of squares, in variances, that ends the search, if it is no larger so often
 SQUARES = ("armature", "damping", "friction")
 MASS_SHARE = 1e-3  # of the total mass, where it is given: its standard deviation
 
@@ -131,16 +131,16 @@ def consistent_numbers(
 def _levenberg_marquardt(residuals: Any, z: Array) -> tuple[Array, Array, Array, Array, Array]:
     """(z, r, dr/dz, pi, dpi/dz) at the minimum of |r|^2."""
     r, J, pi, by = residuals(z)
-    cost, damping = float(r @ r), 1.0
+    cost, damping, small = float(r @ r), 1.0, 0
     for _ in range(ITERATIONS):
         H, g = J.T @ J, J.T @ r
         step = -np.linalg.solve(H + damping * np.eye(len(z)), g)
         trial = residuals(z + step)
         found = float(trial[0] @ trial[0])
         if np.isfinite(found) and found <= cost:
-            ended = cost - found <= CONVERGED * cost and damping < 1.0
+            small = small + 1 if cost - found <= CONVERGED * (1.0 + cost) else 0
             z, (r, J, pi, by), cost, damping = z + step, trial, found, max(damping / 5.0, 1e-12)
-            if ended:
+            if small >= IN_A_ROW:
                 return z, r, J, pi, by
         else:
             damping *= 4.0

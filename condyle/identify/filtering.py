@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from condyle.dynamics.passive import FRICTION_SPEED
 from condyle.errors import ControlError
 from condyle.identify.log import Array, Log
 
 ROLL_OFF, SPAN = 0.5, 4  # of the root-raised cosine: its excess bandwidth, and its half-length in rows
 PASS, STOP = 2.0, 3.0  # edges of the filter of positions, times the cut-off of the rows
 ATTENUATION = 100.0  # dB beyond the stop edge
-FASTEST = 1.0 / 7.0  # of the sampling rate: the largest cut-off
+FASTEST, USUAL = 1.0 / 7.0, 1.0 / 40.0  # of the sampling rate: the largest cut-off, and the largest that is chosen
 # central differences of eighth order
 FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
@@ -28,13 +29,17 @@ SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8
 
 @dataclass(frozen=True)
 class Motion:
-    """Filtered samples of a log: q, v, a and tau of the rows `first` to `last` of it, (T, n) each; dt in s, cut-off in Hz."""
+    """Filtered samples of a log, (T, n) each; dt in s, cut-off in Hz.
+
+    `direction`: that of dry friction, v / |v| of the filtered v, filtered itself, as the force is that it stands for.
+    """
 
     t: Array
     q: Array
     v: Array
     a: Array
     tau: Array
+    direction: Array
     dt: float
     cutoff: float
     periodic: bool = False
@@ -72,8 +77,8 @@ def convolved(x: Array, kernel: Array, periodic: bool) -> Array:
     return np.fft.irfft(product, size, axis=0)[2 * half : len(x)]
 
 
-def filtered_motion(log: Log, cutoff: float) -> Motion:
-    """q, v and a of a log by a zero-phase filter, with its forces as they are; the ends of the kernel's half-length are lost."""
+def filtered_motion(log: Log, cutoff: float, friction_speed: float = FRICTION_SPEED) -> Motion:
+    """q, v, a and tau of a log by one zero-phase filter; twice the half-length of its kernel is lost at both ends."""
     rate = 1.0 / log.dt
     if not 0.0 < cutoff <= FASTEST * rate:
         raise ControlError(f"{log.source}: the cut-off must be positive and at most {FASTEST * rate:.3g} Hz, got {cutoff:g} Hz")
@@ -81,7 +86,7 @@ def filtered_motion(log: Log, cutoff: float) -> Motion:
     first = np.convolve(h, -FIRST) / log.dt
     second = np.convolve(h, SECOND) / log.dt**2
     half = len(first) // 2
-    if not log.periodic and len(log.t) < 4 * half:
+    if not log.periodic and len(log.t) < 8 * half:
         raise ControlError(
             f"{log.source}: {log.seconds:.3g} s are too short for a cut-off of {cutoff:g} Hz, whose filter spans "
             f"{2 * half * log.dt:.3g} s; record longer, or give a higher cut-off"
@@ -90,10 +95,14 @@ def filtered_motion(log: Log, cutoff: float) -> Motion:
         raise ControlError(f"{log.source}: one period is shorter than the filter of {2 * half * log.dt:.3g} s; give a higher cut-off")
     # positions are filtered about their first row: rounding stays small
     start = log.q[:1]
-    q = convolved(log.q - start, np.pad(h, len(FIRST) // 2), log.periodic) + start
+    low = np.pad(h, len(FIRST) // 2)
+    q = convolved(log.q - start, low, log.periodic) + start
     v, a = convolved(log.q - start, first, log.periodic), convolved(log.q - start, second, log.periodic)
-    keep = slice(None) if log.periodic else slice(half, len(log.t) - half)
-    return Motion(log.t[keep], q, v, a, log.tau[keep], log.dt, cutoff, log.periodic)
+    tau = convolved(log.tau, low, log.periodic)
+    direction = convolved(v / np.sqrt(v * v + friction_speed**2), low, log.periodic)
+    keep = slice(None) if log.periodic else slice(half, len(v) - half)
+    t = log.t if log.periodic else log.t[half : len(log.t) - half]
+    return Motion(t[keep], q[keep], v[keep], a[keep], tau[keep], direction, log.dt, cutoff, log.periodic)
 
 
 def chosen_cutoff(log: Log, share: float = 0.999) -> float:
@@ -110,4 +119,4 @@ def chosen_cutoff(log: Log, share: float = 0.999) -> float:
         moved = np.cumsum(np.where(column > floor, column, 0.0) * frequency**2)
         if moved[-1] > 0.0:
             worst = max(worst, float(frequency[np.searchsorted(moved, share * moved[-1])]))
-    return float(np.clip(10.0 * worst, 20.0 / log.seconds, FASTEST * rate))
+    return float(np.clip(10.0 * worst, 20.0 / log.seconds, max(USUAL * rate, 20.0 / log.seconds)))

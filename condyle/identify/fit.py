@@ -41,7 +41,7 @@ def identify(
 
     `logs`: a `Log`, a file or run that `read_log` takes, or several. `terms`: see `Regressor`. `cutoff`: Hz, of the low-pass filters; by
     default chosen from the spectrum of the forces. `stick_speed`: rad/s, one or one for each joint: slower samples do not enter the
-    equations of a joint with dry friction; 3 % of its largest speed by default. `spread`: the relative error that the nominal model may
+    equations of a joint with dry friction; 5 % of its largest speed by default. `spread`: the relative error that the nominal model may
     have, `total_mass`: kg, of all moving links, if it is known; both decide only what joint forces do not show. `validation`: another log,
     on which the prediction of joint forces is measured.
     """
@@ -56,7 +56,7 @@ def identify(
     cutoffs = tuple(chosen_cutoff(log) if cutoff is None else float(cutoff) for log in chosen)
     parts = []
     for log, hertz in zip(chosen, cutoffs, strict=True):
-        motion = filtered_motion(log, hertz)
+        motion = filtered_motion(log, hertz, friction_speed)
         _check_moves(robot, motion.v, log.source, base)
         speed = default_stick_speed(motion) if stick_speed is None else _per_joint(stick_speed, robot.nv)
         parts.append(linear_rows(base, motion, speed if "friction" in base.regressor.terms else np.zeros(robot.nv)))

@@ -14,7 +14,7 @@ import numpy as np
 from condyle.atomic_write import PathLike, write_bytes
 from condyle.identify.base_parameters import BaseParameters
 from condyle.identify.consistent import ConsistentNumbers
-from condyle.identify.filtering import PASS, STOP, convolved, filtered_motion, low_pass_kernel
+from condyle.identify.filtering import filtered_motion
 from condyle.identify.least_squares import Estimate
 from condyle.identify.log import Log
 from condyle.identify.regressor import Array, Regressor
@@ -159,14 +159,10 @@ class Identified:
 
     def predicted(self, log: Log, cutoff: float | None = None) -> Prediction:
         """The prediction of a log's joint forces from its positions; both are low-pass filtered alike."""
-        motion = filtered_motion(log, cutoff or self.cutoffs[0])
-        h = low_pass_kernel(motion.dt, PASS * motion.cutoff, min(STOP * motion.cutoff, 0.5 / motion.dt))
-        Y, known = self.regressor.with_known(motion.q, motion.v, motion.a)
-        forces = [motion.tau, Y @ self.consistent.pi + known, Y @ self.regressor.nominal + known]
-        measured, predicted, nominal = (convolved(each, h, motion.periodic) for each in forces)
-        lost = 0 if motion.periodic else len(h) // 2
-        t = motion.t[lost : len(motion.t) - lost]
-        return Prediction(t, measured, predicted, nominal, tuple(self.regressor.robot.joint_names))
+        motion = filtered_motion(log, cutoff or self.cutoffs[0], self.regressor.friction_speed)
+        Y, known = self.regressor.with_known(motion.q, motion.v, motion.a, motion.direction)
+        predicted, nominal = Y @ self.consistent.pi + known, Y @ self.regressor.nominal + known
+        return Prediction(motion.t, motion.tau, predicted, nominal, tuple(self.regressor.robot.joint_names))
 
     # ---- words and files
 

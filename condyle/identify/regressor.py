@@ -128,9 +128,15 @@ class Regressor:
         """Y of the chosen columns, (..., nv, columns)."""
         return np.asarray(self.function(q, v, a))[..., self.index]
 
-    def with_known(self, q: Any, v: Any, a: Any) -> tuple[Array, Array]:
-        """(Y, known joint forces): those of the numbers that are no columns, (..., nv)."""
+    def with_known(self, q: Any, v: Any, a: Any, direction: Array | None = None) -> tuple[Array, Array]:
+        """(Y, known joint forces): those of the numbers that are no columns, (..., nv).
+
+        `direction`: of dry friction, (..., nv), in the place of v / sqrt(v^2 + friction_speed^2).
+        """
         full = np.asarray(self.function(q, v, a))
+        if direction is not None:
+            joint = np.arange(self.nv)
+            full[..., joint, full.shape[-1] - 2 * self.nv + joint] = direction
         return full[..., self.index], full @ self.constant_part
 
     def random_states(self, count: int, seed: int = 0) -> tuple[Array, Array, Array]:
