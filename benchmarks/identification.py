@@ -1,4 +1,4 @@
-"""Identification of a UR3 with hidden masses, inertias and friction from noisy logs: coverage of confidence intervals, prediction."""
+"""Identification of a UR3 with hidden masses and friction from noisy logs: coverage of intervals, prediction of joint forces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ ENCODER = 2e-5  # rad: an encoder of 18 bits
 SPEED = 2e-3  # rad/s: of the velocity that the controller uses
 TORQUE = np.array([0.3, 0.3, 0.2, 0.05, 0.03, 0.02])  # N m: noise of the measured joint forces, of every sample
 TICK, EVERY = 0.00025, 4  # s: physics at 4 kHz, control and log at 1 kHz
-LEAD = 0.5 * TICK * (EVERY - 1)  # s: semi-implicit Euler has the first force of a sample at its row, and the last three ticks later
+LEAD = (
+    0.5 * TICK * (EVERY - 1)
+)  # s: semi-implicit Euler has the first force of a sample at its row, and the last three ticks later
 
 
 class Controller(cd.Block):
@@ -73,11 +75,14 @@ def recorded_logs(robot: Any, motion: Any, hidden: dict[str, Any], count: int, s
         return {"u": found["u"], "measured": found["q"], "force": found["tau"]}
 
     loop = cd.Loop(world, control)
-    steps = EVERY * int(round(motion.duration / (EVERY * TICK)))
+    steps = EVERY * round(motion.duration / (EVERY * TICK))
     x0 = np.tile(loop.state(motion.start), (count, 1))
     out = loop.rollout(x0, steps=steps, parameters=hidden, record=["measured", "force"], every=EVERY, seed=seed)
     t = TICK * EVERY * np.arange(steps // EVERY)
-    return [Log.of(robot, t, q, tau, lead=LEAD, source=f"log {k}") for k, (q, tau) in enumerate(zip(out["measured"], out["force"], strict=True))]
+    return [
+        Log.of(robot, t, q, tau, lead=LEAD, source=f"log {k}")
+        for k, (q, tau) in enumerate(zip(out["measured"], out["force"], strict=True))
+    ]
 
 
 def of_one(hidden: dict[str, Any], k: int) -> dict[str, Any]:

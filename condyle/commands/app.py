@@ -27,7 +27,7 @@ GROUPS = {
     "Run": ("sim", "pidog", "fly", "replay", "export", "import"),
     "Learn": ("collect", "imitate", "train", "judge", "deploy"),
     "Check": ("doctor", "verify", "gradcheck"),
-    "Measure": ("bench",),
+    "Measure": ("identify", "bench"),
     "About": ("version", "completion"),
 }
 EPILOG = (

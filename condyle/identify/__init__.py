@@ -15,3 +15,6 @@ from condyle.identify.fit import identify as identify
 from condyle.identify.identified import Identified as Identified
 from condyle.identify.log import Log as Log
 from condyle.identify.log import read_log as read_log
+from condyle.identify.report import write_report as write_report
+from condyle.identify.simulation_fit import SimulationFit as SimulationFit
+from condyle.identify.simulation_fit import fit_simulation as fit_simulation

@@ -2,9 +2,9 @@
 
     tau = Y pi = Y_b beta,    Y_b: linearly independent columns of Y,    beta = pi_b + K pi_d
 
-Columns are taken from the base outward; one that depends on those before it is dropped, and its number is added to theirs (Gautier
-1991, by QR decomposition). Joint forces never show more than beta: numbers of single links can be moved along the null space of this
-map without any difference.
+Columns are taken from the base outward; one that depends on those before it is dropped, and its number is added to theirs
+(Gautier 1991, by QR decomposition). Joint forces never show more than beta: numbers of single links can be moved along the null
+space of this map without any difference.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BaseParameters:
     def words(self, number: int, digits: int = 4) -> str:
         """The combination in words, such as "shoulder.Izz + 0.25 elbow.m"."""
         row = self.map[number]
-        order = [int(self.independent[number]), *[k for k in np.flatnonzero(row) if k != self.independent[number]]]
+        order = [int(self.independent[number]), *[int(k) for k in np.flatnonzero(row) if k != self.independent[number]]]
         text = ""
         for k in order:
             factor, name = float(row[k]), self.regressor.names[k]
@@ -84,7 +84,7 @@ def base_parameters(regressor: Regressor, seed: int = 0) -> BaseParameters:
         rest = scaled[:, k] - basis @ (basis.T @ scaled[:, k])
         rest = rest - basis @ (basis.T @ rest)
         length = np.linalg.norm(rest)
-        if length > INDEPENDENT ** 0.75:
+        if length > INDEPENDENT**0.75:
             basis = np.column_stack([basis, rest / length])
             independent.append(int(k))
     chosen = np.array(independent, dtype=int)

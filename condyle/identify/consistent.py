@@ -1,12 +1,14 @@
 """Physically consistent numbers that agree with the estimated base parameters: every link a body of positive density.
 
-    min over x, s, o   (beta(pi) - beta_hat)^T C^-1 (beta(pi) - beta_hat)  +  1 / (2 spread^2) sum over links of d(P(x), P_0)  +  priors
+    min over x, s, o   (beta(pi) - beta_hat)^T C^-1 (beta(pi) - beta_hat)  +  1 / (2 spread^2) sum over links of d(P(x), P_0)  +
+    priors
 
-C is the covariance of beta_hat, P(x) the pseudo-inertia of a link by its log-Cholesky numbers, d Bregman's distance from the nominal one
-(`condyle/identify/pseudo_inertia.py`); armature and friction are squares s^2, so never negative; offsets o are free. Where the log
-determines a combination of numbers, the first term decides; along the others the numbers stay as near to the nominal ones as they can.
-Near the nominal body d = 2 |x|^2 on the diagonal, so `spread` is the standard deviation of a link's relative scale that one expects of the
-nominal model. Solved by Levenberg and Marquardt's method; the derivatives of P(x) come from the tape.
+C is the covariance of beta_hat, P(x) the pseudo-inertia of a link by its log-Cholesky numbers, d Bregman's distance from the
+nominal one (`condyle/identify/pseudo_inertia.py`); armature and friction are squares s^2, so never negative; offsets o are free.
+Where the log determines a combination of numbers, the first term decides; along the others the numbers stay as near to the
+nominal ones as they can. Near the nominal body d = 2 |x|^2 on the diagonal, so `spread` is the standard deviation of a link's
+relative scale that one expects of the nominal model. Solved by Levenberg and Marquardt's method; the derivatives of P(x) come
+from the tape.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def body_function() -> tuple[Function, Function]:
 
 @dataclass(frozen=True)
 class ConsistentNumbers:
-    """pi that belongs to real bodies, (columns,); its standard deviations with the nominal model as a prior; distances of links."""
+    """pi of real bodies, (columns,); its standard deviations with the nominal model as a prior; distances of links."""
 
     pi: Array
     deviations: Array
@@ -88,7 +90,7 @@ def consistent_numbers(
     spread: float = 0.5,
     total_mass: float | None = None,
 ) -> ConsistentNumbers:
-    """The numbers of real bodies that are nearest to beta in its covariance, and to the nominal model where beta leaves them open."""
+    """The numbers of real bodies nearest to beta in its covariance, and to the nominal model where beta leaves them open."""
     if not spread > 0.0:
         raise ControlError(f"spread must be positive, the relative error that the nominal model may have; got {spread!r:.20}")
     unknowns = _Unknowns(base)
@@ -105,7 +107,10 @@ def consistent_numbers(
     def residuals(z: Array, loose: float) -> tuple[Array, Array, Array, Array]:
         pi, J, r, Jr = unknowns.at(z)
         data = root / loose
-        parts = [(data @ (base.map @ pi - beta), data @ base.map @ J), (r / (np.sqrt(2.0) * spread), Jr / (np.sqrt(2.0) * spread))]
+        parts = [
+            (data @ (base.map @ pi - beta), data @ base.map @ J),
+            (r / (np.sqrt(2.0) * spread), Jr / (np.sqrt(2.0) * spread)),
+        ]
         parts.append(((pi[joints] - pi0[joints]) / scale, J[joints] / scale[:, None]))
         if total_mass is not None:
             masses = [at[0] for _, at in unknowns.links]
@@ -119,13 +124,11 @@ def consistent_numbers(
     # the weight of the log grows to its own in steps: a narrow curved valley is followed from its wide end
     z, distance = start, float(np.max(np.abs(root @ (base.map @ unknowns.at(start)[0] - beta))))
     for power in range(max(int(np.ceil(np.log10(max(distance, LOOSE) / LOOSE))), 0), -1, -1):
-        z, r, J, pi, by = _levenberg_marquardt(partial(residuals, loose=10.0**power), z)
+        z, _, J, pi, by = _levenberg_marquardt(partial(residuals, loose=10.0**power), z)
     spread_z = np.linalg.pinv(J.T @ J, rcond=1e-14, hermitian=True)
     deviations = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", by, spread_z, by), 0.0))
     each = unknowns.at(z)[2].reshape(-1, 10)
-    return ConsistentNumbers(
-        pi, deviations, {name: float(d @ d) for (name, _), d in zip(unknowns.links, each, strict=True)}
-    )
+    return ConsistentNumbers(pi, deviations, {name: float(d @ d) for (name, _), d in zip(unknowns.links, each, strict=True)})
 
 
 def _levenberg_marquardt(residuals: Any, z: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -2,9 +2,10 @@
 
     q_j(t) = c_j + sum over k of  A_jk sin(k w t) + B_jk cos(k w t),    w = 2 pi / period
 
-(Swevers and others 1997). sum k A_jk = 0 and sum k^2 B_jk = 0, so a motion begins and ends at rest, without acceleration, and repeats
-smoothly: `periods` of them can be averaged. Coefficients and centres maximise log det of the information about the base parameters
-(D-optimality) by projected gradient steps from several starts; the gradient comes from the reverse derivative of the compiled regressor.
+(Swevers and others 1997). sum k A_jk = 0 and sum k^2 B_jk = 0, so a motion begins and ends at rest, without acceleration, and
+repeats smoothly: `periods` of them can be averaged. Coefficients and centres maximise log det of the information about the base
+parameters (D-optimality) by projected gradient steps from several starts; the gradient comes from the reverse derivative of the
+compiled regressor.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ RANGE = np.pi  # rad or m: how far a joint without limits may go from its centre
 class FourierMotion:
     """A periodic motion of all joints; `at(t)` gives position, velocity and acceleration, also traced in a loop.
 
-    `condition`: condition number of the regressor along it, with columns of length one; `information`: log det of the information.
+    `condition`: condition number of the regressor along it, with columns of length one; `information`: log det of the
+    information.
     """
 
     centre: Array  # (n,)
@@ -87,7 +89,7 @@ class FourierMotion:
         """None; a CSV table of t, q.NAME, v.NAME, a.NAME at every `dt`, written atomically."""
         if not 0.0 < dt <= self.period:
             raise ControlError(f"the sample time must be positive and at most one period, got {dt!r:.20} s")
-        t = dt * np.arange(int(round(self.duration / dt)) + 1)
+        t = dt * np.arange(round(self.duration / dt) + 1)
         text = StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(["t", *[f"{what}.{name}" for what in "qva" for name in self.joints]])
@@ -116,16 +118,18 @@ def excitation(
 ) -> FourierMotion:
     """The excitation of an arm with the most information about its base parameters, within its limits.
 
-    `centre`: (n,), about which it begins to search, the middle of the limits (zero without) by default; `reach`: rad, how far a joint may
-    go from there. `speed`, `acceleration`: limits, one or one for each joint; by default those of the robot, and the speed
-    limit in half a second. `torque`: N m, of the nominal model, the robot's effort limits by default. `noise`: standard
+    `centre`: (n,), about which it begins to search, the middle of the limits (zero without) by default; `reach`: rad, how far a
+    joint may go from there. `speed`, `acceleration`: limits, one or one for each joint; by default those of the robot, and the
+    speed limit in half a second. `torque`: N m, of the nominal model, the robot's effort limits by default. `noise`: standard
     deviation of the measured force of each joint, by default proportional to its torque limit. `distances`: what
     `condyle.obstacles.robot_distances` gives: all distances stay above `margin`, m.
     """
     n = robot.nv
     base = base_parameters(Regressor(robot, terms))
     if not (period > 0.0 and harmonics >= 2 and periods >= 1 and starts >= 1 and iterations >= 1):
-        raise ControlError("an excitation needs a positive period, at least two harmonics, one period, one start and one iteration")
+        raise ControlError(
+            "an excitation needs a positive period, at least two harmonics, one period, one start and one iteration"
+        )
     lower, upper = np.asarray(robot.lower, dtype=float), np.asarray(robot.upper, dtype=float)
     bounded = np.isfinite(lower) & np.isfinite(upper)
     middle = np.where(bounded, 0.5 * (np.where(bounded, lower, 0.0) + np.where(bounded, upper, 0.0)), 0.0)
@@ -147,7 +151,15 @@ class _Search:
     """Projected gradient ascent of log det; every row of a batch is one start."""
 
     def __init__(
-        self, base: BaseParameters, period: float, harmonics: int, reach: Any, limits: Any, sigma: Array, distances: Any, margin: float
+        self,
+        base: BaseParameters,
+        period: float,
+        harmonics: int,
+        reach: Any,
+        limits: Any,
+        sigma: Array,
+        distances: Any,
+        margin: float,
     ) -> None:
         self.base, self.period, self.K = base, float(period), int(harmonics)
         self.lower, self.upper = reach
@@ -282,7 +294,7 @@ def _noise_scale(base: BaseParameters, effort: Array) -> Array:
     tau = np.sqrt(np.mean(np.asarray(base.regressor.robot.inverse_dynamics(q, v, a)) ** 2, axis=0))
     finite = np.isfinite(effort)
     scale: Array = np.where(finite, np.where(finite, effort, 0.0), np.maximum(tau, 1e-6))
-    return scale / np.max(scale)
+    return np.asarray(scale / np.max(scale))
 
 
 def _per_joint(name: str, value: Any, n: int, *, signed: bool = False, infinite: bool = False) -> Array:
@@ -295,5 +307,3 @@ def _per_joint(name: str, value: Any, n: int, *, signed: bool = False, infinite:
         kind = "a finite number" if signed else "a positive number"
         raise ControlError(f"{name} must be {kind}, or one for each of {n} joints; got {value!r:.60}")
     return np.array(np.broadcast_to(given, (n,)))
-
-

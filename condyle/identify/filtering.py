@@ -3,9 +3,9 @@
     q, v, a    convolution with a symmetric kernel h (a sinc in a Kaiser window) and with its derivatives: no delay, no phase
     rows       convolution with a root-raised-cosine kernel g, of which every D-th value is kept
 
-The kernel g is orthonormal to itself moved by multiples of D samples, so white noise of variance s^2 before it is white noise of variance
-s^2 in the rows behind it: what least squares needs for right confidence intervals. Forces and columns of the regressor go
-through the same kernel, so nothing of the signal is distorted ("parallel filtering", Gautier and Poignet 2001).
+The kernel g is orthonormal to itself moved by multiples of D samples, so white noise of variance s^2 before it is white noise of
+variance s^2 in the rows behind it: what least squares needs for right confidence intervals. Forces and columns of the regressor
+go through the same kernel, so nothing of the signal is distorted ("parallel filtering", Gautier and Poignet 2001).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def low_pass_kernel(dt: float, pass_edge: float, stop_edge: float) -> Array:
     n = np.arange(-half, half + 1)
     edge = (pass_edge + stop_edge) * dt  # twice the middle, in cycles per sample
     h = np.sinc(edge * n) * np.kaiser(2 * half + 1, 0.1102 * (ATTENUATION - 8.7))
-    return h / h.sum()
+    return np.asarray(h / h.sum())
 
 
 def root_raised_cosine(D: int) -> Array:
@@ -92,7 +92,9 @@ def filtered_motion(log: Log, cutoff: float, friction_speed: float = FRICTION_SP
             f"{2 * half * log.dt:.3g} s; record longer, or give a higher cut-off"
         )
     if len(log.t) < 2 * half:
-        raise ControlError(f"{log.source}: one period is shorter than the filter of {2 * half * log.dt:.3g} s; give a higher cut-off")
+        raise ControlError(
+            f"{log.source}: one period is shorter than the filter of {2 * half * log.dt:.3g} s; give a higher cut-off"
+        )
     # positions are filtered about their first row: rounding stays small
     start = log.q[:1]
     low = np.pad(h, len(FIRST) // 2)

@@ -39,11 +39,11 @@ def identify(
 ) -> Identified:
     """The inertial and friction parameters of an arm from logs of q and tau, with confidence intervals.
 
-    `logs`: a `Log`, a file or run that `read_log` takes, or several. `terms`: see `Regressor`. `cutoff`: Hz, of the low-pass filters; by
-    default chosen from the spectrum of the forces. `stick_speed`: rad/s, one or one for each joint: slower samples do not enter the
-    equations of a joint with dry friction; 5 % of its largest speed by default. `spread`: the relative error that the nominal model may
-    have, `total_mass`: kg, of all moving links, if it is known; both decide only what joint forces do not show. `validation`: another log,
-    on which the prediction of joint forces is measured.
+    `logs`: a `Log`, a file or run that `read_log` takes, or several. `terms`: see `Regressor`. `cutoff`: Hz, of the low-pass
+    filters; by default chosen from the spectrum of the forces. `stick_speed`: rad/s, one or one for each joint: slower samples do
+    not enter the equations of a joint with dry friction; 5 % of its largest speed by default. `spread`: the relative error that
+    the nominal model may have, `total_mass`: kg, of all moving links, if it is known; both decide only what joint forces do not
+    show. `validation`: another log, on which the prediction of joint forces is measured.
     """
     if not 0.0 < confidence < 1.0:
         raise ControlError(f"the confidence must be between 0 and 1, such as 0.95; got {confidence!r:.20}")
@@ -89,7 +89,9 @@ def _log(robot: Robot, given: Any) -> Log:
 def _per_joint(value: Any, n: int) -> Array:
     speeds = np.asarray(value, dtype=float)
     if speeds.shape not in ((), (n,)) or not np.all(speeds >= 0.0):
-        raise ControlError(f"stick_speed must be one speed that is not negative, or one for each of {n} joints; got {value!r:.60}")
+        raise ControlError(
+            f"stick_speed must be one speed that is not negative, or one for each of {n} joints; got {value!r:.60}"
+        )
     return np.broadcast_to(speeds, (n,))
 
 
@@ -100,8 +102,8 @@ def _check_moves(robot: Robot, v: Array, source: str, base: BaseParameters) -> N
         lost = [name for name in base.names if name.partition(".")[0] in still]
         more = f"; so {', '.join(lost[:NAMED])} cannot be identified" if lost else ""
         raise ControlError(
-            f"{source}: joint {', '.join(still)} does not move{more}: move every joint (condyle identify ROBOT --excite), or lock "
-            "it (robot.lock)"
+            f"{source}: joint {', '.join(still)} does not move{more}: move every joint (condyle identify ROBOT --excite), or "
+            "lock it (robot.lock)"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
@@ -11,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from condyle.atomic_write import PathLike, write_bytes
+from condyle.atomic_write import READ_ADVICE, PathLike, file_errors, write_bytes
+from condyle.errors import FileError
 from condyle.identify.base_parameters import BaseParameters
 from condyle.identify.consistent import ConsistentNumbers
 from condyle.identify.filtering import filtered_motion
@@ -38,30 +38,30 @@ class Prediction:
     @property
     def rms(self) -> Array:
         """Root mean square of measured - predicted of each joint, N m or N."""
-        return np.sqrt(np.mean((self.measured - self.predicted) ** 2, axis=0))
+        return np.asarray(np.sqrt(np.mean((self.measured - self.predicted) ** 2, axis=0)))
 
     @property
     def relative(self) -> Array:
         """`rms` over the root mean square of the measured force, of each joint."""
-        return self.rms / np.maximum(np.sqrt(np.mean(self.measured**2, axis=0)), 1e-300)
+        return np.asarray(self.rms / np.maximum(np.sqrt(np.mean(self.measured**2, axis=0)), 1e-300))
 
     @property
     def total(self) -> float:
         """|measured - predicted| over |measured|, all joints together."""
-        return float(np.linalg.norm(self.measured - self.predicted) / max(np.linalg.norm(self.measured), 1e-300))
+        return _size(self.measured - self.predicted) / max(_size(self.measured), 1e-300)
 
     @property
     def total_nominal(self) -> float:
         """The same of the numbers before."""
-        return float(np.linalg.norm(self.measured - self.nominal) / max(np.linalg.norm(self.measured), 1e-300))
+        return _size(self.measured - self.nominal) / max(_size(self.measured), 1e-300)
 
 
 @dataclass(frozen=True)
 class Identified:
     """The result of `identify`.
 
-    `estimate`: base parameters by least squares with their covariance. `consistent`: the numbers of all links and joints, physically
-    possible, which predict joint forces as well. `prediction`: on the validation log, or on the first one of the fit.
+    `estimate`: base parameters by least squares with their covariance. `consistent`: the numbers of all links and joints,
+    physically possible, which predict joint forces as well. `prediction`: on the validation log, or on the first one of the fit.
     """
 
     base: BaseParameters
@@ -106,7 +106,7 @@ class Identified:
     @property
     def nominal(self) -> Array:
         """The base parameters of the robot before, (n_b,)."""
-        return self.base.map @ self.regressor.nominal
+        return np.asarray(self.base.map @ self.regressor.nominal)
 
     # ---- numbers of links and joints
 
@@ -125,7 +125,7 @@ class Identified:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """{name: value} for `parameters=` of simulations and loops: LINK.mass, .com, .inertia, JOINT.armature, .damping, .friction."""
+        """{name: value} for `parameters=` of simulations and loops: LINK.mass, .com, .inertia, JOINT.damping, ..."""
         found: dict[str, Any] = {}
         columns, pi = self.regressor.columns, self.consistent.pi
         for k, column in enumerate(columns):
@@ -143,9 +143,7 @@ class Identified:
     @property
     def offsets(self) -> dict[str, float]:
         """{joint: constant force} where the term "offset" was identified; a robot has no parameter for it."""
-        return {
-            c.owner: float(self.consistent.pi[k]) for k, c in enumerate(self.regressor.columns) if c.what == "offset"
-        }
+        return {c.owner: float(self.consistent.pi[k]) for k, c in enumerate(self.regressor.columns) if c.what == "offset"}
 
     @cached_property
     def robot(self) -> Robot:
@@ -158,8 +156,11 @@ class Identified:
         return np.asarray(Y @ self.consistent.pi + known)
 
     def predicted(self, log: Log, cutoff: float | None = None) -> Prediction:
-        """The prediction of a log's joint forces from its positions; both are low-pass filtered alike."""
-        motion = filtered_motion(log, cutoff or self.cutoffs[0], self.regressor.friction_speed)
+        """The prediction of a log's joint forces from its positions; both are low-pass filtered alike.
+
+        `cutoff`: Hz, a fifth of that of the fit by default, so that less noise of the measured forces is compared.
+        """
+        motion = filtered_motion(log, cutoff or max(0.2 * self.cutoffs[0], 20.0 / log.seconds), self.regressor.friction_speed)
         Y, known = self.regressor.with_known(motion.q, motion.v, motion.a, motion.direction)
         predicted, nominal = Y @ self.consistent.pi + known, Y @ self.regressor.nominal + known
         return Prediction(motion.t, motion.tau, predicted, nominal, tuple(self.regressor.robot.joint_names))
@@ -223,7 +224,8 @@ class Identified:
                 "relative": p.total,
                 "relative_before": p.total_nominal,
                 "joints": {
-                    joint: {"rms": float(a), "relative": float(b)} for joint, a, b in zip(p.joints, p.rms, p.relative, strict=True)
+                    joint: {"rms": float(a), "relative": float(b)}
+                    for joint, a, b in zip(p.joints, p.rms, p.relative, strict=True)
                 },
             }
         return found
@@ -234,7 +236,7 @@ class Identified:
         return self.regressor.robot.joint_names
 
     def save(self, path: PathLike) -> None:
-        """None; `as_dict` as a JSON file, written atomically. `read_parameters` reads the parameters again."""
+        """None; `as_dict` as a JSON file, written atomically. `read_parameters` reads its parameters."""
         write_bytes(path, (json.dumps(self.as_dict(), indent=1, allow_nan=False) + "\n").encode())
 
     def __repr__(self) -> str:
@@ -252,6 +254,16 @@ class Identified:
         return "\n".join(lines)
 
 
-def parameters_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """{name: value} of the data of an identification file, for `parameters=`."""
-    return {name: np.asarray(value) if isinstance(value, list) else value for name, value in data["parameters"].items()}
+def _size(values: Array) -> float:
+    return float(np.linalg.norm(values))
+
+
+def read_parameters(path: PathLike) -> dict[str, Any]:
+    """{name: value} of a file that `Identified.save` wrote, for `parameters=` of simulations and loops."""
+    with file_errors(path, "read", READ_ADVICE), open(path, encoding="utf-8") as stream:
+        data = json.load(stream)
+    if not isinstance(data, dict) or data.get("version") != VERSION or not isinstance(data.get("parameters"), dict):
+        raise FileError(f"{path} is no identification of version {VERSION}: give a file that condyle identify wrote.")
+    return {
+        name: np.asarray(value, dtype=float) if isinstance(value, list) else value for name, value in data["parameters"].items()
+    }

@@ -2,8 +2,9 @@
 
     beta = argmin  sum over rows r of  e_r^T S^-1 e_r,    e_r = b_r - A_r beta
 
-S, (n, n), is the covariance of the noise of all joints in one row. It is estimated from the residuals, each joint's by its own degrees of
-freedom (rows less its share of the fitted numbers), and the fit repeated with it. With N = sum A^T S^-1 A, the covariance of beta is
+S, (n, n), is the covariance of the noise of all joints in one row. It is estimated from the residuals, each joint's by its own
+degrees of freedom (rows less its share of the fitted numbers), and the fit repeated with it. With N = sum A^T S^-1 A, the
+covariance of beta is
 
     N^-1 (sum over lags l and rows r of  A_r^T S^-1 G_l S^-1 A_{r+l}) N^-1,    G_l = E[e_r e_{r+l}^T]
 
@@ -28,7 +29,7 @@ ENOUGH = 10.0  # rows per joint and joint pair, below which S is diagonal
 
 @dataclass(frozen=True)
 class Estimate:
-    """beta (n_b,), its covariance and information matrix, the noise covariance S (n, n) and the residuals of each motion (R, n)."""
+    """beta (n_b,), its covariance and information, the noise covariance S (n, n) and the residuals of each motion (R, n)."""
 
     beta: Array
     covariance: Array

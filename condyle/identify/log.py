@@ -98,7 +98,9 @@ class Log:
         rows, first = period / self.dt, round(skip / self.dt)
         count = round(rows)
         if not period > 0.0 or abs(rows - count) > 1e-3:
-            raise ControlError(f"{self.source}: a period of {period:g} s is {rows:.3f} samples of {self.dt:g} s; it must be whole")
+            raise ControlError(
+                f"{self.source}: a period of {period:g} s is {rows:.3f} samples of {self.dt:g} s; it must be whole"
+            )
         repeats = (len(self.t) - first) // count
         if repeats < 2:
             raise ControlError(
@@ -108,7 +110,7 @@ class Log:
 
         def mean(values: Array) -> Array:
             stacked: Array = values[first : first + repeats * count].reshape(repeats, count, -1)
-            return stacked.mean(axis=0)
+            return np.asarray(stacked.mean(axis=0))
 
         v = None if self.v is None else mean(self.v)
         t = self.t[first : first + count]
@@ -132,6 +134,8 @@ def read_log(
     if isinstance(source, Run):
         return _of_run(robot, source, position, force, lead)
     path = Path(source)
+    if path.is_dir():
+        return _of_bag(robot, path, lead, resample)
     with file_errors(path, "read", READ_ADVICE), open(path, "rb") as stream:
         start = stream.read(16)
     if start.startswith(b"# condyle run") or path.suffix.lower() == ".cdl":
@@ -199,7 +203,9 @@ def _of_table(robot: Robot, path: Path, lead: float, resample: bool) -> Log:
         places["v"] = [names.index(f"v.{joint}") for joint in robot.joint_names]
     # a run's last row is a state without forces
     body = rows[1:-1] if len(rows) > 2 and any(not _cell(rows[-1], k) for k in places["tau"]) else rows[1:]
-    values = {what: np.array([[_number(path, n, row, k) for k in at] for n, row in enumerate(body, 2)]) for what, at in places.items()}
+    values = {
+        what: np.array([[_number(path, n, row, k) for k in at] for n, row in enumerate(body, 2)]) for what, at in places.items()
+    }
     source = path.name
     return Log.of(
         robot, values["t"][:, 0], values["q"], values["tau"], values.get("v"), source=source, lead=lead, resample=resample
@@ -228,22 +234,21 @@ def _number(path: Path, line: int, row: Sequence[str], k: int) -> float:
 
 def _of_bag(robot: Robot, path: Path, lead: float | None, resample: bool) -> Log:
     """A run that was exported as MCAP, or the joint states of a ROS 2 bag."""
-    try:
-        return _of_run(robot, import_run(path), None, None, lead)
-    except FileError as error:
-        reason = error
+    if not path.is_dir():
+        try:
+            run = import_run(path)
+        except FileError:
+            run = None
+        if run is not None:
+            return _of_run(robot, run, None, None, lead)
     if find_spec("condyle.runs.bags") is None:
-        raise FileError(f"{path} is not a run that was exported as MCAP ({reason}); write the joint states as a CSV table.")
+        raise FileError(f"{path} is not a run that was exported as MCAP: write the joint states as a CSV table.")
     found = import_module("condyle.runs.bags").read_joint_states(path)
-    names = list(found["name"] if isinstance(found, Mapping) else found.names)
-    at = _order(robot, names, "joint states", str(path))
-    parts = {
-        what: np.asarray(found[what] if isinstance(found, Mapping) else getattr(found, what), dtype=float)
-        for what in ("t", "position", "effort")
-    }
-    return Log.of(
-        robot, parts["t"], parts["position"][:, at], parts["effort"][:, at], source=path.name, lead=lead or 0.0, resample=resample
-    )
+    at = _order(robot, list(found.names), "joint states", str(path))
+    q, tau = np.asarray(found.position, dtype=float)[:, at], np.asarray(found.effort, dtype=float)[:, at]
+    # the last message of a run has no effort
+    rows = len(tau) - 1 if len(tau) and np.all(np.isnan(tau[-1])) else len(tau)
+    return Log.of(robot, found.t[:rows], q[:rows], tau[:rows], source=path.name, lead=lead or 0.0, resample=resample)
 
 
 # ---- checks

@@ -3,12 +3,13 @@
     P = [ Sigma  h ]      Sigma = 1/2 trace(I) 1 - I:  the integral of x x^T dm,   h = m c
         [ h^T    m ]
 
-A body of positive density has P > 0, and every P > 0 is that of such a body (Wensing, Kim and Slotine 2018). All of them are reached by
+A body of positive density has P > 0, and every P > 0 is that of such a body (Wensing, Kim and Slotine 2018). All of them are
+reached by
 
     P = (U_0 W)(U_0 W)^T,   W upper triangular,   W_ii = exp(x_i),   W_ij = x_k  for i < j
 
-with P_0 = U_0 U_0^T the nominal one: ten free numbers x without bounds, x = 0 the nominal body (log-Cholesky, Rucker and Wensing 2022). The
-distance of P from P_0 that does not depend on units or frames is Bregman's, of -log det:
+with P_0 = U_0 U_0^T the nominal one: ten free numbers x without bounds, x = 0 the nominal body (log-Cholesky, Rucker and Wensing
+2022). The distance of P from P_0 that does not depend on units or frames is Bregman's, of -log det:
 
     d(P, P_0) = trace(P_0^-1 P) - log det(P_0^-1 P) - 4 = sum over i of (exp(2 x_i) - 1 - 2 x_i) + sum over i < j of W_ij^2
 

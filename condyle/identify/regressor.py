@@ -4,8 +4,8 @@
 
     tau_i = (row i of the inertial regressor) + armature_i a_i + viscous_i v_i + dry_i s(v_i) + offset_i
 
-s(v) = v / sqrt(v^2 + friction_speed^2) is the direction of dry friction, as in `condyle/dynamics/passive.py`. Inertial parameters are
-those of `condyle/dynamics/regressor.py`: of each link m, m c and the inertia about the origin of its frame.
+s(v) = v / sqrt(v^2 + friction_speed^2) is the direction of dry friction, as in `condyle/dynamics/passive.py`. Inertial parameters
+are those of `condyle/dynamics/regressor.py`: of each link m, m c and the inertia about the origin of its frame.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Column:
 class Regressor:
     """The compiled regressor of an arm, with the chosen terms as columns.
 
-    `terms`: of "inertia" (ten numbers of each link with mass), "armature", "damping", "friction" (dry), "offset" (a constant force);
-    by default inertia, damping and friction. `friction_speed`: below it dry friction is smooth, rad/s or m/s.
+    `terms`: of "inertia" (ten numbers of each link with mass), "armature", "damping", "friction" (dry), "offset" (a constant
+    force); by default inertia, damping and friction. `friction_speed`: below it dry friction is smooth, rad/s or m/s.
     regressor(q, v, a) gives Y, (..., nv, columns); regressor.nominal is pi of the robot as it is loaded.
     """
 
@@ -109,7 +109,7 @@ class Regressor:
     @cached_property
     def nominal(self) -> Array:
         """pi of the robot as it is loaded; offsets are zero."""
-        return self._all_nominal()[self.index]
+        return np.asarray(self._all_nominal()[self.index])
 
     @cached_property
     def constant_part(self) -> Array:
@@ -148,9 +148,7 @@ class Regressor:
 
 
 def _columns(model: Model) -> list[Column]:
-    columns = [
-        Column(link.name, what, unit) for link in model.links for what, unit in zip(PARAMETERS, BODY_UNITS, strict=True)
-    ]
+    columns = [Column(link.name, what, unit) for link in model.links for what, unit in zip(PARAMETERS, BODY_UNITS, strict=True)]
     for what in OF_JOINT:
         for link in model.links:
             turns = not isinstance(link.kind, Prismatic)

@@ -2,9 +2,9 @@
 
 Near zero speed dry friction may have any size up to its full one, so samples where a joint is slower than `stick_speed` get no
 weight in the equations of this joint: its row is the sum of  g[n] w[n] (tau - Y pi)  over samples n, g the kernel of
-`condyle/identify/filtering.py` and w zero near rest, one elsewhere. White noise of the samples then has a covariance in the rows that is
-known, sum of g[n] g[n + l D] w[n]^2 between rows l apart; the rows of a joint are multiplied by the inverse of its Cholesky factor, so
-that their noise is white and of one size.
+`condyle/identify/filtering.py` and w zero near rest, one elsewhere. White noise of the samples then has a covariance in the rows
+that is known, sum of g[n] g[n + l D] w[n]^2 between rows l apart; the rows of a joint are multiplied by the inverse of its
+Cholesky factor, so that their noise is white and of one size.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def moving_weights(motion: Motion, stick_speed: Array) -> Array:
 
 def linear_rows(base: BaseParameters, motion: Motion, stick_speed: Array) -> Rows:
     """The rows of one motion, 2 x cut-off of them per second."""
-    D = max(int(round(0.5 / (motion.cutoff * motion.dt))), 1)
+    D = max(round(0.5 / (motion.cutoff * motion.dt)), 1)
     g = root_raised_cosine(D)
     half, T, n = SPAN * D, len(motion.t), base.regressor.nv
     w = moving_weights(motion, stick_speed)
@@ -67,7 +67,7 @@ def linear_rows(base: BaseParameters, motion: Motion, stick_speed: Array) -> Row
 
 
 def _covariance(g: Array, w: Array, centres: Array, D: int) -> Array:
-    """(R, 2 SPAN + 1, n): the covariance of the noise of row r with that of row r - l, for samples with white noise of size one."""
+    """(R, 2 SPAN + 1, n): covariance of the noise of row r with that of row r - l, for samples with white noise of size one."""
     half = SPAN * D
     C = np.zeros((len(centres), 2 * SPAN + 1, w.shape[1]))
     for lag in range(2 * SPAN + 1):

@@ -2,9 +2,10 @@
 
     min over p, dx_w   sum over windows w of  |y(x_w + dx_w, p) - y_w|^2 / noise^2  +  |dx_w|^2 / start_noise^2
 
-The log is cut into windows (multiple shooting); every window is simulated from its own state x_w, whose error dx_w is unknown where it was
-measured. Gauss and Newton's method with Levenberg's damping; the derivatives are forward sensitivities of the compiled rollout, exact,
-through solvers of contact and friction too. The dx_w are eliminated window by window, so the normal equations have the size of p.
+The log is cut into windows (multiple shooting); every window is simulated from its own state x_w, whose error dx_w is unknown
+where it was measured. Gauss and Newton's method with Levenberg's damping; the derivatives are forward sensitivities of the
+compiled rollout, exact, through solvers of contact and friction too. The dx_w are eliminated window by window, so the normal
+equations have the size of p.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class SimulationFit:
 
     def __repr__(self) -> str:
         z = NormalDist().inv_cdf(0.5 + 0.5 * self.confidence)
-        lines = [f"{name} = {_shown(self.values[name])} +- {_shown(z * np.asarray(e))}" for name, e in self.standard_errors.items()]
+        lines = [
+            f"{name} = {_shown(self.values[name])} +- {_shown(z * np.asarray(e))}" for name, e in self.standard_errors.items()
+        ]
         before, after = np.sqrt(np.mean(self.rms_before**2)), np.sqrt(np.mean(self.rms**2))
         return "\n".join([*lines, f"residual {after:.3g}, {before:.3g} before; {self.iterations} iterations"])
 
@@ -76,12 +79,13 @@ def fit_simulation(
 ) -> SimulationFit:
     """The values of parameters of a loop with which its rollouts match a log best, with confidence intervals.
 
-    `data`: a run of the loop, whose states begin the windows and whose references are used; or a `Log`, whose filtered q and v do.
-    `names`: of `loop.parameters`, numbers or vectors. `start`: where the search begins, the defaults by default; `parameters`: others
-    that stay as given. `references`: {name: (T, size)} in the place of those of the run; a Log's forces are those of the only
-    reference. `signal`: what is compared, a record of the loop after every tick; `measured`: its measured values (T, ...), by default
-    the positions of the data. `window`: s. `start_noise`: standard deviations of q and v at the start of windows, None for exact
-    states (runs) or usual ones (logs). `noise`: of the signal, by default estimated from the residuals.
+    `data`: a run of the loop, whose states begin the windows and whose references are used; or a `Log`, whose filtered q and v
+    do. `names`: of `loop.parameters`, numbers or vectors. `start`: where the search begins, the defaults by default;
+    `parameters`: others that stay as given. `references`: {name: (T, size)} in the place of those of the run; a Log's forces are
+    those of the only reference. `signal`: what is compared, a record of the loop after every tick; `measured`: its measured
+    values (T, ...), by default the positions of the data. `window`: s. `start_noise`: standard deviations of q and v at the start
+    of windows, None for exact states (runs) or usual ones (logs). `noise`: of the signal, by default estimated from the
+    residuals.
     """
     names = [names] if isinstance(names, str) else list(names)
     known = loop.parameters
@@ -96,7 +100,8 @@ def fit_simulation(
 
     now = problem.equations(theta, problem.no_errors)
     before, damping, count = now.rms, 1e-3, 0
-    for count in range(1, iterations + 1):
+    while count < iterations:
+        count += 1
         N, D = now.N, np.diag(now.N) * scale**2
         damped = N * np.outer(scale, scale) + damping * np.diag(np.maximum(D, 1e-12 * D.max()))
         new = theta - scale * np.linalg.solve(damped, now.g * scale)
@@ -113,13 +118,13 @@ def fit_simulation(
             if damping > 1e8:
                 break
     else:
-        raise ControlError(f"fit_simulation did not converge in {iterations} iterations; give a better start=, or shorter windows")
+        raise ControlError(
+            f"fit_simulation did not converge in {iterations} iterations; give a better start=, or shorter windows"
+        )
     variance = 1.0 if noise else now.cost / max(problem.freedom - len(theta), 1)
     covariance = _covariance(now.N, names, known) * variance
     errors = np.sqrt(np.diag(covariance))
-    return SimulationFit(
-        problem.named(theta), problem.named(errors), covariance, now.rms, before, count, float(confidence)
-    )
+    return SimulationFit(problem.named(theta), problem.named(errors), covariance, now.rms, before, count, float(confidence))
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class _Equations:
 
     def errors_after(self, dp: Array) -> Array:
         """dx after a step dp of the parameters."""
-        return self.dx - self.alone - self.by_p @ dp
+        return np.asarray(self.dx - self.alone - self.by_p @ dp)
 
 
 class _Problem:
@@ -162,8 +167,10 @@ class _Problem:
         self.shapes = [np.shape(loop.parameters[name].default) for name in names]
         states, rows, positions, dt = _data(loop, data)
         if abs(dt - loop.dt) > 1e-6 * dt:
-            raise ControlError(f"the log has a sample every {dt:g} s, and the loop a tick every {loop.dt:g} s; they must be the same")
-        W = max(int(round(window / dt)), 2)
+            raise ControlError(
+                f"the log has a sample every {dt:g} s, and the loop a tick every {loop.dt:g} s; they must be the same"
+            )
+        W = max(round(window / dt), 2)
         count = (len(states) - 1) // W
         if count < 1:
             raise ControlError(f"the log of {dt * (len(states) - 1):.3g} s is shorter than one window of {window:g} s")
@@ -240,7 +247,7 @@ def _started(name: str, start: Mapping[str, Any], known: Any, data: Any) -> Arra
     if not name.endswith(".friction") or np.any(value):
         return value
     forces = data.u if isinstance(data, Run) else data.tau
-    return value + FRICTION_START * float(np.sqrt(np.mean(forces**2)))
+    return np.asarray(value + FRICTION_START * float(np.sqrt(np.mean(forces**2))))
 
 
 def _data(loop: Loop, data: Any) -> tuple[Array, dict[str, Array], Array, float]:
@@ -248,7 +255,9 @@ def _data(loop: Loop, data: Any) -> tuple[Array, dict[str, Array], Array, float]
     if isinstance(data, Run):
         states = data.all_states
         if states.shape[1] != loop.nx:
-            raise ControlError(f"the states of the run have {states.shape[1]} entries and those of the loop {loop.nx}: it is another loop")
+            raise ControlError(
+                f"the states of the run have {states.shape[1]} entries and those of the loop {loop.nx}: it is another loop"
+            )
         missing = [name for name in loop.inputs if name not in data.extras]
         rows = {name: data.extras[name] for name in loop.inputs if name in data.extras}
         if missing and data.loop is not None:
@@ -256,7 +265,7 @@ def _data(loop: Loop, data: Any) -> tuple[Array, dict[str, Array], Array, float]
         return states, rows, data.q[1:], data.dt
     if isinstance(data, Log):
         motion = filtered_motion(data, chosen_cutoff(data))
-        first = int(round((motion.t[0] - data.t[0]) / data.dt))
+        first = round((motion.t[0] - data.t[0]) / data.dt)
         last = first + len(motion.t)
         states = loop.state(motion.q, motion.v)
         inputs = {name: size for name, size in loop.inputs.items() if np.prod(size, dtype=int) == data.tau.shape[1]}
@@ -270,7 +279,7 @@ def _tiled(values: Array, used: Array) -> Array:
     rows = values if values.ndim > 1 else np.broadcast_to(values, (used.size, *values.shape))
     if len(rows) < used.size:
         raise ControlError(f"a reference has {len(rows)} rows, and {used.size} ticks are simulated")
-    return rows[used]
+    return np.asarray(rows[used])
 
 
 def _size(loop: Loop, name: str) -> int:
@@ -280,7 +289,9 @@ def _size(loop: Loop, name: str) -> int:
 
 def _covariance(N: Array, names: Sequence[str], known: Any) -> Array:
     """N^-1; an error names parameters that the log cannot tell apart."""
-    labels = [f"{name}[{k}]" if np.shape(known[name].default) else name for name in names for k in range(np.size(known[name].default))]
+    labels = [
+        f"{name}[{k}]" if np.shape(known[name].default) else name for name in names for k in range(np.size(known[name].default))
+    ]
     d = np.sqrt(np.diag(N))
     if np.any(d <= 1e-12 * np.max(d)) or not np.all(np.isfinite(d)):
         raise ControlError(f"the log does not depend on '{labels[int(np.argmin(d))]}': leave it out, or record another motion")
