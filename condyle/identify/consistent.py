@@ -25,7 +25,7 @@ from condyle.identify.pseudo_inertia import body, bregman_residuals, pseudo_iner
 from condyle.identify.regressor import Array
 from condyle.tape.function import Function, function
 
-ITERATIONS = 1000
+ITERATIONS, ROUGH = 1000, 50  # of the fit, and of those that lead to it
 LOOSE = 10.0  # standard errors: beyond this distance of beta, a fit with a smaller weight comes first
 CONVERGED, IN_A_ROW = 1e-6, 3  # decrease of the sum of squares, in variances, that ends the search, if it is no larger so often
 SQUARES = ("armature", "damping", "friction")
@@ -124,18 +124,18 @@ def consistent_numbers(
     # the weight of the log grows to its own in steps: a narrow curved valley is followed from its wide end
     z, distance = start, float(np.max(np.abs(root @ (base.map @ unknowns.at(start)[0] - beta))))
     for power in range(max(int(np.ceil(np.log10(max(distance, LOOSE) / LOOSE))), 0), -1, -1):
-        z, _, J, pi, by = _levenberg_marquardt(partial(residuals, loose=10.0**power), z)
+        z, _, J, pi, by = _levenberg_marquardt(partial(residuals, loose=10.0**power), z, rough=power > 0)
     spread_z = np.linalg.pinv(J.T @ J, rcond=1e-14, hermitian=True)
     deviations = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", by, spread_z, by), 0.0))
     each = unknowns.at(z)[2].reshape(-1, 10)
     return ConsistentNumbers(pi, deviations, {name: float(d @ d) for (name, _), d in zip(unknowns.links, each, strict=True)})
 
 
-def _levenberg_marquardt(residuals: Any, z: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """(z, r, dr/dz, pi, dpi/dz) at the minimum of |r|^2."""
+def _levenberg_marquardt(residuals: Any, z: Array, *, rough: bool) -> tuple[Array, Array, Array, Array, Array]:
+    """(z, r, dr/dz, pi, dpi/dz) at the minimum of |r|^2, or near it after a few iterations if that is enough."""
     r, J, pi, by = residuals(z)
     cost, damping, small = float(r @ r), 1.0, 0
-    for _ in range(ITERATIONS):
+    for _ in range(ROUGH if rough else ITERATIONS):
         H, g = J.T @ J, J.T @ r
         step = -np.linalg.solve(H + damping * np.eye(len(z)), g)
         trial = residuals(z + step)
@@ -149,6 +149,8 @@ def _levenberg_marquardt(residuals: Any, z: Array) -> tuple[Array, Array, Array,
             damping *= 4.0
             if damping > 1e12:
                 return z, r, J, pi, by
+    if rough:
+        return z, r, J, pi, by
     raise ControlError(
         f"no physically consistent numbers were found in {ITERATIONS} iterations; give a smaller spread, or better nominal masses"
     )

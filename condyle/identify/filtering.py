@@ -22,6 +22,7 @@ ROLL_OFF, SPAN = 0.5, 4  # of the root-raised cosine: its excess bandwidth, and 
 PASS, STOP = 2.0, 3.0  # edges of the filter of positions, times the cut-off of the rows
 ATTENUATION = 100.0  # dB beyond the stop edge
 FASTEST, USUAL = 1.0 / 7.0, 1.0 / 40.0  # of the sampling rate: the largest cut-off, and the largest that is chosen
+SLOWEST = 30.0  # over the length of a log: the least cut-off that is chosen for it
 # central differences of eighth order
 FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
@@ -121,4 +122,9 @@ def chosen_cutoff(log: Log, share: float = 0.999) -> float:
         moved = np.cumsum(np.where(column > floor, column, 0.0) * frequency**2)
         if moved[-1] > 0.0:
             worst = max(worst, float(frequency[np.searchsorted(moved, share * moved[-1])]))
-    return float(np.clip(10.0 * worst, 20.0 / log.seconds, max(USUAL * rate, 20.0 / log.seconds)))
+    return float(np.clip(10.0 * worst, slowest_cutoff(log), max(USUAL * rate, slowest_cutoff(log))))
+
+
+def slowest_cutoff(log: Log) -> float:
+    """The least cut-off for which a log is long enough, Hz."""
+    return SLOWEST / log.seconds

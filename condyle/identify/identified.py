@@ -14,7 +14,7 @@ from condyle.atomic_write import READ_ADVICE, PathLike, file_errors, write_bytes
 from condyle.errors import FileError
 from condyle.identify.base_parameters import BaseParameters
 from condyle.identify.consistent import ConsistentNumbers
-from condyle.identify.filtering import filtered_motion
+from condyle.identify.filtering import filtered_motion, slowest_cutoff
 from condyle.identify.least_squares import Estimate
 from condyle.identify.log import Log
 from condyle.identify.regressor import Array, Regressor
@@ -160,7 +160,7 @@ class Identified:
 
         `cutoff`: Hz, a fifth of that of the fit by default, so that less noise of the measured forces is compared.
         """
-        motion = filtered_motion(log, cutoff or max(0.2 * self.cutoffs[0], 20.0 / log.seconds), self.regressor.friction_speed)
+        motion = filtered_motion(log, cutoff or max(0.2 * self.cutoffs[0], slowest_cutoff(log)), self.regressor.friction_speed)
         Y, known = self.regressor.with_known(motion.q, motion.v, motion.a, motion.direction)
         predicted, nominal = Y @ self.consistent.pi + known, Y @ self.regressor.nominal + known
         return Prediction(motion.t, motion.tau, predicted, nominal, tuple(self.regressor.robot.joint_names))

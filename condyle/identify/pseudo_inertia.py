@@ -27,7 +27,7 @@ from condyle.tape.array import select
 
 UPPER = tuple((i, j) for i in range(4) for j in range(i + 1, 4))
 NEAR = 1e-2  # |x| below which exp(2 x) - 1 - 2 x is computed by its series
-LEAST_RADIUS = 1e-3  # of gyration, m: what a link modelled as a point or a rod is given across
+LEAST_RADIUS, LEAST_SHARE = 1e-3, 0.1  # m, and of the distance from its frame: what a point or a rod is given across
 
 
 def pseudo_inertia(pi: Array) -> Array:
@@ -45,13 +45,14 @@ def inertial_numbers(P: Array) -> Array:
 
 
 def upper_factor(P: Array) -> Array:
-    """U, upper triangular with a positive diagonal, U U^T = P; a body without extent is given LEAST_RADIUS across."""
+    """U, upper triangular with a positive diagonal, U U^T = P; a body without extent is given some across."""
     P = np.array(P, dtype=float)
     h, m = P[:3, 3].copy(), P[3, 3]
     # second moments about the centre of mass, which a point or a rod has none of in some directions
     central = P[:3, :3] - np.outer(h, h) / m
     values, vectors = np.linalg.eigh((central + central.T) / 2.0)
-    central = (vectors * np.maximum(values, m * LEAST_RADIUS**2)) @ vectors.T
+    least = max(LEAST_RADIUS**2, LEAST_SHARE**2 * np.trace(P[:3, :3]) / m)
+    central = (vectors * np.maximum(values, m * least)) @ vectors.T
     P[:3, :3] = central + np.outer(h, h) / m
     flipped = np.linalg.cholesky(P[::-1, ::-1])
     return np.asarray(flipped[::-1, ::-1])
