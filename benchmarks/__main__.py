@@ -32,6 +32,7 @@ ALL = (
     "fourlimb",
     "closed_loop",
     "motion",
+    "identification",
     "environments",
     "constraints",
     "mpc",

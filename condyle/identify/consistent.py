@@ -54,7 +54,7 @@ class ConsistentNumbers:
 
 
 class _Unknowns:
-    """How the free numbers z make pi: ten of each link, then one of each column of a joint."""
+    """How the unknowns z make pi: ten of each link, then one of each column of a joint."""
 
     def __init__(self, base: BaseParameters) -> None:
         self.columns, self.nominal = base.regressor.columns, base.regressor.nominal

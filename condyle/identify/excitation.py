@@ -162,7 +162,8 @@ class _Search:
         margin: float,
     ) -> None:
         self.base, self.period, self.K = base, float(period), int(harmonics)
-        self.lower, self.upper = reach
+        room = 0.5 * (1.0 - MARGIN) * (reach[1] - reach[0])
+        self.lower, self.upper = reach[0] + room, reach[1] - room
         self.V, self.A, self.effort = limits
         self.sigma, self.distances, self.margin = sigma, distances, float(margin)
         k = np.arange(1, self.K + 1)

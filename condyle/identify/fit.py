@@ -20,7 +20,7 @@ from condyle.identify.rows import Rows, default_stick_speed, linear_rows
 from condyle.multibody.robot import Robot
 
 ILL_CONDITIONED = 1e6  # of the equations with columns of length one: beyond it some combination is not excited
-STANDS_STILL = 1e-3  # rad/s or m/s: a joint that is never faster is not moved
+AT_REST = 1e-3  # rad/s or m/s: a joint that is never faster is not moved
 NAMED = 6  # parameters in the sentence of an error
 
 
@@ -96,8 +96,8 @@ def _per_joint(value: Any, n: int) -> Array:
 
 
 def _check_moves(robot: Robot, v: Array, source: str, base: BaseParameters) -> None:
-    """Raise if a joint stands still: nothing of its friction, nor of what only it moves, can be seen."""
-    still = [name for name, speed in zip(robot.joint_names, np.max(np.abs(v), axis=0), strict=True) if speed < STANDS_STILL]
+    """Raise if a joint stays at rest: nothing of its friction, nor of what only it moves, can be seen."""
+    still = [name for name, speed in zip(robot.joint_names, np.max(np.abs(v), axis=0), strict=True) if speed < AT_REST]
     if still:
         lost = [name for name in base.names if name.partition(".")[0] in still]
         more = f"; so {', '.join(lost[:NAMED])} cannot be identified" if lost else ""
@@ -124,6 +124,6 @@ def _check_excitation(base: BaseParameters, parts: Sequence[Rows]) -> None:
     order = [int(k) for k in np.argsort(-weak) if weak[k] > 0.02][:NAMED]
     named = ", ".join(base.names[k].removesuffix(" +") for k in order)
     raise ControlError(
-        f"the motion does not excite every parameter (condition number {s[0] / max(s[-1], 1e-300):.0e}): {named} cannot be told "
-        "apart; record a richer motion (condyle identify ROBOT --excite), or leave terms out"
+        f"the motion does not excite every parameter (condition number {s[0] / max(s[-1], 1e-300):.0e}): {named} cannot be "
+        "distinguished; record a richer motion (condyle identify ROBOT --excite), or leave terms out"
     )

@@ -8,7 +8,7 @@ reached by
 
     P = (U_0 W)(U_0 W)^T,   W upper triangular,   W_ii = exp(x_i),   W_ij = x_k  for i < j
 
-with P_0 = U_0 U_0^T the nominal one: ten free numbers x without bounds, x = 0 the nominal body (log-Cholesky, Rucker and Wensing
+with P_0 = U_0 U_0^T the nominal one: ten coordinates x without bounds, x = 0 the nominal body (log-Cholesky, Rucker and Wensing
 2022). The distance of P from P_0 that does not depend on units or frames is Bregman's, of -log det:
 
     d(P, P_0) = trace(P_0^-1 P) - log det(P_0^-1 P) - 4 = sum over i of (exp(2 x_i) - 1 - 2 x_i) + sum over i < j of W_ij^2

@@ -26,11 +26,11 @@ from condyle.identify.regressor import Array
 from condyle.robot.names import nearest
 from condyle.runs.run import Run
 
-ITERATIONS = 50
-CONVERGED = 1e-8  # relative decrease of the sum of squares that ends the search
+ITERATIONS = 200
+CONVERGED = 1e-6  # relative decrease of the sum of squares that ends the search
 START_NOISE = (1e-3, 2e-2)  # rad and rad/s (m and m/s): of the state at the start of a window, where it comes from a measured log
 FRICTION_START = 0.02  # of the size of the joint forces: where the search of a dry friction begins that is zero in the model
-CORRELATED = 0.999999  # of two parameters: they cannot be told apart
+CORRELATED = 0.999999  # of two parameters: they cannot be distinguished
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,11 @@ def fit_simulation(
     before, damping, count = now.rms, 1e-3, 0
     while count < iterations:
         count += 1
-        N, D = now.N, np.diag(now.N) * scale**2
-        damped = N * np.outer(scale, scale) + damping * np.diag(np.maximum(D, 1e-12 * D.max()))
-        new = theta - scale * np.linalg.solve(damped, now.g * scale)
+        step, errors = now.step(scale, damping)
+        new = theta + step
         # half-way to a bound, at most
         new = np.where(new <= lower, 0.5 * (theta + lower), np.where(new >= upper, 0.5 * (theta + upper), new))
-        trial = problem.equations(new, now.errors_after(new - theta))
+        trial = problem.equations(new, errors)
         if np.isfinite(trial.cost) and trial.cost <= now.cost:
             ended = now.cost - trial.cost <= CONVERGED * now.cost
             theta, now, damping = new, trial, max(damping / 10.0, 1e-9)
@@ -122,26 +121,38 @@ def fit_simulation(
             f"fit_simulation did not converge in {iterations} iterations; give a better start=, or shorter windows"
         )
     variance = 1.0 if noise else now.cost / max(problem.freedom - len(theta), 1)
-    covariance = _covariance(now.N, names, known) * variance
+    covariance = _covariance(now.eliminated()[0], names, known) * variance
     errors = np.sqrt(np.diag(covariance))
     return SimulationFit(problem.named(theta), problem.named(errors), covariance, now.rms, before, count, float(confidence))
 
 
 @dataclass(frozen=True)
 class _Equations:
-    """cost, N = J^T J and g = J^T r of the parameters, with the errors dx of the starts eliminated; rms of each entry."""
+    """The normal equations of parameters p and of the errors dx of the starts, window by window; rms of each entry."""
 
     cost: float
-    N: Array
-    g: Array
     rms: Array
-    dx: Array
-    by_p: Array
-    alone: Array
+    dx: Array  # (windows, k)
+    N: Array  # (n_p, n_p): by p and p, with g the gradient
+    g: Array
+    H: Array  # (windows, k, k): by dx and dx, with e the gradient
+    e: Array
+    X: Array  # (windows, k, n_p): by dx and p
 
-    def errors_after(self, dp: Array) -> Array:
-        """dx after a step dp of the parameters."""
-        return np.asarray(self.dx - self.alone - self.by_p @ dp)
+    def eliminated(self, damping: float = 0.0) -> tuple[Array, Array, Array, Array]:
+        """(N, g) of the parameters alone, by a Schur complement, and H^-1 X and H^-1 e."""
+        H = self.H + damping * self.H * np.eye(self.H.shape[-1])
+        by_p, alone = np.linalg.solve(H, self.X), np.linalg.solve(H, self.e[..., None])[..., 0]
+        N = self.N - np.einsum("wka,wkb->ab", self.X, by_p)
+        return N, self.g - np.einsum("wka,wk->a", self.X, alone), by_p, alone
+
+    def step(self, scale: Array, damping: float) -> tuple[Array, Array]:
+        """(step of the parameters, dx after it), damped as Levenberg and Marquardt do."""
+        N, g, by_p, alone = self.eliminated(damping)
+        D = np.diag(self.N) * scale**2
+        damped = N * np.outer(scale, scale) + damping * np.diag(np.maximum(D, 1e-12 * D.max()))
+        dp = -scale * np.linalg.solve(damped, g * scale)
+        return dp, self.dx - alone - by_p @ dp
 
 
 class _Problem:
@@ -219,15 +230,12 @@ class _Problem:
         r = (off / self.noise).reshape(len(x), -1)
         J = np.moveaxis(tangents[self.signal].reshape(p + k, len(x), -1), 0, -1) / self.noise
         Jp, Jx = J[..., :p], J[..., p:]
-        # the errors of each start are solved for, given the parameters: a Schur complement
         prior = 1.0 / self.loose**2
         H, X = np.swapaxes(Jx, 1, 2) @ Jx + np.diag(prior), np.swapaxes(Jx, 1, 2) @ Jp
         e = np.einsum("wra,wr->wa", Jx, r) + dx * prior
-        by_p, alone = np.linalg.solve(H, X), np.linalg.solve(H, e[..., None])[..., 0]
-        N = np.einsum("wra,wrb->ab", Jp, Jp) - np.einsum("wka,wkb->ab", X, by_p)
-        g = np.einsum("wra,wr->a", Jp, r) - np.einsum("wka,wk->a", X, alone)
+        N, g = np.einsum("wra,wrb->ab", Jp, Jp), np.einsum("wra,wr->a", Jp, r)
         cost = float(np.sum(r * r) + np.sum(dx * dx * prior))
-        return _Equations(cost, N, g, np.sqrt(np.mean(off**2, axis=(0, 1))), dx, by_p, alone)
+        return _Equations(cost, np.sqrt(np.mean(off**2, axis=(0, 1))), dx, N, g, H, e, X)
 
     def _unit(self, name: str, directions: int) -> list[Array]:
         at = sum(int(np.prod(s, dtype=int)) for s in self.shapes[: self.names.index(name)])

@@ -137,7 +137,10 @@ def test_too_little_excitation_names_the_parameters(robot):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t, q, tau: (t, np.where(np.arange(len(t))[:, None] == 7, np.nan, q), tau), r"q of joint 'shoulder' is nan in row 7"),
+        (
+            lambda t, q, tau: (t, np.where(np.arange(len(t))[:, None] == 7, np.nan, q), tau),
+            r"q of joint 'shoulder' is nan in row 7",
+        ),
         (lambda t, q, tau: (np.where(np.arange(len(t)) == 9, t + 5e-4, t), q, tau), "sampling is not uniform"),
         (lambda t, q, tau: (np.where(np.arange(len(t)) > 9, t + 1.0, t), q, tau), "no samples from"),
         (lambda t, q, tau: (t[::-1], q, tau), "must increase"),
@@ -161,5 +164,3 @@ def test_wrong_options(robot, true):
     ):
         with pytest.raises(ControlError, match=message):
             identify(robot, log(true), **options)
-
-
