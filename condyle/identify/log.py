@@ -12,7 +12,6 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -241,9 +240,11 @@ def _of_bag(robot: Robot, path: Path, lead: float | None, resample: bool) -> Log
             run = None
         if run is not None:
             return _of_run(robot, run, None, None, lead)
-    if find_spec("condyle.runs.bags") is None:
-        raise FileError(f"{path} is not a run that was exported as MCAP: write the joint states as a CSV table.")
-    found = import_module("condyle.runs.bags").read_joint_states(path)
+    try:
+        bags = import_module("condyle.runs.bags")
+    except ModuleNotFoundError:
+        raise FileError(f"{path} is not a run that was exported as MCAP: write the joint states as a CSV table.") from None
+    found = bags.read_joint_states(path)
     at = _order(robot, list(found.names), "joint states", str(path))
     q, tau = np.asarray(found.position, dtype=float)[:, at], np.asarray(found.effort, dtype=float)[:, at]
     # the last message of a run has no effort

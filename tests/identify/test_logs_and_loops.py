@@ -1,6 +1,8 @@
 """Logs from runs, tables and bags; fits through the simulation; the command line."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -100,6 +102,14 @@ def test_other_files_and_joints(robot, run, tmp_path):
         read_log(cd.load("ur3"), run)
     with pytest.raises(ControlError, match=r"position='encoder' was not recorded"):
         read_log(robot, run, position="encoder")
+
+
+def test_joint_states_of_a_bag(robot, run, tmp_path, monkeypatch):
+    effort = np.vstack([run.u[:, ::-1], [[np.nan, np.nan]]])
+    states = SimpleNamespace(t=run.t, names=("elbow", "shoulder"), position=run.q[:, ::-1], effort=effort)
+    monkeypatch.setitem(sys.modules, "condyle.runs.bags", SimpleNamespace(read_joint_states=lambda path: states))
+    log = read_log(robot, tmp_path)
+    assert np.array_equal(log.q, run.q[:-1]) and np.array_equal(log.tau, run.u)
 
 
 # ---- through the simulation
