@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
+from picture_style import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET, labelled, save_image, sheet
+from PIL import Image
 
 import condyle as cd
 from condyle.identify import excitation, identify
@@ -31,7 +33,7 @@ def identification(path: Path) -> None:
     (log,) = recorded_logs(robot, motion, hidden, 1, seed=1)
     (other,) = recorded_logs(robot, new, hidden, 1, seed=2)
     found = identify(robot, log, validation=other)
-    figure = sheet("A UR3 with hidden masses and friction, identified from a noisy log of 20 s", 12.0, 4.4)
+    figure = sheet("A UR3 with hidden masses and friction, identified from a noisy log of 20 s", 11.4, 4.0)
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.0, 1.15, 1.15))
     t = np.linspace(0.0, motion.period, 600)
     for j, name in enumerate(("pan", "lift", "elbow", "wrist 1", "wrist 2", "wrist 3")):
@@ -42,14 +44,14 @@ def identification(path: Path) -> None:
     p = found.prediction
     assert p is not None
     for j, scale, place in ((1, 1.0, "lift"), (3, 10.0, "wrist 1, times 10")):
-        middle.plot(other.t, scale * other.tau[:, j], color="#cfd4dc", lw=0.5, zorder=0)
+        middle.plot(other.t[::10], scale * other.tau[::10, j], color="#b9c0cb", lw=0.7, zorder=0)
         middle.plot(p.t, scale * p.nominal[:, j], color=ORANGE, lw=1.0, ls="--")
         middle.plot(p.t, scale * p.predicted[:, j], color=COLORS[j], lw=1.5, label=place)
     middle.plot([], [], color=ORANGE, lw=1.0, ls="--", label="nominal model")
-    middle.plot([], [], color="#cfd4dc", lw=2.0, label="measured")
+    middle.plot([], [], color="#b9c0cb", lw=2.0, label="measured")
     middle.set_xlim(3.0, 13.0)
     middle.set_ylim(-16.0, 20.0)
-    middle.legend(frameon=False, fontsize=9, ncols=2, loc="upper left")
+    middle.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper left")
     labelled(middle, f"New motion: error {p.total:.1%}, {p.total_nominal:.0%} before", "time, s", "joint force, N m")
     true = found.base.map @ Regressor(Robot(with_parameters(robot.model, of_one(hidden, 0)))).nominal
     names = [*SHOWN, *[f"{joint}.friction" for joint in robot.joint_names]]
@@ -62,6 +64,8 @@ def identification(path: Path) -> None:
     right.axvline(1.0, color=INK, lw=0.8)
     right.set_yticks(range(len(names)), [name.replace("_joint", "").replace("_", " ") for name in reversed(names)], fontsize=9)
     right.set_xlim(0.75, 1.3)
-    labelled(right, "Estimates with 95 % intervals", "over the true value; orange: nominal model", "")
+    labelled(right, "Estimates with 95 % intervals", "over the true value (orange: nominal)", "")
     right.tick_params(axis="y", labelsize=9)
-    save(figure, path)
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", facecolor="white")
+    save_image(Image.open(drawn), path, colors=48)
