@@ -41,7 +41,7 @@ def identify(
 
     `logs`: a `Log`, a file or run that `read_log` takes, or several. `terms`: see `Regressor`. `cutoff`: Hz, of the low-pass
     filters; by default chosen from the spectrum of the forces. `stick_speed`: rad/s, one or one for each joint: slower samples do
-    not enter the equations of a joint with dry friction; 5 % of its largest speed by default. `spread`: the relative error that
+    not enter the equations of a joint with dry friction; 10 % of its largest speed by default. `spread`: the relative error that
     the nominal model may have, `total_mass`: kg, of all moving links, if it is known; both decide only what joint forces do not
     show. `validation`: another log, on which the prediction of joint forces is measured.
     """

@@ -19,7 +19,7 @@ from condyle.identify.regressor import Array
 
 CHUNK = 64  # rows made at a time: it bounds the memory
 LEAST_WEIGHT = 0.3  # of g^2: rows with less of it away from rest are left out
-STICK_SHARE = 0.05  # of the largest speed of a joint: the default of stick_speed
+STICK_SHARE = 0.1  # of the largest speed of a joint: the default of stick_speed
 SINGULAR = 0.02  # of the variance of a row: the least that is taken as its own, where its neighbours have nearly the same samples
 RAMP = 1.5  # from stick_speed to this multiple of it the weight rises to one
 
