@@ -42,6 +42,7 @@ ALL = (
     "ros2",
     "task_control",
     "software_in_the_loop",
+    "identification",
     "environments",
     "constraints",
     "mpc",

@@ -13,6 +13,7 @@ from condyle.commands import (  # noqa: F401 (each adds its commands to the app)
     export,
     fly,
     gradcheck,
+    identify,
     imitate,
     info,
     judge,

@@ -45,6 +45,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("condyle.control.avoidance:*", "condyle.control.safety_filter:*", "condyle.planning:*"),
     ),
     "mpc": ("Model-predictive control", "Optimal control problems, solvers and estimators.", ("ocp", "mpc", "condyle.mpc:*")),
+    "identify": ("Identification", "Parameters of arms from logs, and excitations.", ("condyle.identify:*",)),
     "learn": ("Learning", "Environments of many robots in one kernel.", ("VectorEnv",)),
     "flight": ("Flying", "Airframes, vehicles in the air, and their controllers.", ("flight", "condyle.flight:*")),
     "view": ("Viewing", "The viewer, pictures, videos and notebooks.", ("open_window", "show", "save_picture", "save_video")),

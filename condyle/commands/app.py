@@ -28,7 +28,7 @@ GROUPS = {
     "Arm lab": ("lab", "tune"),
     "Learn": ("collect", "imitate", "train", "judge", "deploy"),
     "Check": ("doctor", "verify", "gradcheck"),
-    "Measure": ("bench",),
+    "Measure": ("identify", "bench"),
     "About": ("version", "completion"),
 }
 EPILOG = (
