@@ -51,6 +51,7 @@ DRAWN_IN = {
     "predicted_horizon": "pictures_of_mpc",
     "trajectories": "pictures_of_trajectories",
     "motion": "pictures_of_motion",
+    "lab_sheets": "pictures_of_lab_sheets",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",
