@@ -61,6 +61,7 @@ DRAWN_IN = {
     "control_task": "pictures_of_task_control",
     "software_in_the_loop": "pictures_of_connections",
     "identification": "pictures_of_identification",
+    "lab_sheets": "pictures_of_lab_sheets",
     "anymal_plans": "pictures_of_trajectories",
     "how_to_controller": "pictures_of_how_tos",
     "how_to_robot": "pictures_of_how_tos",
