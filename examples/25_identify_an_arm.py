@@ -1,6 +1,6 @@
 """Identify an arm: record a motion that shows every parameter, and find masses, inertias and friction with their intervals.
 
-python examples/27_identify_an_arm.py
+python examples/25_identify_an_arm.py
 """
 
 import numpy as np
