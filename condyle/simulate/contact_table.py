@@ -7,6 +7,8 @@ more joints. A point above the ground has no force and no unknowns.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -199,6 +201,10 @@ class ContactRows(Rows):
     def active(self, row: Any) -> Any:
         """Whether a point is below where contact begins."""
         return self.geometry[row, 3] > 0.0
+
+    def any_active(self) -> Any:
+        """Whether any point is below where contact begins."""
+        return functools.reduce(operator.or_, [row[3] > 0.0 for row in self.contacts.geometry])
 
     def motions(self, v: Array) -> Array:
         """(links, 6)."""

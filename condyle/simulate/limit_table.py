@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +41,10 @@ class LimitRows(Rows):
     def active(self, row: Any) -> Any:
         """Whether a joint is beyond its limit."""
         return self.numbers[row, 0] > 0.5
+
+    def any_active(self) -> Any:
+        """Whether any joint is beyond its limit."""
+        return functools.reduce(operator.or_, [~b.idle for b in self.constraints])
 
     def motions(self, v: Array) -> Array:
         """(joints, 1)."""

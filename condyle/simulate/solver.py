@@ -8,6 +8,8 @@ many contacts on few joints, limits and dry friction cost little. A converged la
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -104,8 +106,9 @@ def solve(
     `ancestor_dofs`: the pattern of M, see tree_solve.py. `inverse`: approximately 1 / M_kk of every coordinate. `tolerance`: the
     squared distance to the central path from which one more step and the last one end at rounding errors.
 
-    Joint limits and the contacts of a table are worked on where they have a force; a state that does not converge is solved again
-    from the next of ATTEMPTS. Each state decides for itself, and only what some state of a vector needs is computed.
+    Joint limits and the contacts of a table are worked on where they have a force; where none has one, M dv = p is all. A state
+    that does not converge is solved again from the next of ATTEMPTS. Each state decides for itself, and only what some state of a
+    vector needs is computed.
     """
     if not constraints and contacts is None:
         return Solution(pattern_factor(ancestor_dofs, M).solve(p), [], 0.0)
@@ -115,6 +118,7 @@ def solve(
     kinds += [ContactRows(contacts)] if contacts is not None else []
 
     now = Motion(ancestor_dofs, M, p, v, M @ v)
+    free, unsolved = _free_motion(now, kinds) if not listed else (np.zeros(len(v), dtype=object), np.inf)
     solvable = isfinite(sum(p, 0.0) + sum(v, 0.0))
     # in high precision the residual must be smaller
     enough = limit() if tolerance > PRECISE else min(LIMIT, rounded.power(tolerance, 0.4))
@@ -135,7 +139,7 @@ def solve(
     # a row without a force has unknowns somewhere inside their bounds
     ends = [(fill_table(0.5, (k.links * k.rows, k.UNKNOWNS + 1)), zeros_table((k.links * k.rows, k.UNKNOWNS))) for k in kinds]
     start: Any = [{"y": np.full(constraints[k].law.unknowns, 0.5), "s": 0.5} for k in listed]
-    state = (np.zeros(len(v), dtype=object), start, np.inf, ends)
+    state = (free, start, unsolved, ends)
     until = lambda state: state[2] <= enough  # noqa: E731
     dv, found, residual, ends = loop(attempt, state, len(ATTEMPTS), until=until, body_keeps_tables=True)
     iterates = dict(zip(listed, found, strict=True))
@@ -143,6 +147,20 @@ def solve(
         iterates |= {k: {"y": row[:-1], "s": row[-1]} for k, row in zip(limits, ends[0][0][:], strict=True)}
     points = (ends[-1][0][:], ends[-1][1][:]) if contacts is not None else None
     return Solution(dv, [iterates[k] for k in range(len(constraints))], residual, points)
+
+
+def _free_motion(now: Motion, kinds: list[Rows]) -> tuple[Array, Any]:
+    """(dv with M dv = p, residual) of a state in which no row of a table has a force; the residual of others is infinite."""
+    touches = functools.reduce(operator.or_, [kind.any_active() for kind in kinds])
+
+    def alone(_: Any, dv: Array) -> Array:
+        found: Array = pattern_factor(now.ancestor_dofs, now.M).solve(now.p)
+        return found
+
+    dv = loop(alone, np.zeros(len(now.v), dtype=object), 1, until=lambda _: touches)
+    total = sum(dv, 0.0)
+    # NaN where the state is not finite
+    return dv, where(touches, np.inf, total - total)
 
 
 def _solve(

@@ -42,6 +42,10 @@ class Rows(ABC):
         """Whether a row may have a force in this step."""
 
     @abstractmethod
+    def any_active(self) -> Any:
+        """Whether any row may have a force in this step."""
+
+    @abstractmethod
     def motions(self, v: Array) -> Array:
         """The motion of each link, of joint velocities, (links, n)."""
 
