@@ -21,7 +21,10 @@ from condyle.planning.shortcut import length
 
 SCENES = 100
 CLEARANCE = 0.01  # m
-LIMIT = 5.0  # s, of a search
+LIMIT = 3.0  # s, of a search
+# rad, of starts and goals: the upper arm above the floor on one side of its turn, which the floor separates from the other
+MOST = np.array([np.pi, 0.0, 2.6, np.pi, np.pi, np.pi])
+LEAST = np.array([-np.pi, -np.pi, -2.6, -np.pi, -np.pi, -np.pi])
 STEP = 0.05  # rad: OMPL checks configurations as far apart
 OBSTACLES = (
     Plane(position=(0.0, 0.0, -0.02), name="floor"),
@@ -41,7 +44,6 @@ Scene = tuple[np.ndarray, np.ndarray, np.ndarray]  # poses, start, goal
 
 def scenes(distances: RobotDistances, rng: np.random.Generator, count: int) -> list[Scene]:
     """Floor and two to six obstacles each, start and goal free, and no straight line between them."""
-    robot = distances.robot
     found: list[Scene] = []
     while len(found) < count:
         poses = np.array([each.pose for each in OBSTACLES])
@@ -52,7 +54,7 @@ def scenes(distances: RobotDistances, rng: np.random.Generator, count: int) -> l
             poses[k, :3, :3] = rotations(rng, 1)[0]
             poses[k, :3, 3] = radius * np.cos(angle), radius * np.sin(angle), rng.uniform(0.05, 0.6)
         space = Clearance(distances, CLEARANCE + 0.002, poses=poses)
-        q = np.clip(robot.random_configuration(rng, 200), -np.pi, np.pi)
+        q = rng.uniform(LEAST, MOST, (200, distances.robot.nv))
         q = q[space.free(q)]
         if len(q) >= 2 and not space.edges_free(q[:1], q[1:2])[0]:
             found.append((poses, q[0], q[1]))

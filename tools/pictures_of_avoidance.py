@@ -40,11 +40,11 @@ def avoidance(path: Path) -> None:
     lines = [smooth, robot.frame_pose(filtered, "tool")[1]]
     at = plan.path.at(0.5).position
     image = picture(shown(SCENE, COLORS), at, size=(1000, 860), polylines=lines, label=False)
-    figure = sheet("A path over a wall, and a controller that knows no wall, with and without the safety filter", 11.5, 4.7)
+    figure = sheet("A path over a wall, and a controller that knows no wall, with and without the safety filter", 9.6, 4.0)
     left, right = figure.subplots(1, 2, width_ratios=(1.05, 1.0))
     left.imshow(image)
     left.axis("off")
-    left.set_title("The tool on the planned path, and as the filter lets it go", loc="left", color=INK, fontsize=11.5)
+    left.set_title("Planned path of the tool, and filtered", loc="left", color=INK, fontsize=11.5)
     t = 0.001 * np.arange(1, len(without) + 1)
     for q, color, label in ((without, RED, "controller alone"), (filtered, GREEN, "with the filter")):
         right.plot(t, 1e3 * distances(q).min(axis=1), color=color, lw=1.8, label=label)
@@ -54,7 +54,7 @@ def avoidance(path: Path) -> None:
     right.annotate("margin", (t[-1], 1e3 * MARGIN), (0, 4), textcoords="offset points", ha="right", fontsize=10)
     right.axhline(0.0, color=INK, lw=0.8)
     labelled(right, "least distance of any pair", "time, s", "mm; below zero: overlap")
-    right.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), handlelength=1.4)
+    right.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), handlelength=1.2, columnspacing=1.2)
     save(figure, path)
 
 
