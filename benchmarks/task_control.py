@@ -15,9 +15,9 @@ import condyle as cd
 from benchmarks.measure import best
 from condyle.blocks.force_sensors import ForceTorque
 from condyle.control.arm_controller import ToolSample
-from condyle.control.energy_balance import EnergyBalance
 from condyle.control.external_wrench import ExternalWrench
 from condyle.control.force_control import Admittance, HandGuiding, HybridForcePosition
+from condyle.control.passivity import EnergyBalance
 from condyle.control.profiles import Sample, quintic
 from condyle.control.task_control import CartesianImpedance, OperationalSpace
 from condyle.dynamics.rotations import quaternion_exp, quaternion_log, quaternion_of

@@ -33,7 +33,44 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Recorded runs: writing, reading, replay, exports.",
         ("Recorder", "Run", "read_run", "export_run", "import_run"),
     ),
-    "control": ("Control", "Linear-quadratic regulators.", ("lqr", "dlqr")),
+    "control": (
+        "Control of arms",
+        "Controllers as blocks, motions as references, and linear-quadratic regulators.",
+        (
+            "lqr",
+            "dlqr",
+            *(
+                f"condyle.control.{name}:*"
+                for name in (
+                    "arm_controller",
+                    "joint_control",
+                    "adaptive",
+                    "lqr_control",
+                    "task_control",
+                    "force_control",
+                    "external_wrench",
+                    "differential_ik",
+                    "passivity",
+                    "profiles",
+                    "paths",
+                    "joined_path",
+                    "time_optimal",
+                )
+            ),
+            "condyle.mpc.arm_mpc:*",
+        ),
+    ),
+    "kinematics": (
+        "Inverse kinematics",
+        "Closed forms, paths, and measures of singularity; `robot.inverse_kinematics` is on the page of robots.",
+        (
+            "condyle.multibody.closed_form_kinematics:*",
+            "condyle.multibody.inverse_kinematics_path:*",
+            "condyle.multibody.manipulability:*",
+            "condyle.view.workspace:*",
+        ),
+    ),
+    "lab": ("Arm lab", "Experiments as data, metrics, sweeps and searches.", ("condyle.lab:*", "condyle.lab.metrics:*")),
     "obstacles": (
         "Obstacles",
         "Shapes, their distances, and those of a robot from them and from itself.",
@@ -96,9 +133,15 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "linalg": ("Linear algebra", "Small dense linear algebra inside of a trace and outside.", ("condyle.tape.linalg:*",)),
     "random": ("Random numbers", "Random numbers that are functions of a key and a counter.", ("condyle.tape.random:*",)),
     "connect": (
-        "PyTorch and JAX",
-        "Compiled functions as differentiable operations.",
-        ("condyle.connect.torch:*", "condyle.connect.jax:*"),
+        "Connections",
+        "Compiled functions as operations of PyTorch and JAX; programs, topics and bags around a simulation.",
+        (
+            *(
+                f"condyle.connect.{name}:*"
+                for name in ("torch", "jax", "external", "shared_memory", "websocket", "client", "ros2_bridge", "ros2_node")
+            ),
+            "condyle.runs.bags:*",
+        ),
     ),
     "errors": ("Errors", "All exceptions; `except cd.CondyleError` catches every one.", ("condyle.errors:*",)),
 }

@@ -53,7 +53,7 @@ class ArmController(Block):
         if robot.nq != robot.nv or not motors or not robot.coordinate_map.identity:
             raise ControlError(
                 f"controller '{self.name}' is for arms, with a motor in every joint and one coordinate in each; robot "
-                f"'{robot.name}' has {simulation.nu} motors, nq {robot.nq} and nv {robot.nv}"
+                f"'{robot.name}' has {simulation.nu} motors, nq {robot.nq} and nv {robot.nv}; robot.lock([...]) fixes a gripper"
             )
         self.simulation, self.robot = simulation, robot if model is None else model
         if self.robot.joint_names != robot.joint_names:

@@ -167,10 +167,11 @@ def read_table(path: Path, joints: list[str]) -> tuple[Array, Array]:
             with path.open(newline="", encoding="utf-8") as lines:
                 rows = list(csv.DictReader(lines))
             names = list(rows[0]) if rows else []
-            wanted = ["t", *joints]
+            # the columns of exported runs and of excitations are called q.NAME
+            wanted = ["t", *[f"q.{name}" if f"q.{name}" in names else name for name in joints]]
             missing = [name for name in wanted if name not in names]
             if missing:
-                raise ControlError(f"{where} has no column '{missing[0]}': give {', '.join(wanted)}")
+                raise ControlError(f"{where} has no column '{missing[0]}': give {', '.join(wanted)}, or q.NAME for each joint")
             both = np.array([[float(row[name]) for name in wanted] for row in rows])
             t, q = both[:, 0], both[:, 1:]
         else:

@@ -109,6 +109,8 @@ class Session:
         except ControlError as error:
             raise ControlError(f"record: {error}") from None
         name = controllers.canonical(self.experiment.controller.name)
+        # what can be wrong with the reference is known before a file is begun
+        self.rows = self.setup.rows
         self.recorder = Recorder(
             loop,
             self.setup.x0,
@@ -161,7 +163,7 @@ class Session:
     @property
     def reference(self) -> np.ndarray:
         """The row of the reference at this update."""
-        return np.asarray(self.setup.rows[min(self.update, len(self.setup.rows) - 1)])
+        return np.asarray(self.rows[min(self.update, len(self.rows) - 1)])
 
     def advance(self, u: Any = None, updates: int = 1) -> np.ndarray:
         """The state after some updates of the controller, each with the ticks of the physics that belong to it."""
@@ -169,7 +171,7 @@ class Session:
             what = "needs the command u" if self.external else "takes no command"
             raise ControlError(f"an update of the controller '{self.experiment.controller.name}' {what}")
         ticks, at = self.experiment.rates.control_ticks, self.update
-        rows: dict[str, Any] = {"reference": self.setup.rows[at : at + updates]}
+        rows: dict[str, Any] = {"reference": self.rows[at : at + updates]}
         if self.external:
             rows["u_external"] = np.broadcast_to(np.asarray(u, dtype=float), (len(rows["reference"]), self.setup.simulation.nu))
         return self.recorder.rollout(rows, len(rows["reference"]) * ticks)

@@ -65,7 +65,7 @@ def heat_map(found: SweepResult, metric: str) -> str:
         title = f"<title>{escape(x_name)} {x[k]:g}, {escape(y_name)} {y[k]:g}: {shown(float(z[k]))}</title>"
         place = f'x="{LEFT + i * w:.1f}" y="{HEIGHT - BOTTOM - (j + 1) * h:.1f}" width="{w + 0.3:.1f}" height="{h + 0.3:.1f}"'
         out.append(f'<rect {place} fill="{color((z[k] - low) / (high - low))}">{title}</rect>')
-    for i in _some(len(xs), 8):
+    for i in _some(len(xs), 10):
         out.append(f'<text x="{LEFT + (i + 0.5) * w:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{xs[i]:.4g}</text>')
     for j in _some(len(ys), 10):
         out.append(f'<text x="{LEFT - 7}" y="{HEIGHT - BOTTOM - (j + 0.5) * h + 4:.1f}" text-anchor="end">{ys[j]:.4g}</text>')
@@ -128,7 +128,7 @@ def _range(values: np.ndarray) -> tuple[float, float]:
 
 
 def _some(count: int, most: int) -> list[int]:
-    return sorted({round(k) for k in np.linspace(0, count - 1, min(count, most))})
+    return list(range(0, count, -(-count // most)))
 
 
 def sweep_page(found: SweepResult, metric: str = "score") -> str:

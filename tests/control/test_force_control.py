@@ -9,9 +9,9 @@ from control.arms import READY, TOOL, arm, here, pose_rows, random_pushes, regul
 import condyle as cd
 from condyle.blocks.force_sensors import ForceTorque
 from condyle.control.arm_controller import ToolSample
-from condyle.control.energy_balance import EnergyBalance
 from condyle.control.external_wrench import ExternalWrench
 from condyle.control.force_control import Admittance, HandGuiding, HybridForcePosition
+from condyle.control.passivity import EnergyBalance
 from condyle.control.task_control import CartesianImpedance
 from condyle.dynamics.rotations import quaternion_exp
 from condyle.errors import ControlError

@@ -196,6 +196,9 @@ def test_tables_are_followed(tmp_path):
     (tmp_path / "ref.csv").write_text(text)
     rows = [small(reference={"kind": "table", "path": str(tmp_path / f"ref.{end}")}).rows() for end in ("npz", "csv")]
     assert np.array_equal(*rows) and np.abs(rows[0][::5, 0] - q[:20, 0]).max() < 1e-12
+    (tmp_path / "run.csv").write_text(text.replace(names[0], f"q.{names[0]}").replace(names[1], f"q.{names[1]}"))
+    assert np.array_equal(small(reference={"kind": "table", "path": str(tmp_path / "run.csv")}).rows(), rows[0])
+    np.savez(tmp_path / "bad.npz", t=t)
     with pytest.raises(ControlError, match=r"has no array 'q'"):
-        np.savez(tmp_path / "bad.npz", t=t)
-        small(reference={"kind": "table", "path": str(tmp_path / "bad.npz")}).rows()
+        run_experiment(small(reference={"kind": "table", "path": str(tmp_path / "bad.npz")}), tmp_path / "run.cdl")
+    assert not (tmp_path / "run.cdl").exists()
