@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from picture_style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
 import condyle as cd
-from condyle.obstacles import Box, Capsule, Plane, Sphere, robot_distances
+from condyle.obstacles import Box, Capsule, Plane, Sphere, robot_distances, with_obstacles
 from condyle.obstacles.shapes import Solid
-from condyle.robot.description import Shape
-from condyle.robot.library.ur3 import description
-from condyle.robot.spatial import Pose
 from condyle.view.picture import picture
 
 TURNED = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])  # its z axis is x
@@ -57,15 +53,6 @@ def obstacles(path: Path) -> None:
 
 
 def shown(solids: Sequence[Solid] = SCENE, colors: Mapping[str, str] = COLORS) -> cd.Robot:
-    """The UR3 with the obstacles as shapes of its base."""
-    shapes = []
-    for each in solids:
-        rgb = tuple(int(colors[each.name][k : k + 2], 16) / 255.0 for k in (1, 3, 5))
-        size = tuple(each.size) if isinstance(each, Box) else (each.radius,) if isinstance(each, Sphere) else ()
-        if isinstance(each, Capsule):
-            size = (each.radius, each.length)
-        if size:
-            shapes.append(Shape(each.kind, size, Pose(each.rotation, each.position), color=(*rgb, 1.0)))
-    ur3 = description()
-    base = replace(ur3.links[0], visuals=(*ur3.links[0].visuals, *shapes))
-    return cd.load(replace(ur3, links=(base, *ur3.links[1:])))
+    """The UR3 with the obstacles."""
+    rgb = {name: tuple(int(color[k : k + 2], 16) / 255.0 for k in (1, 3, 5)) for name, color in colors.items()}
+    return with_obstacles(cd.load("ur3"), solids, rgb)

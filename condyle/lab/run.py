@@ -120,6 +120,7 @@ class Session:
             seed=self.experiment.seed,
             parameters=self.parameters,
             record=list(wanted),
+            obstacles=[each.solid() for each in self.experiment.obstacles],
             about={"experiment": self.experiment.data()},
             overwrite=overwrite,
         )

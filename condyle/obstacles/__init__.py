@@ -6,6 +6,7 @@ from condyle.obstacles.fit import fit_capsules as fit_capsules
 from condyle.obstacles.pairs import Closest as Closest
 from condyle.obstacles.robot_distances import RobotDistances as RobotDistances
 from condyle.obstacles.robot_distances import robot_distances as robot_distances
+from condyle.obstacles.scene import with_obstacles as with_obstacles
 from condyle.obstacles.shapes import Box as Box
 from condyle.obstacles.shapes import Capsule as Capsule
 from condyle.obstacles.shapes import Plane as Plane

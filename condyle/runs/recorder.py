@@ -17,6 +17,8 @@ from condyle.closed_loop.arguments import references_of, rows_of
 from condyle.closed_loop.kernel import recordable
 from condyle.closed_loop.loop import Loop
 from condyle.errors import SimulationError
+from condyle.obstacles.scene import solids_data
+from condyle.obstacles.shapes import Solid
 from condyle.robot.model import digest
 from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, EncodeError
@@ -57,6 +59,7 @@ class Recorder:
         parameters: Mapping[str, Any] | None = None,
         record: Sequence[str] = (),
         polylines: Polylines = (),
+        obstacles: Sequence[Solid] = (),
         about: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:
@@ -79,6 +82,8 @@ class Recorder:
         self._polylines = sources_of(polylines)
         if self._polylines:
             self.about["polylines"] = encoded(self._polylines)
+        if obstacles:
+            self.about["obstacles"] = solids_data(obstacles)
         if self.loop is not None:
             self._describe(self.loop, tuple(record))
         # refuse now what could not be read again

@@ -16,8 +16,10 @@ import numpy as np
 
 from condyle.atomic_write import PathLike, atomic_file, exclusive
 from condyle.closed_loop.loop import Loop
-from condyle.errors import FileError, SimulationError
+from condyle.errors import FileError, RobotError, SimulationError
 from condyle.multibody.robot import Robot
+from condyle.obstacles.scene import solids_from, with_obstacles
+from condyle.obstacles.shapes import Solid
 from condyle.robot.model import digest as model_digest
 from condyle.runs import file
 from condyle.runs.json_codec import DecodeError, decode, entry, printable
@@ -156,6 +158,16 @@ class Run:
             raise FileError(f"{self._name}: its simulation cannot be built, {printable(str(error))}; {PASS_IT}.") from error
         self._compare(made)
         return made
+
+    @cached_property
+    def obstacles(self) -> list[Solid]:
+        """What `Recorder(obstacles=...)` was given: drawn with the robot, and without any effect on it."""
+        return solids_from(self.about.get("obstacles", []))
+
+    @cached_property
+    def scene(self) -> Robot:
+        """The robot as it is drawn: with the obstacles."""
+        return with_obstacles(self.robot, self.obstacles) if self.obstacles else self.robot
 
     @cached_property
     def robot(self) -> Robot:
@@ -328,6 +340,10 @@ def check_about(about: Any, nx: int) -> None:
     for name, kind in COLUMNS.items():
         decode(kind, entry(entry(about, "columns", "about"), name, "about.columns"), f"about.columns.{name}")
     decoded_polylines(about)
+    try:
+        solids_from(about.get("obstacles", []))
+    except RobotError as error:
+        raise DecodeError(f"about.obstacles: {error}") from None
     if not about["dt"] > 0.0:
         raise DecodeError("about.dt is not positive")
     if min(about["nq"], about["nv"]) < 0 or about["nq"] + about["nv"] + loop_entries(about) > nx:

@@ -179,7 +179,7 @@ def sample_run(run: Run, fps: float = 30.0) -> Trajectory:
         wrenches = np.asarray(run.wrenches)[steps] if run.steps and count else np.zeros((len(q), count, 6))
     found = snapshot(run.robot, q, simulation, forces=forces, wrenches=wrenches, polylines=polyline_points(run, which))
     t = np.asarray(run.t, dtype=float)[which]
-    return Trajectory(robot=run.robot, t=t, q=q, title=str(run.title), ground=level, **vars(found))
+    return Trajectory(robot=run.scene, t=t, q=q, title=str(run.title), ground=level, **vars(found))
 
 
 def trajectory(robot: Robot, t: Any, q: Any, *, title: str = "") -> Trajectory:

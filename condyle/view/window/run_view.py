@@ -29,7 +29,7 @@ class Track:
     """One run in the scene."""
 
     def __init__(self, server: Any, run: Run, root: str, *, ghost: bool = False) -> None:
-        self.run, self.robot = run, run.robot
+        self.run, self.robot = run, run.scene
         self.node = RobotNode(server, self.robot, root, ghost=ghost)
         self.problems = [] if run.lost is None else [run.lost]
         if run.about.get("stopped"):
