@@ -97,7 +97,8 @@ class Robot:
         self.coordinate_map = CoordinateMap(model) if coordinate_map is None else coordinate_map
         self.reduced = self.coordinate_map.reduced
         self.system = physics.System(model, self.coordinate_map)
-        self.compiled = Compiled(self.system, f"{digest(model)} {self.coordinate_map.key()}", self.explain)
+        joints = [(i.limits, i.damping, i.friction, i.stiffness, i.rest) for i in model.links]  # of passive forces and of IK
+        self.compiled = Compiled(self.system, f"{digest(model)} {self.coordinate_map.key()} {joints}", self.explain)
         self._quick = self.compiled.quick
 
     def trace_data(self) -> tuple[Any, ...]:

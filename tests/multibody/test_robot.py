@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from tape.random_tapes import same_bits
 import condyle as cd
 from condyle.constraints.reduced_dynamics import ROBOT_FUNCTIONS
 from condyle.robot import library
+from condyle.robot.description import Limits
+from condyle.robot.library import chains
 
 SAME = 1e-12
 
@@ -386,3 +389,19 @@ def test_a_quaternion_that_is_not_of_length_one_is_masked():
     q = np.tile(dog.neutral(), (3, 1))
     q[1, 6] = 2.0
     assert dog.center_of_mass(q, mask=True)[1].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("number", ["friction", "damping", "limits"])
+def test_robots_that_differ_in_their_joints_alone_share_no_compiled_function(number: str) -> None:
+    """The cache on disk distinguishes them: passive forces and inverse kinematics depend on these numbers."""
+    description, found = chains.double_pendulum(), []
+    for size in (0.3, 0.9):
+        value = Limits(-size, size) if number == "limits" else size
+        joints = tuple(replace(joint, **{number: value}) for joint in description.joints)
+        robot = cd.load(replace(description, joints=joints))
+        if number == "limits":
+            p = cd.load(description).frame_pose(np.array([0.7, 0.8]), "tip")[1]
+            found.append(robot.inverse_kinematics("tip", p, np.array([0.1, 0.1])).q)
+        else:
+            found.append(robot.inverse_dynamics([0.1, 0.2], [1.0, -1.0], [0.0, 0.0], passive=True))
+    assert np.abs(found[0] - found[1]).max() > 0.1

@@ -1,4 +1,4 @@
-"""Obstacles drawn with a robot, and kept in a run: shapes where the obstacles are, the same numbers from the file, bad data refused."""
+"""Obstacles drawn with a robot and kept in a run: shapes where they are, the same numbers from the file, bad data refused."""
 
 from pathlib import Path
 

@@ -76,7 +76,7 @@ def test_wrong_inputs_are_named() -> None:
     "name", ["", "gpu", "mpfr", "mpfr:", "mpfr:many", "mpfr:0", "interval:0", "interval:", "cpu:64", "reference:53"]
 )
 def test_names_of_no_backend(name: str) -> None:
-    with pytest.raises(BackendError, match="there are 'cpu', 'reference', 'mpfr:BITS'"):
+    with pytest.raises(BackendError, match="there are 'cpu', 'cuda', 'reference', 'mpfr:BITS'"):
         find_backend(name)
 
 
