@@ -18,6 +18,7 @@ from condyle.errors import BackendError, ShapeError
 from condyle.tape.tape import Port
 
 PRECISIONS = {"<f8": "f64", "<f4": "f32"}
+TORCH_TYPES = {"torch.float64": "<f8", "torch.float32": "<f4"}
 SIDE_BY_SIDE = 32  # entries of a state from which on the states of a result lie side by side
 
 
@@ -35,6 +36,16 @@ def _is_cuda(value: Any) -> bool:
         return value.__cuda_array_interface__ is not None
     except Exception:  # whatever the library raises
         return False
+
+
+def interface(array: Any) -> dict[str, Any]:
+    """`__cuda_array_interface__` of an array; that of PyTorch is made here, ten times quicker than by its own property."""
+    if hasattr(array, "data_ptr"):
+        kind, size = TORCH_TYPES.get(str(array.dtype), str(array.dtype)), array.element_size()
+        strides = tuple([step * size for step in array.stride()])
+        return {"shape": tuple(array.shape), "typestr": kind, "data": (array.data_ptr(), False), "strides": strides}
+    found: dict[str, Any] = array.__cuda_array_interface__
+    return found
 
 
 # ---- libraries
@@ -106,7 +117,7 @@ def library_of(array: Any) -> Library:
     if not isinstance(number, int):
         from condyle.tape.cuda_driver import device_of
 
-        number = device_of(int(array.__cuda_array_interface__["data"][0]))
+        number = device_of(int(interface(array)["data"][0]))
     return _library(name, number)
 
 
@@ -133,7 +144,7 @@ class Placed(NamedTuple):
 
 def placed(what: str, port: Port, value: Any, view: Any = None) -> Placed:
     """Where an array lies, as a kernel needs it; an error for other shapes, types and layouts."""
-    view = value.__cuda_array_interface__ if view is None else view
+    view = interface(value) if view is None else view
     shape, precision = tuple(view["shape"]), PRECISIONS.get(view["typestr"])
     if precision is None:
         raise ShapeError(f"{what} must be an array of float64 or float32 on the GPU, got the type {view['typestr']}")
@@ -144,7 +155,7 @@ def placed(what: str, port: Port, value: Any, view: Any = None) -> Placed:
         raise ShapeError(f"{what} has shape {shape}, expected ({wanted}) or a batch (..., {wanted})")
     if port.uniform and axes:
         raise ShapeError(f"{what} is shared by the batch: no batch axes; got shape {shape}")
-    size = np.dtype(view["typestr"]).itemsize
+    size = 8 if precision == "f64" else 4
     strides = view.get("strides") or tuple(size * math.prod(shape[k + 1 :]) for k in range(len(shape)))
     state_bytes, entry_bytes = one_step(shape[:axes], strides[:axes], 0), one_step(core, strides[axes:], size)
     if state_bytes is None or entry_bytes is None:
@@ -167,7 +178,7 @@ def device_call(function: Any, values: list[Any], out: Any) -> list[Any]:
     name, ports, results = function.tape.name, function.tape.inputs, function.tape.outputs
     there = [on_device((value,)) for value in values]
     first = values[there.index(True)]
-    library, view = library_of(first), first.__cuda_array_interface__
+    library, view = library_of(first), interface(first)
     precision = PRECISIONS.get(view["typestr"], "f64")
     # what is moved must live until the kernel is queued
     given = [x if ours else library.moved(getattr(x, "default", x), precision) for x, ours in zip(values, there, strict=True)]
