@@ -19,10 +19,13 @@ import numpy as np
 from condyle.errors import ControlError, ShapeError
 from condyle.mpc.problem import Problem
 from condyle.tape.array import isfinite, where
+from condyle.tape.cache import shared_cache
 from condyle.tape.compose import any_traced
 from condyle.tape.function import Function
+from condyle.tape.layout import weight
 from condyle.tape.loop import map_rows, scan
 from condyle.tape.parameter import Parameter
+from condyle.tape.passes import lower
 from condyle.tape.table import Table, empty_table, table
 from condyle.tape.trace_cache import traced_function
 
@@ -32,6 +35,7 @@ SENTENCES = {
     1: "stopped at its limit of iterations",
     2: "failed: a number is not finite; the last plan is kept",
 }
+LANES_INSIDE = 9000  # operations of a kernel of one lane: of a longer one whose loops run across lanes, LLVM makes no end
 RESIDUALS = ("stationarity", "dynamics", "inequality", "complementarity")
 
 Plan = dict[str, Any]
@@ -126,8 +130,10 @@ class Solver:
 
     @cached_property
     def _one_state(self) -> Function:
-        """The function with its lanes inside of one problem: columns of matrices, and stages."""
-        return self.function.on("cpu", lanes=1)
+        """The function with its lanes inside of one problem, columns of matrices and stages, where LLVM can compile that."""
+        tape = self.function.tape
+        stored = shared_cache().found(f"weight {tape.hash}", lambda: str(weight(lower(tape, "f64").block)).encode())
+        return self.function.on("cpu", lanes=1) if int(stored) <= LANES_INSIDE else self.function
 
     def compile(self) -> None:
         """Compile the kernel for one state now, and not with the first call."""

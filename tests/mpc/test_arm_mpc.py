@@ -81,3 +81,12 @@ def test_wrong_arguments_are_explained() -> None:
     for make, words in cases:
         with pytest.raises(ControlError, match=words):
             make()
+
+
+def test_the_solver_of_a_large_arm_is_called_alone() -> None:
+    """A kernel too long for lanes inside of one problem is the ordinary one, which LLVM compiles in seconds."""
+    world = cd.Simulation(cd.load("ur3"), dt=0.001)
+    solver = ArmMPC(world, horizon=0.4, steps=10).solver.solver
+    first = solver(np.zeros(12))
+    both = solver(np.zeros((2, 12)))
+    assert np.all(np.isfinite(first.u)) and np.array_equal(both.u[1], first.u)
