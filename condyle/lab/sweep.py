@@ -13,7 +13,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -34,6 +33,7 @@ from condyle.lab.metrics import NAMES
 from condyle.lab.sweep_table import TableFile, csv_text, write_parquet
 from condyle.robot.names import nearest, quoted
 from condyle.tape.function import Function, function
+from condyle.tape.host_info import available_threads
 
 MAX_RUNS = 10_000_000
 MAX_BUILDS = 256  # distinct loops of one sweep
@@ -207,7 +207,7 @@ def run_sweep(
 ) -> SweepResult:
     """As `sweep`, of a specification."""
     compute = engines.engine(engine)
-    workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
+    workers = workers or available_threads()
     if batch is not None and batch < 1:
         raise ControlError(f"batch must be a whole number of runs from 1 up, got {batch}")
     runs = spec.runs()
