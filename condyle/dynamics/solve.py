@@ -6,12 +6,14 @@ M = L^T D L has no more entries than M itself when eliminated from the tips inwa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from condyle.dynamics.kinematics import ancestors
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
+from condyle.tape.limb_values import all_summed, summed, with_term
 
 
 def factor(A: Array) -> tuple[Array, Array]:
@@ -53,11 +55,15 @@ WIDTH = 8
 
 @dataclass(frozen=True)
 class TreeFactor:
-    """L unit lower triangular, `inverse` = 1/D, and for each coordinate its ancestors on the way to the base, nearest first."""
+    """L unit lower triangular, `inverse` = 1/D, and for each coordinate its ancestors on the way to the base, nearest first.
+
+    `whole`: the number of coordinates, the first ones, that are of the whole robot where the others are those of each limb.
+    """
 
     L: Array
     inverse: Array
     ancestors_of: list[list[int]]
+    whole: int = 0
 
     def solve(self, b: Array, *, negative: bool = False) -> Array:
         """M^-1 b for a vector, or for each column of a matrix; or -M^-1 b, with the same roundings.
@@ -82,7 +88,9 @@ class TreeFactor:
         for j in reversed(range(n)):
             for i in reversed(descendants[j]):
                 for c in columns:
-                    x[j, c] = x[j, c] - self.L[i, j] * x[i, c]
+                    x[j, c] = _less(x[j, c], self.L[i, j] * x[i, c], j < self.whole)
+            if j < self.whole:
+                x[j] = [summed(x_jc) for x_jc in x[j]]
         for i in range(n):
             for c in columns:
                 x[i, c] = x[i, c] * inverse[i]
@@ -132,18 +140,28 @@ def tree_factor(model: Model, M: Array) -> TreeFactor:
     return pattern_factor(ancestor_dofs(model), M)
 
 
-def pattern_factor(ancestors_of: list[list[int]], M: Array) -> TreeFactor:
-    """The same for any pattern that elimination from the last coordinate to the first does not fill."""
+def _less(entry: Any, term: Any, whole: bool) -> Any:
+    """entry - term; in an entry of the whole robot, less the sum over all limbs of a term of each limb."""
+    return with_term(entry, -term) if whole else entry - term
+
+
+def pattern_factor(ancestors_of: list[list[int]], M: Array, whole: int = 0) -> TreeFactor:
+    """The same for any pattern that elimination from the last coordinate to the first does not fill.
+
+    `whole`: see TreeFactor.
+    """
     H = np.array(M, dtype=object)
     n = len(ancestors_of)
     L = np.zeros((n, n), dtype=object)
     inverse = np.zeros(n, dtype=object)
     for k in reversed(range(n)):
+        if k == whole - 1:
+            H[:whole, :whole] = all_summed(H[:whole, :whole])
         inverse[k] = 1.0 / H[k, k]
         for i in ancestors_of[k]:
             L[k, i] = H[k, i] * inverse[k]
         for at, i in enumerate(ancestors_of[k]):
             for j in ancestors_of[k][at:]:
-                H[i, j] = H[i, j] - L[k, i] * H[k, j]
+                H[i, j] = _less(H[i, j], L[k, i] * H[k, j], k >= whole > i)
                 H[j, i] = H[i, j]
-    return TreeFactor(L, inverse, ancestors_of)
+    return TreeFactor(L, inverse, ancestors_of, whole)

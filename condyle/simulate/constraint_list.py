@@ -10,6 +10,7 @@ import numpy as np
 from condyle.robot.spatial import Array
 from condyle.simulate.drives import Drive
 from condyle.simulate.friction_cone import Cone, Iterate, Polytope, largest
+from condyle.tape.limb_values import each, largest_of_all, sum_of_all, with_term
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Constraint:
     mass: float  # effective mass
     velocity_scale: float  # velocity change by gravity in one step
     idle: Any = None  # of a joint limit: whether its force is zero in this step
+    whole: int = 0  # coordinates, the first ones, of the whole robot, where the others are those of each limb (limbs.py)
+    limbs: int = 0  # the number of limbs, each of which has such a constraint; 0 for one of the whole robot
 
     def velocity(self, v: Array) -> Array:
         """u along the law's directions."""
@@ -42,7 +45,8 @@ class Constraint:
             return
         force = impulse if self.C is None else self.C.T @ impulse
         for column, k in enumerate(self.path):
-            into[k] = into[k] + sign * (self.J[:, column] @ force)
+            more = sign * (self.J[:, column] @ force)
+            into[k] = with_term(into[k], more) if k < self.whole else into[k] + more
 
     def add_stiffness(self, stiffness: Array, H: Array) -> None:
         """Add J^T C^T Sigma C J to H."""
@@ -54,8 +58,17 @@ class Constraint:
         SJ = rotated @ self.J
         for a, i in enumerate(self.path):
             for b, j in enumerate(self.path[: a + 1]):
-                H[i, j] = H[i, j] + self.J[:, a] @ SJ[:, b]
+                more = self.J[:, a] @ SJ[:, b]
+                H[i, j] = with_term(H[i, j], more) if max(i, j) < self.whole else H[i, j] + more
                 H[j, i] = H[i, j]
+
+
+def started(iterate: Iterate, limbs: int) -> Iterate:
+    """Unknowns where a loop starts; `limbs`: which may differ by limb from now on, 0 for those of the whole robot."""
+    if not limbs:
+        return iterate
+    vary = lambda x: np.array([each(e, limbs) for e in x], dtype=object) if isinstance(x, np.ndarray) else each(x, limbs)  # noqa: E731
+    return {name: vary(x) for name, x in iterate.items()}
 
 
 class ListPart:
@@ -77,7 +90,7 @@ class ListPart:
         Every constraint starts at the impulse that stops its mass, at a smoothing of the size of that energy.
         """
         state, self.extra = [], []
-        sums: dict[str, Any] = {"final": 0.0, "extra": 0.0, "scale": 0.0}
+        terms: dict[str, list[Any]] = {"final": [], "extra": [], "scale": []}
         for b, u in zip(self.constraints, self.before, strict=True):
             free = u + b.velocity(push * inverse)
             reach = np.maximum(b.max_speed + largest([abs(x) for x in free]), parameters.coupling * (1.0 / np.sqrt(b.mass)))
@@ -88,8 +101,13 @@ class ListPart:
             state.append(b.law.start(impulse, b.law.kappa + extra, free, b.mass))
             degree = float(b.law.degree)
             more = {"final": b.law.kappa * degree, "extra": extra * degree, "scale": b.mass * b.velocity_scale * b.velocity_scale}
-            sums = {name: sums[name] + more[name] for name in sums}
-        return state, sums
+            for name in terms:
+                terms[name].append(more[name])
+        return state, {name: sum_of_all(values) for name, values in terms.items()}
+
+    def varying(self, state: list[Iterate]) -> list[Iterate]:
+        """The state where a loop starts: of constraints of limbs, numbers that may differ by limb from now on."""
+        return [started(iterate, b.limbs) for b, iterate in zip(self.constraints, state, strict=True)]
 
     def residual(self, state: list[Iterate], change: Array, r: Array, live: Any) -> list[Iterate]:
         """The state with consistent unknowns; keeps the residuals of the laws, and takes their impulses from r."""
@@ -107,8 +125,8 @@ class ListPart:
             scaled = b.law.scaled(iterate, residual * left, u + b.velocity(change))
             b.add_stiffness(b.law.stiffness(scaled.Q_inverse), H)
             self.scaled.append(scaled)
-        error = largest([s.error for s in self.scaled]) if self.scaled else 0.0
-        return state, {"energy": sum((s.energy for s in self.scaled), 0.0), "error": error}
+        error = largest_of_all([s.error for s in self.scaled]) if self.scaled else 0.0
+        return state, {"energy": sum_of_all([s.energy for s in self.scaled]), "error": error}
 
     def predictor(self, state: Any, right: Array, live: Any) -> Any:
         """Add the impulses towards the solution to the right-hand side."""
@@ -127,7 +145,7 @@ class ListPart:
         """(state, 1 / the largest feasible multiple) of the step of all unknowns for a change of velocity."""
         self.steps = [s.step(b.velocity(dv)) for b, s in zip(self.constraints, self.scaled, strict=True)]
         limits = [s.inverse_step_limit(step) for s, step in zip(self.scaled, self.steps, strict=True)]
-        return state, largest(limits) if limits else 0.0
+        return state, largest_of_all(limits) if limits else 0.0
 
     def moved(self, state: Any, a: Any, live: Any) -> Any:
         """The state after the last step, of length a."""

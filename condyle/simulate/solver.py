@@ -15,15 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from condyle.dynamics.solve import pattern_factor
+from condyle.dynamics.solve import TreeFactor, pattern_factor
 from condyle.robot import rounded
 from condyle.robot.spatial import Array
-from condyle.simulate.constraint_list import Constraint, ListPart
+from condyle.simulate.constraint_list import Constraint, ListPart, started
 from condyle.simulate.contact_table import ContactRows, ContactTable
 from condyle.simulate.friction_cone import Iterate, largest
+from condyle.simulate.limbs import Limbs, find_limbs
 from condyle.simulate.limit_table import LimitRows
 from condyle.simulate.table_part import Rows, TablePart
 from condyle.tape.array import isfinite, where
+from condyle.tape.limb_values import all_summed, limb_sum, picks, sum_of_all
 from condyle.tape.loop import loop
 from condyle.tape.precision import by_precision
 from condyle.tape.table import fill_table, zeros_table
@@ -61,21 +63,61 @@ AncestorDofs = list[list[int]]
 
 @dataclass(frozen=True)
 class Motion:
-    """The equation of motion  M dv = p + sum J^T lambda  for the change of the velocity v; `momentum`: M v."""
+    """The equation of motion  M dv = p + sum J^T lambda  for the change of the velocity v.
+
+    `limbs`: where all numbers are folded (limbs.py); None for a robot without limbs.
+    """
 
     ancestor_dofs: AncestorDofs
     M: Array
     p: Array
     v: Array
-    momentum: Array
+    limbs: Limbs | None = None
+
+    @staticmethod
+    def of(ancestor_dofs: AncestorDofs, M: Array, p: Array, v: Array, limbs: Limbs | None) -> Motion:
+        """The equation, folded if there are limbs."""
+        if limbs is None:
+            return Motion(ancestor_dofs, M, p, v)
+        return Motion(limbs.pattern(ancestor_dofs), limbs.fold_matrix(M), limbs.fold(p), limbs.fold(v), limbs)
+
+    @property
+    def at_rest(self) -> Array:
+        """Zero for every coordinate."""
+        return self.varying(np.zeros(len(self.v), dtype=object))
+
+    def varying(self, x: Array) -> Array:
+        """Numbers of the coordinates where a loop starts: those of limbs may differ from now on."""
+        return x if self.limbs is None else self.limbs.varying(x)
+
+    @property
+    def momentum(self) -> Array:
+        """M v."""
+        return self.times(self.v)
+
+    def times(self, x: Array) -> Array:
+        """M x."""
+        if self.limbs is None:
+            return self.M @ x
+        n = len(self.limbs.whole)
+        own = self.M[:n, :n] @ x[:n]
+        return np.concatenate([own + [limb_sum(row @ x[n:]) for row in self.M[:n, n:]], self.M[n:] @ x])
+
+    def dot(self, a: Array, b: Array) -> Any:
+        """a . b over all coordinates."""
+        return a @ b if self.limbs is None else sum_of_all(a * b)
+
+    def factor(self, H: Array) -> TreeFactor:
+        """The factors of a matrix with the pattern of M."""
+        return pattern_factor(self.ancestor_dofs, H, 0 if self.limbs is None else len(self.limbs.whole))
 
     def relative_norm(self, change: Array, M_change: Array, dv: Array, scale: Any) -> Any:
         """The norm of dv, relative to that of the velocities v and v + change.
 
         Norms are those of kinetic energy, with `scale`, that of the velocity scales of all constraints, added.
         """
-        energy = 2.0 * ((self.v + change) @ self.momentum) + change @ M_change
-        return np.sqrt(dv @ (self.M @ dv) / (energy + scale))
+        energy = 2.0 * self.dot(self.v + change, self.momentum) + self.dot(change, M_change)
+        return np.sqrt(self.dot(dv, self.times(dv)) / (energy + scale))
 
 
 @dataclass(frozen=True)
@@ -117,9 +159,16 @@ def solve(
     kinds: list[Rows] = [LimitRows([constraints[k] for k in limits])] if limits else []
     kinds += [ContactRows(contacts)] if contacts is not None else []
 
-    now = Motion(ancestor_dofs, M, p, v, M @ v)
-    free, unsolved = _free_motion(now, kinds) if not listed else (np.zeros(len(v), dtype=object), np.inf)
-    solvable = isfinite(sum(p, 0.0) + sum(v, 0.0))
+    limbs = find_limbs(ancestor_dofs)
+    groups = None if limbs is None else limbs.groups([constraints[k] for k in listed])
+    if limbs is None or groups is None:
+        limbs, groups = None, [[k] for k in range(len(listed))]
+    singles = [constraints[k] for k in listed]
+    folded = singles if limbs is None else [limbs.fold_constraints([singles[k] for k in group]) for group in groups]
+    now = Motion.of(ancestor_dofs, M, p, v, limbs)
+    inverse = inverse if limbs is None else limbs.fold(inverse)
+    free, unsolved = _free_motion(now, kinds) if not listed else (now.at_rest, np.inf)
+    solvable = isfinite(sum_of_all(now.p) + sum_of_all(now.v))
     # in high precision the residual must be smaller
     enough = limit() if tolerance > PRECISE else min(LIMIT, rounded.power(tolerance, 0.4))
     pattern = [(i, j) for i, others in enumerate(ancestor_dofs) for j in (i, *others)]
@@ -127,10 +176,8 @@ def solve(
     def attempt(i: Any, state: Any) -> Any:
         parameters = StartParameters(*[where(i <= 0.0, a, where(i <= 1.0, b, c)) for a, b, c in zip(*ATTEMPTS, strict=True)])
         live = where(state[2] > enough, 1.0, 0.0)
-        tables = [TablePart(kind, v, live, pattern) for kind in kinds]
-        change, found, residual = _solve(
-            now, [ListPart([constraints[k] for k in listed], v), *tables], inverse, tolerance, enough, parameters
-        )
+        tables = [TablePart(kind, now.v, live, pattern, limbs) for kind in kinds]
+        change, found, residual = _solve(now, [ListPart(folded, now.v), *tables], inverse, tolerance, enough, parameters)
         ends = [part.ends(end, results) for part, end, results in zip(tables, found[1:], state[3], strict=True)]
         # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
         again = solvable & np.isnan(residual)
@@ -138,11 +185,16 @@ def solve(
 
     # a row without a force has unknowns somewhere inside their bounds
     ends = [(fill_table(0.5, (k.links * k.rows, k.UNKNOWNS + 1)), zeros_table((k.links * k.rows, k.UNKNOWNS))) for k in kinds]
-    start: Any = [{"y": np.full(constraints[k].law.unknowns, 0.5), "s": 0.5} for k in listed]
+    start: Any = [started({"y": np.full(b.law.unknowns, 0.5), "s": 0.5}, b.limbs) for b in folded]
     state = (free, start, unsolved, ends)
     until = lambda state: state[2] <= enough  # noqa: E731
     dv, found, residual, ends = loop(attempt, state, len(ATTEMPTS), until=until, body_keeps_tables=True)
-    iterates = dict(zip(listed, found, strict=True))
+    iterates: dict[int, Iterate] = {}
+    for group, iterate in zip(groups, found, strict=True):
+        parts = {name: np.array([picks(x, len(group)) for x in np.ravel(value)], dtype=object) for name, value in iterate.items()}
+        for k, member in enumerate(group):
+            iterates[listed[member]] = {"y": parts["y"][:, k], "s": parts["s"][0, k]}
+    dv = dv if limbs is None else limbs.unfold(dv)
     if limits:
         iterates |= {k: {"y": row[:-1], "s": row[-1]} for k, row in zip(limits, ends[0][0][:], strict=True)}
     points = (ends[-1][0][:], ends[-1][1][:]) if contacts is not None else None
@@ -154,11 +206,11 @@ def _free_motion(now: Motion, kinds: list[Rows]) -> tuple[Array, Any]:
     touches = functools.reduce(operator.or_, [kind.any_active() for kind in kinds])
 
     def alone(_: Any, dv: Array) -> Array:
-        found: Array = pattern_factor(now.ancestor_dofs, now.M).solve(now.p)
+        found: Array = now.factor(now.M).solve(now.p)
         return found
 
-    dv = loop(alone, np.zeros(len(now.v), dtype=object), 1, until=lambda _: touches)
-    total = sum(dv, 0.0)
+    dv = loop(alone, now.at_rest, 1, until=lambda _: touches)
+    total = sum_of_all(dv)
     # NaN where the state is not finite
     return dv, where(touches, np.inf, total - total)
 
@@ -175,7 +227,7 @@ def _solve(
     parts[0].add_drives(now.p, inverse, push)
     # an impact elsewhere may move a light joint much faster than it moves by itself
     free = now.v + push * inverse
-    parameters = parameters._replace(coupling=parameters.coupling * np.sqrt(free @ (now.M @ free)))
+    parameters = parameters._replace(coupling=parameters.coupling * np.sqrt(now.dot(free, now.times(free))))
     begun = [part.begin(push, inverse, parameters) for part in parts]
     start = [state for state, _ in begun]
     final_energy, extra, scale = (_total([sums[name] for _, sums in begun]) for name in ("final", "extra", "scale"))
@@ -185,9 +237,10 @@ def _solve(
         change, states, moved = outer
         active = where(moved > stays, 1.0, 0.0)
         # the residuals of the linear equations at the start; each step of length a multiplies them by 1 - a
-        M_change = now.M @ change
+        M_change = now.times(change)
         r = M_change - now.p
         states = [part.residual(state, change, r, active) for part, state in zip(parts, states, strict=True)]
+        r = all_summed(r)
 
         def body(_: Any, state: Any) -> Any:
             change, states, left, last, error = state
@@ -198,7 +251,7 @@ def _solve(
             found = [part.linearise(s, change, left, H, live) for part, s in zip(parts, states, strict=True)]
             states = [s for s, _ in found]
             energy, error = _total([x["energy"] for _, x in found]), largest([x["error"] for _, x in found])
-            factor = pattern_factor(now.ancestor_dofs, H)
+            factor = now.factor(H)
 
             # predictor: the step to the solution and its feasible length; corrector: the step to a reachable point of the path
             right = r * -left
@@ -217,7 +270,7 @@ def _solve(
             return change + dv * a, states, left * (1.0 - a * go), np.where(last >= SHORT_STEP, a, 1.0), error
 
         until = lambda state: (state[4] <= done) | (active < 0.5)  # noqa: E731
-        begin = (change, states, 1.0, 1.0, 1.0)
+        begin = (now.varying(change), [parts[0].varying(states[0]), *states[1:]], 1.0, 1.0, 1.0)
         end, states, _, _, error = loop(body, begin, MAX_ITERATIONS, until=until, body_keeps_tables=True)
         size = now.relative_norm(change, M_change, end - change, scale)
         return end, states, where(error <= done, size, np.nan)
@@ -226,8 +279,7 @@ def _solve(
     done = by_precision(tolerance, TOLERANCE_SINGLE) if tolerance > PRECISE else tolerance
     one_more = by_precision(1.0, 0.0)  # whether a step follows the one that closes the linear equations
     stays = by_precision(ONCE, STAYS_SINGLE) if tolerance > PRECISE else ONCE
-    at_rest = np.zeros(len(now.v), dtype=object)
-    begin = (at_rest, start, 10.0 * ONCE)
+    begin = (now.at_rest, [parts[0].varying(start[0]), *start[1:]], 10.0 * ONCE)
     until = lambda state: state[2] <= stays  # noqa: E731
     change, states, moved = loop(iterated, begin, ROUNDS, until=until, body_keeps_tables=True)
 
@@ -235,18 +287,18 @@ def _solve(
         """One more Newton step, on the unscaled equations; the residual is its relative norm."""
         change, states, residual = state
         live = where(residual > enough, 1.0, 0.0)
-        M_change, H = now.M @ change, np.array(now.M, dtype=object)
+        M_change, H = now.times(change), np.array(now.M, dtype=object)
         r = M_change - now.p
         states = [part.newton(s, change, r, H, live) for part, s in zip(parts, states, strict=True)]
-        dv = -pattern_factor(now.ancestor_dofs, H).solve(r)
+        dv = -now.factor(H).solve(r)
         states = [part.newton_moved(s, dv, live) for part, s in zip(parts, states, strict=True)]
         return change + dv, states, now.relative_norm(change, M_change, dv, scale)
 
     # in float64 a last Newton step
     residual = moved + (by_precision(10.0 * ONCE, 0.0) if tolerance > PRECISE else 10.0 * ONCE)
-    states[0] = [{"y": iterate["y"], "s": iterate["s"]} for iterate in states[0]]
+    states[0] = parts[0].varying([{"y": iterate["y"], "s": iterate["s"]} for iterate in states[0]])
     until = lambda state: state[2] <= enough  # noqa: E731
-    return tuple(loop(refine, (change, states, residual), REFINEMENTS, until=until, body_keeps_tables=True))
+    return tuple(loop(refine, (now.varying(change), states, residual), REFINEMENTS, until=until, body_keeps_tables=True))
 
 
 def _step(parts: list[Any], states: list[Any], dv: Array, live: Any) -> tuple[list[Any], Any]:

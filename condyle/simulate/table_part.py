@@ -14,7 +14,9 @@ import numpy as np
 
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
+from condyle.simulate.limbs import Limbs
 from condyle.tape.array import where
+from condyle.tape.limb_values import with_term
 from condyle.tape.loop import loop
 from condyle.tape.table import Table, empty_table, table, zeros_table
 
@@ -140,12 +142,14 @@ class TablePart:
 
     `state`: (the table of the unknowns, what links gathered), passed from step to step: what a step writes is written in place.
     `live`: 1 for lanes that are solved, else 0. `pattern`: the entries of H that may be other than zero. Only what the rows act
-    on is brought into their loops: what passes through a loop passes through memory, also where no row touches.
+    on is brought into their loops: what passes through a loop passes through memory, also where no row touches. `limbs`: where
+    the solver works with limbs; the rows do not, so numbers are unfolded in their loops, and what they add is folded.
     """
 
-    def __init__(self, kind: Rows, v: Array, live: Any, pattern: list[tuple[int, int]]) -> None:
-        self.kind, self.v, self.live, self.pattern = kind, v, live, kind.stiffened(pattern)
-        self.coordinates = kind.coordinates(len(v))
+    def __init__(self, kind: Rows, v: Array, live: Any, pattern: list[tuple[int, int]], limbs: Limbs | None = None) -> None:
+        self.kind, self.v, self.live, self.pattern, self.limbs = kind, v, live, kind.stiffened(pattern), limbs
+        self.count = len(v) if limbs is None else limbs.coordinates
+        self.coordinates = kind.coordinates(self.count)
         n = kind.UNKNOWNS
         self.upper = [(i, j) for i in range(n) for j in range(i, n)]
         fields = {**kind.LAW, "extra": 0, "residual": n, **kind.ITERATE, **kind.SCALED, "Q": len(self.upper), **kind.AHEAD}
@@ -207,8 +211,8 @@ class TablePart:
             state, _ = self.over_rows(carry[0], self.motions(after), kind.WRENCH, {}, body, live)
             return state, self.with_wrenches(state, carry[1], -1.0)
 
-        at = self.coordinates
-        state, r[at] = self.where_touched((state, r[at]), touching, live, self.v + change)
+        state, sums = self.where_touched((state, self.sums(r)), touching, live, self.v + change)
+        self.put_sums(sums, r)
         return state
 
     def linearise(self, state: Any, change: Array, left: Any, H: Array, live: Any) -> tuple[Any, dict[str, Any]]:
@@ -236,8 +240,8 @@ class TablePart:
     def predictor(self, state: Any, right: Array, live: Any) -> Any:
         """Add the impulses towards the solution to the right-hand side."""
         touching = lambda carry: (carry[0], self.with_wrenches(carry[0], carry[1], 1.0))  # noqa: E731
-        at = self.coordinates
-        state, right[at] = self.where_touched((state, right[at]), touching, live)
+        state, sums = self.where_touched((state, self.sums(right)), touching, live)
+        self.put_sums(sums, right)
         return state
 
     def corrector(self, state: Any, t: Any, go: Any, far: Any, left: Any, right: Array, live: Any) -> Any:
@@ -255,8 +259,8 @@ class TablePart:
             state, _ = self.over_rows(carry[0], None, kind.WRENCH, {}, body, live)
             return state, self.with_wrenches(state, carry[1], 1.0)
 
-        at = self.coordinates
-        state, right[at] = self.where_touched((state, right[at]), touching, live)
+        state, sums = self.where_touched((state, self.sums(right)), touching, live)
+        self.put_sums(sums, right)
         return state
 
     def step(self, state: Any, dv: Array, live: Any) -> tuple[Any, Any]:
@@ -297,8 +301,8 @@ class TablePart:
             state, _ = self.over_rows(state, self.motions(after), kind.WRENCH + kind.STIFFNESS, {}, body, live)
             return state, self.with_wrenches(state, r, -1.0), self.with_stiffness(state, entries)
 
-        at = self.coordinates
-        state, r[at], entries = self.where_touched((state, r[at], self.entries(H)), touching, live, self.v + change)
+        state, sums, entries = self.where_touched((state, self.sums(r), self.entries(H)), touching, live, self.v + change)
+        self.put_sums(sums, r)
         self.put_entries(entries, H)
         return state
 
@@ -348,25 +352,51 @@ class TablePart:
 
     def among_all(self, some: Array) -> Array:
         """Numbers of the coordinates that the rows act on, with zeros for the others."""
-        out = np.zeros(len(self.v), dtype=object)
+        out = np.zeros(self.count, dtype=object)
         out[self.coordinates] = some
         return out
 
     def with_stiffness(self, state: Any, entries: list[Any]) -> list[Any]:
         """Entries of H with the stiffness of the links added."""
-        H = np.zeros((len(self.v), len(self.v)), dtype=object)
-        self.put_entries(entries, H)
+        H = self.matrix(entries)
         self.kind.add_stiffness(state[1][:][:, self.kind.WRENCH :], H)
-        return self.entries(H)
-
-    def entries(self, H: Array) -> list[Any]:
-        """The entries of H in its pattern."""
         return [H[i, j] for i, j in self.pattern]
 
-    def put_entries(self, entries: list[Any], H: Array) -> None:
-        """Write them into H."""
+    def matrix(self, entries: list[Any]) -> Array:
+        """The matrix of all coordinates with these entries in the pattern, and zeros elsewhere."""
+        H = np.zeros((self.count, self.count), dtype=object)
         for (i, j), x in zip(self.pattern, entries, strict=True):
             H[i, j] = H[j, i] = x
+        return H
+
+    # ---- sums over the rows and what else there is; with limbs, over the rows alone
+
+    def sums(self, r: Array) -> Array:
+        """Numbers that the rows add to."""
+        return r[self.coordinates] if self.limbs is None else np.zeros(len(self.coordinates), dtype=object)
+
+    def put_sums(self, sums: Array, r: Array) -> None:
+        """Write them back."""
+        if self.limbs is None:
+            r[self.coordinates] = sums
+            return
+        for k, x in enumerate(self.limbs.fold(self.among_all(sums))):
+            r[k] = with_term(r[k], x) if k < len(self.limbs.whole) else r[k] + x
+
+    def entries(self, H: Array) -> list[Any]:
+        """The entries of H in its pattern, to which the rows add."""
+        return [H[i, j] for i, j in self.pattern] if self.limbs is None else [0.0] * len(self.pattern)
+
+    def put_entries(self, entries: list[Any], H: Array) -> None:
+        """Write them back."""
+        if self.limbs is None:
+            for (i, j), x in zip(self.pattern, entries, strict=True):
+                H[i, j] = H[j, i] = x
+            return
+        added, whole = self.limbs.fold_matrix(self.matrix(entries)), len(self.limbs.whole)
+        for i in range(len(H)):
+            for j in range(i + 1):
+                H[i, j] = H[j, i] = with_term(H[i, j], added[i, j]) if i < whole else H[i, j] + added[i, j]
 
     # ---- loops
 
@@ -377,8 +407,13 @@ class TablePart:
         computed inside: of values from outside alone it would be for all.
         """
         off = lambda _: self.any * live < 0.5  # noqa: E731
-        start = carry, [a[self.coordinates] for a in given]
-        return loop(lambda _, c: (body(c[0], *c[1]), c[1]), start, 1, until=off, body_keeps_tables=True)[0]
+        start = carry, [a if self.limbs else a[self.coordinates] for a in given]
+
+        def inside(_: Any, c: Any) -> Any:
+            seen = [self.limbs.unfold(a)[self.coordinates] if self.limbs else a for a in c[1]]
+            return body(c[0], *seen), c[1]
+
+        return loop(inside, start, 1, until=off, body_keeps_tables=True)[0]
 
     def over_rows(self, state: Any, motions: Array | None, width: int, sums: Any, body: Any, live: Any = 1.0) -> Any:
         """(state, sums) after  body(point, motion, total, sums) -> (columns to write, total, sums)  for each row that touches.

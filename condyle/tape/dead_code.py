@@ -106,9 +106,9 @@ class _Live:
                 if not needed[a]:
                     needed[a] = 1
                     waiting.append((self, a))
-        elif op == "param":
+        elif op in ("param", "limb"):
             if self.owner is not None:
-                self.owner.use(data)
+                self.owner.use(data if op == "param" else data[0])
         elif op in ("get", "after") and self.nodes[args[0]].op == "loop":
             self.need(args)
             self.loop(args[0]).carry(data if op == "get" else data[0])
@@ -143,6 +143,9 @@ class _Live:
                 continue
             if op == "param":
                 kept.append(node if number is None else Node(op, args, number[data]))
+                continue
+            if op == "limb":
+                kept.append(node if number is None else Node(op, args, (number[data[0]], data[1])))
                 continue
             if op == "loop":
                 data, args = loops[i].written(there), loops[i].args

@@ -161,6 +161,17 @@ def select(g: Graph, args: Args) -> int | None:
     return None
 
 
+def spread(g: Graph, args: Args) -> int | None:
+    """A number of the whole robot if all limbs have the same; what it was picked from, in the same order."""
+    if all(a == args[0] for a in args):
+        return args[0]
+    first = g.nodes[args[0]]
+    if first.op == "pick" and g.limbs.get(first.args[0]) == len(args):
+        if all(g.nodes[a] == ("pick", first.args, k) for k, a in enumerate(args)):
+            return first.args[0]
+    return None
+
+
 def in_order(op: str) -> Callable[[Graph, Args], int | None]:
     """A folding that only puts the arguments of a symmetric operation in order, so that equal ones are found again."""
 
@@ -231,7 +242,7 @@ def word_to_number(g: Graph, args: Args) -> int | None:
 
 
 FOLD: dict[str, Callable[[Graph, Args], int | None]] = {
-    **{fold.__name__: fold for fold in (add, sub, mul, div, neg, stop_gradient, fma, select)},
+    **{fold.__name__: fold for fold in (add, sub, mul, div, neg, stop_gradient, fma, select, spread)},
     **{op: in_order(op) for op in ("eq", "and", "or")},
     "abs": absolute,
     "not": invert,

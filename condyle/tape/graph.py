@@ -10,8 +10,8 @@ from typing import Any
 
 from condyle.errors import TraceError
 from condyle.tape.fold import FOLD
-from condyle.tape.ops import BOOL, INT, OPS, TABLES
-from condyle.tape.tape import Block, Node, table_size
+from condyle.tape.ops import BOOL, INT, OPS, REAL, TABLES
+from condyle.tape.tape import Block, Node, limbs_of, table_size
 
 
 @contextmanager
@@ -38,10 +38,13 @@ class Graph:
         self.captured: dict[int, int] = {}  # node of the parent -> param here
         self.counters: dict[int, tuple[float, float]] = {}  # param -> the range of the whole numbers that it counts through
         self.parameters: dict[str, tuple[Any, list[int]]] | None = None  # of a traced function: name -> parameter, its params
+        self.limbs: dict[int, int] = {}  # value of each limb -> the number of limbs
         self._known: dict[Any, int] = {}
 
     def emit(self, op: str, args: tuple[int, ...] = (), data: Any = None) -> int:
         """Position of the operation, recorded now or found again."""
+        if self.limbs and op in OPS and (folded := self._of_constant_limbs(op, args, data)) is not None:
+            return folded
         fold = FOLD.get(op)
         if fold is not None:
             folded = fold(self, args)
@@ -56,7 +59,23 @@ class Graph:
         found = self._known.setdefault(node, count)
         if found == count:
             self.nodes.append(node)
+            if (self.limbs or op in ("spread", "get")) and (limbs := limbs_of(node, self.nodes, self.limbs)):
+                self.limbs[count] = limbs
         return found
+
+    def _of_constant_limbs(self, op: str, args: tuple[int, ...], data: Any) -> int | None:
+        """The result of an operation on constants that differ by limb, if every limb's folds to a constant; else None."""
+        given = [self.nodes[a] for a in args]
+        limbs = max([len(node.args) for node in given if node.op == "spread"], default=0)
+        if not limbs or any(node.op not in ("const", "spread") for node in given) or OPS[op].gives != REAL:
+            return None
+        found = []
+        for k in range(limbs):
+            own = tuple([a if node.op == "const" else node.args[k] for a, node in zip(args, given, strict=True)])
+            if any(self.nodes[a].op != "const" for a in own):
+                return None
+            found.append(self.emit(op, own, data))
+        return self.emit("spread", tuple(found)) if all(self.nodes[i].op == "const" for i in found) else None
 
     def copy(self, node: Node, args: tuple[int, ...]) -> int:
         """Position of a node of another graph, with its arguments here."""
@@ -66,6 +85,8 @@ class Graph:
         found = self._known.setdefault(node, count)
         if found == count:
             self.nodes.append(node)
+            if (self.limbs or node.op in ("spread", "get")) and (limbs := limbs_of(node, self.nodes, self.limbs)):
+                self.limbs[count] = limbs
         return found
 
     def const(self, value: float | int) -> int:
@@ -82,6 +103,13 @@ class Graph:
     def param(self) -> int:
         """Position of a new value from outside."""
         self.nodes.append(Node("param", (), self.params))
+        self.params += 1
+        return len(self.nodes) - 1
+
+    def limb(self, limbs: int) -> int:
+        """Position of a new number of each limb from outside."""
+        self.limbs[len(self.nodes)] = limbs
+        self.nodes.append(Node("limb", (), (self.params, limbs)))
         self.params += 1
         return len(self.nodes) - 1
 
@@ -114,8 +142,11 @@ class Graph:
             return self.emit("lt", (self.const(0.0), self.adopt(graph, flag)))
         outer = self.parent.adopt(graph, index)
         if outer not in self.captured:
-            table = self.parent.nodes[outer].op in TABLES
-            self.captured[outer] = self.input(*table_size(self.parent.nodes, outer)) if table else self.param()
+            if self.parent.nodes[outer].op in TABLES:
+                self.captured[outer] = self.input(*table_size(self.parent.nodes, outer))
+            else:
+                limbs = self.parent.limbs.get(outer)
+                self.captured[outer] = self.limb(limbs) if limbs else self.param()
             if outer in self.parent.counters:
                 self.counters[self.captured[outer]] = self.parent.counters[outer]
         return self.captured[outer]

@@ -10,6 +10,7 @@ import numpy as np
 
 from condyle.tape.graph import Graph
 from condyle.tape.interpret import Arithmetic, evaluate
+from condyle.tape.limb_values import limb_max, limb_sum, pick, spread_again
 from condyle.tape.loop import columns, repeat
 from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.scalar import Int, Scalar, compare, emit, integer
@@ -25,6 +26,7 @@ class Recorder(Arithmetic):
             name: partial({BOOL: compare, INT: integer}.get(op.gives, emit), name) for name, op in OPS.items()
         }
         self.functions["pow"] = lambda a, p: emit("pow", a, data=p)
+        self.functions |= {"spread": spread_again, "pick": pick, "limb_sum": limb_sum, "limb_max": limb_max}
 
     def number(self, value: float) -> Scalar:
         """A constant of the current graph."""

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from condyle.tape.dead_code import dead_code
+from condyle.tape.limbs import unrolled
 from condyle.tape.tape import RUN_TIME, Block, Call, Loop
 
 # operations that Python's operators are
@@ -89,7 +90,7 @@ class Arithmetic:
 
     def call(self, call: Call, args: list[Any]) -> list[Any]:
         """The results of a call."""
-        return evaluate(call.body, args, self)
+        return evaluate(unrolled(call.body), args, self)
 
     def table(self, entries: list[Any], rows: int, columns: int) -> Any:
         """A table of the entries, row after row."""
@@ -140,6 +141,8 @@ def evaluate_nodes(block: Block, params: Sequence[Any], arithmetic: Arithmetic) 
         value: Any
         if op == "param":
             value = params[data]
+        elif op == "limb":
+            value = params[data[0]]
         elif op == "const":
             value = arithmetic.word(data) if isinstance(data, int) else arithmetic.number(data)
         elif op == "loop":

@@ -31,15 +31,13 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
     reads = sum(t.columns for t in tables)
     counter = Scalar(inner, inner.param())
     inner.counters[counter.index] = (0.0, count - 1.0 if count != RUN_TIME else inf)
-    carried = [
-        Table(inner, inner.input(x.rows, x.columns), x.shape) if isinstance(x, Table) else Scalar(inner, inner.param())
-        for x in start
-    ]
+    carried = [_carried(inner, x) for x in start]
     entries = [Scalar(inner, inner.param()) for _ in range(reads)]
     with recording(inner):
         carry, row = body(counter, carried, entries)
         results = [inner.place(x) for x in (*carry, *row)]
     exits = len(row) == 1 and isinstance(row[0], Bool)
+    check_limbs(inner, carried, results, len(start))
     writes = 0 if exits else len(row)
     loop = Loop(count, inner.block(results), len(start), reads, writes, len(tables), reverse, exits)
     args = [outer.place(x) for x in (*start, *tables)]
@@ -51,6 +49,23 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
         else:
             final.append(Scalar(outer, outer.record("get", (node,), j)))
     return final, Table(outer, outer.record("slice", (node,), (0, writes)), (count, writes))
+
+
+def _carried(inner: Graph, start: Any) -> Any:
+    """What a body is given for a carried value that starts so."""
+    if isinstance(start, Table):
+        return Table(inner, inner.input(start.rows, start.columns), start.shape)
+    limbs = start.graph.limbs.get(start.index) if isinstance(start, Scalar) else None
+    return Scalar(inner, inner.limb(limbs) if limbs else inner.param())
+
+
+def check_limbs(inner: Graph, carried: list[Any], results: list[int], carries: int) -> None:
+    """Raise if a carried number becomes one of each limb, or a row, or what ends a loop, is one of each limb."""
+    for k, r in enumerate(results):
+        limbs = inner.limbs.get(r)
+        if limbs and (k >= carries or inner.limbs.get(carried[k].index) != limbs):
+            what = "what a loop writes, or ends by," if k >= carries else "a carried value that starts as a number of the robot"
+            raise TraceError(f"{caller()}: {what} cannot differ by limb; pick or sum over the limbs, or start it with limbs.each")
 
 
 def columns(table: Table, first: int, last: int, shape: tuple[int, ...]) -> Table:

@@ -22,6 +22,14 @@ A table is a matrix of numbers in memory. What gives one ends with its size, (ro
     update   args = (table, number[, offset]); data = (row, column, rows, columns): the table with one other entry
     reshape  args = (table,)            data = (rows, columns): the same entries, row after row
 
+Limbs are parts of a robot that are computed alike: a number of each limb is one value of a tape, on which all arithmetic works limb
+by limb, together with numbers of the whole robot. Backends compute the limbs side by side, or write them out (limbs.py):
+
+    limb     data = (position, limbs)   a number of each limb that comes from outside the block
+    spread   args = a number for each limb              the number of each limb
+    pick     args = (number of each limb,); data = which limb       the number of one limb
+    limb_sum, limb_max    args = (number of each limb,)  over all limbs: of pairs, then of pairs of pairs, and so on
+
 An offset is a number that is added to the row: rounded to a whole one, and the sum clamped to the rows that there are (NaN counts
 as zero). Tables are values like numbers: an update gives a new one, which a backend makes in place where the old one is not
 used any more.
@@ -35,7 +43,8 @@ from typing import Any
 
 REAL, BOOL, INT = "real", "bool", "int"  # INT: unsigned whole numbers of 32 bits, "words", modulo 2^32
 TABLES = frozenset({"input", "table", "fill", "slice", "after", "update", "reshape"})  # operations that give a table
-STRUCTURE = frozenset({"param", "const", "loop", "get", "index", "call"}) | TABLES
+LIMBS = frozenset({"limb", "spread", "pick", "limb_sum", "limb_max"})  # operations on numbers of limbs
+STRUCTURE = frozenset({"param", "const", "loop", "get", "index", "call"}) | TABLES | LIMBS
 
 
 @dataclass(frozen=True)

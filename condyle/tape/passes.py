@@ -11,6 +11,7 @@ from condyle.tape.dead_code import dead_code
 from condyle.tape.graph import Graph, collection_paused
 from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
+from condyle.tape.limbs import has_limbs, unrolled
 from condyle.tape.ops import BOOL, ELEMENTARY, OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Block, Call, Node, Port, Tape, by_port, whole_table
@@ -19,11 +20,19 @@ SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sq
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
 
 
-def lower(tape: Tape, precision: str) -> Tape:
-    """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided (kept)."""
+def lower(tape: Tape, precision: str, *, limbs: bool = False) -> Tape:
+    """The tape in operations that IEEE 754 fixes, for "f64" or "f32": elementary functions expanded, fma decided (kept).
+
+    `limbs`: numbers of limbs stay, for backends that compute limbs side by side; otherwise they are written out.
+    """
     if precision not in ("f64", "f32"):
         raise BackendError(f"a tape can be lowered to 'f64' or 'f32', not to {precision!r}")
     known: dict[str, Tape] = tape.__dict__.setdefault("_lowered", {})
+    if not limbs:
+        if f"{precision} plain" not in known:
+            low = lower(tape, precision, limbs=True)
+            known[f"{precision} plain"] = replace(low, block=unrolled(low.block)) if has_limbs(low.block) else low
+        return known[f"{precision} plain"]
     if precision not in known:
         with collection_paused():
             block = expand(release(tape.block), precision)

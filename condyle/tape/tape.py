@@ -7,7 +7,7 @@ import math
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -73,6 +73,33 @@ def table_size(nodes: Sequence[Node], i: int) -> tuple[int, int]:
     if op == "slice":
         return nodes[args[0]].data.count, data[1] - data[0]
     return data[-2], data[-1]
+
+
+def limbs_of(node: Node, nodes: Sequence[Node], known: Mapping[int, int]) -> int:
+    """The number of limbs that a node has a number of, given that of the nodes before it; 0 for a number of the whole robot."""
+    op, args, data = node
+    if op == "spread":
+        return len(args)
+    if op == "limb":
+        return int(data[1])
+    if op == "get":
+        owner = nodes[args[0]].data
+        return limb_counts(owner.body).get(owner.body.results[data], 0) if isinstance(owner, Loop) else 0
+    if op in OPS:
+        return max([known.get(a, 0) for a in args], default=0)
+    return 0
+
+
+def limb_counts(block: Block) -> dict[int, int]:
+    """node -> number of limbs, for the nodes of a block that have a number of each limb (kept)."""
+    known: dict[int, int] | None = block.__dict__.get("_limb_counts")
+    if known is None:
+        known = {}
+        for i, node in enumerate(block.nodes):
+            if limbs := limbs_of(node, block.nodes, known):
+                known[i] = limbs
+        block.__dict__["_limb_counts"] = known
+    return known
 
 
 def whole_table(nodes: Sequence[Node], entries: Sequence[int], rows: int, columns: int) -> int | None:
