@@ -66,7 +66,8 @@ def used_as_numbers(block: Block, counters: dict[int, Range]) -> set[int]:
         if op == "loop":
             start, tables, captured = data.split(args)
             inner = used_as_numbers(data.body, body_counters(data, captured, counters, counter_range(data), derived))
-            params = {data.body.nodes[k].data for k in inner if data.body.nodes[k].op == "param"}
+            nodes = [data.body.nodes[k] for k in inner]
+            params = {n.data if n.op == "param" else n.data[0] for n in nodes if n.op in ("param", "limb")}
             first = 1 + data.carries + data.reads
             used.update(start, tables, [a for j, a in enumerate(captured) if first + j in params])
         elif op in ("index", "update"):

@@ -1,10 +1,14 @@
-"""A lowered tape as PTX: one kernel of an NVIDIA GPU, in which each thread computes one state of the batch.
+"""A lowered tape as PTX: one kernel of an NVIDIA GPU, in which each thread computes one state of the batch, or one limb of it.
 
     .entry kernel(ports, states, rows)      ports: address, bytes from state to state, bytes from entry to entry, of each port
 
 The instructions are those of the operation table (ops.py): IEEE 754, never contracted, so the bits are those of every other
 backend. Numbers live in registers, tables in local memory, tables of constants in global memory. A loop stays a loop; a thread
 leaves it when its own state is done.
+
+Of a tape with limbs (limbs.py), as many neighbouring threads as there are limbs compute a state: each the numbers of its limb,
+and all of them those of the whole robot. Numbers of other limbs are exchanged between the threads of a warp, which stay together:
+a warp leaves a loop when all its states are done.
 """
 
 from __future__ import annotations
@@ -21,15 +25,23 @@ from condyle.tape.dead_code import dead_code
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
 from condyle.tape.passes import operations_used
-from condyle.tape.tape import RUN_TIME, Block, Loop, Tape, by_port, last_uses
+from condyle.tape.tape import RUN_TIME, Block, Loop, Tape, by_port, last_uses, limb_counts
 
 VERSION, ENTRY = "7.8", "kernel"
 THREADS = 128  # of a block, at most
 WORDS = 3  # of each port: address, bytes from state to state, bytes from entry to entry
+ALL = "0xffffffff"  # threads of a warp
 LOCAL = 480 * 1024  # bytes of local memory that a thread can have, about
 REGISTERS = {"pred": "%p", "f64": "%d", "f32": "%f", "b32": "%r", "b64": "%l"}
 
 Value = str | Callable[[], str]  # a register or constant, or what loads it when it is first used
+
+
+def lanes_of(block: Block) -> int:
+    """Threads that compute one state: a power of two, one for each limb; 1 without limbs."""
+    counts = [*limb_counts(block).values(), *[lanes_of(node.data.body) for node in block.nodes if node.op == "loop"]]
+    most = max(counts, default=1)
+    return 1 << (most - 1).bit_length()
 
 
 def ptx_source(tape: Tape, precision: str, *, sm: int = 70, strided: Collection[int] = ()) -> str:
@@ -90,6 +102,8 @@ class PtxKernel:
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
         self.templates = self._templates()
         self.rows = self.state = ""
+        self.lanes = lanes_of(tape.block)
+        self.lane, self.lane_bits, self.storing = "", list[str](), dict[int, str]()
         self._function(dead_code(tape.block))
         if self.local > LOCAL:
             raise BackendError(
@@ -192,9 +206,14 @@ class PtxKernel:
         """The entry of a row."""
         return self.put(f"ld.{column.space}.{self.type} {{r}}, {self.place(column, row)};", self.type)
 
-    def store(self, column: Column, row: int | str, value: str) -> None:
-        """Write the entry of a row."""
-        self.do(f"st.{column.space}.{self.type} {self.place(column, row)}, {value};")
+    def store(self, column: Column, row: int | str, value: str, lane: int = 0) -> None:
+        """Write the entry of a row; of an output by one thread of a state, that of a limb."""
+        guard = f"@{self.stores(lane)} " if self.lanes > 1 and column.space == "global" else ""
+        self.do(f"{guard}st.{column.space}.{self.type} {self.place(column, row)}, {value};")
+
+    def stores(self, lane: int) -> str:
+        """Whether a thread writes outputs for this limb."""
+        return self.storing[lane]
 
     def area(self, entries: int) -> str:
         """Local memory for some entries: the register with its address."""
@@ -270,9 +289,23 @@ class PtxKernel:
         own = self.put(f"cvt.u64.u32 {{r}}, {ids[2]};", "b64")
         self.state = self.put(f"add.u64 {{r}}, {wide}, {own};", "b64")
         states = self.put("ld.param.u64 {r}, [states];", "b64")
-        beyond = self.put(f"setp.ge.u64 {{r}}, {self.state}, {states};", "pred")
-        self.do(f"@{beyond} ret;")
         self.rows = self.put("ld.param.u64 {r}, [rows];", "b64")
+        if self.lanes == 1:
+            beyond = self.put(f"setp.ge.u64 {{r}}, {self.state}, {states};", "pred")
+            self.do(f"@{beyond} ret;")
+            return
+        # a warp stays together, so threads beyond the last state compute that one again, and write nothing
+        self.lane = self.put(f"and.b32 {{r}}, {ids[2]}, {self.lanes - 1};", "b32")
+        self.state = self.put(f"shr.u64 {{r}}, {self.state}, {self.lanes.bit_length() - 1};", "b64")
+        within = self.put(f"setp.lt.u64 {{r}}, {self.state}, {states};", "pred")
+        last = self.put(f"sub.s64 {{r}}, {states}, 1;", "b64")
+        self.state = self.put(f"min.u64 {{r}}, {self.state}, {last};", "b64")
+        for lane in range(self.lanes):
+            own = self.put(f"setp.eq.u32 {{r}}, {self.lane}, {lane};", "pred")
+            self.storing[lane] = self.put(f"and.pred {{r}}, {own}, {within};", "pred")
+        for bit in range(self.lanes.bit_length() - 1):
+            masked = self.put(f"and.b32 {{r}}, {self.lane}, {1 << bit};", "b32")
+            self.lane_bits.append(self.put(f"setp.gt.u32 {{r}}, {masked}, 0;", "pred"))
 
     def port(self, p: int, *, output: bool) -> Column:
         """Where the entries of a port lie for the thread's state."""
@@ -306,6 +339,15 @@ class PtxKernel:
         for i, (op, args, data) in enumerate(block.nodes):
             if op == "param":
                 values[i] = params[data]
+            elif op == "limb":
+                values[i] = params[data[0]]
+            elif op == "spread":
+                values[i] = self.spread([self.value(values, a) for a in args])
+            elif op == "pick":
+                # what is only written to outputs is written by its own thread
+                values[i] = partial(self.picked, self.value(values, args[0]), data)
+            elif op in ("limb_sum", "limb_max"):
+                values[i] = self.over_limbs(op, self.value(values, args[0]), limb_counts(block)[args[0]])
             elif op == "const":
                 values[i] = self.number(data)
             elif op == "input":
@@ -336,10 +378,19 @@ class PtxKernel:
             elif op in OPS:
                 values[i] = self.operation(op, [self.value(values, a) for a in args]) if i in used else ""
             if i == done:
-                self.do(f"@{self.value(values, i)} bra {end};")
+                self.leave(self.value(values, i), end)
             for column, k in (places or {}).get(i, ()):
-                self.store(column, k, self.value(values, i))
+                if op == "pick":
+                    self.store(column, k, self.value(values, args[0]), data)
+                else:
+                    self.store(column, k, self.value(values, i))
         return values, tables
+
+    def leave(self, done: str, end: str) -> None:
+        """Leave a loop where its state is done; of a state with limbs, when all states of the warp are."""
+        if self.lanes > 1:
+            done = self.put(f"vote.sync.all.pred {{r}}, {done}, {ALL};", "pred")
+        self.do(f"@{done} bra {end};")
 
     def value(self, values: dict[int, Value], i: int) -> str:
         """The register or constant of a node; an input is loaded when it is first used."""
@@ -347,6 +398,49 @@ class PtxKernel:
         if not isinstance(found, str):
             found = values[i] = found()
         return found
+
+    # ---- limbs
+
+    def spread(self, numbers: list[str]) -> str:
+        """The number of the thread's limb; threads without a limb have that of the last one."""
+        numbers = numbers + numbers[-1:] * (self.lanes - len(numbers))
+        if all(x.startswith(("0d", "0f")) for x in numbers):
+            table = self.table(numbers, 1)
+            lane = self.put(f"cvt.u64.u32 {{r}}, {self.lane};", "b64")
+            return self.load(table.columns[0], lane)
+        for bit in self.lane_bits:
+            pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+            numbers = [a if a == b else self.put(f"selp.{self.type} {{r}}, {b}, {a}, {bit};", self.type) for a, b in pairs]
+        return numbers[0]
+
+    def picked(self, x: str, limb: int) -> str:
+        """The number of one limb, for all threads of the state."""
+        return self.exchanged("idx", x, limb, (32 - self.lanes) << 8 | 31)
+
+    def exchanged(self, mode: str, x: str, lane: int, bounds: int) -> str:
+        """A number of another thread of the warp."""
+        words = ["b32"] if self.type == "f32" else ["b32", "b32"]
+        halves = [self.register(kind) for kind in words]
+        group = halves[0] if self.type == "f32" else f"{{{', '.join(halves)}}}"
+        self.do(f"mov.b{8 * self.bytes} {group}, {x};")
+        moved = [self.put(f"shfl.sync.{mode}.b32 {{r}}, {half}, {lane}, {bounds}, {ALL};", "b32") for half in halves]
+        group = moved[0] if self.type == "f32" else f"{{{{{', '.join(moved)}}}}}"
+        return self.put(f"mov.b{8 * self.bytes} {{r}}, {group};", self.type)
+
+    def over_limbs(self, op: str, x: str, limbs: int) -> str:
+        """Sum or maximum over the limbs, for all threads of the state: of pairs, then of pairs of pairs, and so on."""
+        if op == "limb_sum" and limbs < self.lanes:
+            own = self.put(f"setp.lt.u32 {{r}}, {self.lane}, {limbs};", "pred")
+            x = self.put(f"selp.{self.type} {{r}}, {x}, {self.number(-0.0)}, {own};", self.type)
+        for k, bit in enumerate(self.lane_bits):
+            other = self.exchanged("bfly", x, 1 << k, 31)
+            if op == "limb_sum":
+                x = self.operation("add", [x, other])
+                continue
+            # of equal numbers the one of the later limb, as without limbs: zeros have signs
+            pair = [self.put(f"selp.{self.type} {{r}}, {a}, {b}, {bit};", self.type) for a, b in ((other, x), (x, other))]
+            x = self.operation("max", pair)
+        return x
 
     # ---- rows of tables
 

@@ -1,5 +1,7 @@
 """A GPU in Python: it runs the PTX of condyle/tape/ptx.py, one thread after the other, on memory of this process.
 
+Threads that exchange numbers run in warps, instruction by instruction; all of a warp must take the same branches.
+
 Only the instructions that are written there are known, and each means what the PTX manual says: an independent check of the
 emitter on computers without a GPU. `Code` and `Device` take the places of those of condyle/tape/cuda_driver.py.
 """
@@ -54,7 +56,7 @@ class Program:
                 continue
             guard, rest = re.fullmatch(r"(?:@(%p\d+) )?(.*);", line).groups()  # type: ignore[union-attr]
             name, _, operands = rest.partition(" ")
-            self.code.append((guard, name, [x.strip() for x in re.split(r",(?![^\[]*\])", operands)] if operands else []))
+            self.code.append((guard, name, [x.strip() for x in re.split(r",(?![^\[{]*[\]}])", operands)] if operands else []))
 
 
 def _number(text: str) -> Any:
@@ -115,6 +117,12 @@ class Thread:
             self.r[operands[0]] = TYPES[kind].from_address(self.address(operands[1])).value
         elif op == "st":
             TYPES[kind].from_address(self.address(operands[0])).value = self.value(operands[1])
+        elif op == "mov" and operands[0].startswith("{"):
+            bits = _moved("b64", "", self.value(operands[1]))
+            self.r |= dict(zip(operands[0][1:-1].split(", "), (bits % WORD, bits // WORD), strict=True))
+        elif op == "mov" and operands[1].startswith("{"):
+            low, high = (self.r[name] for name in operands[1][1:-1].split(", "))
+            self.r[operands[0]] = _moved(kind, operands[0], low + high * WORD)
         else:
             self.r[operands[0]] = self.computed(op, rest, kind, [self.value(x) for x in operands[1:]], operands)
 
@@ -200,6 +208,47 @@ def _integers(op: str, rest: list[str], kind: str, v: list[int]) -> int:
     return table[op]() % size
 
 
+class Warp:
+    """32 threads that take the same branches."""
+
+    def __init__(self, threads: list[Thread]) -> None:
+        self.threads, self.program = threads, threads[0].program
+
+    def run(self) -> None:
+        """All instructions until the end."""
+        at, code = 0, self.program.code
+        while at < len(code):
+            guard, name, operands = code[at]
+            at += 1
+            active = [t for t in self.threads if guard is None or t.r[guard]]
+            if name in ("bra", "ret"):
+                assert len(active) in (0, len(self.threads)), "a warp with exchanges must stay together"
+                if active and name == "ret":
+                    return
+                at = self.program.labels[operands[0]] if active else at
+            elif name.startswith(("shfl.", "vote.")):
+                self.exchange(name, operands)
+            else:
+                for thread in active:
+                    thread.step(name, operands)
+
+    def exchange(self, name: str, operands: list[str]) -> None:
+        """An instruction that reads the registers of other threads; all take part."""
+        assert operands[-1] == "0xffffffff"
+        given = [t.value(operands[1]) for t in self.threads]
+        if name == "vote.sync.all.pred":
+            found: list[Any] = [all(given)] * len(given)
+        else:
+            lane, bounds = int(operands[2]), int(operands[3])
+            assert bounds & 31 == 31
+            width = 32 - (bounds >> 8)
+            source = {"bfly": lambda t: t ^ lane, "idx": lambda t: t // width * width + lane}[name.split(".")[2]]
+            assert all(source(t) // width == t // width for t in range(32))
+            found = [given[source(t)] for t in range(len(given))]
+        for thread, value in zip(self.threads, found, strict=True):
+            thread.r[operands[0]] = value
+
+
 class Code:
     """A kernel, in the place of one loaded by the driver."""
 
@@ -208,8 +257,14 @@ class Code:
 
     def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0) -> None:
         """Run every thread of every block."""
-        for state in range(blocks * threads):
-            Thread(self.program, ports, numbers, state, threads).run()
+        every = [Thread(self.program, ports, numbers, t, threads) for t in range(blocks * threads)]
+        if any(name.startswith(("shfl.", "vote.")) for _, name, _ in self.program.code):
+            assert threads % 32 == 0
+            for first in range(0, len(every), 32):
+                Warp(every[first : first + 32]).run()
+            return
+        for thread in every:
+            thread.run()
 
 
 class Device:

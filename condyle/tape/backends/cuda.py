@@ -7,7 +7,7 @@ that is called with them runs there, whatever its backend (condyle/tape/device.p
 from __future__ import annotations
 
 import struct
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -15,13 +15,24 @@ from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
 from condyle.tape.cuda_driver import Buffer, Code, Device, device
+from condyle.tape.limbs import has_limbs
 from condyle.tape.passes import lower
-from condyle.tape.ptx import ENTRY, THREADS, ptx_source
+from condyle.tape.ptx import ENTRY, THREADS, lanes_of, ptx_source
 from condyle.tape.tape import Tape, run_time_rows
 from condyle.tape.trace_cache import source_hash
 
 LEVEL = 1  # of the compiler: as fast as the highest one or faster wherever it was measured, in half of the time
+WORTH = 3.0  # operations of all threads of a state, relative to those of one: less memory for each is worth more of them
 FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy all multiprocessors
+
+
+def device_form(tape: Tape, precision: str) -> Tape:
+    """The lowered tape, with limbs side by side where that is less work, otherwise written out."""
+    low = lower(tape, precision, limbs=True)
+    if not has_limbs(low.block):
+        return low
+    plain = lower(tape, precision)
+    return low if lanes_of(low.block) * low.operations.expected < WORTH * plain.operations.expected else plain
 
 
 class CudaKernel(Kernel):
@@ -30,6 +41,11 @@ class CudaKernel(Kernel):
     def __init__(self, tape: Tape, precision: str, on: Device, any_layout: Code | None = None) -> None:
         self.tape, self.precision, self.device, self.any_layout = tape, precision, on, any_layout
         self._code: dict[tuple[int, ...], Code] = {}
+
+    @cached_property
+    def lanes(self) -> int:
+        """Threads that compute one state."""
+        return lanes_of(device_form(self.tape, self.precision).block)
 
     def code(self, strided: tuple[int, ...] = ()) -> Code:
         """The loaded kernel, compiled now if it was never needed before; `any_layout` serves all layouts, where it is given."""
@@ -43,9 +59,10 @@ class CudaKernel(Kernel):
         """Queue the computation: address, bytes from state to state and from entry to entry of each input and output."""
         size = 8 if self.precision == "f64" else 4
         strided = tuple([p for p, (_, _, entry) in enumerate(ports) if entry != size])
-        threads = SMALL if states < FEW else THREADS
+        lanes = self.lanes
+        threads = SMALL if states * lanes < FEW else THREADS
         words = struct.pack(f"<{3 * len(ports)}q", *[word for port in ports for word in port])
-        self.code(strided).launch(-(-states // threads), threads, words, (states, rows), stream)
+        self.code(strided).launch(-(-states * lanes // threads), threads, words, (states, rows), stream)
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         ports: list[tuple[int, int, int]] = []
@@ -67,12 +84,12 @@ class CudaKernel(Kernel):
 
 def cubin(tape: Tape, precision: str, on: Device, strided: tuple[int, ...]) -> bytes:
     """Code of a GPU for a tape, from the cache if it was compiled before."""
-    lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
-    lowered = shared_cache().found(lowering, lambda: lower(tape, precision).hash.encode()).decode()
+    lowering = f"lowered for cuda {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
+    lowered = shared_cache().found(lowering, lambda: device_form(tape, precision).hash.encode()).decode()
     key = f"cuda {source_hash('condyle.tape.ptx')} {lowered} {precision} {strided} {on.capability}"
 
     def compiled() -> bytes:
-        return on.compiled(ptx_source(lower(tape, precision), precision, sm=on.capability, strided=strided), LEVEL)
+        return on.compiled(ptx_source(device_form(tape, precision), precision, sm=on.capability, strided=strided), LEVEL)
 
     return shared_cache().found(key, compiled)
 

@@ -1,0 +1,138 @@
+"""Numbers of limbs: written out, side by side on a GPU (by the interpreter of PTX), and in the lanes of a vector: the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tape.evaluation import reference
+from tape.ptx_interpreter import Code, Device
+from tape.random_tapes import same_bits
+
+import condyle as cd
+from condyle.errors import TraceError
+from condyle.tape.function import Function
+from condyle.tape.limb_values import each, limb_count, limb_max, limb_sum, pick, picks, spread, sum_of_all
+from condyle.tape.limbs import has_limbs, unrolled
+from condyle.tape.loop import loop, scan
+from condyle.tape.passes import lower
+from condyle.tape.ptx import lanes_of, ptx_source
+from condyle.tape.tape import Tape
+from condyle.tape.trace import Rows, trace
+
+
+def solver_like(limbs: int, seed: int = 0) -> Tape:
+    """A tape with what a solver has: numbers of limbs, sums over them, carried and captured ones, nested loops, tables."""
+    c = np.random.default_rng(seed).normal(size=(3, limbs))
+    c[1] = np.abs(c[1]) + 0.5
+
+    def f(x: Any, y: Any, t: Any) -> Any:
+        a, b = spread(*x[:limbs]), spread(*x[limbs:])
+        z = a * spread(*c[0]) + y[0] / spread(*c[1])
+        total = limb_sum(z) + limb_max(a * b)
+
+        def body(i: Any, state: Any) -> Any:
+            p, q = state
+
+            def inner(k: Any, inside: Any) -> Any:
+                r, s = inside
+                return r * 0.5 + b * (s * 0.1) + k, s + 0.01 * limb_sum(r * a)
+
+            r, s = loop(inner, (p, q), 3, until=lambda inside: inside[1] > 2.5)
+            chosen = cd.where(r > limb_max(b) * 0.25, r, -p)
+            return chosen + np.sin(b) * total, s * 0.9 + pick(chosen, limbs - 1) * 0.05
+
+        p, q = loop(body, (each(0.25, limbs), y[1]), 6, until=lambda state: state[1] > 3.0)
+        _, rows = scan(lambda i, state, row: (state, row[0] * pick(p, 0) + row[1]), np.zeros(1), t)
+        return {"sums": np.array([total, q, sum_of_all([p, q, a])]), "each": np.array(picks(p, limbs)), "rows": rows}
+
+    return trace(f, x=2 * limbs, y=2, t=Rows(4, 2))
+
+
+def inputs(limbs: int, states: int, precision: str, seed: int = 1) -> list[np.ndarray]:
+    """Random inputs of `solver_like`, with zeros of both signs, an infinity and NaN among them."""
+    rng = np.random.default_rng(seed)
+    x, y, t = rng.normal(size=(states, 2 * limbs)), rng.normal(size=(states, 2)), rng.normal(size=(states, 8))
+    x[0, :2] = 0.0, -0.0
+    x[-1, 0], y[-2, 0] = np.nan, np.inf
+    dtype = np.float64 if precision == "f64" else np.float32
+    return [a.astype(dtype) for a in (x, y, t)]
+
+
+def on_gpu(tape: Tape, precision: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The outputs by the PTX with limbs side by side."""
+    low = lower(tape, precision, limbs=True)
+    out = [np.full((len(arrays[0]), port.size), 7.5, arrays[0].dtype) for port in tape.outputs]
+    ports = [(a.ctypes.data, a.strides[0], a.itemsize) for a in (*arrays, *out)]
+    words = np.array([word for port in ports for word in port], np.int64).tobytes()
+    lanes = lanes_of(low.block)
+    assert lanes > 1
+    code = Code(Device(), ptx_source(low, precision).encode(), "kernel")
+    code.launch(-(-len(arrays[0]) * lanes // 32), 32, words, (len(arrays[0]), 0))
+    return out
+
+
+@pytest.mark.parametrize("limbs", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_the_same_bits_on_every_backend(limbs: int, precision: str) -> None:
+    tape, arrays = solver_like(limbs), inputs(limbs, 11, precision)
+    expected = reference(lower(tape, precision), arrays)
+    assert has_limbs(lower(tape, precision, limbs=True).block)
+    assert not has_limbs(lower(tape, precision).block)
+    shaped = [arrays[0], arrays[1], arrays[2].reshape(-1, 4, 2)]
+    for lanes in (1, 4):
+        found = Function(tape, lanes=lanes)(*shaped)
+        assert all(same_bits(np.reshape(a, b.shape), b) for a, b in zip(found, expected, strict=True))
+    assert all(same_bits(a, b) for a, b in zip(on_gpu(tape, precision, arrays), expected, strict=True))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 8), st.integers(0, 10**6))
+def test_written_out_limbs_have_the_values_of_numpy(limbs: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(5, limbs)), rng.normal(size=5)
+
+    def f(x: Any, y: Any) -> Any:
+        a = spread(*x)
+        b = a * y[0] + a * a
+        return np.array([limb_sum(b), limb_max(b), *picks(b * limb_sum(a), limbs)])
+
+    found = cd.function(f, x=limbs, y=1, cache=False)(x, y[:, None])
+    b = x * y[:, None] + x * x
+    expected = np.column_stack([b.sum(1), b.max(1), b * x.sum(1, keepdims=True)])
+    assert np.allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_constants_of_limbs_fold_limb_by_limb() -> None:
+    def f(x: Any) -> Any:
+        sign = spread(1.0, -1.0, 1.0, -1.0)
+        square = sign * sign
+        assert limb_count(square) == 0  # one for all
+        same = spread(x[0], x[0], x[0], x[0])
+        assert limb_count(same) == 0
+        a = spread(*x)
+        assert spread(*picks(a, 4)).index == a.index
+        return np.array(picks(a * square, 4))
+
+    tape = trace(f, x=4)
+    assert tape.operations == 0
+
+
+def test_a_loop_says_what_is_missing_where_numbers_begin_to_differ_by_limb() -> None:
+    def f(x: Any) -> Any:
+        return limb_sum(loop(lambda i, p: p + spread(*x), x[0], 3))
+
+    with pytest.raises(TraceError, match="start it with limbs.each"):
+        trace(f, x=4)
+    with pytest.raises(TraceError, match="2 to 8 numbers"):
+        trace(lambda x: spread(*x), x=9)
+    with pytest.raises(TraceError, match="needs a number of each limb"):
+        trace(lambda x: limb_sum(x[0]), x=2)
+
+
+def test_blocks_without_limbs_stay_as_they_are() -> None:
+    tape = trace(lambda x: x * 2.0, x=3)
+    assert unrolled(tape.block) is tape.block
