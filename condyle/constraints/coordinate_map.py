@@ -111,6 +111,11 @@ class EvaluatedMap:
         return self.at.q
 
     @property
+    def reduced_q(self) -> Array:
+        """The configuration of the reduced coordinates."""
+        return self.at.c[-1]
+
+    @property
     def dq_dy(self) -> Array:
         """dq/dy in the tangent spaces."""
         assert self.at.total is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from condyle.dynamics.limbs import joined
 from condyle.dynamics.solve import tree_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
@@ -16,7 +17,7 @@ def mass_matrix(model: Model, q: Array) -> Array:
     for i, link in model.inward():
         # everything beyond joint i, as one rigid body
         if link.parent >= 0:
-            I[link.parent] = I[link.parent] + I[i].seen_from(link.pose(q))
+            I[link.parent] = I[link.parent] + joined(link, I[i].seen_from(link.pose(q)))
         for k, S in enumerate(link.axes):
             row = link.v.start + k
             F = I[i] @ S

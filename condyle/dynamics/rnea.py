@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from condyle.dynamics.coriolis import angular_velocities, bias_acceleration, gyroscopic
+from condyle.dynamics.limbs import joined
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Motion
 
@@ -43,7 +44,7 @@ def transmitted_forces(model: Model, q: Array, v: Array, a: Array, wrenches: Wre
     # inward: each joint carries its own link and everything beyond it
     for i, link in model.inward():
         if link.parent >= 0:
-            F[link.parent] = F[link.parent] + link.pose(q) @ F[i]
+            F[link.parent] = F[link.parent] + joined(link, link.pose(q) @ F[i])
     return F
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from condyle.dynamics.kinematics import ancestors
+from condyle.dynamics.limbs import Limbs
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array
 from condyle.tape.limb_values import all_summed, summed, with_term
@@ -57,13 +58,13 @@ WIDTH = 8
 class TreeFactor:
     """L unit lower triangular, `inverse` = 1/D, and for each coordinate its ancestors on the way to the base, nearest first.
 
-    `whole`: the number of coordinates, the first ones, that are of the whole robot where the others are those of each limb.
+    `limbs`: where coordinates are folded (limbs.py).
     """
 
     L: Array
     inverse: Array
     ancestors_of: list[list[int]]
-    whole: int = 0
+    limbs: Limbs | None = None
 
     def solve(self, b: Array, *, negative: bool = False) -> Array:
         """M^-1 b for a vector, or for each column of a matrix; or -M^-1 b, with the same roundings.
@@ -88,9 +89,8 @@ class TreeFactor:
         for j in reversed(range(n)):
             for i in reversed(descendants[j]):
                 for c in columns:
-                    x[j, c] = _less(x[j, c], self.L[i, j] * x[i, c], j < self.whole)
-            if j < self.whole:
-                x[j] = [summed(x_jc) for x_jc in x[j]]
+                    x[j, c] = _less(x[j, c], self.L[i, j] * x[i, c], joining(self.limbs, i, j))
+            x[j] = [summed(x_jc) for x_jc in x[j]]
         for i in range(n):
             for c in columns:
                 x[i, c] = x[i, c] * inverse[i]
@@ -140,28 +140,30 @@ def tree_factor(model: Model, M: Array) -> TreeFactor:
     return pattern_factor(ancestor_dofs(model), M)
 
 
-def _less(entry: Any, term: Any, whole: bool) -> Any:
-    """entry - term; in an entry of the whole robot, less the sum over all limbs of a term of each limb."""
-    return with_term(entry, -term) if whole else entry - term
+def joining(limbs: Limbs | None, i: int, j: int) -> int:
+    """How many limbs add to an entry of the folded coordinate j what they have at i: none if both are of a limb, or of none."""
+    return limbs.count if limbs is not None and i >= len(limbs.whole) > j else 0
 
 
-def pattern_factor(ancestors_of: list[list[int]], M: Array, whole: int = 0) -> TreeFactor:
-    """The same for any pattern that elimination from the last coordinate to the first does not fill.
+def _less(entry: Any, term: Any, limbs: int) -> Any:
+    """entry - term, which is summed over the limbs if they have such a term."""
+    return with_term(entry, -term, limbs) if limbs else summed(entry) - term
 
-    `whole`: see TreeFactor.
-    """
+
+def pattern_factor(ancestors_of: list[list[int]], M: Array, limbs: Limbs | None = None) -> TreeFactor:
+    """The same for any pattern that elimination from the last coordinate to the first does not fill; `limbs`: see TreeFactor."""
     H = np.array(M, dtype=object)
     n = len(ancestors_of)
     L = np.zeros((n, n), dtype=object)
     inverse = np.zeros(n, dtype=object)
     for k in reversed(range(n)):
-        if k == whole - 1:
-            H[:whole, :whole] = all_summed(H[:whole, :whole])
+        if limbs is not None and k == len(limbs.whole) - 1:
+            H[: k + 1, : k + 1] = all_summed(H[: k + 1, : k + 1])
         inverse[k] = 1.0 / H[k, k]
         for i in ancestors_of[k]:
             L[k, i] = H[k, i] * inverse[k]
         for at, i in enumerate(ancestors_of[k]):
             for j in ancestors_of[k][at:]:
-                H[i, j] = _less(H[i, j], L[k, i] * H[k, j], k >= whole > i)
+                H[i, j] = _less(H[i, j], L[k, i] * H[k, j], joining(limbs, k, i))
                 H[j, i] = H[i, j]
-    return TreeFactor(L, inverse, ancestors_of, whole)
+    return TreeFactor(L, inverse, ancestors_of, limbs)

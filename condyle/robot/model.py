@@ -48,6 +48,7 @@ class Link:
     stiffness: float = 0.0  # of a spring about the coordinate `rest`
     rest: float = 0.0
     compensated: tuple[float, float, float, float] = NOT_COMPENSATED  # (mass, mass * position) whose weight a force carries
+    limbs: int = 0  # of a link that stands for the first one of each limb (condyle/dynamics/limbs.py): how many there are
 
     def pose(self, q: Any) -> Pose:
         """X_pi: this link in its parent."""

@@ -27,7 +27,7 @@ class Constraint:
     max_speed: Any  # bound on the speed that it may have to stop
     mass: float  # effective mass
     velocity_scale: float  # velocity change by gravity in one step
-    idle: Any = None  # of a joint limit: whether its force is zero in this step
+    idle: Any = None  # of a joint limit: 1 where its force is zero in this step, else 0
     whole: int = 0  # coordinates, the first ones, of the whole robot, where the others are those of each limb (limbs.py)
     limbs: int = 0  # the number of limbs, each of which has such a constraint; 0 for one of the whole robot
 
@@ -41,25 +41,26 @@ class Constraint:
     def add_impulse(self, impulse: Array, into: Array, sign: float = 1.0) -> None:
         """Add J^T C^T impulse to joint impulses."""
         if self.J is None:
-            into[self.path[0]] = into[self.path[0]] + impulse[0] * sign
+            k = self.path[0]
+            into[k] = with_term(into[k], impulse[0] * sign, 0)
             return
         force = impulse if self.C is None else self.C.T @ impulse
         for column, k in enumerate(self.path):
             more = sign * (self.J[:, column] @ force)
-            into[k] = with_term(into[k], more) if k < self.whole else into[k] + more
+            into[k] = with_term(into[k], more, self.limbs) if k < self.whole else into[k] + more
 
     def add_stiffness(self, stiffness: Array, H: Array) -> None:
         """Add J^T C^T Sigma C J to H."""
         if self.J is None:
             k = self.path[0]
-            H[k, k] = H[k, k] + stiffness[0, 0]
+            H[k, k] = with_term(H[k, k], stiffness[0, 0], 0)
             return
         rotated = stiffness if self.C is None else self.C.T @ stiffness @ self.C
         SJ = rotated @ self.J
         for a, i in enumerate(self.path):
             for b, j in enumerate(self.path[: a + 1]):
                 more = self.J[:, a] @ SJ[:, b]
-                H[i, j] = with_term(H[i, j], more) if max(i, j) < self.whole else H[i, j] + more
+                H[i, j] = with_term(H[i, j], more, self.limbs) if max(i, j) < self.whole else H[i, j] + more
                 H[j, i] = H[i, j]
 
 
@@ -75,7 +76,7 @@ class ListPart:
     """The steps of the interior-point method for a list of constraints. `state`: the unknowns of each."""
 
     def __init__(self, constraints: list[Constraint], v: Array) -> None:
-        self.constraints = constraints
+        self.constraints, self.limbs = constraints, [b.limbs for b in constraints]
         self.before = [b.velocity(v) for b in constraints]
 
     def add_drives(self, p: Array, inverse: Array, push: Array) -> None:
@@ -103,7 +104,7 @@ class ListPart:
             more = {"final": b.law.kappa * degree, "extra": extra * degree, "scale": b.mass * b.velocity_scale * b.velocity_scale}
             for name in terms:
                 terms[name].append(more[name])
-        return state, {name: sum_of_all(values) for name, values in terms.items()}
+        return state, {name: sum_of_all(values, self.limbs) for name, values in terms.items()}
 
     def varying(self, state: list[Iterate]) -> list[Iterate]:
         """The state where a loop starts: of constraints of limbs, numbers that may differ by limb from now on."""
@@ -126,7 +127,7 @@ class ListPart:
             b.add_stiffness(b.law.stiffness(scaled.Q_inverse), H)
             self.scaled.append(scaled)
         error = largest_of_all([s.error for s in self.scaled]) if self.scaled else 0.0
-        return state, {"energy": sum_of_all([s.energy for s in self.scaled]), "error": error}
+        return state, {"energy": sum_of_all([s.energy for s in self.scaled], self.limbs), "error": error}
 
     def predictor(self, state: Any, right: Array, live: Any) -> Any:
         """Add the impulses towards the solution to the right-hand side."""

@@ -163,15 +163,17 @@ def contact_constraints(world: World, q: Array, v: Array, points: Iterable[int] 
     return out
 
 
-def contact_table(world: World, q: Array, T: Array | None = None) -> ContactTable | None:
+def contact_table(
+    world: World, q: Array, T: Array | None = None, poses: tuple[Pose, list[Pose]] | None = None
+) -> ContactTable | None:
     """The contacts at q of the points that are in a table, in the coordinates of contact_frame.py; None without such points.
 
-    `T`: velocities of a constrained robot by the reduced ones.
+    `T`: velocities of a constrained robot by the reduced ones. `poses`: those of `root_poses`, where they are known.
     """
     layout = world.point_table
     if layout is None:
         return None
-    X_0F, X = root_poses(world.model, q)
+    X_0F, X = root_poses(world.model, q) if poses is None else poses
     rotation = ground_axes(world, q)
     S = np.array([motion.vector() for motion in axes(world.model, X)], dtype=object)
     if rotation is not None:
@@ -229,7 +231,7 @@ def joint_constraints(world: World, q: Array, v: Array) -> list[Constraint]:
         speed = abs(v[k]) + scale
         if joint.lower is not None or joint.upper is not None:
             angle = q[position(world, k)]
-            law, idle = limit_law(world, k, angle, v[k]), limit_depth(world, k, angle)[0] <= 0.0
+            law, idle = limit_law(world, k, angle, v[k]), where(limit_depth(world, k, angle)[0] <= 0.0, 1.0, 0.0)
             out.append(Constraint(law, (k,), None, None, speed, joint.inertia, scale, idle))
         if constant(joint.friction) != 0.0:
             # a parameter may be zero, and the law must not be singular

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any, ClassVar
 
 import numpy as np
 
+from condyle.dynamics.limbs import Limbs
 from condyle.robot.spatial import Array
 from condyle.simulate.constraint_list import Constraint
-from condyle.simulate.friction_cone import Polytope, ScaledPolytope
+from condyle.simulate.friction_cone import Polytope, ScaledPolytope, largest
+from condyle.simulate.limbs import fold_constraints, grouped
 from condyle.simulate.table_part import Fields, Point, Rows
-from condyle.tape.array import where
-from condyle.tape.table import table
+from condyle.tape.limb_values import largest_of_all, picks
+from condyle.tape.loop import loop
+from condyle.tape.table import empty_table, table
+
+
+def _numbers(b: Constraint) -> list[Any]:
+    """What the row of a limit needs to know."""
+    assert isinstance(b.law, Polytope)
+    return [1.0 - b.idle, b.law.E[0, 0], b.law.kappa, b.law.per, b.mass, b.max_speed]
 
 
 class LimitRows(Rows):
@@ -29,14 +36,27 @@ class LimitRows(Rows):
     UNKNOWNS = 1
     WRENCH, STIFFNESS = 1, 1
 
-    def __init__(self, constraints: list[Constraint]) -> None:
+    def __init__(self, constraints: list[Constraint], limbs: Limbs | None = None) -> None:
         self.constraints, self.links, self.rows = constraints, len(constraints), 1
-        numbers = []
-        for b in constraints:
-            assert isinstance(b.law, Polytope)
-            active = where(b.idle, 0.0, 1.0)
-            numbers.append([active, b.law.E[0, 0], b.law.kappa, b.law.per, b.mass, b.max_speed])
-        self.numbers = table(np.array(numbers, dtype=object))
+        groups = None if limbs is None else grouped(limbs, constraints)
+        if limbs is None or groups is None:
+            self.touches = largest([1.0 - b.idle for b in constraints])
+            self.numbers = table(np.array([_numbers(b) for b in constraints], dtype=object))
+            return
+        # folded, and unfolded where a joint is beyond its limit
+        merged = [_numbers(fold_constraints(limbs, [constraints[k] for k in group])) for group in groups]
+        self.touches = largest_of_all([row[0] for row in merged])
+
+        def unfolded(_: Any, carry: Any) -> Any:
+            made, rows = carry
+            for group, row in zip(groups, rows, strict=True):
+                entries = [picks(x, len(group)) for x in row]
+                for k, place in enumerate(group):
+                    made = made.set(place, [e[k] for e in entries])
+            return made, rows
+
+        start = empty_table((len(constraints), len(merged[0]))), np.array(merged, dtype=object)
+        self.numbers, _ = loop(unfolded, start, 1, until=lambda _: self.touches < 0.5, body_keeps_tables=True)
 
     def active(self, row: Any) -> Any:
         """Whether a joint is beyond its limit."""
@@ -44,7 +64,7 @@ class LimitRows(Rows):
 
     def any_active(self) -> Any:
         """Whether any joint is beyond its limit."""
-        return functools.reduce(operator.or_, [~b.idle for b in self.constraints])
+        return self.touches > 0.5
 
     def motions(self, v: Array) -> Array:
         """(joints, 1)."""

@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condyle.dynamics.limbs import Limbs, find_limbs
 from condyle.dynamics.solve import TreeFactor, pattern_factor
 from condyle.robot import rounded
 from condyle.robot.spatial import Array
 from condyle.simulate.constraint_list import Constraint, ListPart, started
 from condyle.simulate.contact_table import ContactRows, ContactTable
 from condyle.simulate.friction_cone import Iterate, largest
-from condyle.simulate.limbs import Limbs, find_limbs
+from condyle.simulate.limbs import fold_constraints, grouped
 from condyle.simulate.limit_table import LimitRows
 from condyle.simulate.table_part import Rows, TablePart
 from condyle.tape.array import isfinite, where
-from condyle.tape.limb_values import all_summed, limb_sum, picks, sum_of_all
+from condyle.tape.limb_values import all_summed, picks
 from condyle.tape.loop import loop
 from condyle.tape.precision import by_precision
 from condyle.tape.table import fill_table, zeros_table
@@ -97,19 +98,19 @@ class Motion:
 
     def times(self, x: Array) -> Array:
         """M x."""
-        if self.limbs is None:
-            return self.M @ x
-        n = len(self.limbs.whole)
-        own = self.M[:n, :n] @ x[:n]
-        return np.concatenate([own + [limb_sum(row @ x[n:]) for row in self.M[:n, n:]], self.M[n:] @ x])
+        return self.M @ x if self.limbs is None else self.limbs.times(self.M, x)
 
     def dot(self, a: Array, b: Array) -> Any:
         """a . b over all coordinates."""
-        return a @ b if self.limbs is None else sum_of_all(a * b)
+        return a @ b if self.limbs is None else self.limbs.dot(a, b)
+
+    def sum(self, a: Array) -> Any:
+        """The sum over all coordinates."""
+        return sum(a, 0.0) if self.limbs is None else self.limbs.sum(a)
 
     def factor(self, H: Array) -> TreeFactor:
         """The factors of a matrix with the pattern of M."""
-        return pattern_factor(self.ancestor_dofs, H, 0 if self.limbs is None else len(self.limbs.whole))
+        return pattern_factor(self.ancestor_dofs, H, self.limbs)
 
     def relative_norm(self, change: Array, M_change: Array, dv: Array, scale: Any) -> Any:
         """The norm of dv, relative to that of the velocities v and v + change.
@@ -156,19 +157,18 @@ def solve(
         return Solution(pattern_factor(ancestor_dofs, M).solve(p), [], 0.0)
     limits = [k for k, b in enumerate(constraints) if b.idle is not None]
     listed = [k for k in range(len(constraints)) if k not in limits]
-    kinds: list[Rows] = [LimitRows([constraints[k] for k in limits])] if limits else []
-    kinds += [ContactRows(contacts)] if contacts is not None else []
-
     limbs = find_limbs(ancestor_dofs)
-    groups = None if limbs is None else limbs.groups([constraints[k] for k in listed])
+    groups = None if limbs is None else grouped(limbs, [constraints[k] for k in listed])
     if limbs is None or groups is None:
         limbs, groups = None, [[k] for k in range(len(listed))]
     singles = [constraints[k] for k in listed]
-    folded = singles if limbs is None else [limbs.fold_constraints([singles[k] for k in group]) for group in groups]
+    folded = singles if limbs is None else [fold_constraints(limbs, [singles[k] for k in group]) for group in groups]
+    kinds: list[Rows] = [LimitRows([constraints[k] for k in limits], limbs)] if limits else []
+    kinds += [ContactRows(contacts)] if contacts is not None else []
     now = Motion.of(ancestor_dofs, M, p, v, limbs)
     inverse = inverse if limbs is None else limbs.fold(inverse)
     free, unsolved = _free_motion(now, kinds) if not listed else (now.at_rest, np.inf)
-    solvable = isfinite(sum_of_all(now.p) + sum_of_all(now.v))
+    solvable = isfinite(now.sum(now.p) + now.sum(now.v))
     # in high precision the residual must be smaller
     enough = limit() if tolerance > PRECISE else min(LIMIT, rounded.power(tolerance, 0.4))
     pattern = [(i, j) for i, others in enumerate(ancestor_dofs) for j in (i, *others)]
@@ -210,7 +210,7 @@ def _free_motion(now: Motion, kinds: list[Rows]) -> tuple[Array, Any]:
         return found
 
     dv = loop(alone, now.at_rest, 1, until=lambda _: touches)
-    total = sum_of_all(dv)
+    total = now.sum(dv)
     # NaN where the state is not finite
     return dv, where(touches, np.inf, total - total)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from condyle.simulate.constraint_list import Constraint
 from condyle.simulate.contact_frame import from_ground_axes, ground_axes, matrix_to_ground_axes, surface, to_ground_axes
 from condyle.simulate.contact_table import ContactTable
 from condyle.simulate.contacts import contact_constraints, contact_table, joint_constraints, position
+from condyle.simulate.folded_world import FoldedWorld, folded
 from condyle.simulate.integrate_pose import transport_acceleration
 from condyle.simulate.solution import Equations, solution
 from condyle.simulate.solver import Solution
@@ -56,16 +57,22 @@ class Problem:
     products: VelocityProducts
 
 
-def problem(world: World, x: Inputs) -> Problem:
-    """The equation of motion over one step, in the reduced velocities."""
+class Terms(NamedTuple):
+    """M, p and the velocity products of a step, in the axes of the base."""
+
+    M: Array
+    p: Array
+    products: VelocityProducts
+
+
+def problem(world: World, x: Inputs, *, fold: bool = False) -> Problem:
+    """The equation of motion over one step, in the reduced velocities; `fold`: written for one limb that stands for all."""
     at = world.at(x.q)
     full = replace(x, q=at.q, v=at.lift(x.v))
-    bias = bias_force(world, at, x.v)
-    p = motors(world, x.u) + springs(world, full) + external(world, full) - bias
-    p = at.project(world.h * p - np.array(implicit_gains(world)) * full.v)
-    M = at.congruence(driven(world, augmented(world, mass_matrix(world.model, full.q))))
-    products = velocity_products(world, M, at.project(bias), x.q, x.v)
-    p = p - products.momentum * products.lost
+    other = folded(world) if fold else None
+    if other is not None:
+        return folded_problem(other, at, full)
+    M, p, products = terms(world, at, full, x.v, external(world, full))
     listed = [*contact_constraints(world, full.q, full.v, world.listed_points), *joint_constraints(world, full.q, full.v)]
     contacts = contact_table(world, full.q, at.T)
     rotation = ground_axes(world, full.q) if listed or contacts is not None else None
@@ -80,6 +87,38 @@ def problem(world: World, x: Inputs) -> Problem:
         full,
         products,
     )
+
+
+def folded_problem(world: FoldedWorld, at: EvaluatedMap, full: Inputs) -> Problem:
+    """The same in folded coordinates, unfolded at the end: what the solver folds again is not computed."""
+    limbs, robot = world.limbs, world.of
+    x = replace(full, q=world.configuration(full.q), v=limbs.fold(full.v), u=world.controls(full.u))
+    M, p, products = terms(world, world.at(x.q), x, x.v, limbs.fold(external(robot, full)))
+    touching, joints = contact_constraints(world, x.q, x.v), joint_constraints(world, x.q, x.v)
+    contacts = None if robot.point_table is None else contact_table(robot, full.q, None, world.poses(x.q))
+    rotation = ground_axes(world, x.q) if touching or joints or contacts is not None else None
+    unfolded = replace(products, M=limbs.unfold_matrix(M), v=limbs.unfold(products.v), momentum=limbs.unfold(products.momentum))
+    return Problem(
+        limbs.unfold_matrix(matrix_to_ground_axes(rotation, M)),
+        limbs.unfold(to_ground_axes(rotation, p)),
+        limbs.unfold(to_ground_axes(rotation, x.v)),
+        [*world.contacts(touching), *world.joint_constraints(joints)],
+        contacts,
+        rotation,
+        at,
+        full,
+        unfolded,
+    )
+
+
+def terms(world: World, at: EvaluatedMap, full: Inputs, v: Array, outside: Array) -> Terms:
+    """M, p and the velocity products; `full`: the state in all coordinates, `v` the reduced velocity, `outside`: further forces."""
+    bias = bias_force(world, at, v)
+    p = motors(world, full.u) + springs(world, full) + outside - bias
+    p = at.project(world.h * p - np.array(implicit_gains(world)) * full.v)
+    M = at.congruence(driven(world, augmented(world, mass_matrix(world.model, full.q))))
+    products = velocity_products(world, M, at.project(bias), at.reduced_q, v)
+    return Terms(M, p - products.momentum * products.lost, products)
 
 
 def bias_force(world: World, at: EvaluatedMap, v: Array) -> Array:
@@ -124,7 +163,7 @@ class NextVelocity:
 
 def next_velocity(world: World, x: Inputs) -> NextVelocity:
     """The velocity after one step from a state."""
-    now = problem(world, x)
+    now = problem(world, x, fold=True)
     solution = solved(world, now)
     found = in_body_axes(now, solution)
     a = found.dv * (1.0 / world.h) - transport_acceleration(world, x.v)

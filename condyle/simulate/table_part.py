@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from condyle.dynamics.limbs import Limbs
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
-from condyle.simulate.limbs import Limbs
 from condyle.tape.array import where
 from condyle.tape.limb_values import with_term
 from condyle.tape.loop import loop
@@ -166,7 +166,14 @@ class TablePart:
             here = loop(lambda k, x: where(kind.active(l * m + k), live, x), 0.0, kind.rows)
             return found.set(l, [here]), np.maximum(every, here)
 
-        self.touched, self.any = loop(on_link, (zeros_table((kind.links, 1)), 0.0), kind.links)
+        start = zeros_table((kind.links, 1)), 0.0
+        if limbs is None:
+            self.touched, self.any = loop(on_link, start, kind.links)
+            return
+        # a table of which nothing touches may not be there
+        live = self.live = where(kind.any_active(), live, 0.0)
+        looked_at = lambda _, carry: loop(on_link, carry, kind.links)  # noqa: E731
+        self.touched, self.any = loop(looked_at, start, 1, until=lambda _: live < 0.5, body_keeps_tables=True)
 
     # ---- the method's steps
 
@@ -381,7 +388,7 @@ class TablePart:
             r[self.coordinates] = sums
             return
         for k, x in enumerate(self.limbs.fold(self.among_all(sums))):
-            r[k] = with_term(r[k], x) if k < len(self.limbs.whole) else r[k] + x
+            r[k] = with_term(r[k], x, 0)
 
     def entries(self, H: Array) -> list[Any]:
         """The entries of H in its pattern, to which the rows add."""
@@ -393,10 +400,10 @@ class TablePart:
             for (i, j), x in zip(self.pattern, entries, strict=True):
                 H[i, j] = H[j, i] = x
             return
-        added, whole = self.limbs.fold_matrix(self.matrix(entries)), len(self.limbs.whole)
+        added = self.limbs.fold_matrix(self.matrix(entries))
         for i in range(len(H)):
             for j in range(i + 1):
-                H[i, j] = H[j, i] = with_term(H[i, j], added[i, j]) if i < whole else H[i, j] + added[i, j]
+                H[i, j] = H[j, i] = with_term(H[i, j], added[i, j], 0)
 
     # ---- loops
 

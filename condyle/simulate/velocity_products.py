@@ -47,9 +47,9 @@ def velocity_products(world: World, M: Array, bias: Array, q: Array, v: Array) -
     if not limits_products(world):
         return VelocityProducts(M, np.zeros(world.nv), np.zeros(world.nv), 0.0, 1.0)
     v, fall = without_translation(world, v), free_fall(world, q)
-    momentum, bias = M @ v, bias + M @ fall
-    change = quotients([(b * b, M[k, k]) for k, b in enumerate(bias)])
-    ratio = change * (world.h * world.h / LARGEST) / (v @ momentum + weight_energy(world))
+    momentum, bias = world.times(M, v), bias + world.times(M, fall)
+    change = world.over_coordinates(quotients, [(b * b, M[k, k]) for k, b in enumerate(bias)])
+    ratio = change * (world.h * world.h / LARGEST) / (world.dot(v, momentum) + weight_energy(world.plain))
     u = np.maximum(ratio - 1.0, 0.0)
     most = 1.0 + u * u
     cube = u * u * u

@@ -236,6 +236,25 @@ class World:
         """Entries of a control."""
         return len(self.actuated)
 
+    # ---- arithmetic that sums over coordinates, of which a FoldedWorld has fewer
+
+    @property
+    def plain(self) -> World:
+        """The world of all coordinates: this one, unless it is folded."""
+        return self
+
+    def times(self, M: Array, x: Array) -> Array:
+        """M x."""
+        return M @ x
+
+    def dot(self, a: Array, b: Array) -> Any:
+        """a . b."""
+        return a @ b
+
+    def over_coordinates(self, of: Callable[[list[Any]], Any], terms: list[Any]) -> Any:
+        """of(terms), one for each coordinate, where of(a + b) = of(a) + of(b)."""
+        return of(terms)
+
     def key(self) -> str:
         """A text that differs whenever a step of this world may."""
         ground = "" if self.ground is None else self.ground.key()

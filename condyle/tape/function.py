@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
 from condyle.tape.device import device_call, on_device
 from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
+from condyle.tape.limbs import has_limbs, unrolled
 from condyle.tape.parameter import Parameter
 from condyle.tape.passes import lower
 from condyle.tape.progress import compiling
@@ -234,8 +236,9 @@ class Function:
 
     @cached_property
     def differentiable(self) -> Tape:
-        """The tape whose derivatives are taken."""
-        return self.tape if self._differentiable is None else self._differentiable()
+        """The tape whose derivatives are taken, with limbs written out."""
+        tape = self.tape if self._differentiable is None else self._differentiable()
+        return replace(tape, block=unrolled(tape.block)) if has_limbs(tape.block) else tape
 
     def jvp(self, wrt: str | Sequence[str] | None = None) -> Function:
         """A function of the inputs and of a direction <input>_tangent per input that gives <output>_tangent = J tangent."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import TraceError
-from condyle.tape.scalar import Scalar, caller
+from condyle.tape.scalar import Scalar, caller, constant
 from condyle.tape.table import current
 
 MOST = 8  # limbs
@@ -77,12 +78,19 @@ def _number(x: Any) -> Any:
     return x if isinstance(x, Scalar) else float(x)
 
 
-def sum_of_all(values: Any) -> Any:
-    """The sum of numbers of the whole robot and of numbers of limbs, the latter over all limbs."""
-    values = np.asarray(values, dtype=object).ravel().tolist()
-    own, others = [x for x in values if limb_count(x)], [x for x in values if not limb_count(x)]
+def sum_over(x: Any, limbs: int) -> Any:
+    """The sum over all limbs of a number of each limb, which may be the same for all."""
+    if not limb_count(x) and constant(x) == 0.0:
+        return 0.0
+    return limb_sum(each(x, limbs))
+
+
+def sum_of_all(values: Any, limbs: Sequence[int]) -> Any:
+    """The sum of numbers; `limbs`: 0 for one of the whole robot, or how many limbs have such a number."""
+    count = max(limbs, default=0)
+    own, others = [x for x, n in zip(values, limbs, strict=True) if n], [x for x, n in zip(values, limbs, strict=True) if not n]
     sums = [sum(others[1:], others[0])] if others else []
-    sums += [limb_sum(sum(own[1:], own[0]))] if own else []
+    sums += [sum_over(sum(own[1:], own[0]), count)] if own else []
     return sum(sums[1:], sums[0]) if sums else 0.0
 
 
@@ -103,22 +111,23 @@ def _maximum(values: list[Any]) -> Any:
 class LimbSum:
     """own + the sum of `partial` over the limbs, which is made once, when all terms are there."""
 
-    __slots__ = ("own", "partial")
+    __slots__ = ("limbs", "own", "partial")
 
-    def __init__(self, own: Any, partial: Any) -> None:
-        self.own, self.partial = own, partial
+    def __init__(self, own: Any, partial: Any, limbs: int) -> None:
+        self.own, self.partial, self.limbs = own, partial, limbs
 
 
-def with_term(entry: Any, term: Any) -> Any:
-    """A number of the whole robot with a further term, which is summed over the limbs if it is one of each limb."""
-    if not limb_count(term):
-        return LimbSum(entry.own + term, entry.partial) if isinstance(entry, LimbSum) else entry + term
-    return LimbSum(entry.own, entry.partial + term) if isinstance(entry, LimbSum) else LimbSum(entry, term)
+def with_term(entry: Any, term: Any, limbs: int) -> Any:
+    """A number of the whole robot with a further term; `limbs`: 0, or how many limbs have such a term, over which it is summed."""
+    own, partial = (entry.own, entry.partial) if isinstance(entry, LimbSum) else (entry, None)
+    if not limbs:
+        return LimbSum(own + term, partial, entry.limbs) if isinstance(entry, LimbSum) else own + term
+    return LimbSum(own, term if partial is None else partial + term, limbs)
 
 
 def summed(entry: Any) -> Any:
     """The number with its sum over the limbs."""
-    return entry.own + limb_sum(entry.partial) if isinstance(entry, LimbSum) else entry
+    return entry.own + sum_over(entry.partial, entry.limbs) if isinstance(entry, LimbSum) else entry
 
 
 def all_summed(entries: Any) -> Any:

@@ -53,6 +53,19 @@ def ptx_source(tape: Tape, precision: str, *, sm: int = 70, strided: Collection[
     return PtxKernel(tape, precision, strided=strided).source(sm)
 
 
+def in_order(block: Block, done: int | None) -> list[int]:
+    """The nodes of a block, with what decides whether a loop has ended before the rest of its body."""
+    if done is None:
+        return list(range(len(block.nodes)))
+    first, waiting = {done}, [done]
+    while waiting:
+        for a in block.nodes[waiting.pop()].args:
+            if a not in first:
+                first.add(a)
+                waiting.append(a)
+    return [*sorted(first), *[i for i in range(len(block.nodes)) if i not in first]]
+
+
 @dataclass(frozen=True)
 class Column:
     """Where a column of a table lies: entry r at  base + (stride * r + offset) * (bytes of an entry)."""
@@ -336,7 +349,8 @@ class PtxKernel:
         values: dict[int, Value] = {}
         tables: dict[int, PtxTable] = {}
         used = used_as_numbers(block, {k: bounds for k, (_, bounds) in counters.items()})
-        for i, (op, args, data) in enumerate(block.nodes):
+        for i in in_order(block, done):
+            op, args, data = block.nodes[i]
             if op == "param":
                 values[i] = params[data]
             elif op == "limb":
@@ -615,6 +629,9 @@ class PtxKernel:
             self.store(column, counter, self.value(values, body.results[loop.carries + c]))
         self.move({x: self.value(values, body.results[j]) for j, x in enumerate(carry) if isinstance(x, str)})
         self.carry_tables([(made[body.results[j]], x) for j, x in enumerate(carry) if isinstance(x, PtxTable)])
+        if count == 1:
+            self.do(f"{end}:")
+            return
         self.do(f"add.s64 {counter}, {counter}, {-1 if loop.reverse else 1};")
         more = f"setp.ge.s64 {{r}}, {counter}, 0;" if loop.reverse else f"setp.lt.s64 {{r}}, {counter}, {count};"
         self.do(f"@{self.put(more, 'pred')} bra {begin};")

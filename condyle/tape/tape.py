@@ -85,7 +85,7 @@ def limbs_of(node: Node, nodes: Sequence[Node], known: Mapping[int, int]) -> int
     if op == "get":
         owner = nodes[args[0]].data
         return limb_counts(owner.body).get(owner.body.results[data], 0) if isinstance(owner, Loop) else 0
-    if op in OPS:
+    if op in OPS or op == "index":
         return max([known.get(a, 0) for a in args], default=0)
     return 0
 

@@ -12,6 +12,7 @@ from condyle.errors import TraceError
 from condyle.tape.array import assemble
 from condyle.tape.dead_code import dead_code
 from condyle.tape.graph import Graph, collection_paused
+from condyle.tape.limbs import unrolled
 from condyle.tape.ops import OPS, REAL
 from condyle.tape.pytree import flatten
 from condyle.tape.scalar import Scalar
@@ -75,7 +76,10 @@ def _trace(function: Callable[..., Any], shapes: dict[str, Shape], graph: Graph)
     if not outputs:
         raise TraceError(f"{name} returned nothing to compute; return an array, or a tuple or dict of arrays")
     ports = (*inputs, *[Port(p.name, p.shape, parameter=p) for p, _ in graph.parameters.values() if p is not None])
-    return Tape(name if name.isidentifier() else "function", dead_code(graph.block(results)), ports, tuple(outputs))
+    block = dead_code(graph.block(results))
+    # derivatives are taken of limbs written out
+    block = block if graph.values_only else dead_code(unrolled(block))
+    return Tape(name if name.isidentifier() else "function", block, ports, tuple(outputs))
 
 
 def port_params(graph: Graph, port: Port) -> list[Any]:

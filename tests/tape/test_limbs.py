@@ -21,7 +21,7 @@ from condyle.tape.loop import loop, scan
 from condyle.tape.passes import lower
 from condyle.tape.ptx import lanes_of, ptx_source
 from condyle.tape.tape import Tape
-from condyle.tape.trace import Rows, trace
+from condyle.tape.trace import Rows, trace, trace_values
 
 
 def solver_like(limbs: int, seed: int = 0) -> Tape:
@@ -47,9 +47,13 @@ def solver_like(limbs: int, seed: int = 0) -> Tape:
 
         p, q = loop(body, (each(0.25, limbs), y[1]), 6, until=lambda state: state[1] > 3.0)
         _, rows = scan(lambda i, state, row: (state, row[0] * pick(p, 0) + row[1]), np.zeros(1), t)
-        return {"sums": np.array([total, q, sum_of_all([p, q, a])]), "each": np.array(picks(p, limbs)), "rows": rows}
+        return {
+            "sums": np.array([total, q, sum_of_all([p, q, a], [limbs, 0, limbs])]),
+            "each": np.array(picks(p, limbs)),
+            "rows": rows,
+        }
 
-    return trace(f, x=2 * limbs, y=2, t=Rows(4, 2))
+    return trace_values(f, x=2 * limbs, y=2, t=Rows(4, 2))
 
 
 def inputs(limbs: int, states: int, precision: str, seed: int = 1) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from condyle.errors import BackendError, ShapeError
 from condyle.tape.array import fma, where
 from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.interpret import Arithmetic, Ieee, evaluate
+from condyle.tape.limbs import unrolled
 from condyle.tape.loop import loop
 from condyle.tape.passes import lower
 from condyle.tape.tape import Tape
@@ -46,7 +47,7 @@ class InterpretedKernel(Kernel):
                     params += (
                         [self.arithmetic.table(entries, len(entries) // port.columns, port.columns)] if port.table else entries
                     )
-                results = iter(evaluate(self.tape.block, params, self.arithmetic))
+                results = iter(evaluate(unrolled(self.tape.block), params, self.arithmetic))
                 for port, array in zip(self.tape.outputs, out, strict=True):
                     array[lane, :] = [*(chain.from_iterable(next(results)) if port.table else islice(results, port.size))]
 

@@ -13,6 +13,7 @@ from typing import Any
 from condyle.errors import BackendError, require
 from condyle.tape.dead_code import dead_code
 from condyle.tape.interpret import OPERATORS, Arithmetic, evaluate
+from condyle.tape.limbs import unrolled
 from condyle.tape.ops import ELEMENTARY, INT, OPS
 from condyle.tape.passes import operations_used
 from condyle.tape.tape import Block, Loop, Port, Tape, operations
@@ -29,7 +30,7 @@ def casadi_function(tape: Tape, name: str | None = None) -> Any:
     casadi = require("casadi", "casadi", "exporting to CasADi")
     if any(port.run_time for port in tape.inputs):
         raise BackendError(f"{tape.name}: CasADi has no number of rows that is known at run time; trace it with that number")
-    block = dead_code(tape.block)
+    block = dead_code(unrolled(tape.block))
     if words := sorted(op for op in operations_used(block) if op in OPS and INT in (OPS[op].gives, *OPS[op].takes)):
         raise BackendError(
             f"{tape.name}: CasADi has no words of 32 bits, so it cannot take {', '.join(words)}; pass random numbers as an input"

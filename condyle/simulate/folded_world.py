@@ -1,0 +1,264 @@
+"""A world whose robot has one limb that stands for all: the equations of a step, written for it (condyle/dynamics/limbs.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.dynamics.kinematics import root_poses
+from condyle.dynamics.limbs import Limbs, as_array, find_limbs, merged
+from condyle.robot.joints import Kind, Prismatic, Revolute
+from condyle.robot.model import Link, Model
+from condyle.robot.spatial import Array, Inertia, Pose
+from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.points import ContactPoint
+from condyle.simulate.terrain import Plane, Slope
+from condyle.simulate.world import World
+from condyle.tape.limb_values import picks, spread, sum_over
+
+
+@dataclass(frozen=True)
+class FoldedWorld(World):
+    """A world in folded coordinates; scales of the whole robot are those of the world that it was made of."""
+
+    of: World = field(kw_only=True)
+    limbs: Limbs = field(kw_only=True)
+    links: tuple[tuple[int, ...], ...] = field(kw_only=True)  # of each link: the links that it stands for
+    point_groups: tuple[tuple[int, ...], ...] = field(kw_only=True)  # of each point: the points that it stands for
+
+    @property
+    def plain(self) -> World:
+        """The world of all coordinates."""
+        return self.of
+
+    @property
+    def gravity(self) -> Any:
+        """That of the world."""
+        return self.of.gravity
+
+    @property
+    def nominal_load(self) -> Any:
+        """That of the world."""
+        return self.of.nominal_load
+
+    @property
+    def stiffness(self) -> Any:
+        """That of the world."""
+        return self.of.stiffness
+
+    @property
+    def listed_points(self) -> list[int]:
+        """All: those in tables are not folded."""
+        return list(range(len(self.points)))
+
+    @cached_property
+    def effective_masses(self) -> tuple[Any, ...]:
+        """Those of the world."""
+        return tuple(merged([self.of.effective_masses[k] for k in group]) for group in self.point_groups)
+
+    def times(self, M: Array, x: Array) -> Array:
+        """M x."""
+        return self.limbs.times(M, x)
+
+    def dot(self, a: Array, b: Array) -> Any:
+        """a . b over all coordinates of the robot."""
+        return self.limbs.dot(a, b)
+
+    def over_coordinates(self, of: Any, terms: list[Any]) -> Any:
+        """of(terms), one for each coordinate of the robot, where of(a + b) = of(a) + of(b)."""
+        n = len(self.limbs.whole)
+        return of(terms[:n]) + sum_over(of(terms[n:]), self.limbs.count)
+
+    # ---- numbers of a step
+
+    def configuration(self, q: Array) -> Array:
+        """A configuration, folded."""
+        links = self.of.model.links
+        entries: list[Any] = []
+        for group in self.links:
+            rows = [q[links[i].q] for i in group]
+            entries += list(rows[0]) if len(group) == 1 else [spread(*column) for column in zip(*rows, strict=True)]
+        return as_array(entries)
+
+    def controls(self, u: Array) -> Array:
+        """Controls, folded."""
+        place = {k: j for j, k in enumerate(self.of.actuated)}
+        n, out = len(self.limbs.whole), []
+        for k in self.actuated:
+            own = [self.limbs.whole[k]] if k < n else [limb[k - n] for limb in self.limbs.limbs]
+            out.append(u[place[own[0]]] if len(own) == 1 else spread(*[u[place[i]] for i in own]))
+        return as_array(out)
+
+    # ---- and unfolded again
+
+    def poses(self, q: Array) -> tuple[Pose, list[Pose]]:
+        """`root_poses` of all links of the robot, at a folded configuration."""
+        X_0F, folded = root_poses(self.model, q)
+        out: list[Any] = [None] * len(self.of.model.links)
+        for group, X in zip(self.links, folded, strict=True):
+            R, p = ([picks(x, len(group)) for x in np.ravel(part)] for part in (X.R, X.p))
+            for k, i in enumerate(group):
+                out[i] = X if len(group) == 1 else Pose(as_array([e[k] for e in R]).reshape(3, 3), as_array([e[k] for e in p]))
+        return X_0F, out
+
+    def contacts(self, constraints: Sequence[Constraint]) -> list[Constraint]:
+        """One constraint for each listed point of the robot, of one for each folded point."""
+        found = {
+            k: b
+            for group, b in zip(self.point_groups, constraints, strict=True)
+            for k, b in zip(group, self.separate(b), strict=True)
+        }
+        return [found[k] for k in self.of.listed_points]
+
+    def joint_constraints(self, constraints: Sequence[Constraint]) -> list[Constraint]:
+        """Constraints of joints in the order of all coordinates."""
+        found: dict[int, list[Constraint]] = {}
+        for b in constraints:
+            for own in self.separate(b):
+                found.setdefault(own.path[0], []).append(own)
+        return [b for k in sorted(found) for b in found[k]]
+
+    def separate(self, b: Constraint) -> list[Constraint]:
+        """A constraint of each limb as one for each, or the one of the whole robot."""
+        n, limbs = len(self.limbs.whole), self.limbs
+        if max(b.path) < n:
+            return [replace(b, path=tuple(limbs.whole[k] for k in b.path))]
+        laws = _separate({f.name: getattr(b.law, f.name) for f in fields(b.law)}, limbs.count)
+        names = ("J", "C", "max_speed", "mass", "velocity_scale", "idle")
+        numbers = _separate({name: getattr(b, name) for name in names}, limbs.count)
+        out = []
+        for limb, law, own in zip(limbs.limbs, laws, numbers, strict=True):
+            path = tuple(limbs.whole[k] if k < n else limb[k - n] for k in b.path)
+            out.append(replace(b, law=replace(b.law, **law), path=path, **own))
+        return out
+
+
+def _separate(numbers: dict[str, Any], limbs: int) -> list[dict[str, Any]]:
+    """The numbers of each limb."""
+    out: list[dict[str, Any]] = [{} for _ in range(limbs)]
+    for name, value in numbers.items():
+        if value is None:
+            parts: list[Any] = [None] * limbs
+        elif isinstance(value, np.ndarray):
+            entries = [picks(x, limbs) for x in value.ravel().tolist()]
+            parts = [as_array([e[k] for e in entries]).reshape(value.shape) for k in range(limbs)]
+        else:
+            parts = picks(value, limbs)
+        for k, part in enumerate(parts):
+            out[k][name] = part
+    return out
+
+
+def folded(world: World) -> FoldedWorld | None:
+    """The world with one limb for all; None for a robot without limbs, or with limbs that differ in more than numbers."""
+    if not world.coordinate_map.identity or not isinstance(world.ground, Plane | Slope | None):
+        return None
+    limbs = find_limbs(world.ancestor_dofs)
+    links = None if limbs is None else _link_groups(world.model, limbs)
+    points = None if links is None else _point_groups(world, links)
+    actuated = None if limbs is None else _actuated(world, limbs)
+    if limbs is None or links is None or points is None or actuated is None:
+        return None
+    groups = [(k,) for k in limbs.whole] + [tuple(limb[i] for limb in limbs.limbs) for i in range(len(limbs.limbs[0]))]
+    joints = [_merged_fields([world.joints[k] for k in group]) for group in groups]
+    if any(joint is None for joint in joints):
+        return None
+    model = _model(world.model, links)
+    given = {f.name: getattr(world, f.name) for f in fields(World)}
+    given |= {"model": model, "coordinate_map": CoordinateMap(model), "joints": tuple(joints), "actuated": actuated}
+    place = {i: k for k, group in enumerate(links) for i in group}
+    given["points"] = tuple(_point([world.points[k] for k in group], place) for group in points)
+    return FoldedWorld(**given, of=world, limbs=limbs, links=links, point_groups=points)
+
+
+def _link_groups(model: Model, limbs: Limbs) -> tuple[tuple[int, ...], ...] | None:
+    """Links of the whole robot one by one, and those of limbs together; None if limbs have other kinds of joints."""
+    owner = {k: i for i, link in model.outward() for k in range(link.v.start, link.v.stop)}
+    rows = [list(dict.fromkeys(owner[k] for k in limb)) for limb in limbs.limbs]
+    taken = {i for row in rows for i in row}
+    coordinates = sum(model.links[i].kind.nv for i in rows[0])
+    same = all([type(model.links[i].kind) for i in row] == [type(model.links[i].kind) for i in rows[0]] for row in rows)
+    if not same or coordinates != len(limbs.limbs[0]) or any(link.kind.nv == 0 for link in model.links):
+        return None
+    whole = [(i,) for i, _ in model.outward() if i not in taken]
+    return (*whole, *zip(*rows, strict=True))
+
+
+def _point_groups(world: World, links: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...] | None:
+    """Listed points of the whole robot one by one, and those of limbs together; None if limbs have others."""
+    out: list[tuple[int, ...]] = []
+    for group in links:
+        own = [[k for k in world.listed_points if world.points[k].link == i] for i in group]
+        if len({len(found) for found in own}) != 1:
+            return None
+        for k in zip(*own, strict=True):
+            if len({world.points[p].friction is None for p in k}) != 1:
+                return None
+            out.append(k)
+    return tuple(out)
+
+
+def _actuated(world: World, limbs: Limbs) -> tuple[int, ...] | None:
+    """Folded coordinates with motors; None if a motor is missing in some limb."""
+    n, motors = len(limbs.whole), set(world.actuated)
+    out = [i for i, k in enumerate(limbs.whole) if k in motors]
+    for i in range(len(limbs.limbs[0])):
+        found = {limb[i] in motors for limb in limbs.limbs}
+        if len(found) != 1:
+            return None
+        out += [n + i] if found == {True} else []
+    return tuple(out)
+
+
+def _merged_fields(values: Sequence[Any]) -> Any:
+    """A dataclass of numbers, merged field by field; None if a field is there for some only."""
+    parts = {f.name: [getattr(value, f.name) for value in values] for f in fields(values[0])}
+    if any(len({x is None for x in part}) != 1 for part in parts.values()):
+        return None
+    return replace(values[0], **{name: merged(part) for name, part in parts.items()})
+
+
+def _model(model: Model, links: tuple[tuple[int, ...], ...]) -> Model:
+    """The robot with one limb for all; its frames are left out."""
+    place = {i: k for k, group in enumerate(links) for i in group}
+    made: list[Link] = []
+    at_q = at_v = 0
+    for group in links:
+        own = [model.links[i] for i in group]
+        first, parents = own[0], {model.links[i].parent for i in group}
+        kind = _kind([link.kind for link in own])
+        joins = len(group) if len(group) > 1 and len(parents) == 1 else 0
+        placement = Pose(merged([link.placement.R for link in own]), merged([link.placement.p for link in own]))
+        inertia = Inertia(*[merged([getattr(link.inertia, name) for link in own]) for name in ("mass", "h", "I")])
+        slices = {"q": slice(at_q, at_q + kind.nq), "v": slice(at_v, at_v + kind.nv)}
+        at_q, at_v = at_q + kind.nq, at_v + kind.nv
+        parent = -1 if first.parent < 0 else place[first.parent]
+        armature = merged([link.armature for link in own])
+        numbers = {"parent": parent, "placement": placement, "inertia": inertia, "armature": armature, "limbs": joins}
+        made.append(replace(first, kind=kind, **numbers, **slices))
+    return replace(model, links=tuple(made), frames=(), loops=())
+
+
+def _kind(kinds: Sequence[Kind]) -> Kind:
+    """The joints of all limbs as one."""
+    first = kinds[0]
+    if isinstance(first, Revolute | Prismatic):
+        axes = [kind.axis for kind in kinds if isinstance(kind, Revolute | Prismatic)]
+        return replace(first, axis=tuple(merged(list(column)) for column in zip(*axes, strict=True)))
+    return first
+
+
+def _point(points: Sequence[ContactPoint], place: dict[int, int]) -> ContactPoint:
+    """Points of all limbs as one; its numbers are those of checked points."""
+    out = copy(points[0])
+    position = tuple(merged(list(column)) for column in zip(*[p.position for p in points], strict=True))
+    numbers = {"radius": merged([p.radius for p in points]), "friction": merged([p.friction for p in points])}
+    for name, value in {"link": place[points[0].link], "position": position, **numbers}.items():
+        object.__setattr__(out, name, value)
+    return out
