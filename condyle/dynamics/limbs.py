@@ -43,6 +43,13 @@ class Limbs:
         place = {k: i for i, k in enumerate((*self.whole, *self.limbs[0]))}
         return [[place[j] for j in ancestor_dofs[k]] for k in place]
 
+    def place(self, i: int, j: int) -> tuple[int, int]:
+        """The entry of a folded matrix that stands for one of the matrix of all coordinates."""
+        found = {k: n for n, k in enumerate(self.whole)}
+        for limb in self.limbs:
+            found |= {k: len(self.whole) + n for n, k in enumerate(limb)}
+        return max(found[i], found[j]), min(found[i], found[j])
+
     def path(self, path: Sequence[int], limb: int) -> tuple[int, ...]:
         """Coordinates of the whole robot and of one limb, among the folded ones."""
         place = {k: i for i, k in enumerate((*self.whole, *self.limbs[limb]))}

@@ -20,7 +20,7 @@ from condyle.simulate.constraint_list import Constraint
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Plane, Slope
 from condyle.simulate.world import World
-from condyle.tape.limb_values import picks, spread, sum_over
+from condyle.tape.limb_values import limb_count, picks, spread, sum_of_all, sum_over
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,30 @@ class FoldedWorld(World):
             out.append(u[place[own[0]]] if len(own) == 1 else spread(*[u[place[i]] for i in own]))
         return as_array(out)
 
+    def state(self, x: Array) -> Array:
+        """A packed state, folded: configuration, velocity, and the count of steps if there is one."""
+        nq, nv = self.of.model.nq, self.of.model.nv
+        return np.concatenate([self.configuration(x[:nq]), self.limbs.fold(x[nq : nq + nv]), x[nq + nv :]])
+
+    def sum(self, values: list[Any]) -> Any:
+        """The sum of numbers of the whole robot and of numbers of limbs, the latter over all limbs."""
+        return sum_of_all(values, [limb_count(x) for x in values])
+
     # ---- and unfolded again
+
+    def whole_state(self, x: Array) -> Array:
+        """A packed state of the robot, from a folded one."""
+        nq, nv = self.model.nq, self.model.nv
+        return np.concatenate([self.all_coordinates(x[:nq]), self.limbs.unfold(x[nq : nq + nv]), x[nq + nv :]])
+
+    def all_coordinates(self, q: Array) -> Array:
+        """A configuration of the robot, from a folded one."""
+        links, out = self.of.model.links, np.zeros(self.of.model.nq, dtype=object)
+        for group, link in zip(self.links, self.model.links, strict=True):
+            columns = [picks(x, len(group)) for x in q[link.q]]
+            for k, i in enumerate(group):
+                out[links[i].q] = [column[k] for column in columns]
+        return out
 
     def poses(self, q: Array) -> tuple[Pose, list[Pose]]:
         """`root_poses` of all links of the robot, at a folded configuration."""

@@ -18,6 +18,7 @@ from condyle.dynamics.manifold import integrate, tangent_rate, velocity_of_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_impulses, backward_step_derivatives, differentiable_backward_step
 from condyle.simulate.config import EULER
+from condyle.simulate.folded_world import folded
 from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, NextVelocity, next_velocity
@@ -65,7 +66,7 @@ def integrate_step(
     reduced, h = world.reduced, world.h
     if integrator == "semi_implicit_euler":
         after = velocity(x)
-        q, v = integrate_pose(world, x.q, after.v)
+        q, v = moved_pose(world, x.q, after.v)
         return StepResult(q, v, after.residual, after.acceleration, after.contact_impulses, after.solution)
     if integrator == "backward_euler":
         v, residual = differentiable_backward_step(world, x)
@@ -91,6 +92,15 @@ def integrate_step(
     end, _ = scan(body, start, TABLES[integrator])
     q, v = integrate(reduced, x.q, end["dq"]), x.v + end["dv"]
     return StepResult(q, v, end["residual"], end["dv"] * (1.0 / h), end["impulses"])
+
+
+def moved_pose(world: World, q: Array, v: Array) -> tuple[Array, Array]:
+    """`integrate_pose`, of one limb that stands for all where there are limbs."""
+    other = folded(world)
+    if other is None:
+        return integrate_pose(world, q, v)
+    after, v_after = integrate_pose(other, other.configuration(q), other.limbs.fold(v))
+    return other.all_coordinates(after), other.limbs.unfold(v_after)
 
 
 def stage(world: World, x: Inputs, node: Any, rate: Array, a: Array) -> tuple[Inputs, Array]:

@@ -14,6 +14,7 @@ from condyle.dynamics import energy
 from condyle.dynamics.kinematics import poses
 from condyle.robot.spatial import Array
 from condyle.simulate.config import EULER
+from condyle.simulate.folded_world import folded
 from condyle.simulate.hessian import weighted_hessian
 from condyle.simulate.integrate import integrate_step, step_jacobian
 from condyle.simulate.parameters import parameterized
@@ -68,10 +69,17 @@ def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst:
     """(the next state, the worst residual so far, the solution) of one step of the physics; see `checked_step`."""
     end = integrate_step(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
     after = packed(stepper, x, end.q, end.v)
-    # a sum is finite only if all its terms are
-    total = sum((*x, *u, *after, *([] if wrenches is None else wrenches.ravel())), 0.0)
+    outside = [] if wrenches is None else wrenches.ravel()
+    other = folded(stepper.world)
+    if other is None:
+        # a sum is finite only if all its terms are
+        total = sum((*x, *u, *after, *outside), 0.0)
+        worst = np.maximum(worst, where(isfinite(total), end.residual, np.inf))
+        return where(worst <= limit(), after, x), worst, end.solution
+    before, moved = other.state(x), other.state(after)
+    total = sum(outside, other.sum([*before, *other.controls(u), *moved]))
     worst = np.maximum(worst, where(isfinite(total), end.residual, np.inf))
-    return where(worst <= limit(), after, x), worst, end.solution
+    return other.whole_state(where(worst <= limit(), moved, before)), worst, end.solution
 
 
 def differentiable(stepper: Stepper) -> Stepper:

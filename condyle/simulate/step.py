@@ -171,7 +171,13 @@ def next_velocity(world: World, x: Inputs) -> NextVelocity:
     along = {k: b.law.impulse(iterate["y"]) for k, b, iterate in listed}
     if found.points is not None and now.contacts is not None:
         along |= {k: row for k, row in zip(now.contacts.layout.points, found.points[1], strict=True) if k is not None}
-    return NextVelocity(x.v + found.dv, a, contact_impulses(world, now.full.q, along), found.residual, solution)
+    return NextVelocity(added(world, x.v, found.dv), a, contact_impulses(world, now.full.q, along), found.residual, solution)
+
+
+def added(world: World, v: Array, dv: Array) -> Array:
+    """v + dv, of one limb that stands for all where there are limbs."""
+    other = folded(world)
+    return v + dv if other is None else other.limbs.unfold(other.limbs.fold(v) + other.limbs.fold(dv))
 
 
 def augmented(world: World, M: Array) -> Array:

@@ -16,7 +16,7 @@ from condyle.dynamics.limbs import Limbs
 from condyle.robot.spatial import Array
 from condyle.simulate.friction_cone import largest
 from condyle.tape.array import where
-from condyle.tape.limb_values import with_term
+from condyle.tape.limb_values import each, with_term
 from condyle.tape.loop import loop
 from condyle.tape.table import Table, empty_table, table, zeros_table
 
@@ -352,10 +352,10 @@ class TablePart:
         return self.kind.motions(self.among_all(v))
 
     def with_wrenches(self, state: Any, into: Array, sign: float) -> Array:
-        """Joint impulses of the coordinates that the rows act on, with those of the links added."""
-        out = self.among_all(into)
+        """What `sums` gave, with the joint impulses of the links added."""
+        out = self.among_all(into) if self.limbs is None else np.zeros(self.count, dtype=object)
         self.kind.add_wrenches(state[1][:][:, : self.kind.WRENCH], out, sign)
-        return out[self.coordinates]
+        return out[self.coordinates] if self.limbs is None else self.limbs.fold(out)
 
     def among_all(self, some: Array) -> Array:
         """Numbers of the coordinates that the rows act on, with zeros for the others."""
@@ -364,46 +364,46 @@ class TablePart:
         return out
 
     def with_stiffness(self, state: Any, entries: list[Any]) -> list[Any]:
-        """Entries of H with the stiffness of the links added."""
-        H = self.matrix(entries)
-        self.kind.add_stiffness(state[1][:][:, self.kind.WRENCH :], H)
-        return [H[i, j] for i, j in self.pattern]
-
-    def matrix(self, entries: list[Any]) -> Array:
-        """The matrix of all coordinates with these entries in the pattern, and zeros elsewhere."""
+        """What `entries` gave, with the stiffness of the links added."""
         H = np.zeros((self.count, self.count), dtype=object)
-        for (i, j), x in zip(self.pattern, entries, strict=True):
+        for (i, j), x in zip(self.pattern if self.limbs is None else (), entries, strict=False):
             H[i, j] = H[j, i] = x
-        return H
+        self.kind.add_stiffness(state[1][:][:, self.kind.WRENCH :], H)
+        H = H if self.limbs is None else self.limbs.fold_matrix(H)
+        return [H[i, j] for i, j in self.places]
 
-    # ---- sums over the rows and what else there is; with limbs, over the rows alone
+    # ---- sums over the rows and what else there is; with limbs, over the rows alone, folded
 
     def sums(self, r: Array) -> Array:
         """Numbers that the rows add to."""
-        return r[self.coordinates] if self.limbs is None else np.zeros(len(self.coordinates), dtype=object)
+        return r[self.coordinates] if self.limbs is None else self.limbs.varying(np.zeros(len(r), dtype=object))
 
     def put_sums(self, sums: Array, r: Array) -> None:
         """Write them back."""
         if self.limbs is None:
             r[self.coordinates] = sums
             return
-        for k, x in enumerate(self.limbs.fold(self.among_all(sums))):
+        for k, x in enumerate(sums):
             r[k] = with_term(r[k], x, 0)
 
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The entries of H, folded where there are limbs, that the rows add to."""
+        if self.limbs is None:
+            return self.pattern
+        return list(dict.fromkeys([self.limbs.place(i, j) for i, j in self.pattern]))
+
     def entries(self, H: Array) -> list[Any]:
-        """The entries of H in its pattern, to which the rows add."""
-        return [H[i, j] for i, j in self.pattern] if self.limbs is None else [0.0] * len(self.pattern)
+        """The entries of H that the rows add to."""
+        if self.limbs is None:
+            return [H[i, j] for i, j in self.places]
+        n, limbs = len(self.limbs.whole), self.limbs.count
+        return [0.0 if max(i, j) < n else each(0.0, limbs) for i, j in self.places]
 
     def put_entries(self, entries: list[Any], H: Array) -> None:
         """Write them back."""
-        if self.limbs is None:
-            for (i, j), x in zip(self.pattern, entries, strict=True):
-                H[i, j] = H[j, i] = x
-            return
-        added = self.limbs.fold_matrix(self.matrix(entries))
-        for i in range(len(H)):
-            for j in range(i + 1):
-                H[i, j] = H[j, i] = with_term(H[i, j], added[i, j], 0)
+        for (i, j), x in zip(self.places, entries, strict=True):
+            H[i, j] = H[j, i] = x if self.limbs is None else with_term(H[i, j], x, 0)
 
     # ---- loops
 

@@ -12,7 +12,7 @@ from condyle.tape.graph import Graph, collection_paused
 from condyle.tape.inline import Recorder, record_again
 from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.limbs import has_limbs, unrolled
-from condyle.tape.ops import BOOL, ELEMENTARY, OPS
+from condyle.tape.ops import BOOL, ELEMENTARY, LIMBS, OPS
 from condyle.tape.scalar import Scalar
 from condyle.tape.tape import Block, Call, Node, Port, Tape, by_port, whole_table
 
@@ -118,17 +118,37 @@ def fold_constants(block: Block, *, single: bool) -> Block:
     """Operations on constants alone done now, in the precision of the backend, with the same bits it would give."""
     ieee = Ieee(single=single)
 
+    def numbers(graph: Graph, i: int) -> list[Any]:
+        """The constant, or those of all limbs."""
+        op, args, data = graph.nodes[i]
+        if op == "spread":
+            return [number for a in args for number in numbers(graph, a)]
+        return [data if isinstance(data, int) else ieee.number(data)]
+
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
-        constants = [graph.nodes[i].data for i in args]
-        numbers = [x if isinstance(x, int) else ieee.number(x) for x in constants]
-        return graph.const(ieee.functions[node.op](*numbers))
+        given = [numbers(graph, i) for i in args]
+        if node.op == "pick":
+            return graph.const(given[0][node.data if len(given[0]) > 1 else 0])
+        if node.op in ("limb_sum", "limb_max"):
+            return graph.const(_in_pairs(ieee.functions["add" if node.op == "limb_sum" else "max"], given[0]))
+        limbs = max(map(len, given))
+        found = [ieee.functions[node.op](*[x[k if len(x) > 1 else 0] for x in given]) for k in range(limbs)]
+        return graph.const(found[0]) if limbs == 1 else graph.record("spread", tuple([graph.const(x) for x in found]), None)
 
     known = [node.op == "const" for node in block.nodes]
     for i, (op, args, _) in enumerate(block.nodes):
-        if args and known[args[0]] and op in OPS and OPS[op].gives != BOOL:
+        if args and known[args[0]] and (op in LIMBS or (op in OPS and OPS[op].gives != BOOL)):
             known[i] = all([known[a] for a in args])
-    folded = [is_known and node.op != "const" for is_known, node in zip(known, block.nodes, strict=True)]
+    folded = [is_known and node.op not in ("const", "spread") for is_known, node in zip(known, block.nodes, strict=True)]
     return rewrite(block, folded, visit, lambda body: fold_constants(body, single=single))
+
+
+def _in_pairs(function: Callable[[Any, Any], Any], values: list[Any]) -> Any:
+    """Sum or maximum of pairs, then of pairs of pairs, and so on."""
+    while len(values) > 1:
+        pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
+        values = [function(*pair) if len(pair) > 1 else pair[0] for pair in pairs]
+    return values[0]
 
 
 def contract(block: Block) -> Block:

@@ -97,6 +97,18 @@ class PtxTable:
         return self.columns == [replace(first, stride=width, offset=first.offset + c) for c in range(width)]
 
 
+@dataclass(frozen=True)
+class PortEntry:
+    """An entry of an input, loaded when it is first used."""
+
+    kernel: PtxKernel
+    column: Column
+    entry: int
+
+    def __call__(self) -> str:
+        return self.kernel.load(self.column, self.entry)
+
+
 class PtxKernel:
     """One kernel being written."""
 
@@ -117,6 +129,8 @@ class PtxKernel:
         self.rows = self.state = ""
         self.lanes = lanes_of(tape.block)
         self.lane, self.lane_bits, self.storing = "", list[str](), dict[int, str]()
+        self.limb_constants: dict[tuple[str, ...], int] = {}
+        self.limb_base = ""  # register with the address of the thread's limb in the table of constants
         self._function(dead_code(tape.block))
         if self.local > LOCAL:
             raise BackendError(
@@ -128,6 +142,9 @@ class PtxKernel:
         """The whole module."""
         words = WORDS * (len(self.tape.inputs) + len(self.tape.outputs))
         head = [f".version {VERSION}", f".target sm_{sm}", ".address_size 64", *self.globals]
+        if self.lanes > 1:
+            numbers = [x for row in self.limb_constants for x in row] or [self.number(0.0)]
+            head.append(f".global .align 8 .{self.type} limbs[{len(numbers)}] = {{{', '.join(numbers)}}};")
         entry = f".visible .entry {ENTRY}(.param .align 8 .b8 ports[{8 * words}], .param .u64 states, .param .u64 rows)"
         registers = [f".reg .{kind} {REGISTERS[kind]}<{n + 1}>;" for kind, n in self.counts.items()]
         return "\n".join([*head, entry, f".maxntid {THREADS}", "{", *registers, *self.areas, *self.lines, "ret;", "}"]) + "\n"
@@ -275,7 +292,7 @@ class PtxKernel:
                 inputs[len(entries)] = PtxTable(columns, port.shape[0], mutable=False)
                 entries.append("")
             else:
-                entries += [partial(self.load, replace(column, stride=1), k) for k in range(port.size)]
+                entries += [PortEntry(self, replace(column, stride=1), k) for k in range(port.size)]
         outputs = ports[len(self.tape.inputs) :]
         places: dict[int, list[tuple[Column, int]]] = {}
         stored: set[int] = set()
@@ -319,6 +336,9 @@ class PtxKernel:
         for bit in range(self.lanes.bit_length() - 1):
             masked = self.put(f"and.b32 {{r}}, {self.lane}, {1 << bit};", "b32")
             self.lane_bits.append(self.put(f"setp.gt.u32 {{r}}, {masked}, 0;", "pred"))
+        table = self.put("mov.u64 {r}, limbs;", "b64")
+        self.wide_lane = self.put(f"cvt.u64.u32 {{r}}, {self.lane};", "b64")
+        self.limb_base = self.put(f"mad.lo.s64 {{r}}, {self.wide_lane}, {self.bytes}, {table};", "b64")
 
     def port(self, p: int, *, output: bool) -> Column:
         """Where the entries of a port lie for the thread's state."""
@@ -356,7 +376,7 @@ class PtxKernel:
             elif op == "limb":
                 values[i] = params[data[0]]
             elif op == "spread":
-                values[i] = self.spread([self.value(values, a) for a in args])
+                values[i] = self.lane_entry([values[a] for a in args]) or self.spread([self.value(values, a) for a in args])
             elif op == "pick":
                 # what is only written to outputs is written by its own thread
                 values[i] = partial(self.picked, self.value(values, args[0]), data)
@@ -415,13 +435,23 @@ class PtxKernel:
 
     # ---- limbs
 
+    def lane_entry(self, values: list[Value]) -> str | None:
+        """The entry of the thread's limb, of entries of one input at equal distances that nothing has loaded yet; else None."""
+        if len(values) != self.lanes or not all(isinstance(x, PortEntry) for x in values):
+            return None
+        entries = [x for x in values if isinstance(x, PortEntry)]
+        places, column = [x.entry for x in entries], entries[0].column
+        step = places[1] - places[0]
+        if any(x.column != column for x in entries) or places != [places[0] + k * step for k in range(self.lanes)]:
+            return None
+        return self.load(replace(column, stride=step, offset=places[0]), self.wide_lane)
+
     def spread(self, numbers: list[str]) -> str:
         """The number of the thread's limb; threads without a limb have that of the last one."""
         numbers = numbers + numbers[-1:] * (self.lanes - len(numbers))
         if all(x.startswith(("0d", "0f")) for x in numbers):
-            table = self.table(numbers, 1)
-            lane = self.put(f"cvt.u64.u32 {{r}}, {self.lane};", "b64")
-            return self.load(table.columns[0], lane)
+            row = self.limb_constants.setdefault(tuple(numbers), len(self.limb_constants))
+            return self.load(Column(self.limb_base, "global.nc", self.lanes, 0), row)
         for bit in self.lane_bits:
             pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
             numbers = [a if a == b else self.put(f"selp.{self.type} {{r}}, {b}, {a}, {bit};", self.type) for a, b in pairs]
