@@ -105,8 +105,8 @@ class Limbs:
     def times(self, M: Array, x: Array) -> Array:
         """M x."""
         n = len(self.whole)
-        own = M[:n, :n] @ x[:n]
-        return np.concatenate([own + [sum_over(row @ x[n:], self.count) for row in M[:n, n:]], M[n:] @ x])
+        own, partial, limb = M[:n, :n] @ x[:n], M[:n, n:] @ x[n:], M[n:] @ x
+        return np.concatenate([own + [sum_over(term, self.count) for term in partial], limb])
 
     def dot(self, a: Array, b: Array) -> Any:
         """a . b over all coordinates of the robot."""

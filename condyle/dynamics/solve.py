@@ -86,11 +86,17 @@ class TreeFactor:
             for j in path:
                 descendants[j].append(i)
         columns = range(width)
+        # those of a limb first, then those of the whole robot, to which all limbs add before
+        whole = n if self.limbs is None else len(self.limbs.whole)
         for j in reversed(range(n)):
-            for i in reversed(descendants[j]):
+            for i in [i for i in reversed(descendants[j]) if i >= whole]:
                 for c in columns:
                     x[j, c] = _less(x[j, c], self.L[i, j] * x[i, c], joining(self.limbs, i, j))
-            x[j] = [summed(x_jc) for x_jc in x[j]]
+        x[:whole] = x[:whole] if self.limbs is None else all_summed(x[:whole])
+        for j in reversed(range(whole)):
+            for i in [i for i in reversed(descendants[j]) if i < whole]:
+                for c in columns:
+                    x[j, c] = x[j, c] - self.L[i, j] * x[i, c]
         for i in range(n):
             for c in columns:
                 x[i, c] = x[i, c] * inverse[i]

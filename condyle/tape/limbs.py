@@ -1,12 +1,15 @@
-"""Limbs written out: a block without numbers of limbs, with the same bits.
+"""Blocks with numbers of limbs: written out for each limb, or with more of them. No bit changes.
 
-What is computed for each limb is computed once for each of them, and moves between limbs and the whole robot are no operations.
+Written out, what is computed for each limb is computed once for each of them, and moves between limbs and the whole robot are no
+operations.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from condyle.tape.dead_code import dead_code
 from condyle.tape.ops import LIMBS
 from condyle.tape.tape import Block, Loop, Node, limb_counts
 
@@ -109,3 +112,86 @@ class _Unroller:
         written = Block(written.nodes, written.params, (*carries, *rest))
         self.carried[i] = [[k - 1 for k in params[1 + j]] for j in range(loop.carries)]
         return self.put("loop", tuple(new), replace(loop, body=written, carries=len(carries)))
+
+
+# ---- loops that carry numbers of limbs one by one
+
+
+def carried_together(block: Block) -> Block:
+    """The block whose loops carry as a number of each limb what their bodies make of one and pick from one."""
+    if not has_limbs(block):
+        return block
+    nodes: list[Node] = []
+    place: list[int] = []
+    picked: dict[int, dict[int, tuple[int, int]]] = {}  # loop -> old carried value -> (new one, limb)
+
+    def put(op: str, args: tuple[int, ...], data: Any = None) -> int:
+        nodes.append(Node(op, args, data))
+        return len(nodes) - 1
+
+    for i, (op, args, data) in enumerate(block.nodes):
+        moved = tuple([place[a] for a in args])
+        if op == "loop":
+            loop = replace(data, body=carried_together(data.body))
+            groups = _carried_groups(loop)
+            loop, order = _joined(loop, groups)
+            start, rest = moved[: data.carries], moved[data.carries :]
+            joined = [put("spread", tuple([start[j] for j in group])) for group in groups]
+            picked[i] = {j: (len(order) + g, k) for g, group in enumerate(groups) for k, j in enumerate(group)}
+            picked[i] |= {j: (n, -1) for n, j in enumerate(order)}
+            place.append(put("loop", (*[start[j] for j in order], *joined, *rest), loop))
+        elif op in ("get", "after") and args[0] in picked:
+            new, limb = picked[args[0]][data if op == "get" else data[0]]
+            got = put(op, moved, new if op == "get" else (new, *data[1:]))
+            place.append(got if limb < 0 else put("pick", (got,), limb))
+        else:
+            place.append(put(op, moved, data))
+    return dead_code(Block(tuple(nodes), block.params, tuple([place[r] for r in block.results])))
+
+
+def _carried_groups(loop: Loop) -> list[tuple[int, ...]]:
+    """Carried values, one for each limb in order, that the body makes a number of each limb of and picks from one."""
+    nodes, results = loop.body.nodes, loop.body.results
+    carried = {i: node.data - 1 for i, node in enumerate(nodes) if node.op == "param" and 1 <= node.data <= loop.carries}
+    found: list[tuple[int, ...]] = []
+    for op, args, _ in nodes:
+        group = tuple([carried.get(a, -1) for a in args]) if op == "spread" else ()
+        if not group or min(group) < 0 or len(set(group)) < len(group) or any(set(group) & set(other) for other in found):
+            continue
+        ends = [nodes[results[j]] for j in group]
+        if all(end.op == "pick" and end.data == k and end.args == ends[0].args for k, end in enumerate(ends)):
+            found.append(group)
+    return found
+
+
+def _joined(loop: Loop, groups: list[tuple[int, ...]]) -> tuple[Loop, list[int]]:
+    """(the loop with each group carried as a number of each limb after the others, the others in order)."""
+    taken = {j for group in groups for j in group}
+    order = [j for j in range(loop.carries) if j not in taken]
+    body, first = loop.body, 1 + loop.carries
+    carries = len(order) + len(groups)
+    number = {0: 0} | {1 + j: 1 + n for n, j in enumerate(order)}
+    number |= {p: p - loop.carries + carries for p in range(first, body.params)}
+    nodes: list[Node] = []
+    place: list[int] = []
+    limbs = {1 + j: (1 + len(order) + g, len(group), k) for g, group in enumerate(groups) for k, j in enumerate(group)}
+    for op, args, data in body.nodes:
+        if op == "param" and data in limbs:
+            position, count, k = limbs[data]
+            nodes += [Node("limb", (), (position, count)), Node("pick", (len(nodes),), k)]
+        elif op == "param":
+            nodes.append(Node(op, (), number[data]))
+        elif op in ("limb", "input"):
+            nodes.append(Node(op, (), (number[data[0]], *data[1:])))
+        elif op == "spread" and all(body.nodes[a].op == "param" and body.nodes[a].data in limbs for a in args):
+            positions = [limbs[body.nodes[a].data] for a in args]
+            same = all(p == (positions[0][0], len(args), k) for k, p in enumerate(positions))
+            nodes.append(Node("limb", (), positions[0][:2]) if same else Node(op, tuple([place[a] for a in args]), data))
+        else:
+            nodes.append(Node(op, tuple([place[a] for a in args]), data))
+        place.append(len(nodes) - 1)
+    ends = [place[body.results[j]] for j in order]
+    ends += [place[body.nodes[body.results[group[0]]].args[0]] for group in groups]
+    rest = [place[r] for r in body.results[loop.carries :]]
+    made = Block(tuple(nodes), body.params - loop.carries + carries, (*ends, *rest))
+    return replace(loop, body=dead_code(made), carries=carries), order

@@ -31,6 +31,7 @@ VERSION, ENTRY = "7.8", "kernel"
 THREADS = 128  # of a block, at most
 WORDS = 3  # of each port: address, bytes from state to state, bytes from entry to entry
 ALL = "0xffffffff"  # threads of a warp
+TOGETHER = 32  # sums over limbs that are made at once, at most
 LOCAL = 480 * 1024  # bytes of local memory that a thread can have, about
 REGISTERS = {"pred": "%p", "f64": "%d", "f32": "%f", "b32": "%r", "b64": "%l"}
 
@@ -199,6 +200,9 @@ class PtxKernel:
 
     def operation(self, op: str, operands: list[str]) -> str:
         """Write an arithmetic operation; returns its register."""
+        if op == "div" and operands[0] == self.number(1.0):
+            # rounded to nearest as a division is, with fewer instructions
+            return self.put(f"rcp.rn.{self.type} {{r}}, {operands[1]};", self.type)
         kinds = {"p": "pred", "v": self.type, "x": f"b{8 * self.bytes}", "d": "f64", "l": "b64", "w": "b32"}
         result = self.register({BOOL: "pred", INT: "b32"}.get(OPS[op].gives, self.type))
         names = {"r": result, **dict(zip("abc", operands, strict=False))}
@@ -369,6 +373,7 @@ class PtxKernel:
         values: dict[int, Value] = {}
         tables: dict[int, PtxTable] = {}
         used = used_as_numbers(block, {k: bounds for k, (_, bounds) in counters.items()})
+        sums = [k for k, node in enumerate(block.nodes) if node.op in ("limb_sum", "limb_max")]
         for i in in_order(block, done):
             op, args, data = block.nodes[i]
             if op == "param":
@@ -380,8 +385,8 @@ class PtxKernel:
             elif op == "pick":
                 # what is only written to outputs is written by its own thread
                 values[i] = partial(self.picked, self.value(values, args[0]), data)
-            elif op in ("limb_sum", "limb_max"):
-                values[i] = self.over_limbs(op, self.value(values, args[0]), limb_counts(block)[args[0]])
+            elif op in ("limb_sum", "limb_max") and i not in values:
+                self.over_limbs(block, [k for k in sums if k >= i and block.nodes[k].args[0] in values], values)
             elif op == "const":
                 values[i] = self.number(data)
             elif op == "input":
@@ -414,11 +419,16 @@ class PtxKernel:
             if i == done:
                 self.leave(self.value(values, i), end)
             for column, k in (places or {}).get(i, ()):
-                if op == "pick":
-                    self.store(column, k, self.value(values, args[0]), data)
-                else:
-                    self.store(column, k, self.value(values, i))
+                self.store_result(block, i, column, k, values)
         return values, tables
+
+    def store_result(self, block: Block, i: int, column: Column, row: int | str, values: dict[int, Value]) -> None:
+        """Write the value of a node; of a number that was picked from a limb, by the thread of that limb."""
+        op, args, data = block.nodes[i]
+        if op == "pick" and column.space == "global":
+            self.store(column, row, self.value(values, args[0]), data)
+        else:
+            self.store(column, row, self.value(values, i))
 
     def leave(self, done: str, end: str) -> None:
         """Leave a loop where its state is done; of a state with limbs, when all states of the warp are."""
@@ -471,20 +481,29 @@ class PtxKernel:
         group = moved[0] if self.type == "f32" else f"{{{{{', '.join(moved)}}}}}"
         return self.put(f"mov.b{8 * self.bytes} {{r}}, {group};", self.type)
 
-    def over_limbs(self, op: str, x: str, limbs: int) -> str:
-        """Sum or maximum over the limbs, for all threads of the state: of pairs, then of pairs of pairs, and so on."""
-        if op == "limb_sum" and limbs < self.lanes:
-            own = self.put(f"setp.lt.u32 {{r}}, {self.lane}, {limbs};", "pred")
-            x = self.put(f"selp.{self.type} {{r}}, {x}, {self.number(-0.0)}, {own};", self.type)
-        for k, bit in enumerate(self.lane_bits):
-            other = self.exchanged("bfly", x, 1 << k, 31)
-            if op == "limb_sum":
-                x = self.operation("add", [x, other])
-                continue
-            # of equal numbers the one of the later limb, as without limbs: zeros have signs
-            pair = [self.put(f"selp.{self.type} {{r}}, {a}, {b}, {bit};", self.type) for a, b in ((other, x), (x, other))]
-            x = self.operation("max", pair)
-        return x
+    def over_limbs(self, block: Block, nodes: list[int], values: dict[int, Value]) -> None:
+        """Sums and maxima over the limbs, for all threads of the state: of pairs, then of pairs of pairs, and so on.
+
+        Threads wait for an exchange: those that are known by now are made together.
+        """
+        nodes = [k for k in nodes if k not in values][:TOGETHER]
+        found = {k: self.value(values, block.nodes[k].args[0]) for k in nodes}
+        for k in nodes:
+            limbs = limb_counts(block)[block.nodes[k].args[0]]
+            if block.nodes[k].op == "limb_sum" and limbs < self.lanes:
+                own = self.put(f"setp.lt.u32 {{r}}, {self.lane}, {limbs};", "pred")
+                found[k] = self.put(f"selp.{self.type} {{r}}, {found[k]}, {self.number(-0.0)}, {own};", self.type)
+        for stage, bit in enumerate(self.lane_bits):
+            others = {k: self.exchanged("bfly", found[k], 1 << stage, 31) for k in nodes}
+            for k in nodes:
+                x, other = found[k], others[k]
+                if block.nodes[k].op == "limb_sum":
+                    found[k] = self.operation("add", [x, other])
+                    continue
+                # of equal numbers the one of the later limb, as without limbs: zeros have signs
+                pair = [self.put(f"selp.{self.type} {{r}}, {a}, {b}, {bit};", self.type) for a, b in ((other, x), (x, other))]
+                found[k] = self.operation("max", pair)
+        values |= found
 
     # ---- rows of tables
 
@@ -656,7 +675,7 @@ class PtxKernel:
         inputs |= {first + j: x for j, x in enumerate(outside) if isinstance(x, PtxTable)}
         values, made = self.block(body, params, inputs, counters, f"{here}_", done=loop.done, end=end)
         for c, column in enumerate(written):
-            self.store(column, counter, self.value(values, body.results[loop.carries + c]))
+            self.store_result(body, body.results[loop.carries + c], column, counter, values)
         self.move({x: self.value(values, body.results[j]) for j, x in enumerate(carry) if isinstance(x, str)})
         self.carry_tables([(made[body.results[j]], x) for j, x in enumerate(carry) if isinstance(x, PtxTable)])
         if count == 1:

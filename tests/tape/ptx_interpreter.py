@@ -149,7 +149,7 @@ def _float(op: str, rest: list[str], ieee: Ieee, v: list[Any]) -> float:
     assert op in ("neg", "abs", "copysign") or rest[0] == "rn", f"{op} must be rounded to nearest"
     if op == "copysign":
         return math.copysign(v[1], v[0])  # the sign of the first operand
-    found: float = ieee.functions[op](*v)
+    found: float = ieee.functions["div" if op == "rcp" else op](*([1.0, *v] if op == "rcp" else v))
     return found
 
 

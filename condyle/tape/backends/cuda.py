@@ -7,6 +7,7 @@ that is called with them runs there, whatever its backend (condyle/tape/device.p
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -15,24 +16,29 @@ from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
 from condyle.tape.cuda_driver import Buffer, Code, Device, device
-from condyle.tape.limbs import has_limbs
+from condyle.tape.lean import lean
+from condyle.tape.limbs import carried_together
 from condyle.tape.passes import lower
 from condyle.tape.ptx import ENTRY, THREADS, lanes_of, ptx_source
 from condyle.tape.tape import Tape, run_time_rows
 from condyle.tape.trace_cache import source_hash
 
-LEVEL = 1  # of the compiler: as fast as the highest one or faster wherever it was measured, in half of the time
+LEVEL = 1  # of the compiler: as fast as the highest one or faster for a thread for each state, in half of the time
+LIMB_LEVEL = 3  # with a thread for each limb
 WORTH = 3.0  # operations of all threads of a state, relative to those of one: less memory for each is worth more of them
 FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy all multiprocessors
 
 
 def device_form(tape: Tape, precision: str) -> Tape:
-    """The lowered tape, with limbs side by side where that is less work, otherwise written out."""
-    low = lower(tape, precision, limbs=True)
-    if not has_limbs(low.block):
-        return low
-    plain = lower(tape, precision)
-    return low if lanes_of(low.block) * low.operations.expected < WORTH * plain.operations.expected else plain
+    """The lowered tape with lean loops, and with limbs side by side where that is less work, otherwise written out (kept)."""
+    known: dict[str, Tape] = tape.__dict__.setdefault("_device_form", {})
+    if precision not in known:
+        low, plain = lower(tape, precision, limbs=True), lower(tape, precision)
+        if low is not plain and lanes_of(low.block) * low.operations.expected > WORTH * plain.operations.expected:
+            low = plain
+        block = carried_together(low.block) if low is not plain else low.block
+        known[precision] = replace(low, block=lean(block))
+    return known[precision]
 
 
 class CudaKernel(Kernel):
@@ -89,7 +95,9 @@ def cubin(tape: Tape, precision: str, on: Device, strided: tuple[int, ...]) -> b
     key = f"cuda {source_hash('condyle.tape.ptx')} {lowered} {precision} {strided} {on.capability}"
 
     def compiled() -> bytes:
-        return on.compiled(ptx_source(device_form(tape, precision), precision, sm=on.capability, strided=strided), LEVEL)
+        form = device_form(tape, precision)
+        level = LIMB_LEVEL if lanes_of(form.block) > 1 else LEVEL
+        return on.compiled(ptx_source(form, precision, sm=on.capability, strided=strided), level)
 
     return shared_cache().found(key, compiled)
 
