@@ -59,7 +59,7 @@ class Rollouts:
         return dict(zip(self.reward_names, self.reward_means.tolist(), strict=True))
 
     @cached_property
-    def episode_returns(self) -> np.ndarray:
+    def episode_returns(self) -> Any:
         """Returns of the episodes that ended, in the order of robots, then time."""
         return self.returns[self.terminated | self.truncated]
 

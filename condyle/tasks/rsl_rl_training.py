@@ -135,7 +135,7 @@ class Collector:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Any:
         return self.env[name]
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
