@@ -1,9 +1,9 @@
 """Proximal policy optimisation with tensors of PyTorch, on a GPU or the processor: the algorithm of ppo.py, float32.
 
-The tensors of a rollout are used where they are. Learning rate, norms and statistics stay on the device, so an iteration waits for
-it once, for the numbers it reports. Products are of full float32 precision (no TF32), and nothing uses atomics, so the same seed
-gives the same weights on the same kind of device with the same PyTorch; they differ from those of ppo.py by rounding, and by the
-order of samples. The mirror image is taken of half of each minibatch.
+The tensors of a rollout are used where they are. Learning rate, norms and statistics stay on the device, so an iteration waits
+for it once, for the numbers it reports. Products are of full float32 precision (no TF32), and nothing uses atomics, so the same
+seed gives the same weights on the same kind of device with the same PyTorch; they differ from those of ppo.py by rounding, and by
+the order of samples. The mirror image is taken of half of each minibatch.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class TorchPPO:
         self.inputs = TensorRunning(torch, c.critic.stop, self.device)
         self.returns = TensorRunning(torch, 1, self.device)
         self._mirror: tuple[Tensor, Tensor] | None = None
-        if mirror is not None and s.mirror:
-            order, signs = c.mirror(checked_mirror(mirror, c))
+        checked = checked_mirror(mirror, c) if s.mirror else None
+        if checked is not None:
+            order, signs = c.mirror(checked)
             self._mirror = self._tensor(order, torch.int64), self._tensor(signs)
         self._block = first.block()
 

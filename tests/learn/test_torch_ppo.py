@@ -58,7 +58,9 @@ def tensors(rollout: SimpleNamespace) -> SimpleNamespace:
 
 def both(mirror: Mirror | None = None, **options: Any) -> tuple[PPO, SameOrder]:
     sizes, settings = (OBSERVATIONS, ACTIONS, PRIVILEGED), Settings(**({"hidden": (16, 16)} | options))
-    return PPO(*sizes, settings, seed=1, mirror=mirror, threads=1), SameOrder(*sizes, settings, seed=1, mirror=mirror, device="cpu")
+    return PPO(*sizes, settings, seed=1, mirror=mirror, threads=1), SameOrder(
+        *sizes, settings, seed=1, mirror=mirror, device="cpu"
+    )
 
 
 @pytest.mark.parametrize(
