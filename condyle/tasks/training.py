@@ -28,8 +28,8 @@ from condyle.tasks.registry import Task, load_task
 # of each algorithm: robots where the task does not say how many, and hyperparameters of PPO that it takes over
 ALGORITHMS = {"ppo": 2048, "shac": 256}
 TAKEN = ("hidden", "activation", "action_bound")
-# on a GPU: times the robots of a task, in the same time; so many more samples need fewer iterations
-GPU_ENVS, GPU_ITERATIONS = 8, 0.5
+# on a GPU: times the robots of a task, which hardly take longer there; so many more samples need fewer iterations
+GPU_ENVS, GPU_ITERATIONS = 16, 0.5
 SMOOTHING = "contact.smoothing"
 # numbers of every iteration, besides those of the task and the terms of the reward
 NUMBERS = ("reward", "return", "length", "falls", "kl", "std", "learning_rate", "value_loss", "simulating", "updating")

@@ -81,8 +81,8 @@ def test_a_walk_is_judged_with_tensors() -> None:
 
 def test_more_robots_and_fewer_iterations_on_a_gpu() -> None:
     found = on_gpu({"envs": 1024, "anneal": (270, 800), "steps": 24}, 900)
-    assert found == {"envs": 8192, "anneal": (135, 400), "steps": 24, "iterations": 450}
-    assert on_gpu({}, 1) == {"envs": 16384, "iterations": 1}
+    assert found == {"envs": 16384, "anneal": (135, 400), "steps": 24, "iterations": 450}
+    assert on_gpu({}, 1) == {"envs": 32768, "iterations": 1}
 
 
 @pytest.mark.parametrize(
