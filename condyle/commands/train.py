@@ -72,7 +72,7 @@ def train(
     device: Annotated[
         str,
         typer.Option(
-            help="Where to compute: cpu, or cuda (cuda:1, ...), an NVIDIA GPU with PyTorch: 16 times the robots, half of the iterations.",
+            help="Where to compute: cpu, or cuda (cuda:1, ...), an NVIDIA GPU with 16 times the robots by default.",
             autocompletion=completion.one_of("cpu", "cuda"),
         ),
     ] = "cpu",

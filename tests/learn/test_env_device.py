@@ -14,6 +14,7 @@ from condyle.learn.rollouts import HostRollouts
 from condyle.tape import cuda_driver, device
 from condyle.tape.backends import cuda
 from condyle.tasks.registry import load_task
+from condyle.tasks.training import Training
 
 torch = pytest.importorskip("torch")
 N = 4
@@ -127,6 +128,21 @@ def test_the_bits_of_a_gpu(gpu: list[int]) -> None:
     env, other = make(), make(device="cpu")
     compare(env, other, 3)
     assert [states for states in gpu if states == N] == [N, N, N]  # a reset, a step, a rollout: one launch each
+
+
+def test_a_training_with_the_bits_of_a_gpu(gpu: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained() -> Training:
+        settings = {"hidden": (4,), "steps": 2, "minibatches": 2, "epochs": 1}
+        training = Training(load_task("cartpole", "balance"), seed=1, envs=N, device="cpu", hyperparameters=settings)
+        for done in training.run(2):
+            assert np.isfinite(done.numbers["kl"]) and done.numbers["samples"] == 2 * N
+        return training
+
+    there = trained()
+    assert gpu.count(N) == 4  # a reset, the rollout that begins, and one for each iteration
+    monkeypatch.undo()
+    here = trained()
+    assert here.policy_file().hash == there.policy_file().hash and same(here.env.state, there.env.state)
 
 
 @pytest.mark.parametrize(
