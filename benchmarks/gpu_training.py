@@ -43,6 +43,15 @@ def waited(device: str | None) -> float:
     return perf_counter()
 
 
+def allocated(device: str | None) -> float:
+    """The most memory that tensors had on the GPU, GB."""
+    if device in (None, "cpu"):
+        return 0.0
+    import torch
+
+    return float(torch.cuda.max_memory_allocated(device)) / 1e9
+
+
 def rates(console: Any, policy: Any, device: str | None, batches: tuple[int, ...], steps: int, warm_up: int) -> dict[str, Any]:
     """Policy steps per second of the environment with the policy and its noise in the kernel, by the number of robots."""
     found: dict[str, Any] = {}
@@ -95,11 +104,13 @@ def ppo(console: Any, device: str | None, iterations: int, **options: Any) -> tu
         "made": made,
         "first": done[0].numbers["simulating"] + done[0].numbers["updating"],
         "reward": done[-1].numbers["reward"],
+        "gigabytes": allocated(device),
     }
     console.print(
         f"PPO, {facts['robots']:,} robots, {samples:,.0f} policy steps an iteration: {facts['rate']:,.0f} per s in the median "
         f"({facts['best']:,.0f} at best), simulating {facts['simulating_ms']:.1f} ms, updating {facts['updating_ms']:.1f} ms; "
-        f"made in {made:.1f} s, first iteration {facts['first']:.1f} s; reward {facts['reward']:.3f} after {iterations}"
+        f"made in {made:.1f} s, first iteration {facts['first']:.1f} s; reward {facts['reward']:.3f} after {iterations}; "
+        f"{facts['gigabytes']:.2f} GB of tensors"
     )
     return training, facts
 

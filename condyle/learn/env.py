@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +15,7 @@ from condyle.closed_loop.arguments import halves, whole_number
 from condyle.closed_loop.block import Block
 from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError
-from condyle.learn.env_arguments import check_loop, finite, positive, seed_of, steps_of, variables_of
+from condyle.learn.env_arguments import check_loop, positive, seed_of, steps_of, variables_of
 from condyle.learn.env_arrays import arrays_of, integers, on_host
 from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, record_shapes, reset_kernel, rollout_kernel
 from condyle.learn.env_step import RANDOMIZATION
@@ -23,46 +23,12 @@ from condyle.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block,
 from condyle.learn.randomize import randomized
 from condyle.learn.rollouts import Rollouts as Rollouts
 from condyle.learn.rollouts import rollouts_of
+from condyle.learn.shared_values import SharedValues
 from condyle.robot.names import nearest
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
-
-
-class SharedValues(MutableMapping[str, Any]):
-    """Numbers that all robots share, by name; they may change between calls, and nothing compiles again."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = {name: finite(f"shared value '{name}'", value) for name, value in values.items()}
-        self._table: np.ndarray | None = None
-
-    def __getitem__(self, name: str) -> Any:
-        value = self._values[name]
-        return float(value) if value.ndim == 0 else value.copy()
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name not in self._values:
-            raise ControlError(f"the environment has no shared value '{name!s:.60}'{nearest(name, list(self._values))}")
-        given, shape = finite(f"shared value '{name}'", value), self._values[name].shape
-        if given.shape != shape:
-            raise ControlError(f"shared value '{name}' has shape {shape}, got {given.shape}")
-        self._values[name], self._table = given, None
-
-    def __delitem__(self, name: str) -> None:
-        raise ControlError(f"shared value '{name}' cannot be removed")
-
-    def __iter__(self) -> Any:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def table(self, dtype: Any) -> np.ndarray:
-        """All of them in one vector."""
-        if self._table is None:
-            self._table = np.concatenate([value.ravel() for value in self._values.values()]).astype(dtype)
-        return self._table
 
 
 class VectorEnv:
@@ -409,8 +375,8 @@ class VectorEnv:
         if kept is not None:
             if std is not None or deterministic:
                 noise = policy_arrays(block, None if deterministic else std, self.action_size, self.dtype)["policy:std"]
-                return {**kept(), "policy:std": self._arrays.moved(noise)}
-            return dict(kept())
+                return {name: self._arrays.moved(value) for name, value in {**kept(), "policy:std": noise}.items()}
+            return {name: self._arrays.moved(value) for name, value in kept().items()}
         if std is None:
             log_std = getattr(policy, "log_std", None)
             std = None if log_std is None else np.exp(np.asarray(log_std, dtype=float))
