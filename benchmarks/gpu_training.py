@@ -143,7 +143,9 @@ def train(
             file.save(path)
     for name, line in reached.items():
         console.print(f"{name}: after {line['minutes']:.2f} min, iteration {line['iteration']}, {line['steps']:,} policy steps")
-    console.print(f"compiled in {compiled:.1f} s; reached {', '.join(reached) or 'nothing'}")
+    console.print(
+        f"compiled in {compiled:.1f} s; reached {', '.join(reached) or 'nothing'}; weights {training.policy_file().hash[:16]}"
+    )
     return {"lines": lines, "reached": reached, "compiled": compiled}
 
 
