@@ -44,6 +44,7 @@ ALL = (
     "software_in_the_loop",
     "identification",
     "environments",
+    "gpu_training",
     "constraints",
     "mpc",
     "flight",

@@ -17,6 +17,7 @@ from condyle.commands.app import command
 from condyle.commands.hints import shell_command
 from condyle.commands.terminal import progress, report, terminal
 from condyle.errors import CondyleError
+from condyle.learn.env_arrays import checked_device
 from condyle.learn.policy_file import PolicyFile
 
 SPEED, SECONDS = 0.21, 20.0  # m/s, s
@@ -43,6 +44,13 @@ def judge(
             autocompletion=completion.one_of("condyle", "mujoco"),
         ),
     ] = "condyle",
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where to simulate: cpu, or cuda (cuda:1, ...), an NVIDIA GPU with PyTorch; the episodes are the same.",
+            autocompletion=completion.one_of("cpu", "cuda"),
+        ),
+    ] = "cpu",
     out: Annotated[Path | None, options.out_option(help="A picture of the episodes: .png, .svg or .pdf.")] = None,
     force: options.Force = False,
     as_json: options.Json = False,
@@ -58,11 +66,12 @@ def judge(
         check_picture(out)
         if out.exists() and not force:
             raise CondyleError(f"{out} exists: give another name, or --force to overwrite it.")
+    place = None if device == "cpu" else checked_device(device)
     file = PolicyFile.load(policy)
     if (file.robot, file.task) == ("pidog", "walk"):
-        every, found = _walking(file, episodes, SECONDS if seconds is None else seconds, seed, speed, turn, engine)
+        every, found = _walking(file, episodes, SECONDS if seconds is None else seconds, seed, speed, turn, engine, place)
     else:
-        every, found = _other(file, episodes, seconds, seed, {"--speed": speed, "--turn": turn}, engine)
+        every, found = _other(file, episodes, seconds, seed, {"--speed": speed, "--turn": turn}, engine, place)
     found = {"file": str(policy), "robot": file.robot, "task": file.task, "hash": file.hash, "seed": seed, **found}
     found["picture"] = None if out is None else str(out)
     if out is not None:
@@ -71,7 +80,14 @@ def judge(
 
 
 def _walking(
-    file: PolicyFile, count: int, seconds: float, seed: int, speed: list[float] | None, turn: list[float] | None, engine: str
+    file: PolicyFile,
+    count: int,
+    seconds: float,
+    seed: int,
+    speed: list[float] | None,
+    turn: list[float] | None,
+    engine: str,
+    device: str | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(every episode, means) of PiDog's walk."""
     from condyle.tasks.gait import Trial
@@ -81,13 +97,13 @@ def _walking(
     trial, start = Trial(count, seconds, seed, commands), perf_counter()
     with progress(terminal(stderr=True)) as say:
         say(f"compiling {file.robot} {file.task}", 0, 1)
-        every = measured(file, trial, engine, lambda done: say("walking", done, count))
+        every = measured(file, trial, engine, lambda done: say("walking", done, count), device)
     took = {"commands": [list(each) for each in commands], "episode_seconds": seconds, "took": perf_counter() - start}
     return every, {"engine": engine, **took, **summary(every)}
 
 
 def _other(
-    file: PolicyFile, count: int, seconds: float | None, seed: int, commands: dict[str, Any], engine: str
+    file: PolicyFile, count: int, seconds: float | None, seed: int, commands: dict[str, Any], engine: str, device: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(every episode, means) of another task."""
     from condyle.tasks.judge_task import judge_task
@@ -103,7 +119,8 @@ def _other(
     length, start = task.episode_seconds if seconds is None else seconds, perf_counter()
     with progress(terminal(stderr=True)) as say:
         say(f"compiling {file.robot} {file.task}", 0, 1)
-        every, found = judge_task(task, file, count, seconds, seed, lambda done: say(file.task, done, round(length * file.rate)))
+        steps = round(length * file.rate)
+        every, found = judge_task(task, file, count, seconds, seed, lambda done: say(file.task, done, steps), device)
     return every, {"engine": engine, "episode_seconds": length, "took": perf_counter() - start, **found}
 
 

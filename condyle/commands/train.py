@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from condyle.commands.hints import shell_command
 from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.errors import CondyleError, FileError
 from condyle.learn.checkpoint import SUFFIX as CHECKPOINT
+from condyle.learn.env_arrays import checked_device
 from condyle.learn.policy_file import PolicyFile
 from condyle.robot.names import nearest
 from condyle.tasks.registry import Task, load_task, task_names
@@ -48,6 +50,7 @@ def complete_tasks(incomplete: str) -> list[str]:
     "condyle train pidog --task walk -o walk.cdp --resume --iterations 800",
     "condyle train cartpole --task balance -o balance.cdp --library rsl-rl",
     "condyle train cartpole --task swing-up -o swing.cdp --algorithm shac",
+    "condyle train pidog --task walk -o walk.cdp --device cuda",
 )
 def train(
     robot: Annotated[str, typer.Argument(metavar="ROBOT", help="A robot that has tasks: pidog, cartpole, ...")],
@@ -66,7 +69,17 @@ def train(
     algorithm: Annotated[
         str | None, typer.Option(help="ppo (default), or shac, which uses gradients through the simulation.")
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to compute: cpu.")] = "cpu",
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where to compute: cpu, or cuda (cuda:1, ...), an NVIDIA GPU with 16 times the robots by default.",
+            autocompletion=completion.one_of("cpu", "cuda"),
+        ),
+    ] = "cpu",
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter, such as minibatches=8; may repeat."),
+    ] = None,
     library: Annotated[
         str,
         typer.Option(
@@ -87,11 +100,13 @@ def train(
     Ctrl-C stops after the iteration and keeps everything. Checkpoints are written on the way: a training that was killed
     goes on with --resume, to the same weights.
     """
-    _check(out, seconds, device, library)
+    _check(out, seconds, library)
+    place = _device(device, algorithm, library)
+    given = hyperparameters(numbers or [])
     chosen = load_task(robot, task)
     checkpoint = Path(f"{out}{CHECKPOINT}")
-    if resume and init is not None:
-        raise CondyleError("--resume goes on with a training as it was: leave --init out")
+    if resume and (init is not None or given):
+        raise CondyleError("--resume goes on with a training as it was: leave --init and --set out")
     if not resume and out.exists() and not force:
         raise FileError(f"{out} exists: give another name, --resume to go on with its training, or --force to overwrite it.")
     begin = None if init is None else PolicyFile.load(init)
@@ -100,15 +115,15 @@ def train(
         say(f"compiling {robot} {task}", 0, 1)
         training: Training | RslRlTraining
         if library == "rsl-rl":
-            training = _by_rsl_rl(
-                chosen, resume or init is not None or algorithm == "shac", seed=seed, envs=envs, threads=threads
-            )
+            impossible = resume or init is not None or algorithm == "shac"
+            training = _by_rsl_rl(chosen, impossible, seed=seed, envs=envs, threads=threads, hyperparameters=given)
         elif resume:
-            training = Training.resume(checkpoint, chosen, threads=threads)
+            training = Training.resume(checkpoint, chosen, threads=threads, device=place)
             if algorithm not in (None, training.algorithm):
                 raise CondyleError(f"{checkpoint} is of a training by {training.algorithm}: leave --algorithm {algorithm} out")
         else:
-            training = Training(chosen, seed=seed, envs=envs, init=begin, threads=threads, algorithm=algorithm or "ppo")
+            settings: dict[str, Any] = {"hyperparameters": given, "algorithm": algorithm or "ppo", "device": place}
+            training = Training(chosen, seed=seed, envs=envs, init=begin, threads=threads, **settings)
     last = training.iterations if iterations is None else iterations
     interrupted = learn(training, last, seconds, console, out, checkpoint, every)
     file, curves = training.policy_file(), {name: training.curve(name) for name in training.names}
@@ -121,10 +136,10 @@ def train(
             if not interrupted:
                 say(f"compiling {robot} {task}", 0, 1)
                 total = score_steps(chosen, file.rate)
-                file = replace(file, score=short_score(chosen, file, lambda done: say("judging", done, total)))
+                file = replace(file, score=short_score(chosen, file, lambda done: say("judging", done, total), place))
                 file.save(out)
             say("writing the report", 0, 1)
-            path = training_report(out.with_suffix(".html"), chosen, file, curves)
+            path = training_report(out.with_suffix(".html"), chosen, file, curves, place)
     report(facts(out, file, curves, path), as_json, show)
     if interrupted:
         typer.echo(f"condyle: interrupted after {file.training['iterations']:,} iterations, which are kept", err=True)
@@ -252,7 +267,31 @@ def show(f: dict[str, Any], console: Console) -> None:
     console.print("\n  ".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
-def _check(out: Path, seconds: float | None, device: str, library: str) -> None:
+def hyperparameters(given: list[str]) -> dict[str, Any]:
+    """{name: value} of texts such as minibatches=8 or hidden=[128,128]."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        try:
+            found[name.strip()] = json.loads(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise CondyleError(f"--set {text:.40}: write NAME=VALUE with a number, as in --set minibatches=8")
+    return found
+
+
+def _device(device: str, algorithm: str | None, library: str) -> str | None:
+    """The device of tensors; None for NumPy on the processor; CondyleError for what cannot be."""
+    if device == "cpu":
+        return None
+    if library != "condyle" or algorithm not in (None, "ppo"):
+        what = f"--library {library}" if library != "condyle" else f"--algorithm {algorithm}"
+        raise CondyleError(f"{what} trains on the processor only: leave --device {device:.20} or {what} out")
+    return checked_device(device)
+
+
+def _check(out: Path, seconds: float | None, library: str) -> None:
     """CondyleError for options that cannot be."""
     if out.suffix != SUFFIX:
         raise CondyleError(f"a policy is written to a file that ends in {SUFFIX}, got {out.name}: try -o {out.stem}{SUFFIX}")
@@ -260,5 +299,3 @@ def _check(out: Path, seconds: float | None, device: str, library: str) -> None:
         raise CondyleError(f"--seconds must be above zero, got {seconds:g}: leave it out, or try --seconds 60")
     if library not in LIBRARIES:
         raise CondyleError(f"--library {library:.20}: there is no such library to train with{nearest(library, LIBRARIES)}")
-    if device != "cpu":
-        raise CondyleError(f"--device {device:.20}: training runs on the processor only yet; leave --device out")

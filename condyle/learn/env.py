@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -12,55 +12,23 @@ from typing import Any
 import numpy as np
 
 from condyle.closed_loop.arguments import halves, whole_number
+from condyle.closed_loop.block import Block
 from condyle.closed_loop.loop import Loop
 from condyle.errors import ControlError
-from condyle.learn.env_arguments import actions_of, check_loop, finite, mask_of, positive, seed_of, steps_of, variables_of
+from condyle.learn.env_arguments import check_loop, positive, seed_of, steps_of, variables_of
+from condyle.learn.env_arrays import arrays_of, integers, on_host
 from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, record_shapes, reset_kernel, rollout_kernel
 from condyle.learn.env_step import RANDOMIZATION
 from condyle.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block, policy_form
 from condyle.learn.randomize import randomized
 from condyle.learn.rollouts import Rollouts as Rollouts
 from condyle.learn.rollouts import rollouts_of
+from condyle.learn.shared_values import SharedValues
 from condyle.robot.names import nearest
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
-
-
-class SharedValues(MutableMapping[str, Any]):
-    """Numbers that all robots share, by name; they may change between calls, and nothing compiles again."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = {name: finite(f"shared value '{name}'", value) for name, value in values.items()}
-        self._table: np.ndarray | None = None
-
-    def __getitem__(self, name: str) -> Any:
-        value = self._values[name]
-        return float(value) if value.ndim == 0 else value.copy()
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name not in self._values:
-            raise ControlError(f"the environment has no shared value '{name!s:.60}'{nearest(name, list(self._values))}")
-        given, shape = finite(f"shared value '{name}'", value), self._values[name].shape
-        if given.shape != shape:
-            raise ControlError(f"shared value '{name}' has shape {shape}, got {given.shape}")
-        self._values[name], self._table = given, None
-
-    def __delitem__(self, name: str) -> None:
-        raise ControlError(f"shared value '{name}' cannot be removed")
-
-    def __iter__(self) -> Any:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def table(self, dtype: Any) -> np.ndarray:
-        """All of them in one vector."""
-        if self._table is None:
-            self._table = np.concatenate([value.ravel() for value in self._values.values()]).astype(dtype)
-        return self._table
 
 
 class VectorEnv:
@@ -77,7 +45,9 @@ class VectorEnv:
     s is a `Step`: s.x, s.action, s.previous_action, s.t, s["imu.rate"], s.before.
 
     `time_limit` in s. `randomize`: {parameter: (low, high) or function(draw)}, drawn for every episode. `variables`: {name: size
-    or initial value}, numbers of each robot. `shared`: {name: value}, numbers of all. `clip`: bound of the actions.
+    or initial value}, numbers of each robot. `shared`: {name: value}, numbers of all. `clip`: bound of the actions. `device`:
+    None for NumPy arrays; "cuda" or "cuda:1" for tensors of PyTorch on a GPU, where everything stays and nothing waits; "cpu" for
+    tensors on the processor.
     """
 
     def __init__(
@@ -101,6 +71,7 @@ class VectorEnv:
         clip: float | None = None,
         seed: int = 0,
         dtype: Any = np.float32,
+        device: str | None = None,
         backend: str = "cpu",
         lanes: int | None = None,
         threads: int | None = None,
@@ -114,6 +85,7 @@ class VectorEnv:
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ControlError(f"VectorEnv: dtype is float32 or float64, not {self.dtype}")
+        self._arrays = arrays_of(self.dtype, device)
         every = whole_number("every", every, 1)
         self.shared = SharedValues({RANDOMIZATION: 1.0, **(shared or {})})
         self.dt = loop.dt * every
@@ -136,14 +108,20 @@ class VectorEnv:
             {name: np.shape(value) for name, value in self.shared.items()},
         )
         self._on = (backend, lanes, threads)
+        self._shared: tuple[Any, Any] = (None, None)  # the table of shared values, and where the kernel reads it
         self.plan = discovered(plan)
         self._functions: dict[Any, Any] = {}
-        self._memory: tuple[Any, np.ndarray | None] = (None, None)
+        self._memory: tuple[Any, Any] = (None, None)
         self.seed = seed_of(seed)
         self._state = self._blank()
-        self._begin(np.ones(self.num_envs, bool))
+        self._begin(None)
 
     # ---- sizes
+
+    @property
+    def device(self) -> str | None:
+        """Where the tensors are: "cpu", "cuda:0"; None if the arrays are those of NumPy."""
+        return self._arrays.device
 
     @property
     def observation_size(self) -> int:
@@ -173,39 +151,39 @@ class VectorEnv:
     # ---- state
 
     @property
-    def state(self) -> np.ndarray:
+    def state(self) -> Any:
         """Everything about the robots, (num_envs, size): a copy; `restore` continues from it with the same bits."""
-        return self._state.copy()
+        return self._arrays.copied(self._state)
 
     def restore(self, state: Any) -> None:
-        """Continue from a state that `env.state` gave."""
-        given = np.asarray(state)
-        if given.shape != self._state.shape or given.dtype != self.dtype:
+        """Continue from a state that `env.state` gave, on any device."""
+        given, shape = np.asarray(on_host(state)), tuple(self._state.shape)
+        if given.shape != shape or given.dtype != self.dtype:
             raise ControlError(
-                f"the state of this environment is {self.dtype} of shape {self._state.shape}; got {given.dtype} of {given.shape}"
+                f"the state of this environment is {self.dtype} of shape {shape}; got {given.dtype} of {given.shape}"
             )
         if not np.all(np.isfinite(given)):
             raise ControlError("a state of an environment must be finite")
-        self._state = given.copy()
+        self._state = self._arrays.rows(given)
         self._memory = (None, None)
 
     @property
-    def memory(self) -> np.ndarray | None:
+    def memory(self) -> Any:
         """What the last policy with states remembers of each robot, (num_envs, size): a copy; None before it acted."""
-        return None if self._memory[1] is None else self._memory[1].copy()
+        return None if self._memory[1] is None else self._arrays.copied(self._memory[1])
 
     def remember(self, policy: Any, memory: Any) -> None:
         """Continue with what `env.memory` gave for a policy of this form, after `restore`."""
         key, plan = policy_form(policy_block(policy))
-        given = np.asarray(memory)
+        given = np.asarray(on_host(memory))
         if given.shape != (self.num_envs, plan.memory_size) or not np.all(np.isfinite(given)):
             raise ControlError(
                 f"this policy remembers {plan.memory_size} finite numbers of each of {self.num_envs} robots, got {given.shape}"
             )
         self._functions[key, "policy"] = plan
-        self._memory = (key, given.astype(self.dtype))
+        self._memory = (key, self._arrays.rows(given))
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Any:
         """A part of the state of all robots by name: "q", states of blocks, randomised parameters, variables, "episode.step"."""
         layout = self.plan.layout
         if name not in layout:
@@ -215,49 +193,44 @@ class VectorEnv:
 
     def set(self, name: str, value: Any) -> None:
         """Change a part of the state of all robots, such as a parameter or a command; observations follow with the next step."""
-        target = self[name]
-        given = finite(f"'{name}'", value)
-        try:
-            given = np.broadcast_to(given, target.shape)
-        except ValueError:
-            raise ControlError(f"'{name}' of {self.num_envs} robots has shape {target.shape}, got {given.shape}") from None
+        given = self._arrays.values(f"'{name}'", value, tuple(self[name].shape))
         if name in self.plan.randomized:
-            self.loop.parameters.checked({name: given}, ControlError)
+            self.loop.parameters.checked({name: on_host(given)}, ControlError)
         place, _ = self.plan.layout[name]
         self._state[:, place] = given.reshape(self.num_envs, -1)
 
     @property
-    def observations(self) -> np.ndarray:
+    def observations(self) -> Any:
         """The present observations, (num_envs, observation_size)."""
-        return self["observation"].copy()
+        return self._arrays.copied(self["observation"])
 
     @property
-    def privileged_observations(self) -> np.ndarray | None:
+    def privileged_observations(self) -> Any:
         """The present privileged observations; None if there are none."""
-        return self["privileged"].copy() if self.privileged_size else None
+        return self._arrays.copied(self["privileged"]) if self.privileged_size else None
 
     # ---- in time
 
-    def reset(self, seed: int | None = None, *, mask: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, seed: int | None = None, *, mask: Any = None) -> tuple[Any, dict[str, Any]]:
         """(observations, infos) of new episodes; with a seed all random numbers begin again, too.
 
         `mask`: (num_envs,) true for the robots that begin; all by default.
         """
         if seed is not None:
             self.seed = seed_of(seed)
-            chosen = mask_of(mask, self.num_envs)
-            self._state[chosen] = self._blank()[chosen]
-        self._begin(mask_of(mask, self.num_envs))
+            chosen = self._arrays.mask(mask, self.num_envs)
+            self._state = self._arrays.rows(self._arrays.where(chosen[:, None], self._blank(), self._state))
+        self._begin(mask)
         return self.observations, self._infos()
 
-    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """(observations, rewards, terminated, truncated, infos) after one policy step of all robots.
 
         A robot whose episode ends begins the next one in the same step: its observation is the first of the new episode, and
         infos["final_obs"] is the last one of the old one (equal to the observation for all other robots).
         """
-        given = self._actions(actions, (self.num_envs, self.action_size))
-        found = self._run(None, given[:, None, :], (), True)
+        given = self._arrays.actions(actions, (self.num_envs, self.action_size))
+        found = self._run(None, None, given[:, None, :], (), True)
         terminated, truncated = found["terminated"][:, 0] > 0.5, found["truncated"][:, 0] > 0.5
         infos: dict[str, Any] = {"privileged": found["last_privileged"]} if self.privileged_size else {}
         infos |= {
@@ -266,7 +239,7 @@ class VectorEnv:
             "reward_terms": {name: found["terms"][:, 0, k] for k, name in enumerate(self.reward_names)},
             "failed": found["failed"][:, 0] > 0.5,
             "episode_returns": found["episode_return"][:, 0],
-            "episode_lengths": found["episode_length"][:, 0].astype(np.int64),
+            "episode_lengths": integers(found["episode_length"][:, 0]),
         }
         return found["last_observation"], found["reward"][:, 0], terminated, truncated, infos
 
@@ -282,26 +255,26 @@ class VectorEnv:
     ) -> Rollouts:
         """`steps` policy steps of all robots, with the policy and its noise in the kernel, from where the environment is.
 
-        `policy`: a Policy, a block such as cd.blocks.MLP, or actions (num_envs, steps, action_size). `std`: standard deviation of
-        the noise, exp(policy.log_std) by default if it has one; none with deterministic=True. `record`: names of states, signals,
-        parameters and variables, or {name: function(s)}. `final`: observations before resets, too.
+        `policy`: a Policy, a block such as cd.blocks.MLP, a policy whose weights are tensors (`kernel_arrays()`: arrays of the
+        kernel by name), or actions (num_envs, steps, action_size). `std`: standard deviation of the noise, exp(policy.log_std) by
+        default if it has one; none with deterministic=True. `record`: names of states, signals, parameters and variables, or
+        {name: function(s)}. `final`: observations before resets, too.
         """
         records: Record = tuple(record.items()) if isinstance(record, Mapping) else tuple((name, None) for name in record)
         for name, function in records:
             if not isinstance(name, str) or not (function is None or callable(function)):
                 raise ControlError(f"record is a list of names, or a dict {{name: function}}, got {name!r:.40}: {function!r:.40}")
-        if isinstance(policy, np.ndarray):
-            given = self._actions(policy, (self.num_envs, policy.shape[1] if policy.ndim == 3 else 1, self.action_size))
-            found = self._run(None, given, records, final)
-            terms = found["terms"].mean(axis=(0, 1), dtype=float)
+        own, double = self._arrays, self._arrays.double
+        if own.is_array(policy):
+            given = own.actions(policy, (self.num_envs, policy.shape[1] if policy.ndim == 3 else 1, self.action_size))
+            found = self._run(None, None, given, records, final)
+            terms = found["terms"].mean(axis=(0, 1), dtype=double)
         else:
             count = whole_number("steps", steps, 1)
-            if std is None and not deterministic:
-                log_std = getattr(policy, "log_std", None)
-                std = None if log_std is None else np.exp(np.asarray(log_std, dtype=float))
             block = policy_block(policy)
-            found = self._run((block, None if deterministic else std), np.zeros((count, 1), self.dtype), records, final)
-            terms = found["term_sums"].sum(axis=0, dtype=float) / (self.num_envs * count)
+            arrays = self._policy_arrays(policy, block, std, deterministic)
+            found = self._run(block, arrays, self._clock(count), records, final)
+            terms = found["term_sums"].sum(axis=0, dtype=double) / (self.num_envs * count)
         shapes = self._record(records)[0]
         lead, means = found["reward"].shape, found.get("means")
         recorded = {name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records}
@@ -321,7 +294,7 @@ class VectorEnv:
         made.shared = SharedValues(dict(self.shared))
         made._functions, made._memory = {}, (None, None)
         made._state = made._blank()
-        made._begin(np.ones(self.num_envs, bool))
+        made._begin(None)
         return made
 
     @property
@@ -346,7 +319,7 @@ class VectorEnv:
         return gymnasium_env(self)
 
     def rsl_rl(self, cfg: Any = None) -> Any:
-        """The environment as rsl-rl's VecEnv, with torch tensors that share memory (extra `learn`)."""
+        """The environment as rsl-rl's VecEnv, with its own tensors, or ones that share memory with its arrays (extra `learn`)."""
         from condyle.learn.rsl_rl import rsl_rl_env
 
         return rsl_rl_env(self, cfg)
@@ -359,7 +332,7 @@ class VectorEnv:
 
     # ---- inside
 
-    def _blank(self) -> np.ndarray:
+    def _blank(self) -> Any:
         """Rows with keys and nothing else, before their first reset."""
         rows = np.zeros((self.num_envs, self.plan.size), self.dtype)
         layout = self.plan.layout
@@ -369,31 +342,56 @@ class VectorEnv:
         rows[:, layout["seed"][0]] = halves("seed", self.seed)
         rows[:, layout["robot"][0]] = halves("robot", np.arange(self.num_envs))
         rows[:, layout["step"][0]] = -1.0
-        return rows
+        return self._arrays.rows(rows)
 
-    def _begin(self, mask: np.ndarray) -> None:
+    def _begin(self, mask: Any) -> None:
+        """None; the robots of the mask begin an episode, all of them for None."""
+        chosen = self._arrays.mask(mask, self.num_envs)
         if "reset" not in self._functions:
             self._functions["reset"] = self._compiled(
                 reset_kernel(self.plan), {"row": self.plan.size, "mask": (), **self._tables}
             )
-        self._state = self._functions["reset"](row=self._state, mask=mask.astype(self.dtype), **self.arrays())
-        self._memory = (None, None) if self._memory[1] is None else self._forgotten(mask)
-        if not np.all(np.isfinite(self._state)):
-            first = int(np.argwhere(~np.all(np.isfinite(self._state), axis=1))[0, 0])
-            name = next(n for n, (place, _) in self.plan.layout.items() if not np.all(np.isfinite(self._state[first, place])))
+        given = {"row": self._state, "mask": self._arrays.moved(chosen), **self.arrays()}
+        self._state = self._arrays.call(self._functions["reset"], given)[0]
+        self._memory = (None, None) if self._memory[1] is None else self._forgotten(chosen)
+        if self.device is not None and mask is not None:
+            return  # looking at the states of some robots would wait for them
+        state = on_host(self._state)
+        if not np.all(np.isfinite(state)):
+            first = int(np.argwhere(~np.all(np.isfinite(state), axis=1))[0, 0])
+            name = next(n for n, (place, _) in self.plan.layout.items() if not np.all(np.isfinite(state[first, place])))
             raise ControlError(f"a reset gives robot {first} a '{name}' that is not finite; look at reset, randomize and observe")
 
-    def _forgotten(self, mask: np.ndarray) -> tuple[Any, np.ndarray | None]:
+    def _forgotten(self, mask: Any) -> tuple[Any, Any]:
         """What the policy remembers, without that of robots that begin again."""
         key, memory = self._memory
-        assert memory is not None
         plan: PolicyPlan = self._functions[key, "policy"]
         start = np.concatenate([value.ravel() for value in plan.states.values()]).astype(self.dtype)
-        return key, np.where(mask[:, None], start, memory)
+        return key, self._arrays.rows(self._arrays.where(mask[:, None], start, memory))
 
-    def _run(self, policy: tuple[Any, Any] | None, rows: np.ndarray, record: Record, final: bool) -> dict[str, np.ndarray]:
+    def _policy_arrays(self, policy: Any, block: Block, std: Any, deterministic: bool) -> dict[str, Any]:
+        """The arrays of a policy for a call, where the kernel runs."""
+        kept = getattr(policy, "kernel_arrays", None)
+        if kept is not None:
+            if std is not None or deterministic:
+                noise = policy_arrays(block, None if deterministic else std, self.action_size, self.dtype)["policy:std"]
+                return {name: self._arrays.moved(value) for name, value in {**kept(), "policy:std": noise}.items()}
+            return {name: self._arrays.moved(value) for name, value in kept().items()}
+        if std is None:
+            log_std = getattr(policy, "log_std", None)
+            std = None if log_std is None else np.exp(np.asarray(log_std, dtype=float))
+        found = policy_arrays(block, None if deterministic else std, self.action_size, self.dtype)
+        return {name: self._arrays.moved(value) for name, value in found.items()}
+
+    def _clock(self, steps: int) -> Any:
+        """Rows of a rollout that has a policy: nothing but their number."""
+        if ("clock", steps) not in self._functions:
+            self._functions["clock", steps] = self._arrays.moved(np.zeros((steps, 1)))
+        return self._functions["clock", steps]
+
+    def _run(self, policy: Block | None, weights: Any, rows: Any, record: Record, final: bool) -> dict[str, Any]:
         """The outputs of a rollout by name; the state becomes that after it."""
-        key, plan = (None, None) if policy is None else policy_form(policy[0])
+        key, plan = (None, None) if policy is None else policy_form(policy)
         place = (key, record, final)
         if place not in self._functions:
             _, signals = self._record(record)
@@ -403,10 +401,10 @@ class VectorEnv:
         arrays = {"row": self._state, "rows": rows, **self.arrays()}
         if policy is not None:
             plan = self._functions[key, "policy"]
-            arrays |= policy_arrays(policy[0], policy[1], self.action_size, self.dtype)
+            arrays |= weights
             if plan.states:
                 arrays["memory"] = self._remembered(key, plan)
-        outputs = self._functions[place](**arrays)
+        outputs = self._arrays.call(self._functions[place], arrays)
         found = dict(zip([p.name for p in self._functions[place].tape.outputs], outputs, strict=True))
         if "memory" in arrays:
             found["first_memory"] = arrays["memory"]
@@ -414,17 +412,17 @@ class VectorEnv:
         if "memory" in found:
             self._memory = (key, found["memory"])
         results = found.pop("results")
-        found |= {name: np.ascontiguousarray(results[..., k]) for k, name in enumerate(RESULTS)}
+        found |= dict(zip(RESULTS, self._arrays.columns(results[..., : len(RESULTS)]), strict=True))
         if policy is None:
             found["terms"] = results[..., len(RESULTS) :]
         return found
 
-    def _remembered(self, key: Any, plan: PolicyPlan) -> np.ndarray:
+    def _remembered(self, key: Any, plan: PolicyPlan) -> Any:
         known, memory = self._memory
         if known == key and memory is not None:
             return memory
         start = np.concatenate([value.ravel() for value in plan.states.values()])
-        return np.repeat(start[None].astype(self.dtype), self.num_envs, axis=0)
+        return self._arrays.rows(np.repeat(start[None].astype(self.dtype), self.num_envs, axis=0))
 
     def _record(self, record: Record) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
         """(shapes of the records, all signals that a kernel with them needs)."""
@@ -439,13 +437,16 @@ class VectorEnv:
         count = sum(math.prod(shape) for shape in self.plan.shared.values())
         return {"shared": Uniform(count), **{name: Uniform(*w.shape) for name, w in self.loop.weights.items()}}
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, Any]:
         """What all robots share, as a kernel takes it."""
-        return {"shared": self.shared.table(self.dtype), **self._loop_tables}
+        table = self.shared.table(self.dtype)
+        if self._shared[0] is not table:
+            self._shared = (table, self._arrays.moved(table))
+        return {"shared": self._shared[1], **self._loop_tables}
 
     @cached_property
-    def _loop_tables(self) -> dict[str, np.ndarray]:
-        return {name: value.astype(self.dtype) for name, value in self.loop.tables().items()}
+    def _loop_tables(self) -> dict[str, Any]:
+        return {name: self._arrays.moved(value) for name, value in self.loop.tables().items()}
 
     def _compiled(self, kernel: Callable[..., Any], shapes: dict[str, Any]) -> Function:
         backend, lanes, threads = self._on
@@ -458,9 +459,6 @@ class VectorEnv:
         """The inputs of the kernel of a rollout."""
         found: dict[str, Any] = {"row": self.plan.size, "rows": Rows(None, self.action_size if plan is None else 1)}
         return found | {**({} if plan is None else plan.shapes(self.action_size)), **self._tables}
-
-    def _actions(self, actions: Any, shape: tuple[int, ...]) -> np.ndarray:
-        return actions_of(actions, shape, self.dtype)
 
     def _infos(self) -> dict[str, Any]:
         return {} if not self.privileged_size else {"privileged": self.privileged_observations}

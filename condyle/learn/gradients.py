@@ -39,6 +39,8 @@ def rollout_vjp(
     pullback(reward=..., observations=..., final_observation=..., actions=...) gives the gradients by the arrays of the policy's
     block, and by "std", of each robot's sum of weights times values: (num_envs, ...). Weights that are not given are zero.
     """
+    if env.device is not None:
+        raise ControlError("gradients through an environment are of NumPy arrays: make it without device=")
     block = policy_block(policy)
     function, names = _function(env, block)
     forward, backward = function.forward_and_backward(names)

@@ -24,7 +24,9 @@ def gymnasium_env(env: VectorEnv) -> Any:
     """The environment with Gymnasium's interface; `.env` is the environment itself.
 
     A robot whose episode ends begins the next one in the same step (AutoresetMode.SAME_STEP): infos["final_obs"] holds its last
-    observation, where infos["_final_obs"] is true. reset(options={"reset_mask": mask}) begins again for some robots only.
+    observation, where infos["_final_obs"] is true. An environment of tensors gives and takes tensors, and gives
+    both infos at every step: only the GPU knows whether an episode ended. reset(options={"reset_mask": mask}) begins again for
+    some robots only.
     """
     require("gymnasium", "learn", "the interface of Gymnasium")
     return _class()(env)
@@ -46,7 +48,7 @@ def _class() -> Any:
             self.observation_space = batch_space(self.single_observation_space, self.num_envs)
             self.action_space = batch_space(self.single_action_space, self.num_envs)
 
-        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
             """(observations, infos) of new episodes."""
             super().reset(seed=seed)
             unknown = [name for name in options or {} if name != "reset_mask"]
@@ -55,14 +57,16 @@ def _class() -> Any:
             observations, infos = self.env.reset(seed, mask=(options or {}).get("reset_mask"))
             return observations, infos
 
-        def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
             """(observations, rewards, terminations, truncations, infos) of one policy step."""
             observations, rewards, terminated, truncated, found = self.env.step(actions)
             infos: dict[str, Any] = {"reward_terms": found["reward_terms"], "failed": found["failed"]}
             if self.env.privileged_size:
                 infos["privileged"] = found["privileged"]
             ended = terminated | truncated
-            if ended.any():
+            if self.env.device is not None:
+                infos |= {"final_obs": found["final_obs"], "_final_obs": ended}
+            elif ended.any():
                 last = np.full(self.num_envs, None, dtype=object)
                 for k in np.flatnonzero(ended):
                     last[k] = found["final_obs"][k]

@@ -115,7 +115,7 @@ class PPO:
         self.columns = Columns(observations, privileged, actions)
         self.actor = actor_of(observations, actions, s)
         self.critic = Network((observations + privileged, *s.hidden, 1), s.activation)
-        self.mirror = _checked(mirror, self.columns) if s.mirror and not s.units else None
+        self.mirror = checked_mirror(mirror, self.columns) if s.mirror and not s.units else None
         self.threads = available_threads() if threads is None else max(1, threads)
         # one vector: the actor, log_std, the critic
         a = self.actor.count
@@ -435,7 +435,7 @@ def _flat(array: Any) -> np.ndarray:
     return a.reshape(-1, a.shape[-1])
 
 
-def _checked(mirror: Mirror | None, c: Columns) -> Mirror | None:
+def checked_mirror(mirror: Mirror | None, c: Columns) -> Mirror | None:
     """The mirror, if its sizes are those of the environment."""
     if mirror is None:
         return None

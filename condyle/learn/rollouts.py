@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from condyle.errors import ControlError
+from condyle.learn.env_arrays import integers, on_host
 from condyle.robot.names import nearest
 
 
@@ -17,11 +19,13 @@ class Rollouts:
     """What policy steps of all robots gave: arrays (num_envs, steps, ...), in the order of time.
 
     `observations` and `privileged` are those that the `actions` answer; `means` are the actions without noise. Rewards and ends
-    belong to the step that the action began. `reward_terms`: mean of each term over all steps. `episode_returns` and
-    `episode_lengths` (policy steps) are of the episodes that ended, in the order of robots, then time. `failed`: steps after
-    which a robot was not finite or its solver did not converge; they are terminated, too. `records`: further values, after a
-    step and before a reset. `final_observations`: those at the end of a step before a reset, if they were asked for. `memory`:
-    what a policy with states remembered at the start, (num_envs, size).
+    belong to the step that the action began. `returns` and `lengths`: of the episode up to the end of each step. `failed`: steps
+    after which a robot was not finite or its solver did not converge; they are terminated, too. `records`: further values, after
+    a step and before a reset. `final_observations`: those at the end of a step before a reset, if they were asked for. `memory`:
+    what a policy with states remembered at the start, (num_envs, size). `reward_means`: of each term over all steps.
+
+    Arrays are those of the environment: of NumPy, or tensors. Tensors on a GPU are not copied until `reward_terms`,
+    `episode_returns` or `episode_lengths` is read.
     """
 
     observations: np.ndarray | None
@@ -32,11 +36,12 @@ class Rollouts:
     terminated: np.ndarray
     truncated: np.ndarray
     failed: np.ndarray
-    reward_terms: dict[str, float]
+    returns: np.ndarray
+    lengths: np.ndarray
+    reward_names: tuple[str, ...]
+    reward_means: np.ndarray
     last_observations: np.ndarray
     last_privileged: np.ndarray | None
-    episode_returns: np.ndarray
-    episode_lengths: np.ndarray
     records: dict[str, np.ndarray] = field(default_factory=dict)
     final_observations: np.ndarray | None = None
     final_privileged: np.ndarray | None = None
@@ -48,12 +53,41 @@ class Rollouts:
             raise ControlError(f"'{name!s:.60}' was not recorded{nearest(name, list(self.records))}; give it in record=[...]")
         return self.records[name]
 
+    @cached_property
+    def reward_terms(self) -> dict[str, float]:
+        """Mean of each term of the reward over all steps."""
+        return dict(zip(self.reward_names, self.reward_means.tolist(), strict=True))
+
+    @cached_property
+    def episode_returns(self) -> Any:
+        """Returns of the episodes that ended, in the order of robots, then time."""
+        return self.returns[self.terminated | self.truncated]
+
+    @cached_property
+    def episode_lengths(self) -> Any:
+        """Policy steps of the episodes that ended, in the order of robots, then time."""
+        return integers(self.lengths[self.terminated | self.truncated])
+
+
+class HostRollouts:
+    """Rollouts as NumPy arrays: each tensor is copied from its device when it is first read."""
+
+    def __init__(self, rollouts: Rollouts) -> None:
+        self._rollouts = rollouts
+
+    def __getattr__(self, name: str) -> Any:
+        value = on_host(getattr(self._rollouts, name))
+        setattr(self, name, value)
+        return value
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return np.asarray(on_host(self._rollouts[name]))
+
 
 def rollouts_of(
     found: Mapping[str, Any], names: Sequence[str], terms: Any, actions: np.ndarray, records: dict[str, np.ndarray]
 ) -> Rollouts:
     """What the outputs of a kernel, by name, say of all steps; `names` and `terms`: of the reward, and their means."""
-    ended = (found["terminated"] + found["truncated"]) > 0.5
     return Rollouts(
         observations=found.get("observations"),
         privileged=found.get("privileged"),
@@ -63,11 +97,12 @@ def rollouts_of(
         terminated=found["terminated"] > 0.5,
         truncated=found["truncated"] > 0.5,
         failed=found["failed"] > 0.5,
-        reward_terms={name: float(value) for name, value in zip(names, terms, strict=True)},
+        returns=found["episode_return"],
+        lengths=found["episode_length"],
+        reward_names=tuple(names),
+        reward_means=terms,
         last_observations=found["last_observation"],
         last_privileged=found.get("last_privileged"),
-        episode_returns=found["episode_return"][ended],
-        episode_lengths=found["episode_length"][ended].astype(np.int64),
         records=records,
         final_observations=found.get("final_observation"),
         final_privileged=found.get("final_privileged"),

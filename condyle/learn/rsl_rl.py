@@ -1,4 +1,4 @@
-"""An environment as rsl-rl's VecEnv: torch tensors on the processor that share the memory of the environment's arrays."""
+"""An environment as rsl-rl's VecEnv: its own tensors, on a GPU, too; or tensors that share the memory of its NumPy arrays."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ def _class() -> Any:
     from rsl_rl.env import VecEnv
     from tensordict import TensorDict
 
+    def tensor(value: Any) -> Any:
+        return value if isinstance(value, torch.Tensor) else torch.from_numpy(value)
+
     class RslRlEnv(VecEnv):  # type: ignore[misc]
         """Many robots in one kernel."""
 
         def __init__(self, env: Any, cfg: Any) -> None:
-            self.env, self.cfg, self.device = env, {} if cfg is None else cfg, "cpu"
+            self.env, self.cfg, self.device = env, {} if cfg is None else cfg, env.device or "cpu"
             self.num_envs, self.num_actions = env.num_envs, env.action_size
             # without a limit an episode is as long as its counter counts
             self.max_episode_length = env.max_episode_steps or 2**24
@@ -44,11 +47,11 @@ def _class() -> Any:
         @property
         def episode_length_buf(self) -> Any:
             """Policy steps of the present episodes; a tensor that is assigned replaces them."""
-            return torch.from_numpy(self.env["episode.step"].astype(np.int64))
+            return tensor(self.env["episode.step"]).long()
 
         @episode_length_buf.setter
         def episode_length_buf(self, value: Any) -> None:
-            self.env.set("episode.step", value.detach().cpu().numpy())
+            self.env.set("episode.step", value.detach() if self.env.device else value.detach().cpu().numpy())
 
         def get_observations(self) -> Any:
             """The present observations."""
@@ -56,17 +59,19 @@ def _class() -> Any:
 
         def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
             """(observations, rewards, dones, extras) of one policy step."""
-            observations, rewards, terminated, truncated, infos = self.env.step(actions.detach().numpy())
+            observations, rewards, terminated, truncated, infos = self.env.step(
+                actions.detach() if self.env.device else actions.detach().numpy()
+            )
             extras = {
-                "time_outs": torch.from_numpy(truncated),
-                "log": {f"/reward/{name}": torch.from_numpy(value) for name, value in infos["reward_terms"].items()},
+                "time_outs": tensor(truncated),
+                "log": {f"/reward/{name}": tensor(value) for name, value in infos["reward_terms"].items()},
             }
-            dones = torch.from_numpy(terminated | truncated)
-            return self._groups(observations, infos.get("privileged")), torch.from_numpy(rewards), dones.long(), extras
+            dones = tensor(terminated | truncated).long()
+            return self._groups(observations, infos.get("privileged")), tensor(rewards), dones, extras
 
-        def _groups(self, observations: np.ndarray, privileged: np.ndarray | None) -> Any:
-            groups = {"policy": torch.from_numpy(observations)}
-            groups |= {} if privileged is None else {"critic": torch.from_numpy(privileged)}
-            return TensorDict(groups, batch_size=[self.num_envs], device="cpu")
+        def _groups(self, observations: Any, privileged: Any) -> Any:
+            groups = {"policy": tensor(observations)}
+            groups |= {} if privileged is None else {"critic": tensor(privileged)}
+            return TensorDict(groups, batch_size=[self.num_envs], device=self.device)
 
     return RslRlEnv

@@ -20,6 +20,8 @@ def stable_baselines_env(env: VectorEnv) -> Any:
     Of a robot whose episode ended, infos[k] holds "terminal_observation", "TimeLimit.truncated" and "episode" ("r" and "l").
     """
     require("stable_baselines3", "learn", "the interface of Stable-Baselines3")
+    if env.device is not None:
+        raise ControlError("Stable-Baselines3 takes NumPy arrays: make the environment without device=")
     return _class()(env)
 
 

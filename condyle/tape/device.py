@@ -57,7 +57,7 @@ class Library:
     def __init__(self, name: str, number: int) -> None:
         self.name, self.number = name, number
         if self.name == "torch":
-            self.torch = import_module("torch")
+            self.torch, self.place = import_module("torch"), f"cuda:{number}"
             return
         try:
             self.cupy = import_module("cupy")
@@ -80,7 +80,7 @@ class Library:
         order = (*range(len(shape), len(sizes)), *range(len(shape))) if apart else tuple(range(len(sizes)))
         if self.name == "torch":
             kind = self.torch.float64 if precision == "f64" else self.torch.float32
-            return self.torch.empty(sizes, dtype=kind, device=f"cuda:{self.number}").permute(order)
+            return self.torch.empty(sizes, dtype=kind, device=self.place).permute(order)
         with self.cupy.cuda.Device(self.number):
             return self.cupy.empty(sizes, dtype="float64" if precision == "f64" else "float32").transpose(order)
 
@@ -88,7 +88,7 @@ class Library:
         """A NumPy array or number as an array on the GPU."""
         array = np.array(value, dtype=np.float64 if precision == "f64" else np.float32)
         if self.name == "torch":
-            return self.torch.from_numpy(array).to(f"cuda:{self.number}")
+            return self.torch.from_numpy(array).to(self.place)
         with self.cupy.cuda.Device(self.number):
             return self.cupy.asarray(array)
 

@@ -19,6 +19,7 @@ from condyle.closed_loop.episode import Episode
 from condyle.closed_loop.loop import Loop
 from condyle.closed_loop.tick import current_tick
 from condyle.errors import ControlError
+from condyle.learn.env_arrays import TensorArrays, on_host
 from condyle.learn.policy_file import PolicyFile
 from condyle.pidog import controller
 from condyle.pidog.kinematics import FEET
@@ -30,7 +31,7 @@ from condyle.tasks.twin import Dogs
 Array = np.ndarray
 
 RECORD_EVERY = 4  # ticks between two rows of a recording
-BLOCK = 128  # episodes that are simulated and measured together, so that recordings stay small
+BLOCK, DEVICE_BLOCK = 128, 1024  # episodes that are simulated and measured together, so that recordings stay small; on a device
 LOWEST, UPRIGHT = 0.055, 0.5  # m of the torso's origin, cosine of its tilt: below either it has fallen
 SETTLING = 1.0  # s at the start that count for falls and heading only
 ENGINES = ("condyle", "mujoco")
@@ -96,13 +97,18 @@ class Recording:
     rough: bool
 
 
-def episodes(file: PolicyFile, trial: Trial, engine: str = "condyle", block: int = BLOCK) -> Iterator[Recording]:
-    """Recordings of all episodes, `block` of them at a time."""
+def episodes(
+    file: PolicyFile, trial: Trial, engine: str = "condyle", block: int | None = None, device: str | None = None
+) -> Iterator[Recording]:
+    """Recordings of all episodes, `block` of them at a time. `device`: "cuda" simulates them on a GPU, to the same bits."""
     if engine not in ENGINES:
         raise ControlError(f"an engine is one of {', '.join(ENGINES)}; got {engine!r:.40}")
+    if device is not None and engine != "condyle":
+        raise ControlError(f"the engine '{engine}' runs on the processor only: leave the device out")
+    block = block or (BLOCK if device is None else DEVICE_BLOCK)
     check_policy(file)
     drawn, (q, phase) = trial.parameters(), trial.starts(file.controller)
-    run = _Kernel(file, trial) if engine == "condyle" else _Twin(file, trial)
+    run = _Kernel(file, trial, device) if engine == "condyle" else _Twin(file, trial)
     for start in range(0, trial.count, block):
         chosen = np.arange(start, min(start + block, trial.count))
         signals, fell = run(chosen, q[chosen], phase[chosen], {name: value[chosen] for name, value in drawn.items()})
@@ -136,8 +142,9 @@ def has_fallen(x: Any) -> Any:
 class _Kernel:
     """Episodes with the policy inside of the loop, in one kernel."""
 
-    def __init__(self, file: PolicyFile, trial: Trial) -> None:
+    def __init__(self, file: PolicyFile, trial: Trial, device: str | None) -> None:
         self.trial, self.loop = trial, closed_loop(file, randomize=trial.randomize)
+        self.tensors = None if device is None else TensorArrays(np.float32, device)
         block = self.loop.plan.blocks["policy"]
         # given with the call, so that another policy of the same size does not compile
         self.policy: dict[str, Any] = {p.name: p.default for p in block.parameters.values()}
@@ -145,13 +152,14 @@ class _Kernel:
 
     def __call__(self, chosen: Array, q: Array, phase: Array, parameters: Mapping[str, Array]) -> tuple[dict[str, Array], Array]:
         x0 = self.loop.state(q, **{"controller.phase": phase[:, None]}).astype(np.float32)
+        x0 = x0 if self.tensors is None else self.tensors.rows(x0)
         options: dict[str, Any] = {"every": RECORD_EVERY, "freeze": True, "seed": self.trial.seed, "robots": chosen}
         options["record"] = ["q", "v", "contact_forces", "servo.torque", "policy.output"]
         out = self.loop.rollout(x0, None, self.trial.ticks, parameters={**parameters, **self.policy}, **options)
-        again = out.x[:, self.loop.layout["episode.count"][0].start] > 0.0
+        again = on_host(out.x[:, self.loop.layout["episode.count"][0].start] > 0.0)
         signals = {"q": out["q"], "v": out["v"], "forces": out["contact_forces"][..., 2]}
         signals |= {"torques": out["servo.torque"], "actions": out["policy.output"]}
-        return signals, again | ~np.asarray(out.status.ok)
+        return {name: on_host(value) for name, value in signals.items()}, again | ~np.asarray(on_host(out.status.ok))
 
 
 class _Twin:
@@ -201,12 +209,13 @@ def total_mass(parameters: Mapping[str, Array], count: int) -> Array:
 # ---- metrics
 
 
-def gait(recording: Recording) -> GaitMetrics:
-    """The metrics of each episode after its first SETTLING seconds."""
+def gait(recording: Recording, device: str | None = None) -> GaitMetrics:
+    """The metrics of each episode after its first SETTLING seconds; `device`: where kinematics are computed."""
     robot, begin = dog.robot(), round(SETTLING / recording.dt)
     q, v = (np.ascontiguousarray(each[:, begin:], dtype=np.float64) for each in (recording.q, recording.v))
-    motions = [robot.frame_velocity(q, v, name) for name in FEET]
-    feet = np.stack([robot.frame_pose(q, name)[1] for name in FEET], axis=-2)
+    q_there, v_there = (each if device is None else TensorArrays(np.float64, device).moved(each) for each in (q, v))
+    motions = [on_host(robot.frame_velocity(q_there, v_there, name)) for name in FEET]
+    feet = np.stack([on_host(robot.frame_pose(q_there, name)[1]) for name in FEET], axis=-2)
     sliding = np.stack([contact_velocities(m[..., :3], m[..., 3:], FOOT_RADIUS) for m in motions], axis=-2)
     forces = np.zeros((*recording.forces[:, begin:].shape, 3))
     forces[..., 2] = recording.forces[:, begin:]
@@ -215,7 +224,7 @@ def gait(recording: Recording) -> GaitMetrics:
         feet,
         forces,
         q[..., :3],
-        robot.frame_pose(q, "torso")[0],
+        on_host(robot.frame_pose(q_there, "torso")[0]),
         mass=recording.mass,
         slip_velocities=sliding,
         torques=recording.torques[:, begin:],

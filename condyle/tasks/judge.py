@@ -37,16 +37,23 @@ FULL = {"lift": (0.010, 0.0), "slip": (0.10, 0.50), "heading": (10.0, 60.0), "en
 HEADING_AFTER = 10.0  # s
 
 
-def judge(file: PolicyFile, trial: Trial, engine: str = "condyle", progress: Progress | None = None) -> dict[str, Any]:
+def judge(
+    file: PolicyFile, trial: Trial, engine: str = "condyle", progress: Progress | None = None, device: str | None = None
+) -> dict[str, Any]:
     """Means over all episodes that did not fall, the fraction that fell, and the score with its parts and worst decile."""
-    return summary(measured(file, trial, engine, progress))
+    return summary(measured(file, trial, engine, progress, device))
 
 
-def measured(file: PolicyFile, trial: Trial, engine: str = "condyle", progress: Progress | None = None) -> dict[str, Array]:
-    """What `numbers` gives of every episode; `progress(episodes that are done)` is called on the way."""
+def measured(
+    file: PolicyFile, trial: Trial, engine: str = "condyle", progress: Progress | None = None, device: str | None = None
+) -> dict[str, Array]:
+    """What `numbers` gives of every episode; `progress(episodes that are done)` is called on the way.
+
+    `device`: "cuda" simulates on a GPU.
+    """
     found: list[dict[str, Array]] = []
-    for recording in episodes(file, trial, engine):
-        found.append(numbers(recording, gait(recording)))
+    for recording in episodes(file, trial, engine, device=device):
+        found.append(numbers(recording, gait(recording, device)))
         if progress is not None:
             progress(sum(len(each["fell"]) for each in found))
     return {name: np.concatenate([each[name] for each in found]) for name in found[0]}

@@ -12,6 +12,7 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.learn.policy_file import PolicyFile
+from condyle.learn.rollouts import HostRollouts
 from condyle.tasks.judge import Progress
 from condyle.tasks.registry import Task
 
@@ -22,16 +23,22 @@ SUCCEEDED = "succeeded"  # variable of an environment that knows success: above 
 
 
 def judge_task(
-    task: Task, file: PolicyFile, count: int, seconds: float | None = None, seed: int = 0, progress: Progress | None = None
+    task: Task,
+    file: PolicyFile,
+    count: int,
+    seconds: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    device: str | None = None,
 ) -> tuple[dict[str, Array], dict[str, Any]]:
     """(numbers of every episode, their means): the first episode of each robot, at most `seconds` long, without noise.
 
-    The task's own measures are means over all of this time, in which robots that fell begin again.
+    The task's own measures are means over all of this time, in which robots that fell begin again. `device`: as of VectorEnv.
     """
     file.require_robot(task.robot, task.name)
     if count < 1 or not (seconds is None or 0.0 < seconds <= 600.0):
         raise ControlError(f"a task is judged in at least one episode of up to 600 s, got {count} of {seconds} s")
-    env = task.make(count, seed=seed, randomize=True)
+    env = task.make(count, seed=seed, randomize=True, device=device)
     file.require_observation(env.observation_size)
     if len(file.action) != env.action_size:
         raise ControlError(f"the policy gives {len(file.action)} actions, and the task '{task.name}' takes {env.action_size}")
@@ -43,7 +50,8 @@ def judge_task(
     success, measures = np.zeros(count, bool), dict[str, list[tuple[float, int]]]()
     for start in range(0, steps, CHUNK):
         rows = min(CHUNK, steps - start)
-        got = env.rollout(file.policy, rows, deterministic=True, record=record)
+        found_rows = env.rollout(file.policy, rows, deterministic=True, record=record)
+        got: Any = found_rows if device is None else HostRollouts(found_rows)
         ended = got.terminated | got.truncated
         # steps up to the first end belong to the first episode
         counted = first[:, None] & (np.cumsum(ended, axis=1) - ended == 0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from condyle.atomic_write import write_bytes
 from condyle.learn.policy_file import PolicyFile
+from condyle.learn.rollouts import HostRollouts
 from condyle.tasks.registry import Task
 from condyle.tasks.score import label
 from condyle.tasks.training import TERM
@@ -38,17 +39,17 @@ PARTS = ("falls", "success", "slip")
 HIDDEN = ("return", "samples", "simulating", "updating", "surrogate", "clipped", "gradient_norm")
 
 
-def training_report(path: Path, task: Task, file: PolicyFile, curves: Mapping[str, Any]) -> Path:
-    """The path of the page, which is replaced atomically."""
-    write_bytes(path, report_html(task, file, curves, episode(task, file)).encode())
+def training_report(path: Path, task: Task, file: PolicyFile, curves: Mapping[str, Any], device: str | None = None) -> Path:
+    """The path of the page, which is replaced atomically; `device`: where its episode is simulated."""
+    write_bytes(path, report_html(task, file, curves, episode(task, file, device=device)).encode())
     return path
 
 
-def episode(task: Task, file: PolicyFile, seed: int = 0, randomize: bool = False) -> Trajectory:
+def episode(task: Task, file: PolicyFile, seed: int = 0, randomize: bool = False, device: str | None = None) -> Trajectory:
     """An episode of the policy without noise, of the robot as it is."""
-    env = task.make(1, seed=seed, randomize=randomize)
+    env = task.make(1, seed=seed, randomize=randomize, device=device)
     steps = max(round(min(SECONDS, task.episode_seconds) / env.dt), 2)
-    found = env.rollout(file.policy, steps, deterministic=True, record=["q"])
+    found = HostRollouts(env.rollout(file.policy, steps, deterministic=True, record=["q"]))
     ended = np.flatnonzero(found.terminated[0] | found.truncated[0])
     last = max(int(ended[0]) + 1 if len(ended) else steps, 2)
     q = np.asarray(found["q"][0, :last], float)

@@ -135,7 +135,7 @@ class Collector:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Any:
         return self.env[name]
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -151,18 +151,18 @@ class Collector:
         """All collected steps as one rollout."""
         steps = [found for _, found in self.found]
 
-        def joined(name: str, axis: int = 1) -> Any:
-            return np.concatenate([getattr(each, name) for each in steps], axis=axis)
+        def joined(name: str) -> Any:
+            return np.concatenate([getattr(each, name) for each in steps], axis=1)
 
         return Rollouts(
             observations=np.stack([before for before, _ in self.found], axis=1),
             privileged=None,
             means=None,
-            **{name: joined(name) for name in ("actions", "rewards", "terminated", "truncated", "failed")},
-            reward_terms={name: float(np.mean([each.reward_terms[name] for each in steps])) for name in self.env.reward_names},
+            **{name: joined(name) for name in ("actions", "rewards", "terminated", "truncated", "failed", "returns", "lengths")},
+            reward_names=self.env.reward_names,
+            reward_means=np.mean([each.reward_means for each in steps], axis=0),
             last_observations=steps[-1].last_observations,
             last_privileged=steps[-1].last_privileged,
-            **{name: joined(name, axis=0) for name in ("episode_returns", "episode_lengths")},
             records={name: np.concatenate([each[name] for each in steps], axis=1) for name in self.record},
             final_observations=None,
             final_privileged=None,

@@ -45,15 +45,15 @@ def is_walk(robot: str, task: str) -> bool:
     return (robot, task) == ("pidog", "walk")
 
 
-def short_score(task: Task, file: PolicyFile, progress: Progress | None = None) -> dict[str, Any]:
-    """Numbers of some randomised episodes, by name; `progress(done)` counts to `score_steps(task)`."""
+def short_score(task: Task, file: PolicyFile, progress: Progress | None = None, device: str | None = None) -> dict[str, Any]:
+    """Numbers of some randomised episodes, by name; `progress(done)` counts to `score_steps(task)`. `device`: such as "cuda"."""
     seconds = min(task.episode_seconds, SECONDS)
     if is_walk(task.robot, task.name):
-        found = judge(file, Trial(WALKS, seconds), progress=progress)
+        found = judge(file, Trial(WALKS, seconds), progress=progress, device=device)
         # of the four feet the worst
         lift, duty = (None if found[name] is None else float(pick(found[name])) for name, pick in (("lift", min), ("duty", max)))
         return {**found, "lift": lift, "duty": duty, "episode_seconds": seconds}
-    _, found = judge_task(task, file, EPISODES, seconds, progress=progress)
+    _, found = judge_task(task, file, EPISODES, seconds, progress=progress, device=device)
     measures = found.pop("measures")
     return {**found, **measures, "episode_seconds": seconds}
 

@@ -1,7 +1,11 @@
-"""Training of a task: rollouts in the kernel, updates by PPO or SHAC, checkpoints; the same seed gives the same bits."""
+"""Training of a task: rollouts in the kernel, updates by PPO or SHAC, checkpoints; the same seed gives the same bits.
+
+On a GPU (`device`) rollouts and updates stay there; a checkpoint of one device goes on with any other.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +18,9 @@ from condyle import __version__
 from condyle.errors import ControlError, FileError
 from condyle.learn import ppo, shac
 from condyle.learn.checkpoint import load_checkpoint, save_checkpoint
+from condyle.learn.env_arrays import checked_device, on_host
 from condyle.learn.policy_file import PolicyFile
+from condyle.learn.rollouts import HostRollouts
 from condyle.robot.model import digest
 from condyle.robot.names import nearest
 from condyle.tasks.registry import Task, load_task
@@ -22,6 +28,8 @@ from condyle.tasks.registry import Task, load_task
 # of each algorithm: robots where the task does not say how many, and hyperparameters of PPO that it takes over
 ALGORITHMS = {"ppo": 2048, "shac": 256}
 TAKEN = ("hidden", "activation", "action_bound")
+# on a GPU: times the robots of a task, which hardly take longer there; so many more samples need fewer iterations
+GPU_ENVS, GPU_ITERATIONS = 16, 0.5
 SMOOTHING = "contact.smoothing"
 # numbers of every iteration, besides those of the task and the terms of the reward
 NUMBERS = ("reward", "return", "length", "falls", "kl", "std", "learning_rate", "value_loss", "simulating", "updating")
@@ -70,7 +78,8 @@ class Training:
 
     `algorithm`: "ppo", or "shac", which trains with smooth blocks (`VectorEnv.smooth_parameters`) and softer contact.
     `hyperparameters` replace those of the task; `init`: a policy file to begin with; `threads`: of the update. Nothing depends on
-    the clock, so the weights depend on the seed, the numbers given here, and the iteration alone.
+    the clock, so the weights depend on the seed, the numbers given here, and the iteration alone. `device`: None for NumPy, or
+    "cuda", "cuda:1" for tensors on a GPU (`torch_ppo.py`), with more robots and fewer iterations by default; "cpu" for tensors.
     """
 
     def __init__(
@@ -84,19 +93,25 @@ class Training:
         randomize: bool = True,
         threads: int | None = None,
         algorithm: str = "ppo",
+        device: str | None = None,
     ) -> None:
         if algorithm not in ALGORITHMS:
             names = list(ALGORITHMS)
             raise ControlError(f"an algorithm is one of {', '.join(names)}; got '{algorithm!s:.40}'{nearest(algorithm, names)}")
+        if device is not None and algorithm != "ppo":
+            raise ControlError(f"{algorithm.upper()} trains on the processor only: leave the device out, or use PPO")
+        self.device = None if device is None else checked_device(device)
         self.task, self.seed, self.randomize, self.algorithm = task, seed, randomize, algorithm
         given = {"hidden": task.hidden, **task.hyperparameters}
         if algorithm == "shac":
             given = {name: value for name, value in given.items() if name in TAKEN} | dict(task.shac)
+        if self.device not in (None, "cpu"):
+            given = on_gpu(given, task.iterations)
         given |= hyperparameters or {}
         usual, self.iterations = int(given.pop("envs", ALGORITHMS[algorithm])), int(given.pop("iterations", task.iterations))
         if init is not None and init.policy.kind == "lstm" and algorithm == "ppo":
             given["units"] = init.policy.sizes[1]
-        self.env = task.make(usual if envs is None else envs, seed=seed, randomize=randomize, **task.training)
+        self.env = task.make(usual if envs is None else envs, seed=seed, randomize=randomize, **task.training, device=self.device)
         n, m, p = self.env.observation_size, self.env.action_size, self.env.privileged_size
         named = sum(size for _, size in task.observation)
         if named not in (0, n):
@@ -104,7 +119,12 @@ class Training:
         self.settings: ppo.Settings | shac.Settings
         self.learner: Learner
         self.smooth: dict[str, float] = {}
-        if algorithm == "ppo":
+        if self.device is not None:
+            from condyle.learn.torch_ppo import TorchPPO
+
+            self.settings = ppo.Settings.of(given)
+            self.learner = TorchPPO(n, m, p, self.settings, seed=seed, mirror=task.mirror, device=self.device)
+        elif algorithm == "ppo":
             self.settings = ppo.Settings.of(given)
             self.learner = ppo.PPO(n, m, p, self.settings, seed=seed, mirror=task.mirror, threads=threads)
         else:
@@ -144,8 +164,8 @@ class Training:
         self._schedule()
         clock = perf_counter()
         rollouts, found = self.learner.iterate(self.env, self.task.record)
-        samples = rollouts.rewards.size
-        numbers = rollout_numbers(self.task, rollouts) | found
+        samples = math.prod(rollouts.rewards.shape)
+        numbers = rollout_numbers(self.task, rollouts if self.device is None else HostRollouts(rollouts)) | found
         numbers |= {"updating": perf_counter() - clock - found["simulating"], "samples": float(samples)}
         if not self.names:
             self.names = list(numbers)
@@ -189,6 +209,8 @@ class Training:
             training["init"] = self.init_hash
         if self.smooth:
             training["smooth"] = self.smooth
+        if self.device is not None:
+            training["device"] = self.device
         return PolicyFile(self.learner.policy, training=training, score=score or {}, **policy_facts(task, env))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -208,12 +230,19 @@ class Training:
             "seconds": self.seconds,
         }
         curves = np.array(self.curves, float).reshape(-1, max(len(self.names), 1))
-        memory = {} if self.env.memory is None else {"memory": self.env.memory}
-        save_checkpoint(path, facts, {**self.learner.arrays(), "env": self.env.state, "curves": curves, **memory})
+        memory = {} if self.env.memory is None else {"memory": on_host(self.env.memory)}
+        save_checkpoint(path, facts, {**self.learner.arrays(), "env": on_host(self.env.state), "curves": curves, **memory})
 
     @classmethod
-    def resume(cls, path: str | os.PathLike[str], task: Task | None = None, *, threads: int | None = None) -> Training:
-        """The training that `save` kept at `path`; `task`: that of the checkpoint by default."""
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        task: Task | None = None,
+        *,
+        threads: int | None = None,
+        device: str | None = None,
+    ) -> Training:
+        """The training that `save` kept at `path`; `task`: that of the checkpoint by default. `device`: where it goes on."""
         facts, arrays = load_checkpoint(path)
         try:
             robot, name, settings = str(facts["robot"]), str(facts["task"]), dict(facts["settings"])
@@ -226,7 +255,7 @@ class Training:
         if task is not None and (task.robot, task.name) != (robot, name):
             raise ControlError(f"{path} is of a training of '{robot}' for '{name}', not of '{task.robot}' for '{task.name}'")
         options: dict[str, Any] = {"seed": seed, "envs": envs, "randomize": randomize, "threads": threads, "algorithm": algorithm}
-        training = cls(task or load_task(robot, name), hyperparameters=settings, **options)
+        training = cls(task or load_task(robot, name), hyperparameters=settings, device=device, **options)
         if facts.get("robot_hash") != _robot_hash(training.env):
             raise ControlError(f"{path} was trained with another model of the robot '{robot}': train again.")
         training.env.restore(env)
@@ -240,6 +269,16 @@ class Training:
     def curve(self, name: str) -> np.ndarray:
         """A number of every iteration."""
         return np.array(self.curves, float).reshape(-1, max(len(self.names), 1))[:, self.names.index(name)]
+
+
+def on_gpu(given: Mapping[str, Any], iterations: int) -> dict[str, Any]:
+    """Hyperparameters for a GPU: more robots, and fewer iterations, over which what falls with them falls accordingly."""
+    found = {**given, "envs": GPU_ENVS * int(given.get("envs", ALGORITHMS["ppo"]))}
+    found["iterations"] = max(round(GPU_ITERATIONS * iterations), 1)
+    if "anneal" in given:
+        first, last = given["anneal"]
+        found["anneal"] = (round(GPU_ITERATIONS * first), round(GPU_ITERATIONS * last))
+    return found
 
 
 def policy_facts(task: Task, env: Any) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_torch_tensors_share_memory(env: cd.VectorEnv) -> None:
     finally:
         del env.step  # type: ignore[method-assign]
     assert seen["actions"].__array_interface__["data"][0] == actions.data_ptr()
-    assert env._actions(seen["actions"], (N, 1)) is seen["actions"]
+    assert env._arrays.actions(seen["actions"], (N, 1)) is seen["actions"]
     arrays = (seen["result"][0], seen["result"][1], seen["result"][3], seen["result"][4]["privileged"])
     tensors = (observations["policy"], rewards, extras["time_outs"], observations["critic"])
     for array, tensor in zip(arrays, tensors, strict=True):
@@ -145,3 +145,28 @@ def test_missing_packages_are_named(env: cd.VectorEnv, method: str, package: str
     monkeypatch.setattr(condyle.errors, "import_module", absent)
     with pytest.raises(MissingExtraError, match=rf"{package}\w* is needed for the interface of .*learn"):
         getattr(env, method)()
+
+
+def test_environments_of_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("rsl_rl")
+    options: Any = {"seed": 3, "privileged": lambda s: s.x.q}
+    one, two = (load_task("cartpole", "balance").make(N, device=device, **options) for device in (None, "cpu"))
+    actions = torch.linspace(-1.0, 1.0, N)[:, None]
+    for env in (one, two):
+        env.set("episode.step", np.full(N, 497))
+    plain, wrapped = one.rsl_rl(), two.rsl_rl()
+    wrapped.episode_length_buf = plain.episode_length_buf + 1
+    plain.episode_length_buf = wrapped.episode_length_buf
+    for _ in range(3):
+        expected, found = plain.step(actions), wrapped.step(actions)
+        assert torch.equal(expected[0]["policy"], found[0]["policy"]) and torch.equal(expected[0]["critic"], found[0]["critic"])
+        assert torch.equal(expected[1], found[1]) and torch.equal(expected[2], found[2]) and found[2].dtype == torch.int64
+        assert torch.equal(expected[3]["time_outs"], found[3]["time_outs"])
+    assert found[0]["policy"].device.type == "cpu" and torch.equal(wrapped.get_observations()["policy"], found[0]["policy"])
+    observations, _, terminated, truncated, infos = two.gymnasium().step(actions)
+    assert isinstance(observations, torch.Tensor) and torch.equal(infos["_final_obs"], terminated | truncated)
+    assert infos["final_obs"].shape == observations.shape
+    pytest.importorskip("stable_baselines3")
+    with pytest.raises(ControlError, match="Stable-Baselines3 takes NumPy arrays"):
+        two.stable_baselines()

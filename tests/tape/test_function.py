@@ -192,3 +192,13 @@ def test_operations_are_expected_and_worst():
     assert pickle.loads(pickle.dumps(ends)).expected == ends.expected and f"{ends:,}" == "400"
     short = cd.function(lambda x: cd.loop(lambda i, y: y * 0.5, x, 3, until=lambda y: y < 1.0), x=()).operations
     assert short.expected == short.worst
+
+
+def test_without_llvm_the_reference_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from condyle.tape.backends import interface
+
+    x = np.linspace(-1.0, 1.0, 6).reshape(2, 3)
+    wanted = cd.function(lambda x: np.sin(x) * x[0], cache=False, x=3)(x)
+    monkeypatch.setattr(interface, "find_spec", lambda name: None)
+    made = cd.function(lambda x: np.sin(x) * x[0], cache=False, x=3)
+    assert type(made._backend).__name__ == "ReferenceBackend" and np.array_equal(made(x), wanted)

@@ -188,7 +188,7 @@ def test_errors_are_sentences(trained: Training, tmp_path: Path) -> None:
 
     assert "no tasks for the robot 'fish'" in error("train", "fish", "--task", "walk", "-o", out)
     assert "has no task 'balanse' (did you mean 'balance'?)" in error("train", "cartpole", "--task", "balanse", "-o", out)
-    assert "on the processor only yet" in error(*COMMAND, "-o", out, "--device", "cuda")
+    assert "a device is 'cpu', 'cuda', or one of" in error(*COMMAND, "-o", out, "--device", "gpu")
     assert "ends in .cdp" in error(*COMMAND, "-o", tmp_path / "p.txt")
     assert "--seconds must be above zero" in error(*COMMAND, "-o", out, "--seconds", "-1")
     assert "one of ppo, shac; got 'sack' (did you mean 'shac'?)" in error(*COMMAND, "-o", out, "--algorithm", "sack")

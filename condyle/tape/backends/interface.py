@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -78,13 +79,19 @@ class Backend(ABC):
 
 
 def find_backend(name: str) -> Backend:
-    """The backend of a name such as "cpu" or "mpfr:256", imported now."""
+    """The backend of a name such as "cpu" or "mpfr:256", imported now.
+
+    Where LLVM is not installed, "cpu" is the reference: the same bits, slowly, which is enough for the few states that a program
+    computes on the processor while its batches are on a GPU.
+    """
     match = NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         raise BackendError(
             f"there is no backend {name!r:.60}; there are 'cpu', 'cuda', 'reference', 'mpfr:BITS' (as 'mpfr:256') and 'interval'"
         )
     kind, bits = match.groups()
+    if kind == "cpu" and find_spec("llvmlite") is None:
+        kind = "reference"
     backend: Any = getattr(import_module(f"condyle.tape.backends.{kind}"), f"{kind.capitalize()}Backend")
     found: Backend = backend(int(bits)) if bits else backend()
     return found
