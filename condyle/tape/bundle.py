@@ -33,7 +33,8 @@ from condyle.atomic_write import READ_ADVICE, PathLike, file_errors, write_bytes
 from condyle.errors import BackendError, FileError
 from condyle.tape.backends.cpu import CpuKernel
 from condyle.tape.backends.reference import check_golden, golden_tape
-from condyle.tape.device import device_call, on_device
+from condyle.tape.device import on_device
+from condyle.tape.device_call import device_call
 from condyle.tape.flat_code import Image, LoadedImage, linked
 from condyle.tape.function import Arguments, Function
 from condyle.tape.host_info import available_threads

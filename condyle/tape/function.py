@@ -14,7 +14,8 @@ from condyle.errors import ShapeError
 from condyle.tape.backends.interface import FastCall, Kernel, Options, find_backend
 from condyle.tape.compose import any_traced, call_tape, traced_array, traced_table
 from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
-from condyle.tape.device import device_call, on_device
+from condyle.tape.device import on_device
+from condyle.tape.device_call import device_call
 from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
 from condyle.tape.parameter import Parameter
