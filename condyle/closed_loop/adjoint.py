@@ -50,7 +50,10 @@ def rollout_vjp(
     function = loop._function(record, schedule, values, on)
     # a parameter may be given by another name than its own
     own = [loop.parameters[name].name if name in parameters and name not in loop.weights else name for name in names]
-    forward, backward = function.forward_and_backward(own)
+    key = (function, *own)
+    if key not in loop._passes:
+        loop._passes[key] = function.forward_and_backward(own)
+    forward, backward = loop._passes[key]
     found = forward(**arrays)
     outputs = dict(zip([p.name for p in forward.tape.outputs], found, strict=True))
     kept = {name: value for name, value in outputs.items() if name not in function.outputs}

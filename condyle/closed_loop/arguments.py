@@ -129,7 +129,7 @@ def halves(name: str, value: Any) -> np.ndarray:
 
 
 class DeviceKeys:
-    """The keys of noise on a GPU; those of the last call on a stream are kept: to move them takes longer than a launch."""
+    """The keys of noise on a GPU; those of the last call on a stream are kept, so that the next one moves none."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Any, Any]] = {}

@@ -98,6 +98,7 @@ class Loop:
         self._functions: dict[Any, Function] = {}
         self._quick: dict[Any, Any] = {}  # what a step of one robot needs
         self._checked = CheckedParameters()
+        self._passes: dict[Any, tuple[Function, Function]] = {}  # forward and backward, by function and names
         self._device_keys = DeviceKeys()
         self._known_keys: dict[Any, Any] = {}  # (seed, robot) of the last step of one robot, as its kernel takes them
         check_arguments(function, list(self.inputs))

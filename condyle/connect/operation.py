@@ -35,7 +35,7 @@ class Operation:
         self.function, self.names, self.order = function, names, order
         self.inputs, self.outputs = [ports[name] for name in names], list(function.tape.outputs)
         # the same for equal operations, and for no others
-        self.key = " ".join([function.tape.hash, function.backend, f"{function.lanes()} {function.threads}", *names])
+        self.key = " ".join([function.tape.hash, function.backend, f"{function._options}", *names])
         self.linear_in: tuple[Operation, tuple[int, ...]] | None = None  # of which operation, by which inputs, it is the jvp
         self._derived: dict[tuple[str, tuple[int, ...]], Operation] = {}
 

@@ -62,7 +62,7 @@ class TorchFunction:
         self._called = self._torch.compiler.disable(self._now) if operations.run_time else self._now
         if not operations.run_time:
             f = self.function
-            self._key = f"{f.tape.hash} {f.backend} {f.lanes()} {f.threads}"
+            self._key = f"{f.tape.hash} {f.backend} {f._options}"
             _FUNCTIONS[self._key] = operations
 
     def __call__(self, *args: Any, **named: Any) -> Any:

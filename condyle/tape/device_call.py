@@ -66,7 +66,9 @@ def placed(what: str, port: Port, value: Any, view: Any = None) -> Placed:
 
 
 def one_step(shape: Sequence[int], strides: Sequence[int], alone: int) -> int | None:
-    """The step through all entries of some axes in order; None if it is not one, `alone` for a single entry."""
+    """The step through all entries of some axes in order; None if it is not one, `alone` for a single entry or none."""
+    if 0 in shape:
+        return alone
     axes = [(n, stride) for n, stride in zip(shape, strides, strict=True) if n != 1]
     for (_, outer), (n, inner) in pairwise(axes):
         if outer != n * inner:
