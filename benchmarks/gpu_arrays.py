@@ -1,6 +1,6 @@
 """Calls with arrays that lie on a GPU, of PyTorch, CuPy and JAX: the bits of NumPy arrays there, no waiting, milliseconds a call.
 
-PyTorch is told to raise an error where something waits for the GPU. `python -m benchmarks.gpu_arrays` needs no LLVM and no Rich.
+In PyTorch it is an error if something waits for the GPU. `python -m benchmarks.gpu_arrays` needs no LLVM and no Rich.
 """
 
 from __future__ import annotations

@@ -149,11 +149,12 @@ class Library:
         return array
 
     def repeated(self, value: Any, shape: tuple[int, ...]) -> Any:
-        """An array of the caller's library broadcast to a shape, in memory of its own."""
+        """An array of the caller's library, or one made for a kernel, broadcast to a shape, in memory of its own."""
         if self.name == "torch":
             return value.expand(shape).contiguous()
-        whole = self.namespace.broadcast_to(self.namespace.asarray(value), shape)
-        return whole if self.is_jax else self.cupy.ascontiguousarray(whole)
+        if hasattr(value, "block_until_ready"):
+            return self.namespace.broadcast_to(value, shape)
+        return self.cupy.ascontiguousarray(self.cupy.broadcast_to(self.cupy.asarray(value), shape))
 
     def cast(self, value: Any, precision: str) -> Any:
         """An array of the caller's library, of any type, in a precision."""

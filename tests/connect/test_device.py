@@ -1,11 +1,13 @@
 """Differentiable operations of PyTorch and JAX on a GPU: both directions there, the bits of the processor."""
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from connect.samples import compiled_network, compiled_running, network_values, swinging_loop, swinging_values
+from mpc.problems import bounded
 from tape import fake_gpu
 from tape.fake_gpu import here, there, torch
 
@@ -99,7 +101,7 @@ def jax(monkeypatch: pytest.MonkeyPatch) -> Any:
             assert name in ("jax", "jaxlib")
             self.name, self.number = name, number
             self._constants = {}
-            self.cupy = SimpleNamespace(ascontiguousarray=np.ascontiguousarray)
+            self.cupy = SimpleNamespace(ascontiguousarray=np.ascontiguousarray, broadcast_to=np.broadcast_to, asarray=np.asarray)
 
         def empty(self, lead: tuple[int, ...], shape: tuple[int, ...], precision: str) -> Any:
             return np.full((*lead, *shape), 7.5, device.DTYPES[precision])
@@ -115,7 +117,7 @@ def jax(monkeypatch: pytest.MonkeyPatch) -> Any:
             return array.__array_interface__
         return {"shape": array.shape, "typestr": array.dtype.str, "data": (array.unsafe_buffer_pointer(), True), "strides": None}
 
-    monkeypatch.setattr(device, "_library", Cupy)
+    monkeypatch.setattr(device, "_library", cache(Cupy))
     monkeypatch.setattr(device, "_is_cuda", lambda value: isinstance(value, library.Array))
     monkeypatch.setattr(device, "interface", interface)
     monkeypatch.setattr("condyle.tape.device_call.interface", interface)
@@ -145,3 +147,17 @@ def test_jax(jax: Any) -> None:
     compiled = jax.jit(jax.grad(total, (0, 1)))(jax.numpy.asarray(x), jax.numpy.asarray(gain))
     assert not fake_gpu.launches
     assert all(np.array_equal(a, b) for a, b in zip(eager, compiled, strict=True))
+
+
+def test_solvers_and_gradients_of_jax_arrays(jax: Any) -> None:
+    solver, x = bounded().rti(), 0.1 * np.random.default_rng(1).normal(size=(2, 3, 4))
+    gain = np.array([[[0.9]], [[1.1]]])  # one for each row of the batch, moved and repeated
+    found, wanted = solver(jax.numpy.asarray(x), gain=gain), solver(x, gain=gain)
+    assert isinstance(found.status, jax.Array) and np.array_equal(found.u, wanted.u)
+    moved, expected = solver.shifted(found.plan), solver.shifted(wanted.plan)
+    assert all(isinstance(moved[name], jax.Array) and np.array_equal(moved[name], expected[name]) for name in expected)
+    loop, values = swinging_loop(), swinging_values()
+    gradients = [
+        loop.vjp(place(values["x"]), place(values["r"]))[1](x1=np.ones(loop.nx)) for place in (np.asarray, jax.numpy.asarray)
+    ]
+    assert all(isinstance(a, jax.Array) and np.array_equal(a, gradients[0][name]) for name, a in gradients[1].items())
