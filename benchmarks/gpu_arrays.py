@@ -67,9 +67,9 @@ def placing(library: str) -> tuple[Callable[[Any], Any], Callable[[], object], A
     if library == "torch":
         return lambda a: module.from_numpy(np.array(a)).cuda(), module.cuda.synchronize, _no_waiting
     if library == "cupy":
-        return module.asarray, module.cuda.Device().synchronize, _anything
+        return module.asarray, module.cuda.Device().synchronize, anything
     module.config.update("jax_enable_x64", True)
-    return lambda a: module.device_put(np.array(a)), import_module("cupy").cuda.Device().synchronize, _anything
+    return lambda a: module.device_put(np.array(a)), import_module("cupy").cuda.Device().synchronize, anything
 
 
 @contextmanager
@@ -83,7 +83,8 @@ def _no_waiting() -> Iterator[None]:
 
 
 @contextmanager
-def _anything() -> Iterator[None]:
+def anything() -> Iterator[None]:
+    """A context that forbids nothing."""
     yield
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import gpu_bits, gpu_bits_cases
+from benchmarks import gpu_arrays, gpu_bits, gpu_bits_cases
 from benchmarks.__main__ import NAMES, app
 from benchmarks.instructions import loop_instructions
 
@@ -37,6 +37,19 @@ def test_bits_are_compared_kernel_by_kernel(tmp_path: Path) -> None:
     found = gpu_bits.compare(changed, said.append, backend="cpu")
     assert not any(row["same_bits"] for row in found.values())
     assert any("not computed before" in text for text in found["gradient, f64"]["different"])
+
+
+def test_arrays_on_a_gpu_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tape import fake_gpu
+
+    fake_gpu.install(monkeypatch)
+    monkeypatch.setattr(gpu_arrays, "require_gpu", lambda: "a fake GPU")
+    monkeypatch.setattr(gpu_arrays, "find_spec", lambda name: name == "torch")
+    monkeypatch.setattr(gpu_arrays, "placing", lambda library: (fake_gpu.there, lambda: None, gpu_arrays.anything))
+    monkeypatch.setattr(gpu_arrays, "refused", dict)
+    said: list[str] = []
+    found = gpu_arrays.exercise(said.append, 32)
+    assert said[-1] == f"{len(found)} of {len(found)} calls have the bits of NumPy arrays on the GPU", said
 
 
 def test_the_list_names_each_one() -> None:

@@ -35,7 +35,7 @@ from condyle.simulate.solver import LIMIT
 from condyle.simulate.status import Status
 from condyle.simulate.world import World
 from condyle.tape.compose import any_traced, traced_array
-from condyle.tape.device import on_device
+from condyle.tape.device import joined, on_device, placed_alike, repeated
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.table import is_recording, table
@@ -178,11 +178,15 @@ class Loop:
                 raise ControlError(
                     f"the loop has no state '{name:.60}'{nearest(name, list(self.layout))}; it has {', '.join(self.layout)}"
                 )
-            given[name] = np.asarray(value, dtype=float)
+            given[name] = value if on_device((value,)) else np.asarray(value, dtype=float)
             shape = self.layout[name][1]
-            if given[name].shape[max(given[name].ndim - len(shape), 0) :] != shape:
-                raise ControlError(f"state '{name}' has shape {shape}, got {given[name].shape}")
+            if tuple(given[name].shape[max(given[name].ndim - len(shape), 0) :]) != shape:
+                raise ControlError(f"state '{name}' has shape {shape}, got {tuple(given[name].shape)}")
             lead = np.broadcast_shapes(lead, given[name].shape[: given[name].ndim - len(shape)])
+        if on_device(given.values()):
+            parts = placed_alike(given)
+            rows = [repeated(parts[name], (*lead, *shape)).reshape(*lead, -1) for name, (_, shape) in self.layout.items()]
+            return joined(rows, -1)  # type: ignore[no-any-return]
         x = np.zeros((*lead, self.nx))
         for name, (where, shape) in self.layout.items():
             value = np.broadcast_to(given[name], (*lead, *shape))

@@ -22,7 +22,7 @@ from condyle.mpc.problem import MOST_STAGES, Problem, _dynamics, _with_optional,
 from condyle.mpc.space import Component, Space, no_change
 from condyle.tape import linalg
 from condyle.tape.array import array, where
-from condyle.tape.device import beside, cast, joined, namespace_of, on_device, precision_of, repeated
+from condyle.tape.device import beside, cast, joined, namespace_of, on_device, packed, precision_of, repeated
 from condyle.tape.function import Function, function
 from condyle.tape.linearize import linearize
 from condyle.tape.parameter import parameter
@@ -207,7 +207,7 @@ class Estimator:
         if tuple(x.shape[-1:]) != (nx,):
             raise ShapeError(f"start: x has shape {tuple(x.shape)}, expected (..., {nx})")
         lead, n = tuple(x.shape[:-1]), len(self.prior)
-        z = joined([x, repeated(beside(x, self.guess), (*lead, len(self.guess)))], -1)
+        z = packed([x, self.guess])
         zero = beside(x, 0.0)
         memory: dict[str, Any] = {
             "prior": z,

@@ -25,7 +25,7 @@ from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_opt
 from condyle.simulate.world import JointForces, World
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
-from condyle.tape.device import beside, joined, on_device, repeated
+from condyle.tape.device import beside, joined, on_device, packed, repeated
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
 from condyle.tape.progress import compiling
@@ -266,6 +266,9 @@ class Simulation:
         """
         reduced, nv, begins = self._world.reduced, self._world.nv, q is not None and v is None
         given = [self._array(name, x, n) for name, x, n in (("q", q, reduced.nq), ("v", v, nv)) if x is not None]
+        if on_device(given):  # nothing is checked, because that would wait
+            parts = (self.robot.neutral() if q is None else q, np.zeros(nv) if v is None else v, np.zeros(int(self.timed)))
+            return packed(parts)  # type: ignore[no-any-return]
         dtype = np.result_type(*given) if given else np.dtype(float)
         q = self.robot.neutral().astype(dtype) if q is None else given[0]
         v = np.zeros(nv, dtype) if v is None else given[-1]

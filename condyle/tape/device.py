@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import BackendError
+from condyle.errors import BackendError, ShapeError
 
 PRECISIONS = {"<f8": "f64", "<f4": "f32"}
 DTYPES: dict[str, np.dtype[Any]] = {"f64": np.dtype(np.float64), "f32": np.dtype(np.float32)}
@@ -109,22 +109,28 @@ class Library:
             with self.cupy.cuda.Device(self.number):
                 return self.cupy.empty(sizes, dtype=DTYPES[precision].name).transpose(order)
         except Exception as error:
-            if type(error).__name__ != "OutOfMemoryError":
-                raise
-            size = math.prod(sizes) * DTYPES[precision].itemsize / 1e9
-            raise BackendError(
-                f"GPU {self.number} is out of memory for results of {size:.3g} GB ({lead} states of {shape}); use a smaller "
-                "batch, record less, or free other arrays"
-            ) from None
+            size = math.prod(sizes) * DTYPES[precision].itemsize
+            raise self._memory_error(error, f"results of {size / 1e9:.3g} GB ({lead} states of {shape})") from None
 
     def moved(self, value: Any, precision: str) -> Any:
         """A NumPy array or number as an array on the GPU; nothing waits for it."""
         array = np.array(value, dtype=DTYPES[precision], order="C")
-        if self.name == "torch":
-            # from memory that is not pinned the stream would be waited for
-            return self.torch.from_numpy(array).pin_memory().to(f"cuda:{self.number}", non_blocking=True)
-        with self.cupy.cuda.Device(self.number):
-            return self.cupy.asarray(array)
+        try:
+            if self.name == "torch":
+                # from memory that is not pinned the stream would be waited for
+                return self.torch.from_numpy(array).pin_memory().to(f"cuda:{self.number}", non_blocking=True)
+            with self.cupy.cuda.Device(self.number):
+                return self.cupy.asarray(array)
+        except Exception as error:
+            raise self._memory_error(error, f"an array of {array.nbytes / 1e9:.3g} GB") from None
+
+    def _memory_error(self, error: Exception, what: str) -> Exception:
+        """One sentence for an error of missing memory, and any other error as it is."""
+        if type(error).__name__ != "OutOfMemoryError":
+            return error
+        return BackendError(
+            f"GPU {self.number} is out of memory for {what}; use a smaller batch, record less, or free other arrays"
+        )
 
     def constant(self, owner: Any, value: Any, precision: str) -> Any:
         """The array of a value that never changes and belongs to `owner`, moved at the first call and kept."""
@@ -224,6 +230,17 @@ def joined(parts: Sequence[Any], axis: int) -> Any:
     if there is None:
         return np.concatenate(parts, axis)
     return library_of(there).namespace.concatenate([beside(there, part) for part in parts], axis)
+
+
+def packed(parts: Sequence[Any]) -> Any:
+    """Vectors (..., n) one after the other in the last axis, broadcast over their batch axes."""
+    shapes = [tuple(np.shape(part)) for part in parts]
+    try:
+        lead = np.broadcast_shapes(*[shape[:-1] for shape in shapes])
+    except ValueError:
+        raise ShapeError(f"the batch axes of these arrays do not fit each other: {', '.join(map(str, shapes))}") from None
+    there = next((part for part in parts if on_device((part,))), parts[0])
+    return joined([repeated(beside(there, part), (*lead, shape[-1])) for part, shape in zip(parts, shapes, strict=True)], -1)
 
 
 def namespace_of(array: Any) -> Any:

@@ -59,6 +59,15 @@ def test_keys_of_noise_are_moved_once() -> None:
     assert np.array_equal(here(loop.rollout(there(x), there(target), 8, seed=7, robots=there(robots, np.int64)).x), other)
 
 
+def test_states_are_made_there() -> None:
+    world, loop = cd.Simulation(cd.load("double_pendulum"), dt=0.01), arm_loop()
+    q, v, angle = (np.random.default_rng(k).normal(size=(3, 2)) for k in range(3))
+    assert np.array_equal(here(world.state(there(q))), world.state(q))
+    assert np.array_equal(here(world.state(v=there(v, np.float32))), world.state(v=v.astype(np.float32)))
+    assert np.array_equal(here(loop.state(there(q[0]), v)), loop.state(q[0], v))
+    assert np.array_equal(here(loop.state(q, **{"servo.angle": there(angle)})), loop.state(q, **{"servo.angle": angle}))
+
+
 def test_derivatives_of_steps_and_rollouts() -> None:
     world = cd.Simulation(cd.load("double_pendulum"), dt=0.01, substeps=2)
     rng = np.random.default_rng(1)

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from condyle.tape import cuda_driver, device
 from condyle.tape.backends import cuda
-from condyle.tape.backends.interface import Options, find_backend
+from condyle.tape.backends.interface import Kernel, Options, find_backend
 from condyle.tape.tape import Port, Tape
 
 torch: Any = pytest.importorskip("torch", reason="the fake GPU has tensors: pip install 'condyle[torch]'")
@@ -58,7 +58,7 @@ class Library(device.Library):
         return here(array)
 
 
-class HostKernel:
+class HostKernel(Kernel):
     """The kernel of the processor, on addresses."""
 
     def __init__(self, tape: Tape, precision: str) -> None:
@@ -75,6 +75,10 @@ class HostKernel:
         self.kernel(inputs, results)
         for view, result in zip(views[len(inputs) :], results, strict=True):
             view[...] = result
+
+    def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
+        """The outputs for NumPy arrays, as the backend gives them."""
+        self.kernel(arrays, out)
 
     def _view(self, port: Port, words: tuple[int, int, int], states: int, rows: int) -> np.ndarray:
         address, state_bytes, entry_bytes = words

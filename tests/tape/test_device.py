@@ -76,6 +76,10 @@ def test_arrays_beside_others(gpu: None) -> None:
     assert device.beside(np.zeros(2), [1, 2]).dtype == np.float64
     joined = device.joined([x, np.ones((2, 1))], -1)
     assert np.array_equal(here(joined), np.column_stack([np.zeros((2, 3)), np.ones(2)]))
+    packed = device.packed([np.ones(2), x, np.zeros((2, 0))])
+    assert np.array_equal(here(packed), np.column_stack([np.ones((2, 2)), np.zeros((2, 3))]))
+    with pytest.raises(ShapeError, match=r"do not fit each other: \(3, 2\), \(2, 3\)"):
+        device.packed([np.ones((3, 2)), x])
     assert np.array_equal(device.host(x), np.zeros((2, 3))) and device.precision_of(x) == "f32"
 
 
@@ -154,6 +158,9 @@ def test_out_of_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = device.Library.__new__(device.Library)
     library.name, library.number = name, 0
     setattr(library, name, module)
+    module.from_numpy = module.asarray = empty
+    with pytest.raises(BackendError, match=r"GPU 0 is out of memory for an array of 8e-06 GB; use a smaller batch"):
+        library.moved(np.zeros(1000), "f64")
     with pytest.raises(BackendError, match=r"GPU 0 is out of memory for results of 8 GB \(\(1000000,\) states of \(1000,\)\)"):
         library.empty((1_000_000,), (1000,), "f64")
 
