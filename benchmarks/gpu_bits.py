@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.errors import BackendError
+from condyle.errors import BackendError, CondyleError
 from condyle.tape.function import Function
 from condyle.tape.tape import Port, Tape
 from condyle.tape.tape_codec import decode_block, encode_block
@@ -189,7 +189,7 @@ def compare(file: Path, say: Print, *, only: str = "", backend: str = "cuda") ->
             try:
                 for kernel in kernels:
                     wrong += different(Kernel(**kernel), archive, arrays, functions, backend)
-            except BackendError as failed:
+            except CondyleError as failed:
                 error = str(failed)
             found[name] = {"same_bits": not wrong and not error, "different": wrong, "error": error}
             result = error or (f"DIFFERENT: {', '.join(wrong)}" if wrong else "same bits")
