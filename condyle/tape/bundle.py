@@ -249,7 +249,7 @@ class BundledFunction:
 
     def __init__(self, path: str, listed: dict[str, Any], blobs: list[bytes], check: Any) -> None:
         self.path, self.name, self._blobs, self._check = path, listed["name"], blobs, check
-        self._listed, self._kernels = listed["kernels"], dict[Any, Any]()
+        self._listed, self._kernels, self.device_plans = listed["kernels"], dict[Any, Any](), dict[Any, Any]()
         inputs, outputs = (tuple(_port(p) for p in listed[side]) for side in ("inputs", "outputs"))
         self.tape = Tape(self.name, Block((), 0, ()), inputs, outputs)
         self._arguments = Arguments(self.tape)

@@ -17,6 +17,8 @@ from condyle.tape.device import DTYPES, PRECISIONS, Library, interface, known_nu
 from condyle.tape.parameter import Parameter
 from condyle.tape.tape import Port
 
+MOST_PLANS = 256  # of one function: layouts of calls that are remembered
+
 
 class Placed(NamedTuple):
     """An array on a GPU: its address, batch axes, bytes from state to state and from entry to entry."""
@@ -87,48 +89,74 @@ def with_one_step(port: Port, value: Any) -> Any:
     return library_of(value).repeated(value, shape) if steps[0] is None or not steps[1] else value
 
 
+class CallPlan(NamedTuple):
+    """What a call needs beside addresses, for arrays of the same shapes, strides and types."""
+
+    lead: tuple[int, ...]
+    rows: int
+    arrays: list[Placed]  # the inputs of the first such call
+    repeats: list[int]  # inputs that have some batch axes, and not all
+    steps: list[tuple[int, int]]  # of the inputs: bytes from state to state and from entry to entry
+    shapes: list[tuple[int, ...]]  # of the outputs
+    made: list[tuple[int, int]]  # steps of the outputs, known after the first call
+
+
 def device_call(function: Any, values: list[Any], out: Any) -> list[Any]:
     """The outputs of a compiled function for arrays on a GPU; those on the processor are copied there."""
-    name, ports, results = function.tape.name, function.tape.inputs, function.tape.outputs
     there = [on_device((value,)) for value in values]
     first = values[there.index(True)]
     library, view = library_of(first), interface(first)
     precision = PRECISIONS.get(view["typestr"], "f64")
     # what is moved must live until the kernel is queued
     given = [x if ours else _moved(library, x, precision) for x, ours in zip(values, there, strict=True)]
-    arrays = [
-        placed(f"{name}: input '{port.name}'", port, value, view if value is first else None)
-        for port, value in zip(ports, given, strict=True)
-    ]
+    views = [view if x is first else interface(x) for x in given]
+    key = (library, *[(v["shape"], v["typestr"], v.get("strides"), known_number(x)) for v, x in zip(views, given, strict=True)])
+    plan: CallPlan | None = function.device_plans.get(key)
+    if plan is None:
+        if len(function.device_plans) >= MOST_PLANS:
+            function.device_plans.clear()
+        plan = function.device_plans[key] = _planned(function, library, given, views, precision)
+    if plan.repeats:
+        for k in plan.repeats:
+            given[k] = library.repeated(given[k], (*plan.lead, *given[k].shape[len(plan.arrays[k].lead) :]))
+        return device_call(function, given, out)
+    if out is None:
+        made = [library.empty(plan.lead, shape, precision) for shape in plan.shapes]
+        if not plan.made:
+            plan.made.extend([placed("", p, x).words()[1:] for p, x in zip(function.tape.outputs, made, strict=True)])
+        targets = [(_address(array), *steps) for array, steps in zip(made, plan.made, strict=True)]
+    else:
+        made = list(out) if isinstance(out, (tuple, list)) else [out]
+        arrays = [array._replace(address=int(v["data"][0])) for array, v in zip(plan.arrays, views, strict=True)]
+        targets = [target.words() for target in _targets(function, library, made, plan.lead, precision, arrays)]
+    if (states := math.prod(plan.lead)) > 0:
+        words = [(int(v["data"][0]), *steps) for v, steps in zip(views, plan.steps, strict=True)]
+        function.device_kernel(precision, library.number).launch([*words, *targets], states, plan.rows, library.stream)
+    return made if out is not None else [library.own(array) for array in made]
+
+
+def _planned(function: Any, library: Library, given: Sequence[Any], views: Sequence[Any], precision: str) -> CallPlan:
+    """The plan of a call, or an error for arrays that do not fit each other."""
+    name, ports = function.tape.name, function.tape.inputs
+    arrays = [placed(f"{name}: input '{p.name}'", p, x, v) for p, x, v in zip(ports, given, views, strict=True)]
     if any(array.precision != precision for array in arrays):
         kinds = ", ".join(f"{port.name} {DTYPES[array.precision]}" for port, array in zip(ports, arrays, strict=True))
         raise ShapeError(f"{name}: arrays on a GPU need one type for all inputs, float64 or float32; got {kinds}")
-    _check_numbers(name, library, [(port.name, x) for port, x, ours in zip(ports, values, there, strict=True) if ours])
+    _check_numbers(name, library, [(port.name, x) for port, x in zip(ports, given, strict=True)])
     lead = _batch_axes(name, ports, arrays)
-    if any(math.prod(array.lead) not in (1, math.prod(lead)) for array in arrays):
-        # one step from state to state takes all batch axes, or none
-        given = [
-            x if math.prod(a.lead) in (1, math.prod(lead)) else library.repeated(x, (*lead, *x.shape[len(a.lead) :]))
-            for x, a in zip(given, arrays, strict=True)
-        ]
-        arrays = [placed(f"{name}: input '{port.name}'", port, x) for port, x in zip(ports, given, strict=True)]
     rows = max([array.rows for array in arrays], default=0)
     if any(port.run_time and array.rows != rows for port, array in zip(ports, arrays, strict=True)):
         raise ShapeError(
             f"{name}: these inputs need one and the same number of rows: {', '.join(p.name for p in ports if p.run_time)}"
         )
-    shapes = [(rows, *port.shape[1:]) if port.run_time else port.shape for port in results]
-    if out is None:
-        made = [library.empty(lead, shape, precision) for shape in shapes]
-        targets = [placed(f"{name}: output '{port.name}'", port, value) for port, value in zip(results, made, strict=True)]
-    else:
-        made = list(out) if isinstance(out, (tuple, list)) else [out]
-        targets = _targets(name, library, results, made, lead, precision)
-        _check_apart(name, results, targets, arrays)
-    if math.prod(lead):
-        words = [array.words() for array in (*arrays, *targets)]
-        function.device_kernel(precision, library.number).launch(words, math.prod(lead), rows, library.stream)
-    return made if out is not None else [library.own(array) for array in made]
+    # one step from state to state takes all batch axes, or none
+    repeats = [k for k, array in enumerate(arrays) if math.prod(array.lead) not in (1, math.prod(lead))]
+    shapes = [(rows, *port.shape[1:]) if port.run_time else port.shape for port in function.tape.outputs]
+    return CallPlan(lead, rows, arrays, repeats, [array.words()[1:] for array in arrays], shapes, [])
+
+
+def _address(array: Any) -> int:
+    return int(array.data_ptr()) if hasattr(array, "data_ptr") else int(interface(array)["data"][0])
 
 
 def _moved(library: Library, value: Any, precision: str) -> Any:
@@ -150,9 +178,10 @@ def _check_numbers(name: str, library: Library, arrays: Sequence[tuple[str, Any]
 
 
 def _targets(
-    name: str, library: Library, results: Sequence[Port], made: Sequence[Any], lead: tuple[int, ...], precision: str
+    function: Any, library: Library, made: Sequence[Any], lead: tuple[int, ...], precision: str, arrays: Sequence[Placed]
 ) -> list[Placed]:
-    """Where the arrays of `out` lie; an error for those that no kernel can write to."""
+    """Where the arrays of `out` lie; an error for those that no kernel can write to, or that are inputs."""
+    name, results = function.tape.name, function.tape.outputs
     if len(made) != len(results):
         raise ShapeError(f"{name}: `out` needs {len(results)} arrays, one per output, got {len(made)}")
     found = []
@@ -173,6 +202,7 @@ def _targets(
             raise ShapeError(f"{what} has several entries in one place of memory; make it contiguous")
         found.append(target)
     _check_numbers(name, library, [("the first input", None), *[(port.name, x) for port, x in zip(results, made, strict=True)]])
+    _check_apart(name, results, found, arrays)
     return found
 
 

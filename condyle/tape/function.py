@@ -71,6 +71,7 @@ class Function:
         self._backend, self._options = find_backend(backend), Options(lanes, threads)
         self._arguments = Arguments(tape)
         self._kernels: dict[str, Kernel] = {}
+        self.device_plans: dict[Any, Any] = {}  # of calls with arrays on a GPU, by their layout
         self._fast: FastCall | None = None
         self._filled: FastCall | None = None  # the fast call with all parameters given, where there are some
         self._has_parameters = any(p.parameter is not None for p in tape.inputs)

@@ -38,6 +38,20 @@ def test_batch_axes_broadcast(gpu: None, added: cd.Function) -> None:
         assert all(np.array_equal(here(a), b) and a.shape == b.shape for a, b in zip(found, wanted, strict=True))
 
 
+def test_a_layout_is_planned_once(gpu: None) -> None:
+    function = cd.function(lambda x, y: x - y, cache=False, x=3, y=3)
+    for _ in range(3):
+        x, y = RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3))
+        assert np.array_equal(here(function(there(x), there(y))), x - y)
+        out = there(np.zeros((4, 3)))
+        assert np.array_equal(here(function(there(x), there(y), out=out)), x - y)
+    assert len(function.device_plans) == 1
+    # another layout, another type
+    assert np.array_equal(here(function(there(x.T.copy()).T, there(y))), x - y)
+    assert here(function(there(x, np.float32), there(y, np.float32))).dtype == np.float32
+    assert len(function.device_plans) == 3
+
+
 def test_arrays_of_the_processor_are_moved_in_order(gpu: None, added: cd.Function) -> None:
     x, y = RNG.normal(size=(4, 3)), np.asfortranarray(RNG.normal(size=(4, 3)))
     found = added(there(x), y)
