@@ -32,6 +32,8 @@ ALL = (
     "contact_points",
     "float32",
     "gpu",
+    "gpu_bits",
+    "gpu_arrays",
     "fourlimb",
     "closed_loop",
     "arm_lab",

@@ -1,11 +1,13 @@
 """The benchmarks run: each one once, tiny, so that they cannot rot. What they measure is never asserted."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks import gpu_arrays, gpu_bits, gpu_bits_cases
 from benchmarks.__main__ import NAMES, app
 from benchmarks.instructions import loop_instructions
 
@@ -16,6 +18,38 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [name, "--tiny", "--json", str(file)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert set(json.loads(file.read_text())) == {"computer", name}
+
+
+def test_bits_are_compared_kernel_by_kernel(tmp_path: Path) -> None:
+    """The second kernel of a gradient reads what the first one gave; a single other bit is noticed."""
+    file, said = tmp_path / "bits.zip", list[str]()
+    gpu_bits.write(file, {"gradient": gpu_bits_cases.pendulum_gradient, **gpu_bits_cases.TINY}, said.append)
+    found = gpu_bits.compare(file, said.append, only="gradient", backend="cpu")
+    assert list(found) == ["gradient, f64", "gradient, f32"] and all(row["same_bits"] for row in found.values())
+    assert said[-1] == "2 of 2 cases have the bits of the processor"
+    changed = tmp_path / "changed.zip"
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.startswith("array/"):
+                content = content[:-1] + bytes([content[-1] ^ 1])  # the last number has another exponent
+            new.writestr(name, content)
+    found = gpu_bits.compare(changed, said.append, backend="cpu")
+    assert not any(row["same_bits"] for row in found.values())
+    assert any("not computed before" in text for text in found["gradient, f64"]["different"])
+
+
+def test_arrays_on_a_gpu_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tape import fake_gpu
+
+    fake_gpu.install(monkeypatch)
+    monkeypatch.setattr(gpu_arrays, "require_gpu", lambda: "a fake GPU")
+    monkeypatch.setattr(gpu_arrays, "find_spec", lambda name: name == "torch")
+    monkeypatch.setattr(gpu_arrays, "placing", lambda library: (fake_gpu.there, lambda: None, gpu_arrays.anything))
+    monkeypatch.setattr(gpu_arrays, "refused", dict)
+    said: list[str] = []
+    found = gpu_arrays.exercise(said.append, 32)
+    assert said[-1] == f"{len(found)} of {len(found)} calls have the bits of NumPy arrays on the GPU", said
 
 
 def test_the_list_names_each_one() -> None:

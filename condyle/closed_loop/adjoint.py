@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from condyle.closed_loop.arguments import state_array
+from condyle.closed_loop.arguments import as_precise_as, state_array
 from condyle.closed_loop.kernel import recordable
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
 from condyle.simulate.status import Status
+from condyle.tape.device import beside, placed_alike, repeated
 
 if TYPE_CHECKING:
     from condyle.closed_loop.loop import Loop, Rollout
@@ -43,12 +44,16 @@ def rollout_vjp(
     _, schedule, rows = loop.schedule(given["references"], steps, every, checkpoint)
     shapes, values = recordable(loop, record), loop._values(parameters)
     arrays = {"x": x, **loop._keys(x, *keys), **rows, **values, **loop.tables(parameters)}
+    arrays = as_precise_as(x, placed_alike(arrays))
     originals = _originals(loop, given, x)
     names = _chosen(wrt, originals)
     function = loop._function(record, schedule, values, on)
     # a parameter may be given by another name than its own
     own = [loop.parameters[name].name if name in parameters and name not in loop.weights else name for name in names]
-    forward, backward = function.forward_and_backward(own)
+    key = (function, *own)
+    if key not in loop._passes:
+        loop._passes[key] = function.forward_and_backward(own)
+    forward, backward = loop._passes[key]
     found = forward(**arrays)
     outputs = dict(zip([p.name for p in forward.tape.outputs], found, strict=True))
     kept = {name: value for name, value in outputs.items() if name not in function.outputs}
@@ -100,12 +105,13 @@ def _weights(
     for name in given:
         if name not in shapes:
             raise ControlError(f"the rollout gives no '{name!s:.60}' that could have a weight{nearest(name, list(shapes))}")
-    found = {"worst_residual_weight": np.zeros_like(outputs["worst_residual"])}
+    worst = outputs["worst_residual"]
+    found = {"worst_residual_weight": repeated(beside(worst, 0.0), tuple(np.shape(worst)))}
     for name, shape in shapes.items():
         try:
-            weight = np.broadcast_to(np.asarray(given.get(name, 0.0), dtype=outputs[name].dtype), shape)
-        except ValueError:
-            raise ControlError(f"the weight of '{name}' has shape {np.shape(given[name])}, expected {shape}") from None
+            weight = repeated(beside(outputs[name], given.get(name, 0.0)), tuple(shape))
+        except (ValueError, RuntimeError):
+            raise ControlError(f"the weight of '{name}' has shape {np.shape(given[name])}, expected {tuple(shape)}") from None
         found[f"{name}_weight"] = weight.reshape(outputs[name].shape)
     return found
 
@@ -114,4 +120,4 @@ def _summed(gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A gradient with the shape of what was given, summed over all axes along which that was repeated."""
     more = gradient.ndim - len(shape)
     axes = (*range(more), *[more + k for k, n in enumerate(shape) if n == 1 and gradient.shape[more + k] > 1])
-    return gradient.sum(axes, keepdims=False).reshape(shape) if axes else gradient
+    return gradient.sum(axes).reshape(shape) if axes else gradient

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
-from condyle.tape.device import library_of, on_device
+from condyle.tape.device import joined, library_of, on_device, precision_of
 
 References = Mapping[str, Any] | Any
 Inputs = dict[str, tuple[int, ...]]
@@ -28,7 +29,7 @@ def state_array(x: Any, layout: Mapping[str, tuple[slice, tuple[int, ...]]]) -> 
         raise ControlError(f"x must be an array of numbers, got {x!r:.60}") from None
     if given.ndim < 1 or given.shape[-1] != count:
         raise ControlError(
-            f"x must have {count} entries in its last axis ({', '.join(layout)}), got shape {given.shape}; make it with "
+            f"x must have {count} entries in its last axis ({', '.join(layout)}), got shape {tuple(given.shape)}; make it with "
             "loop.state(q, v)"
         )
     return given
@@ -58,7 +59,7 @@ def references_of(inputs: Inputs, references: References) -> dict[str, np.ndarra
         except (TypeError, ValueError):
             raise ControlError(f"reference '{name}' must be an array of numbers, got {references[name]!r:.60}") from None
         if value.ndim < 1 or value.shape[-1] != size:
-            raise ControlError(f"reference '{name}' has {size} entries in its last axis, got shape {value.shape}")
+            raise ControlError(f"reference '{name}' has {size} entries in its last axis, got shape {tuple(value.shape)}")
         found[name] = value
     return found
 
@@ -109,10 +110,42 @@ def rows_of(given: dict[str, np.ndarray], steps: int | None, every: int) -> tupl
     return count, found, count // rows
 
 
+def as_precise_as(x: np.ndarray, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The arrays in the precision of the states, which decide in what precision a call computes."""
+    if on_device(arrays.values()):
+        return arrays  # those of the processor are moved and rounded on the way
+    return {name: value.astype(x.dtype, copy=False) for name, value in arrays.items()}
+
+
 def halves(name: str, value: Any) -> np.ndarray:
     """Words as their upper and lower halves, which are exact in every precision."""
+    if on_device((value,)):  # nothing waits for the numbers
+        return joined([(value >> 16)[..., None], (value & 0xFFFF)[..., None]], -1)  # type: ignore[no-any-return]
     given = np.asarray(value)
     if given.dtype.kind not in "iu" or np.any(given < 0) or np.any(given >= 2**32):
         raise ControlError(f"{name} must be whole numbers from 0 to 2^32 - 1, got {value!r:.60}")
     words = given.astype(np.uint64)
     return np.stack([words >> np.uint64(16), words & np.uint64(0xFFFF)], axis=-1).astype(float)
+
+
+class DeviceKeys:
+    """The keys of noise on a GPU; those of the last call on a stream are kept, so that the next one moves none."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Any, Any]] = {}
+
+    def __call__(self, x: Any, lead: tuple[int, ...], keys: Mapping[str, Any]) -> dict[str, Any]:
+        """{name: upper and lower halves} beside the states x; robots that are not given have their positions in the batch."""
+        library, precision = library_of(x), precision_of(x)
+        found = {}
+        for name, value in keys.items():
+            if on_device((value,)):
+                found[name] = library.cast(halves(name, value), precision)
+                continue
+            numbers = None if value is None else np.asarray(value)
+            same = (library, library.stream, precision, lead) + (() if numbers is None else (numbers.shape, numbers.tobytes()))
+            if name not in self._kept or self._kept[name][0] != same:
+                numbers = np.arange(math.prod(lead)).reshape(lead) if numbers is None else numbers
+                self._kept[name] = (same, library.own(library.moved(halves(name, numbers), precision)))
+            found[name] = self._kept[name][1]
+        return found

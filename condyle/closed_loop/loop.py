@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from condyle.closed_loop.arguments import (
+    DeviceKeys,
     References,
+    as_precise_as,
     check_arguments,
     halves,
     reference_shape,
@@ -33,7 +35,7 @@ from condyle.simulate.solver import LIMIT
 from condyle.simulate.status import Status
 from condyle.simulate.world import World
 from condyle.tape.compose import any_traced, traced_array
-from condyle.tape.device import on_device
+from condyle.tape.device import joined, on_device, placed_alike, repeated
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.table import is_recording, table
@@ -96,6 +98,8 @@ class Loop:
         self._functions: dict[Any, Function] = {}
         self._quick: dict[Any, Any] = {}  # what a step of one robot needs
         self._checked = CheckedParameters()
+        self._passes: dict[Any, tuple[Function, Function]] = {}  # forward and backward, by function and names
+        self._device_keys = DeviceKeys()
         self._known_keys: dict[Any, Any] = {}  # (seed, robot) of the last step of one robot, as its kernel takes them
         check_arguments(function, list(self.inputs))
         self.plan: Plan = discover(self)
@@ -174,11 +178,15 @@ class Loop:
                 raise ControlError(
                     f"the loop has no state '{name:.60}'{nearest(name, list(self.layout))}; it has {', '.join(self.layout)}"
                 )
-            given[name] = np.asarray(value, dtype=float)
+            given[name] = value if on_device((value,)) else np.asarray(value, dtype=float)
             shape = self.layout[name][1]
-            if given[name].shape[max(given[name].ndim - len(shape), 0) :] != shape:
-                raise ControlError(f"state '{name}' has shape {shape}, got {given[name].shape}")
+            if tuple(given[name].shape[max(given[name].ndim - len(shape), 0) :]) != shape:
+                raise ControlError(f"state '{name}' has shape {shape}, got {tuple(given[name].shape)}")
             lead = np.broadcast_shapes(lead, given[name].shape[: given[name].ndim - len(shape)])
+        if on_device(given.values()):
+            parts = placed_alike(given)
+            rows = [repeated(parts[name], (*lead, *shape)).reshape(*lead, -1) for name, (_, shape) in self.layout.items()]
+            return joined(rows, -1)  # type: ignore[no-any-return]
         x = np.zeros((*lead, self.nx))
         for name, (where, shape) in self.layout.items():
             value = np.broadcast_to(given[name], (*lead, *shape))
@@ -271,7 +279,7 @@ class Loop:
             shapes = self._shapes(values) | self.inputs
             self._functions[key] = self._compiled(jacobian_kernel(self, tuple(values)), shapes, on)
         arrays = {"x": x, **self._keys(x, seed, robots), **references_of(self.inputs, references)}
-        found = self._functions[key](**_as_precise_as(x, {**arrays, **values, **self.tables(parameters)}))
+        found = self._functions[key](**as_precise_as(x, {**arrays, **values, **self.tables(parameters)}))
         A, *Bs = found if isinstance(found, tuple) else (found,)
         if len(Bs) == 1:
             return A, Bs[0]
@@ -349,8 +357,8 @@ class Loop:
         shapes, values = recordable(self, names), self._values(parameters)
         function = self._function(names, schedule, values, (backend, lanes, threads))
         arrays = {"x": x, **self._keys(x, seed, robots), **rows, **values, **self.tables(parameters)}
-        x1, residual, *written = function(**_as_precise_as(x, arrays))
-        if count == 1 and backend == "cpu" and x.dtype == np.float64 and not on_device((x,)):
+        x1, residual, *written = function(**as_precise_as(x, arrays))
+        if count == 1 and backend == "cpu" and not on_device(arrays.values()) and x.dtype == np.float64:
             self._keep_fast_call(function, (names, tuple(parameters or ())) if names or parameters else None)
         self.status = Status.of(residual)
         if not freeze:
@@ -456,7 +464,9 @@ class Loop:
 
     def _keys(self, x: np.ndarray, seed: Any, robots: Any) -> dict[str, np.ndarray]:
         """The keys of noise: the seed, and the number of each robot."""
-        lead = x.shape[:-1]
+        lead = tuple(x.shape[:-1])
+        if on_device((x,)):
+            return self._device_keys(x, lead, {"seed": seed, "robot": robots})
         numbers = np.arange(math.prod(lead)).reshape(lead) if robots is None else robots
         return {"seed": halves("seed", seed), "robot": halves("robots", numbers)}
 
@@ -478,9 +488,10 @@ class Loop:
         """The shared arrays of a call: those given, and the others as they were declared."""
         found = {}
         for name, w in self.weights.items():
-            value = np.asarray((given or {}).get(name, w.default), dtype=float)
-            if value.shape != w.shape:
-                raise ControlError(f"'{name}' has shape {w.shape}, shared by all robots; got {value.shape}")
+            value = (given or {}).get(name, w.default)
+            value = value if on_device((value,)) else np.asarray(value, dtype=float)
+            if tuple(value.shape) != w.shape:
+                raise ControlError(f"'{name}' has shape {w.shape}, shared by all robots; got {tuple(value.shape)}")
             found[name] = value
         return found
 
@@ -499,10 +510,3 @@ class Loop:
             f"the loop{where} stops at tick {int(tick)} (t = {tick * self.dt:.6g} s): {reason}; look at gains and dt "
             f"({self.dt} s), or pass freeze=True to leave such robots as they are"
         )
-
-
-def _as_precise_as(x: np.ndarray, arrays: dict[str, Any]) -> dict[str, Any]:
-    """The arrays in the precision of the states, which decide in what precision a call computes."""
-    if on_device((x,)):
-        return arrays  # those of the processor are moved and rounded on the way
-    return {name: value.astype(x.dtype, copy=False) for name, value in arrays.items()}

@@ -16,6 +16,7 @@ from condyle.closed_loop.arguments import state_array
 from condyle.closed_loop.kernel import recordable
 from condyle.errors import ControlError
 from condyle.robot.names import nearest
+from condyle.tape.device import on_device
 
 if TYPE_CHECKING:
     from condyle.closed_loop.loop import Loop
@@ -48,7 +49,7 @@ def rollout_jvp(
             raise ControlError(
                 f"there is no derivative along '{name!s:.60}'{nearest(name, list(known))}; a parameter must be given a value"
             )
-        own[key] = np.asarray(direction, dtype=float)
+        own[key] = direction if on_device((direction,)) else np.asarray(direction, dtype=float)
     _, schedule, rows = loop.schedule(references, steps, every, 1)
     shapes, names = recordable(loop, tuple(record)), sorted(own)
     function = loop._function(tuple(record), schedule, values, ("cpu", None, threads))

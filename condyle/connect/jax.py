@@ -3,8 +3,9 @@
     dynamics = cd.jax.function(robot.forward_dynamics, q=7, v=7, tau=7)
     jax.jit(jax.grad(lambda tau: dynamics(q, v, tau).sum()))(tau)
 
-One primitive calls the kernel: at once on arrays, through a callback inside jit. Its rules for jvp, transpose and vmap are calls
-of the same primitive, so that both modes work, to any order.
+One primitive calls the kernel: at once on arrays, on the GPU if they lie there; through a callback of the processor inside jit,
+which copies arrays of a GPU there and back. Its rules for jvp, transpose and vmap are calls of the same primitive, so that both
+modes work, to any order.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from condyle.connect.operation import Operation, Operations, TwoPassOperation
 from condyle.connect.rollout import RolloutOperations
 from condyle.errors import ShapeError, require
+from condyle.tape.device import on_device
 from condyle.tape.trace import Shape
 
 if TYPE_CHECKING:
@@ -111,6 +113,8 @@ def _primitive() -> Any:
 
 
 def _values(jax: Any, *arrays: Any, operation: Operation) -> list[Any]:
+    if on_device(arrays):
+        return operation(arrays)
     return [jax.numpy.asarray(a) for a in operation([np.asarray(a) for a in arrays])]
 
 

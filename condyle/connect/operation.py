@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from condyle.errors import BackendError, ShapeError, TraceError
+from condyle.tape.device import beside, library_of, on_device, precision_of
+from condyle.tape.device_call import with_one_step
 from condyle.tape.function import Function
 from condyle.tape.function import function as compile_function
 from condyle.tape.tape import Tape
@@ -33,7 +35,7 @@ class Operation:
         self.function, self.names, self.order = function, names, order
         self.inputs, self.outputs = [ports[name] for name in names], list(function.tape.outputs)
         # the same for equal operations, and for no others
-        self.key = " ".join([function.tape.hash, function.backend, f"{function.lanes()} {function.threads}", *names])
+        self.key = " ".join([function.tape.hash, function.backend, f"{function._options}", *names])
         self.linear_in: tuple[Operation, tuple[int, ...]] | None = None  # of which operation, by which inputs, it is the jvp
         self._derived: dict[tuple[str, tuple[int, ...]], Operation] = {}
 
@@ -65,30 +67,47 @@ class Operation:
 
     # ---- values
 
-    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs as new arrays: float32 if all inputs are, otherwise float64."""
-        dtype = np.dtype(np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64)
-        given = [np.asarray(a, dtype) for a in arrays]
-        leads = [a.shape[: a.ndim - len(p.shape)] for a, p in zip(given, self.inputs, strict=True) if p.uniform]
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs as new arrays: float32 if all inputs are, otherwise float64; on a GPU if an input lies there."""
+        there = next((a for a in arrays if on_device((a,))), None)
+        if there is None:
+            dtype = np.dtype(np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64)
+            given = [np.asarray(a, dtype) for a in arrays]
+        else:
+            given = [with_one_step(p, beside(there, a)) for a, p in zip(arrays, self.inputs, strict=True)]
+        leads = [tuple(a.shape[: a.ndim - len(p.shape)]) for a, p in zip(given, self.inputs, strict=True) if p.uniform]
         if all(n == 1 for lead in leads for n in lead):
             return self._on_batch(given)
         # a table of the whole batch has one value per call of the kernel
         axes = self.batch_axes([a.shape for a in given])
         given = [a[(None,) * (max(axes) - n)] for a, n in zip(given, axes, strict=True)]
         varied = np.broadcast_shapes((1,) * max(axes), *leads)
-        out = [np.empty(shape, dtype) for shape in self.output_shapes([a.shape for a in given])]
+        out = self._empty(there, given)
         for index in np.ndindex(varied):
             at = [(i, n) for i, n in zip(index, varied, strict=True)]
             for result, found in zip(out, self([_one(a, at) for a in given]), strict=True):
                 _one(result, at)[...] = found
         return out
 
-    def _on_batch(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    def _empty(self, there: Any, given: list[Any]) -> list[Any]:
+        """Outputs that are filled later, for inputs as they are given; `there`: one of them that lies on a GPU."""
+        shapes = self.output_shapes([a.shape for a in given])
+        if there is None:
+            return [np.empty(shape, given[0].dtype) for shape in shapes]
+        library = library_of(there)
+        if library.is_jax:
+            raise ShapeError(
+                f"{self.function.tape.name}: a table that a batch shares cannot be mapped over for arrays of JAX on a GPU; "
+                "call it for each table, or use arrays of the processor"
+            )
+        return [library.empty((), shape, precision_of(there)) for shape in shapes]
+
+    def _on_batch(self, arrays: list[Any]) -> list[Any]:
         values = {
             name: a.reshape(p.shape) if p.uniform else a for name, a, p in zip(self.names, arrays, self.inputs, strict=True)
         }
         found = self.function(**values)
-        return [np.asarray(a) for a in (found if isinstance(found, tuple) else (found,))]
+        return [a if on_device((a,)) else np.asarray(a) for a in (found if isinstance(found, tuple) else (found,))]
 
     # ---- derivatives
 
@@ -176,11 +195,11 @@ class LinearOperation(Operation):
         self.skipped = range(own, own + len(kept))
         self.key, self.linear_in = f"{self.key} after {source.key}", (source, wrt)
 
-    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         return self.tangents([a for k, a in enumerate(arrays) if k not in self.skipped])
 
 
-def _one(array: np.ndarray, at: list[tuple[int, int]]) -> np.ndarray:
+def _one(array: Any, at: list[tuple[int, int]]) -> Any:
     """The part of an array at an index of the axes that vary, as a view; they have the length 1 in it."""
     return array[tuple([slice(i, i + 1) if n > 1 and m > 1 else slice(None) for (i, n), m in zip(at, array.shape, strict=False)])]
 

@@ -13,6 +13,7 @@ from condyle.closed_loop.kernel import recordable
 from condyle.closed_loop.loop import Loop
 from condyle.connect.operation import Operation, Operations
 from condyle.errors import ControlError
+from condyle.tape.device import on_device
 
 
 class RolloutOperations(Operations):
@@ -55,7 +56,9 @@ class RolloutOperations(Operations):
         _, schedule, rows = loop.schedule(given or None, *self.rates)
         arrays = {"x": x, "seed": values["seed"]}
         arrays["robot"] = values.get("robot")
-        if arrays["robot"] is None:
+        if arrays["robot"] is None and on_device((x,)):
+            arrays |= loop._device_keys(x, lead, {"robot": None})
+        elif arrays["robot"] is None:
             arrays["robot"] = constant(halves("robots", np.arange(math.prod(lead)).reshape(lead)))
         for name, like in rows.items():
             arrays[name] = _rows(library, values[name], like.shape) if name in loop.inputs else constant(like)

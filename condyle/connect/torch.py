@@ -3,8 +3,8 @@
     dynamics = cd.torch.function(robot.forward_dynamics, q=7, v=7, tau=7)
     dynamics(q, v, tau).sum().backward()
 
-Tensors and arrays share memory. Eager calls are an autograd.Function, with rules for torch.func; torch.compile sees one custom
-operator. The backward pass is an operation of the same kind, so that it can be differentiated again.
+Tensors and arrays share memory, on the processor and on a GPU. Eager calls are an autograd.Function, with rules for torch.func;
+torch.compile sees one custom operator. The backward pass is an operation of the same kind: it can be differentiated again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from condyle.connect.operation import Operation, Operations, TwoPassOperation
 from condyle.connect.rollout import RolloutOperations
 from condyle.errors import ShapeError, require
+from condyle.tape.device import beside, on_device
 from condyle.tape.trace import Shape
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ def rollout(
 
 
 class TorchFunction:
-    """A function of tensors on the CPU: float32 if all are, otherwise float64; leading axes are the batch.
+    """A function of tensors: float32 if all are, otherwise float64; leading axes are the batch.
 
+    Tensors on a GPU stay there, in both directions, and nothing waits for them; those of the CPU in the same call are moved.
     Parameters are given by name, and have their defaults otherwise. Numbers that are no tensors take the type of the tensors.
     """
 
@@ -60,7 +62,7 @@ class TorchFunction:
         self._called = self._torch.compiler.disable(self._now) if operations.run_time else self._now
         if not operations.run_time:
             f = self.function
-            self._key = f"{f.tape.hash} {f.backend} {f.lanes()} {f.threads}"
+            self._key = f"{f.tape.hash} {f.backend} {f._options}"
             _FUNCTIONS[self._key] = operations
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -75,7 +77,7 @@ class TorchFunction:
         values = self._operations.bind(args, named)
         tensors = _tensors(self._torch, self._operations.name, values)
         arrays = dict(zip(values, tensors, strict=True))
-        constant = partial(self._torch.as_tensor, dtype=tensors[0].dtype)
+        constant = partial(_constant, self._torch, tensors[0])
         operation, ordered, result = self._operations.arranged(arrays, self._torch, constant)
         moving = tuple([k for k, t in enumerate(ordered) if t.requires_grad])
         if operation.run_time and moving and self._torch.is_grad_enabled():
@@ -91,10 +93,17 @@ def _library() -> ModuleType:
     return require("torch", "torch", "functions of PyTorch tensors")
 
 
+def _constant(torch: Any, like: Any, value: Any) -> Any:
+    """Numbers as a tensor of the type of another one, where that lies."""
+    return beside(like, value) if on_device((like,)) else torch.as_tensor(value, dtype=like.dtype)
+
+
 def _tensors(torch: Any, function: str, values: dict[str, Any]) -> list[Any]:
-    """The values as tensors of one type; copies only where a type changes."""
+    """The values as tensors of one type on one device; copies only where one of both changes."""
     floats = [v.dtype for v in values.values() if isinstance(v, torch.Tensor)]
     dtype = torch.float32 if floats and all(t == torch.float32 for t in floats) else torch.float64
+    first = next((name for name, v in values.items() if isinstance(v, torch.Tensor) and on_device((v,))), None)
+    there = None if first is None else values[first]
     tensors = []
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
@@ -102,8 +111,20 @@ def _tensors(torch: Any, function: str, values: dict[str, Any]) -> list[Any]:
                 value = torch.as_tensor(value, dtype=dtype)
             except (TypeError, ValueError, RuntimeError):
                 raise ShapeError(f"{function}: input '{name}' must be a tensor or numbers, got {value!r:.60}") from None
-        if value.device.type != "cpu":
-            raise ShapeError(f"{function}: input '{name}' is on {value.device}, and kernels run on the CPU: pass {name}.cpu()")
+            if there is not None and not torch.compiler.is_compiling():
+                value = beside(there.to(dtype), value)  # without waiting
+        if value.device.type not in ("cpu", "cuda"):
+            raise ShapeError(
+                f"{function}: input '{name}' is on {value.device}, and kernels run on the CPU or on an NVIDIA GPU: "
+                f"pass {name}.cpu()"
+            )
+        if there is not None and value.device != there.device:
+            if value.device.type != "cpu":
+                raise ShapeError(
+                    f"{function}: '{first}' is on {there.device} and '{name}' on {value.device}; move all tensors of a "
+                    "call to one"
+                )
+            value = value.to(there.device)
         if value.is_complex() or (value.is_floating_point() and value.dtype not in (torch.float32, torch.float64)):
             raise ShapeError(f"{function}: input '{name}' must be float64 or float32, got {value.dtype}; use {name}.float()")
         tensors.append(value.to(dtype))
@@ -114,8 +135,10 @@ def _tensors(torch: Any, function: str, values: dict[str, Any]) -> list[Any]:
 
 
 def _values(operation: Operation, tensors: Sequence[Any]) -> list[Any]:
-    """The outputs of an operation on tensors whose memory NumPy can see."""
+    """The outputs of an operation: on a GPU if a tensor lies there, else on memory that NumPy can see."""
     torch = _library()
+    if on_device(tensors):
+        return operation([t.detach().resolve_neg() for t in tensors])
     arrays = [t.detach().resolve_neg().numpy() for t in tensors]
     return [torch.from_numpy(a) for a in operation(arrays)]
 
@@ -213,7 +236,8 @@ def _operator() -> Any:
         "condyle::call", mutates_args=(), schema="(str key, str[] names, Tensor[] inputs) -> Tensor[]"
     )
     def call(key: str, names: Sequence[str], inputs: Sequence[Any]) -> list[Any]:
-        return _values(_found(key, names), inputs)
+        # the strides that `fake` promises
+        return [t.contiguous() for t in _values(_found(key, names), inputs)]
 
     def fake(key: str, names: Sequence[str], inputs: Sequence[Any]) -> list[Any]:
         shapes = _found(key, names).output_shapes([t.shape for t in inputs], torch.broadcast_shapes)

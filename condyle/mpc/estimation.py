@@ -22,6 +22,7 @@ from condyle.mpc.problem import MOST_STAGES, Problem, _dynamics, _with_optional,
 from condyle.mpc.space import Component, Space, no_change
 from condyle.tape import linalg
 from condyle.tape.array import array, where
+from condyle.tape.device import beside, cast, joined, namespace_of, on_device, packed, precision_of, repeated
 from condyle.tape.function import Function, function
 from condyle.tape.linearize import linearize
 from condyle.tape.parameter import parameter
@@ -201,19 +202,20 @@ class Estimator:
 
     def start(self, x: Any) -> dict[str, Any]:
         """The memory before the first measurement, with x (..., nx) as the prior."""
-        x = np.asarray(x, dtype=float)
+        x = x if on_device((x,)) else np.asarray(x, dtype=float)
         nx, N, ny = self.window.dynamics.states.size, self.window.N, len(self.measurement)
-        if x.shape[-1:] != (nx,):
-            raise ShapeError(f"start: x has shape {x.shape}, expected (..., {nx})")
-        lead = x.shape[:-1]
-        z = np.concatenate([x, np.broadcast_to(self.guess, (*lead, len(self.guess)))], axis=-1)
+        if tuple(x.shape[-1:]) != (nx,):
+            raise ShapeError(f"start: x has shape {tuple(x.shape)}, expected (..., {nx})")
+        lead, n = tuple(x.shape[:-1]), len(self.prior)
+        z = packed([x, self.guess])
+        zero = beside(x, 0.0)
         memory: dict[str, Any] = {
             "prior": z,
-            "covariance": np.broadcast_to(np.diag(self.prior**2), (*lead, len(self.prior), len(self.prior))),
-            "arrival": np.broadcast_to(np.diag(1.0 / self.prior), (*lead, len(self.prior), len(self.prior))),
-            "measurements": np.zeros((*lead, N + 1, ny)),
-            "measured": np.zeros((*lead, N + 1, ny)),
-            "inputs": np.zeros((*lead, N, self.window.inputs or 0)),
+            "covariance": repeated(beside(x, np.diag(self.prior**2)), (*lead, n, n)),
+            "arrival": repeated(beside(x, np.diag(1.0 / self.prior)), (*lead, n, n)),
+            "measurements": repeated(zero, (*lead, N + 1, ny)),
+            "measured": repeated(zero, (*lead, N + 1, ny)),
+            "inputs": repeated(zero, (*lead, N, self.window.inputs or 0)),
             "count": 0,
             "plan": self.solver.start(z),
         }
@@ -222,14 +224,17 @@ class Estimator:
     def __call__(self, y: Any, memory: Mapping[str, Any], u: Any = None, **data: Any) -> Estimate:
         """The estimate after the measurement y (..., ny), with the input u since the one before; NaN in y: not measured."""
         m, N = dict(memory), self.window.N
-        y, u = self._given("y", y, len(self.measurement)), self._given("u", u, self.window.inputs or 0)
+        y = self._given("y", y, len(self.measurement), m["prior"])
+        u = self._given("u", u, self.window.inputs or 0, m["prior"])
         if m["count"] == N + 1:
             m = self._forget(m, data)
         k = m["count"]
         if k and self.window.inputs:
             m["inputs"] = _replaced(m["inputs"], k - 1, u)
-        m["measured"] = _replaced(m["measured"], k, np.isfinite(y).astype(float))
-        m["measurements"] = _replaced(m["measurements"], k, np.where(np.isfinite(y), y, 0.0))
+        library = namespace_of(y)
+        known = library.isfinite(y)
+        m["measured"] = _replaced(m["measured"], k, cast(known, precision_of(y)))
+        m["measurements"] = _replaced(m["measurements"], k, library.where(known, y, library.zeros_like(y)))
         m["count"] = k + 1
         return self._solved(m, data)
 
@@ -267,14 +272,13 @@ class Estimator:
 
     def _solved(self, m: dict[str, Any], data: dict[str, Any]) -> Estimate:
         """The estimate of a window."""
-        lead, count, ny = m["prior"].shape[:-1], m["count"], len(self.measurement)
-        rows = np.zeros((*lead, self.window.N + 2, 2 * ny))
-        rows[..., 1:, :] = np.concatenate([m["measurements"], m["measured"]], axis=-1)
+        count = m["count"]
+        rows = joined([m["measurements"], m["measured"]], -1)
+        rows = joined([_zero_row(rows), rows], -2)
         given: dict[str, Any] = {"reference": rows, "arrival": m["arrival"], **self._open_bounds(count), **data}
         if self.window.inputs:
-            inputs = np.zeros((*lead, self.window.N + 2, self.window.inputs))
-            inputs[..., 1:-1, :] = m["inputs"]
-            given["inputs"] = inputs
+            zero = _zero_row(m["inputs"])
+            given["inputs"] = joined([zero, m["inputs"], zero], -2)
         for _ in range(self.steps):
             found = self.solver(m["prior"], m["plan"], **given)
             m["plan"] = found.plan
@@ -304,10 +308,11 @@ class Estimator:
                     found[f"terminal_{name}"] = np.full(problem.terminal_constraints.rows, sign)
         return found
 
-    def _given(self, name: str, value: Any, size: int) -> np.ndarray:
-        found = np.asarray(np.zeros(size) if value is None else value, dtype=float)
-        if found.shape[-1:] != (size,):
-            raise ShapeError(f"the estimator: {name} has shape {found.shape}, expected (..., {size})")
+    def _given(self, name: str, value: Any, size: int, like: Any) -> Any:
+        found = np.zeros(size) if value is None else value
+        found = found if on_device((found,)) else beside(like, np.asarray(found, dtype=float))
+        if tuple(found.shape[-1:]) != (size,):
+            raise ShapeError(f"the estimator: {name} has shape {tuple(found.shape)}, expected (..., {size})")
         return found
 
 
@@ -372,12 +377,17 @@ def _measurement(given: Any, ny: int) -> np.ndarray:
     return found
 
 
-def _replaced(rows: np.ndarray, k: int, row: np.ndarray) -> np.ndarray:
-    found = rows.copy()
-    found[..., k, :] = row
-    return found
+def _replaced(rows: Any, k: int, row: Any) -> Any:
+    """Rows (..., N, n) with another one at k."""
+    new = repeated(row[..., None, :], (*rows.shape[:-2], 1, rows.shape[-1]))
+    return joined([rows[..., :k, :], new, rows[..., k + 1 :, :]], -2)
 
 
-def _moved(rows: np.ndarray) -> np.ndarray:
+def _moved(rows: Any) -> Any:
     """Rows moved up by one; the last one is zero."""
-    return np.concatenate([rows[..., 1:, :], np.zeros_like(rows[..., :1, :])], axis=-2)
+    return joined([rows[..., 1:, :], _zero_row(rows)], -2)
+
+
+def _zero_row(rows: Any) -> Any:
+    """One row of zeros beside others."""
+    return namespace_of(rows).zeros_like(rows[..., :1, :])

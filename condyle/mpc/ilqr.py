@@ -26,6 +26,7 @@ from condyle.mpc.problem import Problem
 from condyle.mpc.riccati import inside, plus
 from condyle.mpc.solver import CONVERGED, STOPPED, Plan, Solver, keep_if_failed
 from condyle.tape.array import array, isfinite, where
+from condyle.tape.device import repeated
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.scalar import constant
 from condyle.tape.table import Table, empty_table, table, zeros_table
@@ -122,8 +123,8 @@ class ILQR(Solver):
         """States at x, controls u."""
         lead, N = x.shape[:-1], self.problem.N
         return {
-            "states": np.broadcast_to(x[..., None, :], (*lead, N + 1, x.shape[-1])).copy(),
-            "controls": np.broadcast_to(u[..., None, :], (*lead, N, u.shape[-1])).copy(),
+            "states": repeated(x[..., None, :], (*lead, N + 1, x.shape[-1])),
+            "controls": repeated(u[..., None, :], (*lead, N, u.shape[-1])),
         }
 
     # ---- what is traced

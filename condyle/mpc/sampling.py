@@ -23,6 +23,7 @@ from condyle.mpc.splines import SPLINES, Basis, basis, repeated_basis
 from condyle.tape import random
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.compose import any_traced
+from condyle.tape.device import DTYPES, beside, cast, on_device, placed_alike, precision_of, repeated
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, scan
 from condyle.tape.parameter import Parameter, parameter
@@ -117,8 +118,8 @@ class Sampling(Solver):
     def initial_plan(self, x: np.ndarray, u: np.ndarray) -> Plan:
         """Controls u, and no draw."""
         lead = x.shape[:-1]
-        controls = np.broadcast_to(u[..., None, :], (*lead, self.problem.N, u.shape[-1])).copy()
-        return {"controls": controls, "tick": np.zeros(lead, controls.dtype)}
+        controls = repeated(u[..., None, :], (*lead, self.problem.N, u.shape[-1]))
+        return {"controls": controls, "tick": repeated(beside(controls, 0.0), lead)}
 
     @cached_property
     def basis(self) -> Basis:
@@ -134,22 +135,25 @@ class Sampling(Solver):
         arrays = self._plan_arrays(x, plan)
         if any_traced((x, *arrays)):
             return self.solution(self.function(x, *arrays, **data))
-        single = all(np.asarray(a).dtype == np.float32 for a in (x, arrays[0]))
-        dtype = np.dtype(np.float32 if single else np.float64)
-        x, controls, tick = (np.asarray(a, dtype) for a in (x, *arrays))
-        given = {name: np.asarray(self._checked(name, value), dtype) for name, value in data.items()}
+        given = {name: self._checked(name, value) for name, value in data.items()}
+        both = {"x0": x, **dict(zip(self.plan_shapes, arrays, strict=True)), **given}
+        both = placed_alike({name: v if on_device((v,)) else np.asarray(v) for name, v in both.items()})
+        precision = "f32" if all(precision_of(both[name]) == "f32" for name in ("x0", "controls")) else "f64"
+        x, controls, tick, *rest = [cast(value, precision) for value in both.values()]
+        given = dict(zip(given, rest, strict=True))
         # one more batch axis: the samples
-        inner = np.dtype(np.float32) if self.precision == np.float32 else dtype
-        spread = {name: np.expand_dims(v, v.ndim - len(self.data[name].shape)).astype(inner) for name, v in given.items()}
-        samples = np.arange(self.samples)
-        rollout, update = self.rollout, self._update_one if x.ndim == 1 and not single else self.update
+        inner = "f32" if self.precision == np.float32 else precision
+        axes = {name: (..., None, *[slice(None)] * len(self.data[name].shape)) for name in given}
+        spread = {name: cast(v[axes[name]], inner) for name, v in given.items()}
+        samples = np.arange(self.samples, dtype=DTYPES[inner])
+        rollout, one = self.rollout, x.ndim == 1 and precision == "f64" and not on_device((x,))
+        update = self._update_one if one else self.update
         for _ in range(self.iterations):
-            moved = (x[..., None, :], controls[..., None, :, :], tick[..., None], samples)
-            costs = rollout(
-                *[a.astype(inner) for a in moved], **{k: v for k, v in spread.items() if k in rollout.parameters}
-            ).astype(dtype)
-            found = update(controls, tick, costs, **{k: v for k, v in given.items() if k in update.parameters})
-            controls, tick = found.controls, np.asarray(found.tick, dtype)
+            moved = [cast(a, inner) for a in (x[..., None, :], controls[..., None, :, :], tick[..., None])]
+            costs = rollout(*moved, samples, **{k: v for k, v in spread.items() if k in rollout.parameters})
+            used = {k: v for k, v in given.items() if k in update.parameters}
+            found = update(controls, tick, cast(costs, precision), **used)
+            controls, tick = found.controls, cast(found.tick, precision)
         return self.solution(found)
 
     def solution(self, found: Any) -> Solution:

@@ -21,6 +21,7 @@ from condyle.mpc.problem import Problem
 from condyle.tape.array import isfinite, where
 from condyle.tape.cache import shared_cache
 from condyle.tape.compose import any_traced
+from condyle.tape.device import beside, host, joined, on_device, repeated
 from condyle.tape.function import Function
 from condyle.tape.layout import weight
 from condyle.tape.loop import map_rows, scan
@@ -75,17 +76,17 @@ class Solution:
 
     @property
     def message(self) -> str:
-        """One sentence about the worst status."""
-        worst = int(np.max(self.status))
+        """One sentence about the worst status; it waits for a GPU."""
+        worst = int(np.max(host(self.status)))
         if worst != STOPPED:
             return f"the solver {SENTENCES[worst]}"
-        exceeded = float(np.max(self.residuals.get("inequality", 0.0)))
+        exceeded = float(np.max(host(self.residuals.get("inequality", 0.0))))
         if exceeded > 1e-3:
             return (
                 f"the solver {SENTENCES[worst]}, with bounds exceeded by {exceeded:.3g}: hard bounds may be impossible to meet, "
                 "so make those of states soft; or their functions are curved, and sqp(hessian='exact') converges"
             )
-        name, value = max(((k, float(np.max(v))) for k, v in self.residuals.items()), key=lambda pair: pair[1])
+        name, value = max(((k, float(np.max(host(v)))) for k, v in self.residuals.items()), key=lambda pair: pair[1])
         return f"the solver {SENTENCES[worst]}; the largest residual is {name}, {value:.2g}"
 
 
@@ -141,15 +142,15 @@ class Solver:
 
     def start(self, x: Any, u: Any = None) -> Plan:
         """A plan that stays at the state x (..., nx) with the control u: where a first solve starts."""
-        x = np.asarray(x, dtype=float)
-        if x.shape[-1:] != (self.problem.nx_given,):
-            raise ShapeError(f"start: x has shape {x.shape}, expected (..., {self.problem.nx_given})")
-        u = np.zeros(self.problem.nu) if u is None else np.asarray(u, dtype=float)
-        if u.shape[-1:] != (self.problem.nu,):
-            raise ShapeError(f"start: u has shape {u.shape}, expected (..., {self.problem.nu})")
+        x = x if on_device((x,)) else np.asarray(x, dtype=float)
+        if tuple(x.shape[-1:]) != (self.problem.nx_given,):
+            raise ShapeError(f"start: x has shape {tuple(x.shape)}, expected (..., {self.problem.nx_given})")
+        u = beside(x, np.zeros(self.problem.nu) if u is None else u)
+        if tuple(u.shape[-1:]) != (self.problem.nu,):
+            raise ShapeError(f"start: u has shape {tuple(u.shape)}, expected (..., {self.problem.nu})")
         lead = np.broadcast_shapes(x.shape[:-1], u.shape[:-1])
-        x, u = np.broadcast_to(x, (*lead, x.shape[-1])), np.broadcast_to(u, (*lead, u.shape[-1]))
-        return self.initial_plan(x if self.problem.repeats is None else np.concatenate([x, u], axis=-1), u)
+        x, u = repeated(beside(u, x), (*lead, x.shape[-1])), repeated(u, (*lead, u.shape[-1]))
+        return self.initial_plan(x if self.problem.repeats is None else joined([x, u], -1), u)
 
     def __call__(self, x: Any, plan: Mapping[str, Any] | None = None, **data: Any) -> Solution:
         """Solve from the state x and the last plan, `start(x)` by default; `data`: of the problem, what is not the default."""
@@ -157,7 +158,7 @@ class Solver:
         if not any_traced((x, *arrays)):
             data = {name: self._checked(name, value) for name, value in data.items()}
         call = self.function
-        if np.ndim(x) == 1 and not any_traced((x, *arrays)):
+        if np.ndim(x) == 1 and not any_traced((x, *arrays)) and not on_device((x, *arrays, *data.values())):
             call = self._one_state
         return self.solution(call(x, *arrays, **data))
 
@@ -188,11 +189,11 @@ class Solver:
         N = self.problem.N
         moved = {}
         for name, shape in self.plan_shapes.items():
-            array = np.asarray(plan[name])
-            axis = array.ndim - len(shape)
+            array: Any = plan[name] if on_device((plan[name],)) else np.asarray(plan[name])
             if shape and shape[0] in (N, N + 1) and len(shape) > 1:
-                rest = np.take(array, range(1, shape[0]), axis=axis)
-                array = np.concatenate([rest, np.take(array, [shape[0] - 1], axis=axis)], axis=axis)
+                within: Any = (slice(None),) * (len(shape) - 1)
+                parts = [array[(..., rows, *within)] for rows in (slice(1, None), slice(shape[0] - 1, None))]
+                array = joined(parts, array.ndim - len(shape))
             moved[name] = array
         return moved
 
@@ -221,17 +222,18 @@ class Solver:
         if name not in data:
             known = ", ".join(data) or "none"
             raise ControlError(f"the problem has no data '{name}'; it has {known}")
-        shape = data[name].shape
+        shape, there = data[name].shape, on_device((value,))
         try:
-            array = np.asarray(value, dtype=float)
+            array = value if there else np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             raise ControlError(f"{name} must be an array of numbers of shape {shape}, got {value!r:.60}") from None
-        if len(shape) == 2 and array.shape == shape[1:]:
-            array = np.broadcast_to(array, shape)
-        if len(shape) == 1 and array.shape == ():
-            array = np.broadcast_to(array, shape)
-        if array.shape[array.ndim - len(shape) :] != shape:
-            raise ShapeError(f"{name} has shape {array.shape}, expected {shape}, or a batch (..., {', '.join(map(str, shape))})")
+        if len(shape) in (1, 2) and tuple(array.shape) == shape[1:]:
+            array = repeated(array, shape)
+        given = tuple(array.shape)
+        if given[len(given) - len(shape) :] != shape:
+            raise ShapeError(f"{name} has shape {given}, expected {shape}, or a batch (..., {', '.join(map(str, shape))})")
+        if there:
+            return array  # nothing waits for its numbers
         if name in ("lower", "upper", "terminal_lower", "terminal_upper"):
             self._check_bounds(name, array)
         elif not np.isfinite(array).all():

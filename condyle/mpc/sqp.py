@@ -21,6 +21,7 @@ from condyle.mpc.second_order import chosen, has_minimum, with_exact_hessians
 from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
 from condyle.mpc.solver import CONVERGED, RESIDUALS, STOPPED, Plan, Solver, keep_if_failed, path_table
 from condyle.tape.array import array, stop_gradient, where
+from condyle.tape.device import beside, repeated
 from condyle.tape.function import Function, function
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, table, zeros_table
@@ -49,13 +50,13 @@ class Shooting(Solver):
         """States at x, controls u, slacks and multipliers one."""
         lead, N = x.shape[:-1], self.problem.N
         plan = {
-            "states": np.broadcast_to(x[..., None, :], (*lead, N + 1, x.shape[-1])).copy(),
-            "controls": np.broadcast_to(u[..., None, :], (*lead, N, u.shape[-1])).copy(),
+            "states": repeated(x[..., None, :], (*lead, N + 1, x.shape[-1])),
+            "controls": repeated(u[..., None, :], (*lead, N, u.shape[-1])),
         }
         if self.sides.count:
-            plan["duals"] = np.broadcast_to(self.sides.start(), (*lead, N, self.sides.size)).copy()
+            plan["duals"] = repeated(beside(x, self.sides.start()), (*lead, N, self.sides.size))
         if self.sides_end.count:
-            plan["duals_end"] = np.broadcast_to(self.sides_end.start(), (*lead, self.sides_end.size)).copy()
+            plan["duals_end"] = repeated(beside(x, self.sides_end.start()), (*lead, self.sides_end.size))
         return plan
 
     # ---- inside of a trace

@@ -26,7 +26,7 @@ from condyle.tape.array import where
 from condyle.tape.backends.interface import find_backend
 from condyle.tape.compose import any_traced
 from condyle.tape.custom import custom_jvp
-from condyle.tape.device import on_device
+from condyle.tape.device import library_of, on_device, precision_of
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.trace import trace, with_finite_check
@@ -94,6 +94,8 @@ class Compiled:
         if options:
             compiled = self._on(key, compiled, options, make)
             mask, out = bool(options.get("mask", False)), options.get("out")
+        if on_device(arrays):
+            return self._on_device(compiled, arrays, mask, out)
         if out is not None:
             # the check has the batch axes of the first result
             given = [out] if isinstance(out, np.ndarray) else list(out) if isinstance(out, tuple | list) else []
@@ -101,8 +103,6 @@ class Compiled:
                 raise ShapeError(f"{self.system.name}: `out` is an array, or a tuple of one per result, got {out!r:.60}")
             lead = given[0].shape[: given[0].ndim - len(compiled.tape.outputs[0].shape)]
             out = (*given, np.empty(lead, given[0].dtype))
-        if on_device(arrays):
-            return self._on_device(compiled, arrays, mask, out)
         *results, check = compiled(*arrays, out=out)
         float64 = getattr(check, "dtype", None) == np.float64
         if key not in self.quick and float64 and (fast := compiled.fast_call(guarded=True)) is not None:
@@ -118,8 +118,15 @@ class Compiled:
     def _on_device(self, compiled: Function, arrays: tuple[Any, ...], mask: bool, out: Any) -> Any:
         """The results for arrays on a GPU, where the check stays: nothing waits for it, and `mask` gives it."""
         if out is not None:
-            raise ShapeError(f"{self.system.name}: `out` is not taken for arrays on a GPU yet; leave it out")
-        *results, check = compiled(*arrays)
+            given = list(out) if isinstance(out, tuple | list) else [out]
+            if not on_device(given):
+                raise ShapeError(
+                    f"{self.system.name}: `out` must be on the GPU, as the inputs are; got {type(given[0]).__name__}"
+                )
+            # the check has the batch axes of the first result
+            lead = tuple(given[0].shape[: given[0].ndim - len(compiled.tape.outputs[0].shape)])
+            out = (*given, library_of(given[0]).empty(lead, (), precision_of(given[0])))
+        *results, check = compiled(*arrays, out=out)
         if mask:
             return (*results, check == 0.0)
         return results[0] if len(results) == 1 else tuple(results)

@@ -22,6 +22,7 @@ from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link, Model
 from condyle.robot.names import nearest
 from condyle.robot.spatial import Inertia, Pose
+from condyle.tape.device import on_device
 
 OF_BODY, OF_JOINT = ("mass", "com", "inertia"), ("armature", "friction", "damping", "effort", "lower", "upper")
 OF_PLACEMENT = ("position", "rpy")
@@ -54,10 +55,12 @@ class ParameterSpec:
         """The name of the input of a compiled function: letters, digits and _."""
         return re.sub(r"\W", "_", self.name)
 
-    def checked(self, value: Any, error: type[Exception] = RobotError) -> np.ndarray:
+    def checked(self, value: Any, error: type[Exception] = RobotError) -> Any:
         """The value as an array of floats, its batch axes first; an error that says which robot's value is impossible."""
         if isinstance(value, float) and not self.shape and self.minimum < value < self.maximum:
             return np.asarray(value)  # the usual case, quickly
+        if on_device((value,)):
+            return self._on_device(value, error)
         try:
             given = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
@@ -73,6 +76,13 @@ class ParameterSpec:
             raise error(f"parameter '{self.name}' must be {self._bounds()}, got {given[at]:g}{place(at, axes)}")
         if self.name.endswith(".inertia"):
             self._check_moments(given, axes, error)
+        return given
+
+    def _on_device(self, given: Any, error: type[Exception]) -> Any:
+        """An array on a GPU, of which only the shape is checked: nothing waits for its numbers."""
+        shape = tuple(given.shape)
+        if len(shape) < len(self.shape) or shape[len(shape) - len(self.shape) :] != self.shape:
+            raise error(f"parameter '{self.name}' must be {self._wanted()}, or one for each robot; got shape {shape}")
         return given
 
     def _check_moments(self, given: np.ndarray, axes: int, error: type[Exception]) -> None:
@@ -154,8 +164,9 @@ class Parameters(Mapping[str, ParameterSpec]):
         for small, large in ORDERED:
             for owner in {name.rpartition(".")[0] for name in out if name.rpartition(".")[2] in (small, large)}:
                 names = (f"{owner}.{small}", f"{owner}.{large}")
-                if names[0] in self and names[1] in self:
-                    self._check_order(names, [out.get(name, self[name].default) for name in names], error)
+                both = [out.get(name, self[name].default) for name in names if name in self]
+                if len(both) == 2 and not on_device(both):
+                    self._check_order(names, both, error)
         return out
 
     def _check_order(self, names: tuple[str, str], values: list[Any], error: type[Exception]) -> None:

@@ -25,7 +25,7 @@ from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_opt
 from condyle.simulate.world import JointForces, World
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced, traced_array
-from condyle.tape.device import library_of, on_device
+from condyle.tape.device import beside, joined, on_device, packed, repeated
 from condyle.tape.function import Function
 from condyle.tape.loop import scan
 from condyle.tape.progress import compiling
@@ -266,6 +266,9 @@ class Simulation:
         """
         reduced, nv, begins = self._world.reduced, self._world.nv, q is not None and v is None
         given = [self._array(name, x, n) for name, x, n in (("q", q, reduced.nq), ("v", v, nv)) if x is not None]
+        if on_device(given):  # nothing is checked, because that would wait
+            parts = (self.robot.neutral() if q is None else q, np.zeros(nv) if v is None else v, np.zeros(int(self.timed)))
+            return packed(parts)  # type: ignore[no-any-return]
         dtype = np.result_type(*given) if given else np.dtype(float)
         q = self.robot.neutral().astype(dtype) if q is None else given[0]
         v = np.zeros(nv, dtype) if v is None else given[-1]
@@ -369,28 +372,24 @@ class Simulation:
         extra = tuple(rest)
         if us.ndim < 2 or us.shape[-2] < 1:
             raise SimulationError(f"us must have the shape (..., steps, {self.nu}), got {us.shape}")
-        steps, on = us.shape[-2], (backend, lanes, threads)
+        on = (backend, lanes, threads)
         given = self._parameters(parameters, x)
         if any_traced((x, us, *extra, *given.values())):
             return self._traced_rollout(x, us, extra, given, default_options(on), derivatives)
-        if on_device((x, us)):
-            rows, residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
-            self.status = Status.of(residual)
-            xs = library_of(rows).joined(x, rows)
-            return (xs, *self._jacobians((xs[..., :-1, :], us, *extra), given, on)) if derivatives else xs
         own = {"x": x.shape[:-1], "us": us.shape[:-2], "wrenches": extra[0].shape[:-2] if extra else ()}
         lead = self._lead(**own, **dict(zip(given, self._batch_axes(given), strict=True)))
-        xs = np.empty((*lead, steps + 1, self.nx), x.dtype)
-        xs[..., 0, :] = x
-        xs[..., 1:, :], residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
+        rows, residual = self._function("rollout", ("x", "us"), on, given)(x, us, *extra, *given.values())
+        start = repeated(beside(rows, x)[..., None, :], (*lead, 1, self.nx))
+        xs = joined([start, rows], -2)
         self.status = Status.of(residual)
         if not freeze:
             require_ok(self, self.status, (x, us, *extra), xs[..., -1, :])
         if not derivatives:
             return xs
         # one more batch axis: the steps
-        each = {name: np.expand_dims(v, v.ndim - len(self.parameters[name].shape)) for name, v in given.items()}
-        return (xs, *self._jacobians((xs[..., :-1, :], us, *[w[..., None, :, :] for w in extra]), each, on))
+        each = {k: v[(..., None, *[slice(None)] * len(self.parameters[k].shape))] for k, v in given.items()}
+        before = joined([start, rows[..., :-1, :]], -2)
+        return (xs, *self._jacobians((before, us, *[w[..., None, :, :] for w in extra]), each, on))
 
     def step_hessian(
         self,
@@ -520,17 +519,17 @@ class Simulation:
         from condyle.simulate.kernels import compiled
 
         chained = compiled(self._stepper, "chained", total=(n, n + self.nu), A=(n, n), B=(n, max(self.nu, 1)))
-        total = np.concatenate([A, B], axis=-1)
+        total = joined([A, B], -1)
         for _ in range(self.substeps - 1):
             found = function(found[0], u, *extra, *values)
             A, *rest = found[2:]
-            total = chained(total, A, rest[0] if rest else np.zeros((*A.shape[:-1], 1), A.dtype))
+            total = chained(total, A, rest[0] if rest else beside(A, np.zeros((*A.shape[:-1], 1))))
         return total[..., :n], total[..., n:]
 
     def _with_controls(self, found: Sequence[Any]) -> tuple[Any, Any]:
         """(A, B): a robot without motors has a B without columns."""
         A = found[0]
-        return A, found[1] if len(found) > 1 else np.zeros((*A.shape[:-1], 0), A.dtype)
+        return A, found[1] if len(found) > 1 else beside(A, np.zeros((*A.shape[:-1], 0)))
 
     def _traced_rollout(self, x: Any, us: Any, extra: tuple[Any, ...], given: Any, on: Any, derivatives: bool) -> Any:
         """The states, and the derivatives of every step, inside a trace."""
@@ -571,7 +570,7 @@ class Simulation:
         traced = {known.require(k, SimulationError).name: v for k, v in parameters.items() if any_traced((v,))}
         values = known.checked({k: v for k, v in parameters.items() if not any_traced((v,))}, SimulationError)
         both = traced | values
-        if x.dtype == np.float32:
+        if not on_device((x, *values.values())) and x.dtype == np.float32:
             both = traced | {name: value.astype(np.float32) for name, value in values.items()}
         return {name: both[name] for name in sorted(both)}
 
@@ -579,10 +578,10 @@ class Simulation:
         """The batch axes of the values of parameters."""
         return [value.shape[: value.ndim - len(self.parameters[name].shape)] for name, value in given.items()]
 
-    def _controls(self, name: str, u: Any) -> np.ndarray:
+    def _controls(self, name: str, u: Any) -> Any:
         """The controls as the kernels take them: a robot without motors has one idle control."""
         u = self._array(name, u, self.nu)
-        return u if self.nu else np.zeros((*u.shape[:-1], 1), u.dtype)
+        return u if self.nu else beside(u, np.zeros((*u.shape[:-1], 1)))
 
     def _wrenches(self, wrenches: Any) -> tuple[Any, ...]:
         """() or one array (..., frames, 6)."""

@@ -11,7 +11,7 @@ import numpy as np
 from condyle.errors import SimulationError
 from condyle.tape.array import array
 from condyle.tape.compose import any_traced
-from condyle.tape.device import on_device
+from condyle.tape.device import beside, joined, on_device, repeated
 from condyle.tape.scalar import caller
 
 WEAKEST = np.dtype(np.float32)  # of arrays that were not given: the others decide the precision
@@ -117,7 +117,10 @@ def _named_wrenches(what: str, frames: tuple[str, ...], wrenches: Mapping[str, A
         if name not in frames:
             raise SimulationError(f"this simulation takes wrenches at {', '.join(frames)}, not at {name!r:.60}")
     given = {name: array_of(f"{what}: the wrench at '{name}'", value, 6) for name, value in wrenches.items()}
-    lead = batch_axes(what, **{name: value.shape[:-1] for name, value in given.items()})
+    lead = batch_axes(what, **{name: tuple(value.shape[:-1]) for name, value in given.items()})
+    if (there := next((value for value in given.values() if on_device((value,))), None)) is not None:
+        rows = [repeated(beside(there, given.get(name, np.zeros(6))), (*lead, 6))[..., None, :] for name in frames]
+        return joined(rows, -2)  # type: ignore[no-any-return]
     dtype = object if any_traced(given.values()) else np.result_type(WEAKEST, *given.values())
     out = np.zeros((*lead, len(frames), 6), dtype)
     for name, value in given.items():

@@ -33,7 +33,8 @@ from condyle.atomic_write import READ_ADVICE, PathLike, file_errors, write_bytes
 from condyle.errors import BackendError, FileError
 from condyle.tape.backends.cpu import CpuKernel
 from condyle.tape.backends.reference import check_golden, golden_tape
-from condyle.tape.device import device_call, on_device
+from condyle.tape.device import on_device
+from condyle.tape.device_call import device_call
 from condyle.tape.flat_code import Image, LoadedImage, linked
 from condyle.tape.function import Arguments, Function
 from condyle.tape.host_info import available_threads
@@ -248,7 +249,7 @@ class BundledFunction:
 
     def __init__(self, path: str, listed: dict[str, Any], blobs: list[bytes], check: Any) -> None:
         self.path, self.name, self._blobs, self._check = path, listed["name"], blobs, check
-        self._listed, self._kernels = listed["kernels"], dict[Any, Any]()
+        self._listed, self._kernels, self.device_plans = listed["kernels"], dict[Any, Any](), dict[Any, Any]()
         inputs, outputs = (tuple(_port(p) for p in listed[side]) for side in ("inputs", "outputs"))
         self.tape = Tape(self.name, Block((), 0, ()), inputs, outputs)
         self._arguments = Arguments(self.tape)

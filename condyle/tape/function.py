@@ -15,7 +15,8 @@ from condyle.errors import ShapeError
 from condyle.tape.backends.interface import FastCall, Kernel, Options, find_backend
 from condyle.tape.compose import any_traced, call_tape, traced_array, traced_table
 from condyle.tape.derive import hessian, jacobian, jvp, sparse_jacobian, vjp
-from condyle.tape.device import device_call, on_device
+from condyle.tape.device import on_device
+from condyle.tape.device_call import device_call
 from condyle.tape.export.c import c_source
 from condyle.tape.export.casadi import casadi_function
 from condyle.tape.limbs import has_limbs, unrolled
@@ -72,6 +73,7 @@ class Function:
         self._backend, self._options = find_backend(backend), Options(lanes, threads)
         self._arguments = Arguments(tape)
         self._kernels: dict[str, Kernel] = {}
+        self.device_plans: dict[Any, Any] = {}  # of calls with arrays on a GPU, by their layout
         self._fast: FastCall | None = None
         self._filled: FastCall | None = None  # the fast call with all parameters given, where there are some
         self._has_parameters = any(p.parameter is not None for p in tape.inputs)
