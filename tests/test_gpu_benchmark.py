@@ -1,0 +1,48 @@
+"""The benchmark of the GPU from a folder of prepared cases, run in the interpreter of PTX."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tape.interpreted_gpu import take_the_place_of_a_gpu
+
+from benchmarks import gpu, gpu_cases, measured
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    gpu_cases.save(tmp_path, list(gpu_cases.cases("double_pendulum", states=8)))
+    return tmp_path
+
+
+def test_a_case_survives_the_folder(folder: Path) -> None:
+    (case,) = gpu_cases.cases("double_pendulum", states=8)
+    (again,) = gpu_cases.load(folder)
+    assert again.tape.hash == case.tape.hash and again.name == case.name
+    assert all(np.array_equal(a, b) for a, b in zip(again.arrays, case.arrays, strict=True))
+
+
+def test_rates_and_bits_go_into_the_result_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    take_the_place_of_a_gpu(monkeypatch)
+    gpu.main([str(folder), "--batches", "4,16", "--precision", "f32", "--json", str(folder / "gpu.json")])
+    found = measured.read(folder / "gpu.json")
+    assert found.computer["gpu"] == "interpreter"
+    assert {(row.backend, row.batch) for row in found.rows} == {(where, n) for where in ("cuda", "cpu") for n in (4, 16)}
+    assert all(row.rate > 0.0 and row.task == "forward dynamics" and row.nv == 2 for row in found.rows)
+    assert found.facts["forward dynamics, double_pendulum f32"]["same_bits"] is True
+    assert "same bits" in capsys.readouterr().out
+
+
+def test_other_bits_are_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    take_the_place_of_a_gpu(monkeypatch)
+    with np.load(folder / gpu_cases.CASES) as file:
+        arrays = dict(file)
+    arrays["0/0"][7, 1] = np.nextafter(arrays["0/0"][7, 1], 9.0)  # one input of one state, by one bit
+    np.savez(folder / gpu_cases.CASES, **arrays)
+    gpu.main([str(folder), "--batches", "4", "--precision", "f64", "--no-cpu", "--json", str(folder / "gpu.json")])
+    assert "BITS DIFFER" in capsys.readouterr().out
+    facts = json.loads((folder / "gpu.json").read_text())["facts"]
+    assert facts["forward dynamics, double_pendulum f64"]["same_bits"] is False
