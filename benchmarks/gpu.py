@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks import gpu_cases
 from benchmarks.gpu_cases import DTYPES, Case
-from benchmarks.measured import Row, computer, gpu_name, load_average, write
+from benchmarks.measured import Rate, computer, gpu_name, load_average, write
 from condyle.errors import BackendError, CondyleError
 from condyle.tape.backends.cuda import cuda_kernel
 from condyle.tape.device_timing import DeviceBatch, first_launch
@@ -92,10 +92,10 @@ def measure(
     precisions: Sequence[str] = ("f32", "f64"),
     say: Say,
     seconds: float = 0.2,
-) -> tuple[list[Row], dict[str, Any]]:
+) -> tuple[list[Rate], dict[str, Any]]:
     """(rows, {case: seconds of the first launch, whether the bits agree}); prints a line for each case and precision."""
     gpu = bool(gpu_name())
-    rows: list[Row] = []
+    rows: list[Rate] = []
     facts: dict[str, Any] = {}
     say(f"million per second; batches {', '.join(f'{n:,}' for n in batches)}")
     for case in made:
@@ -109,20 +109,20 @@ def measure(
                 except CondyleError as error:
                     say(f"{case.name} {precision}: {error}")
                     continue
-                rows += [row(case, precision, "cuda", n, rate, 0) for n, rate in rates.items()]
+                rows += [rate_of(case, precision, "cuda", n, rate, 0) for n, rate in rates.items()]
                 facts[f"{case.name} {precision}"] = known
                 bits = {True: "same bits", False: "BITS DIFFER", None: "bits unknown"}[known["same_bits"]]
                 say(f"{case.name:36} {precision} cuda {numbers(rates)}  first {known['first_launch']:.2f} s, {bits}")
             if call is not None:
                 rates = {n: case.steps * n / cpu_seconds(call, states, n, seconds) for n in sizes}
-                rows += [row(case, precision, "cpu", n, rate, available_threads()) for n, rate in rates.items()]
+                rows += [rate_of(case, precision, "cpu", n, rate, available_threads()) for n, rate in rates.items()]
                 say(f"{case.name:36} {precision} cpu  {numbers(rates)}")
     return rows, facts
 
 
-def row(case: Case, precision: str, backend: str, batch: int, rate: float, threads: int) -> Row:
-    """One rate as a row of a result file."""
-    return Row(case.task, case.robot, case.nv, "Condyle", backend, precision, batch, rate, threads)
+def rate_of(case: Case, precision: str, backend: str, batch: int, rate: float, threads: int) -> Rate:
+    """One rate as a result file has it."""
+    return Rate(case.task, case.robot, case.nv, "Condyle", backend, precision, batch, rate, threads)
 
 
 def numbers(rates: dict[int, float]) -> str:

@@ -37,7 +37,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True)
-class Row:
+class Rate:
     """One measured rate: `task` of `robot` by `library`, in evaluations or steps per second."""
 
     task: str
@@ -47,7 +47,7 @@ class Row:
     backend: str  # cpu or cuda
     precision: str  # f64 or f32
     batch: int
-    rate: float
+    per_second: float
     threads: int = 1  # of the processor
     note: str = ""
 
@@ -60,7 +60,7 @@ class Measured:
     command: str
     date: str
     computer: dict[str, Any]
-    rows: list[Row]
+    rows: list[Rate]
     facts: dict[str, Any]  # what is no rate: seconds to compile, whether bits agree
 
     @property
@@ -107,7 +107,7 @@ def write(
     path: Path,
     name: str,
     command: str,
-    rows: Iterable[Row],
+    rows: Iterable[Rate],
     facts: dict[str, Any] | None = None,
     about: dict[str, Any] | None = None,
 ) -> None:
@@ -127,8 +127,8 @@ def write(
 def read(path: Path) -> Measured:
     """A result file."""
     found = json.loads(path.read_text())
-    known = {field.name for field in fields(Row)}
-    rows = [Row(**{k: v for k, v in row.items() if k in known}) for row in found["rows"]]
+    known = {field.name for field in fields(Rate)}
+    rows = [Rate(**{k: v for k, v in row.items() if k in known}) for row in found["rows"]]
     return Measured(found["benchmark"], found["command"], found["date"], found["computer"], rows, found.get("facts", {}))
 
 
@@ -137,6 +137,6 @@ def read_all(folder: Path = RESULTS) -> list[Measured]:
     return [read(path) for path in sorted(folder.glob("*.json"))]
 
 
-def chosen(rows: Sequence[Row], **wanted: Any) -> list[Row]:
+def chosen(rows: Sequence[Rate], **wanted: Any) -> list[Rate]:
     """The rows with these values."""
     return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]

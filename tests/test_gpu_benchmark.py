@@ -31,7 +31,7 @@ def test_rates_and_bits_go_into_the_result_file(
     found = measured.read(folder / "gpu.json")
     assert found.computer["gpu"] == "interpreter"
     assert {(row.backend, row.batch) for row in found.rows} == {(where, n) for where in ("cuda", "cpu") for n in (4, 16)}
-    assert all(row.rate > 0.0 and row.task == "forward dynamics" and row.nv == 2 for row in found.rows)
+    assert all(row.per_second > 0.0 and row.task == "forward dynamics" and row.nv == 2 for row in found.rows)
     assert found.facts["forward dynamics, double_pendulum f32"]["same_bits"] is True
     assert "same bits" in capsys.readouterr().out
 

@@ -218,7 +218,7 @@ def how_to_gpu(path: Path) -> None:
                 rows = [row for row in measured["rows"] if tuple(row[key] for key in keys) == wanted]
                 name = f"{precision}, {'GPU' if where == 'cuda' else 'processor'}"
                 ax.loglog(
-                    [row["batch"] for row in rows], [row["rate"] for row in rows], line, color=color, ms=4, lw=1.3, label=name
+                    [row["batch"] for row in rows], [row["per_second"] for row in rows], line, color=color, ms=4, lw=1.3, label=name
                 )
         ax.legend(frameon=False, fontsize=8.5)
         labelled(ax, f"{task}, {robot}", "states in a batch", "states per second")
