@@ -39,15 +39,19 @@ Call = Callable[..., Any]  # a function of the processor: arrays in, arrays out
 
 def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
     """Print the table and return its rows."""
-    about = computer(gpu_name())
-    if not about.get("gpu") and not tiny:
+    if not gpu_name() and not tiny:
         console.print("no GPU was found: nothing is measured")
         return {}
     only, states, batches = ("double_pendulum", 16, (16,)) if tiny else ("", gpu_cases.STATES, BATCHES)
     found = measure(
         gpu_cases.cases(only, states), batches, lambda case: Function(case.tape), say=console.print, seconds=0.01 if tiny else 0.2
     )
-    return {"computer": about, "rows": [vars(row) for row in found[0]], "facts": found[1]}
+    return {"rows": [vars(row) for row in found[0]], "cases": found[1]}
+
+
+def rates(found: dict[str, Any]) -> list[Rate]:
+    """The rates of a result file."""
+    return [Rate(**row) for row in found["rows"]]
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -67,7 +71,7 @@ def main(words: Sequence[str] | None = None) -> None:
     precisions = (given.precision,) if given.precision else ("f32", "f64")
     rows, facts = measure(made, batches, on_cpu, precisions=precisions, say=lambda text: print(text, flush=True))
     if given.file:
-        write(given.file, "gpu", COMMAND, rows, facts, computer(gpu_name(), load))
+        write(given.file, "gpu", COMMAND, rows, {"cases": facts}, computer(gpu_name(), load))
 
 
 def bundled(folder: Path) -> Callable[[Case], Call | None]:

@@ -32,7 +32,7 @@ def test_rates_and_bits_go_into_the_result_file(
     assert found.computer["gpu"] == "interpreter"
     assert {(row.backend, row.batch) for row in found.rows} == {(where, n) for where in ("cuda", "cpu") for n in (4, 16)}
     assert all(row.per_second > 0.0 and row.task == "forward dynamics" and row.nv == 2 for row in found.rows)
-    assert found.facts["forward dynamics, double_pendulum f32"]["same_bits"] is True
+    assert found.facts["cases"]["forward dynamics, double_pendulum f32"]["same_bits"] is True
     assert "same bits" in capsys.readouterr().out
 
 
@@ -44,5 +44,5 @@ def test_other_bits_are_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, c
     np.savez(folder / gpu_cases.CASES, **arrays)
     gpu.main([str(folder), "--batches", "4", "--precision", "f64", "--no-cpu", "--json", str(folder / "gpu.json")])
     assert "BITS DIFFER" in capsys.readouterr().out
-    facts = json.loads((folder / "gpu.json").read_text())["facts"]
+    facts = json.loads((folder / "gpu.json").read_text())["facts"]["cases"]
     assert facts["forward dynamics, double_pendulum f64"]["same_bits"] is False

@@ -52,6 +52,16 @@ class DeviceBatch:
         count = min(MOST, max(1, round(1e3 * LEAST / max(min(once, self._timed(states, 1)), 1e-3))))
         return median([self._timed(states, count) / count for _ in range(repeats)])
 
+    def seconds(self, states: int, repeats: int = REPEATS) -> float:
+        """The median time from a launch until its results are there, by the wall clock."""
+        self._timed(states, 1)
+        times = []
+        for _ in range(repeats):
+            start = perf_counter()
+            self._timed(states, 1)
+            times.append(perf_counter() - start)
+        return median(times)
+
     def _timed(self, states: int, count: int) -> float:
         timer = Timer(self.kernel.device)
         timer.mark(0)
