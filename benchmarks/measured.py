@@ -60,7 +60,7 @@ class Measured:
     command: str
     date: str
     computer: dict[str, Any]
-    rows: list[Rate]
+    rates: list[Rate]
     facts: dict[str, Any]  # what is no rate: seconds to compile, whether bits agree
 
     @property

@@ -30,8 +30,8 @@ def test_rates_and_bits_go_into_the_result_file(
     gpu.main([str(folder), "--batches", "4,16", "--precision", "f32", "--json", str(folder / "gpu.json")])
     found = measured.read(folder / "gpu.json")
     assert found.computer["gpu"] == "interpreter"
-    assert {(row.backend, row.batch) for row in found.rows} == {(where, n) for where in ("cuda", "cpu") for n in (4, 16)}
-    assert all(row.per_second > 0.0 and row.task == "forward dynamics" and row.nv == 2 for row in found.rows)
+    assert {(row.backend, row.batch) for row in found.rates} == {(where, n) for where in ("cuda", "cpu") for n in (4, 16)}
+    assert all(row.per_second > 0.0 and row.task == "forward dynamics" and row.nv == 2 for row in found.rates)
     assert found.facts["cases"]["forward dynamics, double_pendulum f32"]["same_bits"] is True
     assert "same bits" in capsys.readouterr().out
 
