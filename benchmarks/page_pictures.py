@@ -13,8 +13,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 from picture_style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, labelled, save, sheet
 
-# panels, if they were measured; of each kind the first robot that was
-PANELS = (
+# subplots, if they were measured; of each kind the first robot that was
+SUBPLOTS = (
     ("forward dynamics", ("anymal", "pidog", "ur3")),
     ("derivatives", ("anymal", "ur3")),
     ("step, treading", ("anymal",)),
@@ -31,10 +31,10 @@ def draw(found: Sequence[Measured], folder: Path) -> list[Path]:
     return paths
 
 
-def panels(rates: Sequence[Rate]) -> list[tuple[str, str]]:
+def shown_tasks(rates: Sequence[Rate]) -> list[tuple[str, str]]:
     """Three tasks with their robots."""
     out = []
-    for task, robots in PANELS:
+    for task, robots in SUBPLOTS:
         known = [robot for robot in robots if chosen(rates, task=task, robot=robot, backend="cuda")]
         out += [(task, robot) for robot in known[:1]]
     return out[:3]
@@ -46,7 +46,7 @@ def over_batch(found: Sequence[Measured], path: Path) -> None:
     if ours is None:
         return
     others = [rate for each in found if each.name == "gpu_peers" for rate in each.rates if rate.library != "Condyle"]
-    shown = panels(ours.rates)
+    shown = shown_tasks(ours.rates)
     figure = sheet(
         f"States per second by batch: {ours.computer['gpu']} and the {ours.computer['cores']} cores beside it", 11.0, 4.3
     )
