@@ -74,25 +74,32 @@ def measure(folder: Path, batches: Sequence[int], say: Callable[[str], None], na
     """The rates of each library, as they are measured; one sentence for a library that is missing or fails."""
     say(f"million steps per second, float32; batches {', '.join(f'{n:,}' for n in batches)}")
     for name in names or LIBRARIES:
-        for task in TASKS:
-            for count in batches:
-                try:
-                    start = perf_counter()
-                    call = LIBRARIES[name](folder, task, count)
-                    first = perf_counter() - start
-                    seconds = timed(call)
-                except ModuleNotFoundError as error:
-                    say(f"{name} is left out: the package {error.name} is not installed")
-                    break
-                except Exception as error:  # a peer may fail in its own ways; the others are measured all the same
-                    reason = (str(error).splitlines() or [""])[0][:200]
-                    say(f"{name}, {task}, {count:,} robots: {type(error).__name__}: {reason}")
-                    break
-                rate = count * STEPS / seconds
-                say(f"{name:12} {task:15} {count:9,} {rate / 1e6:9.4g}   first call after {first:.1f} s")
-                yield Rate(task, "anymal", 18, name, "cuda", "f32", count, rate, 0)
-                if seconds > TOO_SLOW:
-                    break
+        try:
+            for task in TASKS:
+                yield from rates_of(name, task, folder, batches, say)
+        except ModuleNotFoundError as error:
+            say(f"{name} is left out: the package {error.name} is not installed")
+
+
+def rates_of(name: str, task: str, folder: Path, batches: Sequence[int], say: Callable[[str], None]) -> Iterator[Rate]:
+    """The rates of one library, up to the batch where it fails or is too slow."""
+    for count in batches:
+        start = perf_counter()
+        try:
+            call = LIBRARIES[name](folder, task, count)
+            first = perf_counter() - start
+            seconds = timed(call)
+        except ModuleNotFoundError:
+            raise
+        except Exception as error:  # a library may fail in its own ways; the others are measured all the same
+            reason = (str(error).splitlines() or [""])[0][:200]
+            say(f"{name}, {task}, {count:,} robots: {type(error).__name__}: {reason}")
+            return
+        rate = count * STEPS / seconds
+        say(f"{name:12} {task:15} {count:9,} {rate / 1e6:9.4g}   first call after {first:.1f} s")
+        yield Rate(task, "anymal", 18, name, "cuda", "f32", count, rate, 0)
+        if seconds > TOO_SLOW:
+            return
 
 
 def timed(call: Call) -> float:

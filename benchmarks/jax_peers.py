@@ -38,24 +38,18 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
 
     from benchmarks.measure import busy, in_new_process
     from benchmarks.robots import example_robots
+    from condyle.errors import install_command
 
     found = {name for name, module in PACKAGES.items() if find_spec("jax") and find_spec("mujoco") and _installed(module)}
     for name in PACKAGES.keys() - found:
-        package = {"MJX": "mujoco-mjx"}.get(name, name)
-        console.print(f"{name} is not installed, so nothing is compared with it: pip install {package}", markup=False)
-    if example_robots() is None:
-        console.print("the robots of example-robot-data are not installed: pip install 'condyle[peers]'", markup=False)
-    if not found or example_robots() is None or tiny:
+        console.print(f"{name} is not installed, so nothing is compared with it: {install_command('peers')}", markup=False)
+    if tiny:
+        found -= {"MJX"}  # which takes most of a minute to compile
+    if not found or example_robots() is None:
         return {}
-    settings = {
-        "JAX_PLATFORMS": "cpu",
-        "JAX_ENABLE_X64": "1",
-        "XLA_FLAGS": FLAGS,
-        "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONWARNINGS": "ignore",
-    }
-    code = f"from benchmarks.jax_peers import print_times; print_times({sorted(found)!r})"
-    numbers = in_new_process(code, 1500, **settings)
+    settings = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "XLA_FLAGS": FLAGS, "OPENBLAS_NUM_THREADS": "1"}
+    code = f"from benchmarks.jax_peers import print_times; print_times({sorted(found)!r}, {tiny!r})"
+    numbers = in_new_process(code, 1500, **settings, PYTHONWARNINGS="ignore")
     table = Table(title=f"microseconds per state or step, one core ({busy()})", title_justify="left")
     for head in ("", "batch", "Condyle", *sorted(found), "difference"):
         table.add_column(head, justify="right" if head else "left")
@@ -87,18 +81,19 @@ def _installed(module: str) -> bool:
 # ---- in a process of its own
 
 
-def print_times(names: list[str]) -> None:
+def print_times(names: list[str], tiny: bool = False) -> None:
     """Print as JSON microseconds per state by task and library."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     found: dict[str, dict[str, float]] = {}
+    seconds, count, robots = (0.01, 16, ROBOTS[:1]) if tiny else (SECONDS, BATCH["forward dynamics"], ROBOTS)
     if "frax" in names:
-        found |= {f"forward dynamics, {robot}": against_frax(robot) for robot in ROBOTS}
+        found |= {f"forward dynamics, {robot}": against_frax(robot, count, seconds) for robot in robots}
     if "MJX" in names:
         found |= {f"{task}, anymal": against_mjx(task) for task in ("step, standing", "step, treading")}
     print(json.dumps(found))
 
 
-def against_frax(name: str) -> dict[str, float]:
+def against_frax(name: str, count: int, seconds: float) -> dict[str, float]:
     """Forward dynamics of random states."""
     import frax
     import jax
@@ -106,7 +101,7 @@ def against_frax(name: str) -> dict[str, float]:
     from benchmarks.gpu_cases import robot_of
     from condyle.robot.conventions import a_from_mujoco, q_to_mujoco, v_to_mujoco
 
-    robot, rng, count = robot_of(name), np.random.default_rng(0), BATCH["forward dynamics"]
+    robot, rng = robot_of(name), np.random.default_rng(0)
     model = robot.model
     q, v, tau = robot.random_configuration(rng, count), rng.normal(size=(count, robot.nv)), rng.normal(size=(count, robot.nv))
     free = model.nq != model.nv
@@ -123,7 +118,7 @@ def against_frax(name: str) -> dict[str, float]:
     out, first = function(q, v, tau), np.asarray(theirs(*arrays))
     apart = difference(out, a_from_mujoco(model, q, v, first) if free else first)
     calls = {"Condyle": lambda: function(q, v, tau, out=out), "frax": lambda: theirs(*arrays).block_until_ready()}
-    return {"nv": robot.nv, "batch": count, "difference": apart, **timed(calls, count)}
+    return {"nv": robot.nv, "batch": count, "difference": apart, **timed(calls, count, seconds)}
 
 
 def urdf_for_frax(model: Any) -> str:
@@ -170,7 +165,7 @@ def against_mjx(task: str) -> dict[str, float]:
     if task == "step, standing":
         first, us = standing.nearby(stance, count)[0], np.tile(stance.u, (count, STEPS, 1))
     calls = {"Condyle": lambda: world.rollout(first, us), "MJX": theirs}
-    return {"nv": world.robot.nv, "batch": count, "difference": apart, **timed(calls, count * STEPS)}
+    return {"nv": world.robot.nv, "batch": count, "difference": apart, **timed(calls, count * STEPS, SECONDS)}
 
 
 def difference(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -181,8 +176,8 @@ def difference(found: np.ndarray, wanted: np.ndarray) -> float:
     return apart
 
 
-def timed(calls: dict[str, Callable[[], Any]], evaluations: int) -> dict[str, float]:
+def timed(calls: dict[str, Callable[[], Any]], evaluations: int, seconds: float) -> dict[str, float]:
     """Microseconds per evaluation of each."""
     from benchmarks.measure import race
 
-    return {name: 1e6 * seconds / evaluations for name, seconds in race(calls, SECONDS).items()}
+    return {name: 1e6 * time / evaluations for name, time in race(calls, seconds).items()}

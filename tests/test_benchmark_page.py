@@ -49,7 +49,9 @@ def test_both_pictures_are_drawn(found: list[Measured], tmp_path: Path) -> None:
 
 def test_a_result_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     rate = Rate("forward dynamics", "panda", 7, "Condyle", "cuda", "f32", 1024, 1e9, 0)
-    write(tmp_path / "x.json", "gpu", "python -m benchmarks gpu", [rate], {"cases": {}}, {"processor": "p", "cores": 2, "load": 0.5})
+    write(
+        tmp_path / "x.json", "gpu", "python -m benchmarks gpu", [rate], {"cases": {}}, {"processor": "p", "cores": 2, "load": 0.5}
+    )
     again = read(tmp_path / "x.json")
     assert again.rates == [rate] and again.place.startswith("p, 2 cores, load 0.5, ")
 

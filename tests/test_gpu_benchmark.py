@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tape.interpreted_gpu import take_the_place_of_a_gpu
 
-from benchmarks import gpu, gpu_cases, measured
+from benchmarks import gpu, gpu_cases, gpu_peers, measured
 
 
 @pytest.fixture
@@ -46,3 +46,21 @@ def test_other_bits_are_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, c
     assert "BITS DIFFER" in capsys.readouterr().out
     facts = json.loads((folder / "gpu.json").read_text())["facts"]["cases"]
     assert facts["forward dynamics, double_pendulum f64"]["same_bits"] is False
+
+
+def test_a_library_that_is_missing_or_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(folder: Path, task: str, count: int) -> gpu_peers.Call:
+        if count > 4:
+            raise MemoryError("out of memory\nand more")
+        return lambda: None
+
+    def missing(folder: Path, task: str, count: int) -> gpu_peers.Call:
+        raise ModuleNotFoundError("No module named 'warp'", name="warp")
+
+    libraries = {"missing": missing, "fails": fails}
+    monkeypatch.setattr(gpu_peers, "LIBRARIES", libraries)
+    said: list[str] = []
+    rates = list(gpu_peers.measure(tmp_path, (4, 8), said.append))
+    assert [(rate.library, rate.task, rate.batch) for rate in rates] == [("fails", task, 4) for task in gpu_peers.TASKS]
+    assert said.count("missing is left out: the package warp is not installed") == 1
+    assert "fails, step, standing, 8 robots: MemoryError: out of memory" in said
