@@ -25,7 +25,7 @@ from condyle.tape.backends.cuda import cuda_kernel
 from condyle.tape.device_timing import DeviceBatch, first_launch
 from condyle.tape.function import Function
 from condyle.tape.host_info import available_threads
-from condyle.tape.timing import shortest
+from condyle.tape.timing import crossover, shortest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,9 +69,13 @@ def main(words: Sequence[str] | None = None) -> None:
     made = [case for case in gpu_cases.load(given.folder) if given.only in case.name]
     on_cpu = (lambda case: None) if given.no_cpu else bundled(given.folder)
     precisions = (given.precision,) if given.precision else ("f32", "f64")
-    rows, facts = measure(made, batches, on_cpu, precisions=precisions, say=lambda text: print(text, flush=True))
-    if given.file:
-        write(given.file, "gpu", COMMAND, rows, {"cases": facts}, computer(gpu_name(), load))
+
+    def keep(rows: list[Rate], facts: dict[str, Any]) -> None:
+        # after each case: what was measured survives a later failure
+        if given.file:
+            write(given.file, "gpu", COMMAND, rows, {"cases": facts}, computer(gpu_name(), load))
+
+    measure(made, batches, on_cpu, precisions=precisions, say=lambda text: print(text, flush=True), keep=keep)
 
 
 def bundled(folder: Path) -> Callable[[Case], Call | None]:
@@ -96,8 +100,9 @@ def measure(
     precisions: Sequence[str] = ("f32", "f64"),
     say: Say,
     seconds: float = 0.2,
+    keep: Callable[[list[Rate], dict[str, Any]], None] = lambda rows, facts: None,
 ) -> tuple[list[Rate], dict[str, Any]]:
-    """(rows, {case: seconds of the first launch, whether the bits agree}); prints a line for each case and precision."""
+    """(rows, {case: seconds of the first launch, whether the bits agree}); prints lines for each case and precision."""
     gpu = bool(gpu_name())
     rows: list[Rate] = []
     facts: dict[str, Any] = {}
@@ -118,9 +123,12 @@ def measure(
                 bits = {True: "same bits", False: "BITS DIFFER", None: "bits unknown"}[known["same_bits"]]
                 say(f"{case.name:36} {precision} cuda {numbers(rates)}  first {known['first_launch']:.2f} s, {bits}")
             if call is not None:
-                rates = {n: case.steps * n / cpu_seconds(call, states, n, seconds) for n in sizes}
-                rows += [rate_of(case, precision, "cpu", n, rate, available_threads()) for n, rate in rates.items()]
-                say(f"{case.name:36} {precision} cpu  {numbers(rates)}")
+                here = {n: case.steps * n / cpu_seconds(call, states, n, seconds) for n in sizes}
+                rows += [rate_of(case, precision, "cpu", n, rate, available_threads()) for n, rate in here.items()]
+                batch = crossover(here, rates) if gpu else None
+                overtakes = "" if batch is None else f"  the GPU overtakes at {batch:,.0f}"
+                say(f"{case.name:36} {precision} cpu  {numbers(here)}{overtakes}")
+            keep(rows, facts)
     return rows, facts
 
 

@@ -60,6 +60,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", default="", help="sizes, with commas")
     parser.add_argument("--libraries", default=",".join(LIBRARIES), help="which, with commas")
     given = parser.parse_args(words)
+    if not gpu_name():
+        raise SystemExit("no GPU was found: nothing is measured")
     load = load_average()
     batches = tuple(int(n) for n in given.batches.split(",")) if given.batches else BATCHES
     rows: list[Rate] = []

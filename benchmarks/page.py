@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.measured import Measured, Rate, chosen, read_all
 from benchmarks.page_facts import compiler_section, facts_sections, readme_extra
 from benchmarks.page_text import Table, counted, faster, million, paragraph, ratio, span
-from condyle.commands.bench_batches import crossover
+from condyle.tape.timing import crossover
 
 ROOT = Path(__file__).parents[1]
 PAGE, README = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
@@ -16,6 +16,13 @@ MAKE = "python -m benchmarks page"
 BEGIN, END = f"<!-- made by {MAKE} -->", "<!-- until here -->"
 KERNELS = ("forward dynamics", "inverse dynamics", "mass matrix", "forward dynamics derivatives")
 ROBOTS = {"panda": "Panda", "anymal": "ANYmal", "talos": "Talos", "pidog": "PiDog", "ur3": "UR3", "fourlimb": "four-limbed robot"}
+VERSIONS = {  # of the libraries that a benchmark compares with
+    "robots": ("pin", "mujoco"),
+    "contact": ("mujoco",),
+    "jax_peers": ("frax", "mujoco-mjx", "jax"),
+    "gpu": ("driver",),
+    "gpu_peers": ("mujoco-warp", "warp-lang", "mujoco-mjx", "jax"),
+}
 INTRODUCTION = paragraph(
     "How fast Condyle is, beside other libraries, and which backend pays for which batch. Everything on this page is made by",
     f"`{MAKE}` from the files in `benchmarks/results/`; each was written by the command of its section, on the computer that it",
@@ -59,7 +66,9 @@ def of(found: Sequence[Measured], name: str) -> list[Measured]:
 
 def caption(result: Measured) -> str:
     """How a table was measured."""
-    return f"`{result.command}`: {result.place}."
+    known = result.computer["versions"]
+    names = [f"{name} {known[name]}" for name in VERSIONS.get(result.name, ()) if name in known]
+    return f"`{result.command}`: {result.place}{', ' + ', '.join(names) if names else ''}."
 
 
 def picture(words: str, name: str) -> str:

@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 from condyle.cli import app
 from condyle.commands import bench_batches
-from condyle.commands.bench_batches import GPU, ONE_THREAD, crossover, sentence
+from condyle.commands.bench_batches import GPU, ONE_THREAD, sentence
 from condyle.errors import BackendError
 from condyle.tape import cuda_driver
+from condyle.tape.timing import crossover
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from condyle.commands.scene import Origin, Scene
 from condyle.errors import BackendError, SimulationError, require
 from condyle.tape.function import Function
 from condyle.tape.host_info import available_threads
-from condyle.tape.timing import shortest
+from condyle.tape.timing import crossover, shortest
 
 ON_CPU = (1, 16, 256, 4096, 32768)
 ON_GPU = (256, 4096, 32768, 262144)
@@ -110,23 +109,6 @@ def on_gpu(function: Function, arrays: list[np.ndarray], precision: str) -> Rate
 
 
 # ---- which backend
-
-
-def crossover(cpu: Mapping[int, float], gpu: Mapping[int, float]) -> float | None:
-    """The batch from which on the GPU has the higher rate, by lines through the logarithms; None if it never has.
-
-    Below the smallest batch that both were measured with, nothing is known: that batch is given if the GPU is ahead there.
-    """
-    both = sorted(cpu.keys() & gpu.keys())
-    lead = [log(gpu[n] / cpu[n]) for n in both]
-    behind = [k for k, value in enumerate(lead) if value <= 0.0]
-    if not both or (behind and behind[-1] == len(both) - 1):
-        return None
-    if not behind:
-        return float(both[0])
-    k = behind[-1]
-    part = -lead[k] / (lead[k + 1] - lead[k])
-    return exp(log(both[k]) + part * (log(both[k + 1]) - log(both[k])))
 
 
 def sentence(task: str, rates: Mapping[str, Rates]) -> str:
