@@ -26,8 +26,8 @@ VERSIONS = {  # of the libraries that a benchmark compares with
 INTRODUCTION = paragraph(
     "How fast Condyle is, beside other libraries, and which backend pays for which batch. Everything on this page is made by",
     f"`{MAKE}` from the files in `benchmarks/results/`; each was written by the command of its section, on the computer that it",
-    "names. Libraries that are compared ran in the same process on the same robot, which was checked before anything was timed.",
-    "Times vary with the load of a computer; ratios vary less.",
+    "names. Libraries that are compared ran in the same process on the same robot; dynamics were compared before they were",
+    "timed. Times vary with the load of a computer; ratios vary less.",
 )
 MORE = paragraph(
     "Measured on their own pages: [learning environments](environments.md#speed),",
