@@ -1,4 +1,8 @@
-"""`python -m benchmarks [names...]`: run the benchmarks, all of them by default, and print their tables."""
+"""`python -m benchmarks [names...]`: run the benchmarks, all of them by default, and print their tables.
+
+`python -m benchmarks NAME --results` also writes benchmarks/results/NAME.json, and `python -m benchmarks page` makes
+docs/benchmarks.md, its pictures and the table of README.md from these files.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import measured
 from benchmarks.measure import about
 
 # each module has run(console, *, tiny) -> numbers, and its first line says what it measures
@@ -25,6 +30,7 @@ ALL = (
     "random_numbers",
     "overhead",
     "robots",
+    "jax_peers",
     "distances",
     "planning",
     "safety_filter",
@@ -34,6 +40,7 @@ ALL = (
     "gpu",
     "gpu_bits",
     "gpu_arrays",
+    "gpu_peers",
     "fourlimb",
     "closed_loop",
     "arm_lab",
@@ -68,15 +75,22 @@ app = typer.Typer(add_completion=False)
 def main(
     names: Annotated[list[str] | None, typer.Argument(help="which ones; all of them by default")] = None,
     file: Annotated[Path | None, typer.Option("--json", help="also write the numbers to this file")] = None,
+    results: Annotated[bool, typer.Option("--results", help="also write benchmarks/results/NAME.json, for the page")] = False,
     tiny: Annotated[bool, typer.Option(help="a few seconds in all; the numbers mean nothing")] = False,
     list_them: Annotated[bool, typer.Option("--list", help="say what there is")] = False,
 ) -> None:
     """Measure speeds. Nothing here is a test: the numbers depend on the computer and its load."""
     # a pipe has no width: tables keep theirs
     console = Console(width=None if sys.stdout.isatty() else 130)
+    if names == ["page"]:
+        from benchmarks.page import write_page
+
+        for path in write_page():
+            console.print(str(path), highlight=False)
+        return
     unknown = [name for name in names or [] if name not in NAMES]
     if unknown:
-        console.print(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+        console.print(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}, and page")
         sys.exit(2)
     if list_them:
         table = Table(show_header=False, box=None)
@@ -89,7 +103,13 @@ def main(
     for name in names or NAMES:
         console.rule(f"[bold]{name}")
         console.print(summary(name) + "\n")
-        found[name] = import_module(f"benchmarks.{name}").run(console, tiny=tiny)
+        module, load = import_module(f"benchmarks.{name}"), measured.load_average()
+        found[name] = module.run(console, tiny=tiny)
+        if results and found[name] and not tiny:
+            rows = module.rates(found[name]) if hasattr(module, "rates") else []
+            facts = {key: value for key, value in found[name].items() if key != "rows"}
+            there, command = measured.computer(measured.gpu_name(), load), f"python -m benchmarks {name}"
+            measured.write(measured.RESULTS / f"{name}.json", name, command, rows, facts, there)
         # after each one: what was measured survives a later failure
         if file:
             file.write_text(json.dumps(found, indent=1, default=str) + "\n")

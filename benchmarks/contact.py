@@ -16,6 +16,7 @@ from rich.table import Table
 import condyle as cd
 from benchmarks import standing
 from benchmarks.measure import SECONDS, busy, in_new_process
+from benchmarks.measured import Rate
 from benchmarks.step_parts import iterations, operations
 
 Call = Callable[[], object]
@@ -340,3 +341,17 @@ TABLES: dict[str, Callable[[Any], Table]] = {
     "parts": parts_table,
     "compiling": compile_table,
 }
+
+
+def rates(found: dict[str, Any]) -> list[Rate]:
+    """The numbers as rates of a result file."""
+    tasks = {
+        **{f"step, {what}": (row, found["batch"]) for what, row in found["steps"].items()},
+        **{f"step with A and B, {what}": (row, found["batch"]) for what, row in found["derivatives"].items()},
+        "rollout of 1,000 steps, 1 robot": (found["rollouts"]["1 robot"], 1),
+    }
+    return [
+        Rate(task, found["robot"], 18, library, "cpu", "f64", batch, 1e6 / microseconds)
+        for task, (row, batch) in tasks.items()
+        for library, microseconds in row.items()
+    ]

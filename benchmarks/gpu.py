@@ -1,175 +1,171 @@
 """Million evaluations per second on an NVIDIA GPU beside this processor, by the size of the batch, with the same bits.
 
-The GPU is timed by its own events, with states and results that lie there; the processor by the wall clock. A computer without
-LLVM measures the GPU alone.
+    python -m benchmarks gpu                                   # where robots and LLVM are installed
+    python -m benchmarks.gpu FOLDER --json gpu.json            # from a folder of `python -m benchmarks.gpu_cases FOLDER`
+
+The GPU is timed by its own events, with states and results that lie there; the processor by the wall clock, with all its threads.
+The second command needs NumPy and the driver of the GPU alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
-from time import perf_counter
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-import condyle as cd
-from benchmarks.measure import best, busy
-from condyle.errors import BackendError, RobotError
-from condyle.tape.backends.cuda import CudaKernel, cuda_kernel
-from condyle.tape.cuda_driver import Buffer, Timer, device
-from condyle.tape.device import SIDE_BY_SIDE
+from benchmarks import gpu_cases
+from benchmarks.gpu_cases import DTYPES, Case
+from benchmarks.measured import Rate, computer, gpu_name, load_average, write
+from condyle.errors import BackendError, CondyleError
+from condyle.tape.backends.cuda import cuda_kernel
+from condyle.tape.device_timing import DeviceBatch, first_launch
 from condyle.tape.function import Function
-from condyle.tape.tape import run_time_rows
+from condyle.tape.host_info import available_threads
+from condyle.tape.timing import crossover, shortest
 
-BATCHES = (1 << 10, 1 << 13, 1 << 15, 1 << 17, 1 << 20)
-MEMORY = 1 << 33  # bytes of states and results at most
-REPEATS = 5
-DTYPES = {"f32": np.float32, "f64": np.float64}
+if TYPE_CHECKING:
+    from rich.console import Console
 
-Case = tuple[Function, list[np.ndarray]]  # a function, and arrays (states, ...) of which batches are made
+BATCHES = (1 << 8, 1 << 10, 1 << 12, 1 << 15, 1 << 17, 1 << 20)
+MEMORY = 4 << 30  # bytes of states and results in float64 at most
+COMMAND = "python -m benchmarks gpu"
+Say = Callable[[str], None]
+Call = Callable[..., Any]  # a function of the processor: arrays in, arrays out
 
 
 def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
-    """Print the table and return its numbers."""
-    try:
-        gpu = device(0).name
-    except BackendError as error:
-        console.print(str(error))
-        if not tiny:
-            return {}
-        gpu = ""
-    batches = (16,) if tiny else BATCHES
-    found: dict[str, Any] = {"gpu": gpu, "batches": list(batches), "cases": {}}
-    for name, make in cases(tiny).items():
-        try:
-            function, arrays = make()
-        except RobotError as error:
-            console.print(f"{name} left out: {error}")
-            continue
-        for precision in ("f32", "f64"):
-            states = [a.astype(DTYPES[precision]) for a in arrays]
-            row: dict[str, Any] = {}
-            with console.status(f"{name} {precision}"):
-                if gpu:
-                    row |= on_gpu(function, states, precision, batches)
-                if find_spec("llvmlite"):
-                    row["cpu"] = {n: rate(function, states, n) for n in batches if fits(function, n)}
-            found["cases"][f"{name} {precision}"] = row
-    console.print(table(found))
-    return found | {"busy": busy()}
+    """Print the table and return its rows."""
+    if not gpu_name() and not tiny:
+        console.print("no GPU was found: nothing is measured")
+        return {}
+    only, states, batches = ("double_pendulum", 16, (16,)) if tiny else ("", gpu_cases.STATES, BATCHES)
+    found = measure(
+        gpu_cases.cases(only, states), batches, lambda case: Function(case.tape), say=console.print, seconds=0.01 if tiny else 0.2
+    )
+    return {"rows": [vars(row) for row in found[0]], "cases": found[1]}
 
 
-def cases(tiny: bool) -> dict[str, Callable[[], Case]]:
-    """What is measured, by name: forward dynamics, derivatives, and steps with contact."""
-    if tiny:
-        return {"forward dynamics, pendulum": lambda: dynamics("double_pendulum", "forward_dynamics")}
-    return {
-        "forward dynamics, ur3": lambda: dynamics("ur3", "forward_dynamics"),
-        "forward dynamics, panda": lambda: dynamics("panda", "forward_dynamics"),
-        "forward dynamics, pidog": lambda: dynamics("pidog", "forward_dynamics"),
-        "forward dynamics, fourlimb": lambda: dynamics("fourlimb", "forward_dynamics"),
-        "derivatives, ur3": lambda: dynamics("ur3", "forward_dynamics_derivatives"),
-        "derivatives, panda": lambda: dynamics("panda", "forward_dynamics_derivatives"),
-        "step with contact, pidog": pidog_step,
-    }
+def rates(found: dict[str, Any]) -> list[Rate]:
+    """The rates of a result file."""
+    return [Rate(**row) for row in found["rows"]]
 
 
-def dynamics(name: str, what: str) -> Case:
-    """A function of a robot at random states."""
-    robot = cd.load(name)
-    rng = np.random.default_rng(0)
-    q, v, tau = robot.random_configuration(rng, 1024), rng.normal(size=(1024, robot.nv)), rng.normal(size=(1024, robot.nv))
-    return robot.function(what), [q, v, tau]
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure the cases of a folder."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="written by python -m benchmarks.gpu_cases FOLDER")
+    parser.add_argument("--json", type=Path, dest="file", help="also write a result file")
+    parser.add_argument("--only", default="", help="cases whose task and robot contain this text")
+    parser.add_argument("--precision", choices=["f32", "f64"], help="one of them alone")
+    parser.add_argument("--batches", default="", help="sizes, with commas")
+    parser.add_argument("--no-cpu", action="store_true", help="the GPU alone")
+    given = parser.parse_args(words)
+    load = load_average()
+    batches = tuple(int(n) for n in given.batches.split(",")) if given.batches else BATCHES
+    made = [case for case in gpu_cases.load(given.folder) if given.only in case.name]
+    on_cpu = (lambda case: None) if given.no_cpu else bundled(given.folder)
+    precisions = (given.precision,) if given.precision else ("f32", "f64")
+
+    def keep(rows: list[Rate], facts: dict[str, Any]) -> None:
+        # after each case: what was measured survives a later failure
+        if given.file:
+            write(given.file, "gpu", COMMAND, rows, {"cases": facts}, computer(gpu_name(), load))
+
+    measure(made, batches, on_cpu, precisions=precisions, say=lambda text: print(text, flush=True), keep=keep)
 
 
-def pidog_step() -> Case:
-    """One step of PiDog, which stands on its feet at heights a little different."""
-    from condyle.simulate.kernels import Stepper, compiled
-    from condyle.tape.trace import Rows
-
-    world = cd.Simulation(cd.load("pidog"), 0.002, cd.Plane(0.5), "*_foot")
-    x = np.tile(world.stand(), (1024, 1))
-    rng = np.random.default_rng(0)
-    x[:, 2] += rng.uniform(-1e-4, 1e-4, 1024)
-    x[:, world.robot.nq :] += 0.01 * rng.standard_normal((1024, world.robot.nv))
-    function = compiled(Stepper(world.world, world.integrator, 1), "rollout", {}, x=world.nx, us=Rows(None, world.nu))
-    return function, [x, np.zeros((1024, 1, world.nu))]
-
-
-def fits(function: Function, states: int) -> bool:
-    """Whether a batch has a size that is worth its memory."""
-    numbers = sum(max(port.size, port.columns) for port in (*function.tape.inputs, *function.tape.outputs))
-    return states * numbers * 8 <= MEMORY
-
-
-def tiled(arrays: list[np.ndarray], states: int) -> list[np.ndarray]:
-    """As many states, taken from the given ones in turn."""
-    return [np.ascontiguousarray(np.resize(a, (states, *a.shape[1:]))) for a in arrays]
-
-
-def rate(function: Function, arrays: list[np.ndarray], states: int) -> float:
-    """Million states per second on the processor."""
-    batch = tiled(arrays, states)
-    out = function(*batch)
-    return states / best(lambda: function(*batch, out=out), 0.2) / 1e6
-
-
-def on_gpu(function: Function, arrays: list[np.ndarray], precision: str, batches: tuple[int, ...]) -> dict[str, Any]:
-    """Seconds of the first launch, whether the bits are those of the processor, and million states per second."""
-    start = perf_counter()
-    kernel = cuda_kernel(function.tape, precision, 0)
-    first = launched(kernel, arrays, len(arrays[0]), repeats=1)[1]
-    found: dict[str, Any] = {"first_launch": perf_counter() - start}
+def bundled(folder: Path) -> Callable[[Case], Call | None]:
+    """The function of the processor for a case: compiled now where there is LLVM, else from the folder's bundle."""
     if find_spec("llvmlite"):
-        outputs = function(*arrays)
-        here = [np.asarray(a) for a in (outputs if isinstance(outputs, tuple) else (outputs,))]
-        found["same_bits"] = all(np.array_equal(a.reshape(b.shape), b) for a, b in zip(here, first, strict=True))
-    found["cuda"] = {n: n / launched(kernel, arrays, n)[0] / 1e3 for n in batches if fits(function, n)}
-    return found
+        return lambda case: Function(case.tape)
+    from condyle.tape.bundle import load_bundle, this_processor
+
+    path = folder / gpu_cases.BUNDLE
+    if not path.is_file() or gpu_cases.PROCESSOR.partition(":")[2] not in this_processor():
+        print(f"the processor is left out: it has no LLVM, and there is no code of {path.name} for it")
+        return lambda case: None
+    functions = load_bundle(path)
+    return lambda case: functions[case.name]
 
 
-def launched(kernel: CudaKernel, arrays: list[np.ndarray], states: int, repeats: int = REPEATS) -> tuple[float, list[np.ndarray]]:
-    """(milliseconds of a launch at best, the outputs as rows); large outputs have their states side by side, as calls have."""
-    batch = [a.reshape(states, -1) for a in tiled(arrays, states)]
-    rows = run_time_rows(kernel.tape.inputs, batch)
-    size, buffers, ports = batch[0].itemsize, [], []
-    for a in batch:
-        buffers.append(Buffer(kernel.device, a.nbytes))
-        buffers[-1].fill(a)
-        ports.append((buffers[-1].address, a.strides[0], size))
-    widths = [rows * port.columns if port.run_time else port.size for port in kernel.tape.outputs]
-    for width in widths:
-        buffers.append(Buffer(kernel.device, states * width * size))
-        apart = width >= SIDE_BY_SIDE
-        ports.append((buffers[-1].address, size, states * size) if apart else (buffers[-1].address, width * size, size))
-    times = []
-    for _ in range(repeats + 1):
-        timer = Timer(kernel.device)
-        timer.mark(0)
-        kernel.launch(ports, states, rows)
-        timer.mark(1)
-        times.append(timer.milliseconds)
-    outputs = []
-    for buffer, width in zip(buffers[len(batch) :], widths, strict=True):
-        shape = (width, states) if width >= SIDE_BY_SIDE else (states, width)
-        outputs.append(np.empty(shape, batch[0].dtype))
-        buffer.read(outputs[-1])
-        outputs[-1] = outputs[-1].T if width >= SIDE_BY_SIDE else outputs[-1]
-    return min(times[1:] or times), outputs
+def measure(
+    made: Iterable[Case],
+    batches: Sequence[int],
+    on_cpu: Callable[[Case], Call | None],
+    *,
+    precisions: Sequence[str] = ("f32", "f64"),
+    say: Say,
+    seconds: float = 0.2,
+    keep: Callable[[list[Rate], dict[str, Any]], None] = lambda rows, facts: None,
+) -> tuple[list[Rate], dict[str, Any]]:
+    """(rows, {case: seconds of the first launch, whether the bits agree}); prints lines for each case and precision."""
+    gpu = bool(gpu_name())
+    rows: list[Rate] = []
+    facts: dict[str, Any] = {}
+    say(f"million per second; batches {', '.join(f'{n:,}' for n in batches)}")
+    for case in made:
+        sizes = [n for n in batches if n * case.bytes_per_state <= MEMORY]
+        for precision in precisions:
+            states = [a.astype(DTYPES[precision]) for a in case.arrays]
+            call = on_cpu(case)
+            if gpu:
+                try:
+                    rates, known = on_gpu(case, precision, states, sizes, call)
+                except CondyleError as error:
+                    say(f"{case.name} {precision}: {error}")
+                    continue
+                rows += [rate_of(case, precision, "cuda", n, rate, 0) for n, rate in rates.items()]
+                facts[f"{case.name} {precision}"] = known
+                bits = {True: "same bits", False: "BITS DIFFER", None: "bits unknown"}[known["same_bits"]]
+                say(f"{case.name:36} {precision} cuda {numbers(rates)}  first {known['first_launch']:.2f} s, {bits}")
+            if call is not None:
+                here = {n: case.steps * n / cpu_seconds(call, states, n, seconds) for n in sizes}
+                rows += [rate_of(case, precision, "cpu", n, rate, available_threads()) for n, rate in here.items()]
+                batch = crossover(here, rates) if gpu else None
+                overtakes = "" if batch is None else f"  the GPU overtakes at {batch:,.0f}"
+                say(f"{case.name:36} {precision} cpu  {numbers(here)}{overtakes}")
+            keep(rows, facts)
+    return rows, facts
 
 
-def table(found: dict[str, Any]) -> Table:
-    """Rates by case and batch."""
-    out = Table(title=f"million per second{', ' + found['gpu'] if found['gpu'] else ''}")
-    for column in ("", "first launch, s", *[f"{n:,}" for n in found["batches"]]):
-        out.add_column(column, justify="right")
-    for name, row in found["cases"].items():
-        for where in ("cuda", "cpu"):
-            if where in row:
-                first = f"{row['first_launch']:.2f}" if where == "cuda" else ""
-                rates = [f"{row[where][n]:,.3g}" if n in row[where] else "" for n in found["batches"]]
-                out.add_row(f"{name}, {where}", first, *rates)
-    return out
+def rate_of(case: Case, precision: str, backend: str, batch: int, rate: float, threads: int) -> Rate:
+    """One rate as a result file has it."""
+    return Rate(case.task, case.robot, case.nv, "Condyle", backend, precision, batch, rate, threads)
+
+
+def numbers(rates: dict[int, float]) -> str:
+    """Rates in millions, in columns."""
+    return " ".join(f"{rate / 1e6:9,.4g}" for rate in rates.values())
+
+
+def on_gpu(
+    case: Case, precision: str, states: list[np.ndarray], sizes: Sequence[int], call: Call | None
+) -> tuple[dict[int, float], dict[str, Any]]:
+    """({batch: evaluations or steps per second}, {seconds of the first launch, whether the bits are those of the processor})."""
+    kernel = cuda_kernel(case.tape, precision, 0)
+    seconds, outputs = first_launch(kernel, states, len(states[0]))
+    wanted = (case.checksums or {}).get(precision)
+    if wanted is None and call is not None:
+        found = call(*states)
+        wanted = gpu_cases.checksum(found if isinstance(found, tuple) else [found])
+    known = {"first_launch": seconds, "same_bits": None if wanted is None else gpu_cases.checksum(outputs) == wanted}
+    batch = DeviceBatch(kernel, states, max(sizes))
+    return {n: 1e3 * case.steps * n / batch.milliseconds(n) for n in sizes}, known
+
+
+def cpu_seconds(call: Call, arrays: list[np.ndarray], states: int, seconds: float) -> float:
+    """The time of a batch on the processor."""
+    batch = [np.ascontiguousarray(np.resize(a, (states, *a.shape[1:]))) for a in arrays]
+    out = call(*batch)
+    return shortest(lambda: call(*batch, out=out), seconds)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BackendError as error:
+        raise SystemExit(str(error)) from None

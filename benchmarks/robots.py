@@ -6,10 +6,9 @@ anything is timed. Competitors take turns and the smallest time of each counts, 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measured import Rate
 from benchmarks.peers import mujoco_acceleration, mujoco_twin, pinocchio_twin
 from condyle.commands.bench import BUILT_IN, first_results, load_average
 from condyle.commands.scene import Origin
@@ -316,31 +316,18 @@ def call_table(found: Sequence[Measured]) -> Table:
     return table
 
 
-def markdown(numbers: dict[str, Any]) -> str:
-    """The tables of the documentation: times with their ratios, and the operations."""
-    robots = [Measured(**row) for row in numbers["robots"]]
-    heads = [f"{m.robot}, nv {m.nv}" for m in robots]
-    lines = [_row("one thread, ns per state: Pinocchio / Condyle = ratio", *heads), _row("---", *["--:"] * len(heads))]
-    for name in KERNELS:
-        lines.append(_row(name.replace("_", " "), *[_ratio(m.kernels[name].get("pinocchio"), m.kernels[name]) for m in robots]))
-    steps = [_ratio(m.mujoco_step, m.kernels["forward_dynamics"]) for m in robots]
-    lines.append(_row("MuJoCo `mj_step` / forward dynamics", *steps))
-    calls = [f"{m.call.get('pinocchio', float('nan')):.1f} / {m.call['condyle']:.1f} µs" for m in robots]
-    lines.append(_row("one state called from Python, `pin.aba` / ours", *calls))
-    firsts = [f"{m.compile['compiled']:.2f} s, {m.compile['cached']:.3f} s" for m in robots]
-    lines += [_row("first result: compiled, from the cache", *firsts), ""]
-    lines += [_row("operations", *heads), _row("---", *["--:"] * len(heads))]
-    lines += [_row(name.replace("_", " "), *[f"{m.kernels[name]['operations']:,}" for m in robots]) for name in KERNELS]
-    return "\n".join(lines)
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _ratio(theirs: float | None, ours: dict[str, float]) -> str:
-    return "-" if theirs is None else f"{theirs:,.0f} / {ours['condyle']:,.0f} = **{theirs / ours['condyle']:.1f}**"
-
-
-if __name__ == "__main__":  # python -m benchmarks.robots numbers.json: the tables of docs/numbers.md
-    print(markdown(json.loads(Path(sys.argv[1]).read_text())["robots"]))
+def rates(found: dict[str, Any]) -> list[Rate]:
+    """The numbers as rates of a result file; one state called from Python is a batch of one."""
+    rows = []
+    for row in found["robots"]:
+        one = partial(Rate, robot=row["robot"], nv=row["nv"], backend="cpu", precision="f64")
+        for name, times in row["kernels"].items():
+            for library, key in (("Condyle", "condyle"), ("Pinocchio", "pinocchio")):
+                if key in times:
+                    rows.append(one(name.replace("_", " "), library=library, batch=found["batch"], per_second=1e9 / times[key]))
+        for library, key in (("Condyle", "condyle"), ("Pinocchio", "pinocchio")):
+            if key in row["call"]:
+                rows.append(one("forward dynamics", library=library, batch=1, per_second=1e6 / row["call"][key]))
+        if row["mujoco_step"] is not None:
+            rows.append(one("forward dynamics", library="MuJoCo", batch=found["batch"], per_second=1e9 / row["mujoco_step"]))
+    return rows

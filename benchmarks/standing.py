@@ -48,7 +48,12 @@ def servo_force(model: Any, q: Any, v: Any) -> Any:
 
 
 def twin(world: cd.Simulation, *, servos: bool = False, elliptic: bool = False) -> Any:
-    """mujoco.MjModel of the same robot: the feet and the plane collide, all else of the solver is MuJoCo's default.
+    """mujoco.MjModel of the same robot; see `twin_spec`."""
+    return mujoco_compiled(twin_spec(world, servos=servos, elliptic=elliptic))
+
+
+def twin_spec(world: cd.Simulation, *, servos: bool = False, elliptic: bool = False) -> Any:
+    """mujoco.MjSpec of the same robot: the feet and the plane collide, all else of the solver is MuJoCo's default.
 
     `servos`: motors that hold the pose by themselves, in place of motors that are given torques.
     """
@@ -77,7 +82,7 @@ def twin(world: cd.Simulation, *, servos: bool = False, elliptic: bool = False) 
         motor = spec.add_actuator(name=link.joint, target=link.joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         if servos:
             motor.set_to_position(kp=KP, kv=KD)
-    return mujoco_compiled(spec)
+    return spec
 
 
 def check_twin(world: cd.Simulation, other: Any) -> float:

@@ -73,7 +73,6 @@ DRAWN_IN = {
     "how_to_mpc": "pictures_of_how_tos",
     "from_acados": "pictures_of_how_tos",
     "how_to_rl": "pictures_of_how_tos",
-    "how_to_gpu": "pictures_of_how_tos",
     "how_to_ros2": "pictures_of_how_tos",
     "how_to_record": "pictures_of_how_tos",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import re
 import tempfile
@@ -201,23 +200,6 @@ def how_to_rl(path: Path) -> None:
         lines[0].set_label(name)
     right.legend(frameon=False, fontsize=10, loc="upper right")
     labelled(right, "Angle of the pole; at 0.4 rad it starts again", "time, s", "rad")
-    save(figure, path)
-
-
-def how_to_gpu(path: Path) -> None:
-    """States per second over the batch on a GPU and on the processor beside it, as `python -m benchmarks gpu` measured them."""
-    measured = json.loads((Path(__file__).parents[1] / "benchmarks" / "results" / "h200.json").read_text())
-    figure = sheet(f"States per second, {measured['computer']}", 10.0, 4.2)
-    panels = {"forward dynamics": "ur3", "derivatives": "ur3", "step with contact": "pidog"}
-    for ax, (what, robot) in zip(figure.subplots(1, 3), panels.items(), strict=True):
-        for precision, color in (("f32", ORANGE), ("f64", BLUE)):
-            row = measured["cases"][f"{what}, {robot} {precision}"]
-            for where, line in (("cuda", "o-"), ("cpu", "o:")):
-                rates = [1e6 * rate for rate in row[where].values()]
-                name = f"{precision}, {'GPU' if where == 'cuda' else 'processor'}"
-                ax.loglog([int(n) for n in row[where]], rates, line, color=color, ms=4, lw=1.3, label=name)
-        ax.legend(frameon=False, fontsize=8.5)
-        labelled(ax, f"{what}, {robot}", "states in a batch", "states per second")
     save(figure, path)
 
 

@@ -1,4 +1,4 @@
-"""`condyle bench`: the time of a robot's dynamics on one thread; `python -m benchmarks robots` compares with other libraries."""
+"""`condyle bench`: times of a robot's dynamics and contact step, rates by batch, and which backend to use for which batch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from functools import partial
-from math import inf
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -20,19 +19,24 @@ from rich.status import Status
 from rich.table import Table
 
 from condyle.commands.app import command
-from condyle.commands.options import Arguments, Base, Json, Lock, PackageDirs, robot_argument
+from condyle.commands.bench_batches import DTYPES, measure_batches
+from condyle.commands.bench_batches import plot as plot_batches
+from condyle.commands.options import Arguments, Base, Json, Lock, PackageDirs, output_option, robot_argument
 from condyle.commands.scene import Origin
 from condyle.commands.terminal import report, terminal
 from condyle.errors import CondyleError
 from condyle.multibody.robot import load
 from condyle.tape.host_info import processor
 from condyle.tape.progress import shown_by
+from condyle.tape.timing import shortest
 
 BUILT_IN = ("ur3", "pidog", "fourlimb")
 KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "forward_dynamics_derivatives")
 
 
-@command("condyle bench ur3", "condyle bench my.urdf --batch 1024 --json")
+@command(
+    "condyle bench ur3", "condyle bench my.urdf --precision f32 --plot rates.png", "condyle bench my.urdf --batch 1024 --json"
+)
 def bench(
     source: Annotated[
         str | None, robot_argument(metavar="[ROBOT]", help="As for `info`; by default ur3, pidog and fourlimb.")
@@ -43,19 +47,29 @@ def bench(
     lock: Lock = None,
     batch: Annotated[int, typer.Option(min=1, help="Number of states in a batch.")] = 4096,
     seconds: Annotated[float, typer.Option(min=0.0, help="Time spent on each measurement, s.")] = 0.5,
+    precision: Annotated[str, typer.Option(help="Of the rates by batch: f64 or f32.")] = "f64",
+    plot: Annotated[
+        Path | None, output_option(metavar="FILE", help="Also draw the rates by batch; needs the extra `plot`.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Time the dynamics of a robot on one thread.
+    """Time a robot, and say which backend to use for which batch.
 
-    The smallest of several times counts. `python -m benchmarks robots`, in a checkout, compares with Pinocchio and MuJoCo.
+    Functions on one thread, then states per second by the size of the batch: on one thread, on all, and on a GPU where there is
+    one. The smallest of several times counts. `python -m benchmarks robots`, in a checkout, compares with Pinocchio and MuJoCo.
     """
+    if precision not in DTYPES:
+        raise CondyleError(f"--precision must be f64 or f32, got {precision!r:.20}")
     names = BUILT_IN if source is None else (source,)
     robots = []
     for name in names:
         doing = f"measuring {name}"
         with terminal(stderr=True).status(doing) as status, shown_by(partial(_say, status, doing)):
-            robots.append(measure(Origin(name, base, package_dir, arg, lock), batch, seconds))
+            origin = Origin(name, base, package_dir, arg, lock)
+            robots.append(measure(origin, batch, seconds) | {"batches": measure_batches(origin, precision, seconds)})
     found = {"processor": processor(), "load": load_average(), "batch": batch, "robots": robots}
+    if plot is not None:
+        plot_batches(found, plot)
     report(found, as_json, show)
 
 
@@ -81,17 +95,6 @@ def measure(of: Origin, batch: int, seconds: float) -> dict[str, Any]:
         per_call = shortest(partial(function, *first), seconds, 100)
         functions[name] = {"operations": function.operations, "batch_ns": 1e9 * per_state, "call_us": 1e6 * per_call}
     return {"robot": robot.name, "nv": robot.nv, "functions": functions, "first_result_s": first_results(of)}
-
-
-def shortest(call: Callable[[], object], seconds: float, repeat: int = 1) -> float:
-    """The smallest mean time of `repeat` calls, s."""
-    best, end = inf, perf_counter() + seconds
-    while best == inf or perf_counter() < end:
-        start = perf_counter()
-        for _ in range(repeat):
-            call()
-        best = min(best, (perf_counter() - start) / repeat)
-    return best
 
 
 def first_results(of: Origin) -> dict[str, float]:
@@ -128,6 +131,28 @@ def show(found: dict[str, Any], console: Console) -> None:
             table.add_row(*(("", "") if k else (robot["robot"], str(robot["nv"]))), name.replace("_", " "), *cells, *ends)
         table.add_section()
     console.print(table)
+    for robot in found["robots"]:
+        show_batches(robot, console)
+
+
+def show_batches(robot: dict[str, Any], console: Console) -> None:
+    """Print the rates by batch as a table, and which backend to use."""
+    batches = robot["batches"]
+    where = f" and {batches['gpu']}" if batches["gpu"] else ""
+    table = Table(
+        title=f"{robot['robot']}, {batches['precision']}: million states per second by batch, processor{where}",
+        title_justify="left",
+    )
+    heads = sorted({n for rates in batches["tasks"].values() for line in rates.values() for n in line})
+    for head in ("", "", *[f"{n:,}" for n in heads]):
+        table.add_column(head, justify="right" if head else "left")
+    for task, rates in batches["tasks"].items():
+        for k, (name, line) in enumerate(rates.items()):
+            table.add_row("" if k else task, name, *[f"{line[n] / 1e6:,.3g}" if n in line else "" for n in heads])
+        table.add_section()
+    console.print(table)
+    for text in batches["advice"]:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def load_average() -> str:
