@@ -18,7 +18,7 @@ from condyle.robot.spatial import Array
 from condyle.tape.limb_values import MOST, each, picks, spread, sum_of_all, sum_over
 
 FEWEST = 3  # limbs that are worth it
-PART = 0.5  # of the coordinates, that are those of limbs at least
+PART = 0.4  # of the coordinates, that are those of limbs at least
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,13 @@ def joined(link: Link, value: Any) -> Any:
     """What a link gives to its parent, a force or an inertia; of a link that stands for those of all limbs, their sum."""
     if not link.limbs:
         return value
-    parts = {f.name: getattr(value, f.name) for f in fields(value)}
-    over = lambda x: sum_over(x, link.limbs)  # noqa: E731
-    return type(value)(
-        **{n: as_array(list(map(over, np.ravel(a)))).reshape(np.shape(a)) if np.ndim(a) else over(a) for n, a in parts.items()}
-    )
+
+    def over(a: Any) -> Any:
+        if np.ndim(a) == 0:
+            return sum_over(a, link.limbs)
+        return as_array([sum_over(x, link.limbs) for x in np.ravel(a)]).reshape(np.shape(a))
+
+    return type(value)(**{f.name: over(getattr(value, f.name)) for f in fields(value)})
 
 
 def merged(values: Sequence[Any]) -> Any:

@@ -68,8 +68,11 @@ def started(iterate: Iterate, limbs: int) -> Iterate:
     """Unknowns where a loop starts; `limbs`: which may differ by limb from now on, 0 for those of the whole robot."""
     if not limbs:
         return iterate
-    vary = lambda x: np.array([each(e, limbs) for e in x], dtype=object) if isinstance(x, np.ndarray) else each(x, limbs)  # noqa: E731
-    return {name: vary(x) for name, x in iterate.items()}
+
+    def varying(x: Any) -> Any:
+        return np.array([each(e, limbs) for e in x], dtype=object) if isinstance(x, np.ndarray) else each(x, limbs)
+
+    return {name: varying(x) for name, x in iterate.items()}
 
 
 class ListPart:

@@ -259,12 +259,12 @@ def _model(model: Model, links: tuple[tuple[int, ...], ...]) -> Model:
         joins = len(group) if len(group) > 1 and len(parents) == 1 else 0
         placement = Pose(merged([link.placement.R for link in own]), merged([link.placement.p for link in own]))
         inertia = Inertia(*[merged([getattr(link.inertia, name) for link in own]) for name in ("mass", "h", "I")])
-        slices = {"q": slice(at_q, at_q + kind.nq), "v": slice(at_v, at_v + kind.nv)}
-        at_q, at_v = at_q + kind.nq, at_v + kind.nv
+        q, v = slice(at_q, at_q + kind.nq), slice(at_v, at_v + kind.nv)
+        at_q, at_v = q.stop, v.stop
         parent = -1 if first.parent < 0 else place[first.parent]
         armature = merged([link.armature for link in own])
-        numbers = {"parent": parent, "placement": placement, "inertia": inertia, "armature": armature, "limbs": joins}
-        made.append(replace(first, kind=kind, **numbers, **slices))
+        shape = {"parent": parent, "kind": kind, "placement": placement, "inertia": inertia}
+        made.append(replace(first, **shape, q=q, v=v, armature=armature, limbs=joins))  # type: ignore[arg-type]
     return replace(model, links=tuple(made), frames=(), loops=())
 
 

@@ -112,7 +112,7 @@ def folded_problem(world: FoldedWorld, at: EvaluatedMap, full: Inputs) -> Proble
 
 
 def terms(world: World, at: EvaluatedMap, full: Inputs, v: Array, outside: Array) -> Terms:
-    """M, p and the velocity products; `full`: the state in all coordinates, `v` the reduced velocity, `outside`: further forces."""
+    """M, p and the velocity products; `full`: the state in all coordinates; `v`: reduced velocity; `outside`: other forces."""
     bias = bias_force(world, at, v)
     p = motors(world, full.u) + springs(world, full) + outside - bias
     p = at.project(world.h * p - np.array(implicit_gains(world)) * full.v)

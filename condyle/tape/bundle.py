@@ -41,7 +41,7 @@ from condyle.tape.host_info import available_threads
 from condyle.tape.parameter import parameter
 from condyle.tape.passes import lower
 from condyle.tape.progress import compiling
-from condyle.tape.ptx import ENTRY, ptx_source
+from condyle.tape.ptx import ENTRY, lanes_of, ptx_source
 from condyle.tape.tape import EXPECTED_ITERATIONS, Block, Port, Tape, operations
 
 MAGIC, VERSION = b"\x89CDB\r\n\x1a\n", 1
@@ -140,10 +140,12 @@ def _compiled(tape: Tape, precision: str, target: str) -> tuple[dict[str, Any], 
     low = lower(tape, precision)
     kind, _, of = target.partition(":")
     if kind == "cuda":
+        from condyle.tape.backends.cuda import device_form
+
         # one kernel for rows and for states side by side
-        ports = range(len(low.inputs) + len(low.outputs))
-        ptx = ptx_source(low, precision, sm=int(of[3:]), strided=ports).encode()
-        return {"ptx": len(ptx)}, ptx + _cubin(ptx, of)
+        form, ports = device_form(tape, precision), range(len(low.inputs) + len(low.outputs))
+        ptx = ptx_source(form, precision, sm=int(of[3:]), strided=ports).encode()
+        return {"ptx": len(ptx), "lanes": lanes_of(form.block)}, ptx + _cubin(ptx, of)
     from condyle.tape.llvm import kernel_ir
     from condyle.tape.target import cpu_target
 
@@ -300,7 +302,7 @@ class BundledFunction:
         self._missing(precision, f"this processor ({', '.join(this_processor()) or platform.machine()})")
 
     def _on_gpu(self, precision: str, where: str) -> Any:
-        from condyle.tape.backends.cuda import LEVEL, CudaKernel
+        from condyle.tape.backends.cuda import CudaKernel, level_of
         from condyle.tape.cuda_driver import Code, device
 
         gpu = device(int(where.partition(":")[2]))
@@ -311,7 +313,8 @@ class BundledFunction:
         best = max(older, key=lambda k: int(k["target"][8:]))
         ptx, cubin = self._blobs[best["blob"]][: best["ptx"]], self._blobs[best["blob"]][best["ptx"] :]
         exact = bool(cubin) and int(best["target"][8:]) == gpu.capability
-        return CudaKernel(self.tape, precision, gpu, Code(gpu, cubin if exact else gpu.compiled(ptx.decode(), LEVEL), ENTRY))
+        code = Code(gpu, cubin if exact else gpu.compiled(ptx.decode(), level_of(best["lanes"])), ENTRY)
+        return CudaKernel(self.tape, precision, gpu, code, best["lanes"])
 
     def _missing(self, precision: str, what: str) -> NoReturn:
         there = ", ".join(dict.fromkeys(f"{k['target']} {DTYPES[k['precision']]}" for k in self._listed))

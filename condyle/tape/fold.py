@@ -166,9 +166,9 @@ def spread(g: Graph, args: Args) -> int | None:
     if all(a == args[0] for a in args):
         return args[0]
     first = g.nodes[args[0]]
-    if first.op == "pick" and g.limbs.get(first.args[0]) == len(args):
-        if all(g.nodes[a] == ("pick", first.args, k) for k, a in enumerate(args)):
-            return first.args[0]
+    whole = first.op == "pick" and g.limbs.get(first.args[0]) == len(args)
+    if whole and all(g.nodes[a] == ("pick", first.args, k) for k, a in enumerate(args)):
+        return first.args[0]
     return None
 
 

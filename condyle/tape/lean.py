@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from condyle.tape.dead_code import dead_code
-from condyle.tape.ops import OPS, TABLES
+from condyle.tape.ops import LIMBS, OPS, TABLES
 from condyle.tape.tape import Block, Loop, Node, limb_counts
 
 
@@ -182,7 +182,7 @@ def _ending(new: _Writer, loop: Loop, args: list[int]) -> int:
                 if p not in outside:
                     raise _Impossible
                 found[i] = outside[p]
-            elif op in OPS:
+            elif op in OPS or op in LIMBS:
                 found[i] = new.put(op, tuple([at(a) for a in operands]), data)
             else:
                 raise _Impossible

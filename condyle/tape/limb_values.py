@@ -118,7 +118,7 @@ class LimbSum:
 
 
 def with_term(entry: Any, term: Any, limbs: int) -> Any:
-    """A number of the whole robot with a further term; `limbs`: 0, or how many limbs have such a term, over which it is summed."""
+    """A number of the whole robot with a further term; `limbs`: 0, or how many limbs have such a term: their sum is added."""
     own, partial = (entry.own, entry.partial) if isinstance(entry, LimbSum) else (entry, None)
     if not limbs:
         return LimbSum(own + term, partial, entry.limbs) if isinstance(entry, LimbSum) else own + term

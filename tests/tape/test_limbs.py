@@ -1,7 +1,8 @@
-"""Numbers of limbs: written out, side by side on a GPU (by the interpreter of PTX), and in the lanes of a vector: the same bits."""
+"""Numbers of limbs, written out and side by side on a GPU (by the interpreter of PTX): the same bits."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ import condyle as cd
 from condyle.errors import TraceError
 from condyle.tape.function import Function
 from condyle.tape.limb_values import each, limb_count, limb_max, limb_sum, pick, picks, spread, sum_of_all
-from condyle.tape.limbs import has_limbs, unrolled
+from condyle.tape.lean import lean
+from condyle.tape.limbs import carried_together, has_limbs, unrolled
 from condyle.tape.loop import loop, scan
 from condyle.tape.passes import lower
 from condyle.tape.ptx import lanes_of, ptx_source
@@ -42,6 +44,8 @@ def solver_like(limbs: int, seed: int = 0) -> Tape:
                 return r * 0.5 + b * (s * 0.1) + k, s + 0.01 * limb_sum(r * a)
 
             r, s = loop(inner, (p, q), 3, until=lambda inside: inside[1] > 2.5)
+            # a condition that few states enter
+            r = loop(lambda _, r: r * r + b, r, 1, until=lambda _: limb_max(a) < 1.5)
             chosen = cd.where(r > limb_max(b) * 0.25, r, -p)
             return chosen + np.sin(b) * total, s * 0.9 + pick(chosen, limbs - 1) * 0.05
 
@@ -66,9 +70,12 @@ def inputs(limbs: int, states: int, precision: str, seed: int = 1) -> list[np.nd
     return [a.astype(dtype) for a in (x, y, t)]
 
 
-def on_gpu(tape: Tape, precision: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+def on_gpu(tape: Tape, precision: str, arrays: list[np.ndarray], *, lean_loops: bool) -> list[np.ndarray]:
     """The outputs by the PTX with limbs side by side."""
     low = lower(tape, precision, limbs=True)
+    if lean_loops:
+        low = replace(low, block=lean(carried_together(low.block)))
+        assert sum(node.op == "loop" for node in low.block.nodes) > sum(node.op == "loop" for node in tape.block.nodes)
     out = [np.full((len(arrays[0]), port.size), 7.5, arrays[0].dtype) for port in tape.outputs]
     ports = [(a.ctypes.data, a.strides[0], a.itemsize) for a in (*arrays, *out)]
     words = np.array([word for port in ports for word in port], np.int64).tobytes()
@@ -90,7 +97,9 @@ def test_the_same_bits_on_every_backend(limbs: int, precision: str) -> None:
     for lanes in (1, 4):
         found = Function(tape, lanes=lanes)(*shaped)
         assert all(same_bits(np.reshape(a, b.shape), b) for a, b in zip(found, expected, strict=True))
-    assert all(same_bits(a, b) for a, b in zip(on_gpu(tape, precision, arrays), expected, strict=True))
+    for lean_loops in (False, True):
+        found = on_gpu(tape, precision, arrays, lean_loops=lean_loops)
+        assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
 
 @settings(max_examples=20, deadline=None)
@@ -129,7 +138,7 @@ def test_a_loop_says_what_is_missing_where_numbers_begin_to_differ_by_limb() -> 
     def f(x: Any) -> Any:
         return limb_sum(loop(lambda i, p: p + spread(*x), x[0], 3))
 
-    with pytest.raises(TraceError, match="start it with limbs.each"):
+    with pytest.raises(TraceError, match="start it with"):
         trace(f, x=4)
     with pytest.raises(TraceError, match="2 to 8 numbers"):
         trace(lambda x: spread(*x), x=9)
@@ -140,3 +149,23 @@ def test_a_loop_says_what_is_missing_where_numbers_begin_to_differ_by_limb() -> 
 def test_blocks_without_limbs_stay_as_they_are() -> None:
     tape = trace(lambda x: x * 2.0, x=3)
     assert unrolled(tape.block) is tape.block
+
+
+def test_a_loop_carries_numbers_of_limbs_together() -> None:
+    def f(x: Any, u: Any) -> Any:
+        def body(i: Any, state: Any, row: Any) -> Any:
+            a = spread(*state[:4])
+            moved = a * 0.5 + limb_sum(a) * row[0]
+            new = np.array([*picks(moved, 4), state[4] + pick(a, 2)], dtype=object)
+            return new, new
+
+        _, rows = scan(body, x, u)
+        return rows
+
+    tape = trace_values(f, x=5, u=Rows(None, 1))
+    (loop_node,) = [node for node in tape.block.nodes if node.op == "loop"]
+    joined = carried_together(tape.block)
+    (together,) = [node for node in joined.nodes if node.op == "loop"]
+    assert (loop_node.data.carries, together.data.carries) == (5, 2)
+    x, u = np.random.default_rng(0).normal(size=(3, 5)), np.random.default_rng(1).normal(size=(3, 4, 1))
+    assert np.array_equal(Function(tape)(x, u), Function(replace(tape, block=joined))(x, u))

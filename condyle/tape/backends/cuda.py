@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 
@@ -16,17 +16,33 @@ from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
 from condyle.tape.cuda_driver import Buffer, Code, Device, device
-from condyle.tape.lean import lean
+from condyle.tape.lean import is_condition, lean
 from condyle.tape.limbs import carried_together
+from condyle.tape.ops import OPS
 from condyle.tape.passes import lower
 from condyle.tape.ptx import ENTRY, THREADS, lanes_of, ptx_source
-from condyle.tape.tape import Tape, run_time_rows
+from condyle.tape.tape import Block, Tape, run_time_rows
 from condyle.tape.trace_cache import source_hash
 
 LEVEL = 1  # of the compiler: as fast as the highest one or faster for a thread for each state, in half of the time
 LIMB_LEVEL = 3  # with a thread for each limb
-WORTH = 3.0  # operations of all threads of a state, relative to those of one: less memory for each is worth more of them
+WORTH = 2.0  # operations of all threads of a state, relative to those of one: less memory for each is worth more of them
+ITERATIONS, FEW_ITERATIONS = 8, 10  # of a loop that exits: as many are usual, or one if it has so few at most
 FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy all multiprocessors
+
+
+def usual_operations(block: Block) -> int:
+    """Operations of a state that solves without rare conditions, retries and refinements; each row of a run counts once."""
+    total = sum(node.op in OPS for node in block.nodes)
+    for loop in [node.data for node in block.nodes if node.op == "loop" and not is_condition(node.data)]:
+        times = max(loop.count, 1) if not loop.exits else 1 if loop.count <= FEW_ITERATIONS else min(loop.count, ITERATIONS)
+        total += times * usual_operations(loop.body)
+    return total
+
+
+def level_of(lanes: int) -> int:
+    """The level of the compiler for a kernel with so many threads for each state."""
+    return LIMB_LEVEL if lanes > 1 else LEVEL
 
 
 def device_form(tape: Tape, precision: str) -> Tape:
@@ -34,7 +50,7 @@ def device_form(tape: Tape, precision: str) -> Tape:
     known: dict[str, Tape] = tape.__dict__.setdefault("_device_form", {})
     if precision not in known:
         low, plain = lower(tape, precision, limbs=True), lower(tape, precision)
-        if low is not plain and lanes_of(low.block) * low.operations.expected > WORTH * plain.operations.expected:
+        if low is not plain and lanes_of(low.block) * usual_operations(low.block) > WORTH * usual_operations(plain.block):
             low = plain
         block = carried_together(low.block) if low is not plain else low.block
         known[precision] = replace(low, block=lean(block))
@@ -44,14 +60,10 @@ def device_form(tape: Tape, precision: str) -> Tape:
 class CudaKernel(Kernel):
     """A tape as code of a GPU, for each set of ports whose entries do not lie one after the other."""
 
-    def __init__(self, tape: Tape, precision: str, on: Device, any_layout: Code | None = None) -> None:
+    def __init__(self, tape: Tape, precision: str, on: Device, any_layout: Code | None = None, lanes: int = 0) -> None:
         self.tape, self.precision, self.device, self.any_layout = tape, precision, on, any_layout
+        self.lanes = lanes or lanes_of(device_form(tape, precision).block)  # threads that compute one state
         self._code: dict[tuple[int, ...], Code] = {}
-
-    @cached_property
-    def lanes(self) -> int:
-        """Threads that compute one state."""
-        return lanes_of(device_form(self.tape, self.precision).block)
 
     def code(self, strided: tuple[int, ...] = ()) -> Code:
         """The loaded kernel, compiled now if it was never needed before; `any_layout` serves all layouts, where it is given."""
@@ -96,8 +108,8 @@ def cubin(tape: Tape, precision: str, on: Device, strided: tuple[int, ...]) -> b
 
     def compiled() -> bytes:
         form = device_form(tape, precision)
-        level = LIMB_LEVEL if lanes_of(form.block) > 1 else LEVEL
-        return on.compiled(ptx_source(form, precision, sm=on.capability, strided=strided), level)
+        source = ptx_source(form, precision, sm=on.capability, strided=strided)
+        return on.compiled(source, level_of(lanes_of(form.block)))
 
     return shared_cache().found(key, compiled)
 
