@@ -16,8 +16,8 @@ from tape.random_tapes import same_bits
 import condyle as cd
 from condyle.errors import TraceError
 from condyle.tape.function import Function
-from condyle.tape.limb_values import each, limb_count, limb_max, limb_sum, pick, picks, spread, sum_of_all
 from condyle.tape.lean import lean
+from condyle.tape.limb_values import each, limb_count, limb_max, limb_sum, pick, picks, spread, sum_of_all
 from condyle.tape.limbs import carried_together, has_limbs, unrolled
 from condyle.tape.loop import loop, scan
 from condyle.tape.passes import lower
