@@ -237,7 +237,7 @@ def test_a_loop_says_what_is_missing_where_numbers_begin_to_differ_by_limb() -> 
     def f(x: Any) -> Any:
         return limb_sum(loop(lambda i, p: p + spread(*x), x[0], 3))
 
-    with pytest.raises(TraceError, match="start it with limbs.each"):
+    with pytest.raises(TraceError, match=r"start it with limbs\.each"):
         trace(f, x=4)
     with pytest.raises(TraceError, match="2 to 8 numbers"):
         trace(lambda x: spread(*x), x=9)
