@@ -13,8 +13,8 @@ from condyle.simulate import folded_world, solver
 from condyle.simulate.kernels import Stepper, rollout, step
 from condyle.tape.backends.cuda import device_form
 from condyle.tape.function import Function
-from condyle.tape.limbs import has_limbs
-from condyle.tape.ptx import lanes_of, ptx_source
+from condyle.tape.limbs import has_limbs, lanes_of
+from condyle.tape.ptx import ptx_source
 from condyle.tape.trace import Rows, trace_values
 
 AGREE = 1e-9  # of two orders of the same sums, relative to the largest change of a state

@@ -17,10 +17,10 @@ from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
 from condyle.tape.cuda_driver import Buffer, Code, Device, device
 from condyle.tape.lean import is_condition, lean
-from condyle.tape.limbs import carried_together
+from condyle.tape.limbs import carried_together, lanes_of
 from condyle.tape.ops import OPS
 from condyle.tape.passes import lower
-from condyle.tape.ptx import ENTRY, THREADS, lanes_of, ptx_source
+from condyle.tape.ptx import ENTRY, THREADS, ptx_source
 from condyle.tape.tape import Block, Tape, run_time_rows
 from condyle.tape.trace_cache import source_hash
 
