@@ -138,6 +138,8 @@ def merged(values: Sequence[Any]) -> Any:
     """A number of each limb, of one for each; arrays entry by entry."""
     if values[0] is None:
         return None
+    if len(values) == 1:
+        return values[0]
     if not isinstance(values[0], np.ndarray):
         return _merged_number(values)
     rows = [np.ravel(value).tolist() for value in values]

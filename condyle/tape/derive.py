@@ -13,6 +13,7 @@ from condyle.tape.dead_code import dead_code
 from condyle.tape.forward import TableTangent, Tangent, forward
 from condyle.tape.graph import Graph
 from condyle.tape.inline import inline
+from condyle.tape.limbs import unrolled
 from condyle.tape.loop import columns as columns_of
 from condyle.tape.loop import repeat
 from condyle.tape.reverse import TableAdjoint, reverse
@@ -161,7 +162,8 @@ def trace_inside(function: Callable[..., Any], /, **shapes: Shape) -> tuple[Tape
     with recording(graph):
         outputs, results = outputs_of(graph, function(**arguments))
     inputs = (*ports, *([Port("around", (len(graph.captured),))] if graph.captured else []))
-    return Tape("inner", dead_code(graph.block(results)), inputs, tuple(outputs)), [Scalar(around, k) for k in graph.captured]
+    block = dead_code(unrolled(graph.block(results)))
+    return Tape("inner", block, inputs, tuple(outputs)), [Scalar(around, k) for k in graph.captured]
 
 
 def jacobian_at_zero(function: Callable[[Any], dict[str, Any]], n: int) -> dict[str, np.ndarray]:
@@ -189,7 +191,7 @@ def _build(tape: Tape, name: str, extra: tuple[Port, ...], build: Callable[[Grap
     params = [param for p in inputs for param in port_params(graph, p)]
     with recording(graph):
         ports, results = outputs_of(graph, build(graph, params))
-    return Tape(name, dead_code(graph.block(results)), inputs, tuple(ports))
+    return Tape(name, dead_code(unrolled(graph.block(results))), inputs, tuple(ports))
 
 
 def _rows_by(tape: Tape, outputs: Sequence[Port], inputs: Sequence[Port], mode: str) -> Callable[[list[Any]], dict[str, Any]]:

@@ -69,7 +69,7 @@ class Library:
         self.name, self.number = name, number
         self._constants: dict[tuple[int, str], tuple[Any, Any]] = {}
         if self.name == "torch":
-            self.torch, self.place = import_module("torch"), f"cuda:{number}"
+            self.torch = import_module("torch")
             return
         try:
             self.cupy = import_module("cupy")
@@ -105,7 +105,7 @@ class Library:
         try:
             if self.name == "torch":
                 kind = self.torch.float64 if precision == "f64" else self.torch.float32
-                return self.torch.empty(sizes, dtype=kind, device=self.place).permute(order)
+                return self.torch.empty(sizes, dtype=kind, device=f"cuda:{self.number}").permute(order)
             with self.cupy.cuda.Device(self.number):
                 return self.cupy.empty(sizes, dtype=DTYPES[precision].name).transpose(order)
         except Exception as error:
@@ -118,7 +118,7 @@ class Library:
         try:
             if self.name == "torch":
                 # from memory that is not pinned the stream would be waited for
-                return self.torch.from_numpy(array).pin_memory().to(self.place, non_blocking=True)
+                return self.torch.from_numpy(array).pin_memory().to(f"cuda:{self.number}", non_blocking=True)
             with self.cupy.cuda.Device(self.number):
                 return self.cupy.asarray(array)
         except Exception as error:

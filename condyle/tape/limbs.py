@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from condyle.errors import TraceError
 from condyle.tape.dead_code import dead_code
 from condyle.tape.ops import LIMBS
 from condyle.tape.tape import Block, Loop, Node, limb_counts
@@ -36,6 +37,8 @@ def unrolled(block: Block) -> Block:
     """The block with the operations of each limb written out (kept)."""
     if not has_limbs(block):
         return block
+    if any(node.op == "limb" for node in block.nodes):
+        raise TraceError("where derivatives are taken, no number of each limb may come from outside; pick it for each limb before")
     known: Block | None = block.__dict__.get("_unrolled")
     if known is None:
         known = block.__dict__["_unrolled"] = _Unroller(block, [[k] for k in range(block.params)]).block()

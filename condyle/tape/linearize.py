@@ -16,6 +16,7 @@ from condyle.tape.fingerprint import fingerprint
 from condyle.tape.forward import TableTangent, forward
 from condyle.tape.function import Function
 from condyle.tape.graph import Graph
+from condyle.tape.limbs import unrolled
 from condyle.tape.ops import TABLES
 from condyle.tape.scalar import Scalar, constant
 from condyle.tape.table import Table, current, recording
@@ -56,7 +57,7 @@ def _parts_and_jacobians(function: Callable[..., Any], args: list[Any]) -> tuple
     one = Scalar(around, around.const(1.0))
     tangents: list[Any] = [{k: one} for k in range(len(flat))]
     tangents += [TableTangent(None, {}) if isinstance(x, Table) else {} for x in captured]
-    values, moves = forward(dead_code(graph.block(places)), [*flat, *captured], tangents)
+    values, moves = forward(dead_code(unrolled(graph.block(places))), [*flat, *captured], tangents)
     rest, rest_moves = iter(values), iter(moves)
     found: list[list[Any]] = [[] for _ in range(1 + len(args))]
     for part in parts:
