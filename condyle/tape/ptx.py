@@ -25,11 +25,13 @@ from condyle.tape.dead_code import dead_code
 from condyle.tape.interpret import Ieee
 from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
 from condyle.tape.passes import operations_used
+from condyle.tape.staging import SYNC, Stage
 from condyle.tape.tape import RUN_TIME, Block, Loop, Tape, by_port, last_uses, limb_counts
 
 VERSION, ENTRY = "7.8", "kernel"
 THREADS = 128  # of a block, at most
 WORDS = 3  # of each port: address, bytes from state to state, bytes from entry to entry
+MOST_REGISTERS = 255  # of a thread
 ALL = "0xffffffff"  # threads of a warp
 TOGETHER = 32  # sums over limbs that are made at once, at most
 LOCAL = 480 * 1024  # bytes of local memory that a thread can have, about
@@ -45,13 +47,20 @@ def lanes_of(block: Block) -> int:
     return 1 << (most - 1).bit_length()
 
 
-def ptx_source(tape: Tape, precision: str, *, sm: int = 70, strided: Collection[int] = ()) -> str:
+def ptx_source(
+    tape: Tape,
+    precision: str,
+    *,
+    sm: int = 70,
+    strided: Collection[int] = (),
+    staged: Collection[int] = (),
+) -> str:
     """PTX text of a lowered tape, for GPUs of compute capability `sm` / 10 and newer.
 
     `strided`: the ports, inputs before outputs, whose entries lie at equal distances, such as states side by side; those of the
-    others lie one after the other.
+    others lie one after the other. `staged`: those of them whose rows pass through shared memory (staging.py).
     """
-    return PtxKernel(tape, precision, strided=strided).source(sm)
+    return PtxKernel(tape, precision, strided=strided, staged=staged).source(sm)
 
 
 def in_order(block: Block, done: int | None) -> list[int]:
@@ -72,7 +81,7 @@ class Column:
     """Where a column of a table lies: entry r at  base + (stride * r + offset) * (bytes of an entry)."""
 
     base: str  # register with an address
-    space: str  # "local", "global.nc", or "global" for outputs
+    space: str  # "local", "shared", "global.nc", or "global" for outputs
     stride: int
     offset: int
     entry_bytes: str | None = None  # register with the bytes from entry to entry, if a constant does not do
@@ -113,7 +122,7 @@ class PortEntry:
 class PtxKernel:
     """One kernel being written."""
 
-    def __init__(self, tape: Tape, precision: str, *, strided: Collection[int] = ()) -> None:
+    def __init__(self, tape: Tape, precision: str, *, strided: Collection[int] = (), staged: Collection[int] = ()) -> None:
         if missing := ", ".join(sorted(operations_used(tape.block).intersection(ELEMENTARY))):
             raise BackendError(f"{tape.name}: PTX has exact operations only; lower {missing} first (passes.lower)")
         self.tape, self.type, self.strided = tape, precision, strided
@@ -130,6 +139,7 @@ class PtxKernel:
         self.rows = self.state = ""
         self.lanes = lanes_of(tape.block)
         self.lane, self.lane_bits, self.storing = "", list[str](), dict[int, str]()
+        self.stage, self.finish = Stage(self, staged) if staged else None, ""
         self.limb_constants: dict[tuple[str, ...], int] = {}
         self.limb_base = ""  # register with the address of the thread's limb in the table of constants
         self._function(dead_code(tape.block))
@@ -143,12 +153,18 @@ class PtxKernel:
         """The whole module."""
         words = WORDS * (len(self.tape.inputs) + len(self.tape.outputs))
         head = [f".version {VERSION}", f".target sm_{sm}", ".address_size 64", *self.globals]
+        if self.stage is not None:
+            head.append(".extern .shared .align 16 .b8 stage[];")
         if self.lanes > 1:
             numbers = [x for row in self.limb_constants for x in row] or [self.number(0.0)]
             head.append(f".global .align 8 .{self.type} limbs[{len(numbers)}] = {{{', '.join(numbers)}}};")
         entry = f".visible .entry {ENTRY}(.param .align 8 .b8 ports[{8 * words}], .param .u64 states, .param .u64 rows)"
         registers = [f".reg .{kind} {REGISTERS[kind]}<{n + 1}>;" for kind, n in self.counts.items()]
-        return "\n".join([*head, entry, f".maxntid {THREADS}", "{", *registers, *self.areas, *self.lines, "ret;", "}"]) + "\n"
+        limits = [f".maxntid {THREADS}"]
+        if self.type == "f64" and self.lanes == 1:
+            # the compiler may choose much fewer, and spill far more
+            limits.append(f".maxnreg {MOST_REGISTERS}")
+        return "\n".join([*head, entry, *limits, "{", *registers, *self.areas, *self.lines, "ret;", "}"]) + "\n"
 
     # ---- instructions
 
@@ -315,6 +331,10 @@ class PtxKernel:
             if port.table and p not in stored:
                 width = port.columns
                 self.copy(tables[results[0]], [replace(outputs[p], stride=width, offset=c) for c in range(width)])
+        if self.stage is not None and self.finish:
+            self.do(f"{self.finish}:")
+            self.do(SYNC)
+            self.stage.copy(range(len(self.tape.inputs), len(ports)), back=True)
 
     def _begin(self) -> None:
         """The number of the thread's state; threads beyond the last state end here."""
@@ -324,6 +344,15 @@ class PtxKernel:
         self.state = self.put(f"add.u64 {{r}}, {wide}, {own};", "b64")
         states = self.put("ld.param.u64 {r}, [states];", "b64")
         self.rows = self.put("ld.param.u64 {r}, [rows];", "b64")
+        if self.stage is not None:
+            self.stage.begin(states)
+            self.stage.copy(range(len(self.tape.inputs)), back=False)
+            self.do(SYNC)
+            # all threads of a warp take part in the copies
+            beyond = self.put(f"setp.ge.u64 {{r}}, {self.state}, {states};", "pred")
+            self.finish = self.label() if any(p >= len(self.tape.inputs) for p in self.stage.regions) else ""
+            self.do(f"@{beyond} bra {self.finish};" if self.finish else f"@{beyond} ret;")
+            return
         if self.lanes == 1:
             beyond = self.put(f"setp.ge.u64 {{r}}, {self.state}, {states};", "pred")
             self.do(f"@{beyond} ret;")
@@ -346,6 +375,8 @@ class PtxKernel:
 
     def port(self, p: int, *, output: bool) -> Column:
         """Where the entries of a port lie for the thread's state."""
+        if self.stage is not None and p in self.stage.regions:
+            return Column(self.stage.row(p), "shared", 1, 0)
         words = [
             self.put(f"ld.param.u64 {{r}}, [ports+{8 * (WORDS * p + k)}];", "b64")
             for k in range(WORDS if p in self.strided else 2)
