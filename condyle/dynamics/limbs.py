@@ -25,7 +25,7 @@ PART = 0.4  # of the coordinates, that are those of limbs at least
 class Limbs:
     """The coordinates of the whole robot, and of each limb in the same order."""
 
-    whole: tuple[int, ...]
+    trunk: tuple[int, ...]
     limbs: tuple[tuple[int, ...], ...]
 
     @property
@@ -36,23 +36,23 @@ class Limbs:
     @property
     def coordinates(self) -> int:
         """How many coordinates the robot has."""
-        return len(self.whole) + self.count * len(self.limbs[0])
+        return len(self.trunk) + self.count * len(self.limbs[0])
 
     def pattern(self, ancestor_dofs: list[list[int]]) -> list[list[int]]:
         """The ancestors of each folded coordinate, of those of all."""
-        place = {k: i for i, k in enumerate((*self.whole, *self.limbs[0]))}
+        place = {k: i for i, k in enumerate((*self.trunk, *self.limbs[0]))}
         return [[place[j] for j in ancestor_dofs[k]] for k in place]
 
     def place(self, i: int, j: int) -> tuple[int, int]:
         """The entry of a folded matrix that stands for one of the matrix of all coordinates."""
-        found = {k: n for n, k in enumerate(self.whole)}
+        found = {k: n for n, k in enumerate(self.trunk)}
         for limb in self.limbs:
-            found |= {k: len(self.whole) + n for n, k in enumerate(limb)}
+            found |= {k: len(self.trunk) + n for n, k in enumerate(limb)}
         return max(found[i], found[j]), min(found[i], found[j])
 
     def path(self, path: Sequence[int], limb: int) -> tuple[int, ...]:
         """Coordinates of the whole robot and of one limb, among the folded ones."""
-        place = {k: i for i, k in enumerate((*self.whole, *self.limbs[limb]))}
+        place = {k: i for i, k in enumerate((*self.trunk, *self.limbs[limb]))}
         return tuple(place[k] for k in path)
 
     def owner(self, path: Sequence[int]) -> int | None:
@@ -65,17 +65,17 @@ class Limbs:
     def fold(self, a: Array) -> Array:
         """One entry per coordinate, folded."""
         own = [spread(*[a[limb[i]] for limb in self.limbs]) for i in range(len(self.limbs[0]))]
-        return as_array([*[a[k] for k in self.whole], *own])
+        return as_array([*[a[k] for k in self.trunk], *own])
 
     def fold_matrix(self, M: Array) -> Array:
         """A symmetric matrix of all coordinates without entries between limbs, folded."""
-        n, m = len(self.whole), len(self.limbs[0])
+        n, m = len(self.trunk), len(self.limbs[0])
         out = np.zeros((n + m, n + m), dtype=object)
-        for i, a in enumerate(self.whole):
-            out[i, :n] = [M[a, b] for b in self.whole]
+        for i, a in enumerate(self.trunk):
+            out[i, :n] = [M[a, b] for b in self.trunk]
         for i in range(m):
             for j in range(n):
-                out[n + i, j] = out[j, n + i] = spread(*[M[limb[i], self.whole[j]] for limb in self.limbs])
+                out[n + i, j] = out[j, n + i] = spread(*[M[limb[i], self.trunk[j]] for limb in self.limbs])
             for j in range(i + 1):
                 out[n + i, n + j] = out[n + j, n + i] = spread(*[M[limb[i], limb[j]] for limb in self.limbs])
         return out
@@ -83,20 +83,20 @@ class Limbs:
     def unfold(self, a: Array) -> Array:
         """One entry per coordinate of the robot, from folded ones."""
         out = np.zeros(self.coordinates, dtype=object)
-        out[list(self.whole)] = a[: len(self.whole)]
-        for i, x in enumerate(a[len(self.whole) :]):
+        out[list(self.trunk)] = a[: len(self.trunk)]
+        for i, x in enumerate(a[len(self.trunk) :]):
             out[[limb[i] for limb in self.limbs]] = picks(x, self.count)
         return out
 
     def unfold_matrix(self, M: Array) -> Array:
         """A symmetric matrix of all coordinates, from a folded one."""
-        n, out = len(self.whole), np.zeros((self.coordinates, self.coordinates), dtype=object)
-        for i, a in enumerate(self.whole):
-            out[a, list(self.whole)] = M[i, :n]
+        n, out = len(self.trunk), np.zeros((self.coordinates, self.coordinates), dtype=object)
+        for i, a in enumerate(self.trunk):
+            out[a, list(self.trunk)] = M[i, :n]
         for i in range(n, len(M)):
             for j in range(i + 1):
                 for limb, x in zip(self.limbs, picks(M[i, j], self.count), strict=True):
-                    a, b = limb[i - n], self.whole[j] if j < n else limb[j - n]
+                    a, b = limb[i - n], self.trunk[j] if j < n else limb[j - n]
                     out[a, b] = out[b, a] = x
         return out
 
@@ -104,7 +104,7 @@ class Limbs:
 
     def times(self, M: Array, x: Array) -> Array:
         """M x."""
-        n = len(self.whole)
+        n = len(self.trunk)
         own, partial, limb = M[:n, :n] @ x[:n], M[:n, n:] @ x[n:], M[n:] @ x
         return np.concatenate([own + [sum_over(term, self.count) for term in partial], limb])
 
@@ -114,11 +114,11 @@ class Limbs:
 
     def sum(self, a: Array) -> Any:
         """The sum over all coordinates of the robot."""
-        return sum_of_all(a, [0 if k < len(self.whole) else self.count for k in range(len(a))])
+        return sum_of_all(a, [0 if k < len(self.trunk) else self.count for k in range(len(a))])
 
     def varying(self, a: Array) -> Array:
         """Folded numbers where a loop starts: those of limbs may differ from now on."""
-        return as_array([x if k < len(self.whole) else each(x, self.count) for k, x in enumerate(a)])
+        return as_array([x if k < len(self.trunk) else each(x, self.count) for k, x in enumerate(a)])
 
 
 def joined(link: Link, value: Any) -> Any:

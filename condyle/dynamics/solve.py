@@ -87,7 +87,7 @@ class TreeFactor:
                 descendants[j].append(i)
         columns = range(width)
         # those of a limb first, then those of the whole robot, to which all limbs add before
-        whole = n if self.limbs is None else len(self.limbs.whole)
+        whole = n if self.limbs is None else len(self.limbs.trunk)
         for j in reversed(range(n)):
             for i in [i for i in reversed(descendants[j]) if i >= whole]:
                 for c in columns:
@@ -148,7 +148,7 @@ def tree_factor(model: Model, M: Array) -> TreeFactor:
 
 def joining(limbs: Limbs | None, i: int, j: int) -> int:
     """How many limbs add to an entry of the folded coordinate j what they have at i: none if both are of a limb, or of none."""
-    return limbs.count if limbs is not None and i >= len(limbs.whole) > j else 0
+    return limbs.count if limbs is not None and i >= len(limbs.trunk) > j else 0
 
 
 def _less(entry: Any, term: Any, limbs: int) -> Any:
@@ -163,7 +163,7 @@ def pattern_factor(ancestors_of: list[list[int]], M: Array, limbs: Limbs | None 
     L = np.zeros((n, n), dtype=object)
     inverse = np.zeros(n, dtype=object)
     for k in reversed(range(n)):
-        if limbs is not None and k == len(limbs.whole) - 1:
+        if limbs is not None and k == len(limbs.trunk) - 1:
             H[: k + 1, : k + 1] = all_summed(H[: k + 1, : k + 1])
         inverse[k] = 1.0 / H[k, k]
         for i in ancestors_of[k]:

@@ -28,7 +28,7 @@ class Constraint:
     mass: float  # effective mass
     velocity_scale: float  # velocity change by gravity in one step
     idle: Any = None  # of a joint limit: 1 where its force is zero in this step, else 0
-    whole: int = 0  # coordinates, the first ones, of the whole robot, where the others are those of each limb (limbs.py)
+    trunk: int = 0  # coordinates, the first ones, of the whole robot, where the others are those of each limb (limbs.py)
     limbs: int = 0  # the number of limbs, each of which has such a constraint; 0 for one of the whole robot
 
     def velocity(self, v: Array) -> Array:
@@ -47,7 +47,7 @@ class Constraint:
         force = impulse if self.C is None else self.C.T @ impulse
         for column, k in enumerate(self.path):
             more = sign * (self.J[:, column] @ force)
-            into[k] = with_term(into[k], more, self.limbs) if k < self.whole else into[k] + more
+            into[k] = with_term(into[k], more, self.limbs) if k < self.trunk else into[k] + more
 
     def add_stiffness(self, stiffness: Array, H: Array) -> None:
         """Add J^T C^T Sigma C J to H."""
@@ -60,7 +60,7 @@ class Constraint:
         for a, i in enumerate(self.path):
             for b, j in enumerate(self.path[: a + 1]):
                 more = self.J[:, a] @ SJ[:, b]
-                H[i, j] = with_term(H[i, j], more, self.limbs) if max(i, j) < self.whole else H[i, j] + more
+                H[i, j] = with_term(H[i, j], more, self.limbs) if max(i, j) < self.trunk else H[i, j] + more
                 H[j, i] = H[i, j]
 
 

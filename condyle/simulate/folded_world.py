@@ -72,7 +72,7 @@ class FoldedWorld(World):
 
     def over_coordinates(self, of: Any, terms: list[Any]) -> Any:
         """of(terms), one for each coordinate of the robot, where of(a + b) = of(a) + of(b)."""
-        n = len(self.limbs.whole)
+        n = len(self.limbs.trunk)
         return of(terms[:n]) + sum_over(of(terms[n:]), self.limbs.count)
 
     # ---- numbers of a step
@@ -89,9 +89,9 @@ class FoldedWorld(World):
     def controls(self, u: Array) -> Array:
         """Controls, folded."""
         place = {k: j for j, k in enumerate(self.of.actuated)}
-        n, out = len(self.limbs.whole), []
+        n, out = len(self.limbs.trunk), []
         for k in self.actuated:
-            own = [self.limbs.whole[k]] if k < n else [limb[k - n] for limb in self.limbs.limbs]
+            own = [self.limbs.trunk[k]] if k < n else [limb[k - n] for limb in self.limbs.limbs]
             out.append(u[place[own[0]]] if len(own) == 1 else spread(*[u[place[i]] for i in own]))
         return as_array(out)
 
@@ -149,15 +149,15 @@ class FoldedWorld(World):
 
     def separate(self, b: Constraint) -> list[Constraint]:
         """A constraint of each limb as one for each, or the one of the whole robot."""
-        n, limbs = len(self.limbs.whole), self.limbs
+        n, limbs = len(self.limbs.trunk), self.limbs
         if max(b.path) < n:
-            return [replace(b, path=tuple(limbs.whole[k] for k in b.path))]
+            return [replace(b, path=tuple(limbs.trunk[k] for k in b.path))]
         laws = _separate({f.name: getattr(b.law, f.name) for f in fields(b.law)}, limbs.count)
         names = ("J", "C", "max_speed", "mass", "velocity_scale", "idle")
         numbers = _separate({name: getattr(b, name) for name in names}, limbs.count)
         out = []
         for limb, law, own in zip(limbs.limbs, laws, numbers, strict=True):
-            path = tuple(limbs.whole[k] if k < n else limb[k - n] for k in b.path)
+            path = tuple(limbs.trunk[k] if k < n else limb[k - n] for k in b.path)
             out.append(replace(b, law=replace(b.law, **law), path=path, **own))
         return out
 
@@ -189,7 +189,7 @@ def folded(world: World) -> FoldedWorld | None:
     actuated = None if limbs is None else _actuated(world, limbs)
     if limbs is None or links is None or points is None or actuated is None:
         return None
-    groups = [(k,) for k in limbs.whole] + [tuple(limb[i] for limb in limbs.limbs) for i in range(len(limbs.limbs[0]))]
+    groups = [(k,) for k in limbs.trunk] + [tuple(limb[i] for limb in limbs.limbs) for i in range(len(limbs.limbs[0]))]
     joints = [_merged_fields([world.joints[k] for k in group]) for group in groups]
     if any(joint is None for joint in joints):
         return None
@@ -230,8 +230,8 @@ def _point_groups(world: World, links: tuple[tuple[int, ...], ...]) -> tuple[tup
 
 def _actuated(world: World, limbs: Limbs) -> tuple[int, ...] | None:
     """Folded coordinates with motors; None if a motor is missing in some limb."""
-    n, motors = len(limbs.whole), set(world.actuated)
-    out = [i for i, k in enumerate(limbs.whole) if k in motors]
+    n, motors = len(limbs.trunk), set(world.actuated)
+    out = [i for i, k in enumerate(limbs.trunk) if k in motors]
     for i in range(len(limbs.limbs[0])):
         found = {limb[i] in motors for limb in limbs.limbs}
         if len(found) != 1:

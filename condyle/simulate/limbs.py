@@ -33,7 +33,7 @@ def grouped(limbs: Limbs, constraints: Sequence[Constraint]) -> list[list[int]] 
 def fold_constraints(limbs: Limbs, constraints: Sequence[Constraint]) -> Constraint:
     """One constraint for all limbs, or the one of the whole robot."""
     if len(constraints) == 1:
-        return replace(constraints[0], path=limbs.path(constraints[0].path, 0), whole=len(limbs.whole))
+        return replace(constraints[0], path=limbs.path(constraints[0].path, 0), trunk=len(limbs.trunk))
     first = constraints[0]
     laws = [b.law for b in constraints]
     law = replace(first.law, **{f.name: merged([getattr(law, f.name) for law in laws]) for f in fields(first.law)})
@@ -41,7 +41,7 @@ def fold_constraints(limbs: Limbs, constraints: Sequence[Constraint]) -> Constra
         name: merged([getattr(b, name) for b in constraints])
         for name in ("J", "C", "max_speed", "mass", "velocity_scale", "idle")
     }
-    return replace(first, law=law, path=limbs.path(first.path, 0), whole=len(limbs.whole), limbs=limbs.count, **numbers)
+    return replace(first, law=law, path=limbs.path(first.path, 0), trunk=len(limbs.trunk), limbs=limbs.count, **numbers)
 
 
 def _kind(b: Constraint, path: tuple[int, ...]) -> Any:

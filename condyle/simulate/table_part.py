@@ -397,7 +397,7 @@ class TablePart:
         """The entries of H that the rows add to."""
         if self.limbs is None:
             return [H[i, j] for i, j in self.places]
-        n, limbs = len(self.limbs.whole), self.limbs.count
+        n, limbs = len(self.limbs.trunk), self.limbs.count
         return [0.0 if max(i, j) < n else each(0.0, limbs) for i, j in self.places]
 
     def put_entries(self, entries: list[Any], H: Array) -> None:

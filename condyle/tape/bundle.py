@@ -141,7 +141,7 @@ def _compiled(tape: Tape, precision: str, target: str) -> tuple[dict[str, Any], 
     low = lower(tape, precision)
     kind, _, of = target.partition(":")
     if kind == "cuda":
-        from condyle.tape.backends.cuda import device_form
+        from condyle.tape.partition import device_form
 
         # one kernel for rows and for states side by side
         form, ports = device_form(tape, precision), range(len(low.inputs) + len(low.outputs))

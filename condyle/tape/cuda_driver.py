@@ -156,12 +156,12 @@ class Code:
             driver().call("cuModuleLoadData", byref(self._module), cubin)
             driver().call("cuModuleGetFunction", byref(self._function), self._module, entry.encode())
 
-    def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0) -> None:
-        """Queue the kernel on a stream; nothing waits for it."""
+    def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0, shared: int = 0) -> None:
+        """Queue the kernel on a stream; nothing waits for it. `shared`: bytes of shared memory of a block."""
         memory = ctypes.create_string_buffer(ports, len(ports))
         words = [c_uint64(n) for n in numbers]
         arguments = (c_void_p * (1 + len(words)))(ctypes.addressof(memory), *[ctypes.addressof(word) for word in words])
-        size = [c_uint(n) for n in (blocks, 1, 1, threads, 1, 1, 0)]
+        size = [c_uint(n) for n in (blocks, 1, 1, threads, 1, 1, shared)]
         with self.device.current():
             driver().call("cuLaunchKernel", self._function, *size, c_void_p(stream), arguments, None)
 

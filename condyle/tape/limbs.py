@@ -38,7 +38,9 @@ def unrolled(block: Block) -> Block:
     if not has_limbs(block):
         return block
     if any(node.op == "limb" for node in block.nodes):
-        raise TraceError("where derivatives are taken, no number of each limb may come from outside; pick it for each limb before")
+        raise TraceError(
+            "where derivatives are taken, no number of each limb may come from outside; pick it for each limb before"
+        )
     known: Block | None = block.__dict__.get("_unrolled")
     if known is None:
         known = block.__dict__["_unrolled"] = _Unroller(block, [[k] for k in range(block.params)]).block()

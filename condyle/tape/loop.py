@@ -31,7 +31,7 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
     reads = sum(t.columns for t in tables)
     counter = Scalar(inner, inner.param())
     inner.counters[counter.index] = (0.0, count - 1.0 if count != RUN_TIME else inf)
-    carried = [_carried(inner, x) for x in start]
+    carried = [_body_value(inner, x) for x in start]
     entries = [Scalar(inner, inner.param()) for _ in range(reads)]
     with recording(inner):
         carry, row = body(counter, carried, entries)
@@ -51,7 +51,7 @@ def repeat(count: int, start: list[Any], tables: list[Table], body: Body, *, rev
     return final, Table(outer, outer.record("slice", (node,), (0, writes)), (count, writes))
 
 
-def _carried(inner: Graph, start: Any) -> Any:
+def _body_value(inner: Graph, start: Any) -> Any:
     """What a body is given for a carried value that starts so."""
     if isinstance(start, Table):
         return Table(inner, inner.input(start.rows, start.columns), start.shape)
@@ -59,11 +59,11 @@ def _carried(inner: Graph, start: Any) -> Any:
     return Scalar(inner, inner.limb(limbs) if limbs else inner.param())
 
 
-def check_limbs(inner: Graph, carried: list[Any], results: list[int], carries: int) -> None:
+def check_limbs(inner: Graph, given: list[Any], results: list[int], carries: int) -> None:
     """Raise if a carried number becomes one of each limb, or a row, or what ends a loop, is one of each limb."""
     for k, r in enumerate(results):
         limbs = inner.limbs.get(r)
-        if limbs and (k >= carries or inner.limbs.get(carried[k].index) != limbs):
+        if limbs and (k >= carries or inner.limbs.get(given[k].index) != limbs):
             what = "what a loop writes, or ends by," if k >= carries else "a carried value that starts as a number of the robot"
             raise TraceError(f"{caller()}: {what} cannot differ by limb; pick or sum over the limbs, or start it with limbs.each")
 

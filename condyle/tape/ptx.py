@@ -13,8 +13,6 @@ a warp leaves a loop when all its states are done.
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,30 +20,37 @@ from functools import partial
 from condyle.errors import BackendError
 from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
 from condyle.tape.dead_code import dead_code
-from condyle.tape.interpret import Ieee
 from condyle.tape.limbs import lanes_of
-from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
+from condyle.tape.ops import ELEMENTARY, OPS
 from condyle.tape.passes import operations_used
+from condyle.tape.ptx_writer import ALL, REGISTERS, Column, PtxTable, PtxWriter
+from condyle.tape.staging import SYNC, Stage
 from condyle.tape.tape import RUN_TIME, Block, Loop, Tape, by_port, last_uses, limb_counts
 
 VERSION, ENTRY = "7.8", "kernel"
 THREADS = 128  # of a block, at most
 WORDS = 3  # of each port: address, bytes from state to state, bytes from entry to entry
-ALL = "0xffffffff"  # threads of a warp
+MOST_REGISTERS = 255  # of a thread
 TOGETHER = 32  # sums over limbs that are made at once, at most
 LOCAL = 480 * 1024  # bytes of local memory that a thread can have, about
-REGISTERS = {"pred": "%p", "f64": "%d", "f32": "%f", "b32": "%r", "b64": "%l"}
 
 Value = str | Callable[[], str]  # a register or constant, or what loads it when it is first used
 
 
-def ptx_source(tape: Tape, precision: str, *, sm: int = 70, strided: Collection[int] = ()) -> str:
+def ptx_source(
+    tape: Tape,
+    precision: str,
+    *,
+    sm: int = 70,
+    strided: Collection[int] = (),
+    staged: Collection[int] = (),
+) -> str:
     """PTX text of a lowered tape, for GPUs of compute capability `sm` / 10 and newer.
 
     `strided`: the ports, inputs before outputs, whose entries lie at equal distances, such as states side by side; those of the
-    others lie one after the other.
+    others lie one after the other. `staged`: those of them whose rows pass through shared memory (staging.py).
     """
-    return PtxKernel(tape, precision, strided=strided).source(sm)
+    return PtxKernel(tape, precision, strided=strided, staged=staged).source(sm)
 
 
 def in_order(block: Block, done: int | None) -> list[int]:
@@ -62,37 +67,6 @@ def in_order(block: Block, done: int | None) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Column:
-    """Where a column of a table lies: entry r at  base + (stride * r + offset) * (bytes of an entry)."""
-
-    base: str  # register with an address
-    space: str  # "local", "global.nc", or "global" for outputs
-    stride: int
-    offset: int
-    entry_bytes: str | None = None  # register with the bytes from entry to entry, if a constant does not do
-
-
-@dataclass(frozen=True)
-class PtxTable:
-    """A table: its columns, its number of rows, and whether it may be written to."""
-
-    columns: list[Column]
-    rows: int
-    mutable: bool = True
-
-    @property
-    def bases(self) -> set[str]:
-        """The areas of memory in which it lies."""
-        return {column.base for column in self.columns}
-
-    @property
-    def contiguous(self) -> bool:
-        """Whether it is one stretch of memory, row after row."""
-        first, width = self.columns[0], len(self.columns)
-        return self.columns == [replace(first, stride=width, offset=first.offset + c) for c in range(width)]
-
-
-@dataclass(frozen=True)
 class PortEntry:
     """An entry of an input, loaded when it is first used."""
 
@@ -104,28 +78,18 @@ class PortEntry:
         return self.kernel.load(self.column, self.entry)
 
 
-class PtxKernel:
-    """One kernel being written."""
+class PtxKernel(PtxWriter):
+    """One kernel being written: the blocks and loops of a tape."""
 
-    def __init__(self, tape: Tape, precision: str, *, strided: Collection[int] = ()) -> None:
+    def __init__(self, tape: Tape, precision: str, *, strided: Collection[int] = (), staged: Collection[int] = ()) -> None:
         if missing := ", ".join(sorted(operations_used(tape.block).intersection(ELEMENTARY))):
             raise BackendError(f"{tape.name}: PTX has exact operations only; lower {missing} first (passes.lower)")
-        self.tape, self.type, self.strided = tape, precision, strided
-        self.bytes = 8 if precision == "f64" else 4
-        self.lines: list[str] = []
-        self.globals: list[str] = []
-        self.areas: list[str] = []  # declarations of local memory
-        self.local = 0  # bytes of it
-        self.counts = dict.fromkeys(REGISTERS, 0)
-        self.labels = 0
+        super().__init__(precision, lanes_of(tape.block))
+        self.tape, self.strided = tape, strided
         self.written: dict[str, list[Column]] = {}  # where each loop writes its columns, by its place in the tape
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
-        self.templates = self._templates()
-        self.rows = self.state = ""
-        self.lanes = lanes_of(tape.block)
-        self.lane, self.lane_bits, self.storing = "", list[str](), dict[int, str]()
-        self.limb_constants: dict[tuple[str, ...], int] = {}
-        self.limb_base = ""  # register with the address of the thread's limb in the table of constants
+        self.state = ""
+        self.stage, self.finish = Stage(self, staged) if staged else None, ""
         self._function(dead_code(tape.block))
         if self.local > LOCAL:
             raise BackendError(
@@ -137,145 +101,18 @@ class PtxKernel:
         """The whole module."""
         words = WORDS * (len(self.tape.inputs) + len(self.tape.outputs))
         head = [f".version {VERSION}", f".target sm_{sm}", ".address_size 64", *self.globals]
+        if self.stage is not None:
+            head.append(".extern .shared .align 16 .b8 stage[];")
         if self.lanes > 1:
             numbers = [x for row in self.limb_constants for x in row] or [self.number(0.0)]
             head.append(f".global .align 8 .{self.type} limbs[{len(numbers)}] = {{{', '.join(numbers)}}};")
         entry = f".visible .entry {ENTRY}(.param .align 8 .b8 ports[{8 * words}], .param .u64 states, .param .u64 rows)"
         registers = [f".reg .{kind} {REGISTERS[kind]}<{n + 1}>;" for kind, n in self.counts.items()]
-        return "\n".join([*head, entry, f".maxntid {THREADS}", "{", *registers, *self.areas, *self.lines, "ret;", "}"]) + "\n"
-
-    # ---- instructions
-
-    def register(self, kind: str) -> str:
-        """A new register."""
-        self.counts[kind] += 1
-        return f"{REGISTERS[kind]}{self.counts[kind]}"
-
-    def put(self, text: str, kind: str) -> str:
-        """Write an instruction with a new register as its result: `text` has {r} for it."""
-        r = self.register(kind)
-        self.lines.append(text.format(r=r))
-        return r
-
-    def do(self, text: str) -> None:
-        """Write an instruction."""
-        self.lines.append(text)
-
-    def label(self) -> str:
-        """A new label."""
-        self.labels += 1
-        return f"L{self.labels}"
-
-    def number(self, value: float | int) -> str:
-        """A constant: its bits in hexadecimal, or a word."""
-        if isinstance(value, int):
-            return str(value)
-        exact = Ieee(single=self.type == "f32").number(value)
-        if self.type == "f32":
-            return f"0f{struct.pack('>f', exact).hex().upper()}"
-        return f"0d{struct.pack('>d', exact).hex().upper()}"
-
-    def _templates(self) -> dict[str, str]:
-        """PTX text of every exact operation, without what depends on its operands."""
-        digits, bias = (52, 1023) if self.type == "f64" else (23, 127)
-        fields = {
-            **{"T": self.type, "X": f"b{8 * self.bytes}", "I": f"s{8 * self.bytes}", "U": f"u{8 * self.bytes}"},
-            **{"bias": str(bias), "digits": str(digits), "exponent_mask": str(2 * bias + 1)},
-            "pow2_low": self.number(1.0 - bias),
-            "pow2_high": self.number(float(bias)),
-            "pow2_magic": self.number(float(2**digits + 2 ** (digits - 1))),
-            "logb_or": str((bias + digits) << digits),
-            "logb_minus": self.number(float(2**digits + bias)),
-            "widen": "mov.f64" if self.type == "f64" else "cvt.f64.f32",
-        }
-        return {
-            name: re.sub(r"\{(\w+)\}", lambda m: fields.get(m[1], m[0]), op.ptx) for name, op in OPS.items() if op.ptx is not None
-        }
-
-    def operation(self, op: str, operands: list[str]) -> str:
-        """Write an arithmetic operation; returns its register."""
-        if op == "div" and operands[0] == self.number(1.0):
-            # rounded to nearest as a division is, with fewer instructions
-            return self.put(f"rcp.rn.{self.type} {{r}}, {operands[1]};", self.type)
-        kinds = {"p": "pred", "v": self.type, "x": f"b{8 * self.bytes}", "d": "f64", "l": "b64", "w": "b32"}
-        result = self.register({BOOL: "pred", INT: "b32"}.get(OPS[op].gives, self.type))
-        names = {"r": result, **dict(zip("abc", operands, strict=False))}
-
-        def name(match: re.Match[str]) -> str:
-            if match[1] not in names:
-                names[match[1]] = self.register(kinds[match[1][0]])
-            return names[match[1]]
-
-        self.lines += re.sub(r"\{(\w+)\}", name, self.templates[op]).split("\n")
-        return result
-
-    # ---- memory
-
-    def place(self, column: Column, row: int | str) -> str:
-        """The address of an entry, as an operand of a load or store: a row is a number, or a register with one."""
-        if column.entry_bytes is not None:
-            index = self.entry_index(column, row)
-            address = self.put(f"mad.lo.s64 {{r}}, {column.entry_bytes}, {index}, {column.base};", "b64")
-            return f"[{address}]"
-        if isinstance(row, int):
-            return f"[{column.base}+{(column.stride * row + column.offset) * self.bytes}]"
-        address = self.put(f"mad.lo.s64 {{r}}, {row}, {column.stride * self.bytes}, {column.base};", "b64")
-        return f"[{address}+{column.offset * self.bytes}]"
-
-    def entry_index(self, column: Column, row: int | str) -> str:
-        """stride * row + offset, a number or a register."""
-        if isinstance(row, int):
-            return str(column.stride * row + column.offset)
-        if column.stride == 1 and column.offset == 0:
-            return row
-        return self.put(f"mad.lo.s64 {{r}}, {row}, {column.stride}, {column.offset};", "b64")
-
-    def load(self, column: Column, row: int | str) -> str:
-        """The entry of a row."""
-        return self.put(f"ld.{column.space}.{self.type} {{r}}, {self.place(column, row)};", self.type)
-
-    def store(self, column: Column, row: int | str, value: str, lane: int = 0) -> None:
-        """Write the entry of a row; of an output by one thread of a state, that of a limb."""
-        guard = f"@{self.stores(lane)} " if self.lanes > 1 and column.space == "global" else ""
-        self.do(f"{guard}st.{column.space}.{self.type} {self.place(column, row)}, {value};")
-
-    def stores(self, lane: int) -> str:
-        """Whether a thread writes outputs for this limb."""
-        return self.storing[lane]
-
-    def area(self, entries: int) -> str:
-        """Local memory for some entries: the register with its address."""
-        name = f"area{len(self.areas)}"
-        self.areas.append(f".local .align 8 .b8 {name}[{entries * self.bytes}];")
-        self.local += entries * self.bytes
-        return self.put(f"mov.u64 {{r}}, {name};", "b64")
-
-    def new_table(self, rows: int, columns: int) -> PtxTable:
-        """A table in memory of its own."""
-        base = self.area(rows * columns)
-        return PtxTable([Column(base, "local", columns, c) for c in range(columns)], rows)
-
-    def counted(self, count: int | str, write: Callable[[str], None]) -> None:
-        """A loop with a counter; `write` is given its register."""
-        i, label = self.put("mov.u64 {r}, 0;", "b64"), self.label()
-        self.do(f"{label}:")
-        write(i)
-        self.do(f"add.s64 {i}, {i}, 1;")
-        again = self.put(f"setp.lt.s64 {{r}}, {i}, {count};", "pred")
-        self.do(f"@{again} bra {label};")
-
-    def copy(self, source: PtxTable, target: list[Column]) -> None:
-        """Copy a table, row after row."""
-
-        def row(i: str) -> None:
-            for each, column in zip(target, source.columns, strict=True):
-                self.store(each, i, self.load(column, i))
-
-        self.counted(self.count(source.rows), row)
-
-    def count(self, rows: int) -> int | str:
-        """A number of rows, which may be known when the kernel runs."""
-        return self.rows if rows == RUN_TIME else rows
+        limits = [f".maxntid {THREADS}"]
+        if self.type == "f64" and self.lanes == 1:
+            # the compiler may choose much fewer, and spill far more
+            limits.append(f".maxnreg {MOST_REGISTERS}")
+        return "\n".join([*head, entry, *limits, "{", *registers, *self.areas, *self.lines, "ret;", "}"]) + "\n"
 
     # ---- the kernel
 
@@ -309,6 +146,10 @@ class PtxKernel:
             if port.table and p not in stored:
                 width = port.columns
                 self.copy(tables[results[0]], [replace(outputs[p], stride=width, offset=c) for c in range(width)])
+        if self.stage is not None and self.finish:
+            self.do(f"{self.finish}:")
+            self.do(SYNC)
+            self.stage.copy(range(len(self.tape.inputs), len(ports)), back=True)
 
     def _begin(self) -> None:
         """The number of the thread's state; threads beyond the last state end here."""
@@ -318,6 +159,15 @@ class PtxKernel:
         self.state = self.put(f"add.u64 {{r}}, {wide}, {own};", "b64")
         states = self.put("ld.param.u64 {r}, [states];", "b64")
         self.rows = self.put("ld.param.u64 {r}, [rows];", "b64")
+        if self.stage is not None:
+            self.stage.begin(states)
+            self.stage.copy(range(len(self.tape.inputs)), back=False)
+            self.do(SYNC)
+            # all threads of a warp take part in the copies
+            beyond = self.put(f"setp.ge.u64 {{r}}, {self.state}, {states};", "pred")
+            self.finish = self.label() if any(p >= len(self.tape.inputs) for p in self.stage.regions) else ""
+            self.do(f"@{beyond} bra {self.finish};" if self.finish else f"@{beyond} ret;")
+            return
         if self.lanes == 1:
             beyond = self.put(f"setp.ge.u64 {{r}}, {self.state}, {states};", "pred")
             self.do(f"@{beyond} ret;")
@@ -340,6 +190,8 @@ class PtxKernel:
 
     def port(self, p: int, *, output: bool) -> Column:
         """Where the entries of a port lie for the thread's state."""
+        if self.stage is not None and p in self.stage.regions:
+            return Column(self.stage.row(p), "shared", 1, 0)
         words = [
             self.put(f"ld.param.u64 {{r}}, [ports+{8 * (WORDS * p + k)}];", "b64")
             for k in range(WORDS if p in self.strided else 2)
@@ -450,31 +302,6 @@ class PtxKernel:
             return None
         return self.load(replace(column, stride=step, offset=places[0]), self.wide_lane)
 
-    def spread(self, numbers: list[str]) -> str:
-        """The number of the thread's limb; threads without a limb have that of the last one."""
-        numbers = numbers + numbers[-1:] * (self.lanes - len(numbers))
-        if all(x.startswith(("0d", "0f")) for x in numbers):
-            row = self.limb_constants.setdefault(tuple(numbers), len(self.limb_constants))
-            return self.load(Column(self.limb_base, "global.nc", self.lanes, 0), row)
-        for bit in self.lane_bits:
-            pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-            numbers = [a if a == b else self.put(f"selp.{self.type} {{r}}, {b}, {a}, {bit};", self.type) for a, b in pairs]
-        return numbers[0]
-
-    def picked(self, x: str, limb: int) -> str:
-        """The number of one limb, for all threads of the state."""
-        return self.exchanged("idx", x, limb, (32 - self.lanes) << 8 | 31)
-
-    def exchanged(self, mode: str, x: str, lane: int, bounds: int) -> str:
-        """A number of another thread of the warp."""
-        words = ["b32"] if self.type == "f32" else ["b32", "b32"]
-        halves = [self.register(kind) for kind in words]
-        group = halves[0] if self.type == "f32" else f"{{{', '.join(halves)}}}"
-        self.do(f"mov.b{8 * self.bytes} {group}, {x};")
-        moved = [self.put(f"shfl.sync.{mode}.b32 {{r}}, {half}, {lane}, {bounds}, {ALL};", "b32") for half in halves]
-        group = moved[0] if self.type == "f32" else f"{{{{{', '.join(moved)}}}}}"
-        return self.put(f"mov.b{8 * self.bytes} {{r}}, {group};", self.type)
-
     def over_limbs(self, block: Block, nodes: list[int], values: dict[int, Value]) -> None:
         """Sums and maxima over the limbs, for all threads of the state: of pairs, then of pairs of pairs, and so on.
 
@@ -558,35 +385,6 @@ class PtxKernel:
         return str(self.integer(known, 0, counters)), (known.low, known.high)
 
     # ---- tables
-
-    def table(self, entries: list[str], columns: int) -> PtxTable:
-        """A table of values: constants in global memory, anything else in local memory."""
-        rows = len(entries) // columns
-        if entries and all(x.startswith(("0d", "0f")) for x in entries):
-            name = f"constants{len(self.globals)}"
-            self.globals.append(f".global .align 8 .{self.type} {name}[{len(entries)}] = {{{', '.join(entries)}}};")
-            base = self.put(f"mov.u64 {{r}}, {name};", "b64")
-            return PtxTable([Column(base, "global.nc", columns, c) for c in range(columns)], rows, mutable=False)
-        made = self.new_table(rows, columns)
-        for k, entry in enumerate(entries):
-            self.store(made.columns[k % columns], k // columns, entry)
-        return made
-
-    def filled(self, value: float, rows: int, columns: int) -> PtxTable:
-        """A table with one number in every entry."""
-        made, number = self.new_table(rows, columns), self.number(value)
-        entries = replace(made.columns[0], stride=1, offset=0)
-        self.counted(rows * columns, lambda i: self.store(entries, i, number))
-        return made
-
-    def reshaped(self, table: PtxTable, size: tuple[int, int]) -> PtxTable:
-        """The same entries in rows of another length, copied if they do not lie side by side."""
-        if not table.contiguous:
-            source, table = table, self.new_table(table.rows, len(table.columns))
-            self.copy(source, table.columns)
-        first = table.columns[0]
-        columns = [replace(first, stride=size[1], offset=first.offset + c) for c in range(size[1])]
-        return replace(table, columns=columns, rows=size[0])
 
     def writable(self, block: Block, i: int, table: int, tables: dict[int, PtxTable]) -> PtxTable:
         """The table, or a copy of it if node i must not write into it: it is read later, or it is not ours."""

@@ -1,6 +1,7 @@
 """A GPU in Python: it runs the PTX of condyle/tape/ptx.py, one thread after the other, on memory of this process.
 
-Threads that exchange numbers run in warps, instruction by instruction; all of a warp must take the same branches.
+Threads that exchange numbers run in warps, instruction by instruction; all of a warp must take the same branches. Threads that
+meet at barriers of their warp run from one to the next, each on its own, and share the shared memory of their block.
 
 Only the instructions that are written there are known, and each means what the PTX manual says: an independent check of the
 emitter on computers without a GPU. `Code` and `Device` take the places of those of condyle/tape/cuda_driver.py.
@@ -12,7 +13,7 @@ import ctypes
 import math
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from condyle.tape.interpret import Ieee
 WORD, LONG = 2**32, 2**64
 SIGNED = {"s64": 64, "s32": 32}
 TYPES: dict[str, Any] = {"f64": ctypes.c_double, "f32": ctypes.c_float, "u64": ctypes.c_uint64}
+TYPES |= {"b32": ctypes.c_uint32, "b64": ctypes.c_uint64}
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -70,14 +72,16 @@ def _number(text: str) -> Any:
 class Thread:
     """One thread of a launch."""
 
-    def __init__(self, program: Program, ports: bytes, numbers: Sequence[int], state: int, threads: int) -> None:
-        self.program, self.r = program, {}
+    def __init__(
+        self, program: Program, ports: bytes, numbers: Sequence[int], state: int, threads: int, shared: Any = None
+    ) -> None:
+        self.program, self.r, self.shared = program, {}, shared
         self.r |= {"%ctaid.x": state // threads, "%ntid.x": threads, "%tid.x": state % threads}
         self.parameters = {"ports": ports, "states": struct.pack("<Q", numbers[0]), "rows": struct.pack("<Q", numbers[1])}
         self.local = {name: ctypes.create_string_buffer(size) for name, size in program.areas.items()}
 
-    def run(self) -> None:
-        """All instructions until the end."""
+    def run(self) -> Iterator[int]:
+        """All instructions until the end; stops at every barrier of the warp, and gives its place."""
         at, code = 0, self.program.code
         while at < len(code):
             guard, name, operands = code[at]
@@ -88,6 +92,9 @@ class Thread:
                 return
             if name == "bra":
                 at = self.program.labels[operands[0]]
+            elif name == "bar.warp.sync":
+                assert guard is None and operands == ["0xffffffff"]
+                yield at
             else:
                 self.step(name, operands)
 
@@ -97,14 +104,35 @@ class Thread:
             return self.r[text]
         if text in self.local:
             return ctypes.addressof(self.local[text])
+        if text == "stage":
+            return 0  # addresses in shared memory are their own
         if text in self.program.constants:
             return ctypes.addressof(self.program.constants[text])
         return _number(text)
 
-    def address(self, text: str) -> int:
-        """[register + number]."""
+    def address(self, text: str, space: str, size: int) -> int:
+        """[register + number], where `size` bytes may begin."""
         base, _, offset = text[1:-1].partition("+")
-        return int(self.value(base)) + int(offset or 0)
+        found = int(self.value(base)) + int(offset or 0)
+        assert found % size == 0, f"{text} is not a multiple of {size}"
+        if space != "shared":
+            return found
+        assert 0 <= found <= len(self.shared) - size, f"{text} lies beyond the {len(self.shared)} bytes of shared memory"
+        return ctypes.addressof(self.shared) + found
+
+    def move(self, op: str, rest: list[str], operands: list[str]) -> None:
+        """A load or a store, of one number or of a vector."""
+        kind = TYPES[rest[-1]]
+        register, place = operands if op == "ld" else operands[::-1]
+        names = register[1:-1].split(", ") if register.startswith("{") else [register]
+        assert len(names) == 1 or rest[-2] == f"v{len(names)}"
+        start = self.address(place, rest[0], len(names) * ctypes.sizeof(kind))
+        for k, name in enumerate(names):
+            entry = kind.from_address(start + k * ctypes.sizeof(kind))
+            if op == "ld":
+                self.r[name] = entry.value
+            else:
+                entry.value = self.value(name)
 
     def step(self, name: str, operands: list[str]) -> None:
         """One instruction."""
@@ -113,10 +141,8 @@ class Thread:
         if op == "ld" and rest[0] == "param":
             base, _, offset = operands[1][1:-1].partition("+")
             self.r[operands[0]] = struct.unpack_from("<Q", self.parameters[base], int(offset or 0))[0]
-        elif op == "ld":
-            self.r[operands[0]] = TYPES[kind].from_address(self.address(operands[1])).value
-        elif op == "st":
-            TYPES[kind].from_address(self.address(operands[0])).value = self.value(operands[1])
+        elif op in ("ld", "st"):
+            self.move(op, rest, operands)
         elif op == "mov" and operands[0].startswith("{"):
             bits = _moved("b64", "", self.value(operands[1]))
             self.r |= dict(zip(operands[0][1:-1].split(", "), (bits % WORD, bits // WORD), strict=True))
@@ -187,7 +213,9 @@ def _integer(kind: str, a: int) -> int:
 def _integers(op: str, rest: list[str], kind: str, v: list[int]) -> int:
     size = 2 ** int(kind[1:])
     if op == "mad":
-        return (v[0] * v[1] + v[2]) % LONG
+        return (v[0] * v[1] + v[2]) % size
+    if op == "div":
+        return v[0] // v[1]
     if op == "mul" and rest[0] == "wide":
         return v[0] * v[1]
     if op == "mul":
@@ -255,16 +283,21 @@ class Code:
     def __init__(self, on: Any, cubin: bytes, entry: str) -> None:
         self.program = Program(cubin.decode())
 
-    def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0) -> None:
-        """Run every thread of every block."""
-        every = [Thread(self.program, ports, numbers, t, threads) for t in range(blocks * threads)]
+    def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0, shared: int = 0) -> None:
+        """Run every thread of every block; `shared`: bytes of shared memory of a block."""
+        memory = [ctypes.create_string_buffer(b"\xa5" * shared, shared) for _ in range(blocks)]
+        every = [Thread(self.program, ports, numbers, t, threads, memory[t // threads]) for t in range(blocks * threads)]
         if any(name.startswith(("shfl.", "vote.")) for _, name, _ in self.program.code):
             assert threads % 32 == 0
             for first in range(0, len(every), 32):
                 Warp(every[first : first + 32]).run()
             return
-        for thread in every:
-            thread.run()
+        for first in range(0, len(every), 32):
+            running = [thread.run() for thread in every[first : first + 32]]
+            while running:
+                places = [next(thread, None) for thread in running]
+                assert len(set(places) - {None}) <= 1, "threads of a warp wait at different barriers"
+                running = [thread for thread, place in zip(running, places, strict=True) if place is not None]
 
 
 class Device:
@@ -281,7 +314,7 @@ class Buffer:
     """Memory of this process."""
 
     def __init__(self, on: Any, size: int) -> None:
-        self.memory = np.full(max(size, 1), 0xA5, np.uint8)
+        self.size, self.memory = size, np.full(max(size, 1), 0xA5, np.uint8)
         self.address = self.memory.ctypes.data
 
     def fill(self, source: np.ndarray) -> None:

@@ -1,14 +1,22 @@
 """The cuda backend: PTX written from the tape, compiled by the driver of an NVIDIA GPU, one thread for each state.
 
+A large tape is several kernels (partition.py), compiled at the same time and queued one after the other.
+
 Given NumPy arrays it copies them to the GPU and the results back. Arrays that are on the GPU already need no copy: a function
 that is called with them runs there, whatever its backend (condyle/tape/device.py).
 """
 
 from __future__ import annotations
 
+import json
 import struct
-from dataclasses import replace
-from functools import cache
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -16,71 +24,103 @@ from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
 from condyle.tape.cuda_driver import Buffer, Code, Device, device
-from condyle.tape.lean import is_condition, lean
-from condyle.tape.limbs import carried_together, lanes_of
-from condyle.tape.ops import OPS
-from condyle.tape.passes import lower
+from condyle.tape.host_info import available_threads
+from condyle.tape.partition import KernelTape, partition
 from condyle.tape.ptx import ENTRY, THREADS, ptx_source
-from condyle.tape.tape import Block, Tape, run_time_rows
+from condyle.tape.staging import SHARED, WARP, staged_ports, warp_bytes
+from condyle.tape.tape import Tape, run_time_rows
 from condyle.tape.trace_cache import source_hash
 
-LEVEL = 1  # of the compiler: as fast as the highest one or faster for a thread for each state, in half of the time
-LIMB_LEVEL = 3  # with a thread for each limb
-WORTH = 2.0  # operations of all threads of a state, relative to those of one: less memory for each is worth more of them
-ITERATIONS, FEW_ITERATIONS = 8, 10  # of a loop that exits: as many are usual, or one if it has so few at most
+LEVEL = 1  # of the compiler: as fast as the highest one or faster for large kernels, in half of the time
+HIGH_LEVEL = 3  # with a thread for each limb, and for short kernels
 FEW, SMALL = 132 * THREADS, 32  # states below which blocks are small, to occupy all multiprocessors
 
 
-def usual_operations(block: Block) -> int:
-    """Operations of a state that solves without rare conditions, retries and refinements; each row of a run counts once."""
-    total = sum(node.op in OPS for node in block.nodes)
-    for loop in [node.data for node in block.nodes if node.op == "loop" and not is_condition(node.data)]:
-        times = max(loop.count, 1) if not loop.exits else 1 if loop.count <= FEW_ITERATIONS else min(loop.count, ITERATIONS)
-        total += times * usual_operations(loop.body)
-    return total
-
-
-def level_of(lanes: int) -> int:
+def level_of(lanes: int, *, short: bool = False) -> int:
     """The level of the compiler for a kernel with so many threads for each state."""
-    return LIMB_LEVEL if lanes > 1 else LEVEL
+    return HIGH_LEVEL if lanes > 1 or short else LEVEL
 
 
-def device_form(tape: Tape, precision: str) -> Tape:
-    """The lowered tape with lean loops, and with limbs side by side where that is less work, otherwise written out (kept)."""
-    known: dict[str, Tape] = tape.__dict__.setdefault("_device_form", {})
-    if precision not in known:
-        low, plain = lower(tape, precision, limbs=True), lower(tape, precision)
-        if low is not plain and lanes_of(low.block) * usual_operations(low.block) > WORTH * usual_operations(plain.block):
-            low = plain
-        block = carried_together(low.block) if low is not plain else low.block
-        known[precision] = replace(low, block=lean(block))
-    return known[precision]
+@dataclass(frozen=True)
+class Launch:
+    """A loaded kernel of a part of a tape, and what a launch of it needs to know."""
+
+    code: Code
+    ports: Sequence[int]  # its inputs and outputs: numbers of the ports of the whole tape; one more is what parts pass on
+    lanes: int = 1  # threads of a state
+    shared: int = 0  # bytes of shared memory of a warp
 
 
 class CudaKernel(Kernel):
-    """A tape as code of a GPU, for each set of ports whose entries do not lie one after the other."""
+    """A tape as code of a GPU: one kernel or several, for each set of ports whose entries do not lie one after the other."""
 
-    def __init__(self, tape: Tape, precision: str, on: Device, any_layout: Code | None = None, lanes: int = 0) -> None:
-        self.tape, self.precision, self.device, self.any_layout = tape, precision, on, any_layout
-        self.lanes = lanes or lanes_of(device_form(tape, precision).block)  # threads that compute one state
-        self._code: dict[tuple[int, ...], Code] = {}
+    def __init__(self, tape: Tape, precision: str, on: Device, any_layout: Code | None = None, lanes: int = 1) -> None:
+        self.tape, self.precision, self.device, self.any_layout, self.any_lanes = tape, precision, on, any_layout, lanes
+        self.size, self.ports = 8 if precision == "f64" else 4, len(tape.inputs) + len(tape.outputs)
+        self._launches: dict[tuple[int, ...], list[Launch]] = {}
+        self._passed: dict[int, Buffer] = {}
+        self._lock = Lock()
 
-    def code(self, strided: tuple[int, ...] = ()) -> Code:
-        """The loaded kernel, compiled now if it was never needed before; `any_layout` serves all layouts, where it is given."""
+    @cached_property
+    def parts(self) -> list[KernelTape]:
+        """The tape as the kernels compute it."""
+        return partition(self.tape, self.precision)
+
+    @cached_property
+    def described(self) -> list[dict[str, Any]]:
+        """What a launch needs to know of each part, without lowering the tape again."""
+        key = f"parts for cuda {source_hash('condyle.tape.partition')} {self.tape.hash} {self.precision}"
+        found = shared_cache().found(key, lambda: json.dumps([part.described() for part in self.parts]).encode())
+        parts: list[dict[str, Any]] = json.loads(found)
+        return parts
+
+    def launches(self, strided: tuple[int, ...] = ()) -> list[Launch]:
+        """The loaded kernels, compiled now if they were never needed before; `any_layout` serves all layouts, if it is given."""
         if self.any_layout is not None:
-            return self.any_layout
-        if strided not in self._code:
-            self._code[strided] = Code(self.device, cubin(self.tape, self.precision, self.device, strided), ENTRY)
-        return self._code[strided]
+            return [Launch(self.any_layout, range(self.ports), self.any_lanes)]
+        if strided not in self._launches:
+            with ThreadPoolExecutor(available_threads()) as pool:
+                loaded = list(pool.map(partial(self._loaded, strided), range(len(self.described))))
+            self._launches[strided] = loaded
+        return self._launches[strided]
+
+    def _loaded(self, strided: tuple[int, ...], k: int) -> Launch:
+        part, sm = self.described[k], self.device.capability
+        # what parts pass on lies side by side
+        own = tuple([i for i, p in enumerate(part["ports"]) if p in strided or p == self.ports])
+        staged = staged_ports(part["rows"], own, self.size)
+        key = f"cuda {source_hash('condyle.tape.ptx')} {part['hash']} {self.precision} {own} {tuple(staged)} {sm}"
+
+        def compiled() -> bytes:
+            with self._lock:
+                made = self.parts[k]
+                text = ptx_source(made.tape, self.precision, sm=sm, strided=own, staged=staged)
+            return self.device.compiled(text, level_of(part["lanes"], short=bool(part["rows"])))
+
+        code = Code(self.device, shared_cache().found(key, compiled), ENTRY)
+        return Launch(code, part["ports"], part["lanes"], warp_bytes(staged.values(), self.size))
 
     def launch(self, ports: list[tuple[int, int, int]], states: int, rows: int = 0, stream: int = 0) -> None:
         """Queue the computation: address, bytes from state to state and from entry to entry of each input and output."""
-        size = 8 if self.precision == "f64" else 4
-        strided = tuple([p for p, (_, _, entry) in enumerate(ports) if entry != size])
-        lanes = self.lanes
-        threads = SMALL if states * lanes < FEW else THREADS
-        words = struct.pack(f"<{3 * len(ports)}q", *[word for port in ports for word in port])
-        self.code(strided).launch(-(-states * lanes // threads), threads, words, (states, rows), stream)
+        launches = self.launches(tuple([p for p, (_, _, entry) in enumerate(ports) if entry != self.size]))
+        passed = 0 if self.any_layout is not None else max([part["passed"] for part in self.described])
+        # kernels of one call must not be queued between those of another that uses the same memory
+        with self._lock if passed else nullcontext():
+            if passed:
+                ports = [*ports, (self._memory(stream, states * passed * self.size), self.size, states * self.size)]
+            for each in launches:
+                threads = SMALL if states * each.lanes < FEW else THREADS
+                if each.shared:
+                    threads = WARP * min(threads // WARP, SHARED // each.shared)
+                words = struct.pack(f"<{3 * len(each.ports)}q", *[word for p in each.ports for word in ports[p]])
+                blocks, shared = -(-states * each.lanes // threads), threads // WARP * each.shared
+                each.code.launch(blocks, threads, words, (states, rows), stream, shared)
+
+    def _memory(self, stream: int, size: int) -> int:
+        """The address of memory for what parts pass on; kernels of a stream run in turn, and share it."""
+        if stream not in self._passed or self._passed[stream].size < size:
+            self._passed[stream] = Buffer(self.device, size)
+        return self._passed[stream].address
 
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         ports: list[tuple[int, int, int]] = []
@@ -98,20 +138,6 @@ class CudaKernel(Kernel):
             found = np.empty(array.shape, array.dtype)
             buffer.read(found)
             array[...] = found
-
-
-def cubin(tape: Tape, precision: str, on: Device, strided: tuple[int, ...]) -> bytes:
-    """Code of a GPU for a tape, from the cache if it was compiled before."""
-    lowering = f"lowered for cuda {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
-    lowered = shared_cache().found(lowering, lambda: device_form(tape, precision).hash.encode()).decode()
-    key = f"cuda {source_hash('condyle.tape.ptx')} {lowered} {precision} {strided} {on.capability}"
-
-    def compiled() -> bytes:
-        form = device_form(tape, precision)
-        source = ptx_source(form, precision, sm=on.capability, strided=strided)
-        return on.compiled(source, level_of(lanes_of(form.block)))
-
-    return shared_cache().found(key, compiled)
 
 
 class CudaBackend(Backend):
