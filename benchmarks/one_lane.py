@@ -1,4 +1,7 @@
-"""Nanoseconds per state of kernels of one lane, against the exported C compiled by gcc -O2."""
+"""Steps of one robot by three kernels; nanoseconds per state of kernels of one lane, against the exported C compiled by gcc -O2.
+
+A robot has its limbs in the lanes of a vector, or is the only state of a batch, or the state of a kernel of one lane.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 import condyle as cd
+from benchmarks import standing
 from benchmarks.measure import SECONDS, busy, c_library, gcc, race
-from condyle.tape.backends.cpu import aligned_memory
+from condyle.tape.backends.cpu import LimbKernels, aligned_memory
+from condyle.tape.fastcall import frame
 
 FLAGS = ("-O2", "-march=native", "-ffp-contract=off")
 OPERATIONS = 400_000  # of a batch, so that calling it costs nothing
+CALLS = 100  # of one step, so that the clock can measure them
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -36,10 +42,12 @@ def cases(tiny: bool) -> dict[str, cd.Function]:
 
 
 def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
-    """Print the table and return its numbers."""
+    """Print the tables and return their numbers."""
+    steps = [measure_step(name, world, 0.01 if tiny else SECONDS) for name, world in worlds(tiny).items()]
+    console.print(step_table(steps))
     if not gcc():
         console.print("gcc is not installed, so there is nothing to compare with")
-        return {"rows": []}
+        return {"rows": [], "steps": steps, "busy": busy()}
     rows = [measure(name, function, 0.01 if tiny else SECONDS) for name, function in cases(tiny).items()]
     table = Table(title=f"one lane, one thread ({busy()})", title_justify="left")
     for head in ("function", "operations", "ns/state", "ns/state gcc -O2", "time over gcc's"):
@@ -48,7 +56,7 @@ def run(console: Console, *, tiny: bool = False) -> dict[str, Any]:
         times = f"{row['condyle']:.0f}", f"{row['gcc']:.0f}", f"{row['condyle'] / row['gcc']:.2f}"
         table.add_row(row["function"], f"{row['operations']:,}", *times)
     console.print(table)
-    return {"rows": rows, "busy": busy()}
+    return {"rows": rows, "steps": steps, "busy": busy()}
 
 
 def measure(name: str, function: cd.Function, seconds: float) -> dict[str, Any]:
@@ -64,6 +72,70 @@ def measure(name: str, function: cd.Function, seconds: float) -> dict[str, Any]:
     if any(a.tobytes() != b.tobytes() for a, b in zip(ours, theirs, strict=True)):
         raise AssertionError(f"{name}: gcc's bits differ from ours")
     return {"function": name, "operations": tape.operations, **{who: 1e9 * t / n for who, t in times.items()}}
+
+
+# ---- one step of one robot
+
+
+def worlds(tiny: bool) -> dict[str, cd.Simulation]:
+    """Robots on four feet by name; ANYmal where example-robot-data is installed."""
+    ground = cd.Plane(friction=standing.FRICTION)
+    found = {"fourlimb": cd.Simulation(cd.load("fourlimb", "free"), standing.DT, ground, "foot_*")}
+    anymal = None if tiny else standing.anymal()
+    if not tiny:
+        found["pidog"] = cd.Simulation(cd.load("pidog"), standing.DT, ground, "*_foot")
+    return found | ({} if anymal is None else {"anymal": standing.simulation(anymal)})
+
+
+def on_its_feet(name: str, world: cd.Simulation) -> tuple[np.ndarray, np.ndarray]:
+    """(state, controls of one step) in which all feet touch the ground."""
+    if name == "anymal":
+        stance = standing.settled(world)
+        return stance.x, stance.u[None]
+    return world.stand(), np.zeros((1, world.nu))
+
+
+def measure_step(name: str, world: cd.Simulation, seconds: float) -> dict[str, Any]:
+    """Microseconds of one step by each kernel, after checking that all give the same bits."""
+    function = world._function("rollout", ("x", "us"), ("cpu", None, 1))
+    x, us = on_its_feet(name, world)
+    kernels, chosen = {}, function.kernel()
+    if isinstance(chosen, LimbKernels):
+        kernels["limbs in lanes"] = chosen.one
+    kernels["one state of a batch"] = chosen.many if isinstance(chosen, LimbKernels) else chosen
+    kernels["one lane"] = function.on("cpu", lanes=1, threads=1).kernel()
+    calls, results = {}, {}
+    for label, kernel in kernels.items():
+        calls[label], results[label] = single_call(kernel, [x, us])
+    times = race(calls, seconds)
+    if len({b"".join(a.tobytes() for a in arrays) for arrays in results.values()}) > 1:
+        raise AssertionError(f"{name}: the bits of the kernels differ")
+    u = us[0]
+    world.step(x, u)
+    calls = {"world.step": lambda: [world.step(x, u) for _ in range(CALLS)]}
+    return {"robot": name, **{k: 1e6 * t / CALLS for k, t in (times | race(calls, seconds)).items()}}
+
+
+def single_call(kernel: Any, inputs: list[np.ndarray]) -> tuple[Callable[[], object], list[np.ndarray]]:
+    """(some calls of the machine code for one state, where it writes the outputs)."""
+    words, outputs, scratch = frame(kernel)
+    words[1 : 1 + 2 * len(inputs) : 2] = [a.ctypes.data for a in inputs]
+    alive, address = (words, outputs, scratch, inputs), words.ctypes.data
+    return lambda: ([kernel.single(address) for _ in range(CALLS)], alive)[0], outputs
+
+
+def step_table(steps: list[dict[str, Any]]) -> Table:
+    """Microseconds of a step."""
+    table = Table(title=f"one step of one robot with contact, us ({busy()})", title_justify="left")
+    heads = ("limbs in lanes", "one state of a batch", "one lane", "world.step")
+    for head in ("robot", *heads):
+        table.add_column(head, justify="left" if head == "robot" else "right")
+    for row in steps:
+        table.add_row(row["robot"], *[f"{row[head]:.2f}" if head in row else "" for head in heads])
+    return table
+
+
+# ---- one lane
 
 
 def batch_call(kernel: Any, arrays: list[np.ndarray]) -> Callable[[], object]:

@@ -169,8 +169,8 @@ class Sampling(Solver):
 
     def compile(self) -> None:
         """Compile the kernels for one state now, and not with the first call."""
-        self.rollout.kernel("f32" if self.precision == np.float32 else "f64")
-        self._update_one.kernel()
+        self.rollout.kernel("f32" if self.precision == np.float32 else "f64").compile_for(self.samples)
+        self._update_one.kernel().compile_for(1)
 
     @cached_property
     def rollout(self) -> Function:

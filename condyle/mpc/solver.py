@@ -138,7 +138,7 @@ class Solver:
 
     def compile(self) -> None:
         """Compile the kernel for one state now, and not with the first call."""
-        self._one_state.kernel()
+        self._one_state.kernel().compile_for(1)
 
     def start(self, x: Any, u: Any = None) -> Plan:
         """A plan that stays at the state x (..., nx) with the control u: where a first solve starts."""

@@ -82,7 +82,7 @@ def _terms(block: Block, i: int, counters: dict[int, Range], depth: int) -> dict
     """{counter, or None for the constant: factor}."""
     op, args, data = block.nodes[i]
     if op == "const":
-        return {None: data} if abs(data) < 2.0**31 else None
+        return {None: data} if not isinstance(data, tuple) and abs(data) < 2.0**31 else None
     if i in counters:
         return {i: 1.0}
     if op not in ("add", "sub", "mul", "neg", "fma") or not depth:

@@ -72,7 +72,7 @@ class Assembler:
         self.names = [f"%{registers.letter}mm{k}" for k in range(registers.count)]
         self.temporary = registers.count - 1  # never allocated
         self.lines: list[str] = []
-        self.numbers: dict[int, int] = {}  # bits of a constant -> its position
+        self.numbers: dict[tuple[int, ...], int] = {}  # bits of a constant, or of one for each lane -> its position
         self.spills = 0
         self.pointers: dict[int, str] = {}  # part of scratch memory, of NEAR vectors -> the register that points to it
         sign = 1 << (8 * vector.bytes - 1)
@@ -96,21 +96,20 @@ class Assembler:
         ]
         word = ".quad" if self.vector.bytes == 8 else ".long"
         copies = 1 if self.registers.masks else max(self.registers.bytes, 16) // self.vector.bytes
-        pool = [f"{word} {', '.join([str(bits)] * copies)}" for bits in self.numbers]
+        pool = [f"{word} {', '.join(map(str, bits * (copies // len(bits))))}" for bits in self.numbers]
         return "\n".join([*head, *self.lines, *end, *pool, ".text"]).replace("numbers+", f"{name}.numbers+")
 
     # ---- memory
 
-    def number(self, value: float) -> str:
-        """A constant in memory."""
+    def number(self, value: float | tuple[float, ...]) -> str:
+        """A constant in memory, or one for each lane."""
         double = self.vector.precision == "f64"
-        (bits,) = struct.unpack(
-            "<Q" if double else "<I", struct.pack("<d" if double else "<f", Ieee(single=not double).number(value))
-        )
-        return self.pattern(bits)
+        numbers = [Ieee(single=not double).number(x) for x in (value if isinstance(value, tuple) else (value,))]
+        real, word = ("d", "Q") if double else ("f", "I")
+        return self.pattern(*struct.unpack(f"<{len(numbers)}{word}", struct.pack(f"<{len(numbers)}{real}", *numbers)))
 
-    def pattern(self, bits: int) -> str:
-        """Bits in memory, for every lane."""
+    def pattern(self, *bits: int) -> str:
+        """Bits in memory, the same for every lane, or for each lane."""
         at = self.numbers.setdefault(bits, len(self.numbers))
         if self.registers.masks:
             near = f"{(at - NEAR // 2) * self.vector.bytes}({CONSTANTS})"

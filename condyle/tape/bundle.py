@@ -38,10 +38,11 @@ from condyle.tape.device_call import device_call
 from condyle.tape.flat_code import Image, LoadedImage, linked
 from condyle.tape.function import Arguments, Function
 from condyle.tape.host_info import available_threads
+from condyle.tape.limbs import lanes_of
 from condyle.tape.parameter import parameter
 from condyle.tape.passes import lower
 from condyle.tape.progress import compiling
-from condyle.tape.ptx import ENTRY, lanes_of, ptx_source
+from condyle.tape.ptx import ENTRY, ptx_source
 from condyle.tape.tape import EXPECTED_ITERATIONS, Block, Port, Tape, operations
 
 MAGIC, VERSION = b"\x89CDB\r\n\x1a\n", 1

@@ -13,17 +13,18 @@ from types import MappingProxyType
 
 from condyle.tape.affine import affine_offset, body_counters, counter_range
 from condyle.tape.assemble import Assembler, Registers, straight_part
-from condyle.tape.emit_table import Counter, Memory, RowIndex, TableEmitter, Values
+from condyle.tape.emit_limbs import LimbEmitter
+from condyle.tape.emit_table import Counter, Memory, RowIndex, Values
 from condyle.tape.ir_writer import OpenLoop, VectorType
 from condyle.tape.layout import Cut, Scratch, WideScratch, assembled_runs, cut, start_is_last_use, weight
-from condyle.tape.ops import BOOL, INT, OPS, TABLES
+from condyle.tape.ops import BOOL, INT, LIMBS, OPS, TABLES
 from condyle.tape.tape import RUN_TIME, Block, Loop, last_uses
 from condyle.tape.target import Target
 
 COPIED_SLOTS = 32  # numbers that one function copies
 
 
-class BlockEmitter(TableEmitter):
+class BlockEmitter(LimbEmitter):
     """Writes blocks; `scratch` grows with what they need."""
 
     def __init__(self, vector: VectorType, target: Target) -> None:
@@ -74,10 +75,9 @@ class BlockEmitter(TableEmitter):
         for i in run:
             op, args, data = block.nodes[i]
             if op in OPS:
-                operands = [self.operand(block, a, values, plan) for a in args]
-                self.names += 1
-                values[i] = f"%t{self.names}"
-                self.lines.append(self.templates[op].format(r=values[i], **dict(zip("abc", operands, strict=False))))
+                values[i] = self.operation(op, *[self.operand(block, a, values, plan) for a in args])
+            elif op in LIMBS:
+                values[i] = self.limb_operation(block.nodes[i], [self.operand(block, a, values, plan) for a in args])
             elif op == "param" and data in params:
                 values[i] = params[data]
             elif op in TABLES and op not in ("slice", "after") and i not in self.tables:
@@ -114,8 +114,10 @@ class BlockEmitter(TableEmitter):
     @property
     def can_assemble(self) -> bool:
         """Whether there is assembly for the processor and the vectors that are computed with now."""
-        target = self.target
-        return bool(target.assembled) and not target.columns and Registers.of(self.type, target.assembled) is not None
+        target, registers = self.target, Registers.of(self.type, self.target.assembled)
+        # there, constants are the same in all lanes
+        limbs = target.limbs and registers is not None and registers.masks
+        return bool(target.assembled) and not target.columns and registers is not None and not limbs
 
     def runs_to_assemble(self, loop: Loop) -> list[range]:
         """The runs of a loop's body that are written in assembly: none if it is short, or if there is no assembly for it."""

@@ -9,10 +9,10 @@ from condyle.tape.ir_writer import IRWriter, VectorType
 from condyle.tape.layout import Cut, Scratch
 from condyle.tape.tape import Block, last_uses, table_size
 from condyle.tape.target import Target
-from condyle.tape.transpose import ColumnPorts, RowPorts
+from condyle.tape.transpose import ColumnPorts, LimbPorts, RowPorts
 
 Values = dict[int, str]  # node -> vector
-Ports = ColumnPorts | RowPorts
+Ports = ColumnPorts | RowPorts | LimbPorts
 COPIED_TOGETHER = 16  # entries that one round of a copying loop moves
 
 
@@ -84,24 +84,30 @@ class TableEmitter(IRWriter):
         self.inputs: dict[int, Memory] = {}
         self.counters: dict[int, Counter] = {}
         self.port_count = 0
+        self.scalars: dict[str, str] = {}  # vector of a number that was loaded by itself -> that number
 
     # ---- memory
 
     def ports(self) -> Ports:
         """Inputs and outputs as the target lays them out, for use in the current function."""
-        return ColumnPorts(self) if self.target.columns else RowPorts(self)
+        return self.port_layout(self)
+
+    @property
+    def port_layout(self) -> type[ColumnPorts] | type[RowPorts] | type[LimbPorts]:
+        """How inputs and outputs lie in memory."""
+        return LimbPorts if self.target.limbs else ColumnPorts if self.target.columns else RowPorts
 
     def shared_pointer(self, memory: Memory) -> str | None:
         """Pointer to the numbers that all lanes share; None for vectors of lanes."""
         if memory.port is None:
             return memory.shared
-        words, ports = (ColumnPorts if self.target.columns else RowPorts).WORDS, self.target.ports
+        words, ports = self.port_layout.WORDS, self.target.ports
         place = self.once(f"getelementptr i64, {ports} %ports, i64 {words * memory.port}")
         return self.once(f"load {self.target.data}, {ports} {place}")
 
     def run_time_rows(self) -> str:
         """The number of rows of the ports whose rows are known at run time: the word after those of the ports."""
-        words, ports = (ColumnPorts if self.target.columns else RowPorts).WORDS, self.target.ports
+        words, ports = self.port_layout.WORDS, self.target.ports
         place = self.once(f"getelementptr i64, {ports} %ports, i64 {words * self.port_count}")
         return self.once(f"load i64, {ports} {place}")
 
@@ -127,6 +133,13 @@ class TableEmitter(IRWriter):
         v, lanes = self.type.vector, self.type.lanes
         first = self.put(f"insertelement {v} poison, {self.type.element} {number}, i64 0")
         return self.put(f"shufflevector {v} {first}, {v} poison, <{lanes} x i32> zeroinitializer") if lanes > 1 else first
+
+    def operation(self, op: str, *operands: str) -> str:
+        """Write an arithmetic operation."""
+        self.names += 1
+        result = f"%t{self.names}"
+        self.lines.append(self.templates[op].format(r=result, **dict(zip("abc", operands, strict=False))))
+        return result
 
     # ---- entries
 
@@ -225,9 +238,7 @@ class TableEmitter(IRWriter):
                     total = self.put(f"call i64 @llvm.smin.i64(i64 {total}, i64 {rows - 1})")
                 return RowIndex(total, step)
         vector = self.operand(block, offset, values, plan)
-        self.names += 1
-        nearest = f"%t{self.names}"
-        self.lines.append(self.templates["rint"].format(r=nearest, a=vector))
+        nearest = self.operation("rint", vector)
         v, truths = self.type.vector, f"<{self.type.lanes} x i1>"
         number = self.put(f"fcmp ord {v} {nearest}, {nearest}")
         nearest = self.put(f"select {truths} {number}, {v} {nearest}, {v} zeroinitializer")
@@ -329,7 +340,7 @@ class TableEmitter(IRWriter):
     def entries(self, block: Block, i: int, values: Values, plan: Cut) -> Memory:
         """A table of values; one of numbers alone is part of the program and shared by all lanes."""
         _, args, (rows, columns) = block.nodes[i]
-        if all(block.nodes[a].op == "const" for a in args):
+        if all(block.nodes[a].op == "const" and not isinstance(block.nodes[a].data, tuple) for a in args):
             numbers = [self.type.number(block.nodes[a].data) for a in args]
             self.owners += 1
             name, kind = f"@table{self.owners}", f"[{len(args)} x {self.type.element}]"

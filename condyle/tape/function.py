@@ -107,7 +107,7 @@ class Function:
         outputs = self._arguments.outputs(lead, dtype, out, inputs)
         if len(outputs[0]):
             self.kernel(_PRECISION.get(dtype, "f64"))(inputs, outputs)
-            if self._fast is None and dtype == np.float64:
+            if self._fast is None and dtype == np.float64 and len(outputs[0]) == 1:
                 self._fast = self.fast_call()
                 if self._has_parameters and self._fast is not None:
                     self._fill_in_defaults(self._fast)

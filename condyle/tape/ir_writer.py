@@ -54,8 +54,10 @@ class VectorType:
         """A constant with the bits that a word can have."""
         return self.splat(2**32 - 1)
 
-    def splat(self, value: float | int) -> str:
-        """A constant in every lane; LLVM writes a word of 32 bits with its sign."""
+    def splat(self, value: float | int | tuple[float, ...]) -> str:
+        """A constant in every lane, or one for each; LLVM writes a word of 32 bits with its sign."""
+        if isinstance(value, tuple):
+            return f"<{', '.join(f'{self.element} {self.number(x)}' for x in value)}>"
         if isinstance(value, int):
             return f"splat ({self.integer} {value if self.integer == 'i64' or value < 2**31 else value - 2**32})"
         return f"splat ({self.element} {self.number(value)})"
@@ -181,8 +183,11 @@ class OpenLoop:
         """End the loop here if `done` holds in every lane; its values are then the carried ones."""
         label, truths = self.label, f"<{self.writer.type.lanes} x i1>"
         self.left = self.writer.label
+        all_done = f"call i1 @llvm.vector.reduce.and.v{self.writer.type.lanes}i1({truths} {done})"
+        if self.writer.target.limbs:  # one state: the same in all lanes
+            all_done = f"extractelement {truths} {done}, i64 0"
         self.writer.lines += [
-            f"%{label}.done = call i1 @llvm.vector.reduce.and.v{self.writer.type.lanes}i1({truths} {done})",
+            f"%{label}.done = {all_done}",
             f"br i1 %{label}.done, label %{label}.exit, label %{label}.rest",
             f"{label}.rest:",
         ]

@@ -25,6 +25,13 @@ def has_limbs(block: Block) -> bool:
     return known
 
 
+def lanes_of(block: Block) -> int:
+    """Lanes that hold a number of each limb: a power of two; 1 without limbs."""
+    loops = [lanes_of(node.data.body) for node in block.nodes if node.op == "loop"]
+    most = max([*limb_counts(block).values(), *loops], default=1)
+    return 1 << (most - 1).bit_length()
+
+
 def unrolled(block: Block) -> Block:
     """The block with the operations of each limb written out (kept)."""
     if not has_limbs(block):

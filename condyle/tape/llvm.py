@@ -1,4 +1,7 @@
-"""A lowered tape as LLVM text for any target: one function that computes lane blocks, each lane one state of the batch."""
+"""A lowered tape as LLVM text for any target: one function that computes lane blocks, each lane one state of the batch.
+
+For a target with `limbs`, a lane block is one state, and each lane one limb of it (emit_limbs.py).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 
 from condyle.tape.assemble import SUPPORTED, Assembler, Registers, supported
 from condyle.tape.emit_block import BlockEmitter
+from condyle.tape.emit_limbs import in_lanes
 from condyle.tape.emit_table import Memory, Ports, RowIndex, Values
 from condyle.tape.graph import collection_paused
 from condyle.tape.ir_writer import VectorType
@@ -14,7 +18,7 @@ from condyle.tape.layout import Cut, assembled_runs, cut, weight
 from condyle.tape.schedule import schedule
 from condyle.tape.tape import Block, Node, Port, Tape, by_port
 from condyle.tape.target import Target
-from condyle.tape.transpose import ColumnPorts, RowPorts, tile_starts
+from condyle.tape.transpose import ColumnPorts, LimbPorts, RowPorts, tile_starts
 
 PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 COPIED = 16  # entries that one lane copies at once
@@ -23,6 +27,8 @@ COPIED = 16  # entries that one lane copies at once
 def kernel_ir(tape: Tape, precision: str, lanes: int, target: Target) -> tuple[str, int]:
     """(LLVM text, bytes of scratch memory that one lane block needs) of a lowered tape for a target."""
     emitter = KernelEmitter(VectorType(precision, lanes), target)
+    if target.limbs:
+        tape = in_lanes(tape, lanes)
     with collection_paused():
         emitter.kernel(replace(tape, block=schedule(tape.block, target)))
     scratch = emitter.scratch.size * emitter.type.bytes * lanes
@@ -173,9 +179,10 @@ class KernelEmitter(BlockEmitter):
     def copy_port(self, p: int, area: int, size: int, *, store: bool) -> None:
         """An input into scratch memory, or an output from there, tile by tile."""
         with self.piece():
-            ports = RowPorts(self)
+            ports = self.ports()
+            assert not isinstance(ports, ColumnPorts)
             ports.point(p)
-            if self.type.lanes == 1:
+            if isinstance(ports, RowPorts) and self.type.lanes == 1:
                 ends = ports.start(p), self.place(area)
                 self.copy_row(*(ends if store else ends[::-1]), size)
                 return
@@ -202,7 +209,7 @@ class KernelEmitter(BlockEmitter):
         if rest:
             copy(str(many * COPIED), rest)
 
-    def copy_tile(self, ports: RowPorts, p: int, area: int, shift: str, width: int, *, store: bool) -> None:
+    def copy_tile(self, ports: RowPorts | LimbPorts, p: int, area: int, shift: str, width: int, *, store: bool) -> None:
         """`width` entries of a port."""
         first = self.place(self.put(f"add i64 {shift}, {area}"))
         places = [self.put(f"getelementptr {self.type.vector}, ptr {first}, i64 {k}") for k in range(width)]
@@ -292,7 +299,7 @@ class KernelEmitter(BlockEmitter):
         out = []
         for p, (port, results) in self.outputs(tape):
             if not port.table:
-                width = (ColumnPorts if self.target.columns else RowPorts).tile_width(port.size, self.type.lanes)
+                width = self.port_layout.tile_width(port.size, self.type.lanes)
                 out += [(p, first, results[first : first + width]) for first in tile_starts(port.size, width)]
         return out
 

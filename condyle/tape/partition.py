@@ -13,10 +13,9 @@ from typing import Any
 
 from condyle.tape.dead_code import dead_code
 from condyle.tape.lean import is_condition, lean
-from condyle.tape.limbs import carried_together, has_limbs, unrolled
+from condyle.tape.limbs import carried_together, has_limbs, lanes_of, unrolled
 from condyle.tape.ops import OPS
 from condyle.tape.passes import lower
-from condyle.tape.ptx import lanes_of
 from condyle.tape.tape import Block, Node, Port, Tape, limb_counts
 
 WORTH = 2.0  # operations of all threads of a state, relative to those of one: less memory for each is worth more of them

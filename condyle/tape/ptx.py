@@ -23,6 +23,7 @@ from condyle.errors import BackendError
 from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
 from condyle.tape.dead_code import dead_code
 from condyle.tape.interpret import Ieee
+from condyle.tape.limbs import lanes_of
 from condyle.tape.ops import BOOL, ELEMENTARY, INT, OPS
 from condyle.tape.passes import operations_used
 from condyle.tape.staging import SYNC, Stage
@@ -38,13 +39,6 @@ LOCAL = 480 * 1024  # bytes of local memory that a thread can have, about
 REGISTERS = {"pred": "%p", "f64": "%d", "f32": "%f", "b32": "%r", "b64": "%l"}
 
 Value = str | Callable[[], str]  # a register or constant, or what loads it when it is first used
-
-
-def lanes_of(block: Block) -> int:
-    """Threads that compute one state: a power of two, one for each limb; 1 without limbs."""
-    counts = [*limb_counts(block).values(), *[lanes_of(node.data.body) for node in block.nodes if node.op == "loop"]]
-    most = max(counts, default=1)
-    return 1 << (most - 1).bit_length()
 
 
 def ptx_source(

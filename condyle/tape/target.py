@@ -30,6 +30,7 @@ class Target:
     attributes: str = "nounwind noinline"  # of every function
     loops: bool = True
     # memory
+    limbs: bool = False  # lanes are the limbs of one state (emit_limbs.py), and a lane block is one state
     columns: bool = False  # a state is a row, tiles are transposed; if True a port is one column per entry (structure of arrays)
     data: str = "ptr"  # pointer type of inputs and outputs, with its address space
     ports: str = "ptr"

@@ -1,8 +1,13 @@
-"""Inputs and outputs in memory as vectors of lanes: rows, whose tiles are transposed, or columns (structure of arrays)."""
+"""Inputs and outputs in memory as vectors of lanes: rows, transposed in tiles; columns (structure of arrays); or one state."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from condyle.tape.ir_writer import IRWriter
+
+if TYPE_CHECKING:
+    from condyle.tape.emit_table import TableEmitter
 
 
 class Ports:
@@ -164,6 +169,50 @@ class RowPorts(Ports):
         lanes = ", ".join(f"i32 {first + k}" for k in range(width))
         kind = self.type.vector
         return self.writer.put(f"shufflevector {kind} {vector}, {kind} poison, <{width} x i32> <{lanes}>")
+
+
+class LimbPorts(Ports):
+    """One state in all lanes: (address, bytes from row to row). An entry is read into every lane, and written from the first."""
+
+    WORDS = 2
+
+    def __init__(self, writer: TableEmitter) -> None:
+        super().__init__(writer)
+        self.table_writer = writer
+        self.pointers: dict[int, str] = {}
+
+    @staticmethod
+    def tile_width(size: int, lanes: int) -> int:
+        """Entries of a port that are moved together: one."""
+        return 1
+
+    def point(self, port: int) -> None:
+        """Prepare the access to a port."""
+        base, stride = self.words(port)
+        offset = self.writer.put(f"mul i64 %b, {stride}")
+        self.pointers[port] = self.writer.put(f"getelementptr i8, {self.data} {base}, i64 {offset}")
+
+    def load(self, port: int, size: int, wanted: set[int], shift: str = "0") -> dict[int, str]:
+        """entry -> vector for the wanted ones of `size` entries that start `shift` entries into the port."""
+        found: dict[int, str] = {}
+        for k in sorted(wanted):
+            (place,) = self.places(port, k, shift)
+            number = self.writer.put(f"load {self.type.element}, {self.data} {place}, align {self.type.bytes}")
+            found[k] = self.table_writer.broadcast(number)
+            self.table_writer.scalars[found[k]] = number
+        return found
+
+    def store(self, port: int, vectors: list[str], shift: str = "0") -> None:
+        """Write one number per entry, `shift` entries into the port."""
+        for k, vector in enumerate(vectors):
+            (place,) = self.places(port, k, shift)
+            number = self.writer.put(f"extractelement {self.type.vector} {vector}, i64 0")
+            self.writer.do(f"store {self.type.element} {number}, {self.data} {place}, align {self.type.bytes}")
+
+    def places(self, port: int, start: int, shift: str) -> list[str]:
+        """Pointer to an entry."""
+        entry = str(start) if shift == "0" else self.writer.put(f"add i64 {shift}, {start}")
+        return [self.writer.put(f"getelementptr {self.type.element}, {self.data} {self.pointers[port]}, i64 {entry}")]
 
 
 def tile_starts(size: int, width: int) -> list[int]:

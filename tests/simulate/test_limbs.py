@@ -1,7 +1,6 @@
-"""A robot whose limbs are computed as one: the same step as without, limits and fallen robots included, and the same bits on a GPU."""
+"""A robot whose limbs are computed as one: the same step as without, and the same bits on a GPU."""
 
 from __future__ import annotations
-
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ from condyle.simulate import folded_world, solver
 from condyle.simulate.kernels import Stepper, rollout, step
 from condyle.tape.backends.cuda import device_form
 from condyle.tape.function import Function
-from condyle.tape.limbs import has_limbs
-from condyle.tape.ptx import lanes_of, ptx_source
+from condyle.tape.limbs import has_limbs, lanes_of
+from condyle.tape.ptx import ptx_source
 from condyle.tape.trace import Rows, trace_values
 
 AGREE = 1e-9  # of two orders of the same sums, relative to the largest change of a state
@@ -24,11 +23,15 @@ AGREE = 1e-9  # of two orders of the same sums, relative to the largest change o
 @pytest.fixture(scope="module")
 def worlds() -> dict[str, cd.Simulation]:
     """Quadrupeds: with equal limbs, with mirrored ones and a neck, with all points that can touch, on a slope, planar."""
+    heights = 0.01 * np.random.default_rng(0).normal(size=(9, 9))
+    field = cd.HeightField(heights, 0.1, (-0.4, -0.4))
     return {
         "fourlimb": cd.Simulation(cd.load("fourlimb"), 0.002, cd.Plane(0.7), "feet"),
         "pidog": cd.Simulation(cd.load("pidog"), 0.002, cd.Plane(0.5), "*_foot"),
         "pidog, all points": cd.Simulation(cd.load("pidog"), 0.002, cd.Plane(0.5)),
         "fourlimb on a slope": cd.Simulation(cd.load("fourlimb"), 0.002, cd.Slope(10.0, friction=0.7), "feet"),
+        "pidog on rough ground": cd.Simulation(cd.load("pidog"), 0.002, cd.Uneven(roughness=0.02, step=0.01), "*_foot"),
+        "pidog on a height field": cd.Simulation(cd.load("pidog"), 0.002, field, "*_foot"),
         "planar fourlimb": cd.Simulation(cd.load("fourlimb", "planar"), 0.002, cd.Plane(0.7), "feet"),
     }
 
@@ -53,7 +56,18 @@ def states(world: cd.Simulation, count: int = 24, seed: int = 0) -> tuple[np.nda
     return x, 0.1 * rng.normal(size=(count, world.nu))
 
 
-@pytest.mark.parametrize("name", ["fourlimb", "pidog", "pidog, all points", "fourlimb on a slope", "planar fourlimb"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fourlimb",
+        "pidog",
+        "pidog, all points",
+        "fourlimb on a slope",
+        "pidog on rough ground",
+        "pidog on a height field",
+        "planar fourlimb",
+    ],
+)
 def test_the_step_is_that_without_limbs(worlds: dict[str, cd.Simulation], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = worlds[name]
     x, u = states(world)

@@ -87,3 +87,34 @@ def test_out_of_one_state_is_written_and_checked() -> None:
     for wrong in (np.empty(3), np.empty(2, np.float32), np.empty(4)[::2], v):
         with pytest.raises(cd.ShapeError):
             robot.forward_dynamics(q, v, tau, out=wrong)
+
+
+# ---- robots with limbs
+
+
+ROBOTS: dict[str, tuple[str, float]] = {"fourlimb": ("foot_*", 0.2), "pidog": ("*_foot", 0.05)}
+
+
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ROBOTS)
+def test_limbs_side_by_side_have_the_bits_of_a_batch(name: str, precision: type) -> None:
+    """One robot takes another kernel than a batch if its limbs are alike; robots fall, touch the ground, and hit joint limits."""
+    feet, drop = ROBOTS[name]
+    robot = cd.load(name, "free")
+    world = cd.Simulation(robot, 0.004, cd.Plane(friction=0.8), feet)
+    rng = np.random.default_rng(3)
+    count, steps = 9, 12
+    q = np.tile(robot.neutral(), (count, 1))
+    lowest = min(robot.frame_pose(q[0], point)[1][2] for point in world.contact_names)
+    q[:, 2] += np.linspace(-lowest, drop - lowest, count)
+    q[:, 7:] += 0.3 * rng.normal(size=(count, q.shape[1] - 7))
+    x = world.state(q, 0.3 * rng.normal(size=(count, robot.nv))).astype(precision)
+    us = (0.01 * rng.normal(size=(count, steps, world.nu))).astype(precision)
+    together = world.rollout(x, us)
+    assert np.isfinite(together).all()
+    for k in range(count):
+        assert world.rollout(x[k], us[k]).tobytes() == together[k].tobytes()
+    state = x[0]
+    for k in range(steps):
+        state = world.step(state, us[0, k])
+        assert state.tobytes() == together[0, k + 1].tobytes()

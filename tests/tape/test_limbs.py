@@ -1,7 +1,8 @@
-"""Numbers of limbs, written out and side by side on a GPU (by the interpreter of PTX): the same bits."""
+"""Numbers of limbs: written out, side by side on a GPU (by the interpreter of PTX), in the lanes of a vector: the same bits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,19 +10,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tape.evaluation import reference
+from tape.evaluation import computed, reference
 from tape.ptx_interpreter import Code, Device
 from tape.random_tapes import same_bits
 
 import condyle as cd
 from condyle.errors import TraceError
+from condyle.tape.backends import cpu
+from condyle.tape.backends.reference import golden_tape
 from condyle.tape.function import Function
-from condyle.tape.limb_values import each, limb_count, limb_max, limb_sum, pick, picks, spread, sum_of_all
 from condyle.tape.lean import lean
-from condyle.tape.limbs import carried_together, has_limbs, unrolled
+from condyle.tape.limb_values import each, limb_count, limb_max, limb_sum, pick, picks, spread, sum_of_all
+from condyle.tape.limbs import carried_together, has_limbs, lanes_of, unrolled
+from condyle.tape.llvm import kernel_ir
 from condyle.tape.loop import loop, scan
 from condyle.tape.passes import lower
-from condyle.tape.ptx import lanes_of, ptx_source
+from condyle.tape.ptx import ptx_source
 from condyle.tape.tape import Tape
 from condyle.tape.trace import Rows, trace, trace_values
 
@@ -102,6 +106,109 @@ def test_the_same_bits_on_every_backend(limbs: int, precision: str) -> None:
         assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
 
 
+# ---- limbs in the lanes of a vector, on the cpu
+
+
+@pytest.fixture(params=[64, 32])
+def vector_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The processor as it is, and as if it had no vectors of 64 bytes."""
+    caches = (cpu.host, cpu.target, cpu._code_generator, cpu._check_processor)
+    if request.param == 32:
+        monkeypatch.setenv("CONDYLE_VECTOR_BYTES", "32")
+        for each in caches:
+            each.cache_clear()
+    if cpu.host().vector_bytes != request.param:
+        pytest.skip(f"the vectors of this processor have {cpu.host().vector_bytes} bytes")
+    yield request.param
+    monkeypatch.undo()
+    for each in caches:
+        each.cache_clear()
+
+
+CUTS: dict[str, dict[str, int]] = {
+    "whole": {},
+    "in pieces": {"uncut": 10, "piece": 5},
+    "assembled": {"uncut": 10, "straight_in_loops": 10, "assembled_run": 2, "straight_per_result": 0},
+}
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("limbs", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_limbs_in_lanes_have_the_bits_of_the_reference(
+    limbs: int, precision: str, cuts: dict[str, int], vector_bytes: int
+) -> None:
+    tape, arrays = solver_like(limbs), inputs(limbs, 11, precision)
+    expected = reference(lower(tape, precision), arrays)
+    low = lower(tape, precision, limbs=True)
+    text, scratch = kernel_ir(low, precision, lanes_of(low.block), replace(cpu.target(), limbs=True, **cuts))
+    kernel = cpu.CpuKernel(low, cpu.object_code(text), scratch, 1, low.operations)
+    found = computed(kernel, tape, arrays, arrays[0].dtype)
+    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_rows_whose_number_is_known_at_run_time(precision: str) -> None:
+    def f(x: Any, us: Any) -> Any:
+        def body(i: Any, state: Any, u: Any) -> Any:
+            each_limb = np.sin(spread(*state[:3])) * 0.5 + spread(*u)
+            state = np.array([*picks(each_limb, 3), state[3] + limb_sum(each_limb * each_limb)])
+            return state, np.array([limb_max(each_limb), state[3]])
+
+        return scan(body, x, us)
+
+    function = Function(trace_values(f, x=4, us=Rows(None, 3)))
+    dtype = np.float64 if precision == "f64" else np.float32
+    rng = np.random.default_rng(0)
+    x, us = rng.normal(size=(9, 4)).astype(dtype), rng.normal(size=(9, 7, 3)).astype(dtype)
+    kernels = function.kernel(precision)
+    assert isinstance(kernels, cpu.LimbKernels)
+    together, expected = function(x, us), function.on("reference")(x, us)
+    alone = [function(x[k], us[k]) for k in range(9)]
+    for port, wanted in enumerate(expected):
+        assert same_bits(together[port], wanted)
+        assert same_bits(np.array([found[port] for found in alone]), wanted)
+
+
+def test_what_is_called_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[bool] = []
+    original = cpu.cached_kernel
+
+    def counted(tape: Tape, precision: str, lanes: int, threads: int, limbs: bool = False) -> cpu.CpuKernel:
+        if tape.name != golden_tape().name:
+            compiled.append(limbs)
+        return original(tape, precision, lanes, threads, limbs)
+
+    monkeypatch.setattr(cpu, "cached_kernel", counted)
+    tape, (x, y, t) = solver_like(4), inputs(4, 11, "f64")
+    t = t.reshape(-1, 4, 2)
+    function = Function(tape)
+    for _ in range(3):
+        function(x[0], y[0], t[0])
+    assert compiled == [True]
+    function(x, y, t)
+    assert compiled == [True, False]
+    other = Function(tape)
+    other(x, y, t)
+    assert compiled == [True, False, False]
+    # so many lanes: a state in each of them
+    Function(tape, lanes=4)(x[0], y[0], t[0])
+    assert compiled == [True, False, False, False]
+
+
+def test_limbs_are_written_out_where_moves_between_lanes_cost_more_than_they_save() -> None:
+    def moves(x: Any) -> Any:
+        a = spread(*x)
+        return np.array([limb_sum(a), limb_max(a), *picks(a * 2.0, 4)])
+
+    tape = trace_values(moves, x=4)
+    assert has_limbs(tape.block)
+    assert cpu.limb_lanes(tape, "f64") == (1, 0)
+    assert isinstance(Function(tape).kernel(), cpu.CpuKernel)
+    lanes, few = cpu.limb_lanes(solver_like(4), "f64")
+    assert lanes == 4 and few >= 1
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(2, 8), st.integers(0, 10**6))
 def test_written_out_limbs_have_the_values_of_numpy(limbs: int, seed: int) -> None:
@@ -138,7 +245,7 @@ def test_a_loop_says_what_is_missing_where_numbers_begin_to_differ_by_limb() -> 
     def f(x: Any) -> Any:
         return limb_sum(loop(lambda i, p: p + spread(*x), x[0], 3))
 
-    with pytest.raises(TraceError, match="start it with"):
+    with pytest.raises(TraceError, match=r"start it with limbs\.each"):
         trace(f, x=4)
     with pytest.raises(TraceError, match="2 to 8 numbers"):
         trace(lambda x: spread(*x), x=9)

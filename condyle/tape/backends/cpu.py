@@ -6,9 +6,10 @@ import ctypes
 import os
 import struct
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import count
 from typing import Any
 
@@ -18,8 +19,10 @@ from condyle.errors import BackendError
 from condyle.tape.backends.interface import Backend, FastCall, Kernel, Options
 from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
+from condyle.tape.emit_limbs import gains
 from condyle.tape.fastcall import DATA, layout_is_known
 from condyle.tape.host_info import available_threads
+from condyle.tape.limbs import has_limbs, lanes_of
 from condyle.tape.llvm import kernel_ir
 from condyle.tape.passes import lower
 from condyle.tape.tape import EXPECTED_ITERATIONS, Tape, operations, run_time_rows
@@ -33,6 +36,7 @@ ALIGN = 64  # bytes: scratch memory begins at a multiple of a vector's size
 SECONDS_PER_OPERATION = 0.3e-9  # for one lane block, before the kernel has been timed
 THREAD_PAYS = 100e-6  # s of work that each thread gets at least
 PIECES = 4  # pieces per thread, which even out the load
+FEW_PAY = 1.5  # times fewer operations from which on several states are computed one after the other, limbs side by side
 
 
 # ---- the processor
@@ -134,7 +138,10 @@ def load_object(code: bytes) -> Any:
 
 
 class CpuKernel(Kernel):
-    """Loaded object code. `batch` and `single` are its functions (target.py), `scratch` the bytes that one thread needs."""
+    """Loaded object code. `batch` and `single` are its functions (target.py), `scratch` the bytes that one thread needs.
+
+    `lanes`: the states of one lane block.
+    """
 
     def __init__(self, tape: Tape, code: bytes, scratch: int, lanes: int, expected_operations: int, threads: int = 1) -> None:
         self.tape, self.scratch, self.lanes, self.threads = tape, scratch, lanes, threads
@@ -191,6 +198,42 @@ class CpuKernel(Kernel):
         return fast_call(self, result, guarded=guarded)
 
 
+class LimbKernels(Kernel):
+    """Two kernels of a tape with limbs, each compiled when it is first needed.
+
+    `one` computes a state with its limbs side by side (emit_limbs.py), and is used for up to `few` states. `many` has a state in
+    each lane.
+    """
+
+    def __init__(self, few: int, one: Callable[[], CpuKernel], many: Callable[[], CpuKernel]) -> None:
+        self.few, self._one, self._many = few, one, many
+
+    @cached_property
+    def one(self) -> CpuKernel:
+        """The kernel for few states."""
+        return self._one()
+
+    @cached_property
+    def many(self) -> CpuKernel:
+        """The kernel for batches."""
+        return self._many()
+
+    def chosen(self, states: int) -> CpuKernel:
+        """The kernel for so many states."""
+        return self.one if states <= self.few else self.many
+
+    def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
+        self.chosen(len(out[0]))(arrays, out)
+
+    def compile_for(self, states: int) -> None:
+        """See Kernel.compile_for."""
+        self.chosen(states)
+
+    def fast_call(self, result: type | None, *, guarded: bool) -> FastCall | None:
+        """See Kernel.fast_call."""
+        return self.one.fast_call(result, guarded=guarded)
+
+
 def paying_threads(blocks: int, block_seconds: float, threads: int) -> int:
     """How many of `threads` pay for a batch of lane blocks, each of which takes `block_seconds`."""
     return max(1, min(threads, blocks, int(blocks * block_seconds / THREAD_PAYS)))
@@ -223,10 +266,11 @@ class CpuBackend(Backend):
     """This processor, its vectors and its threads."""
 
     def compile(self, tape: Tape, precision: str, options: Options) -> Kernel:
-        """The kernel for this processor, after the golden vector."""
-        lanes = self.lanes(precision, options)
-        _check_processor(precision, lanes)
-        return cached_kernel(tape, precision, lanes, self.threads(options))
+        """The kernel for this processor, after the golden vector. One with so many lanes has a state in each of them."""
+        limbs, few = (1, 0) if options.lanes else limb_lanes(tape, precision)
+        many = partial(checked_kernel, tape, precision, self.lanes(precision, options), self.threads(options))
+        one = partial(checked_kernel, tape, precision, limbs, self.threads(options), True)
+        return many() if limbs == 1 else LimbKernels(few, one, many)
 
     def lanes(self, precision: str, options: Options) -> int:
         """As many as fill a vector register, by default."""
@@ -244,19 +288,49 @@ class CpuBackend(Backend):
         return text if language == "llvm" else str(_target_machine().emit_assembly(_module(text)))
 
 
+def limb_lanes(tape: Tape, precision: str) -> tuple[int, int]:
+    """(lanes of the kernel that computes limbs side by side, the most states that it pays for); (1, 0) if it pays for none."""
+
+    def made() -> bytes:
+        low = lower(tape, precision, limbs=True)
+        if not has_limbs(low.block):
+            return struct.pack("<qq", 1, 0)
+        lanes = lanes_of(low.block)
+        registers = -(-lanes * (8 if precision == "f64" else 4) // host().vector_bytes)
+        expected, once = gains(low.block, lanes, registers)
+        few = min(int(once), default_lanes(precision)) if expected >= FEW_PAY else 1
+        return struct.pack("<qq", *((lanes, max(few, 1)) if expected > 1.0 else (1, 0)))
+
+    source = source_hash("condyle.tape.passes", "condyle.tape.emit_limbs")
+    lanes, few = struct.unpack("<qq", shared_cache().found(f"limbs {source} {tape.hash} {precision} {host()}", made))
+    return lanes, few
+
+
+def checked_kernel(tape: Tape, precision: str, lanes: int, threads: int, limbs: bool = False) -> CpuKernel:
+    """The kernel of a tape, after the golden vector."""
+    _check_processor(precision, lanes, limbs)
+    return cached_kernel(tape, precision, lanes, threads, limbs)
+
+
 @cache
-def _check_processor(precision: str, lanes: int) -> None:
-    check_golden(cached_kernel(golden_tape(), precision, lanes, 1), precision, f"cpu, {lanes} lanes,")
+def _check_processor(precision: str, lanes: int, limbs: bool) -> None:
+    what = f"cpu, {'limbs in ' if limbs else ''}{lanes} lanes,"
+    check_golden(cached_kernel(golden_tape(), precision, lanes, 1, limbs), precision, what)
 
 
-def cached_kernel(tape: Tape, precision: str, lanes: int, threads: int) -> CpuKernel:
-    """The kernel of a tape, from the cache if the same operations were compiled before."""
+def cached_kernel(tape: Tape, precision: str, lanes: int, threads: int, limbs: bool = False) -> CpuKernel:
+    """The kernel of a tape, from the cache if the same operations were compiled before.
+
+    `limbs`: the lanes are limbs of one state, rather than states.
+    """
     # the tape need not be lowered, nor traced, if it is known what it is lowered to
-    lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {precision}"
-    lowered = shared_cache().found(lowering, lambda: lower(tape, precision).hash.encode()).decode()
-    stored = shared_cache().found(f"{_code_generator()} {lowered} {precision} {lanes}", lambda: _compiled(tape, precision, lanes))
+    form = f"{precision}{' limbs' if limbs else ''}"
+    lowering = f"lowered {source_hash('condyle.tape.passes')} {tape.hash} {form}"
+    lowered = shared_cache().found(lowering, lambda: lower(tape, precision, limbs=limbs).hash.encode()).decode()
+    key = f"{_code_generator()} {lowered} {form} {lanes}"
+    stored = shared_cache().found(key, lambda: _compiled(tape, precision, lanes, limbs))
     scratch, expected = struct.unpack_from("<qq", stored)
-    return CpuKernel(tape, stored[16:], scratch, lanes, expected, threads)
+    return CpuKernel(tape, stored[16:], scratch, 1 if limbs else lanes, expected, threads)
 
 
 @cache
@@ -268,8 +342,8 @@ def _code_generator() -> str:
     return f"{source} {llvmlite.__version__} {_llvm().llvm_version_info} {host()}"
 
 
-def _compiled(tape: Tape, precision: str, lanes: int) -> bytes:
+def _compiled(tape: Tape, precision: str, lanes: int, limbs: bool) -> bytes:
     """Bytes of scratch memory, expected operations, object code."""
-    low = lower(tape, precision)
-    text, scratch = kernel_ir(low, precision, lanes, target())
+    low = lower(tape, precision, limbs=limbs)
+    text, scratch = kernel_ir(low, precision, lanes, replace(target(), limbs=limbs))
     return struct.pack("<qq", scratch, operations(low.block, until=EXPECTED_ITERATIONS)) + object_code(text)

@@ -45,6 +45,9 @@ class Kernel(ABC):
     def __call__(self, arrays: list[np.ndarray], out: list[np.ndarray]) -> None:
         """Write the outputs of a batch, one array (states, entries) per port; a stride of zero between rows repeats a state."""
 
+    def compile_for(self, states: int) -> None:  # noqa: B027
+        """Compile what a batch of so many states needs now, and not with the first call; by default all is compiled."""
+
     def fast_call(self, result: type | None, *, guarded: bool) -> FastCall | None:
         """A function for one float64 state given as a tuple of arrays; None where the backend has no such function.
 
