@@ -11,9 +11,9 @@ from condyle.dynamics.limbs import find_limbs
 from condyle.dynamics.solve import ancestor_dofs
 from condyle.simulate import folded_world, solver
 from condyle.simulate.kernels import Stepper, rollout, step
-from condyle.tape.backends.cuda import device_form
 from condyle.tape.function import Function
 from condyle.tape.limbs import has_limbs, lanes_of
+from condyle.tape.partition import device_form
 from condyle.tape.ptx import ptx_source
 from condyle.tape.trace import Rows, trace_values
 
