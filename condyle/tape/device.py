@@ -97,6 +97,11 @@ class Library:
         """Whether arrays are those of JAX."""
         return self.name in ("jax", "jaxlib")
 
+    @property
+    def place(self) -> str:
+        """Where tensors of PyTorch lie."""
+        return f"cuda:{self.number}"
+
     def empty(self, lead: tuple[int, ...], shape: tuple[int, ...], precision: str) -> Any:
         """A new array (*lead, *shape); where a state has many entries, states lie side by side, which is faster to write."""
         apart = math.prod(shape) >= SIDE_BY_SIDE and math.prod(lead) > 1
@@ -105,7 +110,7 @@ class Library:
         try:
             if self.name == "torch":
                 kind = self.torch.float64 if precision == "f64" else self.torch.float32
-                return self.torch.empty(sizes, dtype=kind, device=f"cuda:{self.number}").permute(order)
+                return self.torch.empty(sizes, dtype=kind, device=self.place).permute(order)
             with self.cupy.cuda.Device(self.number):
                 return self.cupy.empty(sizes, dtype=DTYPES[precision].name).transpose(order)
         except Exception as error:
@@ -118,7 +123,7 @@ class Library:
         try:
             if self.name == "torch":
                 # from memory that is not pinned the stream would be waited for
-                return self.torch.from_numpy(array).pin_memory().to(f"cuda:{self.number}", non_blocking=True)
+                return self.torch.from_numpy(array).pin_memory().to(self.place, non_blocking=True)
             with self.cupy.cuda.Device(self.number):
                 return self.cupy.asarray(array)
         except Exception as error:

@@ -25,9 +25,7 @@ class TensorsOfTheHost(device.Library):
 
     stream = 0  # type: ignore[assignment]
 
-    def __init__(self, name: str, number: int) -> None:
-        super().__init__(name, number)
-        self.place = "cpu"
+    place = "cpu"  # type: ignore[assignment]
 
     def moved(self, value: Any, precision: str) -> Any:
         raise AssertionError("an array was copied from the host")
