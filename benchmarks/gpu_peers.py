@@ -154,7 +154,7 @@ def warp(folder: Path, task: str, count: int) -> Call:
     import mujoco_warp as mjw
     import warp as wp
 
-    wp.config.quiet = True
+    wp.config.log_level = wp.LOG_WARNING
     given = scenes(folder)
     qpos, qvel, us = given.batch(task, count, STEPS)
     model, data = mjw.put_model(given.model), mjw.make_data(given.model, nworld=count, nconmax=CONTACTS, njmax=CONSTRAINTS)

@@ -25,6 +25,7 @@ from condyle.tape.array import array, isfinite, where
 from condyle.tape.function import Function
 from condyle.tape.loop import loop, scan
 from condyle.tape.pytree import flatten
+from condyle.tape.scalar import Scalar
 from condyle.tape.trace import trace, trace_values
 from condyle.tape.trace_cache import cached_trace, trace_key
 
@@ -67,18 +68,26 @@ def packed(stepper: Stepper, x: Array, q: Array, v: Array) -> Array:
 
 def substep(stepper: Stepper, x: Array, u: Array, wrenches: Array | None, worst: Any) -> tuple[Array, Any, Solution | None]:
     """(the next state, the worst residual so far, the solution) of one step of the physics; see `checked_step`."""
-    end = integrate_step(stepper.world, unpacked(stepper, x, u, wrenches), stepper.integrator)
+    begin = unpacked(stepper, x, u, wrenches)
+    if isinstance(worst, Scalar):
+        # NaN ends the solver at once: a state that stays as it is costs little in all further steps
+        speed = where(worst <= limit(), begin.v[0], np.nan)
+        begin = replace(begin, v=np.concatenate([[speed], begin.v[1:]]))
+    end = integrate_step(stepper.world, begin, stepper.integrator)
     after = packed(stepper, x, end.q, end.v)
     outside = [] if wrenches is None else wrenches.ravel()
     other = folded(stepper.world)
+    # a sum is finite only if all its terms are
     if other is None:
-        # a sum is finite only if all its terms are
         total = sum((*x, *u, *after, *outside), 0.0)
-        worst = np.maximum(worst, where(isfinite(total), end.residual, np.inf))
+    else:
+        before, moved = other.state(x), other.state(after)
+        total = sum(outside, other.sum([*before, *other.controls(u), *moved]))
+    residual = np.maximum(worst, where(isfinite(total), end.residual, np.inf))
+    # that of the step from which on a state stays as it is
+    worst = where(worst <= limit(), residual, worst) if isinstance(worst, Scalar) else residual
+    if other is None:
         return where(worst <= limit(), after, x), worst, end.solution
-    before, moved = other.state(x), other.state(after)
-    total = sum(outside, other.sum([*before, *other.controls(u), *moved]))
-    worst = np.maximum(worst, where(isfinite(total), end.residual, np.inf))
     return other.whole_state(where(worst <= limit(), moved, before)), worst, end.solution
 
 

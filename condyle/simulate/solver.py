@@ -56,6 +56,7 @@ LIMIT = 1e-10  # the largest residual of a converged step
 LIMIT_SINGLE = 1e-4  # the same in float32
 TOLERANCE_SINGLE = 1e-3  # of the iteration in float32
 STAYS_SINGLE = 1e-5  # the residual in float32 at which no further round is made
+STALLED_SINGLE = 1e-4  # the step length in float32 below which rounding errors decide: the next of ATTEMPTS begins
 ROUNDS = 4  # times that the iteration starts anew at most in float32
 REFINEMENTS = 3  # Newton steps at the end in float64; one is usual
 ONCE = 1e28  # more than the residual of any state
@@ -265,11 +266,12 @@ def _solve(
             dv = factor.solve(right)
             states, reach = _step(parts, states, dv, live)
             a = np.minimum(parameters.boundary_fraction / np.maximum(reach, 1e-3), 1.0)
-            error = largest([error, left * one_more, 1.0 - a * go])
+            error = where(a < stalled, np.nan, largest([error, left * one_more, 1.0 - a * go]))
             states = [part.moved(s, a, live) for part, s in zip(parts, states, strict=True)]
             return change + dv * a, states, left * (1.0 - a * go), np.where(last >= SHORT_STEP, a, 1.0), error
 
-        until = lambda state: (state[4] <= done) | (active < 0.5)  # noqa: E731
+        # a NaN ends it, too: no further step makes it a number
+        until = lambda state: ~(state[4] > done) | (active < 0.5)  # noqa: E731
         begin = (now.varying(change), [parts[0].varying(states[0]), *states[1:]], 1.0, 1.0, 1.0)
         end, states, _, _, error = loop(body, begin, MAX_ITERATIONS, until=until, body_keeps_tables=True)
         size = now.relative_norm(change, M_change, end - change, scale)
@@ -278,6 +280,7 @@ def _solve(
     # in float32 again, from residuals computed anew, until the velocity stays
     done = by_precision(tolerance, TOLERANCE_SINGLE) if tolerance > PRECISE else tolerance
     one_more = by_precision(1.0, 0.0)  # whether a step follows the one that closes the linear equations
+    stalled = by_precision(0.0, STALLED_SINGLE)
     stays = by_precision(ONCE, STAYS_SINGLE) if tolerance > PRECISE else ONCE
     begin = (now.at_rest, [parts[0].varying(start[0]), *start[1:]], 10.0 * ONCE)
     until = lambda state: state[2] <= stays  # noqa: E731

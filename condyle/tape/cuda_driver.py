@@ -19,6 +19,7 @@ OUT_OF_MEMORY, NO_DEVICE, INVALID_PTX, UNSUPPORTED_PTX, WRONG_KERNEL = 2, 100, 2
 MAJOR, MINOR = 75, 76  # attributes: compute capability
 POINTER_DEVICE = 9  # attribute of a pointer: the device whose memory it is
 OPTIMIZATION, LOG, LOG_BYTES, TARGET_FROM_CONTEXT = 7, 5, 6, 8  # options of the compiler
+SHARED_BYTES = 8  # attribute of a kernel: the most dynamic shared memory of a block
 PTX = 1  # kind of input of the linker
 LEAST_CAPABILITY = 70
 
@@ -155,6 +156,20 @@ class Code:
         with on.current():
             driver().call("cuModuleLoadData", byref(self._module), cubin)
             driver().call("cuModuleGetFunction", byref(self._function), self._module, entry.encode())
+
+    def number(self, name: str) -> int:
+        """A 32-bit number of the module; 0 if it has none of that name."""
+        address, size, found = c_uint64(), c_size_t(), c_uint()
+        with self.device.current():
+            if driver().library.cuModuleGetGlobal_v2(byref(address), byref(size), self._module, name.encode()):
+                return 0
+            driver().call("cuMemcpyDtoH_v2", byref(found), address, c_size_t(4))
+        return found.value
+
+    def allow_shared(self, size: int) -> None:
+        """Let blocks have so many bytes of shared memory."""
+        with self.device.current():
+            driver().call("cuFuncSetAttribute", self._function, SHARED_BYTES, size)
 
     def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0, shared: int = 0) -> None:
         """Queue the kernel on a stream; nothing waits for it. `shared`: bytes of shared memory of a block."""

@@ -19,7 +19,9 @@ from functools import partial
 
 from condyle.errors import BackendError
 from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
+from condyle.tape.captured import Captured, CapturedMemory
 from condyle.tape.dead_code import dead_code
+from condyle.tape.lean import is_condition
 from condyle.tape.limbs import lanes_of
 from condyle.tape.ops import ELEMENTARY, OPS
 from condyle.tape.passes import operations_used
@@ -28,7 +30,7 @@ from condyle.tape.staging import SYNC, Stage
 from condyle.tape.tape import RUN_TIME, Block, Loop, Tape, by_port, last_uses, limb_counts
 
 VERSION, ENTRY = "7.8", "kernel"
-THREADS = 128  # of a block, at most
+THREADS, LIMB_THREADS = 128, 256  # of a block, at most; with limbs in f32, where all that fit are of one block
 WORDS = 3  # of each port: address, bytes from state to state, bytes from entry to entry
 MOST_REGISTERS = 255  # of a thread
 TOGETHER = 32  # sums over limbs that are made at once, at most
@@ -50,7 +52,12 @@ def ptx_source(
     `strided`: the ports, inputs before outputs, whose entries lie at equal distances, such as states side by side; those of the
     others lie one after the other. `staged`: those of them whose rows pass through shared memory (staging.py).
     """
-    return PtxKernel(tape, precision, strided=strided, staged=staged).source(sm)
+    return PtxKernel(tape, precision, sm, strided=strided, staged=staged).source()
+
+
+def block_threads(lanes: int, precision: str) -> int:
+    """Threads of a block of a kernel with so many threads for each state, at most."""
+    return LIMB_THREADS if lanes > 1 and precision == "f32" else THREADS
 
 
 def in_order(block: Block, done: int | None) -> list[int]:
@@ -81,14 +88,17 @@ class PortEntry:
 class PtxKernel(PtxWriter):
     """One kernel being written: the blocks and loops of a tape."""
 
-    def __init__(self, tape: Tape, precision: str, *, strided: Collection[int] = (), staged: Collection[int] = ()) -> None:
+    def __init__(
+        self, tape: Tape, precision: str, sm: int, *, strided: Collection[int] = (), staged: Collection[int] = ()
+    ) -> None:
         if missing := ", ".join(sorted(operations_used(tape.block).intersection(ELEMENTARY))):
             raise BackendError(f"{tape.name}: PTX has exact operations only; lower {missing} first (passes.lower)")
         super().__init__(precision, lanes_of(tape.block))
         self.tape, self.strided = tape, strided
         self.written: dict[str, list[Column]] = {}  # where each loop writes its columns, by its place in the tape
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
-        self.state = ""
+        self.state, self.sm, self.threads = "", sm, block_threads(self.lanes, precision)
+        self.captured, self.rare = CapturedMemory(self, sm) if self.lanes > 1 else None, False  # rare: inside of a condition
         self.stage, self.finish = Stage(self, staged) if staged else None, ""
         self._function(dead_code(tape.block))
         if self.local > LOCAL:
@@ -97,18 +107,19 @@ class PtxKernel(PtxWriter):
                 f"{LOCAL // 1024} kB; use backend 'cpu', or fewer rows"
             )
 
-    def source(self, sm: int) -> str:
+    def source(self) -> str:
         """The whole module."""
         words = WORDS * (len(self.tape.inputs) + len(self.tape.outputs))
-        head = [f".version {VERSION}", f".target sm_{sm}", ".address_size 64", *self.globals]
+        head = [f".version {VERSION}", f".target sm_{self.sm}", ".address_size 64", *self.globals]
         if self.stage is not None:
             head.append(".extern .shared .align 16 .b8 stage[];")
-        if self.lanes > 1:
+        if self.captured is not None:
+            head += self.captured.finish()
             numbers = [x for row in self.limb_constants for x in row] or [self.number(0.0)]
             head.append(f".global .align 8 .{self.type} limbs[{len(numbers)}] = {{{', '.join(numbers)}}};")
         entry = f".visible .entry {ENTRY}(.param .align 8 .b8 ports[{8 * words}], .param .u64 states, .param .u64 rows)"
         registers = [f".reg .{kind} {REGISTERS[kind]}<{n + 1}>;" for kind, n in self.counts.items()]
-        limits = [f".maxntid {THREADS}"]
+        limits = [f".maxntid {self.threads}"]
         if self.type == "f64" and self.lanes == 1:
             # the compiler may choose much fewer, and spill far more
             limits.append(f".maxnreg {MOST_REGISTERS}")
@@ -187,6 +198,8 @@ class PtxKernel(PtxWriter):
         table = self.put("mov.u64 {r}, limbs;", "b64")
         self.wide_lane = self.put(f"cvt.u64.u32 {{r}}, {self.lane};", "b64")
         self.limb_base = self.put(f"mad.lo.s64 {{r}}, {self.wide_lane}, {self.bytes}, {table};", "b64")
+        if self.captured is not None:
+            self.captured.begin()
 
     def port(self, p: int, *, output: bool) -> Column:
         """Where the entries of a port lie for the thread's state."""
@@ -285,9 +298,12 @@ class PtxKernel(PtxWriter):
     def value(self, values: dict[int, Value], i: int) -> str:
         """The register or constant of a node; an input is loaded when it is first used."""
         found = values[i]
-        if not isinstance(found, str):
-            found = values[i] = found()
-        return found
+        if isinstance(found, str):
+            return found
+        register = found()
+        if not isinstance(found, Captured):
+            values[i] = register
+        return register
 
     # ---- limbs
 
@@ -418,10 +434,14 @@ class PtxKernel(PtxWriter):
                 carry.append(self.writable(block, i, a, tables))
             else:
                 carry.append(self.put(f"mov.{self.type} {{r}}, {self.value(values, a)};", self.type))
+        if self.captured is not None and not self.rare:
+            self.captured.keep(block, loop, captured, values)
         outside: list[Value | PtxTable] = []
         for a in captured:
             if a in tables:
                 outside.append(replace(tables[a], mutable=False))
+            elif isinstance(kept := values.get(a), Captured):
+                outside.append(kept.elsewhere())
             else:
                 # loaded and computed before the loop, whatever happens inside
                 outside.append(self.value(values, a) if a in used else "")
@@ -429,7 +449,9 @@ class PtxKernel(PtxWriter):
         known = body_counters(
             loop, captured, counters, (counter, counter_range(loop)), partial(self.derived_counter, block, counters)
         )
+        rare, self.rare = self.rare, self.rare or is_condition(loop)
         self._loop(loop, carry, [tables[t] for t in read], outside, known, (count, counter), f"{path}{i}")
+        self.rare = rare
         return carry
 
     def _loop(

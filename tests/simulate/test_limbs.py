@@ -11,6 +11,7 @@ from condyle.dynamics.limbs import find_limbs
 from condyle.dynamics.solve import ancestor_dofs
 from condyle.simulate import folded_world, solver
 from condyle.simulate.kernels import Stepper, rollout, step
+from condyle.tape.captured import BYTES
 from condyle.tape.function import Function
 from condyle.tape.limbs import has_limbs, lanes_of
 from condyle.tape.partition import device_form
@@ -95,7 +96,9 @@ def test_a_gpu_gives_the_bits_of_the_processor(worlds: dict[str, cd.Simulation],
     out = [np.full((2, 2 * world.nx), 7.5, dtype), np.full((2, 1), 7.5, dtype)]
     given = [x, us.reshape(2, -1)]
     words = np.array([w for a in (*given, *out) for w in (a.ctypes.data, a.strides[0], a.itemsize)], np.int64)
-    Code(Device(), ptx_source(form, precision).encode(), "kernel").launch(1, 32, words.tobytes(), (2, 2))
+    code = Code(Device(), ptx_source(form, precision, sm=90).encode(), "kernel")
+    assert code.number(BYTES) > 1000  # what its solver takes from outside
+    code.launch(1, 32, words.tobytes(), (2, 2), shared=code.number(BYTES))
     assert np.array_equal(out[0].reshape(2, 2, -1), expected.xs, equal_nan=True)
     assert np.array_equal(out[1], expected.residual.reshape(2, 1), equal_nan=True)
 

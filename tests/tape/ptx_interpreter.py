@@ -104,7 +104,7 @@ class Thread:
             return self.r[text]
         if text in self.local:
             return ctypes.addressof(self.local[text])
-        if text == "stage":
+        if text in ("stage", "captured"):
             return 0  # addresses in shared memory are their own
         if text in self.program.constants:
             return ctypes.addressof(self.program.constants[text])
@@ -281,10 +281,22 @@ class Code:
     """A kernel, in the place of one loaded by the driver."""
 
     def __init__(self, on: Any, cubin: bytes, entry: str) -> None:
-        self.program = Program(cubin.decode())
+        self.text, self.most = cubin.decode(), 48 * 1024
+        self.program = Program(self.text)
+
+    def number(self, name: str) -> int:
+        """A number of the module; 0 if it has none of that name."""
+        found = re.search(rf"^\.visible \.global \.align 4 \.u32 {name} = (\d+);$", self.text, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    def allow_shared(self, size: int) -> None:
+        """Let blocks have so many bytes of shared memory."""
+        assert size <= 227 * 1024
+        self.most = size
 
     def launch(self, blocks: int, threads: int, ports: bytes, numbers: Sequence[int], stream: int = 0, shared: int = 0) -> None:
         """Run every thread of every block; `shared`: bytes of shared memory of a block."""
+        assert shared <= self.most
         memory = [ctypes.create_string_buffer(b"\xa5" * shared, shared) for _ in range(blocks)]
         every = [Thread(self.program, ports, numbers, t, threads, memory[t // threads]) for t in range(blocks * threads)]
         if any(name.startswith(("shfl.", "vote.")) for _, name, _ in self.program.code):

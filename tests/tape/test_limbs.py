@@ -18,6 +18,7 @@ import condyle as cd
 from condyle.errors import TraceError
 from condyle.tape.backends import cpu
 from condyle.tape.backends.reference import golden_tape
+from condyle.tape.captured import BYTES
 from condyle.tape.function import Function
 from condyle.tape.lean import lean
 from condyle.tape.limb_values import each, limb_count, limb_max, limb_sum, pick, picks, spread, sum_of_all
@@ -86,7 +87,7 @@ def on_gpu(tape: Tape, precision: str, arrays: list[np.ndarray], *, lean_loops: 
     lanes = lanes_of(low.block)
     assert lanes > 1
     code = Code(Device(), ptx_source(low, precision).encode(), "kernel")
-    code.launch(-(-len(arrays[0]) * lanes // 32), 32, words, (len(arrays[0]), 0))
+    code.launch(-(-len(arrays[0]) * lanes // 32), 32, words, (len(arrays[0]), 0), shared=code.number(BYTES))
     return out
 
 

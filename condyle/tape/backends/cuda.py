@@ -23,10 +23,11 @@ import numpy as np
 from condyle.tape.backends.interface import Backend, Kernel, Options
 from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.cache import shared_cache
+from condyle.tape.captured import BYTES
 from condyle.tape.cuda_driver import Buffer, Code, Device, device
 from condyle.tape.host_info import available_threads
 from condyle.tape.partition import KernelTape, partition
-from condyle.tape.ptx import ENTRY, THREADS, ptx_source
+from condyle.tape.ptx import ENTRY, THREADS, block_threads, ptx_source
 from condyle.tape.staging import SHARED, WARP, staged_ports, warp_bytes
 from condyle.tape.tape import Tape, run_time_rows
 from condyle.tape.trace_cache import source_hash
@@ -49,6 +50,7 @@ class Launch:
     ports: Sequence[int]  # its inputs and outputs: numbers of the ports of the whole tape; one more is what parts pass on
     lanes: int = 1  # threads of a state
     shared: int = 0  # bytes of shared memory of a warp
+    threads: int = THREADS  # of a block, at most
 
 
 class CudaKernel(Kernel):
@@ -77,8 +79,10 @@ class CudaKernel(Kernel):
     def launches(self, strided: tuple[int, ...] = ()) -> list[Launch]:
         """The loaded kernels, compiled now if they were never needed before; `any_layout` serves all layouts, if it is given."""
         if self.any_layout is not None:
-            return [Launch(self.any_layout, range(self.ports), self.any_lanes)]
-        if strided not in self._launches:
+            strided = ()
+        if strided not in self._launches and self.any_layout is not None:
+            self._launches[strided] = [self._launch(self.any_layout, range(self.ports), self.any_lanes)]
+        elif strided not in self._launches:
             with ThreadPoolExecutor(available_threads()) as pool:
                 loaded = list(pool.map(partial(self._loaded, strided), range(len(self.described))))
             self._launches[strided] = loaded
@@ -98,7 +102,16 @@ class CudaKernel(Kernel):
             return self.device.compiled(text, level_of(part["lanes"], short=bool(part["rows"])))
 
         code = Code(self.device, shared_cache().found(key, compiled), ENTRY)
-        return Launch(code, part["ports"], part["lanes"], warp_bytes(staged.values(), self.size))
+        return self._launch(code, part["ports"], part["lanes"], warp_bytes(staged.values(), self.size))
+
+    def _launch(self, code: Code, ports: Sequence[int], lanes: int, staged: int = 0) -> Launch:
+        """`staged`: bytes of shared memory of a warp for rows of ports; without them it has those that the code asks for."""
+        threads, shared = block_threads(lanes, self.precision), staged or code.number(BYTES)
+        if staged:
+            threads = min(threads, SHARED // staged * WARP)
+        elif shared:
+            code.allow_shared(threads // WARP * shared)
+        return Launch(code, ports, lanes, shared, threads)
 
     def launch(self, ports: list[tuple[int, int, int]], states: int, rows: int = 0, stream: int = 0) -> None:
         """Queue the computation: address, bytes from state to state and from entry to entry of each input and output."""
@@ -109,9 +122,7 @@ class CudaKernel(Kernel):
             if passed:
                 ports = [*ports, (self._memory(stream, states * passed * self.size), self.size, states * self.size)]
             for each in launches:
-                threads = SMALL if states * each.lanes < FEW else THREADS
-                if each.shared:
-                    threads = WARP * min(threads // WARP, SHARED // each.shared)
+                threads = SMALL if states * each.lanes < FEW else each.threads
                 words = struct.pack(f"<{3 * len(each.ports)}q", *[word for p in each.ports for word in ports[p]])
                 blocks, shared = -(-states * each.lanes // threads), threads // WARP * each.shared
                 each.code.launch(blocks, threads, words, (states, rows), stream, shared)
