@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,11 @@ class Constraint:
                 H[j, i] = H[i, j]
 
 
+def with_smoothing(constraints: list[Constraint], factor: Any) -> list[Constraint]:
+    """The constraints with `factor` times the smoothing of their laws."""
+    return [replace(b, law=b.law.smoothed(factor)) for b in constraints]
+
+
 def started(iterate: Iterate, limbs: int) -> Iterate:
     """Unknowns where a loop starts; `limbs`: which may differ by limb from now on, 0 for those of the whole robot."""
     if not limbs:
@@ -93,6 +98,7 @@ class ListPart:
 
         Every constraint starts at the impulse that stops its mass, at a smoothing of the size of that energy.
         """
+        self.constraints = with_smoothing(self.constraints, parameters.smoothing)
         state, self.extra = [], []
         terms: dict[str, list[Any]] = {"final": [], "extra": [], "scale": []}
         for b, u in zip(self.constraints, self.before, strict=True):

@@ -35,21 +35,24 @@ class ContactJacobians:
 def contact_jacobians(
     world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, iterate: Iterate
 ) -> ContactJacobians:
-    """At the solution `iterate`; all in the frame F. `after` and `before` are the velocities of the touching point, (3,)."""
+    """At the solution `iterate`, with its smoothing relative to the law's; all in the frame F.
+
+    `after` and `before` are the velocities of the touching point, (3,).
+    """
     tape, around = _tape(world, point, len(iterate["y"]))
-    arrays = [centre, after, before, X_0F.R, X_0F.p, iterate["y"], np.array([iterate["s"]], dtype=object)]
+    arrays = [centre, after, before, X_0F.R, X_0F.p, iterate["y"], *_bound_and_smoothing(iterate)]
     results = inline(tape, [*[x for array in arrays for x in np.ravel(array)], *around])
     return ContactJacobians(*[results[p.name].reshape(p.shape) for p in tape.outputs])
 
 
 def contact_impulse(
-    world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any
+    world: World, point: ContactPoint, X_0F: Pose, centre: Array, after: Array, before: Array, y: Array, s: Any, smoothing: Any
 ) -> dict[str, Array]:
-    """{"impulse", "arm"}: where y and s solve the law, and from the sphere's centre to where it touches."""
+    """{"impulse", "arm"}: where y and s solve the law with so many times its smoothing, and from the centre to there."""
     ground = surface(world, point, X_0F, centre)
     mass = world.effective_masses[world.points.index(point)]
     law = contact_law(world, LawNumbers.of(world), friction_of(world, point), mass, ground.depth, ground.C @ before)
-    return {"impulse": ground.C.T @ impulse(law, ground.C @ after, y, s), "arm": ground.arm}
+    return {"impulse": ground.C.T @ impulse(law.smoothed(smoothing), ground.C @ after, y, s), "arm": ground.arm}
 
 
 def impulse(law: Cone | Polytope, u: Array, y: Array, s: Any) -> Array:
@@ -63,22 +66,30 @@ def impulse(law: Cone | Polytope, u: Array, y: Array, s: Any) -> Array:
 def limit_jacobian(world: World, k: int, angle: Any, after: Any, before: Any, iterate: Iterate) -> tuple[Any, Any]:
     """The derivatives of the impulse of joint k's limits, by the angle and by the speed before the step."""
 
-    def local(angle: Array, before: Array, after: Array, y: Array, s: Array) -> Any:
-        return {"impulse": impulse(limit_law(world, k, angle[0], before[0]), after, y, s[0])}
+    def local(angle: Array, before: Array, after: Array, y: Array, s: Array, smoothing: Array) -> Any:
+        law = limit_law(world, k, angle[0], before[0]).smoothed(smoothing[0])
+        return {"impulse": impulse(law, after, y, s[0])}
 
-    tape, around = trace_inside(local, angle=1, before=1, after=1, y=1, s=1)
+    tape, around = trace_inside(local, angle=1, before=1, after=1, y=1, s=1, smoothing=1)
     tape = jacobian(tape, "impulse", ["angle", "before"], mode="forward")
-    found = inline(tape, [angle, before, after, iterate["y"][0], iterate["s"], *around])
+    s, smoothing = _bound_and_smoothing(iterate)
+    found = inline(tape, [angle, before, after, iterate["y"][0], *s, *smoothing, *around])
     return found["dimpulse_dangle"][0], found["dimpulse_dbefore"][0]
+
+
+def _bound_and_smoothing(iterate: Iterate) -> tuple[Array, Array]:
+    """s and the smoothing of a solution, each an array of one number."""
+    s, smoothing = (np.array([x], dtype=object) for x in (iterate["s"], iterate.get("smoothing", 1.0)))
+    return s, smoothing
 
 
 def _tape(world: World, point: ContactPoint, corners: int) -> tuple[Tape, list[Any]]:
     """The impulse with the derivatives, as a tape of its own, and its last arguments, parameters of the world."""
 
-    def local(centre: Array, after: Array, before: Array, R: Array, p: Array, y: Array, s: Array) -> Any:
-        return contact_impulse(world, point, Pose(R, p), centre, after, before, y, s[0])
+    def local(centre: Array, after: Array, before: Array, R: Array, p: Array, y: Array, s: Array, smoothing: Array) -> Any:
+        return contact_impulse(world, point, Pose(R, p), centre, after, before, y, s[0], smoothing[0])
 
-    tape, around = trace_inside(local, centre=3, after=3, before=3, R=(3, 3), p=3, y=corners, s=1)
+    tape, around = trace_inside(local, centre=3, after=3, before=3, R=(3, 3), p=3, y=corners, s=1, smoothing=1)
     jacobians = jacobian(tape, "impulse", ["centre", "after", "before"], mode="forward")
     of_arm = jacobian(tape, "arm", "centre", mode="forward")
 

@@ -18,10 +18,13 @@ from condyle.tape.table import table
 
 
 class TableRule:
-    """The rule at a solution: `after` and `before` are the velocities, `unknowns` the y and s of each point, (rows, 4)."""
+    """The rule at a solution: `after` and `before` are the velocities, `unknowns` the y and s of each point, (rows, 4).
 
-    def __init__(self, contacts: ContactTable, after: Array, before: Array, unknowns: Array) -> None:
-        self.contacts, self.unknowns = contacts, unknowns
+    `smoothing`: that of the laws at the solution, relative to theirs.
+    """
+
+    def __init__(self, contacts: ContactTable, after: Array, before: Array, unknowns: Array, smoothing: Any = 1.0) -> None:
+        self.contacts, self.unknowns, self.smoothing = contacts, unknowns, smoothing
 
         def local(row: PointGeometry, law: Cone, u: Array, y: Array, s: Any) -> list[Any]:
             Q = law.compliance(y, s, u)
@@ -85,7 +88,7 @@ class TableRule:
 
         def local(entries: Array) -> Array:
             row, rest = PointGeometry.of(entries[:width]), entries[width:]
-            law = contacts.law(contacts.numbers, rest[0], rest[1], row.depth, row.velocity(rest[8:14]))
+            law = contacts.law(contacts.numbers, rest[0], rest[1], row.depth, row.velocity(rest[8:14])).smoothed(self.smoothing)
             y, more = rest[14:17], rest[17:]
             return np.array(body(row, law, row.velocity(rest[2:8]), y, more[0] if len(more) == 1 else more), dtype=object)
 

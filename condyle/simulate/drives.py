@@ -19,6 +19,7 @@ from condyle.tape.array import where
 from condyle.tape.precision import by_precision
 
 LIGHTER = 0.01  # inertia of the prediction over that of the joint by itself: a stiff drive must not change from bound to bound
+CORNER = 1e4  # weight of the error: with a corner in the law, a step from nearby may still end on the other side
 EMPTY = 1e-30  # smoothing of a law that has none, J: it takes no part in the energies that the solver follows
 AT_BOUND, AT_BOUND_SINGLE = 1e-12, 1e-6  # distance from its bound at which an impulse is there, relative to it: rounding errors
 
@@ -41,6 +42,10 @@ class Drive:
     def max_impulse(self) -> Any:
         """S."""
         return self.S
+
+    def smoothed(self, factor: Any) -> Drive:
+        """The law itself: it has no smoothing."""
+        return self
 
     @property
     def start_impulse(self) -> Any:
@@ -128,7 +133,7 @@ class ScaledDrive:
         self.toward = where(inside, residual, where(predicted > 0.0, law.S, -law.S) - y)
         self.energy = law.kappa
         off = self.toward / law.scale
-        self.error = off * off
+        self.error = CORNER * (off * off)
 
     def impulse_toward(self, k: Any, ahead: dict[str, Any] | None, go: Any, most: Any) -> Array:
         """The change of impulse at constant velocity; none in a pure centering step of the other laws."""

@@ -10,7 +10,7 @@ algebra: the primal-dual form allows long steps (Nesterov and Todd 1998; Mehrotr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,10 @@ class Cone:
     def max_impulse(self) -> Any:
         """S, the largest impulse."""
         return self.D[0]
+
+    def smoothed(self, factor: Any) -> Cone:
+        """The law with `factor` times its smoothing."""
+        return replace(self, kappa=self.kappa * factor, per=self.per * (1.0 / factor))
 
     @property
     def start_impulse(self) -> Any:
@@ -304,6 +308,10 @@ class Polytope:
     def max_impulse(self) -> Any:
         """The largest impulse, along the first direction."""
         return abs(self.E[0, 0])
+
+    def smoothed(self, factor: Any) -> Polytope:
+        """The law with `factor` times its smoothing."""
+        return replace(self, kappa=self.kappa * factor, per=self.per * (1.0 / factor))
 
     @property
     def start_impulse(self) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.spatial import Array
-from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.constraint_list import Constraint, with_smoothing
 from condyle.simulate.contact_table import ContactTable
 from condyle.simulate.contact_table_rule import TableRule
 from condyle.simulate.solver import AncestorDofs, Solution, solve
@@ -95,13 +95,13 @@ def solution(ancestor_dofs: AncestorDofs, equations: Equations, tolerance: float
     def solved(*values: Any) -> Any:
         found = solve(ancestor_dofs, *rebuilt(values), tolerance)
         iterates = [{name: iterate[name] for name in ("y", "s")} for iterate in found.iterates]
-        return found.dv, iterates, found.residual, () if found.points is None else found.points
+        return found.dv, iterates, found.residual, () if found.points is None else found.points, found.smoothing
 
     def rule(values: Any, result: Any, tangents: Any) -> Any:
         return _tangents(ancestor_dofs, rebuilt, values, result, tangents)
 
-    dv, iterates, residual, points = custom_jvp(solved, rule)(*leaves.values())
-    return Solution(dv, iterates, residual, points or None)
+    dv, iterates, residual, points, smoothing = custom_jvp(solved, rule)(*leaves.values())
+    return Solution(dv, iterates, residual, points or None, smoothing)
 
 
 def _key(x: Any) -> Any:
@@ -109,20 +109,21 @@ def _key(x: Any) -> Any:
 
 
 def _tangents(ancestor_dofs: AncestorDofs, rebuilt: Callable[[Any], Equations], values: Any, result: Any, tangents: Any) -> Any:
-    """The tangents of dv, of the unknowns of every constraint, and of the residual, which has none."""
-    dv, iterates, _, points = result
+    """The tangents of dv, of the unknowns of every constraint, and of the residual and the smoothing, which have none."""
+    dv, iterates, _, points, smoothing = result
     here = rebuilt(values)
     velocity = here.v + dv
     H = np.array(here.M, dtype=object)
     compliances, gradients = [], []
-    for b, iterate in zip(here.constraints, iterates, strict=True):
+    constraints = with_smoothing(here.constraints, smoothing)
+    for b, iterate in zip(constraints, iterates, strict=True):
         u = b.velocity(velocity)
         compliance = b.law.compliance(iterate["y"], iterate["s"], u)
         b.add_stiffness(b.law.stiffness(compliance), H)
         compliances.append(compliance)
         # at the solution the gradient is dual / kappa, which loses no digits where the contact slides
         gradients.append(b.law.dual(u, iterate["y"]) * b.law.per)
-    table = None if here.contacts is None else TableRule(here.contacts, velocity, here.v, points[0])
+    table = None if here.contacts is None else TableRule(here.contacts, velocity, here.v, points[0], smoothing)
     if table is not None:
         table.add_stiffness(H)
 
@@ -132,20 +133,21 @@ def _tangents(ancestor_dofs: AncestorDofs, rebuilt: Callable[[Any], Equations], 
         found = {}
         if table is not None and moved.contacts is not None:
             found = {"points": table.residuals(moved.contacts, moved.v + dv, moved.v, r)}
-        for k, (b, iterate, gradient) in enumerate(zip(moved.constraints, iterates, gradients, strict=True)):
+        laws = with_smoothing(moved.constraints, smoothing)
+        for k, (b, iterate, gradient) in enumerate(zip(laws, iterates, gradients, strict=True)):
             b.add_impulse(b.law.impulse(iterate["y"]), r, -1.0)
             found[f"rho{k}"] = b.law.kappa * gradient - b.law.dual(b.velocity(moved.v + dv), iterate["y"])
         return {"r": r, **found}
 
     rates = derivative_at_zero(residuals)
     right = -rates["r"]
-    for k, (b, compliance) in enumerate(zip(here.constraints, compliances, strict=True)):
+    for k, (b, compliance) in enumerate(zip(constraints, compliances, strict=True)):
         b.add_impulse(b.law.impulse_change(compliance @ rates[f"rho{k}"]), right)
     if table is not None:
         table.add_impulses(rates["points"], right)
     change = pattern_factor(ancestor_dofs, H).solve(right)
     ends = []
-    for k, (b, compliance) in enumerate(zip(here.constraints, compliances, strict=True)):
+    for k, (b, compliance) in enumerate(zip(constraints, compliances, strict=True)):
         dy = compliance @ (rates[f"rho{k}"] - b.law.dual_change(b.velocity(change)))
         ends.append({"y": dy, "s": -b.law.slack_decrease(dy)})
-    return change, ends, 0.0, () if table is None else table.ends(rates["points"], change)
+    return change, ends, 0.0, () if table is None else table.ends(rates["points"], change), 0.0

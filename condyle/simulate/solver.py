@@ -42,22 +42,24 @@ class StartParameters(NamedTuple):
     energy_fraction: Any  # initial smoothing, relative to the energy that the constraints may dissipate
     boundary_fraction: Any  # the largest step, relative to the distance to the boundary
     coupling: Any  # least speed to stop, relative to that at which the constrained mass has the energy of the whole robot
+    smoothing: Any = 1.0  # of the laws, relative to theirs
 
 
-# the next ones are for states that do not converge from the one before, a few in millions
+# the next ones are for states that do not converge from the one before: a few in millions, in float32 in thousands
 ATTEMPTS = (
     StartParameters(5.0, 0.1, 0.98, 0.0),
     StartParameters(1.0, 0.2, 0.92, 1.0),
     StartParameters(0.3, 0.2, 0.92, 0.1),
 )
+SMOOTHING_SINGLE = (1.0, 10.0, 100.0)  # of each attempt in float32, where rounding errors may be larger than the smoothing
 
 PRECISE = 1e-12  # a tolerance below this is for high precision
 LIMIT = 1e-10  # the largest residual of a converged step
 LIMIT_SINGLE = 1e-4  # the same in float32
-TOLERANCE_SINGLE = 1e-3  # of the iteration in float32
-STAYS_SINGLE = 1e-5  # the residual in float32 at which no further round is made
+TOLERANCE_SINGLE = 0.1  # of the iteration in float32
+STAYS_SINGLE = 3e-5  # the residual in float32 at which no further round is made
 STALLED_SINGLE = 1e-4  # the step length in float32 below which rounding errors decide: the next of ATTEMPTS begins
-ROUNDS = 4  # times that the iteration starts anew at most in float32
+ROUNDS = 4  # times that the iteration is made at most in float32
 REFINEMENTS = 3  # Newton steps at the end in float64; one is usual
 ONCE = 1e28  # more than the residual of any state
 AncestorDofs = list[list[int]]
@@ -126,13 +128,15 @@ class Motion:
 class Solution:
     """The change of velocity in the step, the unknowns of every constraint of the list, and the largest relative residual.
 
-    `points`: (y and s, impulse) of each row of the table of contacts, (rows, 4) and (rows, 3).
+    `points`: (y and s, impulse) of each row of the table of contacts, (rows, 4) and (rows, 3). `smoothing`: that of the laws at
+    which it was found, relative to theirs.
     """
 
     dv: Array
     iterates: list[Iterate]
     residual: Any
     points: tuple[Array, Array] | None = None
+    smoothing: Any = 1.0
 
 
 def solve(
@@ -143,16 +147,16 @@ def solve(
     constraints: list[Constraint],
     contacts: ContactTable | None,
     inverse: Array,
-    tolerance: float = 1e-7,
+    tolerance: float = 1e-3,
 ) -> Solution:
     """The dv with  M dv = p + sum J^T lambda  whose impulses obey their constraints at v + dv, v the velocity before the step.
 
     `ancestor_dofs`: the pattern of M, see tree_solve.py. `inverse`: approximately 1 / M_kk of every coordinate. `tolerance`: the
-    squared distance to the central path from which one more step and the last one end at rounding errors.
+    squared distance to the central path, before its last step, at which the iteration ends.
 
     Joint limits and the contacts of a table are worked on where they have a force; where none has one, M dv = p is all. A state
-    that does not converge is solved again from the next of ATTEMPTS. Each state decides for itself, and only what some state of a
-    vector needs is computed.
+    that does not converge is solved again from the next of ATTEMPTS, in float32 with more smoothing. Each state decides for
+    itself, and only what some state of a vector needs is computed.
     """
     if not constraints and contacts is None:
         return Solution(pattern_factor(ancestor_dofs, M).solve(p), [], 0.0)
@@ -175,21 +179,22 @@ def solve(
     pattern = [(i, j) for i, others in enumerate(ancestor_dofs) for j in (i, *others)]
 
     def attempt(i: Any, state: Any) -> Any:
-        parameters = StartParameters(*[where(i <= 0.0, a, where(i <= 1.0, b, c)) for a, b, c in zip(*ATTEMPTS, strict=True)])
+        parameters = StartParameters(*[_of_attempt(i, *values) for values in zip(*ATTEMPTS, strict=True)])
+        parameters = parameters._replace(smoothing=_of_attempt(i, *[by_precision(1.0, x) for x in SMOOTHING_SINGLE]))
         live = where(state[2] > enough, 1.0, 0.0)
         tables = [TablePart(kind, now.v, live, pattern, limbs) for kind in kinds]
         change, found, residual = _solve(now, [ListPart(folded, now.v), *tables], inverse, tolerance, enough, parameters)
         ends = [part.ends(end, results) for part, end, results in zip(tables, found[1:], state[3], strict=True)]
         # a NaN counts as done; of numbers, what one attempt cannot solve the next one may
         again = solvable & np.isnan(residual)
-        return change, found[0], where(again, np.inf, residual), ends
+        return change, found[0], where(again, np.inf, residual), ends, parameters.smoothing
 
     # a row without a force has unknowns somewhere inside their bounds
     ends = [(fill_table(0.5, (k.links * k.rows, k.UNKNOWNS + 1)), zeros_table((k.links * k.rows, k.UNKNOWNS))) for k in kinds]
     start: Any = [started({"y": np.full(b.law.unknowns, 0.5), "s": 0.5}, b.limbs) for b in folded]
-    state = (free, start, unsolved, ends)
+    state = (free, start, unsolved, ends, 1.0)
     until = lambda state: state[2] <= enough  # noqa: E731
-    dv, found, residual, ends = loop(attempt, state, len(ATTEMPTS), until=until, body_keeps_tables=True)
+    dv, found, residual, ends, smoothing = loop(attempt, state, len(ATTEMPTS), until=until, body_keeps_tables=True)
     iterates: dict[int, Iterate] = {}
     for group, iterate in zip(groups, found, strict=True):
         parts = {name: np.array([picks(x, len(group)) for x in np.ravel(value)], dtype=object) for name, value in iterate.items()}
@@ -199,7 +204,15 @@ def solve(
     if limits:
         iterates |= {k: {"y": row[:-1], "s": row[-1]} for k, row in zip(limits, ends[0][0][:], strict=True)}
     points = (ends[-1][0][:], ends[-1][1][:]) if contacts is not None else None
-    return Solution(dv, [iterates[k] for k in range(len(constraints))], residual, points)
+    # a number known to be 1 in float64
+    smoothing = where(by_precision(0.0, 1.0) > 0.5, smoothing, 1.0)
+    return Solution(dv, [iterates[k] for k in range(len(constraints))], residual, points, smoothing)
+
+
+def _of_attempt(i: Any, *values: Any) -> Any:
+    """The value for the attempt i."""
+    first, second, third = values
+    return where(i <= 0.0, first, where(i <= 1.0, second, third))
 
 
 def _free_motion(now: Motion, kinds: list[Rows]) -> tuple[Array, Any]:
@@ -266,7 +279,7 @@ def _solve(
             dv = factor.solve(right)
             states, reach = _step(parts, states, dv, live)
             a = np.minimum(parameters.boundary_fraction / np.maximum(reach, 1e-3), 1.0)
-            error = where(a < stalled, np.nan, largest([error, left * one_more, 1.0 - a * go]))
+            error = where(a < stalled, np.nan, largest([error, 1.0 - a * go]))
             states = [part.moved(s, a, live) for part, s in zip(parts, states, strict=True)]
             return change + dv * a, states, left * (1.0 - a * go), np.where(last >= SHORT_STEP, a, 1.0), error
 
@@ -279,7 +292,6 @@ def _solve(
 
     # in float32 again, from residuals computed anew, until the velocity stays
     done = by_precision(tolerance, TOLERANCE_SINGLE) if tolerance > PRECISE else tolerance
-    one_more = by_precision(1.0, 0.0)  # whether a step follows the one that closes the linear equations
     stalled = by_precision(0.0, STALLED_SINGLE)
     stays = by_precision(ONCE, STAYS_SINGLE) if tolerance > PRECISE else ONCE
     begin = (now.at_rest, [parts[0].varying(start[0]), *start[1:]], 10.0 * ONCE)

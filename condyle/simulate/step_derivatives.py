@@ -25,7 +25,7 @@ from condyle.dynamics.rnea import inverse_dynamics
 from condyle.dynamics.solve import pattern_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Motion, Pose, cross, product
-from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.constraint_list import Constraint, with_smoothing
 from condyle.simulate.contact_derivatives import contact_jacobians, limit_jacobian
 from condyle.simulate.contact_frame import from_ground_axes, point_velocity, surface, to_ground_axes
 from condyle.simulate.contacts import contact_constraints, coordinates, joint_constraints, position
@@ -126,7 +126,9 @@ def every_constraint(world: World, now: Problem, solution: Solution) -> tuple[li
         rows = zip(now.contacts.layout.points, solution.points[0], strict=True)
         unknowns |= {k: {"y": row[:3], "s": row[3]} for k, row in rows if k is not None}
     iterates = [*[unknowns[k] for k in sorted(unknowns)], *solution.iterates[len(listed) :]]
-    return [*contact_constraints(world, q, v), *joint_constraints(world, q, v)], iterates
+    constraints = [*contact_constraints(world, q, v), *joint_constraints(world, q, v)]
+    factor = solution.smoothing
+    return with_smoothing(constraints, factor), [iterate | {"smoothing": factor} for iterate in iterates]
 
 
 def reduced_derivatives(

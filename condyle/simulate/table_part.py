@@ -185,6 +185,7 @@ class TablePart:
         def body(point: Point, motions: Array, total: Array, sums: Any) -> Any:
             half = len(motions) // 2
             law, mass, speed = kind.beginning(point, motions[:half])
+            law = law.smoothed(parameters.smoothing)
             free = kind.velocity(point, motions[half:])
             reach = speed + largest([abs(x) for x in free])
             reach = np.maximum(reach, parameters.coupling / np.sqrt(mass))

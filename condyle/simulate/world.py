@@ -97,7 +97,7 @@ class World:
     force_key: str = ""
     timed: bool = False
     implicit: bool = True  # springs and damping act with the velocity after the step
-    tolerance: float = 1e-7  # of the solver, as solver.py measures it
+    tolerance: float = 1e-3  # of the solver, as solver.py measures it
     substeps: int = 1  # steps of the physics in one step: dt = substeps * h
     since: Any = 0.0  # the time at which a tick begins, s
     known: Parameters | None = field(default=None, repr=False, compare=False)  # parameters, where some of them are traced
