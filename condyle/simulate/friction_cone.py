@@ -221,7 +221,7 @@ class ScaledCone:
         if ahead is not None:
             product = jordan(ahead["scaled_y"], ahead["scaled_z"])
             top = largest([abs(x) for x in product])
-            product = product * (most * go / np.maximum(top, most))
+            product = product * (most * go * (1.0 / np.maximum(top, most)))
             self.toward = self.toward - jordan_divide(self.l, self.per_a, self.per_l, product)
             to_w = to_w + np.minimum(np.maximum(ahead["y"][0] * ahead["w"], -most), most) * (self.per_s * go)
         self.to_w, self.closing = to_w, self.residual * go

@@ -115,13 +115,17 @@ class Motion:
         """The factors of a matrix with the pattern of M."""
         return pattern_factor(self.ancestor_dofs, H, self.limbs)
 
-    def relative_norm(self, change: Array, M_change: Array, dv: Array, scale: Any) -> Any:
-        """The norm of dv, relative to that of the velocities v and v + change.
+    def relative_norm(self, change: Array, M_change: Array, square: Any, scale: Any) -> Any:
+        """A norm with this square, relative to that of the velocities v and v + change.
 
         Norms are those of kinetic energy, with `scale`, that of the velocity scales of all constraints, added.
         """
         energy = 2.0 * self.dot(self.v + change, self.momentum) + self.dot(change, M_change)
-        return np.sqrt(self.dot(dv, self.times(dv)) / (energy + scale))
+        return np.sqrt(square / (energy + scale))
+
+    def diagonal_energy(self, v: Array) -> Any:
+        """Twice the kinetic energy with the diagonal of M."""
+        return self.dot(v, np.diagonal(self.M) * v)
 
 
 @dataclass(frozen=True)
@@ -241,7 +245,7 @@ def _solve(
     parts[0].add_drives(now.p, inverse, push)
     # an impact elsewhere may move a light joint much faster than it moves by itself
     free = now.v + push * inverse
-    parameters = parameters._replace(coupling=parameters.coupling * np.sqrt(now.dot(free, now.times(free))))
+    parameters = parameters._replace(coupling=parameters.coupling * np.sqrt(now.diagonal_energy(free)))
     begun = [part.begin(push, inverse, parameters) for part in parts]
     start = [state for state, _ in begun]
     final_energy, extra, scale = (_total([sums[name] for _, sums in begun]) for name in ("final", "extra", "scale"))
@@ -278,7 +282,7 @@ def _solve(
             states = [part.corrector(s, t, go, far, left, right, live) for part, s in zip(parts, states, strict=True)]
             dv = factor.solve(right)
             states, reach = _step(parts, states, dv, live)
-            a = np.minimum(parameters.boundary_fraction / np.maximum(reach, 1e-3), 1.0)
+            a = np.minimum(parameters.boundary_fraction * (1.0 / np.maximum(reach, 1e-3)), 1.0)
             error = where(a < stalled, np.nan, largest([error, 1.0 - a * go]))
             states = [part.moved(s, a, live) for part, s in zip(parts, states, strict=True)]
             return change + dv * a, states, left * (1.0 - a * go), np.where(last >= SHORT_STEP, a, 1.0), error
@@ -287,7 +291,10 @@ def _solve(
         until = lambda state: ~(state[4] > done) | (active < 0.5)  # noqa: E731
         begin = (now.varying(change), [parts[0].varying(states[0]), *states[1:]], 1.0, 1.0, 1.0)
         end, states, _, _, error = loop(body, begin, MAX_ITERATIONS, until=until, body_keeps_tables=True)
-        size = now.relative_norm(change, M_change, end - change, scale)
+        # one round is enough in float64
+        moved = end - change
+        size = now.relative_norm(change, M_change, now.dot(moved, now.times(moved)), scale)
+        size = where(by_precision(0.0, 1.0) > 0.5, size, 0.0)
         return end, states, where(error <= done, size, np.nan)
 
     # in float32 again, from residuals computed anew, until the velocity stays
@@ -299,15 +306,17 @@ def _solve(
     change, states, moved = loop(iterated, begin, ROUNDS, until=until, body_keeps_tables=True)
 
     def refine(_: Any, state: Any) -> Any:
-        """One more Newton step, on the unscaled equations; the residual is its relative norm."""
+        """One more Newton step, on the unscaled equations; the residual is a bound of its relative norm."""
         change, states, residual = state
         live = where(residual > enough, 1.0, 0.0)
         M_change, H = now.times(change), np.array(now.M, dtype=object)
         r = M_change - now.p
         states = [part.newton(s, change, r, H, live) for part, s in zip(parts, states, strict=True)]
+        r = all_summed(r)
         dv = -now.factor(H).solve(r)
         states = [part.newton_moved(s, dv, live) for part, s in zip(parts, states, strict=True)]
-        return change + dv, states, now.relative_norm(change, M_change, dv, scale)
+        # with H, which has the stiffness of the constraints, in the place of M: not less than that of kinetic energy
+        return change + dv, states, now.relative_norm(change, M_change, abs(now.dot(dv, r)), scale)
 
     # in float64 a last Newton step
     residual = moved + (by_precision(10.0 * ONCE, 0.0) if tolerance > PRECISE else 10.0 * ONCE)

@@ -61,7 +61,7 @@ def partition(tape: Tape, precision: str) -> list[KernelTape]:
     if cut is None:
         return [KernelTape(device_form(tape, precision), ports)]
     inputs, passed, outputs = ports[: len(low.inputs)], (len(ports),), ports[len(low.inputs) :]
-    first, rest = [_form(each, _written_out(each)) for each in cut]
+    first, rest = [_form(each, _written_out(each), precision) for each in cut]
     return [KernelTape(first, (*inputs, *passed)), KernelTape(rest, (*inputs, *passed, *outputs))]
 
 
@@ -72,15 +72,15 @@ def device_form(tape: Tape, precision: str) -> Tape:
     """The lowered tape with lean loops, and with limbs side by side where that is less work, otherwise written out (kept)."""
     known: dict[str, Tape] = tape.__dict__.setdefault("_device_form", {})
     if precision not in known:
-        known[precision] = _form(lower(tape, precision, limbs=True), lower(tape, precision))
+        known[precision] = _form(lower(tape, precision, limbs=True), lower(tape, precision), precision)
     return known[precision]
 
 
-def _form(low: Tape, plain: Tape) -> Tape:
+def _form(low: Tape, plain: Tape, precision: str) -> Tape:
     if low is not plain and lanes_of(low.block) * usual_operations(low.block) > WORTH * usual_operations(plain.block):
         low = plain
     block = carried_together(low.block) if low is not plain else low.block
-    return replace(low, block=lean(block))
+    return replace(low, block=lean(block, precision))
 
 
 def _written_out(low: Tape) -> Tape:

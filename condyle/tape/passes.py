@@ -14,7 +14,7 @@ from condyle.tape.interpret import Ieee, evaluate
 from condyle.tape.limbs import has_limbs, unrolled
 from condyle.tape.ops import BOOL, ELEMENTARY, LIMBS, OPS
 from condyle.tape.scalar import Scalar
-from condyle.tape.tape import Block, Call, Node, Port, Tape, by_port, whole_table
+from condyle.tape.tape import Block, Call, Node, Port, Tape, by_port, limb_counts, whole_table
 
 SIGN_MATTERS = frozenset({"lt", "le", "eq", "min", "max", "abs", "copysign", "sqrt"})
 Visit = Callable[[Graph, Node, tuple[int, ...]], int]
@@ -115,7 +115,7 @@ def expand(block: Block, precision: str) -> Block:
 
 
 def fold_constants(block: Block, *, single: bool) -> Block:
-    """Operations on constants alone done now, in the precision of the backend, with the same bits it would give."""
+    """Operations on constants alone, and choices by them, done now: in the precision of the backend, with its bits."""
     ieee = Ieee(single=single)
 
     def numbers(graph: Graph, i: int) -> list[Any]:
@@ -126,6 +126,9 @@ def fold_constants(block: Block, *, single: bool) -> Block:
         return [data if isinstance(data, int) else ieee.number(data)]
 
     def visit(graph: Graph, node: Node, args: tuple[int, ...]) -> int:
+        if node.op == "select":
+            compare = graph.nodes[args[0]]
+            return args[1] if ieee.functions[compare.op](*[numbers(graph, i)[0] for i in compare.args]) else args[2]
         given = [numbers(graph, i) for i in args]
         if node.op == "pick":
             return graph.const(given[0][node.data if len(given[0]) > 1 else 0])
@@ -140,6 +143,11 @@ def fold_constants(block: Block, *, single: bool) -> Block:
         if args and known[args[0]] and (op in LIMBS or (op in OPS and OPS[op].gives != BOOL)):
             known[i] = all([known[a] for a in args])
     folded = [is_known and node.op not in ("const", "spread") for is_known, node in zip(known, block.nodes, strict=True)]
+    for i, (op, args, _) in enumerate(block.nodes):
+        if op == "select":
+            compare = block.nodes[args[0]]
+            numbers_alone = all([known[a] and a not in limb_counts(block) for a in compare.args])
+            folded[i] = compare.op in ("lt", "le", "eq") and numbers_alone
     return rewrite(block, folded, visit, lambda body: fold_constants(body, single=single))
 
 

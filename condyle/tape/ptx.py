@@ -21,7 +21,7 @@ from condyle.errors import BackendError
 from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
 from condyle.tape.captured import Captured, CapturedMemory
 from condyle.tape.dead_code import dead_code
-from condyle.tape.lean import is_condition
+from condyle.tape.lean import FAST, is_condition
 from condyle.tape.limbs import lanes_of
 from condyle.tape.ops import ELEMENTARY, OPS
 from condyle.tape.passes import operations_used
@@ -111,6 +111,8 @@ class PtxKernel(PtxWriter):
         """The whole module."""
         words = WORDS * (len(self.tape.inputs) + len(self.tape.outputs))
         head = [f".version {VERSION}", f".target sm_{self.sm}", ".address_size 64", *self.globals]
+        if self.constants:
+            head.append(f".const .align 8 .f64 numbers[{len(self.constants)}] = {{{', '.join(self.constants)}}};")
         if self.stage is not None:
             head.append(".extern .shared .align 16 .b8 stage[];")
         if self.captured is not None:
@@ -274,7 +276,8 @@ class PtxKernel(PtxWriter):
                 loop = block.nodes[args[0]].data
                 tables[i] = PtxTable(self.written[f"{path}{args[0]}"][data[0] : data[1]], loop.count)
             elif op in OPS:
-                values[i] = self.operation(op, [self.value(values, a) for a in args]) if i in used else ""
+                operands = [self.value(values, a) for a in args] if i in used else []
+                values[i] = self.operation(op, operands, fast=data == FAST) if i in used else ""
             if i == done:
                 self.leave(self.value(values, i), end)
             for column, k in (places or {}).get(i, ()):

@@ -15,6 +15,40 @@ from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.tape import RUN_TIME
 
 ALL = "0xffffffff"  # threads of a warp
+CONSTANT_BANK = True
+# Newton's method from the approximation of the hardware, as the compiler writes rcp.rn, div.rn and sqrt.rn where they do not
+# branch: the last step rounds as IEEE 754 wants it. In f64 the approximation has the upper 32 bits; the lower ones are those that
+# the compiler takes. The root of zero is zero times that of a small number; a zero divided is itself times the reciprocal.
+FAST_RECIPROCAL = {
+    "f32": "rcp.approx.ftz.f32 {v0}, {a};\nneg.f32 {v1}, {a};\nfma.rn.f32 {v2}, {v1}, {v0}, 0f3F800000;\n"
+    "fma.rn.f32 {r}, {v0}, {v2}, {v0};",
+    "f64": "mov.b64 {{w0}, {w1}}, {a};\nadd.s32 {w2}, {w1}, 3146754;\nrcp.approx.ftz.f64 {d0}, {a};\n"
+    "mov.b64 {{w3}, {w4}}, {d0};\nmov.b64 {d1}, {{w2}, {w4}};\nneg.f64 {d2}, {a};\n"
+    "fma.rn.f64 {d3}, {d2}, {d1}, 0d3FF0000000000000;\nfma.rn.f64 {d4}, {d3}, {d3}, {d3};\nfma.rn.f64 {d5}, {d1}, {d4}, {d1};\n"
+    "fma.rn.f64 {d6}, {d2}, {d5}, 0d3FF0000000000000;\nfma.rn.f64 {r}, {d5}, {d6}, {d5};",
+}
+FAST_DIVISION = {
+    "f32": "rcp.approx.ftz.f32 {v0}, {b};\nneg.f32 {v1}, {b};\nfma.rn.f32 {v2}, {v1}, {v0}, 0f3F800000;\n"
+    "fma.rn.f32 {v3}, {v0}, {v2}, {v0};\nmul.rn.f32 {v4}, {a}, {v3};\nfma.rn.f32 {v5}, {v1}, {v4}, {a};\n"
+    "fma.rn.f32 {v6}, {v3}, {v5}, {v4};\nsetp.eq.f32 {p0}, {a}, 0f00000000;\nselp.f32 {r}, {v4}, {v6}, {p0};",
+    "f64": "rcp.approx.ftz.f64 {d0}, {b};\nmov.b64 {{w0}, {w1}}, {d0};\nmov.u32 {w2}, 1;\nmov.b64 {d1}, {{w2}, {w1}};\n"
+    "neg.f64 {d2}, {b};\nfma.rn.f64 {d3}, {d2}, {d1}, 0d3FF0000000000000;\nfma.rn.f64 {d4}, {d3}, {d3}, {d3};\n"
+    "fma.rn.f64 {d5}, {d1}, {d4}, {d1};\nfma.rn.f64 {d6}, {d2}, {d5}, 0d3FF0000000000000;\n"
+    "fma.rn.f64 {d7}, {d5}, {d6}, {d5};\nmul.rn.f64 {d8}, {a}, {d7};\nfma.rn.f64 {d9}, {d2}, {d8}, {a};\n"
+    "fma.rn.f64 {d10}, {d7}, {d9}, {d8};\nsetp.eq.f64 {p0}, {a}, 0d0000000000000000;\nselp.f64 {r}, {d8}, {d10}, {p0};",
+}
+FAST_ROOT = {
+    "f32": "max.f32 {v0}, {a}, 0f0D800000;\nrsqrt.approx.ftz.f32 {v1}, {v0};\nmul.rn.f32 {v2}, {a}, {v1};\n"
+    "mul.rn.f32 {v3}, {v1}, 0f3F000000;\nneg.f32 {v4}, {v2};\nfma.rn.f32 {v5}, {v4}, {v2}, {a};\n"
+    "fma.rn.f32 {r}, {v5}, {v3}, {v2};",
+    "f64": "mov.b64 {{w0}, {w1}}, {a};\nmax.s32 {w2}, {w1}, 55574528;\nmov.b64 {d0}, {{w0}, {w2}};\n"
+    "rsqrt.approx.ftz.f64 {d1}, {d0};\nmov.b64 {{w3}, {w4}}, {d1};\nadd.s32 {w5}, {w1}, -55574528;\n"
+    "mov.b64 {d2}, {{w5}, {w4}};\nmul.rn.f64 {d3}, {d2}, {d2};\nneg.f64 {d4}, {d3};\n"
+    "fma.rn.f64 {d5}, {a}, {d4}, 0d3FF0000000000000;\nfma.rn.f64 {d6}, {d5}, 0d3FD8000000000000, 0d3FE0000000000000;\n"
+    "mul.rn.f64 {d7}, {d2}, {d5};\nfma.rn.f64 {d8}, {d6}, {d7}, {d2};\nmul.rn.f64 {d9}, {a}, {d8};\n"
+    "mov.b64 {{w6}, {w7}}, {d8};\nadd.s32 {w8}, {w7}, -1048576;\nmov.b64 {d10}, {{w6}, {w8}};\nneg.f64 {d11}, {d9};\n"
+    "fma.rn.f64 {d12}, {d9}, {d11}, {a};\nfma.rn.f64 {r}, {d12}, {d10}, {d9};",
+}
 REGISTERS = {"pred": "%p", "f64": "%d", "f32": "%f", "b32": "%r", "b64": "%l"}
 
 
@@ -64,6 +98,7 @@ class PtxWriter:
         self.rows = ""  # register with the number of rows that is known at run time
         self.lane, self.wide_lane, self.lane_bits = "", "", list[str]()  # the thread's number among those of its state
         self.storing: dict[int, str] = {}  # limb -> whether the thread writes its outputs
+        self.constants: dict[str, int] = {}  # in constant memory
         self.limb_constants: dict[tuple[str, ...], int] = {}
         self.limb_base = ""  # register with the address of the thread's limb in the table of constants
 
@@ -115,11 +150,15 @@ class PtxWriter:
             name: re.sub(r"\{(\w+)\}", lambda m: fields.get(m[1], m[0]), op.ptx) for name, op in OPS.items() if op.ptx is not None
         }
 
-    def operation(self, op: str, operands: list[str]) -> str:
-        """Write an arithmetic operation; returns its register."""
+    def operation(self, op: str, operands: list[str], *, fast: bool = False) -> str:
+        """Write an arithmetic operation; returns its register. `fast`: without branches, right within bounds (lean.py)."""
+        template = self.templates[op]
+        operands = [self.loaded(x) for x in operands]
         if op == "div" and operands[0] == self.number(1.0):
             # rounded to nearest as a division is, with fewer instructions
-            return self.put(f"rcp.rn.{self.type} {{r}}, {operands[1]};", self.type)
+            operands, template = operands[1:], FAST_RECIPROCAL[self.type] if fast else f"rcp.rn.{self.type} {{r}}, {{a}};"
+        elif fast:
+            template = (FAST_DIVISION if op == "div" else FAST_ROOT)[self.type]
         kinds = {"p": "pred", "v": self.type, "x": f"b{8 * self.bytes}", "d": "f64", "l": "b64", "w": "b32"}
         result = self.register({BOOL: "pred", INT: "b32"}.get(OPS[op].gives, self.type))
         names = {"r": result, **dict(zip("abc", operands, strict=False))}
@@ -129,8 +168,15 @@ class PtxWriter:
                 names[match[1]] = self.register(kinds[match[1][0]])
             return names[match[1]]
 
-        self.lines += re.sub(r"\{(\w+)\}", name, self.templates[op]).split("\n")
+        self.lines += re.sub(r"\{(\w+)\}", name, template).split("\n")
         return result
+
+    def loaded(self, x: str) -> str:
+        """An operand of arithmetic: a constant of f64 that an instruction has no room for comes from constant memory."""
+        if not (CONSTANT_BANK and x.startswith("0d")) or x.endswith("00000000"):
+            return x
+        k = self.constants.setdefault(x, len(self.constants))
+        return self.put(f"ld.const.f64 {{r}}, [numbers+{8 * k}];", "f64")
 
     # ---- memory
 

@@ -43,7 +43,7 @@ class Program:
     def __init__(self, text: str) -> None:
         self.constants = {
             name: (TYPES[kind] * len(values.split(",")))(*[_number(x.strip()) for x in values.split(",")])
-            for kind, name, values in re.findall(r"\.global \.align 8 \.(f64|f32) (\w+)\[\d+\] = \{([^}]*)\};", text)
+            for kind, name, values in re.findall(r"\.(?:global|const) \.align 8 \.(f64|f32) (\w+)\[\d+\] = \{([^}]*)\};", text)
         }
         body = text[text.index("\n{") + 2 : text.rindex("}")]
         self.areas = {name: int(size) for name, size in re.findall(r"\.local \.align 8 \.b8 (\w+)\[(\d+)\];", body)}
@@ -172,11 +172,37 @@ class Thread:
 
 
 def _float(op: str, rest: list[str], ieee: Ieee, v: list[Any]) -> float:
+    if rest[:2] == ["approx", "ftz"]:
+        return _approximate(op, rest[-1], v[0])
+    if op == "max":
+        return float(np.fmax(v[0], v[1]))
     assert op in ("neg", "abs", "copysign") or rest[0] == "rn", f"{op} must be rounded to nearest"
     if op == "copysign":
         return math.copysign(v[1], v[0])  # the sign of the first operand
     found: float = ieee.functions["div" if op == "rcp" else op](*([1.0, *v] if op == "rcp" else v))
     return found
+
+
+def _approximate(op: str, kind: str, a: float) -> float:
+    """rcp.approx and rsqrt.approx: as inaccurate as the PTX manual allows, without subnormal numbers.
+
+    In f64 the upper half of a number is all that they look at and give.
+    """
+    least = 2.0**-126 if kind == "f32" else 2.0**-1022
+    if kind == "f64":
+        a = struct.unpack("<d", struct.pack("<Q", struct.unpack("<Q", struct.pack("<d", a))[0] // WORD * WORD))[0]
+    a = math.copysign(0.0, a) if abs(a) < least else a
+    with np.errstate(all="ignore"):
+        exact = float(1.0 / np.float64(a)) if op == "rcp" else float(1.0 / np.sqrt(np.float64(a)))
+    if not math.isfinite(exact) or exact == 0.0:
+        return exact
+    # 1 ulp of f32, or 2^-20, too large or too small
+    off = (2.0**-23 if kind == "f32" else 2.0**-21) * (1.0 if int(math.frexp(a)[0] * 2**20) % 2 else -1.0)
+    found = exact * (1.0 + off)
+    found = float(np.float32(found)) if kind == "f32" else found
+    if kind == "f64":
+        found = struct.unpack("<d", struct.pack("<Q", struct.unpack("<Q", struct.pack("<d", found))[0] // WORD * WORD))[0]
+    return math.copysign(0.0, found) if abs(found) < least else found
 
 
 def _moved(kind: str, target: str, value: Any) -> Any:

@@ -79,7 +79,7 @@ def on_gpu(tape: Tape, precision: str, arrays: list[np.ndarray], *, lean_loops: 
     """The outputs by the PTX with limbs side by side."""
     low = lower(tape, precision, limbs=True)
     if lean_loops:
-        low = replace(low, block=lean(carried_together(low.block)))
+        low = replace(low, block=lean(carried_together(low.block), precision))
         assert sum(node.op == "loop" for node in low.block.nodes) > sum(node.op == "loop" for node in tape.block.nodes)
     out = [np.full((len(arrays[0]), port.size), 7.5, arrays[0].dtype) for port in tape.outputs]
     ports = [(a.ctypes.data, a.strides[0], a.itemsize) for a in (*arrays, *out)]
