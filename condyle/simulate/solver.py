@@ -51,7 +51,7 @@ ATTEMPTS = (
     StartParameters(1.0, 0.2, 0.92, 1.0),
     StartParameters(0.3, 0.2, 0.92, 0.1),
 )
-SMOOTHING_SINGLE = (1.0, 10.0, 100.0)  # of each attempt in float32, where rounding errors may be larger than the smoothing
+SMOOTHING_SINGLE = (1.0, 3.0, 30.0)  # of each attempt in float32, where rounding errors may be larger than the smoothing
 
 PRECISE = 1e-12  # a tolerance below this is for high precision
 LIMIT = 1e-10  # the largest residual of a converged step

@@ -27,7 +27,9 @@ NEAR = 40  # instructions within which a loaded number is used again without ano
 BYTES = "captured_bytes_of_a_warp"  # a number of the module, which a launch asks for
 # kB of a multiprocessor, by capability
 SHARED = {70: 96, 75: 64, 80: 164, 86: 100, 87: 164, 89: 100, 90: 228, 120: 100}
-BLOCK, RESERVED = 96 * 1024, 1024  # bytes that a block may have on most GPUs, and that the driver takes of them
+# kB that a block may have, on all GPUs that run code for this capability
+BLOCK = {70: 63, 80: 98, 90: 226, 120: 98}
+RESERVED = 1024  # bytes that the driver takes of each block
 RESIDENT = 256  # threads of a multiprocessor that run side by side with 255 registers each
 
 
@@ -99,8 +101,10 @@ class CapturedMemory:
 
 def memory_of_warp(sm: int, threads: int) -> int:
     """Bytes of shared memory for each warp of blocks with so many threads, which run side by side as registers allow."""
-    of_sm = next((size for known, size in sorted(SHARED.items(), reverse=True) if known <= sm), 64) * 1024
-    of_block = min(of_sm // max(RESIDENT // threads, 1) - RESERVED, BLOCK)
+    of_sm, most = (
+        1024 * next(size for known, size in sorted(sizes.items(), reverse=True) if known <= sm) for sizes in (SHARED, BLOCK)
+    )
+    of_block = min(of_sm // max(RESIDENT // threads, 1) - RESERVED, most)
     return of_block * WARP // threads // 16 * 16
 
 

@@ -8,7 +8,7 @@ leaves it when its own state is done.
 
 Of a tape with limbs (limbs.py), as many neighbouring threads as there are limbs compute a state: each the numbers of its limb,
 and all of them those of the whole robot. Numbers of other limbs are exchanged between the threads of a warp, which stay together:
-a warp leaves a loop when all its states are done.
+a warp leaves a loop when all its states are done. The warps of a block begin each step of a rollout together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 
 from condyle.errors import BackendError
 from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
-from condyle.tape.captured import Captured, CapturedMemory
+from condyle.tape.captured import Captured, CapturedMemory, is_iteration
 from condyle.tape.dead_code import dead_code
 from condyle.tape.lean import FAST, is_condition
 from condyle.tape.limbs import lanes_of
@@ -30,7 +30,7 @@ from condyle.tape.staging import SYNC, Stage
 from condyle.tape.tape import RUN_TIME, Block, Loop, Tape, by_port, last_uses, limb_counts
 
 VERSION, ENTRY = "7.8", "kernel"
-THREADS, LIMB_THREADS = 128, 256  # of a block, at most; with limbs in f32, where all that fit are of one block
+THREADS, LIMB_THREADS = 128, 256  # of a block, at most; with limbs all that a multiprocessor has registers for are of one block
 WORDS = 3  # of each port: address, bytes from state to state, bytes from entry to entry
 MOST_REGISTERS = 255  # of a thread
 TOGETHER = 32  # sums over limbs that are made at once, at most
@@ -55,9 +55,9 @@ def ptx_source(
     return PtxKernel(tape, precision, sm, strided=strided, staged=staged).source()
 
 
-def block_threads(lanes: int, precision: str) -> int:
+def block_threads(lanes: int) -> int:
     """Threads of a block of a kernel with so many threads for each state, at most."""
-    return LIMB_THREADS if lanes > 1 and precision == "f32" else THREADS
+    return LIMB_THREADS if lanes > 1 else THREADS
 
 
 def in_order(block: Block, done: int | None) -> list[int]:
@@ -97,8 +97,9 @@ class PtxKernel(PtxWriter):
         self.tape, self.strided = tape, strided
         self.written: dict[str, list[Column]] = {}  # where each loop writes its columns, by its place in the tape
         self.direct: dict[tuple[str, int], Column] = {}  # (loop, column written) -> place in an output
-        self.state, self.sm, self.threads = "", sm, block_threads(self.lanes, precision)
+        self.state, self.sm, self.threads = "", sm, block_threads(self.lanes)
         self.captured, self.rare = CapturedMemory(self, sm) if self.lanes > 1 else None, False  # rare: inside of a condition
+        self.together = self.lanes > 1  # whether all warps of a block repeat what is being written equally often
         self.stage, self.finish = Stage(self, staged) if staged else None, ""
         self._function(dead_code(tape.block))
         if self.local > LOCAL:
@@ -452,9 +453,10 @@ class PtxKernel(PtxWriter):
         known = body_counters(
             loop, captured, counters, (counter, counter_range(loop)), partial(self.derived_counter, block, counters)
         )
-        rare, self.rare = self.rare, self.rare or is_condition(loop)
+        before = self.rare, self.together
+        self.rare, self.together = self.rare or is_condition(loop), self.together and not loop.exits
         self._loop(loop, carry, [tables[t] for t in read], outside, known, (count, counter), f"{path}{i}")
-        self.rare = rare
+        self.rare, self.together = before
         return carry
 
     def _loop(
@@ -475,6 +477,9 @@ class PtxKernel(PtxWriter):
         self.do(first_row)
         begin, end = self.label(), self.label()
         self.do(f"{begin}:")
+        if self.together and any(node.op == "loop" and is_iteration(node.data) for node in body.nodes):
+            # warps that are at the same place share the instructions that are fetched
+            self.do("bar.sync 0;")
         needed = {n.data for n in body.nodes if n.op == "param"}
         first = 1 + loop.carries + loop.reads
         entries = [column for table in read for column in table.columns]

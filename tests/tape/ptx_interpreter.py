@@ -1,6 +1,7 @@
 """A GPU in Python: it runs the PTX of condyle/tape/ptx.py, one thread after the other, on memory of this process.
 
-Threads that exchange numbers run in warps, instruction by instruction; all of a warp must take the same branches. Threads that
+Threads that exchange numbers run in warps, instruction by instruction; all of a warp must take the same branches, and all warps
+of a block must meet at the same barriers. Threads that
 meet at barriers of their warp run from one to the next, each on its own, and share the shared memory of their block.
 
 Only the instructions that are written there are known, and each means what the PTX manual says: an independent check of the
@@ -266,7 +267,7 @@ class Warp:
     """32 threads that take the same branches."""
 
     def __init__(self, threads: list[Thread]) -> None:
-        self.threads, self.program = threads, threads[0].program
+        self.threads, self.program, self.barriers = threads, threads[0].program, list[int]()
 
     def run(self) -> None:
         """All instructions until the end."""
@@ -282,6 +283,9 @@ class Warp:
                 at = self.program.labels[operands[0]] if active else at
             elif name.startswith(("shfl.", "vote.")):
                 self.exchange(name, operands)
+            elif name == "bar.sync":
+                assert len(active) == len(self.threads)
+                self.barriers.append(at)
             else:
                 for thread in active:
                     thread.step(name, operands)
@@ -327,8 +331,11 @@ class Code:
         every = [Thread(self.program, ports, numbers, t, threads, memory[t // threads]) for t in range(blocks * threads)]
         if any(name.startswith(("shfl.", "vote.")) for _, name, _ in self.program.code):
             assert threads % 32 == 0
-            for first in range(0, len(every), 32):
-                Warp(every[first : first + 32]).run()
+            for block in range(0, len(every), threads):
+                warps = [Warp(every[first : first + 32]) for first in range(block, block + threads, 32)]
+                for warp in warps:
+                    warp.run()
+                    assert warp.barriers == warps[0].barriers, "warps of a block wait at different barriers"
             return
         for first in range(0, len(every), 32):
             running = [thread.run() for thread in every[first : first + 32]]

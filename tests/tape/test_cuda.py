@@ -43,7 +43,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(cuda, "Buffer", Buffer)
     monkeypatch.setattr(cuda, "device", lambda number: Device())
     monkeypatch.setattr(cuda, "FEW", 64)
-    monkeypatch.setattr(cuda, "block_threads", lambda lanes, precision: 64)
+    monkeypatch.setattr(cuda, "block_threads", lambda lanes: 64)
     monkeypatch.setattr(cuda_driver, "device_of", lambda pointer: 0)
     device._library.cache_clear()
     cuda._check_device.cache_clear()

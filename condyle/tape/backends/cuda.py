@@ -106,7 +106,7 @@ class CudaKernel(Kernel):
 
     def _launch(self, code: Code, ports: Sequence[int], lanes: int, staged: int = 0) -> Launch:
         """`staged`: bytes of shared memory of a warp for rows of ports; without them it has those that the code asks for."""
-        threads, shared = block_threads(lanes, self.precision), staged or code.number(BYTES)
+        threads, shared = block_threads(lanes), staged or code.number(BYTES)
         if staged:
             threads = min(threads, SHARED // staged * WARP)
         elif shared:
