@@ -4,7 +4,7 @@ With b the coordinates of the whole robot and k those of a limb, no entry of M i
 
     N_k = -M_kk^-1 M_kb        S = M_bb + sum_k M_bk N_k
 
-N_k are the motions of a limb that follow those of the whole robot, S is what the whole robot is felt as. M x = y is solved by
+N_k: how a limb moves with the whole robot; S: the effective mass of the whole robot with its limbs free. M x = y is solved by
 
     S x_b = y_b + sum_k N_k^T y_k        x_k = M_kk^-1 y_k + N_k x_b
 
@@ -26,10 +26,10 @@ from condyle.tape.limb_values import pick, sum_over
 
 @dataclass(frozen=True)
 class LimbFactor:
-    """`whole`: the factors of S; `own`: those of M_kk; `N`: see above. Matrices of all coordinates come out unfolded."""
+    """`trunk`: the factors of S; `own`: those of M_kk; `N`: see above. Matrices of all coordinates come out unfolded."""
 
     limbs: Limbs
-    whole: TreeFactor
+    trunk: TreeFactor
     own: TreeFactor
     N: Array
 
@@ -39,13 +39,13 @@ class LimbFactor:
         assert factor.limbs is not None
         n, pattern = len(factor.limbs.trunk), factor.ancestors_of
         within = [[j - n for j in path if j >= n] for path in pattern[n:]]
-        whole = TreeFactor(factor.L[:n, :n], factor.inverse[:n], pattern[:n])
+        trunk = TreeFactor(factor.L[:n, :n], factor.inverse[:n], pattern[:n])
         own = TreeFactor(factor.L[n:, n:], factor.inverse[n:], within)
         N = -factor.L[n:, :n]
         for i, path in enumerate(within):
             for j in path:
                 N[i] = N[i] - own.L[i, j] * N[j]
-        return LimbFactor(factor.limbs, whole, own, N)
+        return LimbFactor(factor.limbs, trunk, own, N)
 
     def solve_columns(self, y: Array, *, negative: bool = False) -> Array:
         """M^-1 Y, or -M^-1 Y, unfolded, of a folded matrix Y without entries between limbs."""
@@ -53,12 +53,12 @@ class LimbFactor:
         own = self.own.solve(y[n:], negative=negative)
         of_limb = _plus_product(y[:n, n:], self.N.T, y[n:, n:])
         of_whole = y[:n, :n] + _over_limbs(self.N.T @ y[n:, :n], self.limbs.count)
-        x = self.whole.solve(np.concatenate([of_whole, of_limb], axis=1), negative=negative)
+        x = self.trunk.solve(np.concatenate([of_whole, of_limb], axis=1), negative=negative)
         return self._unfolded(x, _plus_product(own, self.N, x))
 
     def inverse_matrix(self) -> Array:
         """M^-1, unfolded: S^-1, S^-1 N^T, and M_kk^-1 + N_k S^-1 N_k^T of a limb."""
-        inverse = self.whole.inverse_matrix()
+        inverse = self.trunk.inverse_matrix()
         x = inverse @ self.N.T
         own = self.own.inverse_matrix()
         for i in range(len(own)):

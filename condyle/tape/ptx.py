@@ -193,8 +193,7 @@ class PtxKernel(PtxWriter):
         within = self.put(f"setp.lt.u64 {{r}}, {self.state}, {states};", "pred")
         last = self.put(f"sub.s64 {{r}}, {states}, 1;", "b64")
         self.state = self.put(f"min.u64 {{r}}, {self.state}, {last};", "b64")
-        bit = self.put(f"shl.b32 {{r}}, 1, {self.lane};", "b32")
-        self.lane_bit, self.within = bit, within
+        self.lane_bit, self.within = self.put(f"shl.b32 {{r}}, 1, {self.lane};", "b32"), within
         for lane in range(self.lanes):
             self.stores((lane,))
         for bit in range(self.lanes.bit_length() - 1):

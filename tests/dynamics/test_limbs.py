@@ -77,7 +77,7 @@ def test_limbs_take_no_more_operations_than_without(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 @pytest.mark.parametrize("name, side_by_side", [("free base", False), ("free base", True), ("three limbs", False)])
 def test_a_gpu_gives_the_bits_of_the_processor(name: str, side_by_side: bool, precision: str) -> None:
-    """By the interpreter of PTX, with one thread for each limb; results of a state one after the other, or states side by side."""
+    """By the interpreter of PTX: a thread for each limb; entries of a result one after the other, or states side by side."""
     model, dtype = ROBOTS[name], np.float64 if precision == "f64" else np.float32
     function, count = traced(model), 3
     given = [np.ascontiguousarray(a, dtype) for a in states(model, count)]
