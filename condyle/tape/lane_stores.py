@@ -26,15 +26,15 @@ class LaneStore:
 def lane_stores(block: Block, results: Sequence[tuple[int, int, int]], lanes: int) -> dict[int, list[LaneStore]]:
     """node after which it is written -> stores; `results`: (port, entry, node)."""
     picks: dict[tuple[int, int], dict[int, list[int]]] = {}  # (port, number of each limb) -> limb -> entries
-    whole: dict[tuple[int, int], int] = {}
+    common: dict[tuple[int, int], int] = {}
     for port, entry, node in results:
         op, args, limb = block.nodes[node]
         if op == "pick":
             picks.setdefault((port, args[0]), {}).setdefault(limb, []).append(entry)
         else:
-            whole[port, entry] = node
+            common[port, entry] = node
     out: dict[int, list[LaneStore]] = {}
-    for store in (*_of_limbs(picks), *_of_whole(whole, lanes)):
+    for store in (*_of_limbs(picks), *_of_robot(common, lanes)):
         out.setdefault(max(store.nodes), []).append(store)
     return out
 
@@ -53,11 +53,11 @@ def _of_limbs(picks: dict[tuple[int, int], dict[int, list[int]]]) -> Iterable[La
                 yield from [LaneStore(port, (node,), (k,), found[k], 0) for k in threads]
 
 
-def _of_whole(whole: dict[tuple[int, int], int], lanes: int) -> Iterable[LaneStore]:
+def _of_robot(common: dict[tuple[int, int], int], lanes: int) -> Iterable[LaneStore]:
     """Entries one after the other."""
     run: list[int] = []
-    for port, entry in sorted(whole):
-        run.append(whole[port, entry])
-        if len(run) == lanes or (port, entry + 1) not in whole:
+    for port, entry in sorted(common):
+        run.append(common[port, entry])
+        if len(run) == lanes or (port, entry + 1) not in common:
             yield LaneStore(port, tuple(run), tuple(range(len(run))), entry + 1 - len(run), 1 if len(run) > 1 else 0)
             run = []
