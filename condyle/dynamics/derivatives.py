@@ -103,7 +103,7 @@ def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -
     state = folded.configuration(q), limbs.fold(v), limbs.fold(tau)
     L, dq, dv = _solve_for_derivatives(folded.model, *state, limbs)
     B = LimbFactor.of(L)
-    return B.solve_columns(dq, negative=True), B.solve_columns(dv, negative=True), B.inverse_matrix()
+    return B.solve_matrix(dq, negative=True), B.solve_matrix(dv, negative=True), B.inverse_matrix()
 
 
 def _solve_for_derivatives(

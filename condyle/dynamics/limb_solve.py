@@ -1,4 +1,4 @@
-"""Solves for whole matrices with the mass matrix of a robot with limbs, by blocks.
+"""Solves for many columns with the mass matrix of a robot with limbs, by blocks.
 
 With b the coordinates of the whole robot and k those of a limb, no entry of M is between limbs, and
 
@@ -15,6 +15,7 @@ another limb j are N_j x_b.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,58 @@ from condyle.robot.spatial import Array
 from condyle.tape.limb_values import pick, sum_over
 
 
+class Places(NamedTuple):
+    """Where rows or columns of a folded matrix belong: those of the whole robot, and of each limb."""
+
+    trunk: list[int]
+    limbs: list[list[int]]
+
+    @staticmethod
+    def of(limbs: Limbs, parts: int = 1) -> Places:
+        """Those of the coordinates; or of as many vectors of them, one after the other."""
+        starts = [limbs.coordinates * part for part in range(parts)]
+        own = [[start + k for start in starts for k in limb] for limb in limbs.limbs]
+        return Places([start + k for start in starts for k in limbs.trunk], own)
+
+
+@dataclass(frozen=True)
+class LimbColumns:
+    """A matrix with rows of the whole robot and rows of each limb; the first columns are the same for all limbs, the others of one.
+
+    `trunk` and `own`: the rows of the whole robot and of a limb, in the columns of all limbs and in its own. `others`: of each
+    limb, its rows in the columns of other limbs.
+    """
+
+    trunk: Array
+    own: Array
+    others: tuple[Array, ...]
+
+    def times(self, trunk: Array, own: Array) -> LimbColumns:
+        """The product with a matrix from the left that has entries within the whole robot and within a limb."""
+        others = [picked(own, j) @ rows for j, rows in enumerate(self.others)]
+        return LimbColumns(trunk @ self.trunk, own @ self.own, tuple(others))
+
+    def unfolded(self, rows: Places, columns: Places, *, symmetric: bool = False) -> Array:
+        """All rows and columns; `symmetric`: one half of the others serves both."""
+        w = len(columns.trunk)
+        sizes = [len(places.trunk) + sum(map(len, places.limbs)) for places in (rows, columns)]
+        out = np.zeros(sizes, dtype=object)
+        out[np.ix_(rows.trunk, columns.trunk)] = self.trunk[:, :w]
+        for k, (mine, of_limb) in enumerate(zip(rows.limbs, columns.limbs, strict=True)):
+            out[np.ix_(rows.trunk, of_limb)] = picked(self.trunk[:, w:], k)
+            out[np.ix_(mine, columns.trunk)] = picked(self.own[:, :w], k)
+            out[np.ix_(mine, of_limb)] = picked(self.own[:, w:], k)
+            for j, found in enumerate(self.others):
+                if k < j or (k > j and not symmetric):
+                    out[np.ix_(rows.limbs[j], of_limb)] = picked(found, k)
+                if k < j and symmetric:
+                    out[np.ix_(mine, columns.limbs[j])] = picked(found, k).T
+        return out
+
+
 @dataclass(frozen=True)
 class LimbFactor:
-    """`trunk`: the factors of S; `own`: those of M_kk; `N`: see above. Matrices of all coordinates come out unfolded."""
+    """`trunk`: the factors of S; `own`: those of M_kk; `N`: see above."""
 
     limbs: Limbs
     trunk: TreeFactor
@@ -47,42 +97,33 @@ class LimbFactor:
                 N[i] = N[i] - own.L[i, j] * N[j]
         return LimbFactor(factor.limbs, trunk, own, N)
 
-    def solve_columns(self, y: Array, *, negative: bool = False) -> Array:
-        """M^-1 Y, or -M^-1 Y, unfolded, of a folded matrix Y without entries between limbs."""
+    def solve(self, y: Array, width: int, *, negative: bool = False) -> LimbColumns:
+        """M^-1 y, or -M^-1 y, of folded rows; the first `width` columns are the same for all limbs, the others of one."""
         n = len(self.limbs.trunk)
         own = self.own.solve(y[n:], negative=negative)
-        of_limb = _plus_product(y[:n, n:], self.N.T, y[n:, n:])
-        of_whole = y[:n, :n] + _over_limbs(self.N.T @ y[n:, :n], self.limbs.count)
-        x = self.trunk.solve(np.concatenate([of_whole, of_limb], axis=1), negative=negative)
-        return self._unfolded(x, _plus_product(own, self.N, x))
+        of_all = y[:n, :width] + _over_limbs(self.N.T @ y[n:, :width], self.limbs.count)
+        of_limb = _plus_product(y[:n, width:], self.N.T, y[n:, width:])
+        x = self.trunk.solve(np.concatenate([of_all, of_limb], axis=1), negative=negative)
+        return LimbColumns(x, _plus_product(own, self.N, x), self._others(x[:, width:]))
+
+    def solve_matrix(self, y: Array, *, negative: bool = False) -> Array:
+        """M^-1 Y, or -M^-1 Y, of all coordinates, for a folded matrix Y without entries between limbs."""
+        places = Places.of(self.limbs)
+        return self.solve(y, len(self.limbs.trunk), negative=negative).unfolded(places, places)
 
     def inverse_matrix(self) -> Array:
-        """M^-1, unfolded: S^-1, S^-1 N^T, and M_kk^-1 + N_k S^-1 N_k^T of a limb."""
-        inverse = self.trunk.inverse_matrix()
+        """M^-1 of all coordinates: S^-1, S^-1 N^T, and M_kk^-1 + N_k S^-1 N_k^T of a limb."""
+        inverse, own, places = self.trunk.inverse_matrix(), self.own.inverse_matrix(), Places.of(self.limbs)
         x = inverse @ self.N.T
-        own = self.own.inverse_matrix()
         for i in range(len(own)):
             for j in range(i + 1):
                 own[i, j] = own[j, i] = own[i, j] + self.N[i] @ x[:, j]
-        return self._unfolded(np.concatenate([inverse, x], axis=1), np.concatenate([x.T, own], axis=1), symmetric=True)
+        found = LimbColumns(np.hstack([inverse, x]), np.hstack([x.T, own]), self._others(x))
+        return found.unfolded(places, places, symmetric=True)
 
-    def _unfolded(self, of_whole: Array, of_limb: Array, *, symmetric: bool = False) -> Array:
-        """The matrix of all coordinates, of its rows of the whole robot and of a limb, but those of other limbs."""
-        limbs, n = self.limbs, len(self.limbs.trunk)
-        trunk, out = list(limbs.trunk), np.zeros((limbs.coordinates, limbs.coordinates), dtype=object)
-        out[np.ix_(trunk, trunk)] = of_whole[:, :n]
-        for k, limb in enumerate(limbs.limbs):
-            out[np.ix_(trunk, limb)] = picked(of_whole[:, n:], k)
-            out[np.ix_(limb, trunk)] = picked(of_limb[:, :n], k)
-            out[np.ix_(limb, limb)] = picked(of_limb[:, n:], k)
-        for j, rows in enumerate(limbs.limbs):
-            follow = picked(self.N, j) @ of_whole[:, n:]
-            for k, columns in enumerate(limbs.limbs):
-                if k < j or (k > j and not symmetric):
-                    out[np.ix_(rows, columns)] = picked(follow, k)
-                if k < j and symmetric:
-                    out[np.ix_(columns, rows)] = picked(follow, k).T
-        return out
+    def _others(self, x: Array) -> tuple[Array, ...]:
+        """Rows of each limb where the whole robot moves by x."""
+        return tuple([picked(self.N, j) @ x for j in range(self.limbs.count)])
 
 
 def picked(a: Array, k: int) -> Array:
