@@ -47,7 +47,7 @@ def contact_impulse(
 ) -> dict[str, Array]:
     """{"impulse", "arm"}: where y and s solve the law, and from the sphere's centre to where it touches."""
     ground = surface(world, point, X_0F, centre)
-    mass = world.effective_masses[world.points.index(point)]
+    mass = next(m for p, m in zip(world.points, world.effective_masses, strict=True) if p is point)
     law = contact_law(world, LawNumbers.of(world), friction_of(world, point), mass, ground.depth, ground.C @ before)
     return {"impulse": ground.C.T @ impulse(law, ground.C @ after, y, s), "arm": ground.arm}
 
@@ -66,7 +66,7 @@ def limit_jacobian(world: World, k: int, angle: Any, after: Any, before: Any, it
     def local(angle: Array, before: Array, after: Array, y: Array, s: Array) -> Any:
         return {"impulse": impulse(limit_law(world, k, angle[0], before[0]), after, y, s[0])}
 
-    tape, around = trace_inside(local, angle=1, before=1, after=1, y=1, s=1)
+    tape, around = trace_inside(local, one_limb=True, angle=1, before=1, after=1, y=1, s=1)
     tape = jacobian(tape, "impulse", ["angle", "before"], mode="forward")
     found = inline(tape, [angle, before, after, iterate["y"][0], iterate["s"], *around])
     return found["dimpulse_dangle"][0], found["dimpulse_dbefore"][0]
@@ -78,7 +78,7 @@ def _tape(world: World, point: ContactPoint, corners: int) -> tuple[Tape, list[A
     def local(centre: Array, after: Array, before: Array, R: Array, p: Array, y: Array, s: Array) -> Any:
         return contact_impulse(world, point, Pose(R, p), centre, after, before, y, s[0])
 
-    tape, around = trace_inside(local, centre=3, after=3, before=3, R=(3, 3), p=3, y=corners, s=1)
+    tape, around = trace_inside(local, one_limb=True, centre=3, after=3, before=3, R=(3, 3), p=3, y=corners, s=1)
     jacobians = jacobian(tape, "impulse", ["centre", "after", "before"], mode="forward")
     of_arm = jacobian(tape, "arm", "centre", mode="forward")
 

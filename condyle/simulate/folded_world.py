@@ -65,6 +65,15 @@ class FoldedWorld(World):
         """Those of the world."""
         return tuple(merged([self.of.effective_masses[k] for k in group]) for group in self.point_groups)
 
+    @property
+    def trunk(self) -> int:
+        """Coordinates of the whole robot."""
+        return len(self.limbs.trunk)
+
+    def limbs_along(self, path: Sequence[int]) -> int:
+        """The number of limbs, each of which has such a path of coordinates; 0 for one of the whole robot."""
+        return self.limbs.count if max(path, default=-1) >= self.trunk else 0
+
     def times(self, M: Array, x: Array) -> Array:
         """M x."""
         return self.limbs.times(M, x)
@@ -174,7 +183,7 @@ def _separate(numbers: dict[str, Any], limbs: int) -> list[dict[str, Any]]:
 def folded(world: World) -> FoldedWorld | None:
     """The world with one limb for all; None for a robot without limbs, or with limbs that differ in more than numbers."""
     ground = getattr(world.ground, "ground", world.ground)  # of a raised one, the one below
-    if not world.coordinate_map.identity or isinstance(ground, Terrain):
+    if not world.coordinate_map.identity or isinstance(ground, Terrain) or isinstance(world, FoldedWorld):
         return None  # a function of the user may have loops, which know no limbs
     limbs = find_limbs(world.ancestor_dofs)
     robot = None if limbs is None else folded_model(world.model, limbs)
