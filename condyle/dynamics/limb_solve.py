@@ -41,24 +41,31 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class LimbColumns:
-    """A matrix with rows of the whole robot and rows of each limb; the first columns are the same for all limbs, the others of one.
+    """A matrix with rows of the whole robot and rows of each limb; the first `width` columns are those of all, the others of a limb.
 
     `trunk` and `own`: the rows of the whole robot and of a limb, in the columns of all limbs and in its own. `others`: of each
     limb, its rows in the columns of other limbs.
     """
 
+    width: int
     trunk: Array
     own: Array
     others: tuple[Array, ...]
 
+    def part(self, of_all: slice, of_limb: slice) -> LimbColumns:
+        """Some of the columns of all, and of those of a limb."""
+        w = self.width
+        trunk, own = [np.hstack([a[:, :w][:, of_all], a[:, w:][:, of_limb]]) for a in (self.trunk, self.own)]
+        return LimbColumns(len(range(w)[of_all]), trunk, own, tuple([rows[:, of_limb] for rows in self.others]))
+
     def times(self, trunk: Array, own: Array) -> LimbColumns:
         """The product with a matrix from the left that has entries within the whole robot and within a limb."""
         others = [picked(own, j) @ rows for j, rows in enumerate(self.others)]
-        return LimbColumns(trunk @ self.trunk, own @ self.own, tuple(others))
+        return LimbColumns(self.width, trunk @ self.trunk, own @ self.own, tuple(others))
 
     def unfolded(self, rows: Places, columns: Places, *, symmetric: bool = False) -> Array:
         """All rows and columns; `symmetric`: one half of the others serves both."""
-        w = len(columns.trunk)
+        w = self.width
         sizes = [len(places.trunk) + sum(map(len, places.limbs)) for places in (rows, columns)]
         out = np.zeros(sizes, dtype=object)
         out[np.ix_(rows.trunk, columns.trunk)] = self.trunk[:, :w]
@@ -98,13 +105,13 @@ class LimbFactor:
         return LimbFactor(factor.limbs, trunk, own, N)
 
     def solve(self, y: Array, width: int, *, negative: bool = False) -> LimbColumns:
-        """M^-1 y, or -M^-1 y, of folded rows; the first `width` columns are the same for all limbs, the others of one."""
+        """M^-1 y, or -M^-1 y, of folded rows; the first `width` columns are those of all, the others of a limb."""
         n = len(self.limbs.trunk)
         own = self.own.solve(y[n:], negative=negative)
         of_all = y[:n, :width] + _over_limbs(self.N.T @ y[n:, :width], self.limbs.count)
         of_limb = _plus_product(y[:n, width:], self.N.T, y[n:, width:])
         x = self.trunk.solve(np.concatenate([of_all, of_limb], axis=1), negative=negative)
-        return LimbColumns(x, _plus_product(own, self.N, x), self._others(x[:, width:]))
+        return LimbColumns(width, x, _plus_product(own, self.N, x), self._others(x[:, width:]))
 
     def solve_matrix(self, y: Array, *, negative: bool = False) -> Array:
         """M^-1 Y, or -M^-1 Y, of all coordinates, for a folded matrix Y without entries between limbs."""
@@ -118,7 +125,7 @@ class LimbFactor:
         for i in range(len(own)):
             for j in range(i + 1):
                 own[i, j] = own[j, i] = own[i, j] + self.N[i] @ x[:, j]
-        found = LimbColumns(np.hstack([inverse, x]), np.hstack([x.T, own]), self._others(x))
+        found = LimbColumns(len(inverse), np.hstack([inverse, x]), np.hstack([x.T, own]), self._others(x))
         return found.unfolded(places, places, symmetric=True)
 
     def _others(self, x: Array) -> tuple[Array, ...]:

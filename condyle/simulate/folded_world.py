@@ -16,6 +16,7 @@ from condyle.dynamics.kinematics import root_poses
 from condyle.dynamics.limbs import Limbs, as_array, find_limbs, merged
 from condyle.robot.spatial import Array, Pose
 from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.friction_cone import Iterate
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Terrain
 from condyle.simulate.world import World
@@ -148,6 +149,20 @@ class FoldedWorld(World):
             for own in self.separate(b):
                 found.setdefault(own.path[0], []).append(own)
         return [b for k in sorted(found) for b in found[k]]
+
+    def fold_iterates(self, constraints: Sequence[Constraint], iterates: Sequence[Iterate]) -> list[Iterate]:
+        """Unknowns of folded constraints, of those of all listed points and of the joints of the robot in order."""
+        limbs, n = self.limbs, self.trunk
+        points = {k: iterate for k, iterate in zip(self.of.listed_points, iterates, strict=False)}
+        of_points, of_joints = constraints[: len(self.point_groups)], constraints[len(self.point_groups) :]
+        groups = [[points[k] for k in group] for group, _ in zip(self.point_groups, of_points, strict=True)]
+        rest = iter(iterates[len(points) :])
+        joints: dict[int, list[Iterate]] = {}
+        owners = [[limbs.trunk[b.path[0]]] if b.path[0] < n else [limb[b.path[0] - n] for limb in limbs.limbs] for b in of_joints]
+        for k in sorted(k for group in owners for k in group):
+            joints.setdefault(k, []).append(next(rest))
+        groups += [[joints[k].pop(0) for k in group] for group in owners]
+        return [{name: merged([own[name] for own in group]) for name in group[0]} for group in groups]
 
     def separate(self, b: Constraint) -> list[Constraint]:
         """A constraint of each limb as one for each, or the one of the whole robot."""
