@@ -48,6 +48,10 @@ def folded_velocity_derivatives(world: FoldedWorld, x: Inputs, solution: Solutio
     robot, limbs, own = world.of, world.limbs, folded_inputs(world, x)
     solution = solution or solved(robot, problem(robot, x, fold=True))
     now = problem(world, own)
+    # first, while few other numbers are alive
+    lost = [np.zeros(world.nv)] * 2
+    if limits_products(world):
+        lost = [limbs.fold(part) for part in np.split(lost_derivatives(robot, robot.at(x.q), x, now.products.lost), 2)]
     iterates = world.fold_iterates(now.constraints, solution.iterates)
     at = linearization(world, own, now, in_body_axes(now, replace(solution, dv=limbs.fold(solution.dv), iterates=iterates)))
     factor = LimbFactor.of(pattern_factor(world.ancestor_dofs, at.H, limbs))
@@ -58,17 +62,13 @@ def folded_velocity_derivatives(world: FoldedWorld, x: Inputs, solution: Solutio
     columns = np.column_stack([*of_all, now.products.momentum, *of_limb])
     dv = factor.solve(to_ground_axes(now.rotation, columns), sum(starts) + 1, negative=True)
     dv = replace(dv, trunk=from_ground_axes(now.rotation, dv.trunk))
-    lost = np.zeros(2 * limbs.coordinates)
-    if limits_products(world):
-        lost = lost_derivatives(robot, robot.at(x.q), x, now.products.lost)
     return FoldedVelocityDerivatives(at.v, at.acceleration, _with_lost(world, dv, lost))
 
 
-def _with_lost(world: FoldedWorld, dv: LimbColumns, lost: Array) -> LimbColumns:
-    """The columns without that of the momentum lost, which is multiplied by the derivatives of the fraction lost."""
-    limbs, n, w = world.limbs, world.trunk, dv.width - 1
-    by_q, by_v = [limbs.fold(part) for part in np.split(lost, 2)]
-    of_all, of_limb = np.concatenate([by_q[:n], by_v[:n]]), np.concatenate([by_q[n:], by_v[n:]])
+def _with_lost(world: FoldedWorld, dv: LimbColumns, lost: list[Array]) -> LimbColumns:
+    """The columns without that of the momentum lost, which is multiplied by the derivatives of the fraction lost by q and v."""
+    n, w = world.trunk, dv.width - 1
+    of_all, of_limb = [np.concatenate([part[own] for part in lost]) for own in (slice(None, n), slice(n, None))]
 
     def added(rows: Array, momentum: Array, factors: Array) -> Array:
         out = np.array(rows, dtype=object)
