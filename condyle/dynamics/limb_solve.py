@@ -41,7 +41,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class LimbColumns:
-    """A matrix with rows of the whole robot and rows of each limb; the first `width` columns are those of all, the others of a limb.
+    """A matrix with rows of the whole robot and of each limb; the first `width` columns are those of all, the others of a limb.
 
     `trunk` and `own`: the rows of the whole robot and of a limb, in the columns of all limbs and in its own. `others`: of each
     limb, its rows in the columns of other limbs.

@@ -75,9 +75,9 @@ def _with_lost(world: FoldedWorld, dv: LimbColumns, lost: list[Array]) -> LimbCo
         out[:, : len(factors)] = out[:, : len(factors)] + np.outer(momentum, factors)
         return out
 
-    both = [
+    trunk, own = [
         np.hstack([added(rows[:, :w], rows[:, w], of_all), added(rows[:, w + 1 :], rows[:, w], of_limb)])
         for rows in (dv.trunk, dv.own)
     ]
     others = [added(rows, picked(dv.own[:, w], j), of_limb) for j, rows in enumerate(dv.others)]
-    return LimbColumns(w, *both, tuple(others))
+    return LimbColumns(w, trunk, own, tuple(others))
