@@ -14,6 +14,7 @@ another limb j are N_j x_b.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,25 +44,24 @@ class Places(NamedTuple):
 class LimbColumns:
     """A matrix with rows of the whole robot and of each limb; the first `width` columns are those of all, the others of a limb.
 
-    `trunk` and `own`: the rows of the whole robot and of a limb, in the columns of all limbs and in its own. `others`: of each
-    limb, its rows in the columns of other limbs.
+    `trunk` and `own`: the rows of the whole robot and of a limb, in the columns of all limbs and in its own. `others`: of a
+    limb, by its number, its rows in the columns of other limbs; made when they are asked for, while few numbers are alive.
     """
 
     width: int
     trunk: Array
     own: Array
-    others: tuple[Array, ...]
+    others: Callable[[int], Array]
 
     def part(self, of_all: slice, of_limb: slice) -> LimbColumns:
         """Some of the columns of all, and of those of a limb."""
         w = self.width
         trunk, own = [np.hstack([a[:, :w][:, of_all], a[:, w:][:, of_limb]]) for a in (self.trunk, self.own)]
-        return LimbColumns(len(range(w)[of_all]), trunk, own, tuple([rows[:, of_limb] for rows in self.others]))
+        return LimbColumns(len(range(w)[of_all]), trunk, own, lambda j: self.others(j)[:, of_limb])
 
     def times(self, trunk: Array, own: Array) -> LimbColumns:
         """The product with a matrix from the left that has entries within the whole robot and within a limb."""
-        others = [picked(own, j) @ rows for j, rows in enumerate(self.others)]
-        return LimbColumns(self.width, trunk @ self.trunk, own @ self.own, tuple(others))
+        return LimbColumns(self.width, trunk @ self.trunk, own @ self.own, lambda j: picked(own, j) @ self.others(j))
 
     def unfolded(self, rows: Places, columns: Places, *, symmetric: bool = False) -> Array:
         """All rows and columns; `symmetric`: one half of the others serves both."""
@@ -73,11 +73,13 @@ class LimbColumns:
             out[np.ix_(rows.trunk, of_limb)] = picked(self.trunk[:, w:], k)
             out[np.ix_(mine, columns.trunk)] = picked(self.own[:, :w], k)
             out[np.ix_(mine, of_limb)] = picked(self.own[:, w:], k)
-            for j, found in enumerate(self.others):
+        for j in range(len(rows.limbs)):
+            found = self.others(j)
+            for k, of_limb in enumerate(columns.limbs):
                 if k < j or (k > j and not symmetric):
                     out[np.ix_(rows.limbs[j], of_limb)] = picked(found, k)
                 if k < j and symmetric:
-                    out[np.ix_(mine, columns.limbs[j])] = picked(found, k).T
+                    out[np.ix_(rows.limbs[k], columns.limbs[j])] = picked(found, k).T
         return out
 
 
@@ -108,8 +110,8 @@ class LimbFactor:
         """M^-1 y, or -M^-1 y, of folded rows; the first `width` columns are those of all, the others of a limb."""
         n = len(self.limbs.trunk)
         own = self.own.solve(y[n:], negative=negative)
-        of_all = y[:n, :width] + _over_limbs(self.N.T @ y[n:, :width], self.limbs.count)
         of_limb = _plus_product(y[:n, width:], self.N.T, y[n:, width:])
+        of_all = y[:n, :width] + _over_limbs(self.N.T @ y[n:, :width], self.limbs.count)
         x = self.trunk.solve(np.concatenate([of_all, of_limb], axis=1), negative=negative)
         return LimbColumns(width, x, _plus_product(own, self.N, x), self._others(x[:, width:]))
 
@@ -128,9 +130,9 @@ class LimbFactor:
         found = LimbColumns(len(inverse), np.hstack([inverse, x]), np.hstack([x.T, own]), self._others(x))
         return found.unfolded(places, places, symmetric=True)
 
-    def _others(self, x: Array) -> tuple[Array, ...]:
+    def _others(self, x: Array) -> Callable[[int], Array]:
         """Rows of each limb where the whole robot moves by x."""
-        return tuple([picked(self.N, j) @ x for j in range(self.limbs.count)])
+        return lambda j: picked(self.N, j) @ x
 
 
 def picked(a: Array, k: int) -> Array:

@@ -79,5 +79,4 @@ def _with_lost(world: FoldedWorld, dv: LimbColumns, lost: list[Array]) -> LimbCo
         np.hstack([added(rows[:, :w], rows[:, w], of_all), added(rows[:, w + 1 :], rows[:, w], of_limb)])
         for rows in (dv.trunk, dv.own)
     ]
-    others = [added(rows, picked(dv.own[:, w], j), of_limb) for j, rows in enumerate(dv.others)]
-    return LimbColumns(w, trunk, own, tuple(others))
+    return LimbColumns(w, trunk, own, lambda j: added(dv.others(j), picked(dv.own[:, w], j), of_limb))
