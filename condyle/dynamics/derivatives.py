@@ -17,10 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from condyle.dynamics.coriolis import CoriolisOperator
+from condyle.dynamics.folded_model import folded_model
 from condyle.dynamics.kinematics import ancestors, axes, root_poses
-from condyle.dynamics.solve import ancestor_dofs, tree_factor
+from condyle.dynamics.limb_solve import LimbFactor
+from condyle.dynamics.limbs import Limbs, find_limbs, joined
+from condyle.dynamics.solve import TreeFactor, ancestor_dofs, pattern_factor
 from condyle.robot.model import Model
 from condyle.robot.spatial import Array, Force, Inertia, Motion, product
+from condyle.tape.table import is_recording
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def composite(model: Model, parts: list) -> list:  # type: ignore[type-arg]
     total = list(parts)
     for i, link in model.inward():
         if link.parent >= 0:
-            total[link.parent] = total[link.parent] + total[i]
+            total[link.parent] = total[link.parent] + joined(link, total[i])
     return total
 
 
@@ -91,13 +95,26 @@ def inverse_dynamics_derivatives(model: Model, q: Array, v: Array, a: Array) -> 
 
 def forward_dynamics_derivatives(model: Model, q: Array, v: Array, tau: Array) -> tuple[Array, Array, Array]:
     """(da/dq, da/dv, da/dtau), each nv x nv:  -M^-1 dtau/dq, -M^-1 dtau/dv, M^-1, at the acceleration that tau produces."""
+    limbs = find_limbs(ancestor_dofs(model)) if is_recording() else None
+    folded = None if limbs is None else folded_model(model, limbs)
+    if limbs is None or folded is None:
+        L, dq, dv = _solve_for_derivatives(model, q, v, tau)
+        return L.solve(dq, negative=True), L.solve(dv, negative=True), L.inverse_matrix()
+    state = folded.configuration(q), limbs.fold(v), limbs.fold(tau)
+    L, dq, dv = _solve_for_derivatives(folded.model, *state, limbs)
+    B = LimbFactor.of(L)
+    return B.solve_matrix(dq, negative=True), B.solve_matrix(dv, negative=True), B.inverse_matrix()
+
+
+def _solve_for_derivatives(
+    model: Model, q: Array, v: Array, tau: Array, limbs: Limbs | None = None
+) -> tuple[TreeFactor, Array, Array]:
+    """(factors of M, dtau/dq, dtau/dv) at the acceleration that tau produces."""
     m = motions(model, q, v)
-    L = tree_factor(model, mass_matrix_of(model, m))
+    L = pattern_factor(ancestor_dofs(model), mass_matrix_of(model, m), limbs)
     F = composite(model, forces(model, m, accelerations(model, m, v, None)))
     bias = np.array([m.S[k].dot(F[i]) for i, link in model.outward() for k in range(link.v.start, link.v.stop)])
-    a = L.solve(tau - bias)
-    dq, dv = _by_q_and_v(model, m, v, a)
-    return L.solve(dq, negative=True), L.solve(dv, negative=True), L.inverse_matrix()
+    return L, *_by_q_and_v(model, m, v, L.solve(tau - bias))
 
 
 def mass_matrix_of(model: Model, m: Motions) -> Array:

@@ -29,7 +29,7 @@ from condyle.tape.custom import custom_jvp
 from condyle.tape.device import library_of, on_device, precision_of
 from condyle.tape.function import Function
 from condyle.tape.progress import compiling
-from condyle.tape.trace import trace, with_finite_check
+from condyle.tape.trace import trace, trace_values, with_finite_check
 from condyle.tape.trace_cache import cached_trace, trace_key
 
 DERIVATIVES = {"forward_dynamics": forward_dynamics_derivatives, "inverse_dynamics": inverse_dynamics_derivatives}
@@ -188,7 +188,9 @@ class Compiled:
         checks = partial(_unit_quaternions, system.coordinate_map.reduced)
         checked = with_finite_check(partial(physics, system), name=name, matrices=matrices, also=checks)
         source = trace_key(physics, checks, system)
-        make = partial(trace, _with_rule(system, key, checked) if derivatives else checked, **sizes)
+        # without constraints there are no derivative rules that the tape's hash must know
+        record = trace_values if system.coordinate_map.identity and not derivatives else trace
+        make = partial(record, _with_rule(system, key, checked) if derivatives else checked, **sizes)
         # a tape that is recorded again needs its operations, which the cache does not keep
         label = f"{name.replace('_', ' ')} of '{system.name}'"
         with compiling(label):

@@ -521,7 +521,8 @@ class Robot:
             return what(model, **physics.lifted_arguments(system, arrays))
 
         traced.__name__ = what if isinstance(what, str) else getattr(what, "__name__", "function")
-        return Function(traced_function(traced, sizes))
+        # without constraints there are no derivative rules that the tape's hash must know
+        return Function(traced_function(traced, sizes, values_only=known is not None and self.coordinate_map.identity))
 
     def parameter(self, name: str) -> np.ndarray:
         """The present value of a number that `function(..., parameters=...)` can make an input, like "link3.mass"."""

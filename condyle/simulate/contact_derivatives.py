@@ -50,7 +50,7 @@ def contact_impulse(
 ) -> dict[str, Array]:
     """{"impulse", "arm"}: where y and s solve the law with so many times its smoothing, and from the centre to there."""
     ground = surface(world, point, X_0F, centre)
-    mass = world.effective_masses[world.points.index(point)]
+    mass = next(m for p, m in zip(world.points, world.effective_masses, strict=True) if p is point)
     law = contact_law(world, LawNumbers.of(world), friction_of(world, point), mass, ground.depth, ground.C @ before)
     return {"impulse": ground.C.T @ impulse(law.smoothed(smoothing), ground.C @ after, y, s), "arm": ground.arm}
 
@@ -70,7 +70,7 @@ def limit_jacobian(world: World, k: int, angle: Any, after: Any, before: Any, it
         law = limit_law(world, k, angle[0], before[0]).smoothed(smoothing[0])
         return {"impulse": impulse(law, after, y, s[0])}
 
-    tape, around = trace_inside(local, angle=1, before=1, after=1, y=1, s=1, smoothing=1)
+    tape, around = trace_inside(local, one_limb=True, angle=1, before=1, after=1, y=1, s=1, smoothing=1)
     tape = jacobian(tape, "impulse", ["angle", "before"], mode="forward")
     s, smoothing = _bound_and_smoothing(iterate)
     found = inline(tape, [angle, before, after, iterate["y"][0], *s, *smoothing, *around])
@@ -89,7 +89,8 @@ def _tape(world: World, point: ContactPoint, corners: int) -> tuple[Tape, list[A
     def local(centre: Array, after: Array, before: Array, R: Array, p: Array, y: Array, s: Array, smoothing: Array) -> Any:
         return contact_impulse(world, point, Pose(R, p), centre, after, before, y, s[0], smoothing[0])
 
-    tape, around = trace_inside(local, centre=3, after=3, before=3, R=(3, 3), p=3, y=corners, s=1, smoothing=1)
+    shapes: dict[str, Any] = {"centre": 3, "after": 3, "before": 3, "R": (3, 3), "p": 3, "y": corners, "s": 1, "smoothing": 1}
+    tape, around = trace_inside(local, one_limb=True, **shapes)
     jacobians = jacobian(tape, "impulse", ["centre", "after", "before"], mode="forward")
     of_arm = jacobian(tape, "arm", "centre", mode="forward")
 

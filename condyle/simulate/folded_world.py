@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from condyle.constraints.coordinate_map import CoordinateMap
+from condyle.dynamics.folded_model import FoldedModel, folded_model
 from condyle.dynamics.kinematics import root_poses
 from condyle.dynamics.limbs import Limbs, as_array, find_limbs, merged
-from condyle.robot.joints import Kind, Prismatic, Revolute
-from condyle.robot.model import Link, Model
-from condyle.robot.spatial import Array, Inertia, Pose
+from condyle.robot.spatial import Array, Pose
 from condyle.simulate.constraint_list import Constraint
+from condyle.simulate.friction_cone import Iterate
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Terrain
 from condyle.simulate.world import World
@@ -28,9 +28,13 @@ class FoldedWorld(World):
     """A world in folded coordinates; scales of the whole robot are those of the world that it was made of."""
 
     of: World = field(kw_only=True)
-    limbs: Limbs = field(kw_only=True)
-    links: tuple[tuple[int, ...], ...] = field(kw_only=True)  # of each link: the links that it stands for
+    robot: FoldedModel = field(kw_only=True)
     point_groups: tuple[tuple[int, ...], ...] = field(kw_only=True)  # of each point: the points that it stands for
+
+    @property
+    def limbs(self) -> Limbs:
+        """Those of the robot."""
+        return self.robot.limbs
 
     @property
     def plain(self) -> World:
@@ -62,6 +66,15 @@ class FoldedWorld(World):
         """Those of the world."""
         return tuple(merged([self.of.effective_masses[k] for k in group]) for group in self.point_groups)
 
+    @property
+    def trunk(self) -> int:
+        """Coordinates of the whole robot."""
+        return len(self.limbs.trunk)
+
+    def limbs_along(self, path: Sequence[int]) -> int:
+        """The number of limbs, each of which has such a path of coordinates; 0 for one of the whole robot."""
+        return self.limbs.count if max(path, default=-1) >= self.trunk else 0
+
     def times(self, M: Array, x: Array) -> Array:
         """M x."""
         return self.limbs.times(M, x)
@@ -79,12 +92,7 @@ class FoldedWorld(World):
 
     def configuration(self, q: Array) -> Array:
         """A configuration, folded."""
-        links = self.of.model.links
-        entries: list[Any] = []
-        for group in self.links:
-            rows = [q[links[i].q] for i in group]
-            entries += list(rows[0]) if len(group) == 1 else [spread(*column) for column in zip(*rows, strict=True)]
-        return as_array(entries)
+        return self.robot.configuration(q)
 
     def controls(self, u: Array) -> Array:
         """Controls, folded."""
@@ -113,18 +121,13 @@ class FoldedWorld(World):
 
     def all_coordinates(self, q: Array) -> Array:
         """A configuration of the robot, from a folded one."""
-        links, out = self.of.model.links, np.zeros(self.of.model.nq, dtype=object)
-        for group, link in zip(self.links, self.model.links, strict=True):
-            columns = [picks(x, len(group)) for x in q[link.q]]
-            for k, i in enumerate(group):
-                out[links[i].q] = [column[k] for column in columns]
-        return out
+        return self.robot.all_coordinates(q)
 
     def poses(self, q: Array) -> tuple[Pose, list[Pose]]:
         """`root_poses` of all links of the robot, at a folded configuration."""
         X_0F, folded = root_poses(self.model, q)
         out: list[Any] = [None] * len(self.of.model.links)
-        for group, X in zip(self.links, folded, strict=True):
+        for group, X in zip(self.robot.links, folded, strict=True):
             R, p = ([picks(x, len(group)) for x in np.ravel(part)] for part in (X.R, X.p))
             for k, i in enumerate(group):
                 out[i] = X if len(group) == 1 else Pose(as_array([e[k] for e in R]).reshape(3, 3), as_array([e[k] for e in p]))
@@ -146,6 +149,20 @@ class FoldedWorld(World):
             for own in self.separate(b):
                 found.setdefault(own.path[0], []).append(own)
         return [b for k in sorted(found) for b in found[k]]
+
+    def fold_iterates(self, constraints: Sequence[Constraint], iterates: Sequence[Iterate]) -> list[Iterate]:
+        """Unknowns of folded constraints, of those of all listed points and of the joints of the robot in order."""
+        limbs, n = self.limbs, self.trunk
+        points = {k: iterate for k, iterate in zip(self.of.listed_points, iterates, strict=False)}
+        of_points, of_joints = constraints[: len(self.point_groups)], constraints[len(self.point_groups) :]
+        groups = [[points[k] for k in group] for group, _ in zip(self.point_groups, of_points, strict=True)]
+        rest = iter(iterates[len(points) :])
+        joints: dict[int, list[Iterate]] = {}
+        owners = [[limbs.trunk[b.path[0]]] if b.path[0] < n else [limb[b.path[0] - n] for limb in limbs.limbs] for b in of_joints]
+        for k in sorted(k for group in owners for k in group):
+            joints.setdefault(k, []).append(next(rest))
+        groups += [[joints[k].pop(0) for k in group] for group in owners]
+        return [{name: merged([own[name] for own in group]) for name in group[0]} for group in groups]
 
     def separate(self, b: Constraint) -> list[Constraint]:
         """A constraint of each limb as one for each, or the one of the whole robot."""
@@ -181,37 +198,24 @@ def _separate(numbers: dict[str, Any], limbs: int) -> list[dict[str, Any]]:
 def folded(world: World) -> FoldedWorld | None:
     """The world with one limb for all; None for a robot without limbs, or with limbs that differ in more than numbers."""
     ground = getattr(world.ground, "ground", world.ground)  # of a raised one, the one below
-    if not world.coordinate_map.identity or isinstance(ground, Terrain):
+    if not world.coordinate_map.identity or isinstance(ground, Terrain) or isinstance(world, FoldedWorld):
         return None  # a function of the user may have loops, which know no limbs
     limbs = find_limbs(world.ancestor_dofs)
-    links = None if limbs is None else _link_groups(world.model, limbs)
-    points = None if links is None else _point_groups(world, links)
+    robot = None if limbs is None else folded_model(world.model, limbs)
+    points = None if robot is None else _point_groups(world, robot.links)
     actuated = None if limbs is None else _actuated(world, limbs)
-    if limbs is None or links is None or points is None or actuated is None:
+    if limbs is None or robot is None or points is None or actuated is None:
         return None
     groups = [(k,) for k in limbs.trunk] + [tuple(limb[i] for limb in limbs.limbs) for i in range(len(limbs.limbs[0]))]
     joints = [_merged_fields([world.joints[k] for k in group]) for group in groups]
     if any(joint is None for joint in joints):
         return None
-    model = _model(world.model, links)
+    model = robot.model
     given = {f.name: getattr(world, f.name) for f in fields(World)}
     given |= {"model": model, "coordinate_map": CoordinateMap(model), "joints": tuple(joints), "actuated": actuated}
-    place = {i: k for k, group in enumerate(links) for i in group}
+    place = {i: k for k, group in enumerate(robot.links) for i in group}
     given["points"] = tuple(_point([world.points[k] for k in group], place) for group in points)
-    return FoldedWorld(**given, of=world, limbs=limbs, links=links, point_groups=points)
-
-
-def _link_groups(model: Model, limbs: Limbs) -> tuple[tuple[int, ...], ...] | None:
-    """Links of the whole robot one by one, and those of limbs together; None if limbs have other kinds of joints."""
-    owner = {k: i for i, link in model.outward() for k in range(link.v.start, link.v.stop)}
-    rows = [list(dict.fromkeys(owner[k] for k in limb)) for limb in limbs.limbs]
-    taken = {i for row in rows for i in row}
-    coordinates = sum(model.links[i].kind.nv for i in rows[0])
-    same = all([type(model.links[i].kind) for i in row] == [type(model.links[i].kind) for i in rows[0]] for row in rows)
-    if not same or coordinates != len(limbs.limbs[0]) or any(link.kind.nv == 0 for link in model.links):
-        return None
-    whole = [(i,) for i, _ in model.outward() if i not in taken]
-    return (*whole, *zip(*rows, strict=True))
+    return FoldedWorld(**given, of=world, robot=robot, point_groups=points)
 
 
 def _point_groups(world: World, links: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...] | None:
@@ -246,36 +250,6 @@ def _merged_fields(values: Sequence[Any]) -> Any:
     if any(len({x is None for x in part}) != 1 for part in parts.values()):
         return None
     return replace(values[0], **{name: merged(part) for name, part in parts.items()})
-
-
-def _model(model: Model, links: tuple[tuple[int, ...], ...]) -> Model:
-    """The robot with one limb for all; its frames are left out."""
-    place = {i: k for k, group in enumerate(links) for i in group}
-    made: list[Link] = []
-    at_q = at_v = 0
-    for group in links:
-        own = [model.links[i] for i in group]
-        first, parents = own[0], {model.links[i].parent for i in group}
-        kind = _kind([link.kind for link in own])
-        joins = len(group) if len(group) > 1 and len(parents) == 1 else 0
-        placement = Pose(merged([link.placement.R for link in own]), merged([link.placement.p for link in own]))
-        inertia = Inertia(*[merged([getattr(link.inertia, name) for link in own]) for name in ("mass", "h", "I")])
-        q, v = slice(at_q, at_q + kind.nq), slice(at_v, at_v + kind.nv)
-        at_q, at_v = q.stop, v.stop
-        parent = -1 if first.parent < 0 else place[first.parent]
-        armature = merged([link.armature for link in own])
-        shape = {"parent": parent, "kind": kind, "placement": placement, "inertia": inertia}
-        made.append(replace(first, **shape, q=q, v=v, armature=armature, limbs=joins))  # type: ignore[arg-type]
-    return replace(model, links=tuple(made), frames=(), loops=())
-
-
-def _kind(kinds: Sequence[Kind]) -> Kind:
-    """The joints of all limbs as one."""
-    first = kinds[0]
-    if isinstance(first, Revolute | Prismatic):
-        axes = [kind.axis for kind in kinds if isinstance(kind, Revolute | Prismatic)]
-        return replace(first, axis=tuple(merged(list(column)) for column in zip(*axes, strict=True)))
-    return first
 
 
 def _point(points: Sequence[ContactPoint], place: dict[int, int]) -> ContactPoint:

@@ -14,15 +14,22 @@ from typing import Any
 
 import numpy as np
 
+from condyle.dynamics.limb_solve import Places
 from condyle.dynamics.manifold import integrate, tangent_rate, velocity_of_rate
 from condyle.robot.spatial import Array
 from condyle.simulate.backward import backward_impulses, backward_step_derivatives, differentiable_backward_step
 from condyle.simulate.config import EULER
-from condyle.simulate.folded_world import folded
+from condyle.simulate.folded_derivatives import (
+    FoldedVelocityDerivatives,
+    folded_for_derivatives,
+    folded_inputs,
+    folded_velocity_derivatives,
+)
+from condyle.simulate.folded_world import FoldedWorld, folded
 from condyle.simulate.integrate_pose import integrate_pose, transport_acceleration
 from condyle.simulate.solver import Solution
 from condyle.simulate.step import Inputs, NextVelocity, next_velocity
-from condyle.simulate.step_derivatives import next_velocity_derivatives
+from condyle.simulate.step_derivatives import VelocityDerivatives, next_velocity_derivatives
 from condyle.simulate.world import World
 from condyle.tape.array import stop_gradient
 from condyle.tape.derive import jacobian_at_zero
@@ -123,14 +130,40 @@ def step_jacobian(world: World, x: Inputs, integrator: str, solution: Solution |
         J = _derivatives(world, x, integrator, lambda at, _: linearized_velocity(world, at), n + world.nu)
         return StepJacobian(J[:, :n], J[:, n:])
     # one velocity is solved for: what the step does with it is sparse, and its own derivatives are multiplied once
+    if (other := folded_for_derivatives(world)) is not None:
+        return _folded_jacobian(other, x, integrator, solution)
     found = next_velocity_derivatives(world, x, solution)
+    J = _derivatives(world, x, integrator, _known_velocity(world, found), n + world.nv)
+    A = J[:, :n] + J[:, n:] @ np.hstack([found.by_q, found.by_v])
+    return StepJacobian(A, J[:, n:] @ found.by_u if world.nu else np.zeros((n, 0)))
+
+
+def _folded_jacobian(world: FoldedWorld, x: Inputs, integrator: str, solution: Solution | None) -> StepJacobian:
+    """The same with one limb that stands for all."""
+    found, limbs = folded_velocity_derivatives(world, x, solution), world.limbs
+    n, t, all_of = 2 * world.nv, world.trunk, np.arange(3 * world.nv).reshape(3, world.nv)
+    J = _derivatives(world, folded_inputs(world, x), integrator, _known_velocity(world, found), n + world.nv)
+    rows, own = all_of[:2, :t].ravel(), all_of[:2, t:].ravel()
+    by = found.columns.times(J[np.ix_(rows, all_of[2, :t])], J[np.ix_(own, all_of[2, t:])])
+    # what the state does by itself, within the whole robot and within a limb
+    by.trunk[:, : len(rows)] = by.trunk[:, : len(rows)] + J[np.ix_(rows, rows)]
+    by.own[:, by.width : by.width + len(own)] = by.own[:, by.width : by.width + len(own)] + J[np.ix_(own, own)]
+    A, B = [by.part(slice(None, len(rows)), slice(None, len(own))), by.part(slice(len(rows), None), slice(len(own), None))]
+    states, place = Places.of(limbs, 2), {k: j for j, k in enumerate(world.of.actuated)}
+    of_all = [place[limbs.trunk[k]] for k in world.actuated if k < t]
+    of_limb = [[place[limb[k - t]] for k in world.actuated if k >= t] for limb in limbs.limbs]
+    return StepJacobian(A.unfolded(states, states), B.unfolded(states, Places(of_all, of_limb)))
+
+
+def _known_velocity(
+    world: World, found: VelocityDerivatives | FoldedVelocityDerivatives
+) -> Callable[[Inputs, Array], NextVelocity]:
+    """The velocity after a step that is known already, changed by d."""
 
     def velocity(at: Inputs, d: Array) -> NextVelocity:
         return NextVelocity(found.v + d, found.acceleration, np.zeros((len(world.points), 3)), 0.0)
 
-    J = _derivatives(world, x, integrator, velocity, n + world.nv)
-    A = J[:, :n] + J[:, n:] @ np.hstack([found.by_q, found.by_v])
-    return StepJacobian(A, J[:, n:] @ found.by_u if world.nu else np.zeros((n, 0)))
+    return velocity
 
 
 def _derivatives(world: World, x: Inputs, integrator: str, velocity: Callable[[Inputs, Array], NextVelocity], size: int) -> Array:
@@ -145,7 +178,7 @@ def _derivatives(world: World, x: Inputs, integrator: str, velocity: Callable[[I
         end = stop_gradient(after.q)
         return {"change": np.concatenate([velocity_of_rate(reduced, end, after.q - end), after.v])}
 
-    return jacobian_at_zero(moved, size)["change"]
+    return jacobian_at_zero(moved, size, one_limb=True)["change"]
 
 
 def linearized_velocity(world: World, x: Inputs) -> NextVelocity:

@@ -10,7 +10,7 @@ The dynamics enter by the recursions of dynamics/derivatives.py, a contact by th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ from condyle.simulate.velocity_products import free_fall_jacobian, limits_produc
 from condyle.simulate.world import World
 from condyle.tape.derive import jacobian, jacobian_at_zero, trace_inside
 from condyle.tape.inline import inline
+from condyle.tape.limb_values import all_summed, with_term
 from condyle.tape.loop import loop
 
 
@@ -66,14 +67,40 @@ class VelocityDerivatives:
     by_u: Array
 
 
+@dataclass(frozen=True)
+class Linearization:
+    """H dv+ = -(R_q dq + R_v dv + R_u du) at the solution of a step, where the momentum that velocity products lose stays.
+
+    H is in the solver's axes, the others are in body axes. `v` and `acceleration`: those of the step, in body axes.
+    """
+
+    v: Array
+    acceleration: Array
+    H: Array
+    R_q: Array
+    R_v: Array
+
+
 def next_velocity_derivatives(world: World, x: Inputs, solution: Solution | None = None) -> VelocityDerivatives:
     """The velocity after a step and how it depends on the state and the controls.
 
     `solution`: that of the step, in the solver's coordinates, if it is known already.
     """
-    model, h = world.model, world.h
     now = problem(world, x)
-    solution = in_body_axes(now, solution or solved(world, now))
+    at = linearization(world, x, now, in_body_axes(now, solution or solved(world, now)))
+    factor = pattern_factor(world.ancestor_dofs, at.H)
+    columns = np.column_stack([at.R_q, at.R_v, by_controls(world, now.at, x.u), now.products.momentum])
+    dv = -from_ground_axes(now.rotation, factor.solve(to_ground_axes(now.rotation, columns)))
+    nd, nv = world.nd, world.nv
+    if limits_products(world):
+        # of rank one, and added to the solution, because R_q and R_v are sparse
+        dv[:, : nd + nv] = dv[:, : nd + nv] + np.outer(dv[:, -1], lost_derivatives(world, now.at, x, now.products.lost))
+    return VelocityDerivatives(at.v, at.acceleration, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv : -1])
+
+
+def linearization(world: World, x: Inputs, now: Problem, solution: Solution) -> Linearization:
+    """The equation of motion over a step, linearized at its solution, which is given in body axes."""
+    model, h = world.model, world.h
     here, full, v_after = now.at, now.full, x.v + solution.dv
     after = now.at.lift(v_after)
     rate = solution.dv * (1.0 / h) - transport_acceleration(world, x.v)
@@ -107,14 +134,7 @@ def next_velocity_derivatives(world: World, x: Inputs, solution: Solution | None
     v = to_ground_axes(now.rotation, v_after)
     for b, iterate in zip([along_reduced(here.T, b) for b in constraints], iterates, strict=True):
         b.add_stiffness(b.law.stiffness(b.law.compliance(iterate["y"], iterate["s"], b.velocity(v))), H)
-    factor = pattern_factor(world.ancestor_dofs, H)
-    columns = np.column_stack([R_q, R_v, -h * here.project(gates(world, x.u)), products.momentum])
-    dv = -from_ground_axes(now.rotation, factor.solve(to_ground_axes(now.rotation, columns)))
-    nd, nv = world.nd, world.nv
-    if limits_products(world):
-        # of rank one, and added to the solution, because R_q and R_v are sparse
-        dv[:, : nd + nv] = dv[:, : nd + nv] + np.outer(dv[:, -1], lost_derivatives(world, here, x, lost))
-    return VelocityDerivatives(v_after, rate, dv[:, :nd], dv[:, nd : nd + nv], dv[:, nd + nv : -1])
+    return Linearization(v_after, rate, H, R_q, R_v)
 
 
 def every_constraint(world: World, now: Problem, solution: Solution) -> tuple[list[Constraint], list[Iterate]]:
@@ -126,9 +146,9 @@ def every_constraint(world: World, now: Problem, solution: Solution) -> tuple[li
         rows = zip(now.contacts.layout.points, solution.points[0], strict=True)
         unknowns |= {k: {"y": row[:3], "s": row[3]} for k, row in rows if k is not None}
     iterates = [*[unknowns[k] for k in sorted(unknowns)], *solution.iterates[len(listed) :]]
-    constraints = [*contact_constraints(world, q, v), *joint_constraints(world, q, v)]
-    factor = solution.smoothing
-    return with_smoothing(constraints, factor), [iterate | {"smoothing": factor} for iterate in iterates]
+    found = with_smoothing([*contact_constraints(world, q, v), *joint_constraints(world, q, v)], solution.smoothing)
+    constraints = [replace(b, trunk=world.trunk, limbs=world.limbs_along(b.path)) for b in found]
+    return constraints, [iterate | {"smoothing": solution.smoothing} for iterate in iterates]
 
 
 def reduced_derivatives(
@@ -196,6 +216,11 @@ def lost_derivatives(world: World, at: EvaluatedMap, x: Inputs, lost: Any) -> Ar
     return out
 
 
+def by_controls(world: World, at: EvaluatedMap, u: Array) -> Array:
+    """R_u."""
+    return -world.h * at.project(gates(world, u))
+
+
 def gates(world: World, u: Array) -> Array:
     """d(motors)/du: 1 where a control is within its joint's effort, else 0."""
     G = np.zeros((world.model.nv, world.nu), dtype=object)
@@ -214,6 +239,7 @@ def add_constraint_derivatives(
         motion = _LinkMotions.of(world.model, x.q, x.v, after)
         for point, iterate in zip(world.points, iterates, strict=False):
             _add_contact(world, point, motion, iterate, R_q, R_v)
+        R_q[:], R_v[:] = all_summed(R_q), all_summed(R_v)
     for b, iterate in zip(constraints[contacts:], iterates[contacts:], strict=True):
         (k,) = b.path
         if isinstance(b.law, Drive):
@@ -262,6 +288,7 @@ class _LinkMotions:
 def _add_contact(world: World, point: ContactPoint, m: _LinkMotions, iterate: Iterate, R_q: Array, R_v: Array) -> None:
     """Take the derivatives of the joint impulses  J_j . f  of one contact from R_q and R_v, J_j how joint j moves the point."""
     i, path = point.link, coordinates(world, point.link)
+    limbs, trunk = world.limbs_along(path), world.trunk
     centre = m.X[i].point(np.array(point.position))
     arm = surface(world, point, m.X_0F, centre).arm
     place = centre + arm
@@ -285,8 +312,9 @@ def _add_contact(world: World, point: ContactPoint, m: _LinkMotions, iterate: It
                 also = product(m.S[k].angular, rotating[j]) + product(m.S[j].angular, turned_arm)
             else:
                 also = product(m.S[j].angular, turned)
-            R_q[j, k] = R_q[j, k] - (product(J[j], change) + also)
-            R_v[j, k] = R_v[j, k] - product(J[j], before)
+            joining = limbs if max(j, k) < trunk else 0
+            R_q[j, k] = with_term(R_q[j, k], -(product(J[j], change) + also), joining)
+            R_v[j, k] = with_term(R_v[j, k], -product(J[j], before), joining)
 
 
 def add_external(world: World, x: Inputs, R_q: Array, R_v: Array) -> None:

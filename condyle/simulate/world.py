@@ -239,6 +239,15 @@ class World:
     # ---- arithmetic that sums over coordinates, of which a FoldedWorld has fewer
 
     @property
+    def trunk(self) -> int:
+        """Coordinates, the first ones, of the whole robot, where the others are those of each limb; 0 where none are."""
+        return 0
+
+    def limbs_along(self, path: Sequence[int]) -> int:
+        """The number of limbs, each of which has such a path of coordinates; 0 for one of the whole robot."""
+        return 0
+
+    @property
     def plain(self) -> World:
         """The world of all coordinates: this one, unless it is folded."""
         return self

@@ -149,15 +149,18 @@ def hessian(tape: Tape, of: str | None = None, wrt: Names = None) -> Tape:
 # ---- in the middle of a trace
 
 
-def trace_inside(function: Callable[..., Any], /, **shapes: Shape) -> tuple[Tape, list[Scalar]]:
+def trace_inside(function: Callable[..., Any], /, *, one_limb: bool = False, **shapes: Shape) -> tuple[Tape, list[Scalar]]:
     """(the tape of a function, values of the traces around it that it uses); those are the tape's last input, if there are any.
 
-    Shapes as for `trace`. `inline(tape, [*arguments, *values])` records it where the caller records.
+    Shapes as for `trace`. `inline(tape, [*arguments, *values])` records it where the caller records. `one_limb`: the function is
+    the same for every limb and uses no other one, so that the tape is that of one limb, whose arguments and values may be numbers
+    of each limb.
     """
     if not is_recording():
         return trace(function, **shapes), []
     around, ports = current(), tuple(Port(name, (n,) if isinstance(n, int) else n) for name, n in shapes.items())  # type: ignore[arg-type]
     graph = Graph(parent=around)
+    graph.one_limb = one_limb
     arguments = {p.name: port_value(p, port_params(graph, p)) for p in ports}
     with recording(graph):
         outputs, results = outputs_of(graph, function(**arguments))
@@ -166,12 +169,13 @@ def trace_inside(function: Callable[..., Any], /, **shapes: Shape) -> tuple[Tape
     return Tape("inner", block, inputs, tuple(outputs)), [Scalar(around, k) for k in graph.captured]
 
 
-def jacobian_at_zero(function: Callable[[Any], dict[str, Any]], n: int) -> dict[str, np.ndarray]:
+def jacobian_at_zero(function: Callable[[Any], dict[str, Any]], n: int, *, one_limb: bool = False) -> dict[str, np.ndarray]:
     """{name: d(result)/dd, of shape (*result, n)} of function(d) at d = 0, recorded where the caller records.
 
-    `function` takes n traced numbers and gives named arrays. Values of the traces around it are constants to it.
+    `function` takes n traced numbers and gives named arrays. Values of the traces around it are constants to it. `one_limb`: as
+    for `trace_inside`.
     """
-    tape, around = trace_inside(function, d=n)
+    tape, around = trace_inside(function, one_limb=one_limb, d=n)
     found = inline(jacobian(tape, None, "d", mode="forward"), [*[0.0] * n, *around])
     return {port.name: found[f"d{port.name}_dd"].reshape(*port.shape, n) for port in tape.outputs}
 

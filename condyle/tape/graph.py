@@ -39,6 +39,7 @@ class Graph:
         self.counters: dict[int, tuple[float, float]] = {}  # param -> the range of the whole numbers that it counts through
         self.parameters: dict[str, tuple[Any, list[int]]] | None = None  # of a traced function: name -> parameter, its params
         self.limbs: dict[int, int] = {}  # value of each limb -> the number of limbs
+        self.one_limb = False  # numbers of limbs from outside are those of one limb here
         self._known: dict[Any, int] = {}
 
     def emit(self, op: str, args: tuple[int, ...] = (), data: Any = None) -> int:
@@ -145,7 +146,7 @@ class Graph:
             if self.parent.nodes[outer].op in TABLES:
                 self.captured[outer] = self.input(*table_size(self.parent.nodes, outer))
             else:
-                limbs = self.parent.limbs.get(outer)
+                limbs = 0 if self.one_limb else self.parent.limbs.get(outer)
                 self.captured[outer] = self.limb(limbs) if limbs else self.param()
             if outer in self.parent.counters:
                 self.counters[self.captured[outer]] = self.parent.counters[outer]

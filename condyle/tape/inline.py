@@ -42,7 +42,9 @@ class Recorder(Arithmetic):
         """The loop recorded again, its body in this arithmetic."""
 
         def body(i: Scalar, carry: list[Scalar], row: list[Scalar]) -> tuple[list[Any], list[Any]]:
-            results = evaluate(loop.body, [i, *carry, *row, *captured], self)
+            # what a condition needs is computed inside of it, not by every state before it
+            given = [_inside(x) for x in captured] if loop.exits and loop.count == 1 else captured
+            results = evaluate(loop.body, [i, *carry, *row, *given], self)
             return results[: loop.carries], results[loop.carries :]
 
         # rows known at run time may be known here
@@ -77,6 +79,12 @@ class Recorder(Arithmetic):
     def update(self, table: Table, value: Any, row: int, column: int, offset: Any = None) -> Table:
         """The table with one other entry."""
         return table.with_entry(value, row, column, offset)
+
+
+def _inside(x: Any) -> Any:
+    """A number from outside as one of the graph being recorded."""
+    graph = current()
+    return Scalar(graph, graph.place(x)) if type(x) is Scalar else x
 
 
 def record_call(graph: Graph, call: Call, args: list[int]) -> list[Scalar]:

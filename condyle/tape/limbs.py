@@ -1,7 +1,7 @@
 """Blocks with numbers of limbs: written out for each limb, or with more of them. No bit changes.
 
 Written out, what is computed for each limb is computed once for each of them, and moves between limbs and the whole robot are no
-operations.
+operations. What needs no other limb is written for one limb after the other, so that few numbers are alive at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from condyle.errors import TraceError
 from condyle.tape.dead_code import dead_code
-from condyle.tape.ops import LIMBS
+from condyle.tape.ops import LIMBS, OPS
 from condyle.tape.tape import Block, Loop, Node, limb_counts
 
 Places = list[int]  # of a number of each limb: one for each; of anything else: one
@@ -53,16 +53,40 @@ class _Unroller:
     def __init__(self, block: Block, params: list[Places]) -> None:
         self.old, self.counts, self.params = block, limb_counts(block), params
         self.nodes: list[Node] = []
-        self.place: list[Places] = []
+        self.place: list[Places] = [[] for _ in block.nodes]
+        self.waiting: list[int] = []  # operations of each limb that are not yet written, and numbers picked from them
         self.carried: dict[int, list[Places]] = {}  # loop -> where each carried value is among the new ones
         self.negative_zero: int | None = None
 
     def block(self) -> Block:
         """The new block, whose results are in order, those of each limb one after the other."""
         for i, node in enumerate(self.old.nodes):
-            self.place.append(self.node(i, node))
+            if node.op == "pick" and not self.place[node.args[0]]:
+                self.waiting.append(i)
+                continue
+            own = node.op in OPS and i in self.counts
+            if any(not self.place[a] and not (own and self.old.nodes[a].op != "pick") for a in node.args):
+                self.write_limbs()
+            if own:
+                self.waiting.append(i)
+            else:
+                self.place[i] = self.node(i, node)
+        self.write_limbs()
         results = [k for r in self.old.results for k in self.place[r]]
         return Block(tuple(self.nodes), sum(map(len, self.params)), tuple(results))
+
+    def write_limbs(self) -> None:
+        """Write the operations that wait, for one limb after the other."""
+        operations = [i for i in self.waiting if self.old.nodes[i].op != "pick"]
+        for k in range(max([self.counts[i] for i in operations], default=0)):
+            for i in operations:
+                op, args, data = self.old.nodes[i]
+                if k < self.counts[i]:
+                    self.place[i].append(self.put(op, tuple([self.of(a, k) for a in args]), data))
+        for i in self.waiting:
+            if self.old.nodes[i].op == "pick":
+                self.place[i] = self.node(i, self.old.nodes[i])
+        self.waiting = []
 
     def put(self, op: str, args: tuple[int, ...], data: object = None) -> int:
         """Write a node."""

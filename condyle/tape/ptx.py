@@ -21,6 +21,7 @@ from condyle.errors import BackendError
 from condyle.tape.affine import Affine, Range, affine_offset, body_counters, counter_range, used_as_numbers
 from condyle.tape.captured import Captured, CapturedMemory, is_iteration
 from condyle.tape.dead_code import dead_code
+from condyle.tape.lane_stores import LaneStore, lane_stores
 from condyle.tape.lean import FAST, is_condition
 from condyle.tape.limbs import lanes_of
 from condyle.tape.ops import ELEMENTARY, OPS
@@ -143,19 +144,22 @@ class PtxKernel(PtxWriter):
             else:
                 entries += [PortEntry(self, replace(column, stride=1), k) for k in range(port.size)]
         outputs = ports[len(self.tape.inputs) :]
-        places: dict[int, list[tuple[Column, int]]] = {}
+        numbers: list[tuple[int, int, int]] = []  # (output, entry, node)
         stored: set[int] = set()
         for p, (port, results) in enumerate(by_port(self.tape.outputs, block.results)):
             if not port.table:
-                for k, r in enumerate(results):
-                    places.setdefault(r, []).append((replace(outputs[p], stride=1), k))
+                numbers += [(p, k, r) for k, r in enumerate(results)]
             elif block.nodes[results[0]].op == "slice":
                 _, (loop,), (first, last) = block.nodes[results[0]]
                 keys = [(str(loop), c) for c in range(first, last)]
                 if not any(key in self.direct for key in keys):
                     self.direct |= {key: replace(outputs[p], stride=last - first, offset=k) for k, key in enumerate(keys)}
                     stored.add(p)
-        _, tables = self.block(block, entries, inputs, {}, "", places=places)
+        stores = lane_stores(block, numbers, self.lanes)
+        for threads in [store.threads for own in stores.values() for store in own]:
+            self.stores(threads)
+        written = {i: [(outputs[store.port], store) for store in own] for i, own in stores.items()}
+        _, tables = self.block(block, entries, inputs, {}, "", stores=written)
         for p, (port, results) in enumerate(by_port(self.tape.outputs, block.results)):
             if port.table and p not in stored:
                 width = port.columns
@@ -192,9 +196,9 @@ class PtxKernel(PtxWriter):
         within = self.put(f"setp.lt.u64 {{r}}, {self.state}, {states};", "pred")
         last = self.put(f"sub.s64 {{r}}, {states}, 1;", "b64")
         self.state = self.put(f"min.u64 {{r}}, {self.state}, {last};", "b64")
+        self.lane_bit, self.within = self.put(f"shl.b32 {{r}}, 1, {self.lane};", "b32"), within
         for lane in range(self.lanes):
-            own = self.put(f"setp.eq.u32 {{r}}, {self.lane}, {lane};", "pred")
-            self.storing[lane] = self.put(f"and.pred {{r}}, {own}, {within};", "pred")
+            self.stores((lane,))
         for bit in range(self.lanes.bit_length() - 1):
             masked = self.put(f"and.b32 {{r}}, {self.lane}, {1 << bit};", "b32")
             self.lane_bits.append(self.put(f"setp.gt.u32 {{r}}, {masked}, 0;", "pred"))
@@ -226,11 +230,11 @@ class PtxKernel(PtxWriter):
         *,
         done: int | None = None,
         end: str = "",
-        places: dict[int, list[tuple[Column, int]]] | None = None,
+        stores: dict[int, list[tuple[Column, LaneStore]]] | None = None,
     ) -> tuple[dict[int, Value], dict[int, PtxTable]]:
         """(every value, every table) of a block; `done`, once it is known, leaves the loop around it for the label `end`.
 
-        `inputs`: tables by param; `counters`: registers with integers and their ranges, by node; `places`: where results go.
+        `inputs`: tables by param; `counters`: registers with integers and their ranges, by node; `stores`: outputs, by node.
         """
         values: dict[int, Value] = {}
         tables: dict[int, PtxTable] = {}
@@ -281,15 +285,22 @@ class PtxKernel(PtxWriter):
                 values[i] = self.operation(op, operands, fast=data == FAST) if i in used else ""
             if i == done:
                 self.leave(self.value(values, i), end)
-            for column, k in (places or {}).get(i, ()):
-                self.store_result(block, i, column, k, values)
+            for column, store in (stores or {}).get(i, ()):
+                self.store_output(column, store, values)
         return values, tables
+
+    def store_output(self, column: Column, store: LaneStore, values: dict[int, Value]) -> None:
+        """Write entries of an output."""
+        numbers = [self.value(values, a) for a in store.nodes]
+        number = self.spread(numbers) if len(numbers) > 1 else numbers[0]
+        base = self.lane_base(column, store.step) if store.step else column.base
+        self.store(replace(column, base=base, stride=1), store.first, number, store.threads)
 
     def store_result(self, block: Block, i: int, column: Column, row: int | str, values: dict[int, Value]) -> None:
         """Write the value of a node; of a number that was picked from a limb, by the thread of that limb."""
         op, args, data = block.nodes[i]
         if op == "pick" and column.space == "global":
-            self.store(column, row, self.value(values, args[0]), data)
+            self.store(column, row, self.value(values, args[0]), (data,))
         else:
             self.store(column, row, self.value(values, i))
 

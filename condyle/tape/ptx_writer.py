@@ -15,7 +15,6 @@ from condyle.tape.ops import BOOL, INT, OPS
 from condyle.tape.tape import RUN_TIME
 
 ALL = "0xffffffff"  # threads of a warp
-CONSTANT_BANK = True
 # Newton's method from the approximation of the hardware, as the compiler writes rcp.rn, div.rn and sqrt.rn where they do not
 # branch: the last step rounds as IEEE 754 wants it. In f64 the approximation has the upper 32 bits; the lower ones are those that
 # the compiler takes. The root of zero is zero times that of a small number; a zero divided is itself times the reciprocal.
@@ -97,8 +96,11 @@ class PtxWriter:
         self.templates = self._templates()
         self.rows = ""  # register with the number of rows that is known at run time
         self.lane, self.wide_lane, self.lane_bits = "", "", list[str]()  # the thread's number among those of its state
-        self.storing: dict[int, str] = {}  # limb -> whether the thread writes its outputs
         self.constants: dict[str, int] = {}  # in constant memory
+        self.lane_bit, self.within = "", ""  # 1 << that number, and whether the state is one of the batch
+        self.storing: dict[tuple[int, ...], str] = {}  # threads of a state -> whether this one is among them, and writes outputs
+        # (address of an output, step) -> address of entry step * the thread's number
+        self.lane_bases: dict[tuple[str, int], str] = {}
         self.limb_constants: dict[tuple[str, ...], int] = {}
         self.limb_base = ""  # register with the address of the thread's limb in the table of constants
 
@@ -173,7 +175,7 @@ class PtxWriter:
 
     def loaded(self, x: str) -> str:
         """An operand of arithmetic: a constant of f64 that an instruction has no room for comes from constant memory."""
-        if not (CONSTANT_BANK and x.startswith("0d")) or x.endswith("00000000"):
+        if not x.startswith("0d") or x.endswith("00000000"):
             return x
         k = self.constants.setdefault(x, len(self.constants))
         return self.put(f"ld.const.f64 {{r}}, [numbers+{8 * k}];", "f64")
@@ -203,14 +205,29 @@ class PtxWriter:
         """The entry of a row."""
         return self.put(f"ld.{column.space}.{self.type} {{r}}, {self.place(column, row)};", self.type)
 
-    def store(self, column: Column, row: int | str, value: str, lane: int = 0) -> None:
-        """Write the entry of a row; of an output by one thread of a state, that of a limb."""
-        guard = f"@{self.stores(lane)} " if self.lanes > 1 and column.space == "global" else ""
+    def store(self, column: Column, row: int | str, value: str, threads: tuple[int, ...] = (0,)) -> None:
+        """Write the entry of a row; of an output by some threads of a state."""
+        guard = f"@{self.stores(threads)} " if self.lanes > 1 and column.space == "global" else ""
         self.do(f"{guard}st.{column.space}.{self.type} {self.place(column, row)}, {value};")
 
-    def stores(self, lane: int) -> str:
-        """Whether a thread writes outputs for this limb."""
-        return self.storing[lane]
+    def stores(self, threads: tuple[int, ...]) -> str:
+        """Whether the thread is one of those of a state, and writes outputs; known from the beginning of the kernel."""
+        if self.lanes > 1 and threads not in self.storing:
+            masked = self.put(f"and.b32 {{r}}, {self.lane_bit}, {sum([1 << k for k in threads])};", "b32")
+            own = self.put(f"setp.gt.u32 {{r}}, {masked}, 0;", "pred")
+            self.storing[threads] = self.put(f"and.pred {{r}}, {own}, {self.within};", "pred")
+        return self.storing.get(threads, "")
+
+    def lane_base(self, column: Column, step: int) -> str:
+        """Register with the address of entry  step * the thread's number  of an output."""
+        key = (column.base, step)
+        if key not in self.lane_bases:
+            far = self.wide_lane
+            if column.entry_bytes is not None:
+                far = self.put(f"mul.lo.s64 {{r}}, {far}, {column.entry_bytes};", "b64")
+            size = step if column.entry_bytes is not None else step * self.bytes
+            self.lane_bases[key] = self.put(f"mad.lo.s64 {{r}}, {far}, {size}, {column.base};", "b64")
+        return self.lane_bases[key]
 
     def area(self, entries: int) -> str:
         """Local memory for some entries: the register with its address."""

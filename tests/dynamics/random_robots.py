@@ -106,3 +106,20 @@ def pinocchio_model(model: Model) -> Any:
             twin.addFrame(pin.Frame(frame.name, frame.link + 1, 0, place, pin.FrameType.OP_FRAME))
     twin.armature = np.concatenate([np.full(link.kind.nv, link.armature) for link in model.links])
     return twin
+
+
+def limbed_model(
+    seed: int, limbs: int = 4, joints: tuple[str, ...] = ("revolute", "revolute", "prismatic"), base: str = "free"
+) -> Model:
+    """A body with limbs of the same joints, whose numbers differ, and a neck."""
+    rng = np.random.default_rng(seed)
+    links, specs = [LinkSpec("body", random_inertia(rng)), LinkSpec("head", random_inertia(rng))], []
+    specs.append(JointSpec("neck", "revolute", "body", "head", random_pose(rng), random_axis(rng), armature=0.1))
+    for k in range(limbs):
+        parent = "body"
+        for i, kind in enumerate(joints):
+            name = f"limb{k}_{i}"
+            links.append(LinkSpec(name, random_inertia(rng)))
+            specs.append(JointSpec(f"joint{k}_{i}", kind, parent, name, random_pose(rng), random_axis(rng), armature=0.05 * k))
+            parent = name
+    return build(Description("limbed", tuple(links), tuple(specs), ()), base, (1.0, -2.0, -9.0))

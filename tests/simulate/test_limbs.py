@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tape.ptx_interpreter import Code, Device
@@ -9,12 +11,13 @@ from tape.ptx_interpreter import Code, Device
 import condyle as cd
 from condyle.dynamics.limbs import find_limbs
 from condyle.dynamics.solve import ancestor_dofs
-from condyle.simulate import folded_world, solver
-from condyle.simulate.kernels import Stepper, rollout, step
+from condyle.simulate import folded_world, integrate, solver
+from condyle.simulate.folded_derivatives import folded_for_derivatives
+from condyle.simulate.kernels import Stepper, jacobians, rollout, step
 from condyle.tape.captured import BYTES
 from condyle.tape.function import Function
 from condyle.tape.limbs import has_limbs, lanes_of
-from condyle.tape.partition import device_form
+from condyle.tape.partition import device_form, partition
 from condyle.tape.ptx import ptx_source
 from condyle.tape.trace import Rows, trace_values
 
@@ -101,6 +104,76 @@ def test_a_gpu_gives_the_bits_of_the_processor(worlds: dict[str, cd.Simulation],
     code.launch(1, 32, words.tobytes(), (2, 2), shared=code.number(BYTES))
     assert np.array_equal(out[0].reshape(2, 2, -1), expected.xs, equal_nan=True)
     assert np.array_equal(out[1], expected.residual.reshape(2, 1), equal_nan=True)
+
+
+# ---- A and B
+
+DERIVATIVES = 1e-9  # of two orders of the same sums, relative to the largest entry: contacts are stiff
+
+
+def traced_derivatives(made: Stepper) -> Function:
+    """A step with A and B as they are traced now."""
+    nx, nu = made.nx, made.world.nu
+    return Function(trace_values(lambda x, u: jacobians(made, x, u), x=nx, u=nu))
+
+
+def with_drives(made: Stepper) -> Stepper:
+    """Drives of other numbers at each joint with a motor, some of them with a limit of effort."""
+    world, joints = made.world, list(made.world.joints)
+    for k in world.actuated:
+        numbers = {"drive_stiffness": 30.0 + k, "drive_damping": 0.5, "drive_target": 0.01 * k}
+        joints[k] = replace(joints[k], **numbers, drive_effort=2.0 if k % 3 else None)
+    return replace(made, world=replace(world, joints=tuple(joints)))
+
+
+@pytest.mark.parametrize("name", ["pidog", "pidog on rough ground", "planar fourlimb", "explicit", "drives on a slope"])
+def test_derivatives_are_those_without_limbs(
+    worlds: dict[str, cd.Simulation], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = worlds.get(name, worlds["fourlimb on a slope" if "slope" in name else "pidog"])
+    made = stepper(world)
+    if name == "explicit":
+        made = replace(made, integrator="explicit_euler", world=replace(made.world, implicit=False))
+    elif name.startswith("drives"):
+        made = with_drives(made)
+    x, u = states(world)
+    x[-1, world.robot.nq + 3 :] = 400.0  # so fast that momentum is lost
+    folded = traced_derivatives(made)
+    monkeypatch.setattr(integrate, "folded_for_derivatives", lambda world: None)
+    plain = traced_derivatives(made)
+    assert len(folded.tape.block.nodes) < 0.7 * len(plain.tape.block.nodes)
+    a, b = folded(x, u), plain(x, u)
+    assert np.array_equal(a.x1, b.x1)
+    for found, expected in ((a.A, b.A), (a.B, b.B)):
+        scale = np.max(np.abs(expected), axis=(1, 2), keepdims=True)
+        assert np.max(np.abs(found - expected) / scale) < DERIVATIVES
+
+
+def test_forces_and_tables_are_not_folded(worlds: dict[str, cd.Simulation]) -> None:
+    robot = cd.load("pidog")
+    pulled = cd.Simulation(robot, 0.002, cd.Plane(0.5), "*_foot", force=lambda model, q, v: 0.1 * v)
+    for world in (worlds["pidog, all points"], pulled):
+        assert folded_for_derivatives(world.world) is None
+
+
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_a_gpu_gives_the_bits_of_derivatives(worlds: dict[str, cd.Simulation], precision: str) -> None:
+    """A step with A and B as two kernels with a thread for each limb, by the interpreter of PTX."""
+    world, dtype = worlds["pidog"], np.float64 if precision == "f64" else np.float32
+    function = traced_derivatives(stepper(world))
+    x, u = (np.ascontiguousarray(a[[1, 5]], dtype) for a in states(world, 6))
+    expected = function(x, u)
+    parts = partition(function.tape, precision)
+    assert [lanes_of(part.tape.block) for part in parts] == [4, 4]
+    arrays = [x, u, *[np.full((2, port.size), 7.5, dtype) for port in function.tape.outputs]]
+    arrays.append(np.zeros((2, parts[0].tape.outputs[0].size), dtype))  # what the first one passes on
+    for part in parts:
+        own = [arrays[p] for p in part.ports]
+        words = np.array([w for a in own for w in (a.ctypes.data, a.strides[0], a.itemsize)], np.int64)
+        code = Code(Device(), ptx_source(part.tape, precision, sm=90).encode(), "kernel")
+        code.launch(1, 32, words.tobytes(), (2, 2), shared=code.number(BYTES))
+    for found, wanted in zip(arrays[2:], expected, strict=False):
+        assert np.array_equal(found, np.asarray(wanted).reshape(found.shape), equal_nan=True)
 
 
 def test_limbs_are_branches_with_one_pattern() -> None:
