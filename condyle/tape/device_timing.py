@@ -62,6 +62,10 @@ class DeviceBatch:
             times.append(perf_counter() - start)
         return median(times)
 
+    def wait(self, states: int) -> None:
+        """Compute the first states, and return when their results are there."""
+        self._timed(states, 1)
+
     def _timed(self, states: int, count: int) -> float:
         timer = Timer(self.kernel.device)
         timer.mark(0)
