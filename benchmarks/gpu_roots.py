@@ -68,17 +68,17 @@ def within_bounds(w: PtxWriter, name: str, operands: list[str], found: str) -> s
     """Whether a number is within the bounds, as condyle/tape/lean.py compares it."""
     bounds = BOUNDS[w.type]
 
-    def least(bound: float, x: str, *, zero: str = "") -> str:
+    def least(bound: float, x: str, *equal: str) -> str:
         large = w.operation("le", [w.number(bound), w.operation("abs", [x])])
-        return w.operation("or", [large, w.operation("eq", [zero, w.number(0.0)])]) if zero else large
+        return w.operation("or", [large, w.operation("eq", list(equal))]) if equal else large
 
     if name == "1 / x":
         return least(bounds.reciprocal, found)
     if name == "sqrt(x)":
         positive = w.operation("le", [w.number(0.0), found])
-        return w.operation("and", [positive, least(bounds.root, found, zero=operands[0])])
+        return w.operation("and", [positive, least(bounds.root, found, operands[0], w.number(0.0))])
     a, b = operands
-    checks = [least(bounds.numerator, a, zero=a), least(bounds.quotient, found, zero=a)]
+    checks = [least(bounds.numerator, a, a, w.number(0.0)), least(bounds.quotient, found, found, a)]
     small = w.operation("le", [w.operation("abs", [b]), w.number(bounds.denominator)])
     return w.operation("and", [small, w.operation("and", checks)])
 

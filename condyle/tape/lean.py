@@ -284,19 +284,23 @@ class _Form:
         def at_least(bound: float, x: int) -> int:
             return new.put("le", (new.const(bound), x))
 
-        def or_zero(x: int, right: int) -> int:
-            return new.put("or", (right, new.put("eq", (x, new.const(0.0)))))
+        def either(right: int, x: int, y: int) -> int:
+            return new.put("or", (right, new.put("eq", (x, y))))
 
+        zero = new.const(0.0)
         if node.op == "sqrt":
-            return [or_zero(node.args[0], at_least(self.bounds.root, i))]
+            return [either(at_least(self.bounds.root, i), node.args[0], zero)]
         a, b = node.args
         if new.nodes[a] == Node("const", (), 1.0):
             return [at_least(self.bounds.reciprocal, new.put("abs", (i,)))]
         size_a, size_b, size = (new.put("abs", (x,)) for x in (a, b, i))
-        checks = [new.put("le", (size_b, new.const(self.bounds.denominator)))]
-        if new.nodes[a].op != "const":
-            checks.append(or_zero(a, at_least(self.bounds.numerator, size_a)))
-        return [*checks, or_zero(a, at_least(self.bounds.quotient, size))]
+        small = new.put("le", (size_b, new.const(self.bounds.denominator)))
+        # a zero divided is zero, but for a denominator of which the approximation is no number
+        return [
+            small,
+            either(at_least(self.bounds.numerator, size_a), a, zero),
+            either(at_least(self.bounds.quotient, size), i, a),
+        ]
 
 
 def _ending(new: _Writer, loop: Loop, args: list[int]) -> int:

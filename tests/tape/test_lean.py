@@ -36,7 +36,7 @@ def solved(x: Any) -> Any:
         return 0.5 * s + np.sqrt(s * s + x[1] * x[1]) * scale + x[2] / s
 
     end = loop(body, x[1] + 1.0, 12, until=lambda s: s > 4.0 + x[3])
-    return {"end": end, "more": x[0] / (x[2] * end), "root": np.sqrt(x[3])}
+    return {"end": end, "more": x[0] / (x[2] * end), "root": np.sqrt(x[3]), "of": x[0] / x[3], "small": 1e-40 / x[1]}
 
 
 def on_gpu(tape: Tape, precision: str, x: np.ndarray) -> list[np.ndarray]:
@@ -65,11 +65,27 @@ def function() -> Any:
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 def test_odd_numbers_have_the_bits_of_the_processor(function: Any, precision: str) -> None:
     form = device_form(function.tape, precision)
-    assert fast_operations(form.block) == 5
+    assert fast_operations(form.block) == 7
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 4)).astype(TYPES[precision])
-    x[np.arange(400), rng.integers(0, 4, 400)] = rng.choice(ODD[precision], 400)
+    for states in (slice(0, 400), slice(100, 400), slice(200, 400)):  # up to three odd numbers in a state
+        x[np.arange(400)[states], rng.integers(0, 4, 400)[states]] = rng.choice(ODD[precision], 400)[states]
     for found, wanted in zip(on_gpu(form, precision, x), function(x), strict=True):
+        assert same_bits(found, np.asarray(wanted).reshape(found.shape))
+
+
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_every_pair_of_odd_numbers_is_divided_as_by_the_processor(precision: str) -> None:
+    """One division at a time: no other one tells that a number is beyond its bounds."""
+
+    def divided(x: Any) -> Any:
+        end = loop(lambda _, s: 0.5 * s + 1.0 / s, x[2], 4, until=lambda s: s < 1.5)
+        return {"of": x[0] / x[1], "end": end}
+
+    function, odd = cd.function(divided, cache=False, x=3), np.array(ODD[precision], TYPES[precision])
+    a, b = np.meshgrid(odd, odd)
+    x = np.ascontiguousarray(np.column_stack([a.ravel(), b.ravel(), np.full(a.size, 2.0)]).astype(TYPES[precision]))
+    for found, wanted in zip(on_gpu(device_form(function.tape, precision), precision, x), function(x), strict=True):
         assert same_bits(found, np.asarray(wanted).reshape(found.shape))
 
 
