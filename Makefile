@@ -30,9 +30,10 @@ test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows
 bench: $(VENV)/.installed-bench ## measure the speeds the documentation quotes
 	$(BIN)/python -m benchmarks
 
-lint: $(VENV)/.installed-lint ## check style, formatting and types
+lint: $(VENV)/.installed-lint ## check style, formatting, types, and the text of code and pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/check_text.py
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed-docs ## build the documentation with its reference and search: site/index.html

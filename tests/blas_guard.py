@@ -21,6 +21,10 @@ from typing import Any
 
 import numpy as np
 
+SPEC = importlib.machinery.PathFinder.find_spec("condyle")
+assert SPEC is not None and SPEC.origin is not None
+PACKAGE = SPEC.origin.removesuffix("__init__.py")  # the folder of a clone may have the package's name, too
+
 found: set[tuple[str, str, bool]] = set()
 
 LINALG = ("norm", "solve", "inv", "det", "svd", "qr", "eigvalsh", "eigh", "lstsq", "pinv", "matrix_rank", "cholesky", "eig")
@@ -31,9 +35,9 @@ LIBRARY = ("sin", "cos", "tan", "atan2", "asin", "acos", "atan", "exp", "log", "
 
 def _place() -> str:
     frame = sys._getframe(2)
-    while frame.f_back is not None and "/condyle/" not in frame.f_code.co_filename:
+    while frame.f_back is not None and not frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename.rpartition('/condyle/')[2]} {frame.f_code.co_name}"
+    return f"{frame.f_code.co_filename.removeprefix(PACKAGE)} {frame.f_code.co_name}"
 
 
 def _number(x: Any) -> bool:

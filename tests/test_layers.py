@@ -1,47 +1,16 @@
-"""The shape of the package: imports point one way, extras wait, files stay short, nothing dangerous, a fast start."""
+"""The rules of tools/check_layers.py themselves, and how `import condyle` starts."""
 
 import ast
 import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from check_layers import LONGEST_FILE, dangers, file_faults, wrong_way
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "condyle"
-
-# data flows down this list; a file imports from its own folder and from rows above, never from a neighbour in its row
-LAYERS = [
-    ["tape"],
-    ["robot"],
-    ["dynamics"],
-    ["constraints"],
-    ["multibody", "doctor"],
-    ["obstacles"],
-    ["simulate"],
-    ["closed_loop"],
-    ["blocks"],
-    ["runs"],
-    ["control"],
-    ["mpc", "learn", "planning", "identify"],
-    ["view"],
-    ["flight", "pidog"],
-    ["tasks"],
-    ["deploy"],
-    ["compat", "connect"],
-    ["lab"],
-    ["demos"],
-    ["commands"],
-    ["cli"],
-    ["__main__"],
-]
-RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
-
-# all that may be imported when a module loads; the rest is an extra, and is imported in the function that needs it
-AT_THE_TOP = sys.stdlib_module_names | {"condyle", "numpy", "llvmlite", "typer", "rich"}
 
 # `import condyle` loads none of these
 NOT_AT_START = {
@@ -59,65 +28,10 @@ NOT_AT_START = {
     "gymnasium",
 }
 
-LONGEST_FILE = 600  # lines
 SLOWEST_IMPORT = 0.6  # s of one processor, at best of five: 0.25 on an idle computer, up to twice that on a busy one
 
-FILES = sorted(PACKAGE.rglob("*.py"))
 
-
-def test_there_are_files() -> None:
-    assert FILES
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_file(path: Path) -> None:
-    """Imports point one way, optional packages are imported where they are used, nothing is dangerous, and it is short."""
-    inside, text = path.relative_to(PACKAGE).parts, path.read_text()
-    tree, lines = ast.parse(text), len(text.splitlines())
-    faults = [*imported_too_early(tree), *dangers(tree)]
-    if inside != ("__init__.py",):  # the door: it names what every layer offers
-        layer = inside[0].removesuffix(".py")
-        known = layer in ("errors", "atomic_write") or layer in RANK
-        assert known, f"condyle/{inside[0]} has no place in LAYERS of {Path(__file__).name}"
-        faults += wrong_way(tree, inside)
-    if lines > LONGEST_FILE:
-        faults.append((LONGEST_FILE, f"the file has {lines} lines, more than {LONGEST_FILE}: split it"))
-    assert not faults, "\n".join(f"{path.relative_to(ROOT)}:{line}: {fault}" for line, fault in sorted(faults))
-
-
-# -- which way imports point
-
-
-def imported(tree: ast.Module, module: list[str]) -> Iterator[tuple[int, str]]:
-    """(line, absolute dotted name) of everything imported anywhere in a file; `module` is the file's own package."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                yield from ((node.lineno, alias.name) for alias in names)
-            case ast.ImportFrom(module=source, names=names, level=level):
-                start = module[: len(module) - level + 1] if level else []
-                origin = ".".join(start + ([source] if source else []))
-                yield from ((node.lineno, f"{origin}.{alias.name}") for alias in names)
-            case ast.Call(func=function, args=[ast.Constant(value=str(target)), *_]):
-                if ast.unparse(function).rpartition(".")[2] in ("import_module", "__import__", "require"):
-                    yield node.lineno, target
-
-
-def wrong_way(tree: ast.Module, inside: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Imports that break the order, in the file with the path `inside` the package: ("tape", "ops.py")."""
-    layer = inside[0].removesuffix(".py")
-    faults = []
-    for line, name in imported(tree, ["condyle", *inside[:-1]]):
-        top, _, rest = name.partition(".")
-        target = rest.partition(".")[0]
-        if top != "condyle" or target in ("errors", "atomic_write", "__version__"):
-            continue
-        if target not in RANK:
-            if layer not in ("cli", "__main__"):
-                faults.append((line, f"imports {name}: name the module it comes from, not the package"))
-        elif layer not in RANK or (target != layer and RANK[target] >= RANK[layer]):
-            faults.append((line, f"{layer} may not import {name}: data flows {' < '.join(map(', '.join, LAYERS))}"))
-    return faults
+# -- the rules
 
 
 @pytest.mark.parametrize(
@@ -149,59 +63,6 @@ def test_the_rule_itself(inside: str, source: str, allowed: bool) -> None:
     assert (not faults) == allowed
 
 
-# -- what a file may contain
-
-
-def at_load(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run when the module is imported: not in functions, not under `if TYPE_CHECKING`."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        yield child
-        yield from at_load(child)
-
-
-def imported_too_early(tree: ast.Module) -> list[tuple[int, str]]:
-    """Imports of optional packages that run when the module is loaded."""
-    faults = []
-    for node in at_load(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        for name in names:
-            if name.partition(".")[0] not in AT_THE_TOP:
-                faults.append((node.lineno, f"imports {name} when loaded: move it into the function that needs it"))
-    return faults
-
-
-UNPICKLERS = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
-SHELLS = {"system", "popen"}
-
-
-def dangers(tree: ast.Module) -> list[tuple[int, str]]:
-    """Running text as code, unpickling, and shells."""
-    faults = []
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                faults += [(node.lineno, f"import {a.name}") for a in names if a.name.partition(".")[0] in UNPICKLERS]
-            case ast.ImportFrom(module=str(source), names=names):
-                faults += [(node.lineno, f"from {source}")] if source.partition(".")[0] in UNPICKLERS else []
-                faults += [(node.lineno, f"os.{a.name}") for a in names if source == "os" and a.name in SHELLS]
-            case ast.Attribute(value=ast.Name(id="os"), attr=name) if name in SHELLS:
-                faults.append((node.lineno, f"os.{name}"))
-            case ast.Name(id="eval" | "exec" | "builtins" as name):
-                faults.append((node.lineno, name))
-            case ast.keyword(arg="shell" | "allow_pickle" as name, value=value):
-                if not (isinstance(value, ast.Constant) and value.value is False):
-                    faults.append((value.lineno, f"{name}={ast.unparse(value)}"))
-    return faults
-
-
 @pytest.mark.parametrize(
     ("source", "count"),
     [
@@ -220,6 +81,27 @@ def dangers(tree: ast.Module) -> list[tuple[int, str]]:
 )
 def test_the_dangers_themselves(source: str, count: int) -> None:
     assert len(dangers(ast.parse(source))) == count
+
+
+@pytest.mark.parametrize(
+    ("inside", "source", "line", "fault"),
+    [
+        ("nosuch/a.py", "", 1, "condyle/nosuch has no place"),
+        ("tape/a.py", "\n" * LONGEST_FILE + "x = 1", LONGEST_FILE, "split it"),
+        ("tape/a.py", "\nimport gmpy2", 2, "imports gmpy2 when loaded"),
+        ("tape/a.py", "import gmpy2.mpfr", 1, "imports gmpy2.mpfr when loaded"),
+    ],
+)
+def test_faults_of_a_file(inside: str, source: str, line: int, fault: str) -> None:
+    ((number, text),) = file_faults(tuple(inside.split("/")), source)
+    assert number == line and fault in text
+
+
+@pytest.mark.parametrize(
+    "source", ["def f():\n    import gmpy2", "if TYPE_CHECKING:\n    import gmpy2", "import numpy, json", "\n" * LONGEST_FILE]
+)
+def test_files_without_faults(source: str) -> None:
+    assert file_faults(("tape", "a.py"), source) == []
 
 
 # -- how it starts

@@ -1,4 +1,4 @@
-"""Every Python block of README.md and docs/*.md runs as printed; every `make` target and `condyle` verb shown exists.
+"""Every Python block of README.md and docs/*.md runs as printed.
 
 The blocks of a page run in order in one namespace, in an empty folder; one after
 `<!-- not run: reason -->` is skipped, and a page with `<!-- needs: package, ... -->` where a package is not installed.
@@ -8,53 +8,23 @@ A `text` block below a Python block is what that block prints.
 import contextlib
 import io
 import re
-import shlex
 import sys
-import textwrap
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from check_pages import Block, blocks, make_targets, shell_words
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 PYTHON = {"python", "python3", "py"}
-SHELL = {"bash", "sh", "shell", "console"}
-
-FENCE = re.compile(r"^\s*(?P<fence>`{3,}|~{3,})\s*(?P<language>[\w+-]*)")
 NEEDS = re.compile(r"^<!--\s*needs:\s*(?P<packages>[\w, ]+?)\s*-->$", re.MULTILINE)
-NOT_RUN = re.compile(r"^\s*<!--\s*not run\b:?(?P<reason>.*?)-->\s*$")
+PAGES_WITH_CODE = [page for page in PAGES if any(block.language in PYTHON for block in blocks(page.read_text()))]
 
 
-class Block(NamedTuple):
-    line: int  # of its first line of code, counted from 1
-    language: str
-    code: str
-    not_run: str | None  # the reason given above it, if any
-
-
-def blocks(text: str) -> Iterator[Block]:
-    """The fenced code blocks of a page, in order."""
-    fence, language, start, reason = "", "", 0, None
-    code: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        match = FENCE.match(line)
-        if not fence and match:
-            fence, language, start, code = match["fence"], match["language"].lower(), number + 1, []
-        elif not fence:
-            # a reason holds for the block right below it, blank lines aside
-            mark = NOT_RUN.match(line)
-            reason = mark["reason"].strip() if mark else reason if not line.strip() else None
-        elif line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-            yield Block(start, language, textwrap.dedent("\n".join(code)), reason)
-            fence, reason = "", None
-        else:
-            code.append(line)
-    assert not fence, f"line {start - 1}: the code block is never closed"
+def test_the_readme_shows_python() -> None:
+    assert PAGES_WITH_CODE[0] == ROOT / "README.md"
 
 
 def run(page: Path, block: Block, namespace: dict[str, object]) -> str:
@@ -77,13 +47,13 @@ def same_text(shown: str, printed: str) -> bool:
     return first == second
 
 
-@each_page
+@pytest.mark.docs
+@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(blocks(page.read_text()))
     for mark in NEEDS.finditer(page.read_text()):
         for package in mark["packages"].split(","):
             pytest.importorskip(package.strip())
-    assert page != ROOT / "README.md" or any(block.language in PYTHON for block in found), "README.md shows no Python block"
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed: str | None = None
@@ -98,74 +68,6 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
                 printed = run(page, block, namespace)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
-
-
-# -- shell blocks: checked, not run
-
-
-def commands(code: str) -> Iterator[tuple[int, list[str]]]:
-    """(line in the block, words) of each simple command; where some lines begin with `$`, the others are output."""
-    lines = code.splitlines()
-    session = any(line.lstrip().startswith("$ ") for line in lines)
-    continued, first = "", 0
-    for number, line in enumerate(lines):
-        line = line.strip()
-        if session and not continued and not line.startswith("$ "):
-            continue
-        first = first if continued else number
-        continued += line.removeprefix("$ ")
-        if continued.endswith("\\"):
-            continued = continued[:-1] + " "
-            continue
-        lexer = shlex.shlex(continued, posix=True, punctuation_chars=True)
-        lexer.whitespace_split = True
-        words: list[str] = []
-        for word in [*lexer, ";"]:
-            if not set(word) <= set(lexer.punctuation_chars):
-                words.append(word)
-            elif words:
-                yield first, words
-                words = []
-        continued = ""
-
-
-def shown(code: str) -> Iterator[tuple[int, str, str]]:
-    """(line, "make" or "condyle", target or verb) of every use in a shell block."""
-    for line, words in commands(code):
-        # settings in front of a command are not the command
-        while words and "=" in words[0]:
-            words = words[1:]
-        program = Path(words[0]).name if words else ""
-        plain = [word for word in words[1:] if re.match(r"[A-Za-z][^=]*$", word)]
-        if program == "make":
-            yield from ((line, program, target) for target in plain)
-        elif program == "condyle":
-            yield from ((line, program, verb) for verb in plain[:1])
-
-
-def make_targets() -> set[str]:
-    return set(re.findall(r"^([a-z][\w-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-
-def condyle_verbs() -> set[str]:
-    from typer.main import get_command
-
-    from condyle.cli import app
-
-    # an app of a single command takes no verb, unless it has a callback
-    return set(getattr(get_command(app), "commands", ()))
-
-
-@each_page
-def test_shell_blocks_name_what_exists(page: Path) -> None:
-    faults = []
-    for block in blocks(page.read_text()):
-        for line, program, word in shown(block.code) if block.language in SHELL else ():
-            known = make_targets() if program == "make" else condyle_verbs()
-            if word not in known:
-                place = f"{page.name}:{block.line + line}"
-                faults.append(f"{place}: `{program} {word}` does not exist; there are {', '.join(sorted(known))}")
-    assert not faults, "\n".join(faults)
 
 
 # -- the reader itself
@@ -235,6 +137,6 @@ CONDYLE_CACHE=cache .venv/bin/condyle demo --fast \\
     panda | head
 pip install condyle; condyle --help
 """
-    assert list(shown(code)) == [(1, "make", "test"), (2, "condyle", "demo")]
-    assert list(shown("$ make demo\nmake took 2 s, that's all\n")) == [(0, "make", "demo")]
+    assert list(shell_words(code)) == [(1, "make", "test"), (2, "condyle", "demo")]
+    assert list(shell_words("$ make demo\nmake took 2 s, that's all\n")) == [(0, "make", "demo")]
     assert {"demo", "test", "bench", "lint", "clean", "help"} <= make_targets()

@@ -81,3 +81,23 @@ print(sorted(what for what, _, _ in blas_guard.found))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
     assert done.stdout.strip() == "['**', '@', 'np.linalg.det', 'np.sin']", done.stderr
+
+
+def test_a_clone_may_have_the_package_s_name(tmp_path: Path) -> None:
+    """What is noted is the line of the package, not that of a file beside it."""
+    root, clone = Path(__file__).parents[2], tmp_path / "condyle"
+    clone.mkdir()
+    for folder in ("condyle", "tests"):
+        (clone / folder).symlink_to(root / folder)
+    code = f"""
+import sys
+sys.path[:0] = [{str(clone)!r}, {str(clone / "tests")!r}]
+import blas_guard
+names = {{"note": blas_guard.note}}
+exec(compile("def beside():\\n note('x')", {str(clone / "beside.py")!r}, "exec"), names)
+exec(compile("def inside():\\n beside()", {str(clone / "condyle" / "robot" / "check.py")!r}, "exec"), names)
+names["inside"]()
+print(blas_guard.found)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.stdout.strip() == "{('x', 'robot/check.py inside', False)}", done.stderr

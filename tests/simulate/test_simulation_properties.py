@@ -1,32 +1,16 @@
-"""The properties, the options and the pickles of a simulation, and that nobody outside reads its internals."""
+"""The properties, the options and the pickles of a simulation."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import pickle
 from dataclasses import fields
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import condyle as cd
 from condyle.simulate.config import SimulationConfig
-
-ROOT = Path(__file__).parents[2]
-INSIDE = ("condyle/simulate/", "tests/simulate/")
-
-
-def test_no_file_outside_reads_the_internals_of_a_simulation() -> None:
-    files = [p for folder in ("condyle", "tests", "benchmarks", "examples", "tools") for p in (ROOT / folder).rglob("*.py")]
-    found = []
-    for path in files:
-        name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(INSIDE):
-            nodes = ast.walk(ast.parse(path.read_text()))
-            found += [f"{name}:{n.lineno}" for n in nodes if isinstance(n, ast.Attribute) and n.attr in ("_world", "_stepper")]
-    assert not found
 
 
 def test_controls_have_names_and_limits() -> None:
