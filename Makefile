@@ -6,6 +6,10 @@ PYTEST_ARGS ?=
 TEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 VENV        := .venv
 BIN         := $(VENV)/bin
+# PYTEST_ARGS: --random draws new examples, --empty-cache compiles everything again
+PYTEST      := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup
+# the markers that `make test` leaves out and `make test-all` adds (pyproject.toml)
+LEFT_OUT    := slow or docs or peers or browser or gpu
 
 # the optional packages each target installs
 demo_extras  := plot,viewer,export,precision
@@ -16,16 +20,19 @@ docs_extras  := docs
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench lint docs clean
+.PHONY: help demo test test-all bench lint docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo ## five robots, simulated, checked and reported, in a minute
 	$(BIN)/condyle demo
 
-test: $(VENV)/.installed-test ## run all tests; PYTEST_ARGS="-k name -x" narrows them
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
+test: $(VENV)/.installed-test ## run the tests of every module, in minutes; PYTEST_ARGS="-k name -x" narrows them
+	$(PYTEST) -m "not ($(LEFT_OUT))" $(PYTEST_ARGS)
+
+test-all: test ## then those that train, run pages and demos, open browsers, or compare with other libraries
+	$(PYTEST) -m "$(LEFT_OUT)" $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-bench ## measure the speeds the documentation quotes
 	$(BIN)/python -m benchmarks
@@ -40,7 +47,7 @@ docs: $(VENV)/.installed-docs ## build the documentation with its reference and 
 	$(BIN)/python tools/build_site.py
 
 clean: ## remove caches and outputs; the environment stays (rm -r .venv)
-	rm -rf build dist out site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist out site .hypothesis .mypy_cache .pytest_cache .ruff_cache .test_cache
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # an install is redone when pyproject.toml changes; each target keeps its own mark

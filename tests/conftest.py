@@ -1,36 +1,51 @@
-"""Set-up of all tests: reproducible examples, one private cache of compiled objects, plots without a screen."""
+"""Set-up of all tests: reproducible examples, one cache of compiled objects that is kept between runs, plots without a screen."""
 
 import gc
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# a first call compiles, so no example has a deadline; CI draws the same examples every time
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+# kept from one run to the next; `make clean` removes it
+KEPT_CACHE = Path(__file__).resolve().parent.parent / ".test_cache"
 
-# set while this file is imported, not in the fixture: a test module may compile when it is collected
-# CONDYLE_TEST_CACHE=DIRECTORY keeps compiled objects from one test run to the next
-CACHE = tempfile.TemporaryDirectory(prefix="condyle-tests-")
-if (
-    "PYTEST_XDIST_WORKER" not in os.environ
-):  # workers inherit the cache of the process that starts them: each kernel compiles once
-    os.environ["CONDYLE_CACHE"] = os.environ.get("CONDYLE_TEST_CACHE", CACHE.name)
+# a first call compiles, so no example has a deadline
+settings.register_profile("same", deadline=None, derandomize=True, database=None)
+settings.register_profile("random", deadline=None, print_blob=True)
+
 os.environ["MPLBACKEND"] = "Agg"
 # two test processes whose BLAS has a thread per core wait for each other: an SVD of 60 x 60 then takes 26 ms instead of 1 ms
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache_directory() -> Iterator[Path]:
-    """The private cache of this test run; the user's own is never used."""
-    yield Path(os.environ["CONDYLE_CACHE"])
-    CACHE.cleanup()
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--random and --empty-cache."""
+    group = parser.getgroup("condyle")
+    group.addoption("--random", action="store_true", help="new examples of Hypothesis, not the same ones in every run")
+    group.addoption("--empty-cache", action="store_true", help="compile everything again, in a cache that is removed afterwards")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the examples and the cache before anything is collected: a test module may compile when it is imported."""
+    settings.load_profile("random" if config.getoption("random") else "same")
+    if hasattr(config, "workerinput"):
+        return  # a worker inherits the cache of the process that started it: each kernel compiles once
+    if config.getoption("empty_cache"):
+        temporary = tempfile.TemporaryDirectory(prefix="condyle-tests-")
+        config.add_cleanup(temporary.cleanup)
+        os.environ["CONDYLE_CACHE"] = temporary.name
+    else:
+        os.environ["CONDYLE_CACHE"] = os.environ.get("CONDYLE_TEST_CACHE", str(KEPT_CACHE))
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a file run on one worker, which makes what they share once; `xdist_group` on a test names another group."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def pytest_collection_finish() -> None:
