@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,9 @@ KEPT_CACHE = Path(__file__).resolve().parent.parent / ".test_cache"
 settings.register_profile("same", deadline=None, derandomize=True, database=None)
 settings.register_profile("random", deadline=None, print_blob=True)
 
+# without bytecode files every process that a test starts would compile the package again, and each run all tests
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["MPLBACKEND"] = "Agg"
 # two test processes whose BLAS has a thread per core wait for each other: an SVD of 60 x 60 then takes 26 ms instead of 1 ms
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -12,6 +12,7 @@ from benchmarks.__main__ import NAMES, app
 from benchmarks.instructions import loop_instructions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"

@@ -56,6 +56,7 @@ def test_the_report_needs_no_network_and_says_everything(shown: tuple[Path, dict
     assert f"{made} checks in" in html and f"✓ {made}<" in html
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(chromium() is None, reason=MISSING)
 @pytest.mark.parametrize(("width", "dark"), [(1280, True), (420, False)])
 def test_the_report_on_the_screen(shown: tuple[Path, dict, str], width: int, dark: bool) -> None:

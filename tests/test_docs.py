@@ -27,6 +27,7 @@ from check_pages import (
 # -- the tool that draws
 
 
+@pytest.mark.docs
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     from PIL import Image
 
@@ -40,6 +41,7 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
     assert 0.005 < sum(gray[:128]) / (width * height) < 0.3
 
 
+@pytest.mark.docs
 def test_a_wrong_name_lists_the_right_ones() -> None:
     made = draw("nosuch")
     assert made.returncode == 2 and "'notation'" in made.stderr

@@ -26,6 +26,7 @@ def check_printed(name: str, out: str, errors: str) -> None:
     assert last.startswith("checked: "), f"the last line of {name} says what it checked, but it is: {last}"
 
 
+@pytest.mark.docs
 def test_an_example_in_a_process_of_its_own(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, EXAMPLES[0]]
@@ -34,6 +35,7 @@ def test_an_example_in_a_process_of_its_own(tmp_path: Path) -> None:
     check_printed(EXAMPLES[0].name, done.stdout, done.stderr)
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("path", EXAMPLES[1:], ids=lambda path: path.stem)
 def test_example(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     # in this process: loading the package takes longer than many of them

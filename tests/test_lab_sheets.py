@@ -35,12 +35,14 @@ def test_there_are_six() -> None:
     assert [path.name[0] for path in SHEETS] == list("123456")
 
 
+@pytest.mark.docs
 @each_sheet
 def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(path)
 
 
+@pytest.mark.docs
 def test_checks_need_the_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NameError, match="energy"):

@@ -9,6 +9,8 @@ import pytest
 
 import condyle
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

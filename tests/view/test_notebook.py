@@ -101,6 +101,7 @@ def test_what_can_be_shown() -> None:
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first_minute.ipynb"
 
 
+@pytest.mark.browser
 def test_a_notebook_shows_it(tmp_path: Path, browser_of: Callable[[int, int], Browser]) -> None:
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")

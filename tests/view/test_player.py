@@ -16,7 +16,7 @@ from condyle.multibody.robot import Robot
 from condyle.view.player import framed_page, player_data, player_html, player_page, script_json
 from condyle.view.trajectory import Trajectory, trajectory
 
-from .browser import MISSING, Browser, changed, chromium
+from .browser import Browser, changed
 
 EVIL = "</script><script>window.evil=1</script><img src=x onerror=window.evil=1>&\"'\u2028"
 
@@ -112,9 +112,6 @@ def test_robots_without_links_shapes_or_time() -> None:
 
 # -- in a browser
 
-if chromium() is None:
-    pytest.skip(MISSING, allow_module_level=True)
-
 
 @pytest.fixture
 def browser(browser_of: Callable[[int, int], Browser]) -> Browser:
@@ -136,6 +133,7 @@ def settled(browser: Browser) -> np.ndarray:
     return browser.screenshot()
 
 
+@pytest.mark.browser
 def test_it_draws_plays_and_scrubs(browser: Browser, tmp_path: Path) -> None:
     opened(browser, tmp_path, player_page(moving(far=0.5), title=EVIL, autoplay=False, poster=False))
     start = settled(browser)
@@ -164,6 +162,7 @@ def test_it_draws_plays_and_scrubs(browser: Browser, tmp_path: Path) -> None:
     assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
 
 
+@pytest.mark.browser
 def test_dragging_wheel_and_reset(browser: Browser, tmp_path: Path) -> None:
     opened(browser, tmp_path, player_page(moving(), autoplay=False, poster=False))
     start = settled(browser)
@@ -181,6 +180,7 @@ def test_dragging_wheel_and_reset(browser: Browser, tmp_path: Path) -> None:
     assert changed(start[:360], settled(browser)[:360]) < 0.002
 
 
+@pytest.mark.browser
 def test_forces_and_plans_can_be_hidden_and_a_dark_page_is_dark(browser: Browser, tmp_path: Path) -> None:
     shown = moving()
     points = np.tile([[0.02 * k, 0.0, 0.2] for k in range(6)], (len(shown), 1, 1))
@@ -206,6 +206,7 @@ def test_forces_and_plans_can_be_hidden_and_a_dark_page_is_dark(browser: Browser
     assert light[10:300].mean() > 170 > 80 > dark[10:300].mean()
 
 
+@pytest.mark.browser
 def test_five_on_one_page_have_a_context_only_in_sight(browser: Browser, tmp_path: Path) -> None:
     m = moving("ur3")
     part = player_html(m, height=360, poster=False, autoplay=True)
@@ -221,6 +222,7 @@ def test_five_on_one_page_have_a_context_only_in_sight(browser: Browser, tmp_pat
     assert not browser.console
 
 
+@pytest.mark.browser
 def test_without_webgl_the_poster_stays(browser: Browser, tmp_path: Path) -> None:
     blind = "<script>HTMLCanvasElement.prototype.getContext = () => null;</script>"
     page = tmp_path / "page.html"

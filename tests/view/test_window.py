@@ -124,6 +124,7 @@ def words(browser: Browser) -> str:
 # -- a robot
 
 
+@pytest.mark.browser
 def test_sliders_move_the_robot_on_the_screen(browser: Browser) -> None:
     with open_window(cd.load("ur3"), port=0) as window:
         enter(browser, window)
@@ -173,6 +174,7 @@ def test_sliders_move_the_robot_on_the_screen(browser: Browser) -> None:
         assert browser.requests and not away
 
 
+@pytest.mark.browser
 def test_names_from_files_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
     def safe(text: str) -> str:
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -213,6 +215,7 @@ def test_names_from_files_are_shown_as_text(browser: Browser, tmp_path: Path) ->
 # -- runs
 
 
+@pytest.mark.browser
 def test_a_run_plays_and_is_scrubbed(browser: Browser, runs: tuple[Run, Run], tmp_path: Path) -> None:
     runs[1].save(tmp_path / "run.cdl")
     with open_window(read_run(tmp_path / "run.cdl"), port=0) as window:
@@ -260,6 +263,7 @@ def pink(picture: np.ndarray) -> int:
     return int(((r - g > 30) & (b - g > 10) & (r > b)).sum())
 
 
+@pytest.mark.browser
 def test_two_runs_are_compared(browser: Browser, runs: tuple[Run, Run]) -> None:
     with open_window(*runs, port=0) as window:
         enter(browser, window)
@@ -287,6 +291,7 @@ def test_two_runs_are_compared(browser: Browser, runs: tuple[Run, Run]) -> None:
 # -- live
 
 
+@pytest.mark.browser
 def test_a_simulation_is_pushed_while_it_runs(browser: Browser, tmp_path: Path) -> None:
     robot = cd.load("double_pendulum")
     simulation = cd.Simulation(robot, 0.002, wrenches=pushable(robot))
@@ -332,6 +337,7 @@ def bob(browser: Browser) -> tuple[float, float]:
 # -- the window as an object, and the command
 
 
+@pytest.mark.browser
 def test_one_of_many_runs_is_chosen(browser: Browser, runs: tuple[Run, Run]) -> None:
     with open_gallery([runs[0], runs[1], runs[0]], port=0) as window:
         enter(browser, window)
