@@ -14,7 +14,7 @@ import numpy as np
 from condyle.closed_loop.arguments import halves, whole_number
 from condyle.closed_loop.block import Block
 from condyle.closed_loop.loop import Loop
-from condyle.errors import ControlError
+from condyle.errors import ControlError, require_importable
 from condyle.learn.env_arguments import check_loop, positive, seed_of, steps_of, variables_of
 from condyle.learn.env_arrays import arrays_of, integers, on_host
 from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, record_shapes, reset_kernel, rollout_kernel
@@ -143,6 +143,13 @@ class VectorEnv:
         self.seed = seed_of(seed)
         self._state = self._blank()
         self._begin(None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the compiled functions, which come again from the cache."""
+        plan = self.plan
+        functions = [plan.observe, plan.reward, plan.terminate, plan.reset, plan.privileged, plan.update, plan.curriculum]
+        require_importable("the environment", *functions, *[drawn.function for drawn in plan.randomized.values()])
+        return self.__dict__ | {"kernels": RecentValues()}
 
     # ---- sizes
 
@@ -318,7 +325,7 @@ class VectorEnv:
         fixed = {name: replace(each, default=np.array(each.low)) for name, each in fixed.items()}
         made.plan = replace(self.plan, randomized={**self.plan.randomized, **fixed})
         made.shared = SharedValues(dict(self.shared))
-        made.kernels, made._memory = RecentValues(), None
+        made._memory = None
         made._state = made._blank()
         made._begin(None)
         return made
