@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
 
 
 class CondyleError(Exception):
@@ -65,6 +66,36 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise MissingExtraError(f"{package} is needed for {purpose}: {install_command(extra)}", name=module) from error
+
+
+# modules whose copies and pickles hold functions themselves, not their names
+BY_VALUE = ("copy", "cloudpickle", "cloudpickle_fast", "_dill")
+
+
+def require_importable(what: str, *functions: Any) -> None:
+    """Raise a CondyleError if a pickle cannot hold one of these functions, because no module has it by its name."""
+    for function in functions:
+        if not isinstance(function, FunctionType):
+            continue
+        found: Any = sys.modules.get(function.__module__)
+        for name in function.__qualname__.split("."):
+            found = getattr(found, name, None)
+        if found is not function and not _takes_functions_by_value():
+            code = function.__code__
+            raise CondyleError(
+                f"{what} uses {function.__qualname__} ({code.co_filename}:{code.co_firstlineno}): a pickle holds functions by "
+                f"name, so define it by `def` at the top of a module, or make {what} in the process that needs it"
+            )
+
+
+def _takes_functions_by_value() -> bool:
+    """Whether it is copy.deepcopy, or a pickler such as cloudpickle's, that asks for the parts of an object."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").rpartition(".")[2] in BY_VALUE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def install_command(*extras: str) -> str:

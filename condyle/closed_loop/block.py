@@ -161,6 +161,9 @@ class BlockParameter(Parameter):
         values.flags.writeable = False
         self.name, self.default, self.unit, self.minimum, self.maximum = name, values, unit, minimum, maximum
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockParameter, (self.name, self.default, self.unit, self.minimum, self.maximum)
+
     @property
     def spec(self) -> ParameterSpec:
         """Name, unit, default and bounds."""

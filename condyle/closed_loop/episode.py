@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from condyle.closed_loop.block import Weights
-from condyle.errors import ControlError
+from condyle.errors import ControlError, require_importable
 from condyle.robot.names import nearest
 from condyle.tape import random
 
@@ -52,6 +52,10 @@ class Episode:
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace depends on: of given states their names and shapes."""
         return self.terminated, self.time_limit, self.reset, self.every, [w.trace_data() for w in self.tables.values()]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        require_importable("the episode", self.terminated, self.reset)
+        return Episode, (self.terminated, self.time_limit, self.reset, self.every, self.states)
 
     def initial(self) -> dict[str, np.ndarray]:
         """Initial values of its own states."""

@@ -25,7 +25,7 @@ from condyle.closed_loop.block import Weights
 from condyle.closed_loop.derivatives import jacobian_kernel
 from condyle.closed_loop.episode import Episode
 from condyle.closed_loop.kernel import Plan, Schedule, call_context, discover, recordable, rollout_kernel
-from condyle.errors import ControlError
+from condyle.errors import ControlError, require_importable
 from condyle.robot.names import nearest
 from condyle.robot.parameters import Parameters
 from condyle.simulate.one_state import OK, CheckedParameters
@@ -109,6 +109,13 @@ class Loop:
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the loop depends on."""
         return self.world, self.function, self.dt, self.inputs, self.episode
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies hold what the loop is made of; compiled functions come again from the cache."""
+        require_importable("the loop", self.function)
+        sizes = {name: size for name, (size,) in self.inputs.items()}
+        dt = self.dt if self.world is None else None
+        return partial(Loop, self.world, self.function, episode=self.episode, dt=dt, **sizes), (), {"built_in": self.built_in}
 
     @cached_property
     def parameters(self) -> Parameters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from condyle.closed_loop.arguments import halves, whole_number
 from condyle.closed_loop.block import Block
 from condyle.closed_loop.loop import Loop
-from condyle.errors import ControlError
+from condyle.errors import ControlError, require_importable
 from condyle.learn.env_arguments import check_loop, positive, seed_of, steps_of, variables_of
 from condyle.learn.env_arrays import arrays_of, integers, on_host
 from condyle.learn.env_kernel import RESULTS, EnvPlan, Record, discovered, record_shapes, reset_kernel, rollout_kernel
@@ -29,6 +29,34 @@ from condyle.tape.function import Function
 from condyle.tape.progress import compiling
 from condyle.tape.trace import Rows, Uniform
 from condyle.tape.trace_cache import traced_function
+
+
+class RecentValues:
+    """The compiled functions of an environment by key, the ones used last: a function given anew to each call adds no memory."""
+
+    LIMIT = 32
+
+    def __init__(self) -> None:
+        self._values: dict[Any, Any] = {}
+
+    def find(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The value of a key, made now if it is not kept."""
+        value = self._values.pop(key, None)
+        if value is None:
+            value = make()
+        self._values[key] = value
+        while len(self._values) > self.LIMIT:
+            del self._values[next(iter(self._values))]
+        return value
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a policy remembers of all robots: (num_envs, size) values of the policy's form."""
+
+    key: Any
+    plan: PolicyPlan
+    values: Any
 
 
 class VectorEnv:
@@ -110,11 +138,18 @@ class VectorEnv:
         self._on = (backend, lanes, threads)
         self._shared: tuple[Any, Any] = (None, None)  # the table of shared values, and where the kernel reads it
         self.plan = discovered(plan)
-        self._functions: dict[Any, Any] = {}
-        self._memory: tuple[Any, Any] = (None, None)
+        self.kernels = RecentValues()
+        self._memory: Memory | None = None
         self.seed = seed_of(seed)
         self._state = self._blank()
         self._begin(None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the compiled functions, which come again from the cache."""
+        plan = self.plan
+        functions = [plan.observe, plan.reward, plan.terminate, plan.reset, plan.privileged, plan.update, plan.curriculum]
+        require_importable("the environment", *functions, *[drawn.function for drawn in plan.randomized.values()])
+        return self.__dict__ | {"kernels": RecentValues()}
 
     # ---- sizes
 
@@ -165,12 +200,12 @@ class VectorEnv:
         if not np.all(np.isfinite(given)):
             raise ControlError("a state of an environment must be finite")
         self._state = self._arrays.rows(given)
-        self._memory = (None, None)
+        self._memory = None
 
     @property
     def memory(self) -> Any:
         """What the last policy with states remembers of each robot, (num_envs, size): a copy; None before it acted."""
-        return None if self._memory[1] is None else self._arrays.copied(self._memory[1])
+        return None if self._memory is None else self._arrays.copied(self._memory.values)
 
     def remember(self, policy: Any, memory: Any) -> None:
         """Continue with what `env.memory` gave for a policy of this form, after `restore`."""
@@ -180,8 +215,7 @@ class VectorEnv:
             raise ControlError(
                 f"this policy remembers {plan.memory_size} finite numbers of each of {self.num_envs} robots, got {given.shape}"
             )
-        self._functions[key, "policy"] = plan
-        self._memory = (key, self._arrays.rows(given))
+        self._memory = Memory(key, plan, self._arrays.rows(given))
 
     def __getitem__(self, name: str) -> Any:
         """A part of the state of all robots by name: "q", states of blocks, randomised parameters, variables, "episode.step"."""
@@ -275,10 +309,9 @@ class VectorEnv:
             arrays = self._policy_arrays(policy, block, std, deterministic)
             found = self._run(block, arrays, self._clock(count), records, final)
             terms = found["term_sums"].sum(axis=0, dtype=double) / (self.num_envs * count)
-        shapes = self._record(records)[0]
-        lead, means = found["reward"].shape, found.get("means")
-        recorded = {name: found[f"record {name}"].reshape(*lead, *shapes[name]) for name, _ in records}
-        return rollouts_of(found, self.reward_names, terms, given if means is None else found["actions"], recorded)
+        actions = found["actions"] if "means" in found else given
+        recorded = {name: found[f"record {name}"] for name, _ in records}
+        return rollouts_of(found, self.reward_names, terms, actions, recorded)
 
     def without_randomization(self) -> VectorEnv:
         """The environment with the default of every parameter, from its next reset on; the same object, which is given back."""
@@ -292,7 +325,7 @@ class VectorEnv:
         fixed = {name: replace(each, default=np.array(each.low)) for name, each in fixed.items()}
         made.plan = replace(self.plan, randomized={**self.plan.randomized, **fixed})
         made.shared = SharedValues(dict(self.shared))
-        made._functions, made._memory = {}, (None, None)
+        made._memory = None
         made._state = made._blank()
         made._begin(None)
         return made
@@ -347,13 +380,11 @@ class VectorEnv:
     def _begin(self, mask: Any) -> None:
         """None; the robots of the mask begin an episode, all of them for None."""
         chosen = self._arrays.mask(mask, self.num_envs)
-        if "reset" not in self._functions:
-            self._functions["reset"] = self._compiled(
-                reset_kernel(self.plan), {"row": self.plan.size, "mask": (), **self._tables}
-            )
+        shapes = {"row": self.plan.size, "mask": (), **self._tables}
+        kernel = self.kernels.find("reset", lambda: self._compiled(reset_kernel(self.plan), shapes))
         given = {"row": self._state, "mask": self._arrays.moved(chosen), **self.arrays()}
-        self._state = self._arrays.call(self._functions["reset"], given)[0]
-        self._memory = (None, None) if self._memory[1] is None else self._forgotten(chosen)
+        self._state = self._arrays.call(kernel, given)[0]
+        self._memory = None if self._memory is None else self._forgotten(self._memory, chosen)
         if self.device is not None and mask is not None:
             return  # looking at the states of some robots would wait for them
         state = on_host(self._state)
@@ -362,12 +393,10 @@ class VectorEnv:
             name = next(n for n, (place, _) in self.plan.layout.items() if not np.all(np.isfinite(state[first, place])))
             raise ControlError(f"a reset gives robot {first} a '{name}' that is not finite; look at reset, randomize and observe")
 
-    def _forgotten(self, mask: Any) -> tuple[Any, Any]:
+    def _forgotten(self, memory: Memory, mask: Any) -> Memory:
         """What the policy remembers, without that of robots that begin again."""
-        key, memory = self._memory
-        plan: PolicyPlan = self._functions[key, "policy"]
-        start = np.concatenate([value.ravel() for value in plan.states.values()]).astype(self.dtype)
-        return key, self._arrays.rows(self._arrays.where(mask[:, None], start, memory))
+        values = self._arrays.where(mask[:, None], memory.plan.start.astype(self.dtype), memory.values)
+        return replace(memory, values=self._arrays.rows(values))
 
     def _policy_arrays(self, policy: Any, block: Block, std: Any, deterministic: bool) -> dict[str, Any]:
         """The arrays of a policy for a call, where the kernel runs."""
@@ -385,52 +414,42 @@ class VectorEnv:
 
     def _clock(self, steps: int) -> Any:
         """Rows of a rollout that has a policy: nothing but their number."""
-        if ("clock", steps) not in self._functions:
-            self._functions["clock", steps] = self._arrays.moved(np.zeros((steps, 1)))
-        return self._functions["clock", steps]
+        return self.kernels.find(("clock", steps), lambda: self._arrays.moved(np.zeros((steps, 1))))
 
     def _run(self, policy: Block | None, weights: Any, rows: Any, record: Record, final: bool) -> dict[str, Any]:
         """The outputs of a rollout by name; the state becomes that after it."""
-        key, plan = (None, None) if policy is None else policy_form(policy)
-        place = (key, record, final)
-        if place not in self._functions:
-            _, signals = self._record(record)
-            kernel = rollout_kernel(self.plan, plan, record, signals, final)
-            self._functions[place] = self._compiled(kernel, self.shapes(plan))
-            self._functions[key, "policy"] = plan
+        key, form = (None, None) if policy is None else policy_form(policy)
+
+        def compiled() -> tuple[Function, PolicyPlan | None, dict[str, tuple[int, ...]]]:
+            shapes, signals = record_shapes(self.plan, record) if record else ({}, self.plan.signals)
+            return self._compiled(rollout_kernel(self.plan, form, record, signals, final), self.shapes(form)), form, shapes
+
+        # the form is kept with its kernel, so that the key of a block belongs to no other block
+        kernel, plan, shapes = self.kernels.find((key, record, final), compiled)
         arrays = {"row": self._state, "rows": rows, **self.arrays()}
-        if policy is not None:
-            plan = self._functions[key, "policy"]
+        if plan is not None:
             arrays |= weights
             if plan.states:
                 arrays["memory"] = self._remembered(key, plan)
-        outputs = self._arrays.call(self._functions[place], arrays)
-        found = dict(zip([p.name for p in self._functions[place].tape.outputs], outputs, strict=True))
+        outputs = self._arrays.call(kernel, arrays)
+        found = dict(zip([p.name for p in kernel.tape.outputs], outputs, strict=True))
         if "memory" in arrays:
             found["first_memory"] = arrays["memory"]
         self._state = found["row"]
-        if "memory" in found:
-            self._memory = (key, found["memory"])
+        if plan is not None and "memory" in found:
+            self._memory = Memory(key, plan, found["memory"])
         results = found.pop("results")
         found |= dict(zip(RESULTS, self._arrays.columns(results[..., : len(RESULTS)]), strict=True))
         if policy is None:
             found["terms"] = results[..., len(RESULTS) :]
+        for name, shape in shapes.items():
+            found[f"record {name}"] = found[f"record {name}"].reshape(*found["reward"].shape, *shape)
         return found
 
     def _remembered(self, key: Any, plan: PolicyPlan) -> Any:
-        known, memory = self._memory
-        if known == key and memory is not None:
-            return memory
-        start = np.concatenate([value.ravel() for value in plan.states.values()])
-        return self._arrays.rows(np.repeat(start[None].astype(self.dtype), self.num_envs, axis=0))
-
-    def _record(self, record: Record) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
-        """(shapes of the records, all signals that a kernel with them needs)."""
-        if not record:
-            return {}, self.plan.signals
-        if ("record", record) not in self._functions:
-            self._functions["record", record] = record_shapes(self.plan, record)
-        return self._functions["record", record]  # type: ignore[no-any-return]
+        if self._memory is not None and self._memory.key == key:
+            return self._memory.values
+        return self._arrays.rows(np.repeat(plan.start[None].astype(self.dtype), self.num_envs, axis=0))
 
     @cached_property
     def _tables(self) -> dict[str, Any]:

@@ -82,6 +82,9 @@ class TensorArrays:
         self.kind = torch.float64 if self.dtype == np.float64 else torch.float32
         self.double = torch.float64
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorArrays, (self.dtype, self.device)
+
     def moved(self, value: Any) -> Any:
         """An array or number on the device, in the precision of the environment."""
         if isinstance(value, self.torch.Tensor):

@@ -18,7 +18,7 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.learn.env import VectorEnv
 from condyle.learn.env_kernel import RESULTS, rollout_kernel
-from condyle.learn.policy_kernel import policy_arrays, policy_block, policy_form
+from condyle.learn.policy_kernel import PolicyPlan, policy_arrays, policy_block, policy_form
 from condyle.robot.names import nearest
 from condyle.tape.function import Function
 from condyle.tape.trace_cache import traced_function
@@ -27,7 +27,6 @@ Array = np.ndarray
 PREFIX = "policy:"
 VALUES = ("reward", "observations", "privileged", "final_observation", "final_privileged", "actions")  # what has gradients
 LAST = ("last_observation", "last_privileged", "term_sums")  # after all steps
-KEPT = "gradients"  # among the compiled functions of an environment
 
 
 def rollout_vjp(
@@ -76,10 +75,12 @@ def _function(env: VectorEnv, block: Any) -> tuple[Function, list[str]]:
     if plan.states:
         raise ControlError("gradients through a rollout are for policies without memory: give a perceptron, not an LSTM")
     names = [f"{PREFIX}{w.name}" for w in block.tables.values()] + [f"{PREFIX}std"]
-    functions = env.__dict__.setdefault(KEPT, {})
-    if key not in functions:
+
+    def compiled() -> tuple[Function, PolicyPlan]:
         shapes = env.shapes(plan)
         made = [rollout_kernel(env.plan, plan, (), env.plan.signals, True, smooth) for smooth in (False, True)]
         tape = traced_function(made[0], shapes, values_only=True)
-        functions[key] = Function(tape, differentiable=partial(traced_function, made[1], shapes), label="the environment")
-    return functions[key], names
+        return Function(tape, differentiable=partial(traced_function, made[1], shapes), label="the environment"), plan
+
+    function, _ = env.kernels.find(("gradients", key), compiled)
+    return function, names

@@ -31,6 +31,11 @@ class PolicyPlan:
         """Initial values of what it remembers."""
         return dict(self.block.states)
 
+    @cached_property
+    def start(self) -> np.ndarray:
+        """What it remembers of a robot whose episode begins, in one vector."""
+        return np.concatenate([value.ravel() for value in self.states.values()])
+
     @property
     def memory_size(self) -> int:
         """Numbers that it remembers of each robot."""

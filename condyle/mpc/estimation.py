@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from condyle.errors import ControlError, ShapeError
-from condyle.mpc.problem import MOST_STAGES, Problem, _dynamics, _with_optional, ocp
+from condyle.errors import ControlError, ShapeError, require_importable
+from condyle.mpc.problem import MOST_STAGES, Problem, _dynamics, _with_optional, as_given, ocp
 from condyle.mpc.space import Component, Space, no_change
 from condyle.tape import linalg
 from condyle.tape.array import array, where
@@ -62,6 +62,7 @@ def mhe(
     or one per dimension} of states and estimated parameters; a part without process noise follows its dynamics exactly.
     `measurement`: of y, one number or one per entry. `steps`: Gauss-Newton steps of each call; `options`: of Problem.rti.
     """
+    arguments = as_given(locals())
     if isinstance(N, bool) or not isinstance(N, (int, np.integer)) or not 1 <= N < MOST_STAGES:
         raise ControlError(f"a window has N intervals, a whole number from 1 to {MOST_STAGES - 1}; got N={N!r:.40}")
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
@@ -86,9 +87,8 @@ def mhe(
         raise ControlError(f"prior: '{missing[0]}' needs a standard deviation above zero: how well the first guess is known")
     R = _measurement(measurement, ny)
     problem = window.problem(h, own, Q, R, bounds, soft)
-    return Estimator(
-        window, problem, h, own, np.concatenate(list(P.values())), Q, R, np.array(_guess(estimate)), int(steps), options
-    )
+    first, guess = np.concatenate(list(P.values())), np.array(_guess(estimate))
+    return Estimator(window, problem, h, own, first, Q, R, guess, int(steps), options, arguments)
 
 
 @dataclass(frozen=True)
@@ -194,11 +194,19 @@ class Estimator:
         guess: np.ndarray,
         steps: int,
         options: dict[str, Any],
+        arguments: dict[str, Any],
     ) -> None:
         self.window, self.problem, self.measure, self.own = window, problem, measure, own
         self.prior, self.process, self.measurement = prior, np.concatenate(list(process.values())), measurement
         self.guess, self.steps = guess, steps
         self.solver = problem.rti(**options)
+        self.arguments = arguments  # of `mhe`
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies hold the arguments of `mhe`."""
+        require_importable("the estimator", *self.arguments.values())
+        options = {**self.arguments, **self.arguments["options"]}
+        return partial(mhe, options.pop("dynamics"), **{n: v for n, v in options.items() if n != "options"}), ()
 
     def start(self, x: Any) -> dict[str, Any]:
         """The memory before the first measurement, with x (..., nx) as the prior."""

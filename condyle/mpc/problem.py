@@ -10,14 +10,15 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from condyle.closed_loop.loop import Loop
-from condyle.errors import ControlError
+from condyle.errors import ControlError, require_importable
 from condyle.mpc.constraints import NO_CONSTRAINTS, Constraints, constraints, output_sizes
 from condyle.mpc.cost import Cost
 from condyle.mpc.dynamics import INTEGRATORS, Dynamics
@@ -75,6 +76,7 @@ def ocp(
     `terminal_bounds` and `terminal_constraints(x, p)` are for the last one. `soft`: {name: l2} or {name: (l1, l2)}, the weights
     of slacks. `move_blocking`: for how many intervals each control stays, N in all.
     """
+    arguments = as_given(locals())
     if isinstance(N, bool) or not isinstance(N, (int, np.integer)) or not 1 <= N <= MOST_STAGES:
         raise ControlError(f"a horizon has N intervals, a whole number from 1 to {MOST_STAGES}; got N={N!r:.40}")
     made = _dynamics(dynamics, x, u, dt, integrator, substeps)
@@ -110,6 +112,7 @@ def ocp(
         NO_CONSTRAINTS,
         repeats,
         staged,
+        arguments,
     )
     return _completed(problem, weights, terminal_weights, bounds, terminal_bounds, constraints, terminal_constraints, soft)
 
@@ -129,7 +132,8 @@ class Problem:
     constraints: Constraints
     terminal_constraints: Constraints
     repeats: tuple[bool, ...] | None  # whether each interval keeps the control of the one before
-    staged: tuple[str, ...] = ()  # parameters with a value for each stage
+    staged: tuple[str, ...]  # parameters with a value for each stage
+    arguments: dict[str, Any]  # of `ocp`
 
     @property
     def states(self) -> Space:
@@ -177,7 +181,13 @@ class Problem:
 
     def trace_data(self) -> tuple[Any, ...]:
         """All that a trace which uses the problem depends on."""
-        return *(getattr(self, name) for name in self.__dataclass_fields__), self.data
+        return *(getattr(self, name) for name in self.__dataclass_fields__ if name != "arguments"), self.data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies hold the arguments of `ocp`."""
+        require_importable("the optimal control problem", *self.arguments.values())
+        options = dict(self.arguments)
+        return partial(ocp, options.pop("dynamics"), **options), ()
 
     # ---- the problem inside of a trace
 
@@ -229,6 +239,11 @@ class Problem:
 
 
 # ---- from what the user gave
+
+
+def as_given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, without the changes that the caller may make to them afterwards."""
+    return {name: deepcopy(value) if isinstance(value, (dict, list, np.ndarray)) else value for name, value in arguments.items()}
 
 
 def _dynamics(given: Any, x: Any, u: Any, dt: Any, integrator: str | None, substeps: int) -> Dynamics:

@@ -260,6 +260,11 @@ class Solver:
         """Options of the method, by value."""
         return ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Problem and options; compiled functions come again from the cache."""
+        cached = {name for kind in type(self).__mro__ for name, value in vars(kind).items() if isinstance(value, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in cached}
+
     def __repr__(self) -> str:
         return f"<{self.name} of {self.problem!r}>"
 

@@ -16,7 +16,7 @@ from condyle.atomic_write import PathLike
 from condyle.closed_loop.arguments import references_of, rows_of
 from condyle.closed_loop.kernel import recordable
 from condyle.closed_loop.loop import Loop
-from condyle.errors import SimulationError
+from condyle.errors import FileError, SimulationError
 from condyle.obstacles.scene import solids_data
 from condyle.obstacles.shapes import Solid
 from condyle.robot.model import digest
@@ -101,6 +101,11 @@ class Recorder:
         self._blocks: list[list[np.ndarray]] = []  # states, controls, wrenches and further signals, BLOCK steps each
         self._since = monotonic()
         self._writer = None if path is None else file.Writer(path, self.about, self._start, overwrite)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._writer is not None:
+            raise FileError(f"{self._writer.path} is written by one recorder, which has no copies: copy what finish() gives")
+        return self.__dict__
 
     @property
     def k(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from condyle.errors import SimulationError
+from condyle.errors import SimulationError, require_importable
 from condyle.simulate.points import ContactPoint
 from condyle.simulate.terrain import Ground
 from condyle.simulate.validate import assign, finite, integer, not_negative, positive
@@ -67,6 +67,10 @@ class SimulationConfig:
         for name in ("limits", "joint_friction", "damping", "torque_limits"):
             assign(self, **{name: bool(getattr(self, name))})
         assign(self, springs=tuple(_spring(*spring) for spring in self.springs))
+
+    def __getstate__(self) -> dict[str, Any]:
+        require_importable("the simulation", self.force)
+        return self.__dict__
 
     @property
     def pyramid(self) -> int:

@@ -14,7 +14,7 @@ differentiate the rule.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +57,18 @@ class Equations(NamedTuple):
         return Equations(M, p, v, constraints, contacts, inverse)
 
 
+@dataclass(frozen=True)
+class Argument:
+    """Where a traced number of the equations is among the arguments of the solution."""
+
+    index: int
+    comparison: bool
+
+    def of(self, values: Any) -> Any:
+        """The number, or the comparison that it stands for."""
+        return values[self.index] > 0.5 if self.comparison else values[self.index]
+
+
 def _mapped(value: Any, entry: Entry) -> Any:
     if value is None:
         return None
@@ -70,27 +82,25 @@ def _mapped(value: Any, entry: Entry) -> Any:
 def solution(ancestor_dofs: AncestorDofs, equations: Equations, tolerance: float) -> Solution:
     """The solution of `solve`, with its derivatives by all traced numbers in the equations."""
     leaves: dict[Any, Scalar] = {}
+    arguments: dict[Any, Argument] = {}
 
-    def gather(x: Any) -> Any:
-        if isinstance(x, Bool):
-            leaves.setdefault(_key(x), x.where(1.0, 0.0))
-        elif isinstance(x, Scalar) and constant(x) is None:
-            leaves.setdefault(_key(x), x)
-        return x
+    def argument(x: Any) -> Any:
+        if not isinstance(x, (Scalar, Bool)):
+            return x
+        if isinstance(x, Scalar) and (known := constant(x)) is not None:
+            return known
+        key = id(x.graph), x.index, isinstance(x, Bool)
+        if key not in arguments:
+            leaves[key] = x.where(1.0, 0.0) if isinstance(x, Bool) else x
+            arguments[key] = Argument(len(arguments), isinstance(x, Bool))
+        return arguments[key]
 
-    equations.mapped(gather)
-    places = {key: k for k, key in enumerate(leaves)}
+    # the rule lives as long as the tape: it keeps no traced numbers, only which argument each one is
+    structure = equations.mapped(argument)
 
     def rebuilt(values: Any) -> Equations:
         """The equations with other values of the traced numbers; constants stay constants."""
-
-        def entry(x: Any) -> Any:
-            if not isinstance(x, (Scalar, Bool)) or _key(x) not in places:
-                return x if not isinstance(x, Scalar) else constant(x)
-            value = values[places[_key(x)]]
-            return value > 0.5 if isinstance(x, Bool) else value
-
-        return equations.mapped(entry)
+        return structure.mapped(lambda x: x.of(values) if isinstance(x, Argument) else x)
 
     def solved(*values: Any) -> Any:
         found = solve(ancestor_dofs, *rebuilt(values), tolerance)
@@ -102,10 +112,6 @@ def solution(ancestor_dofs: AncestorDofs, equations: Equations, tolerance: float
 
     dv, iterates, residual, points, smoothing = custom_jvp(solved, rule)(*leaves.values())
     return Solution(dv, iterates, residual, points or None, smoothing)
-
-
-def _key(x: Any) -> Any:
-    return id(x.graph), x.index, isinstance(x, Bool)
 
 
 def _tangents(ancestor_dofs: AncestorDofs, rebuilt: Callable[[Any], Equations], values: Any, result: Any, tangents: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from condyle.errors import SimulationError
+from condyle.errors import SimulationError, require_importable
 from condyle.robot.angles import of_degrees
 from condyle.robot.spatial import Array, vector
 from condyle.simulate.validate import assign, finite, finites, not_negative
@@ -239,6 +239,7 @@ class Terrain(Heights):
         return h, h_x, h_y
 
     def __reduce__(self) -> tuple[Any, ...]:
+        require_importable("the terrain", self.height)
         return Terrain, (self.height, self.friction)
 
     def __repr__(self) -> str:

@@ -21,9 +21,9 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import getitem
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,7 +36,7 @@ from condyle.tape.backends.reference import check_golden, golden_tape
 from condyle.tape.device import on_device
 from condyle.tape.device_call import device_call
 from condyle.tape.flat_code import Image, LoadedImage, linked
-from condyle.tape.function import Arguments, Function
+from condyle.tape.function import Arguments, Function, outputs_class
 from condyle.tape.host_info import available_threads
 from condyle.tape.limbs import lanes_of
 from condyle.tape.parameter import parameter
@@ -221,7 +221,8 @@ class Bundle(Mapping[str, "BundledFunction"]):
 
     def __init__(self, path: str, header: dict[str, Any], blobs: list[bytes]) -> None:
         self.path, self.targets = path, tuple(header["targets"])
-        self._functions = {f["name"]: BundledFunction(path, f, blobs, self._check) for f in header["functions"]}
+        self._content = header, blobs
+        self._functions = {f["name"]: BundledFunction(self, f, blobs) for f in header["functions"]}
         self._golden = self._functions.pop(GOLDEN)
         self._checked: set[tuple[str, str]] = set()
 
@@ -236,10 +237,13 @@ class Bundle(Mapping[str, "BundledFunction"]):
     def __len__(self) -> int:
         return len(self._functions)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bundle, (self.path, *self._content)
+
     def __repr__(self) -> str:
         return f"<condyle bundle of {', '.join(self._functions)} for {', '.join(self.targets)}>"
 
-    def _check(self, precision: str, where: str) -> None:
+    def check(self, precision: str, where: str) -> None:
         """Raise unless the golden vector has its bits here."""
         if (precision, where) not in self._checked:
             kernel = self._golden.kernel(precision, where, checked=True)
@@ -250,14 +254,16 @@ class Bundle(Mapping[str, "BundledFunction"]):
 class BundledFunction:
     """A function of a bundle: called like any compiled function, on NumPy arrays or on arrays of a GPU."""
 
-    def __init__(self, path: str, listed: dict[str, Any], blobs: list[bytes], check: Any) -> None:
-        self.path, self.name, self._blobs, self._check = path, listed["name"], blobs, check
+    def __init__(self, bundle: Bundle, listed: dict[str, Any], blobs: list[bytes]) -> None:
+        self.path, self.name, self._blobs, self._bundle = bundle.path, listed["name"], blobs, bundle
         self._listed, self._kernels, self.device_plans = listed["kernels"], dict[Any, Any](), dict[Any, Any]()
         inputs, outputs = (tuple(_port(p) for p in listed[side]) for side in ("inputs", "outputs"))
         self.tape = Tape(self.name, Block((), 0, ()), inputs, outputs)
         self._arguments = Arguments(self.tape)
-        names = [p.name for p in outputs]
-        self._result: Any = namedtuple("Outputs", names, rename=True) if len(names) > 1 else None
+        self._result = outputs_class(self.tape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getitem, (self._bundle, self.name)
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
@@ -289,7 +295,7 @@ class BundledFunction:
         """The loaded kernel of "cpu", or of a GPU such as "cuda:0"."""
         if (precision, where) not in self._kernels:
             if not checked:
-                self._check(precision, where)
+                self._bundle.check(precision, where)
             make = self._on_processor if where == "cpu" else self._on_gpu
             self._kernels[precision, where] = make(precision, where)
         return self._kernels[precision, where]

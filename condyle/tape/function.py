@@ -6,7 +6,7 @@ import math
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from condyle.tape.passes import lower
 from condyle.tape.progress import compiling
 from condyle.tape.ptx import ptx_source
 from condyle.tape.table import is_recording
-from condyle.tape.tape import Operations, Port, Tape, run_time_rows
+from condyle.tape.tape import Constant, Operations, Port, Tape, run_time_rows
 from condyle.tape.trace import Shape
 from condyle.tape.trace_cache import cached_trace, source_hash, traced_function
 from condyle.tape.two_pass import backward_pass, forward_pass
@@ -77,8 +77,7 @@ class Function:
         self._fast: FastCall | None = None
         self._filled: FastCall | None = None  # the fast call with all parameters given, where there are some
         self._has_parameters = any(p.parameter is not None for p in tape.inputs)
-        names = [p.name for p in tape.outputs]
-        self._result: Any = namedtuple("Outputs", names, rename=True) if len(names) > 1 else None
+        self._result = outputs_class(tape)
 
     # ---- calling
 
@@ -210,6 +209,19 @@ class Function:
         ports = [", ".join(f"{p.name}{list(p.shape)}" for p in side) for side in (self.tape.inputs, self.tape.outputs)]
         return f"<condyle function {self.tape.name}({ports[0]}) -> {ports[1]} on {self.backend}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles hold the tape, and that of its derivatives if it is another one; kernels come again from the cache."""
+        lanes, threads = self._options.lanes, self._options.threads
+        derived = None if self._differentiable is None else Constant(self.differentiable)
+        make = partial(Function, backend=self.backend, lanes=lanes, threads=threads, differentiable=derived, label=self.label)
+        return make, (self.tape,)
+
+    def __copy__(self) -> Function:
+        return self.on(self.backend, lanes=self._options.lanes, threads=self._options.threads)
+
+    def __deepcopy__(self, memo: Any) -> Function:
+        return self.__copy__()
+
     # ---- derivatives
 
     def jacobian(
@@ -276,6 +288,25 @@ class Function:
     def _like(self, tape: Tape) -> Function:
         label = f"derivatives of {self.label}"
         return Function(tape, self.backend, lanes=self._options.lanes, threads=self._options.threads, label=label)
+
+
+# ---- results of a call
+
+
+def outputs_class(tape: Tape) -> Any:
+    """The named tuple of a tape's outputs; None if there is one output."""
+    return _named_outputs(tuple(p.name for p in tape.outputs)) if len(tape.outputs) > 1 else None
+
+
+@lru_cache(maxsize=256)
+def _named_outputs(names: tuple[str, ...]) -> Any:
+    # no module has the class by its name, so pickles hold the names of its fields
+    own = {"__slots__": (), "__reduce__": lambda self: (_outputs, (names, tuple(self)))}
+    return type("Outputs", (namedtuple("Outputs", names, rename=True),), own)
+
+
+def _outputs(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return _named_outputs(names)(*values)
 
 
 # ---- arguments of a call: checked, broadcast over the batch, and laid out as rows

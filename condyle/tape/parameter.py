@@ -118,6 +118,9 @@ class Parameter(Lazy):
     def __copy__(self) -> Parameter:
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.default)
+
 
 def resolved(value: Any) -> Any:
     """A value with its parameters, also in tuples and lists, as what they are now."""

@@ -19,7 +19,8 @@ Rebuild = Callable[[list[Any]], Any]
 def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
     """(scalars and tables, how to rebuild the value from others like them, a comparable description of the shape).
 
-    A string is no number: it stays as it is.
+    A string is no number: it stays as it is. `rebuild` keeps no traced value: derivative rules hold it for as long as the tape
+    lives, and a cycle through an array of objects is never collected.
     """
     if isinstance(value, dict):
         names = list(value)
@@ -27,12 +28,12 @@ def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
         return leaves, lambda xs: dict(zip(names, rebuild(xs), strict=True)), ("dict", tuple(names), shape)
     if isinstance(value, (tuple, list)):
         parts = [flatten(item) for item in value]
-        kind = type(value)
+        kind, makers = type(value), [(len(leaves), make) for leaves, make, _ in parts]
 
         def rebuild_items(xs: list[Any]) -> Any:
             entries = iter(xs)
-            items = [make([*islice(entries, len(leaves))]) for leaves, make, _ in parts]
-            return kind(*items) if hasattr(value, "_fields") else kind(items)
+            items = [make([*islice(entries, size)]) for size, make in makers]
+            return kind(*items) if hasattr(kind, "_fields") else kind(items)
 
         leaves = [leaf for part, _, _ in parts for leaf in part]
         return leaves, rebuild_items, (kind.__name__, tuple(shape for _, _, shape in parts))
@@ -41,7 +42,8 @@ def flatten(value: Any) -> tuple[list[Any], Rebuild, Any]:
     if isinstance(value, Lazy):
         return flatten(value.resolve())
     if isinstance(value, Table):
-        return [value], lambda xs: xs[0].shaped(value.shape), ("table", value.shape)
+        shape = value.shape
+        return [value], lambda xs: xs[0].shaped(shape), ("table", shape)
     if isinstance(value, np.ndarray):
         shape = value.shape
         leaves = [x if isinstance(x, Scalar) else number(x) for x in value.ravel().tolist()]

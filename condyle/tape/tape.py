@@ -34,6 +34,9 @@ class Block:
     params: int
     results: tuple[int, ...]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Block, (self.nodes, self.params, self.results)
+
 
 @dataclass(frozen=True, eq=False)
 class Loop:
@@ -145,6 +148,20 @@ class ValueCall(Call):
         made: Block = self.__dict__["make_rule"]()
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueCall, (self.body, Constant(self.rule))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A function of nothing that gives a value: in pickles, in place of one that traces it."""
+
+    value: Any
+
+    def __call__(self) -> Any:
+        """The value."""
+        return self.value
+
 
 RUN_TIME = 0  # number of rows of a port, and of iterations of a loop over it, that is known when the kernel is called
 
@@ -244,6 +261,16 @@ class Tape:
     def trace_data(self) -> str:
         """All that a trace which uses the tape depends on."""
         return self.hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles hold the operations, also of a tape that would be loaded or traced later."""
+        return Tape, (self.name, self.block, self.inputs, self.outputs)
+
+    def __copy__(self) -> Tape:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tape:
+        return self
 
     @property
     def operations(self) -> Operations:

@@ -1,5 +1,7 @@
 """Environments: the same bits anywhere, episodes that end and begin rightly, and sentences for what is wrong."""
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,8 @@ import pytest
 
 import condyle as cd
 from condyle.errors import ControlError
+from condyle.learn.env import RecentValues
+from condyle.learn.gradients import rollout_vjp
 
 STEPS = 40
 
@@ -291,3 +295,24 @@ def test_calls_that_are_wrong(env: cd.VectorEnv) -> None:
             reward,
             num_envs=1,
         )
+
+
+def test_records_given_anew_with_each_call_add_no_memory(env: cd.VectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RecentValues, "LIMIT", 3)
+    kept, actions = [], np.zeros((12, 2, 1))
+    for scale in (1.0, 2.0, 3.0, 1.0, 2.0, 3.0):
+        record = {"scaled": lambda s, scale=scale: scale * s.x.q}
+        kept.append(weakref.ref(record["scaled"]))
+        found = env.rollout(actions, record=record | {"q": None})
+        assert np.array_equal(found["scaled"], scale * found["q"])
+    del record
+    gc.collect()
+    assert sum(function() is not None for function in kept) <= 3
+
+
+def test_gradients_of_an_environment_with_other_parameters_are_its_own() -> None:
+    env = make(num_envs=2, clip=None)
+    rollout_vjp(env, policy(), 1, np.array([0.1]))
+    heavy = env.with_parameters({"cart.mass": 3.0})
+    _, pullback = rollout_vjp(heavy, policy(), 1, np.array([0.1]))
+    assert all(np.isfinite(by).all() for by in pullback(reward=np.ones((2, 1))).values())
