@@ -181,7 +181,10 @@ class Model:
 
 
 def digest(model: Model) -> str:
-    """A hash of all that physics can depend on in a model: its tree, joints, couplings, inertias, frames, loops and gravity."""
+    """A hash of all that physics can depend on in a model: its tree, joints, couplings, inertias, frames, loops and gravity.
+
+    Damping, dry friction, limits and springs of joints with one coordinate are options of a world, which has them in its own key.
+    """
     number = {link.joint: i for i, link in model.outward()}
     found = hashlib.sha256(repr(model.gravity).encode())
     for link in model.links:
@@ -190,6 +193,8 @@ def digest(model: Model) -> str:
             found.update(np.ascontiguousarray(array, dtype=float).tobytes())
         if link.compensated != NOT_COMPENSATED:
             found.update(f"compensated {link.compensated!r}\n".encode())
+        if link.kind.nv > 1 and link.stiffness:
+            found.update(f"ball spring {link.stiffness!r}\n".encode())
         if (mimic := link.mimic) is not None:
             leader = number.get(mimic.joint, mimic.joint)
             found.update(f"follows {leader!r} {float(mimic.multiplier)!r} {float(mimic.offset)!r}\n".encode())

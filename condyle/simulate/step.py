@@ -249,7 +249,7 @@ def external(world: World, x: Inputs) -> Array:
     """The joint forces of gravity compensation, of wrenches given from outside and of the user's own function."""
     tau = posture_forces(world.model, x.q)
     if world.wrenches and x.wrenches is not None:
-        tau = wrench_forces(world.model, x.q, world.wrenches, list(x.wrenches))
+        tau = tau + wrench_forces(world.model, x.q, world.wrenches, list(x.wrenches))
     if world.force is not None:
         tau = tau + np.asarray(world.force(world.model, x.q, x.v, x.t), dtype=object)
     return tau
