@@ -22,6 +22,7 @@ from condyle.tape.array import array, where
 
 DELTA = 1e-8  # compliance of an equality
 MOST = 1e10  # that a solve starts with: multipliers of a program that has no solution grow without limit
+FAR = 100.0  # a slack, from which on its multiplier may begin with less: bounds that are far away do not matter
 TO_BOUNDARY = 0.995  # how far a step may go towards s = 0 or l = 0
 
 
@@ -160,12 +161,23 @@ class Sides:
                         largest = np.maximum(largest, -(dx * by_x))
         return largest
 
-    def warm(self, dual: Any, least: Any) -> Any:
-        """The variables of the last solve, with slacks and multipliers from `least`, away from the boundary, to MOST."""
+    def warm(self, dual: Any, d: Any, least: Any) -> Any:
+        """The variables of the last solve, away from the boundary: slacks and multipliers from `least` to MOST, those of slacks
+        above FAR from less in proportion. A slack below a distance d of more than 1 becomes the distance, with the same product."""
+
+        def away(x: Any, y: Any) -> tuple[Any, Any]:
+            x = np.minimum(np.maximum(x, least), MOST)
+            return x, np.minimum(np.maximum(y, least * np.minimum(1.0, FAR / x)), MOST)
+
         found = []
-        for side, values in zip(self.sides, self.split(dual), strict=True):
-            limited = tuple(None if x is None else np.minimum(np.maximum(x, least), MOST) for x in values)
-            found.append(values if side.equality else limited)
+        for side, distance, (s, l, e, m) in zip(self.sides, d, self.split(dual), strict=True):
+            if side.equality:
+                found.append((s, l, e, m))
+                continue
+            s, l = away(s, l)
+            near = distance <= np.maximum(s, 1.0)
+            s, l = where(near, s, distance), where(near, l, s * l / distance)
+            found.append((s, l, *(away(e, m) if e is not None else (None, None))))
         return self.join(found)
 
     def start(self) -> np.ndarray:

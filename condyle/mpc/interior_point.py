@@ -3,65 +3,25 @@
     min  sum_k  z_k^T H_k z_k / 2 + g_k^T z_k  +  x_N^T H_N x_N / 2 + g_N^T x_N
     x_{k+1} = A_k x_k + B_k u_k + c_k,  x_0 given,    sign C_k z_k <= d_k for each side,  and for x_N
 
-Every iteration factors once and solves twice. It ends when the mean of the products s l is at most `tolerance` and the sides are
-met; a lane that is done costs nothing more.
+Every iteration factors once and solves twice. Dynamics, sides and stationarity are linear, so a step of length alpha leaves the
+part 1 - alpha of what they lack. It ends when the mean of the products s l, the most that dynamics and sides lack, and what
+stationarity lacks relative to the gradient, are at most `tolerance`; a lane that is done costs nothing more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from condyle.mpc.barrier import TO_BOUNDARY, Sides
-from condyle.mpc.riccati import Factors, Stages, factor, solve
+from condyle.mpc.kkt import stationarity_at_zero
+from condyle.mpc.program import QP, QPSolution, pulled, side_values
+from condyle.mpc.riccati import Factors, factor, solve
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.scalar import constant
 from condyle.tape.table import Table, empty_table, zeros_table
-
-LEAST_SCALE = 1e-12  # of a cost, below which there is none
-
-
-@dataclass(frozen=True)
-class QP:
-    """A quadratic program: tables over the stages, and arrays of the end.
-
-    `H` (N, s, s), its entries one after the other `flat`, `g` (N, s), `C` (N, rows, s) and `d`, `active` (N, sides) of the sides;
-    `H_end` (n, n), `g_end` (n,), `C_end` (rows, n), `d_end`, `active_end` (sides,). `scale` (1,): that of the cost.
-    """
-
-    system: Stages
-    H: Table
-    flat: Table
-    g: Table
-    C: Table | None
-    d: Table | None
-    active: Table | None
-    H_end: Any
-    g_end: Any
-    C_end: Any
-    d_end: Any
-    active_end: Any
-    scale: Any
-    sides: Sides
-    sides_end: Sides
-
-
-@dataclass(frozen=True)
-class QPSolution:
-    """z (N, n + m), x_N, slacks and multipliers, the mean product mu over the scale of the cost, what the sides lack, the number
-    of iterations, and the change of the cost that is predicted, without slacks."""
-
-    z: Any
-    end: Any
-    duals: Any
-    duals_end: Any
-    mu: Any
-    infeasibility: Any
-    iterations: Any
-    cost: Any
 
 
 def first_factors(qp: QP, duals: Any, duals_end: Any) -> Factors:
@@ -71,20 +31,22 @@ def first_factors(qp: QP, duals: Any, duals_end: Any) -> Factors:
 
 
 def solve_qp(
-    qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, tolerance: float, factors: Factors | None = None
+    qp: QP, x0: Any, duals: Any, duals_end: Any, *, iterations: int, tolerance: Any, factors: Factors | None = None
 ) -> QPSolution:
     """The solution from the slacks and multipliers given, in at most so many iterations. `factors`: those of the first one."""
     N, n, m = qp.system.sizes
     if not qp.sides.count and not qp.sides_end.count:
         known = first_factors(qp, duals, duals_end) if factors is None else factors
         z, end = solve(qp.system, known, qp.g, qp.g_end, x0)
-        return QPSolution(z, end, duals, duals_end, 0.0, 0.0, 1.0, _cost(qp, z, end))
+        return QPSolution(z, end, duals, duals_end, 0.0, 0.0, 0.0, 1.0, _cost(qp, z, end))
     pairs = _pairs(qp)
     mu, infeasibility = _mean_product(qp, duals, duals_end, pairs), _infeasibility(qp, duals, duals_end, x0)
+    stationarity = stationarity_at_zero(qp, duals, duals_end)
     limits = tolerance * qp.scale[0], tolerance
     start = {
         "z": zeros_table((N, n + m)), "end": np.zeros(n), "duals": duals, "duals_end": duals_end, "H": qp.flat,
-        "mu": mu, "infeasibility": infeasibility, "iterations": 0.0, "open": _open(mu, infeasibility, *limits),
+        "mu": mu, "infeasibility": infeasibility, "stationarity": stationarity, "iterations": 0.0,
+        "open": _open(mu, infeasibility, stationarity, *limits),
         # memory of one iteration
         "target": zeros_table((N, n + m)),
         "goal": zeros_table((N, _products(qp.sides))) if qp.sides.count else (),
@@ -101,22 +63,14 @@ def solve_qp(
         return _iteration(qp, x0, i, state, pairs, limits, done(state))
 
     state = loop(body, start, iterations, until=done, body_keeps_tables=True)
-    found = {k: state[k] for k in ("z", "end", "duals", "duals_end", "infeasibility", "iterations")}
+    found = {k: state[k] for k in ("z", "end", "duals", "duals_end", "infeasibility", "stationarity", "iterations")}
     return QPSolution(**found, mu=state["mu"] / qp.scale[0], cost=_cost(qp, state["z"], state["end"]))
 
 
-def cost_scale(H: Table, H_end: Any) -> Any:
-    """The largest entry on the diagonals of the Hessians, at most 1: tolerances of costs and multipliers are relative to it."""
-    largest: Any = 0.0
-    for i in range(len(H_end)):
-        largest = np.maximum(largest, H_end[i, i])
-    largest = scan(lambda _, most, row: (np.maximum(most, np.max(np.diagonal(row))), None), largest, H)[0]
-    return array([where(largest > LEAST_SCALE, np.minimum(largest, 1.0), 1.0)])
-
-
-def _open(mu: Any, infeasibility: Any, of_products: Any, of_sides: float) -> Any:
+def _open(mu: Any, infeasibility: Any, stationarity: Any, of_products: Any, of_others: Any) -> Any:
     """1 while there is something to do: not at the solution, nor for a lane that is not finite; else 0."""
-    more = ((mu > of_products) | (infeasibility > of_sides)) & isfinite(mu + infeasibility)
+    linear = np.maximum(infeasibility, stationarity)
+    more = ((mu > of_products) | (linear > of_others)) & isfinite(mu + linear)
     return where(more, 1.0, 0.0)
 
 
@@ -173,18 +127,22 @@ def _iteration(qp: QP, x0: Any, i: Any, state: Any, pairs: Any, limits: tuple[An
         "change_end": duals_end,
     }
     found = loop(solved, first, 2)
-    z, end, alpha, mu = found["z"], found["end"], found["alpha"], found["mu"]
-    infeasibility = (1.0 - alpha) * state["infeasibility"]
+    # where numbers leave the range of rounding, the last iterate is the best there is
+    fails = ~isfinite(found["mu"] + found["alpha"] + sum(found["end"], 0.0))
+    z, end, alpha = found["z"], found["end"], where(fails, 0.0, found["alpha"])
+    mu, done = where(fails, mu, found["mu"]), done | fails
+    infeasibility, stationarity = ((1.0 - alpha) * state[name] for name in ("infeasibility", "stationarity"))
     return {
         "z": map_rows(lambda a, b: where(done, a, a + alpha * (b - a)), state["z"], z),
-        "end": state["end"] + alpha * (end - state["end"]),
+        "end": where(fails, state["end"], state["end"] + alpha * (end - state["end"])),
         "duals": _moved(duals, found["change"], alpha, done) if qp.sides.count else duals,
-        "duals_end": duals_end + alpha * found["change_end"] if qp.sides_end.count else duals_end,
+        "duals_end": where(fails, duals_end, duals_end + alpha * found["change_end"]) if qp.sides_end.count else duals_end,
         "H": H,
         "mu": mu,
         "infeasibility": infeasibility,
+        "stationarity": stationarity,
         "iterations": state["iterations"] + 1.0,
-        "open": _open(mu, infeasibility, *limits),
+        "open": where(fails, 0.0, _open(mu, infeasibility, stationarity, *limits)),
         "target": z,
         "goal": found["goal"],
         "change": found["change"],
@@ -292,27 +250,6 @@ def _forces(qp: QP, duals: Any, duals_end: Any, springs: Any, p: Any, goal: Any,
 def _of_pass(p: Any, goal: Any) -> Any:
     """What the products should become in pass p: zero in the first one."""
     return where(p < 0.5, np.zeros(len(goal)), goal)
-
-
-def pulled(sides: Sides, C: Any, force: Any) -> Any:
-    """C^T force, with the signs of the sides."""
-    total: dict[int, Any] = {}
-    for side, f in zip(sides.sides, force, strict=True):
-        signed = f if side.sign > 0.0 else -f
-        total[side.row] = total[side.row] + signed if side.row in total else signed
-    found = np.zeros(C.shape[1], dtype=object)
-    for row, f in total.items():
-        for j in range(C.shape[1]):
-            if constant(C[row, j]) != 0.0:
-                found[j] = found[j] + C[row, j] * f
-    return array(found)
-
-
-def side_values(sides: Sides, C: Any, z: Any) -> list[Any]:
-    """a^T z of each side."""
-    rows = {side.row for side in sides.sides}
-    values = {r: sum((C[r, j] * z[j] for j in range(C.shape[1]) if constant(C[r, j]) != 0.0), 0.0) for r in sorted(rows)}
-    return sides.rows(values)
 
 
 def _changes(

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, QPSolution, pulled
+from condyle.mpc.program import QP, QPSolution, pulled
 from condyle.tape.array import array, where
-from condyle.tape.loop import scan
+from condyle.tape.loop import map_rows, scan
 from condyle.tape.table import Table
 
 
@@ -47,6 +47,34 @@ def costates(qp: QP, duals: Any, duals_end: Any, z: Table | None = None, end: An
     rows |= {"C": qp.C, "duals": duals, "active": qp.active} if qp.sides.count else {}
     (_, worst, largest), written = scan(stage, (array(last), 0.0, 0.0), rows, reverse=True)
     return written, worst, largest
+
+
+def stationarity_at_zero(qp: QP, duals: Any, duals_end: Any) -> Any:
+    """What the stationarity of a program lacks at z = 0, relative to its largest gradient or, if that is more, the cost's scale.
+
+    With the costates of the recursion above, or with none where that is less: those of a long unstable trajectory overflow. The
+    linear costs of slacks belong to it,  l1 + l2 e = l + m.
+    """
+
+    def worst(sides: Sides, g: Any, C: Any, dual: Any, active: Any) -> Any:
+        """The largest entries of the gradient with the sides, of the gradient, and of what the slacks lack."""
+        most = np.max(abs(array(g)))
+        if not sides.count:
+            return array([most, most, 0.0])
+        held = g + pulled(sides, C, multipliers(sides, dual, active))
+        slacks = [
+            where(active[b] > 0.5, abs(side.l1 + side.l2 * e - l - m), 0.0)
+            for b, (side, (_, l, e, m)) in enumerate(zip(sides.sides, sides.split(dual), strict=True))
+            if b in sides.with_l1
+        ]
+        return array([np.max(abs(array(held))), most, np.max(array([0.0, *slacks]))])
+
+    rows = (qp.g, qp.C, duals, qp.active) if qp.sides.count else (qp.g,)
+    each = map_rows(lambda g, C=None, dual=None, active=None: worst(qp.sides, g, C, dual, active), *rows)
+    last = worst(qp.sides_end, qp.g_end, qp.C_end, duals_end, qp.active_end)
+    alone, gradient, slacks = scan(lambda _, most, row: (np.maximum(most, row), None), last, each)[0]
+    _, reduced, _ = costates(qp, duals, duals_end)
+    return np.maximum(where(reduced <= alone, reduced, alone), slacks) / np.maximum(gradient, qp.scale[0])
 
 
 def residuals(qp: QP, x0: Any, duals: Any, duals_end: Any) -> dict[str, Any]:

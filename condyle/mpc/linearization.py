@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, cost_scale
 from condyle.mpc.problem import Problem
+from condyle.mpc.program import QP, cost_scale
 from condyle.mpc.riccati import row_after_row, stages
 from condyle.mpc.space import no_change
 from condyle.tape.array import array, isfinite, where

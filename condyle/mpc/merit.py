@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, side_values
 from condyle.mpc.problem import Problem
+from condyle.mpc.program import QP, side_values
 from condyle.tape.array import array, isfinite, where
 from condyle.tape.loop import map_rows, scan
 from condyle.tape.table import Table, table

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP
+from condyle.mpc.program import QP
 from condyle.mpc.riccati import Factors, Stages
 from condyle.tape.array import array
 from condyle.tape.loop import map_rows

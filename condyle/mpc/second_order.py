@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from condyle.mpc.cost import symmetric
-from condyle.mpc.interior_point import QP, first_factors
+from condyle.mpc.interior_point import first_factors
 from condyle.mpc.kkt import multipliers
 from condyle.mpc.problem import Problem
+from condyle.mpc.program import QP
 from condyle.mpc.riccati import row_after_row
 from condyle.mpc.space import no_change
 from condyle.tape.array import array, isfinite, where

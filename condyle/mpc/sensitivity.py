@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, QPSolution, hessian_with_springs, pulled, side_values
+from condyle.mpc.interior_point import hessian_with_springs
 from condyle.mpc.kkt import costates, multipliers
+from condyle.mpc.program import QP, QPSolution, pulled, side_values
 from condyle.mpc.riccati import Factors, Stages, factor, substituted, unpacked
 from condyle.tape.array import array, stop_gradient, where
 from condyle.tape.loop import map_rows, scan

@@ -10,12 +10,13 @@ import numpy as np
 
 from condyle.errors import ControlError
 from condyle.mpc.barrier import Sides
-from condyle.mpc.interior_point import QP, QPSolution, first_factors, solve_qp
+from condyle.mpc.interior_point import first_factors, solve_qp
 from condyle.mpc.kkt import costates, program_stationarity, residuals
 from condyle.mpc.linearization import quadratic_program
 from condyle.mpc.merit import line_search, slack_costs_predicted
 from condyle.mpc.phases import Packing
 from condyle.mpc.problem import Problem
+from condyle.mpc.program import QP, QPSolution
 from condyle.mpc.riccati import Factors
 from condyle.mpc.second_order import chosen, has_minimum, with_exact_hessians
 from condyle.mpc.sensitivity import constant_solution, constant_table, constants, correction
@@ -27,6 +28,9 @@ from condyle.tape.loop import loop, map_rows, scan
 from condyle.tape.table import Table, table, zeros_table
 
 HESSIANS = ("gauss_newton", "exact")
+STALLS = 0.9  # of the residuals before, from which on the next program is solved to a tighter tolerance
+TIGHTER, TIGHTEST = 0.1, 1e-4
+LAST = ("step_length", "qp_iterations", "qp_solved")  # of the last iteration
 
 
 class Shooting(Solver):
@@ -61,19 +65,28 @@ class Shooting(Solver):
 
     # ---- inside of a trace
 
-    def warmed(self, plan: dict[str, Any]) -> tuple[Any, Any]:
+    def warmed(self, plan: dict[str, Any], qp: QP) -> tuple[Any, Any]:
         """Slacks and multipliers to start a quadratic program with."""
-        duals = map_rows(lambda d: self.sides.warm(d, self.warm), table(plan["duals"])) if self.sides.count else ()
-        return duals, self.sides_end.warm(plan["duals_end"], self.warm) if self.sides_end.count else ()
+        duals: Any = ()
+        if self.sides.count:
+            duals = map_rows(lambda dual, d: self.sides.warm(dual, d, self.warm), table(plan["duals"]), qp.d)
+        return duals, self.sides_end.warm(plan["duals_end"], qp.d_end, self.warm) if self.sides_end.count else ()
 
-    def solved(self, qp: QP, x0: Any, plan: dict[str, Any], factors: Factors | None = None) -> QPSolution:
+    def solved(self, qp: QP, x0: Any, plan: dict[str, Any], factors: Factors | None = None, tolerance: Any = None) -> QPSolution:
         """The solution of the quadratic program from the multipliers of the plan; x0 is the change of the first state."""
-        limits: dict[str, Any] = {"iterations": self.qp_iterations, "tolerance": self.qp_tolerance}
-        return solve_qp(qp, x0, *self.warmed(plan), **limits, factors=factors)
+        limits: dict[str, Any] = {
+            "iterations": self.qp_iterations,
+            "tolerance": self.qp_tolerance if tolerance is None else tolerance,
+        }
+        return solve_qp(qp, x0, *self.warmed(plan, qp), **limits, factors=factors)
 
     def is_solved(self, found: QPSolution) -> Any:
         """Whether a quadratic program was solved; not if a number is not finite."""
-        return (found.mu <= self.qp_tolerance) & (found.infeasibility <= self.qp_tolerance)
+        return (array([found.mu, found.infeasibility, found.stationarity]) <= self.qp_tolerance).all()
+
+    def lost(self, found: QPSolution) -> Any:
+        """Whether a quadratic program ended unsolved, as bounds may contradict each other: its multipliers may be anything."""
+        return ~self.is_solved(found) & (found.mu > 1.0)
 
     def moved(self, xs: Table, us: Table, found: QPSolution, alpha: Any = 1.0) -> tuple[Table, Table]:
         """(states, controls) after a step along the solution."""
@@ -123,7 +136,7 @@ class RealTimeIteration(Shooting):
 
         def prepare(**plan: Any) -> dict[str, Any]:
             qp = quadratic_program(problem, problem.values(), table(plan["states"]), table(plan["controls"]))
-            left = packing.pack(qp, first_factors(qp, *self.warmed(plan)))
+            left = packing.pack(qp, first_factors(qp, *self.warmed(plan, qp)))
             sizes.update({name: np.shape(x) for name, x in left.items()})
             return left
 
@@ -213,7 +226,8 @@ class SQP(Shooting):
         """Iterations until the residuals are small."""
         arrays = {name: table(value) if len(self.plan_shapes[name]) > 1 else value for name, value in plan.items()}
         begin = {"plan": arrays, "iterations": 0.0, "cost": 0.0, "worst": 1e30, "nu": 1e-3}
-        begin |= dict.fromkeys(RESIDUALS, 0.0)
+        begin["qp_tolerance"] = self.qp_tolerance
+        begin |= dict.fromkeys((*RESIDUALS, *LAST), 0.0)
 
         def done(state: Any) -> Any:
             return state["worst"] <= self.tolerance
@@ -223,7 +237,7 @@ class SQP(Shooting):
             **state["plan"],
             "u": state["plan"]["controls"][0],
             "status": where(done(state), CONVERGED, STOPPED),
-            **{name: state[name] for name in ("iterations", "cost", *RESIDUALS)},
+            **{name: state[name] for name in ("iterations", "cost", *RESIDUALS, *LAST)},
         }
         return keep_if_failed(x0, found, plan)
 
@@ -240,7 +254,7 @@ class SQP(Shooting):
         at = with_exact_hessians(problem, data, at, (xs, us), pi, duals, duals_end)
         start = problem.states.difference(xs[0], x0)
         zero = zeros_table((problem.N, problem.ndx + problem.nu)), np.zeros(problem.ndx)
-        here = QPSolution(*zero, duals, duals_end, 0.0, 0.0, 0.0, 0.0)
+        here = QPSolution(*zero, duals, duals_end, 0.0, 0.0, 0.0, 0.0, 0.0)
         dz, d_end = correction(quadratic_program(problem, values, xs, us), at, start, here)
         states, controls = self.moved(xs, us, replace(here, z=dz, end=d_end))
         return keep_if_failed(x0, found | {"states": states, "controls": controls, "u": controls[0]}, plan)
@@ -255,9 +269,9 @@ class SQP(Shooting):
         if self.hessian == "exact":
             pi, _, _ = costates(qp, duals, duals_end)
             exact = with_exact_hessians(problem, values, qp, (xs, us), pi, duals, duals_end)
-            found = self._solved_with_either(exact, qp, start, plan)
+            found = self._solved_with_either(exact, qp, start, state)
         else:
-            found = self.solved(qp, start, plan)
+            found = self.solved(qp, start, plan, tolerance=state["qp_tolerance"])
             # costates of a long unstable trajectory overflow
             own, of_program = here["stationarity"], program_stationarity(qp, found)
             here["stationarity"] = where(own <= of_program, own, of_program)
@@ -269,7 +283,11 @@ class SQP(Shooting):
         if self.lengths > 1:
             step = found.z, found.end
             predicted = found.cost + slack_costs_predicted(qp, *step)
-            alpha, cost, nu = line_search(problem, values, x0, (xs, us), step, predicted, nu, self.lengths)
+            alpha, cost, weight = line_search(problem, values, x0, (xs, us), step, predicted, nu, self.lengths)
+            nu = where(self.lost(found), nu, weight)
+        # what programs leave within their own tolerances may be more than residuals may be: of feasible plans, which stay
+        stalls = (worst > STALLS * state["worst"]) & (here["dynamics"] <= self.tolerance)
+        tighter, least = TIGHTER * state["qp_tolerance"], TIGHTEST * self.qp_tolerance
         # at the solution the plan stays as it is
         alpha = where(worst <= self.tolerance, 0.0, alpha)
         states, controls = self.moved(xs, us, found, alpha)
@@ -280,33 +298,44 @@ class SQP(Shooting):
             "cost": cost,
             "worst": worst,
             "nu": nu,
+            "qp_tolerance": where(stalls, np.maximum(tighter, least), self.qp_tolerance),
             **here,
+            "step_length": alpha,
+            "qp_iterations": found.iterations,
+            "qp_solved": where(self.is_solved(found), 1.0, 0.0),
         }
 
-    def _solved_with_either(self, exact: QP, gauss_newton: QP, start: Any, plan: dict[str, Any]) -> QPSolution:
+    def _solved_with_either(self, exact: QP, gauss_newton: QP, start: Any, state: dict[str, Any]) -> QPSolution:
         """The solution with exact Hessians where they have a minimum, to begin with and to the end, else with the others."""
-        convex = has_minimum(exact, *self.warmed(plan))
+        plan, tolerance = state["plan"], state["qp_tolerance"]
+        convex = has_minimum(exact, *self.warmed(plan, exact))
 
         def attempt(i: Any, _: dict[str, Any]) -> dict[str, Any]:
-            found = self.solved(chosen(convex & (i < 0.5), exact, gauss_newton), start, plan)
+            qp = chosen(convex & (i < 0.5), exact, gauss_newton)
+            found = self.solved(qp, start, plan, tolerance=tolerance)
             done = where(self.is_solved(found), 1.0, 0.0)  # a number: a loop ends where a condition compares NaN
             return {name: done if name == "done" else getattr(found, name) for name in begin}
 
         N, n = self.problem.N, self.problem.ndx
         begin = {"z": zeros_table((N, n + self.problem.nu)), "end": array(np.zeros(n))}
         begin |= {name: table(plan[name]) if name == "duals" else plan[name] for name in ("duals", "duals_end") if name in plan}
-        begin |= {"mu": np.inf, "infeasibility": np.inf, "iterations": 0.0, "cost": np.inf, "done": 0.0}
+        begin |= {"mu": np.inf, "infeasibility": np.inf, "stationarity": np.inf, "iterations": 0.0, "cost": np.inf, "done": 0.0}
         found = loop(attempt, begin, 2, until=lambda state: state["done"] > 0.5)
         del found["done"]
         return QPSolution(**{"duals": (), "duals_end": ()} | found)
 
     def _multipliers(self, plan: dict[str, Any], found: QPSolution, alpha: Any) -> dict[str, Any]:
         """Slacks and multipliers after a step: those of the quadratic program by as much."""
-        new = self.multipliers_of(found)
+        new, lost = self.multipliers_of(found), self.lost(found)
+        first = {"duals": self.sides.start(), "duals_end": self.sides_end.start()}
+
+        def moved(name: str, a: Any, b: Any) -> Any:
+            return where(lost, first[name], a + alpha * (b - a))
+
         return {
-            name: map_rows(lambda a, b: a + alpha * (b - a), plan[name], value)
+            name: map_rows(lambda a, b, name=name: moved(name, a, b), plan[name], value)
             if isinstance(value, Table)
-            else plan[name] + alpha * (value - plan[name])
+            else moved(name, plan[name], value)
             for name, value in new.items()
         }
 
