@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from condyle.doctor.diagnose import diagnose as diagnose
     from condyle.errors import BackendError as BackendError
     from condyle.errors import CondyleError as CondyleError
+    from condyle.errors import CondyleWarning as CondyleWarning
     from condyle.errors import ControlError as ControlError
     from condyle.errors import FileError as FileError
     from condyle.errors import MissingExtraError as MissingExtraError
@@ -116,6 +117,7 @@ _NAMES = {
     "view.video": ("save_video",),
     "errors": (
         "CondyleError",
+        "CondyleWarning",
         "TraceError",
         "ShapeError",
         "BackendError",

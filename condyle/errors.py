@@ -53,6 +53,11 @@ class MissingExtraError(CondyleError, ImportError):
     """An optional package is not installed; the message holds the pip command that installs it."""
 
 
+class CondyleWarning(UserWarning):
+    """Something that a program should know and that is no error: what a robot's file asks and a simulation does not do, or
+    numbers that are unusual."""
+
+
 def require(module: str, extra: str, purpose: str) -> ModuleType:
     """The imported optional `module`, or a MissingExtraError naming the extra of Condyle that installs it.
 

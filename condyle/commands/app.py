@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from condyle.errors import CondyleError, MissingExtraError, RobotError
+from condyle.errors import CondyleError, CondyleWarning, MissingExtraError, RobotError
 from condyle.robot.names import nearest
 from condyle.tape.host_info import program
 
@@ -68,7 +69,10 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Result of the command; exceptions become exit codes."""
         try:
-            result = super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", CondyleWarning)
+                warnings.showwarning = _note(warnings.showwarning)
+                result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except (typer.Exit, typer.Abort):
@@ -177,6 +181,18 @@ def failure(error: BaseException) -> tuple[int, str]:
     what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     how = f"please report it with the command you typed, `condyle version`, and what it prints with {TRACEBACK}=1 in front"
     return BUG, f"this is a bug, {what}; {how}"
+
+
+def _note(others: Callable[..., None]) -> Callable[..., None]:
+    """What prints a warning of Condyle as a note on the standard error; `others` prints those of other packages."""
+
+    def show(message: Any, category: type[Warning], *rest: Any, **named: Any) -> None:
+        if issubclass(category, CondyleWarning):
+            typer.echo(f"note: {message}", err=True)
+        else:
+            others(message, category, *rest, **named)
+
+    return show
 
 
 def _discard_output() -> None:

@@ -16,8 +16,6 @@ from condyle.tape.host_info import program
 if TYPE_CHECKING:
     from condyle.commands.scene import Origin
 
-LONG_STEP = 0.05  # s
-
 
 def shell_command(name: str, *words: object) -> str:
     """A command line as it can be typed here."""
@@ -50,11 +48,6 @@ def file_hints(origin: Origin) -> FileHints:
     found = diagnose(origin.source, **origin.reader_options).findings
     fixed_in_air = origin.base is None and any(finding.rule == FIXED_BASE for finding in found)
     return FileHints(origin.source, sum(finding.severity != HINT for finding in found), fixed_in_air)
-
-
-def step_hints(dt: float) -> list[str]:
-    """A hint if the time step is very long."""
-    return [f"a time step of {dt:g} s is too long for most motions; 0.002 s is usual"] if dt > LONG_STEP else []
 
 
 def ground_hints(simulation: Simulation, x: np.ndarray) -> list[str]:

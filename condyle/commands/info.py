@@ -20,7 +20,7 @@ from condyle.commands.terminal import print_json, terminal
 from condyle.multibody.robot import Robot
 from condyle.robot.joints import Prismatic, Revolute
 from condyle.robot.model import Link
-from condyle.robot.report import IGNORED, KEPT, REPAIRED
+from condyle.robot.report import IGNORED, KEPT, NOT_SIMULATED, REPAIRED
 
 UNITS: dict[type, tuple[str, str, str]] = {Revolute: ("rad", "rad/s", "N m"), Prismatic: ("m", "m/s", "N")}
 
@@ -28,6 +28,7 @@ UNITS: dict[type, tuple[str, str, str]] = {Revolute: ("rad", "rad/s", "N m"), Pr
 ADVICE = {
     REPAIRED: "Repaired while loading: write the repaired value into the file; --strict makes it an error.",
     KEPT: "Kept as written, though it looks wrong: check it against the real robot.",
+    NOT_SIMULATED: "Not simulated, though the file asks for it:",
     IGNORED: "Ignored: not used by the simulation.",
 }
 SHOWN_FRAMES = 60

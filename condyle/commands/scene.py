@@ -193,9 +193,21 @@ def height_index(robot: Robot) -> int | None:
 
 
 def base_frame(robot: Robot) -> str:
-    """The frame of the link that the base moves, or of the first link that moves at all."""
-    last = max((i for i, link in robot.model.outward() if link.base), default=0)
-    return next(frame.name for frame in robot.model.frames if frame.link == last)
+    """The frame of the link that the base moves, of the largest of several bodies, or of the first link that moves at all."""
+    return base_frames(robot)[0]
+
+
+def base_frames(robot: Robot) -> list[str]:
+    """The frame of each body that moves freely, the one that carries the most links first."""
+    last, size = dict[int, int](), dict[int, int]()
+    roots: list[int] = []
+    for i, link in robot.model.outward():
+        roots.append(i if link.parent < 0 else roots[link.parent])
+        size[roots[i]] = size.get(roots[i], 0) + 1
+        if link.base:
+            last[roots[i]] = i
+    chosen = [last[root] for root in sorted(last, key=lambda root: -size[root])] or [0]
+    return [next(frame.name for frame in robot.model.frames if frame.link == i) for i in chosen]
 
 
 def push_frame(robot: Robot) -> str | None:

@@ -16,18 +16,20 @@ from rich.table import Column, Table
 from condyle.commands import options
 from condyle.commands.app import INTERRUPTED, command
 from condyle.commands.controllers import CONTROLLERS, Plan, loop_of, start
-from condyle.commands.hints import file_hints, ground_hints, shell_command, step_hints
-from condyle.commands.scene import Origin, Scene, base_frame, joint_indices
+from condyle.commands.hints import file_hints, ground_hints, shell_command
+from condyle.commands.scene import Origin, Scene, base_frames, joint_indices
 from condyle.commands.terminal import interrupts, progress, report, terminal
 from condyle.control.stance import stance
 from condyle.demos.checks import next_rows
 from condyle.errors import CondyleError, ControlError, SimulationError
+from condyle.robot.report import not_simulated
 from condyle.runs.file import BLOCK
 from condyle.runs.recorder import Recorder
 from condyle.runs.run import Run
+from condyle.simulate.simulation_warnings import long_step
 
 MOST_STEPS = 10_000_000
-SHOWN = 12  # contacts in the table
+SHOWN = 12  # contacts, and bodies, in the table
 SUFFIX = ".cdl"
 FREEZE = ", or pass freeze=True to leave such robots as they are"  # advice for programs, not for a command line
 
@@ -171,7 +173,7 @@ def simulate(scene: Scene, plan: Plan, console: Console, out: Path | None = None
                 raise SimulationError(f"after {recorder.k * simulation.dt:g} s: {text}{kept}") from error
             wall = perf_counter() - clock
         run = recorder.finish()
-        hints = (*file_hints(scene.origin).sentences, *step_hints(run.dt), *ground_hints(run.simulation, run.x[-1]))
+        hints = (*file_hints(scene.origin).sentences, *ground_hints(run.simulation, run.x[-1]))
         return Outcome(run, residual, wall, interrupted(), hints)
 
 
@@ -206,7 +208,8 @@ def facts(done: Outcome) -> dict[str, Any]:
     run = done.run
     simulation, robot = run.simulation, run.simulation.robot
     q, v = simulation.split(run.x[-1])
-    rotation, position = robot.frame_pose(q, base_frame(robot))
+    frames = base_frames(robot)
+    poses = {frame: robot.frame_pose(q, frame) for frame in frames}
     seconds = float(run.t[-1])
     energy = np.asarray(simulation.energy(run.x[[0, -1]]))
     forces = run.contact_forces[-1]
@@ -222,10 +225,9 @@ def facts(done: Outcome) -> dict[str, Any]:
         "integrator": simulation.integrator,
         "base": {
             "fixed": not robot.model.base_coordinates,
-            "frame": base_frame(robot),
-            "position": position.tolist(),
-            "roll_pitch_yaw": _angles(rotation).tolist(),
+            **_place(frames[0], *poses[frames[0]]),
         },
+        "other_bodies": [_place(frame, *poses[frame]) for frame in frames[1:]],
         "joints": {name: float(q[i]) for name, i in joint_indices(robot).items()},
         "speed": float(np.abs(v).max()),
         "energy": {"first": float(energy[0]), "last": float(energy[1])},
@@ -233,8 +235,13 @@ def facts(done: Outcome) -> dict[str, Any]:
         "weight": simulation.weight,
         "largest_residual": done.residual,
         "real_time_factor": seconds / done.wall,
-        "notes": list(done.hints),
+        "notes": [*done.hints, *long_step(simulation.dt), *not_simulated(robot.model.notes)],
     }
+
+
+def _place(frame: str, R: np.ndarray, p: np.ndarray) -> dict[str, Any]:
+    """Where a body is."""
+    return {"frame": frame, "position": p.tolist(), "roll_pitch_yaw": _angles(R).tolist()}
 
 
 def _angles(R: np.ndarray) -> np.ndarray:
@@ -247,14 +254,18 @@ def show(f: dict[str, Any], console: Console) -> None:
     title = f"{f['robot']} after {f['seconds']:g} s: {f['steps']:,} steps of {f['dt'] * 1e3:g} ms, controller {f['controller']}"
     columns = Column(overflow="fold"), Column(justify="right")
     table = Table(*columns, title=title, title_justify="left", show_header=False)
-    x, y, z = f["base"]["position"]
-    roll, pitch, yaw = np.degrees(f["base"]["roll_pitch_yaw"])
     if f["stance"]:
         table.add_row("stance", f["stance"])
     if f["base"]["fixed"]:
         table.add_row("base", "fixed")
-    table.add_row(f"{f['base']['frame']}, m", f"x {x:.4f}  y {y:.4f}  z {z:.4f}")
-    table.add_row("roll, pitch, yaw, degrees", f"{roll:.2f}  {pitch:.2f}  {yaw:.2f}")
+    bodies = [f["base"], *f["other_bodies"]]
+    for body in bodies[:SHOWN]:
+        x, y, z = body["position"]
+        roll, pitch, yaw = np.degrees(body["roll_pitch_yaw"])
+        table.add_row(f"{body['frame']}, m", f"x {x:.4f}  y {y:.4f}  z {z:.4f}")
+        table.add_row("roll, pitch, yaw, degrees", f"{roll:.2f}  {pitch:.2f}  {yaw:.2f}")
+    if len(bodies) > SHOWN:
+        table.add_row(f"and {len(bodies) - SHOWN} more bodies", "--json lists all")
     table.add_row("largest velocity, m/s or rad/s", f"{f['speed']:.2e}")
     table.add_row("energy, first and last, J", f"{f['energy']['first']:.4f}  {f['energy']['last']:.4f}")
     if f["contacts"]:

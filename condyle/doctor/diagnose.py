@@ -27,7 +27,7 @@ from condyle.robot.description import Description
 from condyle.robot.load import describe, is_mjcf
 from condyle.robot.names import quoted
 from condyle.robot.paths import Places
-from condyle.robot.report import ERROR, HINT, IGNORED, KEPT, MAX_FINDINGS, REPAIRED, WARNING, Finding, Report
+from condyle.robot.report import ERROR, HINT, IGNORED, KEPT, MAX_FINDINGS, NOT_SIMULATED, REPAIRED, WARNING, Finding, Report
 from condyle.robot.stance import supports
 from condyle.robot.urdf import read_robot
 from condyle.robot.xacro import expand_xacro
@@ -245,7 +245,7 @@ class _Linter:
             return Diagnosis(self.path, "MJCF", (_finding(f"{self.path}:1: {error}", ERROR),))
         found = [_finding(problem, ERROR) for problem in report.problems]
         for note in (*description.notes, *report.notes):
-            severity = HINT if note.what.startswith(IGNORED) else WARNING
+            severity = HINT if note.what.startswith((IGNORED, NOT_SIMULATED)) else WARNING
             found.append(_finding(f"{note.where}: {note.what}" if note.where else note.what, severity))
         if not report.problems:
             found += constraint_findings(description, str(self.path))

@@ -32,7 +32,7 @@ from condyle.robot.description import (
 from condyle.robot.joints import rotation_about
 from condyle.robot.mjcf_files import Gathered, active, compiled, gather, loop_kind, text_at
 from condyle.robot.mjcf_shapes import Shapes, pose_of
-from condyle.robot.mjcf_unsupported import listed, note_beside, note_the_rest
+from condyle.robot.mjcf_unsupported import Asked, listed, note_beside, note_the_rest
 from condyle.robot.report import Report
 from condyle.robot.spatial import Inertia, Pose, product, symmetric
 
@@ -97,12 +97,12 @@ class _Reader:
         frames = tuple(self.frame(i) for i in range(self.model.nsite))
         ends, closed = self.loops()
         actuators = mjcf_actuators.actuators(self.mujoco, self.model, self.joints, [frame.name for frame in frames])
-        for what in mjcf_actuators.notes(self.mujoco, self.model, actuators):
-            self.report.ignored(self.file, what)
         if self.gravity() != EARTH:
             self.report.used(self.file, f"the gravity of the file, ({', '.join(f'{g:g}' for g in self.gravity())})")
         followers = {i: self.joints[joint] for i, (joint, _) in self.couplings.items()}
-        note_the_rest(self.mujoco, self.model, self.report, self.file, self.joints, followers)
+        options, floor = self.gathered.options, shapes.floor_number
+        asked = Asked(self.mujoco, self.model, self.bodies, self.joints, followers, actuators, floor, options)
+        note_the_rest(asked, self.report, self.file)
         shapes.note(self.report, self.where)
         note_beside(self.model, self.report, self.file)
         if self.renamed:
@@ -268,7 +268,10 @@ class _Reader:
 
     def off(self, name: str) -> bool:
         """Whether an option of the file turns something off: "gravity", "spring", "damper", "frictionloss", "limit"."""
-        return bool(self.model.opt.disableflags & getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{name.upper()}"))
+        flags, bits = self.mujoco.mjtDisableBit, getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{name.upper()}")
+        if name in ("frictionloss", "limit"):
+            bits |= flags.mjDSBL_CONSTRAINT
+        return bool(self.model.opt.disableflags & bits)
 
     def gravity(self) -> tuple[float, float, float]:
         """The gravity of the file."""

@@ -15,8 +15,6 @@ import numpy as np
 
 from condyle.robot.actuator import ActuatorSpec
 
-SHOWN = 8  # names in one note
-
 
 @dataclass
 class Motors:
@@ -63,8 +61,8 @@ def actuators(mujoco: ModuleType, model: Any, joints: Sequence[str], sites: Sequ
     return tuple(actuator for _, actuator in _compiled(mujoco, model, joints, sites))
 
 
-def notes(mujoco: ModuleType, model: Any, found: Sequence[ActuatorSpec]) -> list[str]:
-    """What cannot be simulated of actuators and tendons, a sentence for each reason."""
+def unsupported(mujoco: ModuleType, model: Any, found: Sequence[ActuatorSpec]) -> dict[str, list[str]]:
+    """What cannot be simulated of actuators and tendons, with the names of those concerned."""
     reasons: dict[str, list[str]] = {}
     for actuator in found:
         if actuator.unsupported:
@@ -79,11 +77,7 @@ def notes(mujoco: ModuleType, model: Any, found: Sequence[ActuatorSpec]) -> list
             reasons.setdefault("tendons that are no linear combination of joints", []).append(name)
         elif any(np.any(getattr(model, f"tendon_{own}")[tendon]) for own in ("stiffness", "damping", "frictionloss", "limited")):
             reasons.setdefault("springs, damping, friction and limits of tendons", []).append(name)
-    out = []
-    for reason, names in reasons.items():
-        more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        out.append(f"{reason}: {', '.join(names[:SHOWN])}{more}")
-    return out
+    return reasons
 
 
 def _compiled(mujoco: ModuleType, model: Any, joints: Sequence[str], sites: Sequence[str]) -> Iterator[tuple[int, ActuatorSpec]]:

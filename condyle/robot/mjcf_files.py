@@ -42,6 +42,7 @@ class Gathered:
     assets: dict[str, bytes] = field(default_factory=dict)
     paths: dict[str, Path] = field(default_factory=dict)
     places: dict[tuple[str, str], str] = field(default_factory=dict)  # (tag, name) -> "arm.xml:12"
+    options: dict[str, str] = field(default_factory=dict)  # the attributes of <option>
 
 
 def gather(source: Path | str, roots: tuple[Path, ...] = ()) -> Gathered:
@@ -83,7 +84,8 @@ class _Collector:
         self.open.pop()
         text, lines = _written(root)
         places = {(e.tag, e.attributes["name"]): e.where for e in root.walk() if "name" in e.attributes}
-        return Gathered(text, lines, self.assets, self.paths, places)
+        options = {name: text for e in root.children if e.tag == "option" for name, text in e.attributes.items()}
+        return Gathered(text, lines, self.assets, self.paths, places, options)
 
     def include(self, root: Element, folder: Path) -> None:
         """Put what each <include> names in its place: the main file's folder is tried first, then the including file's."""

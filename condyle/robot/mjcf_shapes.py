@@ -91,7 +91,8 @@ class Shapes:
     def _floor(self) -> int:
         """The number of the geom that is the ground, -1 for none."""
         model, planes = self.model, self.mujoco.mjtGeom.mjGEOM_PLANE
-        if model.opt.disableflags & self.mujoco.mjtDisableBit.mjDSBL_CONTACT:
+        flags = self.mujoco.mjtDisableBit
+        if model.opt.disableflags & (flags.mjDSBL_CONTACT | flags.mjDSBL_CONSTRAINT):
             return -1
         in_world = _fixed_poses(model)
         for i in range(model.ngeom):
@@ -119,7 +120,8 @@ class Shapes:
         if seen:
             self.visuals[body].append(shape)
         if collides:
-            friction = surface.friction_with(self.floor)
+            pair = self._floor_pair(i)
+            friction = surface.friction_with(self.floor) if pair is None else self._pair_friction(pair)
             usual = self.floor.friction if self.ground is None else self.ground.friction
             contact = self._meets_floor(i, body, surface)
             own = None if friction == usual else float(friction)
@@ -130,12 +132,19 @@ class Shapes:
     def _meets_floor(self, i: int, body: int, surface: Surface) -> bool:
         """Whether a geom of a moving body can touch the floor."""
         model = self.model
-        pairs = {frozenset((int(a), int(b))) for a, b in zip(model.pair_geom1, model.pair_geom2, strict=True)}
-        if frozenset((i, self.floor_number)) in pairs:
+        if self._floor_pair(i) is not None:
             return True
         under = int(model.geom_bodyid[self.floor_number]) if self.floor_number >= 0 else 0
         signature = (min(body, under) << 16) + max(body, under)
         return surface.collides_with(self.floor) and signature not in {int(s) for s in model.exclude_signature}
+
+    def _floor_pair(self, i: int) -> int | None:
+        """The contact pair of geom i and the floor, if the file has one."""
+        ends = zip(self.model.pair_geom1, self.model.pair_geom2, strict=True)
+        return next((pair for pair, (a, b) in enumerate(ends) if {int(a), int(b)} == {i, self.floor_number}), None)
+
+    def _pair_friction(self, pair: int) -> float:
+        return float(self.model.pair_friction[pair, 0]) if self.model.pair_dim[pair] > 1 else 0.0
 
     def _shape(self, i: int, name: str) -> Shape | None:
         """The geom as a shape, whole lengths for half ones; None for planes, height fields and meshes without a file."""

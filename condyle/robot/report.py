@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
 
-# how a note begins: what was changed, what was left though it looks wrong, what was not used, what was taken from the file
-REPAIRED, KEPT, IGNORED, USED = "repaired: ", "kept: ", "ignored: ", "used: "
+# how a note begins: what was changed, what was left though it looks wrong, what was not used, what was taken from the file,
+# and what the file asks of the motion and a simulation does not do
+REPAIRED, KEPT, IGNORED, USED, NOT_SIMULATED = "repaired: ", "kept: ", "ignored: ", "used: ", "not simulated: "
 
 MAX_PROBLEMS = 100  # sentences of one error: a file can be wrong in more ways than anybody will read
 MAX_FINDINGS = 2_000
@@ -68,6 +70,7 @@ class Report:
         self._said: set[tuple[Any, str]] = set()
         self._problems: dict[str, None] = {}
         self._notes: list[Note] = []
+        self._asked: list[Note] = []
         self._ignored: dict[str, tuple[str, int]] = {}
 
     def problem(self, where: str, what: str, advice: str = "", rule: str = "error", **about: Any) -> None:
@@ -89,6 +92,11 @@ class Report:
     def used(self, where: str, what: str) -> None:
         """Something of the file that takes the place of what is usual."""
         self._notes.append(Note(where, USED + what))
+
+    def not_simulated(self, where: str, what: str) -> None:
+        """Something that the file asks of the motion and a simulation does not do."""
+        self._add(HINT, "not-simulated", where, what, "", {})
+        self._asked.append(Note(where, NOT_SIMULATED + what))
 
     def ignored(self, where: str, what: str, rule: str = "ignored", **about: Any) -> None:
         """Something that was not used; its note is made once for every kind of thing, with a count."""
@@ -112,14 +120,19 @@ class Report:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """All notes: repairs and oddities in the order found, then what was ignored."""
+        """All notes: repairs and oddities in the order found, then what is not simulated, then what was ignored."""
         ignored = [
             Note(where, IGNORED + what + (f" ({count} times)" if count > 1 else ""))
             for what, (where, count) in self._ignored.items()
         ]
-        return (*self._notes, *ignored)
+        return (*self._notes, *self._asked, *ignored)
 
 
 def matters(note: Note) -> bool:
     """Whether a note tells of something wrong in the file, not only of something unused."""
     return note.what.startswith((REPAIRED, KEPT))
+
+
+def not_simulated(notes: Iterable[Note]) -> list[str]:
+    """What a robot's file asks and a simulation does not do, a sentence for each kind."""
+    return [note.what for note in notes if note.what.startswith(NOT_SIMULATED)]

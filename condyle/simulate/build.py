@@ -20,6 +20,7 @@ from condyle.simulate.config import SimulationConfig
 from condyle.simulate.points import ContactPoint, Contacts, contact_points, movable
 from condyle.simulate.terrain import Ground, Plane
 from condyle.simulate.world import JointForces, World, joint_forces, start_of
+from condyle.tape.frozen_random import watch_random
 from condyle.tape.scalar import constant
 from condyle.tape.trace import trace
 
@@ -187,7 +188,8 @@ def _force_key(world: World, force: Callable[..., Any]) -> str:
     def traced(q: Any, v: Any, t: Any) -> Any:
         return {"tau": np.asarray(force(world.model, q, v, t[0]), dtype=object)}
 
-    tape = trace(traced, q=world.model.nq, v=world.model.nv, t=1)
+    with watch_random(force):
+        tape = trace(traced, q=world.model.nq, v=world.model.nv, t=1)
     if tape.outputs[0].shape != (world.model.nv,):
         raise SimulationError(
             f"force must give {world.model.nv} joint forces, one for each entry of v; it gives the shape {tape.outputs[0].shape}"

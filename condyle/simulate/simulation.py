@@ -18,7 +18,8 @@ from condyle.simulate.config import EULER, SimulationConfig
 from condyle.simulate.one_state import OneState
 from condyle.simulate.parameters import world_parameters
 from condyle.simulate.points import ContactPoint, Contacts
-from condyle.simulate.standing import require_above_ground, require_unit_quaternions, standing_configuration
+from condyle.simulate.simulation_warnings import warn_of_limits, warn_of_simulation
+from condyle.simulate.standing import above_ground, require_unit_quaternions, standing_configuration
 from condyle.simulate.status import Status, require_ok
 from condyle.simulate.terrain import Ground
 from condyle.simulate.validate import WEAKEST, array_of, batch_axes, default_options, in_one_precision, integer, wrench_arrays
@@ -115,6 +116,7 @@ class Simulation:
             force=force,
         )
         self._build(robot, replace(config, contacts=chosen_contacts(robot, ground, contacts)), threads)
+        warn_of_simulation(self)
 
     @classmethod
     def from_config(cls, robot: Robot, config: SimulationConfig, threads: int | None = None) -> Simulation:
@@ -262,9 +264,9 @@ class Simulation:
     def state(self, q: Any = None, v: Any = None) -> np.ndarray:
         """The packed state x = (q, v): neutral configuration and rest by default; batches broadcast.
 
-        With q alone, one that is deep in the ground is an error: `stand` lifts it.
+        A state at rest that is deep in the ground is an error: `stand` lifts it, and the default state, where its base can move.
         """
-        reduced, nv, begins = self._world.reduced, self._world.nv, q is not None and v is None
+        reduced, nv, at_rest, lift = self._world.reduced, self._world.nv, v is None, q is None
         given = [self._array(name, x, n) for name, x, n in (("q", q, reduced.nq), ("v", v, nv)) if x is not None]
         if on_device(given):  # nothing is checked, because that would wait
             parts = (self.robot.neutral() if q is None else q, np.zeros(nv) if v is None else v, np.zeros(int(self.timed)))
@@ -276,10 +278,9 @@ class Simulation:
             x = np.concatenate([q, v, np.zeros(int(self.timed))])
             return array(traced_array("x", x, (self.nx,)))
         require_unit_quaternions(reduced, q)
-        if begins:
-            require_above_ground(self, q)
-        lead = self._lead(q=q.shape[:-1], v=v.shape[:-1])
-        x = np.zeros((*lead, self.nx), dtype)
+        q = above_ground(self, q, lift=lift) if at_rest else q
+        warn_of_limits(self, q)
+        x = np.zeros((*self._lead(q=q.shape[:-1], v=v.shape[:-1]), self.nx), dtype)
         x[..., : reduced.nq], x[..., reduced.nq : reduced.nq + nv] = q, v
         return x
 

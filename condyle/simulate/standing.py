@@ -62,21 +62,26 @@ def standing_configuration(simulation: Simulation, q: Any = None, height: float 
     return batch.reshape(q.shape).astype(q.dtype)
 
 
-def require_above_ground(simulation: Simulation, q: np.ndarray) -> None:
-    """SimulationError if contact points are deeper in the ground than a few rest depths or a twentieth of the robot's size."""
+def above_ground(simulation: Simulation, q: np.ndarray, *, lift: bool = False) -> np.ndarray:
+    """q; SimulationError if contact points are deeper in the ground than a few rest depths or a twentieth of the robot's size.
+
+    `lift`: a robot whose base can move stands there instead, as `standing_configuration` has it by default.
+    """
     world, robot = simulation.world, simulation.robot
     if world.ground is None or not world.points or not q.size:
-        return
+        return q
     rows = np.asarray(q, dtype=float).reshape(-1, robot.nq)
     centers = contact_centers(simulation, rows)
     if not np.all(np.isfinite(centers)):
-        return
+        return q
     depths = -gaps(simulation, centers)[0]
     size = np.max(np.ptp(centers, axis=1), axis=1)
     allowed = np.maximum(DEEP * world.depth, DEEP_PART * size)
     row = int(np.argmax(np.max(depths, axis=1) - allowed))
     if depths[row].max() <= allowed[row]:
-        return
+        return q
+    if lift and base_translations(robot):
+        return standing_configuration(simulation)
     order = [int(k) for k in np.argsort(-depths[row], kind="stable") if depths[row, k] > allowed[row]]
     names = ", ".join(f"'{world.points[k].name}'" for k in order[:NAMED])
     more = f" and {len(order) - NAMED} more" if len(order) > NAMED else ""

@@ -21,6 +21,7 @@ from typing import Any
 from condyle.errors import TraceError
 from condyle.tape.cache import shared_cache
 from condyle.tape.fingerprint import fingerprint
+from condyle.tape.frozen_random import watch_random
 from condyle.tape.tape import Block, Port, Tape
 from condyle.tape.tape_codec import decode_block, encode_block
 from condyle.tape.trace import trace, trace_values
@@ -130,7 +131,8 @@ def traced_function(
     make = partial(trace_values if values_only else trace, function, **shapes)
     before = fingerprint(function, shapes) if cache and shared_cache().directory is not None else None
     if before is None:
-        return make()
+        with watch_random(function):
+            return make()
 
     def unchanged() -> bool:
         # a function that leaves something behind when it is traced must be traced each time

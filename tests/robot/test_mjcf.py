@@ -207,8 +207,12 @@ def test_geoms_become_shapes_by_group_and_contact_bits() -> None:
     ]  # fmt: skip
     assert a.visuals[0].color == (1.0, 0.0, 0.0, 1.0) and a.visuals[1].color == (0.0, 1.0, 0.0, 1.0)
     assert [shape.name for shape in world.collisions] == ["wall"]
-    said = "\n".join(note.what for note in robot.notes)
-    assert said == "ignored: geoms that are hidden and touch nothing: neither"
+    assert [note.what for note in robot.notes] == [
+        "not simulated: contact with geoms fixed in the world: wall",
+        "not simulated: contact with the floor, for a robot that is fixed in the world (`ground` gives it one): floor",
+        "not simulated: links that begin inside each other, and would be pushed apart: world - a",
+        "ignored: geoms that are hidden and touch nothing: neither",
+    ]
 
 
 MOTORS = """
@@ -243,7 +247,10 @@ def test_motors_limit_efforts_and_add_rotor_inertia() -> None:
     assert m1 == ActuatorSpec("m1", (("j", 3.0),), ctrlrange=(-2.0, 1.0))
     assert m2.joints == (("j", -10.0),) and m2.forcerange == (-0.5, 0.5) and k.actuator_range == (-7.0, 5.0)
     assert p.gain == (10.0, 0.0, 0.0) and p.bias == (0.0, -10.0, 0.0) and p.forcerange == (-4.0, 4.0)
-    assert not any("actuator" in note.what for note in robot.notes)
+    assert [note.what for note in robot.notes if "actuators" in note.what] == [
+        "not simulated: controls of actuators as u of a Simulation, which has joint forces "
+        "(`condyle.blocks.RobotActuators` takes them): m1, m2, m3, p"
+    ]
 
     # MuJoCo agrees about the rotor's inertia and damping
     theirs = mujoco.MjModel.from_xml_string(MOTORS)
@@ -290,10 +297,14 @@ def test_nothing_is_dropped_in_silence() -> None:
         "used: the gravity of the file, (0, 0, -1.62)",
         "kept: joints that mimic others, softly in MuJoCo and exactly here: k",
         "kept: equality constraints that close loops, softly in MuJoCo and exactly here: loop (connect)",
-        "ignored: tendons that are no linear combination of joints: rope",
-        "ignored: limits of ball joints, which do not act: l",
-        "ignored: mocap bodies, which do not move: target",
-        "ignored: options, which have no effect: wind = [1.0, 0.0, 0.0], viscosity = 0.1",
+        "not simulated: tendons that are no linear combination of joints: rope",
+        "not simulated: limits of ball joints: l",
+        "not simulated: mocap bodies, which do not move: target",
+        "not simulated: contact of the robot with itself, by links: a - c",
+        "not simulated: friction and softness of contact pairs: ga - gc",
+        "not simulated: options of a fluid or field: wind = [1.0, 0.0, 0.0], viscosity = 0.1",
+        "not simulated: options of MuJoCo's integrator and solver (`integrator`, `cone` and `smoothing` are those of a "
+        "Simulation): integrator = implicitfast",
         "ignored: what does not change the motion: 1 sensors, 1 cameras, 1 lights, 1 custom numbers, 1 custom texts",
     ]
     assert robot.gravity == (0.0, 0.0, -1.62) and robot.timestep == 0.004

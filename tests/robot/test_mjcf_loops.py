@@ -177,9 +177,10 @@ def test_the_notes_say_what_is_soft_in_mujoco_and_what_is_left_out() -> None:
     assert [note.what for note in robot.notes] == [
         "kept: joints that mimic others, softly in MuJoCo and exactly here: bend",
         "kept: equality constraints that close loops, softly in MuJoCo and exactly here: hinge (connect), glue (weld)",
-        "ignored: equality constraints (connect, not active at the start), which are left out: idle",
-        "ignored: equality constraints (joint), which are left out: bent",
-        "ignored: equality constraints (joint, not active at the start), which are left out: off",
+        "not simulated: equality constraints (connect, not active at the start), which are left out: idle",
+        "not simulated: equality constraints (joint), which are left out: bent",
+        "not simulated: equality constraints (joint, not active at the start), which are left out: off",
+        "not simulated: contact of moving bodies with each other: crank - rocker, coupler - rocker",
     ]
     assert check(robot, strict=True).problems
 

@@ -264,8 +264,10 @@ def test_tendons_of_two_joints_and_chains_couple_them(tmp_path: Path) -> None:
     assert [note.what for note in robot.model.notes] == [
         "kept: joints that mimic others, softly in MuJoCo and exactly here: a, c",
         "repaired: sites with the name of a link or joint, which are called NAME_site: a",
-        "ignored: equality constraints (joint), which are left out: ring",
-        "ignored: equality constraints (tendon), which are left out: left",
+        "not simulated: equality constraints (joint), which are left out: ring",
+        "not simulated: equality constraints (tendon), which are left out: left",
+        "not simulated: contact of moving bodies with each other: "
+        "body1 - body2, body1 - body3, body1 - body4, body2 - body3, body2 - body4, body3 - body4",
     ]
 
 
@@ -282,8 +284,8 @@ def test_springs_and_dry_friction_of_free_joints_are_named() -> None:
     text = '<mujoco><option><flag frictionloss="enable"/></option><worldbody><body name="b">'
     text += '<joint name="root" type="free" stiffness="1" frictionloss="2"/><geom size="0.1"/></body></worldbody></mujoco>'
     ours = [note.what for note in read_mjcf(text).notes]
-    assert "ignored: springs of free joints, which are not simulated: root" in ours
-    assert "ignored: dry friction of free joints, which does not act: root" in ours
+    assert "not simulated: springs of free joints: root" in ours
+    assert "not simulated: dry friction of free joints: root" in ours
     off = [note.what for note in read_mjcf(text.replace('"enable"', '"disable"')).notes]
     assert not any("dry friction" in what for what in off)
 

@@ -1,5 +1,9 @@
 """world.stand: robots placed on their lowest contact points; the error for states that begin in the ground."""
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from simulate.bodies import BOX, HALF, a_box, light_feet, lower_corners, simulation
@@ -77,3 +81,39 @@ def test_a_state_that_begins_in_the_ground_is_an_error() -> None:
     # by default, and with a velocity, as a step gives it, a state is taken as it is
     s.state(), s.state(q, np.zeros(6))
     assert np.all(s.split(s.stand(q))[0][:, 2] == HALF)
+
+
+def warned(function: Callable[[], Any]) -> list[str]:
+    """The texts of the warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    return [str(warning.message) for warning in caught if warning.category is cd.CondyleWarning]
+
+
+def test_the_default_state_of_a_free_robot_stands() -> None:
+    world = cd.Simulation(cd.load("pidog"), 0.002, cd.Plane(friction=0.5), "*_foot")
+    with pytest.raises(cd.SimulationError, match="deep in the ground"):
+        world.state(world.robot.neutral())
+    np.testing.assert_array_equal(world.state(), world.stand())
+    # what is above the ground stays there, and a base that cannot move is refused as by state(q)
+    high = cd.Simulation(cd.load("pidog"), 0.002, cd.Plane(offset=-1.0), "*_foot")
+    np.testing.assert_array_equal(high.state(), high.state(high.robot.neutral()))
+    arm = cd.Simulation(cd.load("ur3"), 0.002, cd.Plane(offset=1.0))
+    with pytest.raises(cd.SimulationError, match="deep in the ground"):
+        arm.state()
+
+
+def test_unusual_numbers_are_said_once() -> None:
+    robot = cd.load("pidog")
+    assert warned(lambda: cd.Simulation(robot, 0.05)) == []
+    assert warned(lambda: cd.Simulation(robot, 2.0)) == ["a time step of 2 s is too long for most motions; 0.002 s is usual"]
+    world, q = cd.Simulation(robot), np.tile(robot.neutral(), (3, 1))
+    q[1, 9] = world.robot.upper[9] + 0.09
+    assert warned(lambda: world.state(q)) == []
+    q[1, 9] = world.robot.upper[9] + 4.0
+    (said,) = warned(lambda: world.state(q, np.zeros(world.robot.nv)))
+    joint = next(link.joint for link in robot.model.links if link.q.start == 9)
+    assert f"joint '{joint}' at {q[1, 9]:.6g} rad, far beyond its limits" in said
+    assert warned(lambda: world.state(q)) == []
+    assert warned(lambda: cd.Simulation(robot, limits=False).state(q)) == []
