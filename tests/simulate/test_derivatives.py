@@ -78,6 +78,7 @@ def rotation(x):
     return np.asarray(rotation_of(x[3:7]), dtype=float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", [0.1, 0.8])
 def test_a_ball_lands_slides_and_is_lifted(friction):
     simulation = ball_in(cd.Plane(friction=friction), LANDING)

@@ -131,9 +131,8 @@ def with_drives(made: Stepper) -> Stepper:
     return replace(made, world=replace(world, joints=tuple(joints)))
 
 
-@pytest.mark.parametrize(
-    "name", slow_except(["pidog"], ["pidog", "pidog on rough ground", "planar fourlimb", "explicit", "drives on a slope"])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pidog", "pidog on rough ground", "planar fourlimb", "explicit", "drives on a slope"])
 def test_derivatives_are_those_without_limbs(
     worlds: dict[str, cd.Simulation], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
