@@ -104,7 +104,12 @@ def test_every_controller_for_any_robot(controller, tmp_path):
 
 @pytest.mark.parametrize(
     ("robot", "controller", "seconds", "frames"),
-    [("pidog", "stand", 0.5, 0), ("pidog", "walk", 0.2, 0), ("pidog", "trot", 0.2, 0), ("birotor", "hover", 0.3, 2)],
+    [
+        pytest.param("pidog", "stand", 0.5, 0, marks=pytest.mark.slow),
+        ("pidog", "walk", 0.2, 0),
+        ("pidog", "trot", 0.2, 0),
+        ("birotor", "hover", 0.3, 2),
+    ],
 )
 def test_controllers_of_one_robot(robot, controller, seconds, frames, tmp_path):
     run = tmp_path / "run.cdl"

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from markers import slow_except
 
 import condyle as cd
 from condyle.compat.diffne import DiffNERobotModel, DiffNESimulator, EndEffectorBounds, Mode
@@ -68,7 +69,12 @@ TAU = np.array([0.0, 10.0, 0.3, -0.2, 0.4])
 OTHER_LAW = (Mode.FORWARD_RK1F, Mode.FORWARD_RK2I, Mode.BACKWARD_RK1F, Mode.INVERSE_I)
 
 
-@pytest.mark.parametrize(("mode", "law"), [(mode, "round") for mode in Mode] + [(mode, "pyramid") for mode in OTHER_LAW])
+@pytest.mark.parametrize(
+    ("mode", "law"),
+    slow_except(
+        [(mode, "round") for mode in Mode], [(mode, "round") for mode in Mode] + [(mode, "pyramid") for mode in OTHER_LAW]
+    ),
+)
 def test_shapes_and_derivatives(mode: Mode, law: str) -> None:
     s, x = simulator(mode, law=law), state(mode)
     n, N = len(x), s.N

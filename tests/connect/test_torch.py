@@ -99,6 +99,7 @@ def test_transforms(op: Any, tensors: list[Any]) -> None:
     assert torch.allclose(torch.func.hessian(total)(x[0], u).diagonal(), -1.5 * torch.sin(x[0]) * (u @ W), rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_compile_sees_one_operator(op: Any, tensors: list[Any]) -> None:
     x, u, W, gain = tensors
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from constraints.systems import LARGE, MPFR, SYSTEMS, System, near, precise, time_derivative
+from markers import slow_except
 
 from condyle.dynamics import manifold
 
@@ -38,13 +39,13 @@ def check(system: System, physics: Callable[..., Any], derivatives: Callable[...
         assert near(mine, reference, DERIVATIVE, max(np.abs(reference).max(), 1.0))
 
 
-@pytest.mark.parametrize("name", [*SYSTEMS, *LARGE])
+@pytest.mark.parametrize("name", slow_except(SYSTEMS, [*SYSTEMS, *LARGE]))
 def test_derivatives_of_forward_dynamics(name: str) -> None:
     system = (SYSTEMS | LARGE)[name]()
     check(system, system.robot.forward_dynamics, system.robot.forward_dynamics_derivatives)
 
 
-@pytest.mark.parametrize("name", [*SYSTEMS, "ball_loop"])
+@pytest.mark.parametrize("name", slow_except(SYSTEMS, [*SYSTEMS, "ball_loop"]))
 def test_derivatives_of_inverse_dynamics(name: str) -> None:
     system = (SYSTEMS | LARGE)[name]()
     check(system, system.robot.inverse_dynamics, system.robot.inverse_dynamics_derivatives)

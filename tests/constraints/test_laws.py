@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from constraints.systems import LARGE, MPFR, SYSTEMS, System, lifted, map_of, moved, near, precise, time_derivative
+from markers import slow_except
 
 # both sides are sums of the same terms in another order
 SAME_FORMULA = 1e-12
@@ -20,7 +21,7 @@ def system(request: Any) -> System:
     return SYSTEMS[request.param]()
 
 
-@pytest.mark.parametrize("name", [*SYSTEMS, *(name for name in LARGE if name != "ball_loop")])
+@pytest.mark.parametrize("name", slow_except(SYSTEMS, [*SYSTEMS, *(name for name in LARGE if name != "ball_loop")]))
 def test_forces_of_the_constraint_are_what_the_full_equations_lack_and_do_no_work(name: str) -> None:
     """d'Alembert: M a + c - tau, with a from differences of the lifted velocity, is orthogonal to every motion that remains."""
     system = (SYSTEMS | LARGE)[name]()

@@ -10,6 +10,7 @@ import pytest
 from constraints import mechanisms as m
 from constraints import references as ref
 from constraints.systems import closed, map_of, near
+from markers import slow_except
 
 import condyle as cd
 
@@ -82,7 +83,7 @@ def test_the_loops_are_closed_and_the_pose_is_the_usual_one(make: Callable[[], m
         assert np.abs(apart(q, mechanism.pose(y))).max() < SAME
 
 
-@pytest.mark.parametrize("make", m.ALL)
+@pytest.mark.parametrize("make", slow_except([make for make in m.ALL if make is not m.ball_loop], m.ALL))
 def test_acceleration_and_forces_with_multipliers(make: Callable[[], m.Mechanism]) -> None:
     """M a + c = tau + A^T multipliers, by Pinocchio: a, and the forces of the loops along all joints."""
     mechanism, robot = make(), closed(make)
@@ -126,7 +127,7 @@ def test_reactions_of_a_planar_loop_are_the_force_at_its_hinge() -> None:
 # -- many windows
 
 
-@pytest.mark.parametrize("count", [10, 25])
+@pytest.mark.parametrize("count", slow_except([10], [10, 25]))
 def test_a_chain_of_four_bars_is_one_pendulum(count: int) -> None:
     robot = closed(m.four_bars, count, through=count == 10)
     assert robot.nv == 1 and robot.model.nv == 2 * count + 1

@@ -107,6 +107,7 @@ def test_physics_is_that_of_mimic_joints_in_pinocchio(path: Path) -> None:
     assert close(robot.inverse_dynamics(y, w, a), twin.inverse_dynamics(y, w, a))
 
 
+@pytest.mark.peers
 @each
 def test_physics_is_that_of_the_tree_in_pinocchio_projected(path: Path) -> None:
     robot = constrained(path)

@@ -100,6 +100,7 @@ def digest() -> str:
     return found.hexdigest()
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bits() -> None:
     tests = str(Path(__file__).parents[1])
     code = f"import runpy, sys; sys.path.insert(0, {tests!r}); print(runpy.run_path({__file__!r})['digest']())"

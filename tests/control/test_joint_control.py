@@ -250,6 +250,7 @@ def states(loop: cd.Loop, count: int) -> np.ndarray:
     return loop.state(rng.normal(size=(count, 2)), rng.normal(size=(count, 2)))
 
 
+@pytest.mark.slow
 def test_all_controllers_have_the_same_bits_alone_in_a_batch_and_in_vectors(loops: dict[str, cd.Loop]) -> None:
     for name, loop in loops.items():
         x = states(loop, 9)

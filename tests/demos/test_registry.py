@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from demos.runs_of_demos import recorded
+from markers import slow_except
 from processors import OLD, elsewhere
 
 from condyle.demos.checks import Check
@@ -22,12 +23,12 @@ ROBOTS = [name for name in (*DEMOS, *OTHERS) if name != "compiler"]
 
 
 # the world of the four-limbed robot is looked at in robot/test_angles.py; its run would take as long as all others
-@pytest.mark.parametrize("name", [name for name in DEMOS if name != "fourlimb"])
+@pytest.mark.parametrize("name", slow_except(["wheeled-pendulum"], [name for name in DEMOS if name != "fourlimb"]))
 def test_a_run_is_the_same_on_another_processor(name: str, tmp_path: Path) -> None:
     assert json.loads(elsewhere(CHILD, tmp_path, OLD, name)) == {name: recorded(name).hash}
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", slow_except([name for name in ROBOTS if name not in ("two-wheeled", "pick-and-place")], ROBOTS))
 def test_checks_of_a_run_pass(name: str) -> None:
     found = list(find(name, verified=True).checks(recorded(name)))
     assert [check.name for check in found if not check.ok] == [] and len(found) >= 10

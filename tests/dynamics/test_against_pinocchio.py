@@ -260,6 +260,7 @@ def assert_agreement(rows: Iterator[tuple[str, float, float]]) -> None:
 # -- the tests
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("base", ["fixed", "free"])
 @pytest.mark.parametrize("file", ROBOTS, ids=lambda file: Path(file).stem)
 def test_robots_people_have(file: str, base: str) -> None:

@@ -51,11 +51,13 @@ def both_sides(model, twin, seed):
         assert error(mine, theirs) < DERIVATIVE
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("file, base", CASES)
 def test_published_robots_agree_with_pinocchio(file, base):
     both_sides(*load(file, base), seed=3)
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("seed", range(6))
 def test_random_trees_agree_with_pinocchio(seed):
     model = random_model(np.random.default_rng(seed), joints=5)

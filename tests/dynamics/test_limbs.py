@@ -62,6 +62,7 @@ def test_robots_without_limbs_are_not_folded() -> None:
     assert find_limbs(ancestor_dofs(model)) is None and not has_limbs(tape.block)
 
 
+@pytest.mark.slow
 def test_limbs_take_no_more_operations_than_without(monkeypatch: pytest.MonkeyPatch) -> None:
     model = cd.load("fourlimb").model
     sizes = {"q": model.nq, "v": model.nv, "tau": model.nv}
@@ -74,6 +75,7 @@ def test_limbs_take_no_more_operations_than_without(monkeypatch: pytest.MonkeyPa
     assert folded < operations()
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 @pytest.mark.parametrize("name, side_by_side", [("free base", False), ("free base", True), ("three limbs", False)])
 def test_a_gpu_gives_the_bits_of_the_processor(name: str, side_by_side: bool, precision: str) -> None:
@@ -95,6 +97,7 @@ def test_a_gpu_gives_the_bits_of_the_processor(name: str, side_by_side: bool, pr
         assert np.array_equal(found.reshape(count, model.nv, model.nv), own)
 
 
+@pytest.mark.slow
 def test_derivatives_of_derivatives() -> None:
     """Forward, reverse and second order, along random directions: against differences."""
     model = ROBOTS["three limbs"]

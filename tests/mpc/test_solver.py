@@ -47,6 +47,7 @@ def test_same_bits_everywhere(solver, plan):
     assert np.array_equal(wanted.status, [0.0, 0.0, 2.0, 0.0])
 
 
+@pytest.mark.slow
 def test_exported_c(solver, plan, tmp_path):
     """One file without allocation, the same bits, and few lines: a stage is written once."""
     source = c_source(lower(solver.function.tape, "f64"), name="rti")

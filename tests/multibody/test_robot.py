@@ -96,6 +96,7 @@ def test_the_bits_do_not_change_with_lanes_batch_threads_or_machine(arm, kernel)
         assert all(same_bits(a[:3], b) for a, b in zip(wanted, results(other, few), strict=True))
 
 
+@pytest.mark.slow
 def test_hash_seed_does_not_change_the_bits():
     code = (
         "import numpy as np, hashlib, condyle as cd\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 from processors import OLD, elsewhere
 
 import condyle as cd
@@ -159,7 +160,7 @@ def test_every_shape_is_inside_its_capsule(name: str, request: pytest.FixtureReq
 # ---- robots
 
 
-@pytest.mark.parametrize("name", ["ur3", "panda"])
+@pytest.mark.parametrize("name", slow_except(["ur3"], ["ur3", "panda"]))
 def test_robots_agree_with_coal(name: str, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("coal")
     distances: RobotDistances = request.getfixturevalue(name)
@@ -185,7 +186,7 @@ def test_robots_agree_with_coal(name: str, request: pytest.FixtureRequest) -> No
             assert np.abs(J[k, row] - expected).max() < TOLERANCE, distances.names[row]
 
 
-@pytest.mark.parametrize("name", ["ur3", "panda"])
+@pytest.mark.parametrize("name", slow_except(["ur3"], ["ur3", "panda"]))
 def test_jacobians_of_robots(name: str, request: pytest.FixtureRequest) -> None:
     distances: RobotDistances = request.getfixturevalue(name)
     robot = distances.robot

@@ -73,6 +73,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_worlds_do_not_depend_on_the_processor(tmp_path: Path) -> None:
     found = [json.loads(elsewhere(CHILD, tmp_path / str(k), settings)) for k, settings in enumerate(({}, OLD))]
     assert found[0] == found[1]

@@ -165,6 +165,7 @@ def moving(robot: Description) -> tuple[list[JointSpec], dict[str, Pose], dict[s
     return order, placements, inertias
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("path", [path for path in URDFS if path.name not in REFUSED], ids=name)
 def test_published_robots_read_as_in_pinocchio(path: Path) -> None:
     pinocchio = pytest.importorskip("pinocchio")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from constraints import mechanisms as m
 from constraints import references as r
+from markers import slow_except
 
 import condyle as cd
 from benchmarks.constraints import leg
@@ -81,6 +82,7 @@ def test_a_rolling_pendulum_keeps_its_energy_for_ten_seconds() -> None:
     assert np.max(np.abs(slip)) <= 1e-14 * (1.0 + np.max(np.abs(v)))
 
 
+@pytest.mark.slow
 def test_a_chain_of_four_bars_swings_as_one_pendulum_for_twenty_seconds() -> None:
     chain = m.four_bars(15)
     robot = closed(chain, [np.pi])
@@ -124,6 +126,7 @@ def spring_and_drive(model: Any, q: Any, v: Any) -> Any:
     return tau
 
 
+@pytest.mark.slow
 def test_the_squeezer_ends_where_it_is_published_to_end() -> None:
     robot = closed(m.squeezer())
     world = cd.Simulation(robot, 1e-5, integrator="rk4", actuated=[], force=spring_and_drive)
@@ -205,7 +208,7 @@ CASES: dict[str, Any] = {
 SECOND = {"curve euler": 1e-8, "four-bar": 1e-8, "leg that lands": 1e-6}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_except(["curve euler", "four-bar", "two wheels"], CASES))
 def test_derivatives_of_a_step_against_differences_in_high_precision(name: str) -> None:
     world, x = CASES[name]()
     rows = check(world, x, np.full(world.nu, 0.02), second=name in SECOND, bits=256)
@@ -236,7 +239,7 @@ def test_derivatives_at_the_limit_of_a_joint_that_follows() -> None:
 # ---- bits, files, and what cannot be
 
 
-@pytest.mark.parametrize("name", ["curve rk4", "four-bar", "leg that lands", "two wheels"])
+@pytest.mark.parametrize("name", slow_except(["four-bar"], ["curve rk4", "four-bar", "leg that lands", "two wheels"]))
 def test_same_bits(name: str) -> None:
     world, x = CASES[name]()
     rng = np.random.default_rng(2)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from markers import slow_except
 
 import condyle as cd
 from condyle.multibody.robot import Robot
@@ -77,6 +78,7 @@ def rotation(x):
     return np.asarray(rotation_of(x[3:7]), dtype=float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", [0.1, 0.8])
 def test_a_ball_lands_slides_and_is_lifted(friction):
     simulation = ball_in(cd.Plane(friction=friction), LANDING)
@@ -86,6 +88,7 @@ def test_a_ball_lands_slides_and_is_lifted(friction):
     assert_right(check(simulation, x, us[0], us=us))
 
 
+@pytest.mark.slow
 def test_a_box_lands_on_its_corners_and_is_lifted():
     shape = box((0.2, 0.15, 0.1), name="box")
     robot = cd.load(Description("box", (link("box", solid(MASS, shape), [], [shape]),), ()), base="free")
@@ -120,7 +123,15 @@ def resting(simulation, depth, x=0.1, y=0.05):
     return q
 
 
-@pytest.mark.parametrize("name, second", [("slope", False), ("height field", True), ("stairs", False), ("terrain", False)])
+@pytest.mark.parametrize(
+    "name, second",
+    [
+        ("slope", False),
+        pytest.param("height field", True, marks=pytest.mark.slow),
+        ("stairs", False),
+        pytest.param("terrain", False, marks=pytest.mark.slow),
+    ],
+)
 def test_grounds(name, second):
     simulation = ball_in(GROUNDS[name])
     x = simulation.state(resting(simulation, 1e-3), SPIN)
@@ -167,7 +178,7 @@ LIMB = {
 }
 
 
-@pytest.mark.parametrize("case", LIMB)
+@pytest.mark.parametrize("case", slow_except([case for case in LIMB if case not in ("rk4", "foot on the ground")], LIMB))
 def test_joints(case):
     q, v, options = LIMB[case]
     simulation = cd.Simulation(limb(), H, **options)
@@ -194,6 +205,7 @@ def test_substeps():
     assert_right(check(simulation, x, PULL, us=np.tile(PULL, (3, 1))))
 
 
+@pytest.mark.slow
 def test_a_planar_fourlimb_on_its_feet():
     robot = cd.load("fourlimb", base="planar").lock("roll_")
     simulation = cd.Simulation(robot, H, cd.Plane(), ["foot_*"])

@@ -32,7 +32,7 @@ def own_force(model: Any, q: Any, v: Any) -> Any:
     return np.array([0.1 * (k + 1) * np.cos(v[0] + 0.3 * k) - 0.2 * v[k] for k in range(model.nv)])
 
 
-def described(seed: int, laws: set[str]) -> Description:
+def described(seed: int, acting: set[str]) -> Description:
     """A random tree of a ball joint, a hinge and one more joint, with those laws that belong to a robot."""
     rng = np.random.default_rng(seed)
     plain = random_description(rng, 3, ("ball", "revolute", str(rng.choice(["prismatic", "ball", "continuous"]))))
@@ -40,13 +40,13 @@ def described(seed: int, laws: set[str]) -> Description:
     for joint in plain.joints:
         k, b, rest = (float(x) for x in rng.uniform((1.0, 0.1, -0.3), (20.0, 2.0, 0.3)))
         ball = joint.kind == "ball"
-        if ("ball springs" if ball else "springs") in laws:
+        if ("ball springs" if ball else "springs") in acting:
             joint = replace(joint, stiffness=k, rest=0.0 if ball else rest)
-        joint = replace(joint, damping=b if "damping" in laws else 0.0)
+        joint = replace(joint, damping=b if "damping" in acting else 0.0)
         joints.append(joint if ball else replace(joint, limits=Limits(effort=EFFORT)))
     for link in plain.links:
         part = float(rng.uniform(0.2, 1.2))
-        links.append(replace(link, gravity_compensation=part if "compensation" in laws else 0.0))
+        links.append(replace(link, gravity_compensation=part if "compensation" in acting else 0.0))
     return replace(plain, joints=tuple(joints), links=tuple(links))
 
 
@@ -54,7 +54,7 @@ def hinge_of(robot: cd.Robot) -> str:
     return next(link.joint for link in robot.model.links if link.kind.nv == 1)
 
 
-def explicit_forces(robot: cd.Robot, written: Description, laws: set[str], q: Any, v: Any) -> Any:
+def explicit_forces(robot: cd.Robot, written: Description, acting: set[str], q: Any, v: Any) -> Any:
     """Forces of the laws that act at (q, v) with every integrator, by frame Jacobians."""
     model, tau = robot.model, np.zeros(robot.nv)
 
@@ -72,22 +72,22 @@ def explicit_forces(robot: cd.Robot, written: Description, laws: set[str], q: An
             spring = np.zeros(robot.nv, dtype=object)
             spring[joint.v] = -joint.stiffness * quaternion_log(q[joint.q])
             tau = tau + spring
-    if "wrench" in laws:
+    if "wrench" in acting:
         tau = tau + at(TOOL, np.zeros(3), PUSH[:3], PUSH[3:])
-    if "local wrench" in laws:
+    if "local wrench" in acting:
         R = robot.frame_pose(q, TOOL)[0]
         tau = tau + at(TOOL, np.zeros(3), R @ PULL[:3], R @ PULL[3:])
-    return tau + own_force(model, q, v) if "force" in laws else tau
+    return tau + own_force(model, q, v) if "force" in acting else tau
 
 
-def joint_laws(robot: cd.Robot, laws: set[str], q: Any, v: Any) -> Any:
+def joint_laws(robot: cd.Robot, acting: set[str], q: Any, v: Any) -> Any:
     """Springs and damping of the joints, and the drive, at (q, v)."""
     tau = []
     for link in robot.model.links:
         for k in range(link.v.start, link.v.stop):
             one = link.kind.nv == 1
             force = -link.damping * v[k] + ((link.rest - q[link.q.start]) * link.stiffness if one else 0.0)
-            if "drive" in laws and link.joint == hinge_of(robot):
+            if "drive" in acting and link.joint == hinge_of(robot):
                 force = force + KP * (TARGET - q[link.q.start]) - KD * v[k]
             tau.append(force)
     return np.array(tau)
@@ -100,25 +100,25 @@ def bare(robot: cd.Robot, **options: Any) -> cd.Simulation:
     return cd.Simulation(plain, H, None, actuated=plain.joint_names, torque_limits=False, limits=False, **options)
 
 
-def check_sum(seed: int, base: str, laws: set[str], integrator: str, looped: bool, named: bool) -> None:
+def check_sum(seed: int, base: str, acting: set[str], integrator: str, looped: bool, named: bool) -> None:
     """One step under the laws is one step under the sum of their forces. `named`: frames are named, zero wrenches given."""
-    laws = laws if looped and integrator in EULER else laws - {"drive"}
-    written = described(seed, laws)
+    acting = acting if looped and integrator in EULER else acting - {"drive"}
+    written = described(seed, acting)
     robot = cd.load(written, base=base, gravity=(1.0, -2.0, -9.0))
     q, v, _ = random_state(robot.model, np.random.default_rng(seed))
     motors = [link.joint for link in robot.model.links if link.kind.nv == 1]
-    u = np.array([2.0, -0.3][: len(motors)]) if "motors" in laws else np.zeros(len(motors))
+    u = np.array([2.0, -0.3][: len(motors)]) if "motors" in acting else np.zeros(len(motors))
     frames = {(TOOL, "world_aligned"): "wrench", (TOOL, "local"): "local wrench"}
-    wrenches = [(PUSH, PULL)[k] * (law in laws) for k, law in enumerate(frames.values())]
-    pushed = named or {"wrench", "local wrench"} & laws
-    options: dict[str, Any] = {"integrator": integrator, "force": own_force if "force" in laws else None}
+    wrenches = [(PUSH, PULL)[k] * (law in acting) for k, law in enumerate(frames.values())]
+    pushed = named or {"wrench", "local wrench"} & acting
+    options: dict[str, Any] = {"integrator": integrator, "force": own_force if "force" in acting else None}
     if looped:
         world = cd.Simulation(robot, H, None, actuated=motors, limits=False, **options)
         drive = ImplicitPD(hinge_of(robot), KP, KD)
 
         def controls(x: Any) -> Any:
             pushes = {"wrenches": {TOOL: [wrenches[0], (wrenches[1], "local")]}} if pushed else {}
-            return combined(u, pushes, drive(TARGET) if "drive" in laws else {})
+            return combined(u, pushes, drive(TARGET) if "drive" in acting else {})
 
         loop = cd.Loop(world, controls)
         x1 = loop.step(loop.state(q, v), backend="reference")[: world.nx]
@@ -130,16 +130,16 @@ def check_sum(seed: int, base: str, laws: set[str], integrator: str, looped: boo
     # springs and damping act at the end of a semi-implicit step, and a drive in all Euler methods; what follows is one force
     tau = np.zeros(robot.nv)
     tau[list(world.actuated)] = np.clip(u, -EFFORT, EFFORT)
-    at_end = {"semi_implicit_euler": laws, "explicit_euler": {"drive"} & laws}.get(integrator, set())
+    at_end = {"semi_implicit_euler": acting, "explicit_euler": {"drive"} & acting}.get(integrator, set())
     if integrator == "semi_implicit_euler":
-        tau = tau + joint_laws(robot, laws, q1, v1)
+        tau = tau + joint_laws(robot, acting, q1, v1)
     elif at_end:
         k = next(link for link in robot.model.links if link.joint == hinge_of(robot))
         tau[k.v.start] += KP * (TARGET - q[k.q.start] - H * v1[k.v.start]) - KD * v1[k.v.start]
 
     def total(model: Any, q: Any, v: Any) -> Any:
-        tau = explicit_forces(robot, written, laws, q, v)
-        return tau if integrator == "semi_implicit_euler" else tau + joint_laws(robot, laws - {"drive"}, q, v)
+        tau = explicit_forces(robot, written, acting, q, v)
+        return tau if integrator == "semi_implicit_euler" else tau + joint_laws(robot, acting - {"drive"}, q, v)
 
     plain = bare(robot, integrator=integrator, force=total)
     change = plain.split(plain.step(plain.state(q, v), tau, backend="reference"))[1] - v
@@ -148,10 +148,10 @@ def check_sum(seed: int, base: str, laws: set[str], integrator: str, looped: boo
 
 # each law by itself and all together, with a frame that is named
 @pytest.mark.parametrize(
-    "laws", [*[{law} for law in LAWS], set(LAWS)], ids=lambda laws: " ".join(laws) if len(laws) == 1 else "all"
+    "acting", [*[{law} for law in LAWS], set(LAWS)], ids=lambda acting: " ".join(acting) if len(acting) == 1 else "all"
 )
-def test_each_law_and_all_together(laws: set[str]) -> None:
-    check_sum(1, "fixed", laws, "semi_implicit_euler", looped=True, named=True)
+def test_each_law_and_all_together(acting: set[str]) -> None:
+    check_sum(1, "fixed", acting, "semi_implicit_euler", looped=True, named=True)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
@@ -162,7 +162,7 @@ def test_all_laws_with_every_integrator(integrator: str) -> None:
 COMBINATIONS = {
     "seed": st.integers(0, 10**6),
     "base": st.sampled_from(["fixed", "free"]),
-    "laws": st.sets(st.sampled_from(LAWS)),
+    "acting": st.sets(st.sampled_from(LAWS)),
     "integrator": st.sampled_from(INTEGRATORS),
     "looped": st.booleans(),
     "named": st.booleans(),
@@ -173,8 +173,8 @@ COMBINATIONS = {
 @given(**COMBINATIONS)
 @example(3, "fixed", {"compensation"}, "semi_implicit_euler", False, True)
 @example(3, "fixed", {"ball springs"}, "rk4", True, True)
-def test_any_laws_together(seed: int, base: str, laws: set[str], integrator: str, looped: bool, named: bool) -> None:
-    check_sum(seed, base, laws, integrator, looped, named)
+def test_any_laws_together(seed: int, base: str, acting: set[str], integrator: str, looped: bool, named: bool) -> None:
+    check_sum(seed, base, acting, integrator, looped, named)
 
 
 def test_worlds_that_differ_in_one_ball_spring_are_compiled_apart() -> None:
@@ -190,5 +190,5 @@ def test_worlds_that_differ_in_one_ball_spring_are_compiled_apart() -> None:
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(**COMBINATIONS)
-def test_many_laws_together(seed: int, base: str, laws: set[str], integrator: str, looped: bool, named: bool) -> None:
-    check_sum(seed, base, laws, integrator, looped, named)
+def test_many_laws_together(seed: int, base: str, acting: set[str], integrator: str, looped: bool, named: bool) -> None:
+    check_sum(seed, base, acting, integrator, looped, named)

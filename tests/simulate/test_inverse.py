@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markers import slow_except
 
 import condyle as cd
 from condyle.dynamics.manifold import integrate
@@ -229,7 +230,7 @@ def functions(name: str) -> dict[str, cd.Function]:
 ROBOTS = ["fourlimb", "box", "arm", "pyramid"]
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", slow_except(["arm", "pyramid"], ROBOTS))
 def test_forward_undoes_inverse(name: str) -> None:
     q, v, tau = states(name)
     f = functions(name)
@@ -323,7 +324,7 @@ def backward(name: str, h: float = 0.005) -> tuple[cd.Function, cd.Function]:
     return cd.Function(cd.trace(step, **shapes)), cd.Function(cd.trace(jacobians, **shapes))
 
 
-@pytest.mark.parametrize("name", ["fourlimb", "box", "arm", "pyramid"])
+@pytest.mark.parametrize("name", slow_except(["arm", "pyramid"], ["fourlimb", "box", "arm", "pyramid"]))
 def test_backward_euler_balances_its_forces(name: str) -> None:
     q, v, tau = states(name)
     _, _, residual, left = backward(name)[0](q, v, tau)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from markers import slow_except
 from tape.ptx_interpreter import Code, Device
 
 import condyle as cd
@@ -62,15 +63,18 @@ def states(world: cd.Simulation, count: int = 24, seed: int = 0) -> tuple[np.nda
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "fourlimb",
-        "pidog",
-        "pidog, all points",
-        "fourlimb on a slope",
-        "pidog on rough ground",
-        "pidog on a height field",
-        "planar fourlimb",
-    ],
+    slow_except(
+        ["pidog"],
+        [
+            "fourlimb",
+            "pidog",
+            "pidog, all points",
+            "fourlimb on a slope",
+            "pidog on rough ground",
+            "pidog on a height field",
+            "planar fourlimb",
+        ],
+    ),
 )
 def test_the_step_is_that_without_limbs(worlds: dict[str, cd.Simulation], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = worlds[name]
@@ -86,6 +90,7 @@ def test_the_step_is_that_without_limbs(worlds: dict[str, cd.Simulation], name: 
     assert np.max(np.abs(a.x1 - b.x1)) < AGREE * np.max(np.abs(b.x1 - x))
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 def test_a_gpu_gives_the_bits_of_the_processor(worlds: dict[str, cd.Simulation], precision: str) -> None:
     """Three steps of one PiDog that stands and one beyond a limit, in one launch, by the interpreter of PTX."""
@@ -126,6 +131,7 @@ def with_drives(made: Stepper) -> Stepper:
     return replace(made, world=replace(world, joints=tuple(joints)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pidog", "pidog on rough ground", "planar fourlimb", "explicit", "drives on a slope"])
 def test_derivatives_are_those_without_limbs(
     worlds: dict[str, cd.Simulation], name: str, monkeypatch: pytest.MonkeyPatch
@@ -156,6 +162,7 @@ def test_forces_and_tables_are_not_folded(worlds: dict[str, cd.Simulation]) -> N
         assert folded_for_derivatives(world.world) is None
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 def test_a_gpu_gives_the_bits_of_derivatives(worlds: dict[str, cd.Simulation], precision: str) -> None:
     """A step with A and B as two kernels with a thread for each limb, by the interpreter of PTX."""

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markers import slow_except
 from tape.random_tapes import same_bits
 
 import condyle as cd
@@ -104,7 +105,7 @@ def check_same(got: dict[str, np.ndarray], rows: Any, what: str) -> None:
 # ---- batches, lanes, threads, processors
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
+@pytest.mark.parametrize("lanes", slow_except([4], [1, 2, 4, 8]))
 def test_every_lane_width_and_batch_size(lanes):
     for count in (1, 3, 17, BATCH):
         # second derivatives take longest to compile: with one lane, and with a full vector, which is the default
@@ -142,13 +143,14 @@ def test_any_split_over_threads(monkeypatch, threads):
     check_same(everything(world(), states(), controls(), threads=threads), slice(None), f"{threads} threads")
 
 
+@pytest.mark.slow
 def test_the_reference_machine():
     # the interpreter takes seconds for second derivatives
     k = slice(8, 9)
     check_same(everything(world(), states()[k], controls()[k], backend="reference"), k, "interpreted")
 
 
-@pytest.mark.parametrize("name", list(WORLDS)[1:])
+@pytest.mark.parametrize("name", slow_except(["slope with dry friction"], list(WORLDS)[1:]))
 def test_other_worlds_too(name):
     w = world(name)
     x = np.zeros((24, w.nx))
@@ -260,6 +262,7 @@ def answer(process: subprocess.Popen[str]) -> str:
     return out.strip()
 
 
+@pytest.mark.slow
 def test_hash_seeds_and_the_cache_change_nothing(tmp_path):
     code = "print(me['digest']())"
     # compiled here, compiled there, and there from the cache

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markers import slow_except
 from simulate.bodies import (
     BOX,
     HALF,
@@ -54,7 +55,7 @@ def in_the_ground(seed: int, count: int = COUNT, speed: float = 1.0) -> tuple[np
 # -- free bodies
 
 
-@pytest.mark.parametrize("cone", ("round", 4, 8))
+@pytest.mark.parametrize("cone", slow_except(["round", 4], ("round", 4, 8)))
 def test_boxes_of_eight_corners(cone: str | int) -> None:
     s = simulation(a_box((0.2, 0.12, 0.06)), 1e-3, cd.Plane(0.8), cone=cone)
     for dt in (1e-4, 1e-3, 5e-3, 2e-2):
@@ -281,7 +282,7 @@ def minimised(A: Any, b: Any, kappa: list[Any]) -> Any:
     return y
 
 
-@pytest.mark.parametrize("friction", (0.5, 1.0))
+@pytest.mark.parametrize("friction", slow_except([0.5], (0.5, 1.0)))
 def test_the_optimum_is_that_of_another_method(friction: float) -> None:
     robot = a_box()
     s = simulation(robot, 1e-3, cd.Plane(friction), lower_corners())
@@ -316,7 +317,9 @@ def test_a_lane_does_not_disturb_its_neighbours() -> None:
     assert found[good].tobytes() == alone.tobytes()
 
 
-@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "explicit_euler", "rk4", "backward_euler"])
+@pytest.mark.parametrize(
+    "integrator", ["semi_implicit_euler", "explicit_euler", "rk4", pytest.param("backward_euler", marks=pytest.mark.slow)]
+)
 def test_a_step_reports_its_mean_acceleration_and_its_contact_impulses(integrator: str) -> None:
     # m a = m g + impulses / h, along and about the world's axes: a box that slides and tips
     world = cd.Simulation(a_box(), 0.002, cd.Plane(0.8), lower_corners(), integrator=integrator)

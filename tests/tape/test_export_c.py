@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markers import slow_except
 from tape.evaluation import reference
 from tape.random_tapes import inputs_from, same_bits, tape_from
 
@@ -67,7 +68,7 @@ def assert_same(got: list[np.ndarray], want: list[np.ndarray], tape: Tape) -> No
 # ---- random tapes
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("dtype", slow_except(["float64"], PRECISIONS))
 def test_random_tapes(dtype: str, tmp_path: Path) -> None:
     tapes = [tape_from(random.Random(seed).randrange) for seed in range(200)]
     source = "\n".join(c_source(tape, PRECISIONS[dtype], f"kernel{k}") for k, tape in enumerate(tapes))
@@ -121,7 +122,7 @@ def swinging(x):
     return loop(step, x, 2_000)
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("dtype", slow_except(["float64"], PRECISIONS))
 def test_chaotic_iterations(dtype: str, tmp_path: Path) -> None:
     starts = {logistic: (1, [[0.1], [0.7]]), lorenz: (3, [[1.0, 1.0, 1.0]]), swinging: (2, [[1.0, 0.0]])}
     tapes = {f.__name__: (lower(trace(f, x=n), PRECISIONS[dtype]), np.array(x, dtype)) for f, (n, x) in starts.items()}

@@ -121,6 +121,7 @@ def test_a_matrix_of_mostly_zeros_stays_straight():
     assert all(n.op != "loop" for n in g.lowered().block.nodes)
 
 
+@pytest.mark.slow
 def test_large_products_are_small_programs():
     f = cd.function(lambda A, B: linalg.matmul(A, B), A=(36, 36), B=(36, 36))
     rng = np.random.default_rng(0)

@@ -105,6 +105,7 @@ class NoCache:
         return made
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["f64", "f32"])
 def test_a_solver_is_a_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
     function, rng = cd.function(solved, cache=False, x=3, y=4), np.random.default_rng(1)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markers import slow_except
 from tape import random_tapes
 from tape.evaluation import computed, reference
 from tape.random_tapes import inputs_for, inputs_from, same_bits, tape_from
@@ -48,7 +49,7 @@ def check_all_lanes(tape: Tape, precision: str, inputs: list[np.ndarray], **cuts
             assert same_bits(a, b), f"{precision}, {lanes} lanes, output {port.name}: {a} and {b}\n{lowered}"
 
 
-@pytest.mark.parametrize("precision", ["f64", "f32"])
+@pytest.mark.parametrize("precision", slow_except(["f64"], ["f64", "f32"]))
 @settings(max_examples=24)
 @given(data=st.data())
 def test_random_tapes_give_the_reference_bits_at_every_lane_width(precision, data):
@@ -56,7 +57,7 @@ def test_random_tapes_give_the_reference_bits_at_every_lane_width(precision, dat
     check_all_lanes(tape, precision, data.draw(inputs_for(tape, dtype=DTYPE[precision])))
 
 
-@pytest.mark.parametrize("precision", ["f64", "f32"])
+@pytest.mark.parametrize("precision", slow_except(["f64"], ["f64", "f32"]))
 @settings(max_examples=18)
 @given(data=st.data())
 def test_elementary_functions_too(precision, data):
@@ -145,7 +146,7 @@ def states():
     return np.random.default_rng(5).normal(size=(512, 3))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", slow_except(["float64"], ["float64", "float32"]))
 def test_long_chaotic_iterations(states, dtype):
     f = cd.function(chaos, x=3, k=())
     x = states.astype(dtype)
@@ -204,6 +205,7 @@ CHILD = """
 """
 
 
+@pytest.mark.slow
 def test_hash_seeds_and_the_cache_change_nothing(tmp_path):
     tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     found = {}

@@ -37,6 +37,7 @@ def run(*arguments: object) -> Any:
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+@pytest.mark.gpu
 def test_reaches_what_numpy_reaches() -> None:
     reached = {}
     for device in (None, "cpu"):
@@ -54,6 +55,7 @@ def test_reaches_what_numpy_reaches() -> None:
     assert np.array_equal(episode(TASK, file).q, episode(TASK, file, device="cpu").q)
 
 
+@pytest.mark.gpu
 def test_a_seed_gives_the_same_bits_and_a_checkpoint_goes_on(tmp_path: Path) -> None:
     whole, first, other = (Training(TASK, seed=seed, envs=32, device="cpu") for seed in (2, 2, 3))
     for training, count in ((whole, 4), (first, 2), (other, 4)):
@@ -70,6 +72,7 @@ def test_a_seed_gives_the_same_bits_and_a_checkpoint_goes_on(tmp_path: Path) -> 
     assert plain.step().number == 3 and plain.device is None
 
 
+@pytest.mark.gpu
 def test_a_walk_is_judged_with_tensors() -> None:
     file = Training(load_task("pidog", "walk"), seed=0, envs=4).policy_file()
     trial = Trial(3, 2.0)
