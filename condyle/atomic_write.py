@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
+import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from condyle.errors import CondyleError, FileError
@@ -13,6 +18,8 @@ from condyle.errors import CondyleError, FileError
 PathLike = str | os.PathLike[str]
 WRITE_ADVICE = "the folder must exist, allow writing and have room"
 READ_ADVICE = "check its name, its permissions and the free memory"
+TEMPORARY_NAME = re.compile(r"condyle-([0-9a-f]{8})-(\d{1,9})-[0-9a-f]{16}\.\w+")
+ABANDONED_SECONDS = 3600
 
 
 @contextmanager
@@ -55,9 +62,43 @@ def atomic_file(path: PathLike, *, suffix: str = ".tmp", parents: bool = False) 
         target = Path(os.path.realpath(path))
         if parents:
             target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target, suffix=suffix) as temporary:
+        remove_abandoned(target.parent)
+        with replacing(target, prefix=f"condyle-{_host()}-", suffix=suffix) as temporary:
             yield temporary
         _fsync(target.parent)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove temporary files whose process was killed: it runs no longer here, or wrote nothing for an hour, wherever it runs."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = TEMPORARY_NAME.fullmatch(entry.name)
+            # another process may have removed it
+            with suppress(OSError):
+                if name is not None and (_ended(*name.groups()) or time.time() - entry.stat().st_mtime > ABANDONED_SECONDS):
+                    os.unlink(entry.path)
+
+
+def _ended(host: str, process: str) -> bool:
+    """Whether a process ran on this computer and does not run any more."""
+    if host != _host() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # that of another user
+        return False
+    return False
+
+
+@cache
+def _host() -> str:
+    """A name for all processes that see each other's numbers: those of one computer, or of one container."""
+    namespace = ""
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(f"{platform.node()} {namespace}".encode()).hexdigest()[:8]
 
 
 def write_bytes(path: PathLike, content: bytes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,14 @@ ENTRIES = tuple(
 )
 
 
+class _Blocks:
+    """The blocks that are inside of `single_threaded_blas` now, in all threads: the library has one number for all of them."""
+
+    lock = Lock()
+    count = 0
+    before = 1  # threads of BLAS when the first one began
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[bool]:
     """Products of matrices use one thread inside of the block; False where the library offers no way to say so."""
@@ -25,12 +34,21 @@ def single_threaded_blas() -> Iterator[bool]:
         yield False
         return
     set_threads, get_threads = library
-    before = get_threads()
-    set_threads(1)
+    entered = False
     try:
+        with _Blocks.lock:
+            if not _Blocks.count:
+                _Blocks.before = get_threads()
+                set_threads(1)
+            _Blocks.count += 1
+            entered = True
         yield True
     finally:
-        set_threads(before)
+        if entered:
+            with _Blocks.lock:
+                _Blocks.count -= 1
+                if not _Blocks.count:
+                    set_threads(_Blocks.before)
 
 
 @cache

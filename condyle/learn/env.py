@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -141,15 +142,19 @@ class VectorEnv:
         self.kernels = RecentValues()
         self._memory: Memory | None = None
         self.seed = seed_of(seed)
+        self._lock = Lock()
         self._state = self._blank()
-        self._begin(None)
+        self._begin(None, self._state)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the compiled functions, which come again from the cache."""
         plan = self.plan
         functions = [plan.observe, plan.reward, plan.terminate, plan.reset, plan.privileged, plan.update, plan.curriculum]
         require_importable("the environment", *functions, *[drawn.function for drawn in plan.randomized.values()])
-        return self.__dict__ | {"kernels": RecentValues()}
+        return {name: value for name, value in self.__dict__.items() if name not in ("kernels", "_lock")} | {"_state": self.state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, kernels=RecentValues(), _lock=Lock())
 
     # ---- sizes
 
@@ -199,8 +204,7 @@ class VectorEnv:
             )
         if not np.all(np.isfinite(given)):
             raise ControlError("a state of an environment must be finite")
-        self._state = self._arrays.rows(given)
-        self._memory = None
+        self._state, self._memory = self._arrays.rows(given), None
 
     @property
     def memory(self) -> Any:
@@ -231,7 +235,9 @@ class VectorEnv:
         if name in self.plan.randomized:
             self.loop.parameters.checked({name: on_host(given)}, ControlError)
         place, _ = self.plan.layout[name]
-        self._state[:, place] = given.reshape(self.num_envs, -1)
+        before = self._state
+        before[:, place] = given.reshape(self.num_envs, -1)
+        self._go_on(before, before[:], self._memory)  # another object, so that a step that began before it is dropped
 
     @property
     def observations(self) -> Any:
@@ -250,11 +256,12 @@ class VectorEnv:
 
         `mask`: (num_envs,) true for the robots that begin; all by default.
         """
+        start = self._state
         if seed is not None:
             self.seed = seed_of(seed)
             chosen = self._arrays.mask(mask, self.num_envs)
-            self._state = self._arrays.rows(self._arrays.where(chosen[:, None], self._blank(), self._state))
-        self._begin(mask)
+            start = self._arrays.rows(self._arrays.where(chosen[:, None], self._blank(), start))
+        self._begin(mask, start)
         return self.observations, self._infos()
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -327,7 +334,7 @@ class VectorEnv:
         made.shared = SharedValues(dict(self.shared))
         made._memory = None
         made._state = made._blank()
-        made._begin(None)
+        made._begin(None, made._state)
         return made
 
     @property
@@ -377,14 +384,25 @@ class VectorEnv:
         rows[:, layout["step"][0]] = -1.0
         return self._arrays.rows(rows)
 
-    def _begin(self, mask: Any) -> None:
-        """None; the robots of the mask begin an episode, all of them for None."""
-        chosen = self._arrays.mask(mask, self.num_envs)
+    def _go_on(self, before: Any, state: Any, memory: Memory | None) -> None:
+        """Go on from this state, unless it is no longer `before`, from which it was computed."""
+        with self._lock:
+            if self._state is before:
+                self._state, self._memory = state, memory
+                return
+        raise ControlError(
+            "the environment was changed, by another thread or a signal handler, while it computed this call, which is dropped: "
+            "it has one state, so give each thread its own environment (copy.deepcopy), or let them take turns"
+        )
+
+    def _begin(self, mask: Any, start: Any) -> None:
+        """Begin episodes of the robots of the mask, all of them for None, from rows with their keys."""
+        before, chosen = self._state, self._arrays.mask(mask, self.num_envs)
         shapes = {"row": self.plan.size, "mask": (), **self._tables}
         kernel = self.kernels.find("reset", lambda: self._compiled(reset_kernel(self.plan), shapes))
-        given = {"row": self._state, "mask": self._arrays.moved(chosen), **self.arrays()}
-        self._state = self._arrays.call(kernel, given)[0]
-        self._memory = None if self._memory is None else self._forgotten(self._memory, chosen)
+        given = {"row": start, "mask": self._arrays.moved(chosen), **self.arrays()}
+        memory = None if self._memory is None else self._forgotten(self._memory, chosen)
+        self._go_on(before, self._arrays.call(kernel, given)[0], memory)
         if self.device is not None and mask is not None:
             return  # looking at the states of some robots would wait for them
         state = on_host(self._state)
@@ -426,7 +444,8 @@ class VectorEnv:
 
         # the form is kept with its kernel, so that the key of a block belongs to no other block
         kernel, plan, shapes = self.kernels.find((key, record, final), compiled)
-        arrays = {"row": self._state, "rows": rows, **self.arrays()}
+        before, memory = self._state, self._memory
+        arrays = {"row": before, "rows": rows, **self.arrays()}
         if plan is not None:
             arrays |= weights
             if plan.states:
@@ -435,9 +454,9 @@ class VectorEnv:
         found = dict(zip([p.name for p in kernel.tape.outputs], outputs, strict=True))
         if "memory" in arrays:
             found["first_memory"] = arrays["memory"]
-        self._state = found["row"]
         if plan is not None and "memory" in found:
-            self._memory = Memory(key, plan, found["memory"])
+            memory = Memory(key, plan, found["memory"])
+        self._go_on(before, found["row"], memory)
         results = found.pop("results")
         found |= dict(zip(RESULTS, self._arrays.columns(results[..., : len(RESULTS)]), strict=True))
         if policy is None:

@@ -22,6 +22,7 @@ FORMAT, VERSION = "condyle policy", 1
 # kinds of policies: the module and class, which has `kind`, `sizes`, `facts()`, `arrays()` and `from_arrays(facts, arrays)`
 KINDS = {"mlp": ("condyle.learn.policy", "Policy"), "lstm": ("condyle.learn.lstm", "LSTMPolicy")}
 LARGEST = 1 << 28  # bytes of all arrays
+ENTRIES = slice(-12, -10)  # of a zip archive without a comment: the number of its contents
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,13 @@ def read_archive(
     what = format.removeprefix("condyle ")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
-            if name not in file.namelist():
+            names = file.namelist()
+            if name not in names:
                 raise FileError(f"{path} is not a {what} file of Condyle: {advice}.")
+            # contents have checksums, and the list of them does not
+            unknown = [key for key in names if key != name and not key.endswith(".npy")]
+            if unknown or len(set(names)) != int.from_bytes(content[ENTRIES], "little"):
+                raise ValueError("its table of contents is not that of its contents")
             if sum(entry.file_size for entry in file.infolist()) > largest:
                 raise FileError(f"{path} is larger than any {what} of Condyle: {advice}.")
             facts = json.loads(file.read(name))
@@ -167,8 +173,8 @@ def read_archive(
                 )
             return facts, {
                 key.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(file.read(key)), allow_pickle=False)
-                for key in file.namelist()
-                if key.endswith(".npy")
+                for key in names
+                if key != name
             }
     except FileError:
         raise

@@ -19,6 +19,7 @@ from condyle.errors import ControlError
 from condyle.learn.actor import TILE, actor_of
 from condyle.learn.adam import Adam, clip_norm
 from condyle.learn.blas import single_threaded_blas
+from condyle.learn.checkpoint import undone_if_interrupted
 from condyle.learn.lstm import LSTMPolicy
 from condyle.learn.mirror import Mirror
 from condyle.learn.network import Network
@@ -185,6 +186,11 @@ class PPO:
 
     def update(self, rollouts: Any) -> dict[str, float]:
         """Numbers of the iteration: KL divergence, learning rate, deviations, losses; actor and critic are improved."""
+        owners, arrays = [self, self.adam, self.inputs, self.returns], [self.parameters, self.adam.m, self.adam.v]
+        with undone_if_interrupted(owners, arrays):
+            return self._update(rollouts)
+
+    def _update(self, rollouts: Any) -> dict[str, float]:
         s = self.settings
         self.iteration += 1
         rng = np.random.default_rng([self.seed, self.iteration])

@@ -25,6 +25,7 @@ import numpy as np
 from condyle.errors import ControlError
 from condyle.learn.adam import Adam, clip_norm
 from condyle.learn.blas import single_threaded_blas
+from condyle.learn.checkpoint import undone_if_interrupted
 from condyle.learn.env import VectorEnv
 from condyle.learn.gradients import rollout_vjp
 from condyle.learn.network import Network, Workspace
@@ -129,6 +130,12 @@ class SHAC:
         """(what the robots did, numbers of the iteration); actor and critic are improved."""
         if record:
             raise ControlError("this task measures values of every step, which rollouts with gradients do not keep: use PPO")
+        adams = self.adam, self.critic_adam
+        moments = [array for adam in adams for array in (adam.m, adam.v)]
+        with undone_if_interrupted([self, *adams, self.inputs], [self.parameters, self.value, self.target, *moments]):
+            return self._iterate(env)
+
+    def _iterate(self, env: VectorEnv) -> tuple[Rollouts, dict[str, float]]:
         s, policy, start = self.settings, self.policy, perf_counter()
         std = np.exp(policy.log_std.astype(float))
         left = 1.0 - 0.9 * min(self.iteration / s.decay, 1.0)

@@ -18,6 +18,7 @@ import numpy as np
 from condyle.errors import ControlError, require
 from condyle.learn.actor import Perceptron
 from condyle.learn.adam import BETA1, BETA2, EPSILON
+from condyle.learn.checkpoint import undone_if_interrupted
 from condyle.learn.env_arrays import checked_device, on_host
 from condyle.learn.mirror import Mirror
 from condyle.learn.network import Network
@@ -142,6 +143,10 @@ class TorchPPO:
 
     def update(self, rollouts: Any) -> dict[str, float]:
         """Numbers of the iteration: KL divergence, learning rate, deviations, losses; actor and critic are improved."""
+        with undone_if_interrupted([self, self.inputs, self.returns], [self.parameters, self._m, self._v]):
+            return self._update(rollouts)
+
+    def _update(self, rollouts: Any) -> dict[str, float]:
         torch, s = self.torch, self.settings
         self.iteration += 1
         with torch.no_grad(), _full_precision(torch):

@@ -31,7 +31,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from condyle.atomic_write import READ_ADVICE, WRITE_ADVICE, PathLike, atomic_file, exclusive, file_errors, try_lock
+from condyle.atomic_write import (
+    READ_ADVICE,
+    WRITE_ADVICE,
+    PathLike,
+    atomic_file,
+    exclusive,
+    file_errors,
+    remove_abandoned,
+    try_lock,
+)
 from condyle.errors import FileError
 from condyle.runs.json_codec import DecodeError, EncodeError, decode, dumps, entry, loads, printable
 
@@ -200,6 +209,7 @@ class Writer:
         self._syncing: threading.Thread | None = None
         self.written = Written(0, checksum, 0)
         exists = False
+        remove_abandoned(self.path.parent)
         with file_errors(path, "written", WRITE_ADVICE):
             try:
                 self._create(self.path, first)

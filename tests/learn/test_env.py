@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
@@ -317,3 +318,48 @@ def test_gradients_of_an_environment_with_other_parameters_are_its_own() -> None
     heavy = env.with_parameters({"cart.mass": 3.0})
     _, pullback = rollout_vjp(heavy, policy(), 1, np.array([0.1]))
     assert all(np.isfinite(by).all() for by in pullback(reward=np.ones((2, 1))).values())
+
+
+def test_threads_that_step_one_environment_are_told_what_is_lost() -> None:
+    env, counts = make(num_envs=600), {"steps": 0, "lost": 0}
+    first, actions = env["step"].copy(), np.zeros((600, 10, 1))
+    env.rollout(actions)
+    barrier = Barrier(4)
+
+    def steps() -> None:
+        barrier.wait()
+        for _ in range(5):
+            try:
+                env.rollout(actions)
+            except ControlError as error:
+                assert "give each thread its own environment" in str(error)
+                counts["lost"] += 1
+            else:
+                counts["steps"] += 1
+
+    threads = [Thread(target=steps) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts["lost"] and counts["steps"] + counts["lost"] == 20
+    assert np.array_equal(env["step"], first + 10.0 + 10.0 * counts["steps"])
+
+
+@pytest.mark.parametrize("change", [lambda env: env.set("push", 1.0), cd.VectorEnv.reset, lambda env: env.restore(env.state)])
+def test_a_step_during_which_the_environment_is_changed_is_dropped(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make(num_envs=2)
+    call, seen = env._arrays.call, []
+
+    def interrupted(function: Any, arrays: Any) -> Any:
+        found = call(function, arrays)
+        monkeypatch.setattr(env._arrays, "call", call)
+        change(env)
+        seen.append(env.state)
+        return found
+
+    monkeypatch.setattr(env._arrays, "call", interrupted)
+    with pytest.raises(ControlError, match="changed, by another thread or a signal handler, while it computed this call"):
+        env.step(np.ones((2, 1)))
+    assert np.array_equal(env.state, seen[0])
+    env.step(np.ones((2, 1)))

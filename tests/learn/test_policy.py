@@ -9,6 +9,7 @@ import pytest
 
 import condyle as cd
 from condyle.errors import ControlError, FileError
+from condyle.learn.checkpoint import load_checkpoint, save_checkpoint
 from condyle.learn.policy import Policy, initial_policy
 from condyle.learn.policy_file import PolicyFile
 
@@ -111,3 +112,25 @@ def test_errors_of_files(tmp_path: Path) -> None:
     assert "between 1 and 64 layers" in error(changed("policy.json", facts(layers=10**9)))
     assert "truncated or damaged" in error(changed("W0.npy", b"no array"))
     assert "cannot be read" in error(tmp_path / "none.cdp")
+
+
+def test_a_flipped_bit_is_an_error_or_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.checkpoint"
+    facts, arrays = {"iterations": 3}, {"memory": np.ones((2, 2), np.float32)}
+    save_checkpoint(path, facts, arrays)
+    wanted, content = load_checkpoint(path)[0], path.read_bytes()
+    refused = 0
+    # bits of the table of contents, and some of those before it
+    table = content.index(b"PK\x01\x02")
+    for bit in [*range(0, 8 * table, 71), *range(8 * table, 8 * len(content), 5)]:
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            found, read = load_checkpoint(path)
+        except FileError:
+            refused += 1
+        else:
+            assert found == wanted and read.keys() == arrays.keys()
+            assert all(np.array_equal(read[name], value) for name, value in arrays.items())
+    assert refused > 100

@@ -1,9 +1,12 @@
 """PPO: gradients against torch, advantages by hand, the same bits on any number of threads, and a problem it solves."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event, Thread
+from time import perf_counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 from condyle.errors import ControlError
 from condyle.learn.actor import ROBOTS, TILE
+from condyle.learn.blas import _openblas, single_threaded_blas
 from condyle.learn.lstm import State, forward
 from condyle.learn.mirror import Mirror, mirrored
 from condyle.learn.policy import Policy
@@ -307,3 +311,73 @@ def test_errors_are_sentences() -> None:
         ppo.update(wrong)
     with pytest.raises(ControlError, match="'parameters' does not fit"):
         learner(hidden=(8,)).restore(ppo.arrays())
+
+
+class Interrupted(Exception):
+    """What a time limit raises."""
+
+
+def raise_interrupted(*_: object) -> None:
+    raise Interrupted
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupted_update_changes_nothing(threads: int) -> None:
+    ppo, wanted = learner(threads=threads), learner(threads=threads)
+    rollout = samples(ppo.policy)
+    before = {name: value.copy() for name, value in ppo.arrays().items()}
+    start = perf_counter()
+    wanted.update(rollout)
+    duration = perf_counter() - start
+
+    def same(arrays: dict[str, np.ndarray]) -> bool:
+        return all(np.array_equal(arrays[name], value) for name, value in ppo.arrays().items())
+
+    handler = signal.signal(signal.SIGALRM, raise_interrupted)
+    interrupted = 0
+    try:
+        for part in np.random.default_rng(0).uniform(0.02, 0.7, 25):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, part * duration)
+                ppo.update(rollout)
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+            except Interrupted:
+                interrupted += same(before)
+            assert same(before) or same(wanted.arrays())
+            ppo.restore(before)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, handler)
+    assert interrupted > 5
+    ppo.update(rollout)
+    assert same(wanted.arrays())
+
+
+def test_blas_has_its_threads_again_after_blocks_in_several_threads() -> None:
+    library = _openblas()
+    if library is None:
+        pytest.skip("NumPy has no OpenBLAS here")
+    set_threads, get_threads = library
+    own = get_threads()
+    try:
+        set_threads(3)
+        begun, inside = Event(), Event()
+
+        def other() -> None:
+            with single_threaded_blas():
+                begun.set()
+                inside.wait()
+
+        thread = Thread(target=other, daemon=True)
+        with single_threaded_blas():
+            thread.start()
+            begun.wait()
+        assert get_threads() == 1
+        inside.set()
+        thread.join()
+        assert get_threads() == 3
+        with pytest.raises(Interrupted), single_threaded_blas(), single_threaded_blas():
+            raise Interrupted
+        assert get_threads() == 3
+    finally:
+        set_threads(own)

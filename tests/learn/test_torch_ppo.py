@@ -182,3 +182,20 @@ def test_what_is_not_supported_or_diverges() -> None:
         two.update(tensors(rollout))
     with pytest.raises(ControlError, match="the checkpoint's 'parameters' does not fit"):
         two.restore({})
+
+
+def test_an_update_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, ppo = both()
+    rollout = tensors(samples(ppo.policy))
+    before, calls, minibatch = ppo.arrays(), [], ppo._minibatch
+
+    def third(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return minibatch(*args)
+
+    monkeypatch.setattr(ppo, "_minibatch", third)
+    with pytest.raises(KeyboardInterrupt):
+        ppo.update(rollout)
+    assert all(np.array_equal(before[name], value) for name, value in ppo.arrays().items())

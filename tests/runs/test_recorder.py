@@ -12,6 +12,7 @@ import pytest
 from runs.small import pendulum, same, swing
 
 import condyle as cd
+from condyle.atomic_write import atomic_file, write_bytes
 from condyle.errors import FileError, SimulationError
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -39,9 +40,41 @@ except cd.FileError as error:
 """
 
 
+KILLED = """
+import os, signal, sys, condyle as cd
+from runs.small import pendulum
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+cd.Recorder(pendulum(), [0.1, 0.2, 0.0, 0.0], sys.argv[1], overwrite=True)
+"""
+
+
 def child(code: str, path: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
     return subprocess.Popen([sys.executable, "-c", code, str(path)], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("write", ["recorder", "overwriting recorder", "any file"])
+def test_temporary_files_of_killed_processes_are_removed(write: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.cdl"
+    path.write_bytes(b"old")
+    assert child(KILLED, path).wait() == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+    (abandoned,) = tmp_path.glob("condyle-*.tmp")
+    elsewhere = [tmp_path / f"condyle-0123abcd-1-{k:016x}.tmp" for k in range(2)]
+    for each in elsewhere:
+        each.write_bytes(b"of another computer")
+    os.utime(elsewhere[0], (1.0, time.time() - 3700.0))
+    mine = tmp_path / "condyle-results.tmp"
+    mine.write_bytes(b"of the user")
+    with atomic_file(tmp_path / "b") as temporary:
+        temporary.write_bytes(b"being written")
+        if write == "any file":
+            write_bytes(tmp_path / "c", b"other")
+        else:
+            other = path if write == "overwriting recorder" else tmp_path / "new.cdl"
+            cd.Recorder(pendulum(), [0.1, 0.2, 0.0, 0.0], other, overwrite=True).finish()
+        assert temporary.exists() and not abandoned.exists()
+    assert set(tmp_path.glob("condyle-*")) == {elsewhere[1], mine}
 
 
 def test_killed_process_leaves_its_run(tmp_path: Path) -> None:
