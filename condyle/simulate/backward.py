@@ -9,8 +9,8 @@ flight keeps its linear momentum exactly, however its limbs move.
 Newton's method on v1, from the semi-implicit solution, with the exact Jacobian; a step that does not decrease the error, in the
 energy norm, is halved. Contact is nearly a step function of the velocity, so a continuation starts with a large smoothing and
 reduces it stage by stage; where a stage finds no step that decreases the error, it begins again at the solution of the one
-before, with a smaller reduction. The Jacobian is not symmetric, but it has the pattern of the tree, as the mass matrix has. The unknown
-is v1 in the axes of q, as of the other Euler methods.
+before, with a smaller reduction. The Jacobian is not symmetric, but it has the pattern of the tree, as the mass matrix has. The
+unknown is v1 in the axes of q, as of the other Euler methods.
 """
 
 from __future__ import annotations
